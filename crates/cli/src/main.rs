@@ -1,0 +1,2 @@
+//! The `pole` command.
+fn main() {}
