@@ -1,0 +1,738 @@
+//! One server's part in the agreement: what it stores, the role that it plays, and the front door for events.
+//!
+//! In: the role that the election gave us, messages, written tickets, links. Out: [`Output`]s.
+//! Holds: `current_epoch <= accepted_epoch`; base <= ready <= committed <= last position of the log, and
+//! ready <= durable: what the state machine has seen is committed and on our own disk.
+//! The roles are types of their own (`following`, `leading`): a follower has no table of acknowledgements to misuse.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use bytes::Bytes;
+use pole_election::{Epoch, Proposal, Round, ServerId, Standing, Voters, Zxid};
+
+use crate::following::Following;
+use crate::leading::Leading;
+use crate::{DiskOp, Entry, Hello, Log, Message, Origin, Recovered, Snapshot, Ticket};
+
+/// What the agreement asks of its server, to be carried out in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send on the quorum link to `to`.
+    Send {
+        /// The receiver.
+        to: ServerId,
+        /// What.
+        message: Message,
+    },
+    /// Write, and call [`Zab::written`] when it is durable.
+    Write {
+        /// Names the write.
+        ticket: Ticket,
+        /// What to write.
+        op: DiskOp,
+    },
+    /// Close the quorum link to `peer`; it may be opened again.
+    Reset {
+        /// The other end.
+        peer: ServerId,
+    },
+    /// Entries above `after` were put into our log.
+    Logged {
+        /// The position before them.
+        after: Zxid,
+    },
+    /// Our log was cut.
+    Truncated {
+        /// Its last position now.
+        to: Zxid,
+    },
+    /// The state is replaced by this one.
+    Installed(Snapshot),
+    /// Everything up to here is committed and on our disk: apply it.
+    Ready(Zxid),
+    /// `to` needs a snapshot of the state applied: call [`Zab::provide_snapshot`].
+    WantsSnapshot {
+        /// The server that is too far behind for a difference.
+        to: ServerId,
+    },
+    /// The leader accepted a follower's link: whatever came on older links is void.
+    Joined {
+        /// The follower.
+        peer: ServerId,
+    },
+    /// The synchronisation moves on; whoever measures its patience starts anew.
+    Progress,
+    /// As leader: a quorum promised the epoch. As follower: we did.
+    Promised {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// As leader: our history is the best of the quorum, and `source` had to help with it.
+    Discovered {
+        /// Whom we pulled from.
+        source: Option<ServerId>,
+    },
+    /// As leader: a quorum took our history over. Propose.
+    Established {
+        /// Our epoch.
+        epoch: Epoch,
+    },
+    /// As follower: the leader is established and we are level. Serve.
+    Serving {
+        /// The leader's epoch.
+        epoch: Epoch,
+    },
+    /// As follower: the leader is gone, or does not lead. Elect.
+    LeaderLost {
+        /// Why.
+        reason: &'static str,
+    },
+    /// As leader: too few followers are left. Abandon and elect.
+    QuorumLost,
+    /// As leader: a server promised a higher epoch to another candidate. [`Zab::reopen`], but not too often.
+    Outbid {
+        /// What it promised.
+        accepted: Epoch,
+    },
+    /// The leader handed over: this is the leader now, without an election.
+    HandedOver {
+        /// The round in which it counts as chosen.
+        round: Round,
+        /// The new leader's proposal.
+        choice: Proposal,
+    },
+}
+
+/// What a peer did wrong. The link to it is to be closed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not one of us.
+    #[error("server {0} is not a voter of this ensemble: check its configuration")]
+    Foreign(ServerId),
+    /// Entries that do not continue our log.
+    #[error("{message} of server {from} starts after {prev}, but our log ends at {last}")]
+    Gap {
+        /// The sender.
+        from: ServerId,
+        /// Which message.
+        message: &'static str,
+        /// Where it says that we are.
+        prev: Zxid,
+        /// Where we are.
+        last: Zxid,
+    },
+    /// Entries that do not continue each other.
+    #[error("{message} of server {from} holds entries that do not follow one another after {prev}")]
+    NotContiguous {
+        /// The sender.
+        from: ServerId,
+        /// Which message.
+        message: &'static str,
+        /// Where they start.
+        prev: Zxid,
+    },
+    /// A truncation of what is committed.
+    #[error("server {from} asks to cut the log at {to}, but {committed} is committed here: refusing to lose it")]
+    CutsCommitted {
+        /// The sender.
+        from: ServerId,
+        /// Where to cut.
+        to: Zxid,
+        /// What we know to be committed.
+        committed: Zxid,
+    },
+    /// The sender's claim about the end of the history is not so.
+    #[error("{message} of server {from} says that the history ends at {claimed}, but ours ends at {last}")]
+    WrongEnd {
+        /// The sender.
+        from: ServerId,
+        /// Which message.
+        message: &'static str,
+        /// Its claim.
+        claimed: Zxid,
+        /// Ours.
+        last: Zxid,
+    },
+    /// An epoch that cannot be.
+    #[error("{message} of server {from} names epoch {epoch}, which is impossible: {reason}")]
+    ImpossibleEpoch {
+        /// The sender.
+        from: ServerId,
+        /// Which message.
+        message: &'static str,
+        /// The epoch.
+        epoch: Epoch,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A message that makes no sense in the phase in which we are.
+    #[error("{message} of server {from} is not expected while we are {phase:?}")]
+    Unexpected {
+        /// The sender.
+        from: ServerId,
+        /// Which message.
+        message: &'static str,
+        /// Our phase.
+        phase: Phase,
+    },
+    /// A history whose shape is malformed.
+    #[error("server {0} reports a malformed list of epochs")]
+    MalformedHistory(ServerId),
+}
+
+/// Why a hand-over cannot start now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReady {
+    /// We do not lead, or are not established.
+    #[error("this server is not an established leader")]
+    NotLeading,
+    /// Transactions are not yet committed.
+    #[error("transactions are still under way")]
+    UnderWay,
+    /// The target has not acknowledged the whole history.
+    #[error("the target is not level")]
+    NotLevel,
+}
+
+/// Where a server is in the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// No leader.
+    Looking,
+    /// Following: the leader has not asked for a promise yet.
+    Greeting,
+    /// Following: promised, being synchronised.
+    Promised,
+    /// Following: the history is complete, the leader not yet known to be established.
+    Joining,
+    /// Following: took a hand-over, the target not yet known to be established.
+    TakingOver,
+    /// Following an established leader.
+    Serving,
+    /// Leading: waiting for enough followers to pick an epoch.
+    Gathering,
+    /// Leading: waiting for a quorum of promises.
+    Promising,
+    /// Leading: fetching a better history.
+    Pulling,
+    /// Leading: bringing a quorum level.
+    Synchronising,
+    /// Leading.
+    Established,
+}
+
+/// Bounds, each with its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// The size of one message of a difference: small enough that a liveness message behind it is not late.
+    pub piece_bytes: usize,
+    /// Counters above this force a new epoch, well before they overflow.
+    pub counter_max: u32,
+    /// The operator's word that a server without history may vote as if it had one. Loses data if that is wrong.
+    pub trust_blank: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { piece_bytes: 256 * 1024, counter_max: u32::MAX - (1 << 20), trust_blank: false }
+    }
+}
+
+/// One server's part in the agreement.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Zab {
+    pub(crate) me: ServerId,
+    pub(crate) voters: Voters,
+    pub(crate) limits: Limits,
+    /// The last epoch promised; the write of it may be under way, but nothing older is listened to already.
+    pub(crate) accepted_epoch: Epoch,
+    /// The last epoch taken over; likewise. Whatever reports it waits behind the write.
+    pub(crate) current_epoch: Epoch,
+    pub(crate) log: Log,
+    /// The last position known to be committed. Never goes back, nor does the log go back behind it.
+    pub(crate) committed: Zxid,
+    /// The last position of the log that is on our disk.
+    pub(crate) durable: Zxid,
+    /// The last position given to the state machine.
+    pub(crate) ready: Zxid,
+    next_ticket: Ticket,
+    /// Writes under way, oldest first, and what each of them releases.
+    writes: VecDeque<(Ticket, Then)>,
+    /// Peers to which a quorum link is open.
+    pub(crate) links: BTreeSet<ServerId>,
+    /// Followers that chose us while we do not lead (yet).
+    pub(crate) waiting: BTreeMap<ServerId, Waiting>,
+    pub(crate) role: Role,
+}
+
+/// The role that the last election gave us.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    Looking,
+    Following(Following),
+    Leading(Leading),
+}
+
+/// A follower that was quicker than our own election.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Waiting {
+    pub(crate) hello: Hello,
+    pub(crate) taken_over: Option<(Epoch, Zxid)>,
+}
+
+/// What the completion of a write releases. It is checked against the state of that moment: a promise made since may
+/// have made it void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Then {
+    /// Nothing hangs on it.
+    Nothing,
+    /// The log is durable up to `last`.
+    Appended { last: Zxid },
+    /// The snapshot is in place.
+    Installed { zxid: Zxid },
+    /// The promise made to `leader` can be told.
+    Promised { epoch: Epoch, leader: ServerId, fresh: bool },
+    /// The epoch of `leader` is taken over with the history up to `last`.
+    TookEpoch { epoch: Epoch, leader: ServerId, last: Zxid },
+    /// The hand-over to `leader` is taken.
+    TookOver { epoch: Epoch, leader: ServerId, last: Zxid },
+}
+
+impl Zab {
+    /// A server that starts with what it found on its disk. It knows only its snapshot to be committed.
+    ///
+    /// # Panics
+    /// If the entries found are not contiguous: whoever read them has checked.
+    #[must_use]
+    pub fn new(me: ServerId, voters: Voters, limits: Limits, disk: Recovered) -> Self {
+        let committed = disk.snapshot_zxid();
+        let log = recovered_log(&disk);
+        Self {
+            me,
+            voters,
+            limits,
+            accepted_epoch: disk.accepted_epoch,
+            current_epoch: disk.current_epoch,
+            durable: log.last(),
+            log,
+            committed,
+            ready: committed,
+            next_ticket: Ticket(1),
+            writes: VecDeque::new(),
+            links: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            role: Role::Looking,
+        }
+    }
+
+    /// The election made us leader. `accepted` are epochs that votes reported: they save asking for them.
+    pub fn lead(&mut self, round: Round, accepted: impl IntoIterator<Item = (ServerId, Epoch)>, out: &mut Vec<Output>) {
+        self.look(out);
+        self.start_leading(round, accepted, out);
+    }
+
+    /// The election made `leader` ours.
+    pub fn follow(&mut self, leader: ServerId, round: Round, out: &mut Vec<Output>) {
+        self.look(out);
+        self.role = Role::Following(Following::new(leader, round));
+        self.decline_waiting(round, out);
+        self.greet(out);
+    }
+
+    /// Gives up the role, and tells the other side by closing its link.
+    pub fn look(&mut self, out: &mut Vec<Output>) {
+        match core::mem::replace(&mut self.role, Role::Looking) {
+            Role::Looking => {}
+            Role::Following(following) => self.reset(following.leader, out),
+            Role::Leading(leading) => {
+                let me = self.me;
+                leading.peers.keys().filter(|id| **id != me).for_each(|id| self.reset(*id, out));
+            }
+        }
+    }
+
+    /// The quorum link to `peer` is open.
+    pub fn link_up(&mut self, peer: ServerId, out: &mut Vec<Output>) {
+        self.links.insert(peer);
+        if self.leader() == Some(peer) {
+            self.greet(out);
+        }
+    }
+
+    /// The quorum link to `peer` is closed.
+    pub fn link_down(&mut self, peer: ServerId, out: &mut Vec<Output>) {
+        self.links.remove(&peer);
+        self.waiting.remove(&peer);
+        match &self.role {
+            Role::Looking => {}
+            Role::Following(following) if following.leader == peer => {
+                out.push(Output::LeaderLost { reason: "its link is closed" });
+            }
+            Role::Following(_) => {}
+            Role::Leading(_) => self.follower_left(peer, out),
+        }
+    }
+
+    /// A message arrived on the quorum link to `from`. An error is the peer's fault: close the link.
+    ///
+    /// # Errors
+    /// If the message cannot be right, whatever was lost or reordered before. The state is as it was.
+    pub fn receive(&mut self, from: ServerId, message: Message, out: &mut Vec<Output>) -> Result<(), Error> {
+        if !self.voters.contains(from) {
+            return Err(Error::Foreign(from));
+        }
+        match message {
+            Message::Hello(hello) => self.on_hello(from, hello, out),
+            Message::TakenOver { epoch, last } => self.on_taken_over(from, epoch, last, out),
+            Message::AckEpoch(promise) => self.on_ack_epoch(from, promise, out),
+            Message::RefuseEpoch { refused, accepted } => self.on_refuse_epoch(from, refused, accepted, out),
+            Message::PullEnd { last } => self.on_pull_end(from, last, out),
+            Message::AckLeader { epoch, last } => self.on_ack_leader(from, epoch, last, out),
+            Message::Ack { epoch, zxid, server } => self.on_ack(from, epoch, zxid, server, out),
+            Message::Pong { seq, accepted } => self.on_pong(from, seq, accepted),
+            Message::Decline => self.on_decline(from, out),
+            Message::NewEpoch { epoch } => self.on_new_epoch(from, epoch, out),
+            Message::Pull { epochs } => self.on_pull(from, &epochs, out),
+            Message::Truncate { to } => self.on_truncate(from, to, out),
+            Message::Snapshot(snapshot) => self.on_snapshot(from, snapshot, out),
+            Message::Entries { prev, entries } => self.on_entries(from, prev, entries, out),
+            Message::NewLeader { epoch, last } => self.on_new_leader(from, epoch, last, out),
+            Message::UpToDate { epoch, committed } => self.on_up_to_date(from, epoch, committed, out),
+            Message::Propose { epoch, prev, entries, committed } => {
+                self.on_propose(from, epoch, prev, entries, committed, out)
+            }
+            Message::Commit { epoch, zxid } => self.on_commit(from, epoch, zxid, out),
+            Message::Handover { epoch, next, last, round, choice } => {
+                self.on_handover(from, epoch, next, last, (round, choice), out)
+            }
+            Message::Ping { seq } => self.on_ping(from, seq, out),
+        }
+    }
+
+    /// Everything up to `through` is durable.
+    pub fn written(&mut self, through: Ticket, out: &mut Vec<Output>) {
+        let mut appended = false;
+        while self.writes.front().is_some_and(|(ticket, _)| *ticket <= through) {
+            let (_, then) = self.writes.pop_front().expect("there is a front");
+            match then {
+                Then::Nothing => {}
+                Then::Appended { last } => {
+                    self.durable = self.durable.max(last);
+                    appended = true;
+                }
+                Then::Installed { zxid } => self.durable = self.durable.max(zxid),
+                Then::Promised { epoch, leader, fresh } => self.promise_is_durable(epoch, leader, fresh, out),
+                Then::TookEpoch { epoch, leader, last } => self.epoch_is_durable(epoch, leader, last, out),
+                Then::TookOver { epoch, leader, last } => self.take_over_is_durable(epoch, leader, last, out),
+            }
+        }
+        if appended {
+            self.log_is_durable(out);
+        }
+        self.tell_ready(out);
+    }
+
+    /// Proposes transactions in order; the first gets [`Zab::next_zxid`].
+    ///
+    /// # Panics
+    /// If we are not an established leader.
+    pub fn propose(&mut self, batch: Vec<(Origin, Bytes)>, out: &mut Vec<Output>) {
+        if batch.is_empty() {
+            return;
+        }
+        assert_eq!(self.phase(), Phase::Established, "only an established leader proposes");
+        let after = self.log.last();
+        let mut entries = Vec::with_capacity(batch.len());
+        for (origin, body) in batch {
+            let entry = Entry { zxid: self.next_zxid(), origin, body };
+            self.log.push(entry.clone());
+            entries.push(entry);
+        }
+        out.push(Output::Logged { after });
+        self.broadcast(after, &entries, out);
+        let last = self.log.last();
+        self.write(DiskOp::Append(entries), Then::Appended { last }, out);
+    }
+
+    /// The position of the next proposal of our epoch.
+    #[must_use]
+    pub fn next_zxid(&self) -> Zxid {
+        let last = self.log.last();
+        match &self.role {
+            Role::Leading(leading) if last.epoch() < leading.epoch => Zxid::new(leading.epoch, 1),
+            Role::Leading(_) | Role::Following(_) | Role::Looking => Zxid::new(last.epoch(), last.counter() + 1),
+        }
+    }
+
+    /// Tells the followers what was committed since they were last told. Call once after each batch of events.
+    pub fn flush(&mut self, out: &mut Vec<Output>) {
+        self.announce_commits(out);
+    }
+
+    /// A snapshot of our own state, to be kept. The log stays until [`Zab::trim`].
+    pub fn checkpoint(&mut self, body: Bytes, out: &mut Vec<Output>) {
+        let snapshot = self.snapshot_of(self.ready, body);
+        self.write(DiskOp::Checkpoint(snapshot), Then::Nothing, out);
+    }
+
+    /// The state at `zxid`, which must be where the state machine is, for `to` that [`Output::WantsSnapshot`] named.
+    pub fn provide_snapshot(&mut self, to: ServerId, zxid: Zxid, body: Bytes, out: &mut Vec<Output>) {
+        let snapshot = self.snapshot_of(zxid, body);
+        match &self.role {
+            Role::Looking => {}
+            Role::Following(following) if following.leader == to => self.send_to_puller(to, snapshot, out),
+            Role::Following(_) => {}
+            Role::Leading(_) => self.send_snapshot(to, snapshot, out),
+        }
+    }
+
+    /// Lets go of entries at or below `checkpoint` (which is safe on disk) beyond `bytes_max`.
+    pub fn trim(&mut self, checkpoint: Zxid, bytes_max: usize) {
+        self.log.trim(checkpoint.min(self.ready), bytes_max);
+    }
+
+    /// Where this server stands.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        Standing { accepted_epoch: self.accepted_epoch, current_epoch: self.current_epoch, last_zxid: self.log.last() }
+    }
+
+    /// Where this server is in the protocol.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match &self.role {
+            Role::Looking => Phase::Looking,
+            Role::Following(following) => following.phase(),
+            Role::Leading(leading) => leading.phase(),
+        }
+    }
+
+    /// The leader chosen, established or not.
+    #[must_use]
+    pub fn leader(&self) -> Option<ServerId> {
+        match &self.role {
+            Role::Looking => None,
+            Role::Following(following) => Some(following.leader),
+            Role::Leading(_) => Some(self.me),
+        }
+    }
+
+    /// The epoch under which clients are served now.
+    #[must_use]
+    pub fn serving_epoch(&self) -> Option<Epoch> {
+        match self.phase() {
+            Phase::Serving | Phase::Established => Some(self.current_epoch),
+            Phase::Looking
+            | Phase::Greeting
+            | Phase::Promised
+            | Phase::Joining
+            | Phase::TakingOver
+            | Phase::Gathering
+            | Phase::Promising
+            | Phase::Pulling
+            | Phase::Synchronising => None,
+        }
+    }
+
+    /// The log in memory.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The last position known to be committed.
+    #[must_use]
+    pub fn committed(&self) -> Zxid {
+        self.committed
+    }
+
+    /// The last position on our disk.
+    #[must_use]
+    pub fn durable(&self) -> Zxid {
+        self.durable
+    }
+
+    /// Whether a write is under way.
+    #[must_use]
+    pub fn is_writing(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
+    /// The legal order of all positions, as one chain.
+    ///
+    /// # Panics
+    /// If it is broken: our bug.
+    pub fn assert_invariants(&self) {
+        assert!(
+            self.current_epoch <= self.accepted_epoch,
+            "took over {} but promised {}",
+            self.current_epoch,
+            self.accepted_epoch
+        );
+        assert!(
+            self.log.base() <= self.ready
+                && self.ready <= self.committed
+                && self.committed <= self.log.last()
+                && self.durable <= self.log.last(),
+            "base {} <= ready {} <= committed {} <= last {}, durable {} <= last",
+            self.log.base(),
+            self.ready,
+            self.committed,
+            self.log.last(),
+            self.durable
+        );
+    }
+
+    /// Whether the server never took a history over, and so may have been wiped.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.current_epoch == Epoch(0) && self.log.last() == Zxid::ZERO && !self.limits.trust_blank
+    }
+
+    /// Queues a write.
+    pub(crate) fn write(&mut self, op: DiskOp, then: Then, out: &mut Vec<Output>) {
+        let ticket = self.next_ticket;
+        self.next_ticket = Ticket(ticket.0 + 1);
+        self.writes.push_back((ticket, then));
+        out.push(Output::Write { ticket, op });
+    }
+
+    /// Appends what a leader or the source of a pull sent.
+    pub(crate) fn append(
+        &mut self,
+        from: ServerId,
+        message: &'static str,
+        prev: Zxid,
+        entries: Vec<Entry>,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Error> {
+        let after = self.log.last();
+        if prev != after {
+            return Err(Error::Gap { from, message, prev, last: after });
+        }
+        if !crate::log::is_contiguous(prev, &entries) {
+            return Err(Error::NotContiguous { from, message, prev });
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        entries.iter().for_each(|entry| self.log.push(entry.clone()));
+        out.push(Output::Logged { after });
+        let last = self.log.last();
+        self.write(DiskOp::Append(entries), Then::Appended { last }, out);
+        Ok(())
+    }
+
+    /// Cuts the log. The acknowledgements of what is cut must not be released by writes still under way.
+    pub(crate) fn cut(&mut self, from: ServerId, to: Zxid, out: &mut Vec<Output>) -> Result<(), Error> {
+        if to < self.committed {
+            return Err(Error::CutsCommitted { from, to, committed: self.committed });
+        }
+        if !self.log.reaches(to) {
+            return Err(Error::WrongEnd { from, message: "Truncate", claimed: to, last: self.log.last() });
+        }
+        self.log.truncate(to);
+        self.durable = self.durable.min(to);
+        for (_, then) in &mut self.writes {
+            if let Then::Appended { last } = then {
+                *last = to.min(*last);
+            }
+        }
+        self.write(DiskOp::Truncate { to }, Then::Nothing, out);
+        out.push(Output::Truncated { to });
+        Ok(())
+    }
+
+    /// Replaces our history by a snapshot.
+    pub(crate) fn install(&mut self, from: ServerId, snapshot: Snapshot, out: &mut Vec<Output>) -> Result<(), Error> {
+        if snapshot.zxid < self.committed {
+            return Err(Error::CutsCommitted { from, to: snapshot.zxid, committed: self.committed });
+        }
+        if !snapshot.epochs.is_well_formed() || snapshot.epochs.last().unwrap_or(Zxid::ZERO) != snapshot.zxid {
+            return Err(Error::MalformedHistory(from));
+        }
+        self.log = Log::after_snapshot(snapshot.zxid, snapshot.epochs.clone());
+        self.committed = snapshot.zxid;
+        self.ready = snapshot.zxid;
+        self.durable = Zxid::ZERO;
+        for (_, then) in &mut self.writes {
+            if let Then::Appended { last } | Then::Installed { zxid: last } = then {
+                *last = Zxid::ZERO;
+            }
+        }
+        self.write(DiskOp::Install(snapshot.clone()), Then::Installed { zxid: snapshot.zxid }, out);
+        out.push(Output::Installed(snapshot));
+        Ok(())
+    }
+
+    /// Everything up to `zxid` is committed; hands what is durable to the state machine.
+    pub(crate) fn commit(&mut self, zxid: Zxid, out: &mut Vec<Output>) {
+        self.committed = self.committed.max(zxid);
+        self.tell_ready(out);
+    }
+
+    pub(crate) fn send(to: ServerId, message: Message, out: &mut Vec<Output>) {
+        out.push(Output::Send { to, message });
+    }
+
+    pub(crate) fn unexpected(&self, from: ServerId, message: &'static str) -> Error {
+        Error::Unexpected { from, message, phase: self.phase() }
+    }
+
+    /// Closes the link to a peer that has to notice.
+    pub(crate) fn reset(&mut self, peer: ServerId, out: &mut Vec<Output>) {
+        self.waiting.remove(&peer);
+        if self.links.remove(&peer) {
+            out.push(Output::Reset { peer });
+        }
+    }
+
+    /// Tells servers that chose us to choose again. Not those of a later round: a hand-over may make us lead it.
+    pub(crate) fn decline_waiting(&mut self, round: Round, out: &mut Vec<Output>) {
+        self.waiting.retain(|peer, waiting| {
+            let later = waiting.hello.round > round;
+            if !later {
+                Self::send(*peer, Message::Decline, out);
+            }
+            later
+        });
+    }
+
+    fn snapshot_of(&self, zxid: Zxid, body: Bytes) -> Snapshot {
+        assert!(zxid <= self.committed, "a snapshot at {zxid} of what is committed to {} only", self.committed);
+        let mut epochs = self.log.epochs().clone();
+        epochs.truncate(zxid);
+        Snapshot { zxid, epochs, body }
+    }
+
+    fn tell_ready(&mut self, out: &mut Vec<Output>) {
+        let through = self.committed.min(self.durable);
+        if through > self.ready {
+            self.ready = through;
+            out.push(Output::Ready(through));
+        }
+    }
+}
+
+/// The log as far as it was found. Entries below the snapshot are kept for differences if they reach up to it; what
+/// came before the first of them is not known, so that one only marks where the log begins.
+fn recovered_log(disk: &Recovered) -> Log {
+    let snapshot = disk.snapshot_zxid();
+    let newer = disk.entries.iter().filter(|entry| entry.zxid > snapshot);
+    match (&disk.snapshot, disk.entries.first()) {
+        (Some(_), Some(first)) if first.zxid <= snapshot && disk.entries.iter().any(|e| e.zxid == snapshot) => {
+            let mut log = Log::starting_at(first.zxid);
+            disk.entries.iter().skip(1).for_each(|entry| log.push(entry.clone()));
+            log
+        }
+        (Some(found), _) => {
+            let mut log = Log::after_snapshot(snapshot, found.epochs.clone());
+            newer.for_each(|entry| log.push(entry.clone()));
+            log
+        }
+        (None, _) => {
+            let mut log = Log::starting_at(Zxid::ZERO);
+            newer.for_each(|entry| log.push(entry.clone()));
+            log
+        }
+    }
+}
