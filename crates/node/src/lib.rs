@@ -1,1 +1,17 @@
-//! Under construction.
+//! One server as a pure machine: events and `now` go in, effects come out.
+//!
+//! In: [`Event`]s, in the order in which they happen. Out: [`Effect`]s, to be carried out in the order given.
+//! Why: the same code runs under tokio and under the simulator, where time is a number and every fault can be had.
+//! Holds: what [`event`] says of the driver's side of the contract is all that it needs.
+//! Not here: how a leader is chosen (`election`), what a good one is (`oracle`), agreement (`zab`), tokio, files.
+#![no_std]
+
+extern crate alloc;
+
+mod config;
+mod event;
+mod machine;
+
+pub use config::Config;
+pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer};
+pub use machine::{Machine, Outcome};
