@@ -7,6 +7,7 @@
 
 mod command;
 mod lab;
+mod mutants;
 mod test;
 
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "sim" => lab::run("sim", rest),
         "model" => lab::run("model", rest),
         "bench" => lab::run("failover", rest),
+        "mutants" => mutants::run(rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)
@@ -69,4 +71,6 @@ usage: cargo xtask CHORE [ARGUMENTS]
   sim --seed S --trace    one seed, event by event
   model [--minutes M]     the model checker on election and agreement
   bench                   how long a leader change takes
+  mutants [--only NN,NN]  take each protection away and see who notices
+      [--seeds 500] [--both] [--quick] [--dirty]
   help                    this text";
