@@ -8,6 +8,7 @@
 mod command;
 mod lab;
 mod mutants;
+mod scenarios;
 mod test;
 
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "model" => lab::run("model", rest),
         "bench" => lab::run("failover", rest),
         "mutants" => mutants::run(rest),
+        "scenarios" => scenarios::run(rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)
@@ -73,4 +75,5 @@ usage: cargo xtask CHORE [ARGUMENTS]
   bench                   how long a leader change takes
   mutants [--only NN,NN]  take each protection away and see who notices
       [--seeds 500] [--both] [--quick] [--dirty]
+  scenarios               write docs/scenarios.md: each known trap and its scripts
   help                    this text";
