@@ -10,6 +10,8 @@ mod lab;
 mod mutants;
 mod scenarios;
 mod test;
+#[cfg(test)]
+mod tidy;
 
 use std::process::ExitCode;
 
