@@ -23,13 +23,15 @@ pub(crate) fn target_dir() -> PathBuf {
 /// A program to be run in the top folder.
 ///
 /// Cargo describes *us* to ourselves in the environment. Handed on, that would make build scripts of dependencies
-/// believe that something changed and build them again.
+/// believe that something changed and build them again. And git, when it runs us from a hook, names its repository
+/// there: our git commands in another worktree would then change the wrong one.
 pub(crate) fn program(name: &str) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root());
     for (key, _) in env::vars_os() {
         let text = key.to_string_lossy();
-        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+        let of_cargo = text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_");
+        if of_cargo || ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"].contains(&&*text) {
             command.env_remove(&key);
         }
     }

@@ -61,10 +61,10 @@ pub(super) fn of_scripts(run: &Finished) -> Verdict {
     if run.passed() {
         return Verdict::NotFound;
     }
+    let mut names = failed_tests(&run.output);
     if run.status.is_none() {
-        return Verdict::Found(vec!["a script that hangs".to_owned()]);
+        names.push("a script that hangs".to_owned());
     }
-    let names = failed_tests(&run.output);
     if names.is_empty() {
         // Not an assertion but the end of the whole process, such as a stack overflow.
         return Verdict::Found(vec!["the end of the script tests".to_owned()]);
