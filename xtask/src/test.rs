@@ -22,7 +22,7 @@ const STEPS: &[Step] = &[
     Step::new("tidy", "cargo test --quiet --package xtask").shows(Note::Tests),
     Step::new("spelling", "typos").if_installed("typos"),
     Step::new("unused-dependencies", "cargo machete").if_installed("cargo-machete"),
-    Step::new("licences", "cargo deny check bans licenses sources").if_installed("cargo-deny"),
+    Step::new("licences", "cargo deny check bans licenses sources").if_installed("cargo-deny").shows(Note::LastLine),
     Step::new("lints", "cargo clippy --workspace --all-targets -- -D warnings"),
     Step::new("tests", "cargo test --workspace --exclude xtask").shows(Note::Tests),
     Step::new("docs", "cargo doc --workspace --no-deps --document-private-items").env("RUSTDOCFLAGS", "-D warnings"),
@@ -82,8 +82,7 @@ enum Note {
     Nothing,
     /// How many tests ran.
     Tests,
-    /// The last line of the output: the programs of the lab sum themselves up there.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the programs of the lab, which are not there yet"))]
+    /// The last line of the output, where `cargo deny` and the programs of the lab sum themselves up.
     LastLine,
 }
 
@@ -135,7 +134,7 @@ impl Step {
         let note = match self.note {
             Note::Nothing => String::new(),
             Note::Tests => format!("{} tests", tests_passed(&finished.output)),
-            Note::LastLine => finished.output.lines().last().unwrap_or_default().to_owned(),
+            Note::LastLine => last_line(&finished.output).to_owned(),
         };
         Outcome::Passed { note }
     }
@@ -196,6 +195,11 @@ fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
     let kept = &lines[lines.len().saturating_sub(TAIL_LINES)..];
     kept.iter().map(|line| format!("  | {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// The last line that is not blank.
+fn last_line(output: &str) -> &str {
+    output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default()
 }
 
 /// The sum over all `test result: ok. N passed; …` of an output: cargo prints one for each test program.
