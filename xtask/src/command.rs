@@ -6,13 +6,21 @@ use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::Failure;
 
 /// The top folder of the workspace.
+///
+/// As cargo tells it when it runs us. What it told when it compiled us may be another worktree that shares the build
+/// folder: cargo does not build again for that, and we would check the wrong files.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let told = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+        told.parent().expect("xtask lies in the workspace").to_owned()
+    })
 }
 
 /// Where cargo builds, and where the chores keep what they write.
