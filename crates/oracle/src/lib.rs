@@ -13,6 +13,7 @@
 //! measure/   round trips, rates, bandwidths, disk   -> Measurements, Report (what travels)
 //! view       Measurements + who is suspected        -> View (what an oracle sees)
 //! oracles/   View + epoch                           -> Assessed (score and inputs)
+//! resign     own score, those of others, now        -> Decision (stay or resign, and why)
 //! spec       "latency/1ms"                          -> Box<dyn Oracle>
 //! ```
 #![no_std]
@@ -23,6 +24,7 @@ mod class;
 mod measure;
 mod oracle;
 mod oracles;
+mod resign;
 mod spec;
 mod time;
 mod view;
@@ -36,6 +38,7 @@ pub use oracles::{
     Combined, Consensus, Custom, History, InvalidPart, Latency, Part, Preference, Recovery, Request, Rotating,
     WorstCase, consensus_time, hop_time,
 };
+pub use resign::{Decision, ResignConfig, Resignation, Situation, StayReason};
 pub use spec::{Spec, SpecError};
 pub use time::Time;
 pub use view::{Moment, View};
