@@ -1,2 +1,81 @@
-//! Chores.
-fn main() {}
+//! The chores of the house: `cargo xtask CHORE`.
+//!
+//! In: the name of a chore and its arguments. Out: what a person reads, and an exit code (0 done, 1 the check failed,
+//! 2 bad arguments).
+//! Why a program and not shell scripts: it runs wherever the workspace builds, and its pieces have tests.
+//! Not here: the simulator, the model checker and the benchmarks themselves (`lab`); this only starts them.
+
+mod command;
+mod lab;
+mod mutants;
+mod scenarios;
+mod test;
+#[cfg(test)]
+mod tidy;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match chore(&args) {
+        Ok(code) => code,
+        Err(Failure::Usage(what)) => {
+            eprintln!("xtask: {what}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Check(what)) => {
+            eprintln!("xtask: {what}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn chore(args: &[String]) -> Result<ExitCode, Failure> {
+    let Some((name, rest)) = args.split_first() else {
+        println!("{USAGE}");
+        return Ok(ExitCode::SUCCESS);
+    };
+    match name.as_str() {
+        "test" => test::run(rest),
+        "sim" => lab::run("sim", rest),
+        "model" => lab::run("model", rest),
+        "bench" => lab::run("failover", rest),
+        "mutants" => mutants::run(rest),
+        "scenarios" => scenarios::run(rest),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(ExitCode::SUCCESS)
+        }
+        other => Err(Failure::Usage(format!("there is no chore called `{other}`"))),
+    }
+}
+
+/// Why a chore ended without doing its work. A check that ran and failed returns an exit code instead.
+#[derive(Debug, PartialEq, Eq)]
+enum Failure {
+    /// The arguments make no sense: exit code 2, with the usage.
+    Usage(String),
+    /// Something the chore needs is missing or refused: exit code 1.
+    Check(String),
+}
+
+impl Failure {
+    /// Something could not be done to something, with the reason of the operating system.
+    fn io(doing: &str, what: &std::path::Path, why: &std::io::Error) -> Self {
+        Self::Check(format!("cannot {doing} {}: {why}", what.display()))
+    }
+}
+
+const USAGE: &str = "\
+usage: cargo xtask CHORE [ARGUMENTS]
+
+  test [STEP...]          everything that CI checks, or only the steps named
+  sim --seeds N           many seeds through the simulator
+      [--first S] [--servers N] [--virtual-s 60] [--stop-at-first-failure]
+  sim --seed S --trace    one seed, event by event
+  model [--minutes M]     the model checker on election and agreement
+  bench                   how long a leader change takes
+  mutants [--only NN,NN]  take each protection away and see who notices
+      [--seeds 500] [--both] [--quick] [--dirty]
+  scenarios               write docs/scenarios.md: each known trap and its scripts
+  help                    this text";

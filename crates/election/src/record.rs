@@ -239,7 +239,7 @@ impl fmt::Display for Margin {
             Self::History { winner, runner_up } => {
                 write!(f, "epoch {} up to {} against epoch {} up to {}", winner.0, winner.1, runner_up.0, runner_up.1)
             }
-            Self::Id { winner, runner_up } => write!(f, "equal scores, id {winner} against {runner_up}"),
+            Self::Id { winner, runner_up } => write!(f, "equal but for the id, {winner} against {runner_up}"),
         }
     }
 }

@@ -35,6 +35,11 @@ pub trait Machine {
     /// If the bytes are no snapshot; the state is as it was.
     fn restore(&mut self, body: &Bytes) -> Result<(), &'static str>;
 
+    /// The size of a snapshot, near enough to estimate how long one travels.
+    fn size_bytes(&self) -> u64 {
+        0
+    }
+
     /// A digest of the state, equal on servers that applied the same transactions.
     fn digest(&self) -> u64;
 }

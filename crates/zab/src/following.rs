@@ -78,7 +78,7 @@ impl Zab {
     /// The server that we chose does not lead.
     pub(crate) fn on_decline(&mut self, from: ServerId, out: &mut Vec<Output>) -> Result<(), Error> {
         if self.following(from).is_some() {
-            out.push(Output::LeaderLost { reason: "it does not lead" });
+            out.push(Output::LeaderLost { leader: from, reason: "it does not lead" });
         }
         Ok(())
     }

@@ -2,7 +2,8 @@
 //!
 //! In: the role that the election gave us, messages, written tickets, links. Out: [`Output`]s.
 //! Holds: `current_epoch <= accepted_epoch`; base <= ready <= committed <= last position of the log, and
-//! ready <= durable: what the state machine has seen is committed and on our own disk.
+//! ready <= durable while we serve: what the state machine has seen is committed and on our own disk. (A snapshot
+//! being installed is shown to the state machine at once; nobody is served until it is durable.)
 //! The roles are types of their own (`following`, `leading`): a follower has no table of acknowledgements to misuse.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -84,6 +85,8 @@ pub enum Output {
     },
     /// As follower: the leader is gone, or does not lead. Elect.
     LeaderLost {
+        /// Which leader.
+        leader: ServerId,
         /// Why.
         reason: &'static str,
     },
@@ -366,7 +369,7 @@ impl Zab {
         match &self.role {
             Role::Looking => {}
             Role::Following(following) if following.leader == peer => {
-                out.push(Output::LeaderLost { reason: "its link is closed" });
+                out.push(Output::LeaderLost { leader: peer, reason: "its link is closed" });
             }
             Role::Following(_) => {}
             Role::Leading(_) => self.follower_left(peer, out),

@@ -1,0 +1,225 @@
+//! How this server ranks itself: the oracle, what it sees, and what the others say of themselves.
+//!
+//! In: heartbeats and their echoes, who is believed dead. Out: assessments for elections, reports for the others.
+//! Not here: what the numbers mean (`oracle`), what an election does with them (`election`).
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use pole_election::{Assessment, Host, Input, Proposal, Rank, ServerId, Span, Standing, Voters, Zxid};
+use pole_oracle::{
+    Assessed, Decision, Gossip, MeasureConfig, Measurements, Moment, Oracle, Position, Report, ResignConfig,
+    Resignation, Situation, Time,
+};
+
+/// The oracle of this server and all that it was fed.
+pub(crate) struct Scoring {
+    pub(crate) measurements: Measurements,
+    oracle: Box<dyn Oracle>,
+    /// The position of the transaction that chose the oracle; zero: the configuration file.
+    version: Zxid,
+    voters: Voters,
+    /// Peers whose election link is closed.
+    suspected: BTreeSet<ServerId>,
+    /// The leader, or the one just lost.
+    leader: Option<ServerId>,
+    /// Whether the next election follows a crash or a resignation.
+    pub(crate) moment: Moment,
+    resignation: Resignation,
+    /// The heartbeats whose echo we wait for.
+    sent: BTreeMap<ServerId, (u64, Time)>,
+    heartbeats: u64,
+}
+
+impl Scoring {
+    pub(crate) fn new(
+        me: ServerId,
+        voters: Voters,
+        measure: MeasureConfig,
+        resign: ResignConfig,
+        oracle: Box<dyn Oracle>,
+    ) -> Self {
+        Self {
+            measurements: Measurements::new(me, voters.clone(), measure),
+            oracle,
+            version: Zxid::ZERO,
+            suspected: voters.peers(me).collect(),
+            voters,
+            leader: None,
+            moment: Moment::AfterCrash,
+            resignation: Resignation::new(resign),
+            sent: BTreeMap::new(),
+            heartbeats: 0,
+        }
+    }
+
+    /// The oracle in force.
+    pub(crate) fn oracle(&self) -> &dyn Oracle {
+        self.oracle.as_ref()
+    }
+
+    /// Another oracle, chosen by the transaction at `version`.
+    pub(crate) fn set_oracle(&mut self, oracle: Box<dyn Oracle>, version: Zxid) {
+        self.oracle = oracle;
+        self.version = version;
+    }
+
+    pub(crate) fn link_up(&mut self, peer: ServerId) {
+        self.suspected.remove(&peer);
+    }
+
+    pub(crate) fn link_down(&mut self, peer: ServerId) {
+        self.suspected.insert(peer);
+        self.sent.remove(&peer);
+        self.measurements.forget(peer);
+    }
+
+    /// There is a leader, of whose loss the next election may be.
+    pub(crate) fn led_by(&mut self, leader: ServerId) {
+        self.leader = Some(leader);
+        self.moment = Moment::AfterCrash;
+    }
+
+    /// This server is established as leader.
+    pub(crate) fn took_the_lead(&mut self, now: Time) {
+        self.resignation.took_the_lead(now);
+    }
+
+    /// A hand-over has begun, here or elsewhere.
+    pub(crate) fn resignation_noted(&mut self, now: Time) {
+        self.resignation.noted(now);
+    }
+
+    /// Numbers a heartbeat to `peer`.
+    pub(crate) fn heartbeat(&mut self, peer: ServerId, now: Time) -> u64 {
+        self.heartbeats += 1;
+        self.sent.insert(peer, (self.heartbeats, now));
+        self.heartbeats
+    }
+
+    /// The answer to a heartbeat.
+    pub(crate) fn echoed(&mut self, peer: ServerId, seq: u64, now: Time) {
+        if let Some((expected, at)) = self.sent.get(&peer).copied()
+            && expected == seq
+        {
+            self.sent.remove(&peer);
+            self.measurements.record_round_trip(peer, now - at, now);
+        }
+    }
+
+    /// What to tell the others.
+    pub(crate) fn report(&mut self, now: Time, position: Position, epoch: u64) -> Report {
+        let after_crash = self.gossip(now, position, Moment::AfterCrash, epoch);
+        let before_resignation = self.gossip(now, position, Moment::BeforeResignation, epoch);
+        self.measurements.report(now, position, after_crash, before_resignation)
+    }
+
+    fn gossip(&mut self, now: Time, position: Position, moment: Moment, epoch: u64) -> Gossip {
+        let rank = self.assess(now, position, moment, epoch).map_or(Rank::Unknown, |a| Rank::Known(a.score));
+        Gossip { rank, version: self.version, fingerprint: self.oracle.fingerprint() }
+    }
+
+    fn assess(&mut self, now: Time, position: Position, moment: Moment, epoch: u64) -> Option<Assessed> {
+        let view = self.measurements.view(now, self.leader, &self.suspected, moment, position);
+        self.measurements.assess(self.oracle.as_ref(), &view, epoch)
+    }
+
+    /// The servers that could take over, by their own word, best first.
+    pub(crate) fn successors(&self, now: Time) -> Vec<(ServerId, Rank)> {
+        let fingerprint = self.oracle.fingerprint();
+        let candidates = self.measurements.candidates(now, self.version, fingerprint, &self.suspected);
+        let mut ranked: Vec<_> = candidates.into_iter().collect();
+        ranked.sort_by(|(a, a_rank), (b, b_rank)| (a_rank, b).cmp(&(b_rank, a)));
+        ranked
+    }
+
+    /// Whether a leader should give way, and to whom.
+    pub(crate) fn consider_resignation(&mut self, now: Time, position: Position, epoch: u64, pause: Span) -> Decision {
+        let own = self.gossip(now, position, Moment::BeforeResignation, epoch).rank;
+        let fingerprint = self.oracle.fingerprint();
+        let candidates = self.measurements.candidates(now, self.version, fingerprint, &self.suspected);
+        let view = self.measurements.view(now, self.leader, &self.suspected, Moment::BeforeResignation, position);
+        let rate_milli = view.rates_milli().values().sum();
+        let oracle = self.oracle.as_ref();
+        self.resignation.consider(now, &Situation { oracle, own: &own, candidates: &candidates, pause, rate_milli })
+    }
+
+    /// The proposal that stands for `target` in a hand-over.
+    pub(crate) fn proposal_of(&self, target: ServerId, now: Time) -> Proposal {
+        let rank = self.measurements.gossip(target, Moment::BeforeResignation, now).map(|gossip| gossip.rank.clone());
+        let standing = self.measurements.last_report(target).map(|(report, _)| report.standing).unwrap_or_default();
+        Proposal {
+            id: target,
+            rank: rank.unwrap_or(Rank::Unknown),
+            version: self.version,
+            fingerprint: self.oracle.fingerprint(),
+            standing,
+            inputs: Vec::new(),
+        }
+    }
+
+    /// How long a chosen leader may take to gather its quorum: three round trips to the slowest member of the nearest
+    /// quorum, and four fsyncs of the slower kind.
+    pub(crate) fn time_to_gather(&self, now: Time) -> Span {
+        let me = self.measurements.me();
+        let mut round_trips: Vec<_> =
+            self.voters.peers(me).filter_map(|peer| self.measurements.round_trip(peer, now)).collect();
+        round_trips.sort_unstable();
+        let slowest = round_trips.get(self.voters.quorum().saturating_sub(2)).or(round_trips.last()).copied();
+        let reported = self.voters.peers(me).filter_map(|peer| self.measurements.last_report(peer));
+        let fsync = reported.map(|(report, _)| report.fsync_p99).max().unwrap_or_default();
+        let fsync = fsync.max(self.measurements.fsync_p99());
+        slowest.unwrap_or_default().saturating_mul(3).saturating_add(fsync.saturating_mul(4))
+    }
+}
+
+/// What an election asks, answered at one instant.
+pub(crate) struct Asking<'a> {
+    pub(crate) scoring: &'a mut Scoring,
+    pub(crate) now: Time,
+    pub(crate) position: Position,
+}
+
+impl Host for Asking<'_> {
+    fn assess(&mut self, epoch: u64) -> Option<Assessment> {
+        let moment = self.scoring.moment;
+        let assessed = self.scoring.assess(self.now, self.position, moment, epoch)?;
+        Some(Assessment {
+            rank: Rank::Known(assessed.score),
+            version: self.scoring.version,
+            fingerprint: self.scoring.oracle.fingerprint(),
+            inputs: assessed.inputs.into_iter().map(|(name, value)| Input { name, value }).collect(),
+        })
+    }
+
+    fn standing(&self) -> Standing {
+        self.position.standing
+    }
+
+    fn round_trip(&self, peer: ServerId) -> Option<Span> {
+        self.scoring.measurements.round_trip(peer, self.now)
+    }
+
+    fn ranks_below(&self, peer: ServerId, choice: &Proposal) -> bool {
+        let oracle = self.scoring.oracle.as_ref();
+        let Some(gossip) = self.scoring.measurements.gossip(peer, self.scoring.moment, self.now) else { return false };
+        let same = (gossip.version, gossip.fingerprint) == (choice.version, choice.fingerprint);
+        match (&gossip.rank, &choice.rank) {
+            (Rank::Known(theirs), Rank::Known(best)) => {
+                same && oracle.gossip_decides() && oracle.clearly_worse(theirs, best)
+            }
+            (Rank::Unknown, _) | (_, Rank::Unknown) => false,
+        }
+    }
+
+    fn validate(&self, proposal: &Proposal) -> Result<(), String> {
+        match &proposal.rank {
+            // Another oracle's score is not ours to judge: the order never compares the two by value.
+            Rank::Known(score) if proposal.fingerprint == self.scoring.oracle.fingerprint() => {
+                self.scoring.oracle.validate(score).map_err(|error| error.to_string())
+            }
+            Rank::Known(_) | Rank::Unknown => Ok(()),
+        }
+    }
+}

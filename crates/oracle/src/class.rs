@@ -1,0 +1,149 @@
+//! Classes of equal worth: a score cut so coarsely that noise falls within one class.
+//!
+//! In: a component of a score, and the class that this server was in before. Out: the class it is in now.
+//! Why with a memory: a score that jitters around a border would change its class at every heartbeat, and the leader
+//! with it (scenario 25). So a class is left only when its border is passed by a quarter of a class.
+//! Holds: the memory is the server's own and shapes its own score only; how two scores compare depends on the two
+//! messages alone, or the order would have cycles.
+
+use core::fmt;
+
+/// How to cut a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Classes of so many microseconds: 0 to below 1 width, 1 to below 2 widths, and so on.
+    Micros(u32),
+    /// Each class reaches so many per cent above the last: for what spans magnitudes, as rates do.
+    Percent(u8),
+}
+
+impl Class {
+    /// The class of a component, by the borders alone.
+    #[must_use]
+    pub fn of(self, component: i64) -> i64 {
+        match self {
+            Self::Micros(width) => component.div_euclid(i64::from(width.max(1))),
+            Self::Percent(percent) => logarithm(component.unsigned_abs(), percent) * component.signum(),
+        }
+    }
+
+    /// The class of a component for a server that was in `previous`: it stays while the border is passed by less than a
+    /// quarter of a class.
+    #[must_use]
+    pub fn of_after(self, component: i64, previous: Option<i64>) -> i64 {
+        let class = self.of(component);
+        let Some(previous) = previous else { return class };
+        let quarter = match self {
+            Self::Micros(width) => i64::from(width / 4),
+            Self::Percent(percent) => {
+                i64::try_from(component.unsigned_abs() / 400).unwrap_or(i64::MAX).saturating_mul(percent.into())
+            }
+        };
+        let stays = match class.cmp(&previous) {
+            core::cmp::Ordering::Less => self.of(component.saturating_add(quarter)) >= previous,
+            core::cmp::Ordering::Equal => true,
+            core::cmp::Ordering::Greater => self.of(component.saturating_sub(quarter)) <= previous,
+        };
+        if stays { previous } else { class }
+    }
+
+    /// The component at the border of a class that is nearer to zero: what a classed score shows to humans, and what the
+    /// difference of two classes is worth.
+    #[must_use]
+    pub fn border(self, class: i64) -> i64 {
+        match self {
+            Self::Micros(width) => class.saturating_mul(i64::from(width.max(1))),
+            Self::Percent(percent) => power(class.unsigned_abs(), percent).saturating_mul(class.signum()),
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Micros(width) if width % 1000 == 0 => write!(f, "{}ms", width / 1000),
+            Self::Micros(width) => write!(f, "{width}us"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+/// 0 for 0, else 1 + the largest n with (1 + percent/100)^n <= value.
+fn logarithm(value: u64, percent: u8) -> i64 {
+    let borders = borders(percent).take_while(|border| *border <= u128::from(value) << FRACTION_BITS);
+    i64::try_from(borders.count()).unwrap_or(i64::MAX)
+}
+
+/// The least value of a class of [`logarithm`].
+fn power(class: u64, percent: u8) -> i64 {
+    let Some(before) = class.checked_sub(1) else { return 0 };
+    let border =
+        borders(percent).nth(usize::try_from(before).unwrap_or(usize::MAX).min(CLASSES_MAX)).unwrap_or(u128::MAX);
+    i64::try_from(border >> FRACTION_BITS).unwrap_or(i64::MAX)
+}
+
+/// The borders 1, 1 + p, (1 + p)^2, … in units of 2^-32, as far as an i64 reaches.
+fn borders(percent: u8) -> impl Iterator<Item = u128> {
+    let grow = move |border: &u128| Some(border * (100 + u128::from(percent.max(1))) / 100);
+    core::iter::successors(Some(1 << FRACTION_BITS), grow).take_while(|border| *border < 1 << 96)
+}
+
+const FRACTION_BITS: u32 = 32;
+
+/// Classes of 1 % up to 2^64: a bound for the walk over them.
+const CLASSES_MAX: usize = 4_500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_of_a_width_begin_at_its_multiples() {
+        let class = Class::Micros(10_000);
+        assert_eq!([0, 9_999, 10_000, 30_900].map(|us| class.of(us)), [0, 0, 1, 3]);
+        assert_eq!(class.border(3), 30_000);
+    }
+
+    #[test]
+    fn classes_of_ten_per_cent_tell_rates_a_fifth_apart_and_keep_the_order_of_negatives() {
+        let class = Class::Percent(10);
+        assert_eq!(class.of(0), 0);
+        assert_eq!(class.of(-333_333), class.of(-334_000));
+        assert!(class.of(-400_000) < class.of(-333_333));
+        assert!(class.of(-1) < class.of(0));
+        for component in [1, 7, 333_333, 1_000_000_000_000] {
+            let border = class.border(class.of(component));
+            assert!(border <= component && component <= border + border / 9 + 1, "{component} {border}");
+            assert_eq!(class.border(-class.of(component)), -border);
+        }
+    }
+
+    #[test]
+    fn a_class_is_left_only_when_its_border_is_passed_by_a_quarter_scenario_25() {
+        let class = Class::Micros(10_000);
+        assert_eq!(class.of_after(10_100, Some(0)), 0);
+        assert_eq!(class.of_after(12_499, Some(0)), 0);
+        assert_eq!(class.of_after(12_500, Some(0)), 1);
+        assert_eq!(class.of_after(9_900, Some(1)), 1);
+        assert_eq!(class.of_after(7_499, Some(1)), 0);
+        assert_eq!(class.of_after(55_000, Some(1)), 5);
+        let class = Class::Percent(10);
+        let there = class.of(-333_333);
+        let across = class.border(there);
+        assert_ne!(class.of(across + 1_000), there);
+        assert_eq!(class.of_after(across + 1_000, Some(there)), there);
+        assert_ne!(class.of_after(across + 30_000, Some(there)), there);
+    }
+
+    #[test]
+    fn the_ends_of_the_range_have_classes_too() {
+        for component in [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX] {
+            for class in
+                [Class::Micros(0), Class::Micros(1), Class::Micros(u32::MAX), Class::Percent(1), Class::Percent(255)]
+            {
+                let there = class.of_after(component, Some(class.of(component)));
+                let _ = (class.border(there), class.border(i64::MIN), class.of_after(component, Some(i64::MAX)));
+            }
+        }
+    }
+}

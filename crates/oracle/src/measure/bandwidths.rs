@@ -1,0 +1,64 @@
+//! The bandwidth to each peer, as bulk transfers found it.
+//!
+//! In: how many bytes took how long. Out: bytes a second, the median of the last transfers.
+//! Why measured: TCP gives about window / round trip, which no configuration file knows.
+//! Holds: a small transfer says nothing and is ignored (it measures the round trip, not the line).
+//! Not here: what to assume before the first transfer (`View`).
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use pole_election::{ServerId, Span};
+
+/// The last bulk transfers to and from each peer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Bandwidths {
+    /// Bytes a second, newest last.
+    peers: BTreeMap<ServerId, VecDeque<u64>>,
+}
+
+impl Bandwidths {
+    /// A transfer of `bytes` took so long, from its first byte to its last.
+    pub fn record(&mut self, peer: ServerId, bytes: u64, took: Span) {
+        if bytes < BULK_BYTES || took == Span::ZERO {
+            return;
+        }
+        let window = self.peers.entry(peer).or_default();
+        if window.len() == WINDOW {
+            window.pop_front();
+        }
+        let speed = u128::from(bytes) * 1_000_000_000 / u128::from(took.0);
+        window.push_back(u64::try_from(speed).unwrap_or(u64::MAX));
+    }
+
+    /// The bandwidth to `peer`, in bytes a second, or nothing if no bulk was ever transferred. It does not grow stale:
+    /// a path keeps its width longer than a link its connection.
+    #[must_use]
+    pub fn bytes_per_s(&self, peer: ServerId) -> Option<u64> {
+        let mut sorted: Vec<u64> = self.peers.get(&peer)?.iter().copied().collect();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
+    }
+}
+
+/// Transfers remembered for each peer; the median of five shrugs off two that ran beside other traffic.
+const WINDOW: usize = 5;
+
+/// Below this a transfer fits into the first windows of TCP and its time is mostly the round trip.
+const BULK_BYTES: u64 = 256 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_the_last_transfers_counts_and_small_ones_do_not() {
+        let (mut bandwidths, peer) = (Bandwidths::default(), ServerId(2));
+        bandwidths.record(peer, 1_000, Span::from_ms(20));
+        assert_eq!(bandwidths.bytes_per_s(peer), None);
+        for ms in [100, 100, 5_000, 100, 1] {
+            bandwidths.record(peer, 1_000_000, Span::from_ms(ms));
+        }
+        assert_eq!(bandwidths.bytes_per_s(peer), Some(10_000_000));
+    }
+}

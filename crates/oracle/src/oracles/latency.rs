@@ -1,0 +1,54 @@
+//! `latency`: the server under which the mean request is answered soonest leads. θl = θc + the mean hop, lower is better.
+//!
+//! Source: section 3. The paper's printed equation has the one-way delay; its text, its figures and we have the round
+//! trip: the request travels to the leader and the commit travels back.
+
+use pole_election::{Score, Span};
+
+use crate::oracle::{Assessed, InvalidScore, MICROS_MAX, Oracle, Scale, micros};
+use crate::oracles::consensus_time;
+use crate::view::View;
+
+/// Scores by the predicted mean latency of a request, in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Latency;
+
+impl Oracle for Latency {
+    fn name(&self) -> &str {
+        "latency"
+    }
+
+    fn assess(&self, view: &View, _epoch: u64) -> Option<Assessed> {
+        let (consensus, hop) = (consensus_time(view)?, hop_time(view)?);
+        let rate = view.rates_milli().values().fold(0_u64, |sum, rate| sum.saturating_add(*rate));
+        let inputs = [
+            ("consensus_us", micros(consensus)),
+            ("hop_us", micros(hop)),
+            ("rate_milli", i64::try_from(rate).unwrap_or(i64::MAX)),
+        ];
+        Some(Assessed::new(micros(consensus.saturating_add(hop)), &inputs))
+    }
+
+    fn validate(&self, score: &Score) -> Result<(), InvalidScore> {
+        InvalidScore::check(self.name(), score, &[(0, MICROS_MAX)])
+    }
+
+    fn scale(&self) -> Scale {
+        Scale::TIME
+    }
+}
+
+/// Σ θr(r)·RTT(i,r) / Σ θr(r) over r in N'. A server that we cannot measure counts as far as the farthest that we can:
+/// not to know it must be no advantage. Without any request all servers count alike.
+#[must_use]
+pub fn hop_time(view: &View) -> Option<Span> {
+    let farthest = view.round_trips().values().copied().max()?;
+    let round_trip = |id| view.round_trips().get(&id).copied().unwrap_or(farthest);
+    let rate = |id| view.rates_milli().get(&id).copied().unwrap_or(0);
+    let idle = view.live().iter().all(|id| rate(*id) == 0);
+    let weight = |id| u128::from(if idle { 1 } else { rate(id) });
+    // No overflow: rates and round trips are clamped where they enter (`Measurements`).
+    let weights: u128 = view.live().iter().map(|id| weight(*id)).sum();
+    let sum: u128 = view.live().iter().map(|id| weight(*id) * u128::from(round_trip(*id).0)).sum();
+    Some(Span(u64::try_from(sum / weights.max(1)).unwrap_or(u64::MAX)))
+}

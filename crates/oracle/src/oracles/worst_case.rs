@@ -1,0 +1,35 @@
+//! `worst-case`: the server whose farthest clients wait least leads. θw = θc + the longest round trip in N', lower is
+//! better.
+//!
+//! Source: section 3.
+
+use pole_election::Score;
+
+use crate::oracle::{Assessed, InvalidScore, MICROS_MAX, Oracle, Scale, micros};
+use crate::oracles::consensus_time;
+use crate::view::View;
+
+/// Scores by the predicted latency of the unluckiest request, in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WorstCase;
+
+impl Oracle for WorstCase {
+    fn name(&self) -> &str {
+        "worst-case"
+    }
+
+    fn assess(&self, view: &View, _epoch: u64) -> Option<Assessed> {
+        let consensus = consensus_time(view)?;
+        let farthest = view.round_trips().values().copied().max()?;
+        let inputs = [("consensus_us", micros(consensus)), ("farthest_us", micros(farthest))];
+        Some(Assessed::new(micros(consensus.saturating_add(farthest)), &inputs))
+    }
+
+    fn validate(&self, score: &Score) -> Result<(), InvalidScore> {
+        InvalidScore::check(self.name(), score, &[(0, MICROS_MAX)])
+    }
+
+    fn scale(&self) -> Scale {
+        Scale::TIME
+    }
+}

@@ -1,0 +1,210 @@
+//! From the text of a topology file to a `Topology`, or to the line and the reason why not.
+//!
+//! In: TOML. Out: a `Topology` that is complete. Why with spans: an operator is told the line, not only the mistake.
+//! Holds: no float leaves this file; each is checked and becomes an integer of nanoseconds, bits, or thousandths.
+//! Not here: what the figures mean (`link`).
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::error::{Error, Reason};
+use crate::link::Link;
+use crate::topology::{Topology, ends};
+
+pub(crate) fn parse(text: &str) -> Result<Topology, Error> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_at(text, span.start));
+        Error { file: None, line, reason: Reason::Syntax(error.message().to_owned()) }
+    })?;
+    let text = Text(text);
+    let sites = text.sites(&file)?;
+    let links = text.links(&file, &sites)?;
+    let loads = text.loads(&file, &sites)?;
+    let sites = sites.into_iter().map(|(id, place)| (id, place.site)).collect();
+    Ok(Topology { name: file.name, sites, links, loads })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    name: String,
+    jitter_percent: Option<Spanned<f64>>,
+    loss_percent: Option<Spanned<f64>>,
+    window_kb: Option<Spanned<f64>>,
+    #[serde(default)]
+    server: Vec<ServerEntry>,
+    #[serde(default)]
+    link: Vec<LinkEntry>,
+    #[serde(default)]
+    load: Vec<LoadEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServerEntry {
+    id: Spanned<u64>,
+    site: Spanned<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkEntry {
+    a: Spanned<String>,
+    b: Spanned<String>,
+    rtt_ms: Spanned<f64>,
+    bandwidth_mbit: Option<Spanned<f64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LoadEntry {
+    site: Spanned<String>,
+    rate: Spanned<f64>,
+}
+
+/// Where a server is, and the line that says so.
+struct Place {
+    site: String,
+    line: usize,
+}
+
+type Sites = BTreeMap<u64, Place>;
+
+/// The text again, for the lines of what is wrong in it.
+struct Text<'a>(&'a str);
+
+impl Text<'_> {
+    fn sites(&self, file: &File) -> Result<Sites, Error> {
+        let mut sites = Sites::new();
+        for server in &file.server {
+            let (id, line) = (*server.id.get_ref(), self.line(&server.id));
+            if let Some(first) = sites.get(&id) {
+                return Err(refused(line, Reason::DuplicateServer { id, first: first.line }));
+            }
+            sites.insert(id, Place { site: server.site.get_ref().clone(), line });
+        }
+        if sites.is_empty() { Err(refused(1, Reason::NoServers)) } else { Ok(sites) }
+    }
+
+    fn links(&self, file: &File, sites: &Sites) -> Result<BTreeMap<(String, String), Link>, Error> {
+        let common = Link {
+            rtt_ns: INSIDE_RTT_NS,
+            jitter_ppm: self.optional("jitter_percent", file.jitter_percent.as_ref(), 0)?,
+            loss_ppm: self.optional("loss_percent", file.loss_percent.as_ref(), 0)?,
+            bandwidth_bps: BANDWIDTH_BPS,
+            window_bytes: self.optional("window_kb", file.window_kb.as_ref(), WINDOW_BYTES)?,
+        };
+        let mut links: BTreeMap<(String, String), (Link, usize)> = BTreeMap::new();
+        for entry in &file.link {
+            let line = self.line(&entry.a);
+            self.known(&entry.a, sites)?;
+            self.known(&entry.b, sites)?;
+            let rtt_ns = self.integer("rtt_ms", &entry.rtt_ms)?;
+            let bandwidth_bps = self.optional("bandwidth_mbit", entry.bandwidth_mbit.as_ref(), BANDWIDTH_BPS)?;
+            let (a, b) = ends(entry.a.get_ref(), entry.b.get_ref());
+            if let Some((_, first)) = links.get(&(a.clone(), b.clone())) {
+                return Err(refused(line, Reason::DuplicateLink { a, b, first: *first }));
+            }
+            links.insert((a, b), (Link { rtt_ns, bandwidth_bps, ..common }, line));
+        }
+        let mut links = links.into_iter().map(|(ends, (link, _))| (ends, link)).collect();
+        complete(&mut links, common, sites)?;
+        Ok(links)
+    }
+
+    fn loads(&self, file: &File, sites: &Sites) -> Result<BTreeMap<String, u64>, Error> {
+        let mut loads: BTreeMap<String, (u64, usize)> = BTreeMap::new();
+        for entry in &file.load {
+            let (site, line) = (self.known(&entry.site, sites)?.to_owned(), self.line(&entry.site));
+            let rate = self.integer("rate", &entry.rate)?;
+            if let Some((_, first)) = loads.get(&site) {
+                return Err(refused(line, Reason::DuplicateLoad { site, first: *first }));
+            }
+            loads.insert(site, (rate, line));
+        }
+        Ok(loads.into_iter().map(|(site, (rate, _))| (site, rate)).collect())
+    }
+
+    fn known<'s>(&self, site: &'s Spanned<String>, sites: &Sites) -> Result<&'s str, Error> {
+        if sites.values().any(|place| place.site == *site.get_ref()) {
+            return Ok(site.get_ref());
+        }
+        Err(refused(self.line(site), Reason::UnknownSite { site: site.get_ref().clone() }))
+    }
+
+    fn optional(&self, key: &'static str, value: Option<&Spanned<f64>>, absent: u64) -> Result<u64, Error> {
+        value.map_or(Ok(absent), |value| self.integer(key, value))
+    }
+
+    /// The border: a float from the file becomes an integer in our unit, or an error with its line.
+    fn integer(&self, key: &'static str, value: &Spanned<f64>) -> Result<u64, Error> {
+        let number = *value.get_ref();
+        let (_, unit, low, high, allowed) =
+            *LIMITS.iter().find(|limit| limit.0 == key).expect("every key with a number has its limits");
+        // Written so that NaN fails it.
+        if number >= low && number <= high {
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the limits keep it within 0 to 2^53"
+            )]
+            return Ok((number * unit).round() as u64);
+        }
+        Err(refused(self.line(value), Reason::Range { key, value: number.to_string(), allowed }))
+    }
+
+    fn line<T>(&self, value: &Spanned<T>) -> usize {
+        line_at(self.0, value.span().start)
+    }
+}
+
+/// Every pair of sites has a link, or the line of the first server of the later site is blamed; the inside of a site
+/// that the file does not describe is a local network.
+fn complete(links: &mut BTreeMap<(String, String), Link>, inside: Link, sites: &Sites) -> Result<(), Error> {
+    let mut first_lines: BTreeMap<&str, usize> = BTreeMap::new();
+    for place in sites.values() {
+        let line = first_lines.entry(&place.site).or_insert(place.line);
+        *line = place.line.min(*line);
+    }
+    for a in first_lines.keys() {
+        links.entry(ends(a, a)).or_insert(inside);
+        for (b, line) in first_lines.iter().filter(|(b, _)| *b > a) {
+            if !links.contains_key(&ends(a, b)) {
+                return Err(refused(*line, Reason::MissingLink { a: (*a).to_owned(), b: (*b).to_owned() }));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refused(line: usize, reason: Reason) -> Error {
+    Error { file: None, line, reason }
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}
+
+/// Inside a site, unless the file says otherwise: the round trip of a local network.
+const INSIDE_RTT_NS: u64 = 100_000;
+
+/// A gigabit line as TCP sees it (section 5), where the file says nothing.
+const BANDWIDTH_BPS: u64 = 940_000_000;
+
+/// The window where the file says nothing: what Linux grows to without tuning.
+const WINDOW_BYTES: u64 = 4096 * 1024;
+
+/// Each number of the file: its key, our unit for 1 of it, the least, the most, and both in words. The most keeps
+/// every product below 2^53, where a float is still exact to one.
+const LIMITS: [(&str, f64, f64, f64, &str); 6] = [
+    // Beyond 133 % the shortest delay would be below nothing.
+    ("jitter_percent", 1e4, 0.0, 100.0, "between 0 and 100"),
+    ("loss_percent", 1e4, 0.0, 100.0, "between 0 and 100"),
+    ("window_kb", 1024.0, 1.0, 1e9, "between 1 and 1000000000"),
+    ("rtt_ms", 1e6, 0.0, 600_000.0, "between 0 and 600000"),
+    ("bandwidth_mbit", 1e6, 1e-3, 1e7, "between 0.001 and 10000000"),
+    ("rate", 1e3, 0.0, 1e9, "between 0 and 1000000000"),
+];

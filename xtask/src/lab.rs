@@ -1,0 +1,21 @@
+//! The programs of the lab, built in release and run with the arguments as given.
+//!
+//! They check their own arguments; their exit code is ours. In release, because a seed that takes a second there
+//! takes ten in a debug build.
+
+use std::process::ExitCode;
+
+use crate::Failure;
+use crate::command::program;
+
+/// Builds and runs a program of `pole-lab`.
+pub(crate) fn run(binary: &str, args: &[String]) -> Result<ExitCode, Failure> {
+    let status = program("cargo")
+        .args(["run", "--quiet", "--release", "--package", "pole-lab", "--bin", binary, "--"])
+        .args(args)
+        .status()
+        .map_err(|why| Failure::Check(format!("cannot run cargo: {why}")))?;
+    // A program ended by a signal has no code of its own.
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+    Ok(ExitCode::from(code))
+}

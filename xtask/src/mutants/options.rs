@@ -1,0 +1,87 @@
+//! What the command line of `cargo xtask mutants` says.
+
+use super::patch::Mutant;
+use crate::Failure;
+
+/// Which mutants to run, and how hard to look.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    /// Numbers (`07`) or whole names; empty means all.
+    only: Vec<String>,
+    /// Seeds to try when no script noticed anything.
+    pub(super) seeds: u64,
+    /// Try the seeds even when a script found the mutant, to learn which seed does.
+    pub(super) both: bool,
+    /// Only the mutants that are marked for CI.
+    quick: bool,
+    /// Start from the files as they lie here, committed or not.
+    pub(super) dirty: bool,
+}
+
+impl Options {
+    /// Reads the arguments after `mutants`.
+    pub(super) fn parse(args: &[String]) -> Result<Self, Failure> {
+        let mut options = Self { only: Vec::new(), seeds: SEEDS, both: false, quick: false, dirty: false };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or_else(|| Failure::Usage(format!("{arg} needs a value")));
+            match arg.as_str() {
+                "--only" => options.only.extend(value()?.split(',').map(str::to_owned)),
+                "--seeds" => options.seeds = number(value()?)?,
+                "--both" => options.both = true,
+                "--quick" => options.quick = true,
+                "--dirty" => options.dirty = true,
+                other => return Err(Failure::Usage(format!("mutants does not know `{other}`"))),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Whether this mutant is to be run.
+    pub(super) fn chooses(&self, mutant: &Mutant) -> bool {
+        let named = |only: &String| *only == mutant.name || mutant.name.split('-').next() == Some(only);
+        (self.only.is_empty() || self.only.iter().any(named)) && (!self.quick || mutant.quick)
+    }
+}
+
+fn number(text: &str) -> Result<u64, Failure> {
+    text.parse().map_err(|_| Failure::Usage(format!("--seeds needs a number, not `{text}`")))
+}
+
+/// Every mutant has to be found within so many seeds.
+const SEEDS: u64 = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, Failure> {
+        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    fn mutant(name: &str, quick: bool) -> Mutant {
+        Mutant { name: name.to_owned(), path: name.into(), takes: String::new(), quick }
+    }
+
+    #[test]
+    fn all_mutants_unless_chosen() {
+        let all = parse("").unwrap();
+        assert_eq!(all.seeds, 500);
+        assert!(all.chooses(&mutant("07-early-ack", false)));
+        let some = parse("--only 07,12 --seeds 20 --both").unwrap();
+        assert!(some.both);
+        assert_eq!(some.seeds, 20);
+        assert!(some.chooses(&mutant("07-early-ack", false)));
+        assert!(!some.chooses(&mutant("08-late-ack", true)));
+        assert!(parse("--only 08-late-ack").unwrap().chooses(&mutant("08-late-ack", false)));
+        assert!(!parse("--quick").unwrap().chooses(&mutant("08-late-ack", false)));
+        assert!(parse("--quick").unwrap().chooses(&mutant("08-late-ack", true)));
+    }
+
+    #[test]
+    fn bad_arguments_are_refused() {
+        for line in ["--only", "--seeds", "--seeds many", "--sneaky"] {
+            assert!(matches!(parse(line), Err(Failure::Usage(_))), "{line}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A mutant on disk: a patch with a head that says which protection it takes away.
+//!
+//! ```text
+//! # Acknowledges an entry before it is durable.
+//! # Protection: ZAB, broadcast: "a server acknowledges what is durable".
+//! # quick
+//! diff --git a/crates/zab/src/…
+//! ```
+//!
+//! Lines before the first `diff` are the head; git skips them. A line `# quick` marks the mutant for CI.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+
+/// One patch file.
+#[derive(Debug)]
+pub(crate) struct Mutant {
+    /// The file name without its ending: `07-early-ack`.
+    pub(crate) name: String,
+    /// Where the patch lies.
+    pub(crate) path: PathBuf,
+    /// The first line of the head: the protection that is taken away.
+    pub(crate) takes: String,
+    /// Whether CI runs it too.
+    pub(crate) quick: bool,
+}
+
+impl Mutant {
+    /// All mutants of a folder, in the order of their names. No folder, no mutants.
+    pub(crate) fn all(folder: &Path) -> Result<Vec<Self>, Failure> {
+        if !folder.is_dir() {
+            return Ok(Vec::new());
+        }
+        let entries = fs::read_dir(folder).map_err(|why| Failure::io("read", folder, &why))?;
+        let mut mutants = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|why| Failure::io("read", folder, &why))?.path();
+            if path.extension().is_some_and(|ending| ending == "patch") {
+                let text = fs::read_to_string(&path).map_err(|why| Failure::io("read", &path, &why))?;
+                mutants.push(Self::new(path, &text)?);
+            }
+        }
+        mutants.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(mutants)
+    }
+
+    fn new(path: PathBuf, text: &str) -> Result<Self, Failure> {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let head: Vec<&str> = text
+            .lines()
+            .take_while(|line| !line.starts_with("diff "))
+            .map(|line| line.trim_start_matches('#').trim())
+            .filter(|line| !line.is_empty())
+            .collect();
+        let quick = head.contains(&"quick");
+        match head.iter().find(|line| **line != "quick") {
+            Some(first) => Ok(Self { name, path, takes: (*first).to_owned(), quick }),
+            None => {
+                let what = "has no head: say above the first `diff` which protection it takes away";
+                Err(Failure::Check(format!("{} {what}", path.display())))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_says_what_is_taken_away() {
+        let text = "# Acknowledges too early.\n# More.\n# quick\n\ndiff --git a/x b/x\n# not head\n";
+        let mutant = Mutant::new("mutants/07-early-ack.patch".into(), text).unwrap();
+        assert_eq!((mutant.name.as_str(), mutant.takes.as_str()), ("07-early-ack", "Acknowledges too early."));
+        assert!(mutant.quick);
+        assert!(!Mutant::new("a.patch".into(), "# Only this.\ndiff a b\n# quick\n").unwrap().quick);
+    }
+
+    #[test]
+    fn a_patch_without_a_head_is_refused() {
+        for text in ["diff --git a/x b/x\n", "# quick\ndiff --git a/x b/x\n", ""] {
+            assert!(Mutant::new("a.patch".into(), text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The one worktree in which all mutants are built, apart from the files that a person is working on.
+//!
+//! It lies under `target/mutants/tree`, its builds beside it in `target/mutants/build`; both are kept from run to run.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::Failure;
+use crate::command::{Finished, logged, output_of, program, root};
+
+/// A checkout of our own, to be changed at will.
+pub(super) struct Worktree {
+    /// `target/mutants`.
+    home: PathBuf,
+    /// The git tree that each mutant starts from.
+    base: String,
+}
+
+/// What a build left behind.
+pub(super) struct Built {
+    /// The program with the script tests.
+    scripts: PathBuf,
+}
+
+impl Worktree {
+    /// Makes the worktree, or takes the one of the last run, and settles what the mutants start from: the last commit,
+    /// or with `dirty` the files as they lie here.
+    pub(super) fn prepare(dirty: bool) -> Result<Self, Failure> {
+        let home = root().join("target").join("mutants");
+        std::fs::create_dir_all(&home).map_err(|why| Failure::io("create", &home, &why))?;
+        let base = if dirty { tree_of_files(&home.join("index"))? } else { tree_of_head()? };
+        let worktree = Self { home, base };
+        if !worktree.exists()? {
+            output_of(program("git").args(["worktree", "prune"]))?;
+            let mut add = program("git");
+            output_of(add.args(["worktree", "add", "--detach", "--force"]).arg(worktree.tree()).arg("HEAD"))?;
+        }
+        Ok(worktree)
+    }
+
+    /// Whether our worktree stands. A mere folder there must not pass for one: git would look for a repository above
+    /// it, find the real one, and reset *that*.
+    fn exists(&self) -> Result<bool, Failure> {
+        let tree = self.tree();
+        if !tree.exists() {
+            return Ok(false);
+        }
+        let top = output_of(program("git").arg("-C").arg(&tree).args(["rev-parse", "--show-toplevel"]))?;
+        let here = tree.canonicalize().map_err(|why| Failure::io("find", &tree, &why))?;
+        if Path::new(&top) == here {
+            return Ok(true);
+        }
+        Err(Failure::Check(format!("{} is no git worktree; remove it and run again", tree.display())))
+    }
+
+    /// Back to the base: no trace of the last mutant.
+    pub(super) fn reset(&mut self) -> Result<(), Failure> {
+        output_of(self.git().args(["read-tree", "--reset", "-u", &self.base]))?;
+        output_of(self.git().args(["clean", "-fdq"]))?;
+        Ok(())
+    }
+
+    /// Applies a patch, or says why not.
+    pub(super) fn apply(&mut self, patch: &Path) -> Result<(), String> {
+        match output_of(self.git().args(["apply", "--whitespace=nowarn"]).arg(patch)) {
+            Ok(_) => Ok(()),
+            Err(Failure::Check(why) | Failure::Usage(why)) => Err(why),
+        }
+    }
+
+    /// Builds the script tests and the simulator in release. Inside: the end of what the compiler said, if it refused.
+    pub(super) fn build(&mut self) -> Result<Result<Built, String>, Failure> {
+        let log = self.home.join("build.log");
+        let mut tests = self.cargo();
+        tests.args(["test", "--release", "--package", "pole-lab", "--test", "scripts", "--no-run"]);
+        let tests = logged(&mut tests, &log, None)?;
+        if !tests.passed() {
+            return Ok(Err(end_of(&tests.output)));
+        }
+        let mut simulator = self.cargo();
+        simulator.args(["build", "--release", "--package", "pole-lab", "--bin", "sim"]);
+        let simulator = logged(&mut simulator, &log, None)?;
+        if !simulator.passed() {
+            return Ok(Err(end_of(&simulator.output)));
+        }
+        let named = executable(&tests.output).ok_or_else(|| {
+            Failure::Check(format!("cargo did not say where the script tests are:\n{}", end_of(&tests.output)))
+        })?;
+        Ok(Ok(Built { scripts: self.tree().join(named) }))
+    }
+
+    /// Runs the script tests. Not by way of cargo: a program that hangs must be our own child to be ended.
+    pub(super) fn run_scripts(&self, built: &Built, limit: Duration) -> Result<Finished, Failure> {
+        let lab = self.tree().join("crates").join("lab");
+        let mut scripts = Command::new(&built.scripts);
+        // As cargo would; but never re-record, or every mutant would pass.
+        scripts.current_dir(&lab).env("CARGO_MANIFEST_DIR", &lab).env_remove("UPDATE_GOLDENFILES");
+        logged(&mut scripts, &self.home.join("scripts.log"), Some(limit))
+    }
+
+    /// Runs the simulator on seeds 1 to `seeds`, up to the first that fails.
+    pub(super) fn run_seeds(&self, seeds: u64, limit: Duration) -> Result<Finished, Failure> {
+        let mut simulator = Command::new(self.build_dir().join("release").join("sim"));
+        simulator.current_dir(self.tree());
+        simulator.args(["--first", "1", "--seeds", &seeds.to_string(), "--stop-at-first-failure"]);
+        logged(&mut simulator, &self.home.join("sim.log"), Some(limit))
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.home.join("tree")
+    }
+
+    fn build_dir(&self) -> PathBuf {
+        self.home.join("build")
+    }
+
+    fn git(&self) -> Command {
+        let mut git = program("git");
+        git.current_dir(self.tree());
+        git
+    }
+
+    fn cargo(&self) -> Command {
+        let mut cargo = program("cargo");
+        cargo.current_dir(self.tree()).env("CARGO_TARGET_DIR", self.build_dir());
+        cargo
+    }
+}
+
+/// The tree of the last commit, if nothing that is built differs from it.
+fn tree_of_head() -> Result<String, Failure> {
+    let built = ["status", "--porcelain", "--", "crates", "Cargo.toml", "Cargo.lock"];
+    let changed = output_of(program("git").args(built))?;
+    if changed.is_empty() {
+        return output_of(program("git").args(["rev-parse", "HEAD^{tree}"]));
+    }
+    let what = "mutants start from the last commit, and these files differ from it";
+    Err(Failure::Check(format!("{what} (commit them, or say --dirty to start from the files):\n{changed}")))
+}
+
+/// A tree of the files as they lie here, untracked ones included, made in an index of our own.
+fn tree_of_files(index: &Path) -> Result<String, Failure> {
+    let git = |args: &[&str]| output_of(program("git").env("GIT_INDEX_FILE", index).args(args));
+    git(&["read-tree", "HEAD"])?;
+    git(&["add", "--all"])?;
+    git(&["write-tree"])
+}
+
+/// The path in `Executable tests/scripts.rs (target/release/deps/scripts-0123)`.
+fn executable(output: &str) -> Option<&str> {
+    let line = output.lines().find(|line| line.trim_start().starts_with("Executable"))?;
+    line.rsplit_once('(')?.1.strip_suffix(')')
+}
+
+fn end_of(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+/// Lines of a failed build that are shown: the last error, usually.
+const LINES: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_test_program_is_found_in_what_cargo_says() {
+        let output =
+            "   Compiling x\n    Finished `release`\n  Executable tests/scripts.rs (t/release/deps/scripts-0f)\n";
+        assert_eq!(executable(output), Some("t/release/deps/scripts-0f"));
+        assert_eq!(executable("    Finished"), None);
+    }
+
+    #[test]
+    fn the_end_of_a_build_is_short() {
+        let output: String = (0..50).map(|n| format!("{n}\n")).collect();
+        assert_eq!(end_of(&output).lines().count(), LINES);
+    }
+}

@@ -1,0 +1,280 @@
+//! `cargo xtask test`: everything that CI checks, one step after another.
+//!
+//! In: the table [`STEPS`]. Out: a line per step as it ends, the tail of what failed with the command that repeats
+//! it, the longest steps, and as last line `N passed, M failed`.
+//! Why every step runs even after a failure: one visit to CI should tell all that is wrong.
+//! Not here: what the steps check.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::Failure;
+use crate::command::{Finished, is_installed, logged, program, root, target_dir};
+
+/// What CI checks, cheap steps first. A new step is one line here.
+///
+/// `{fresh}` in a command becomes a seed that no earlier run used (see [`fresh_seed`]); the seed is part of the command
+/// that is printed, so a failure can be repeated.
+const STEPS: &[Step] = &[
+    Step::new("format", "cargo fmt --all --check"),
+    Step::new("tidy", "cargo test --quiet --package xtask").shows(Note::Tests),
+    Step::new("spelling", "typos").if_installed("typos"),
+    Step::new("unused-dependencies", "cargo machete").if_installed("cargo-machete"),
+    Step::new("licences", "cargo deny check bans licenses sources").if_installed("cargo-deny").shows(Note::LastLine),
+    Step::new("lints", "cargo clippy --workspace --all-targets -- -D warnings"),
+    Step::new("tests", "cargo test --workspace --exclude xtask").shows(Note::Tests),
+    Step::new("docs", "cargo doc --workspace --no-deps --document-private-items").env("RUSTDOCFLAGS", "-D warnings"),
+    // The programs of the lab join here when they exist: the first README command, fixed seeds, fresh seeds from
+    // {fresh}, the model checker, the quick mutants; each `.shows(Note::LastLine)`, the longest last.
+];
+
+/// Runs all steps, or those named.
+pub(crate) fn run(names: &[String]) -> Result<ExitCode, Failure> {
+    let steps = chosen(names)?;
+    let fresh = fresh_seed();
+    let mut reports = Vec::new();
+    for step in &steps {
+        print!("{:<20} ", step.name);
+        // The name shows while the step runs; a terminal that is gone is no reason to stop.
+        let _ = std::io::stdout().flush();
+        let report = step.run(fresh)?;
+        println!("{}", report.line());
+        if let Outcome::Failed { tail } = &report.outcome {
+            println!("{tail}\n  to repeat:   {}\n  all it said: {}\n", report.command, report.log.display());
+        }
+        reports.push(report);
+    }
+    print!("{}", summary(&reports));
+    let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed { .. }));
+    Ok(ExitCode::from(u8::from(failed)))
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Step>, Failure> {
+    if names.is_empty() {
+        return Ok(STEPS.iter().collect());
+    }
+    let find = |name: &String| {
+        STEPS.iter().find(|step| step.name == name).ok_or_else(|| {
+            let known: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+            Failure::Usage(format!("there is no step called `{name}`; there are: {}", known.join(", ")))
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+/// One thing that CI checks.
+#[derive(Clone, Copy)]
+struct Step {
+    name: &'static str,
+    /// Words divided by spaces, as one would type them in the top folder.
+    command: &'static str,
+    env: Option<(&'static str, &'static str)>,
+    /// A program without which the step is skipped, and said to be.
+    tool: Option<&'static str>,
+    note: Note,
+}
+
+/// What a step that passed says beside its time.
+#[derive(Clone, Copy)]
+enum Note {
+    Nothing,
+    /// How many tests ran.
+    Tests,
+    /// The last line of the output, where `cargo deny` and the programs of the lab sum themselves up.
+    LastLine,
+}
+
+impl Step {
+    const fn new(name: &'static str, command: &'static str) -> Self {
+        Self { name, command, env: None, tool: None, note: Note::Nothing }
+    }
+
+    const fn env(mut self, key: &'static str, value: &'static str) -> Self {
+        self.env = Some((key, value));
+        self
+    }
+
+    const fn if_installed(mut self, tool: &'static str) -> Self {
+        self.tool = Some(tool);
+        self
+    }
+
+    const fn shows(mut self, note: Note) -> Self {
+        self.note = note;
+        self
+    }
+
+    fn run(&self, fresh: u64) -> Result<Report, Failure> {
+        let words = self.command.replace("{fresh}", &fresh.to_string());
+        let log = target_dir().join("xtask").join(format!("{}.log", self.name));
+        let typed = match self.env {
+            Some((key, value)) => format!("{key}='{value}' {words}"),
+            None => words.clone(),
+        };
+        let (outcome, took) = match self.tool {
+            Some(tool) if !is_installed(tool) => (Outcome::Skipped { tool }, Duration::ZERO),
+            _ => {
+                let mut split = words.split(' ');
+                let mut command = program(split.next().expect("a command has a first word"));
+                command.args(split).envs(self.env);
+                let finished = logged(&mut command, &log, None)?;
+                (self.judge(&finished), finished.took)
+            }
+        };
+        let log = log.strip_prefix(root()).map_or_else(|_| log.clone(), PathBuf::from);
+        Ok(Report { name: self.name, command: typed, log, outcome, took })
+    }
+
+    fn judge(&self, finished: &Finished) -> Outcome {
+        if !finished.passed() {
+            return Outcome::Failed { tail: tail(&finished.output) };
+        }
+        let note = match self.note {
+            Note::Nothing => String::new(),
+            Note::Tests => format!("{} tests", tests_passed(&finished.output)),
+            Note::LastLine => last_line(&finished.output).to_owned(),
+        };
+        Outcome::Passed { note }
+    }
+}
+
+/// What became of one step.
+struct Report {
+    name: &'static str,
+    /// As one would type it, fresh seed filled in.
+    command: String,
+    log: PathBuf,
+    outcome: Outcome,
+    took: Duration,
+}
+
+enum Outcome {
+    Passed { note: String },
+    Failed { tail: String },
+    Skipped { tool: &'static str },
+}
+
+impl Report {
+    fn line(&self) -> String {
+        let seconds = self.took.as_secs_f64();
+        let line = match &self.outcome {
+            Outcome::Passed { note } => format!("ok       {seconds:>7.1} s   {note}"),
+            Outcome::Failed { .. } => format!("FAILED   {seconds:>7.1} s"),
+            Outcome::Skipped { tool } => format!("skipped: {tool} is not installed"),
+        };
+        line.trim_end().to_owned()
+    }
+}
+
+fn summary(reports: &[Report]) -> String {
+    let mut text = String::from("\nlongest steps:\n");
+    let mut by_time: Vec<&Report> = reports.iter().filter(|report| report.took > Duration::ZERO).collect();
+    by_time.sort_by_key(|report| std::cmp::Reverse(report.took));
+    for report in by_time.iter().take(LONGEST) {
+        text += &format!("  {:<20}{:>7.1} s\n", report.name, report.took.as_secs_f64());
+    }
+    let all: Duration = reports.iter().map(|report| report.took).sum();
+    text += &format!("  {:<20}{:>7.1} s\n", "all", all.as_secs_f64());
+    let count = |test: fn(&Outcome) -> bool| reports.iter().filter(|report| test(&report.outcome)).count();
+    let skipped = count(|outcome| matches!(outcome, Outcome::Skipped { .. }));
+    if skipped > 0 {
+        text += &format!("{skipped} skipped, because a tool is not installed\n");
+    }
+    for report in reports.iter().filter(|report| matches!(report.outcome, Outcome::Failed { .. })) {
+        text += &format!("failed: {:<20} {}\n", report.name, report.command);
+    }
+    let passed = count(|outcome| matches!(outcome, Outcome::Passed { .. }));
+    let failed = count(|outcome| matches!(outcome, Outcome::Failed { .. }));
+    text + &format!("{passed} passed, {failed} failed\n")
+}
+
+/// The end of an output, indented.
+fn tail(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    let kept = &lines[lines.len().saturating_sub(TAIL_LINES)..];
+    kept.iter().map(|line| format!("  | {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// The last line that is not blank.
+fn last_line(output: &str) -> &str {
+    output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default()
+}
+
+/// The sum over all `test result: ok. N passed; …` of an output: cargo prints one for each test program.
+fn tests_passed(output: &str) -> usize {
+    let results = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
+    results.filter_map(|rest| rest.split(' ').next()?.parse::<usize>().ok()).sum()
+}
+
+/// A first seed from the wall clock, in seconds: runs an hour apart share no seed while they take fewer than 3,600.
+fn fresh_seed() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs())
+}
+
+/// Lines of a failed step that are shown: an assertion and its backtrace fit, a whole build does not.
+const TAIL_LINES: usize = 60;
+/// Steps in the table of the longest.
+const LONGEST: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(name: &'static str, outcome: Outcome, ms: u64) -> Report {
+        let took = Duration::from_millis(ms);
+        Report { name, command: format!("run {name}"), log: PathBuf::new(), outcome, took }
+    }
+
+    #[test]
+    fn the_last_line_counts_steps() {
+        let reports = [
+            report("quick", Outcome::Passed { note: String::new() }, 100),
+            report("slow", Outcome::Failed { tail: String::new() }, 2000),
+            report("absent", Outcome::Skipped { tool: "typos" }, 0),
+        ];
+        let text = summary(&reports);
+        assert_eq!(text.lines().last(), Some("1 passed, 1 failed"));
+        assert!(text.contains("run slow"), "{text}");
+        assert!(text.find("slow") < text.find("quick"), "{text}");
+        assert!(!text.contains("absent"), "{text}");
+    }
+
+    #[test]
+    fn tests_are_counted_over_all_programs() {
+        let output = "test result: ok. 3 passed; 0 failed\n\ntest result: ok. 4 passed; 0 failed; 1 ignored\n";
+        assert_eq!(tests_passed(output), 7);
+    }
+
+    #[test]
+    fn only_the_end_of_a_long_output_is_shown() {
+        let output: String = (0..100).map(|n| format!("line {n}\n")).collect();
+        let tail = tail(&output);
+        assert_eq!(tail.lines().count(), TAIL_LINES);
+        assert!(tail.ends_with("  | line 99"));
+    }
+
+    #[test]
+    fn a_fresh_seed_is_part_of_the_command_to_repeat() {
+        let step = Step::new("fresh-seed-test", "echo --first {fresh}").shows(Note::LastLine);
+        let report = step.run(42).unwrap();
+        assert_eq!(report.command, "echo --first 42");
+        assert!(matches!(report.outcome, Outcome::Passed { note } if note == "--first 42"));
+    }
+
+    #[test]
+    fn a_step_without_its_tool_is_skipped_and_says_so() {
+        let report = Step::new("absent", "false").if_installed("no-such-program").run(1).unwrap();
+        assert_eq!(report.line(), "skipped: no-such-program is not installed");
+    }
+
+    #[test]
+    fn names_of_steps_are_unique_and_unknown_ones_refused() {
+        let mut names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), STEPS.len());
+        assert!(matches!(chosen(&["nothing".to_owned()]), Err(Failure::Usage(_))));
+    }
+}

@@ -1,0 +1,80 @@
+//! Checks of the house itself, as ordinary tests: what a reader may rely on without looking.
+//!
+//! In: the files that git knows or would add. Out: a failure that names file, line and what to do.
+//! Why: rules that nobody checks are wishes.
+
+mod crates;
+mod dependencies;
+mod sources;
+mod words;
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::Failure;
+use crate::command::{output_of, program, root};
+use crate::mutants::Mutant;
+use crate::scenarios::{Script, page, page_path, scripts_dir};
+
+/// One file of the repository.
+struct File {
+    /// From the top folder, with forward slashes.
+    path: String,
+    /// Empty for what is not text.
+    text: String,
+}
+
+/// All files that are tracked, or would be if everything were added.
+fn files() -> Vec<File> {
+    let list = output_of(program("git").args(["ls-files", "--cached", "--others", "--exclude-standard"]))
+        .expect("the checks of the house run in a git checkout");
+    let read = |path: &str| fs::read(root().join(path)).ok().map(|bytes| String::from_utf8(bytes).unwrap_or_default());
+    let paths = list.lines().filter(|path| root().join(path).is_file());
+    paths.map(|path| File { path: path.to_owned(), text: read(path).unwrap_or_default() }).collect()
+}
+
+/// Fails with all that is wrong, not only the first.
+#[track_caller]
+fn assert_none(wrong: &[String], rule: &str) {
+    assert!(wrong.is_empty(), "{rule}\n  {}\n", wrong.join("\n  "));
+}
+
+/// What a reader of files complained of, if it did.
+fn wrong<T>(read: Result<T, Failure>) -> Vec<String> {
+    match read {
+        Ok(_) => Vec::new(),
+        Err(Failure::Check(why) | Failure::Usage(why)) => vec![why],
+    }
+}
+
+#[test]
+fn every_script_has_a_head_and_covers_known_scenarios_only() {
+    assert_none(&wrong(Script::all(&scripts_dir())), "a script begins with what it is about:");
+}
+
+#[test]
+fn the_page_of_scenarios_is_up_to_date() {
+    // A script that cannot be read is the business of the test above.
+    let Ok(scripts) = Script::all(&scripts_dir()) else { return };
+    let found = fs::read_to_string(page_path()).unwrap_or_default();
+    assert!(found == page(&scripts), "docs/scenarios.md is not up to date: run `cargo xtask scenarios`");
+}
+
+#[test]
+fn every_mutant_says_what_it_takes_away() {
+    assert_none(&wrong(Mutant::all(&root().join("mutants"))), "a mutant begins with what it takes away:");
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for file in files().iter().filter(|file| file.path.ends_with(".md")) {
+        let folder = PathBuf::from(&file.path).parent().map(|folder| root().join(folder)).expect("a file has a folder");
+        for target in words::links(&file.text) {
+            if !folder.join(target).exists() {
+                wrong.push(format!("{}: {target}", file.path));
+            }
+        }
+    }
+    assert_none(&wrong, "these links lead nowhere:");
+}

@@ -1,0 +1,63 @@
+//! Every dependency is declared once, in the root manifest, with its reason above it.
+
+use std::fs;
+
+use super::{assert_none, files};
+use crate::command::root;
+
+#[test]
+fn every_dependency_has_a_reason() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the root manifest is there");
+    assert_none(&without_reason(&manifest), "say in a comment above the dependency why we need it:");
+}
+
+/// Lines of `[workspace.dependencies]` that have no comment right above them. Our own crates need none.
+fn without_reason(manifest: &str) -> Vec<String> {
+    let table = manifest.lines().skip_while(|line| *line != "[workspace.dependencies]").skip(1);
+    let lines: Vec<&str> = table.take_while(|line| !line.starts_with('[')).collect();
+    let above = std::iter::once("").chain(lines.iter().copied());
+    let pairs = above.zip(lines.iter().copied()).filter(|(_, line)| is_dependency(line) && !line.starts_with("pole-"));
+    pairs.filter(|(above, _)| !above.starts_with('#')).map(|(_, line)| line.to_owned()).collect()
+}
+
+#[test]
+fn crates_take_their_dependencies_from_the_workspace() {
+    let mut wrong = Vec::new();
+    let is_member = |path: &str| path.ends_with("/Cargo.toml") && !path.starts_with("fuzz/");
+    for file in files().iter().filter(|file| is_member(&file.path)) {
+        let lines = own_versions(&file.text).into_iter();
+        wrong.extend(lines.map(|line| format!("{}: {line}", file.path)));
+    }
+    assert_none(&wrong, "declare these in the root Cargo.toml, with their reason, and say `.workspace = true` here:");
+}
+
+/// Lines of the dependency tables of a manifest that do not point to the workspace.
+fn own_versions(manifest: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut in_table = false;
+    for line in manifest.lines() {
+        if let Some(heading) = line.strip_prefix('[') {
+            in_table = heading.trim_end_matches(']').ends_with("dependencies");
+        } else if in_table && is_dependency(line) && !line.contains("workspace = true") {
+            wrong.push(line.to_owned());
+        }
+    }
+    wrong
+}
+
+fn is_dependency(line: &str) -> bool {
+    !line.starts_with('#') && line.contains('=')
+}
+
+#[test]
+fn a_dependency_without_a_comment_above_it_is_found() {
+    let manifest =
+        "[workspace.dependencies]\npole-zab = { path = \"x\" }\n# Why.\nbytes = \"1\"\nrand = \"1\"\n[lints]\na = 1\n";
+    assert_eq!(without_reason(manifest), ["rand = \"1\""]);
+}
+
+#[test]
+fn a_version_of_its_own_is_found() {
+    let manifest = "[package]\nname = \"a\"\n[dependencies]\nbytes.workspace = true\nrand = \"1\"\n";
+    assert_eq!(own_versions(manifest), ["rand = \"1\""]);
+}

@@ -1,0 +1,72 @@
+//! What Rust files of certain crates must not know, and that each of them is part of its crate.
+
+use super::words::{code, has_word};
+use super::{File, assert_none, files};
+
+/// Crates that decide and never act: events and `now` go in, effects come out.
+const PURE: &[&str] = &["election", "oracle", "zab", "node", "topology"];
+
+/// What a pure crate does without. Most are `no_std`, where the compiler says so too; this covers the rest, and says
+/// why.
+const IMPURE: &[(&str, &str)] = &[
+    ("std::time", "time comes in as a number"),
+    ("std::net", "messages are events and effects"),
+    ("std::fs", "writes are effects"),
+    ("std::thread", "a protocol is a value"),
+    ("std::env", "configuration comes in as a value"),
+    ("HashMap", "its order differs from run to run: use BTreeMap"),
+    ("HashSet", "its order differs from run to run: use BTreeSet"),
+    ("rand::", "random numbers come in from outside"),
+    ("tokio", "drivers live elsewhere"),
+];
+
+#[test]
+fn pure_crates_know_no_clock_no_file_no_socket_and_no_dice() {
+    let mut wrong = Vec::new();
+    for file in files().iter().filter(|file| is_pure(&file.path)) {
+        for (number, line) in (1..).zip(file.text.lines()) {
+            let found = IMPURE.iter().filter(|(word, _)| has_word(code(line), word));
+            wrong.extend(found.map(|(word, why)| format!("{}:{number}: {word}: {why}", file.path)));
+        }
+    }
+    assert_none(&wrong, "a pure crate must not know these:");
+}
+
+fn is_pure(path: &str) -> bool {
+    path.ends_with(".rs") && PURE.iter().any(|name| path.starts_with(&format!("crates/{name}/src/")))
+}
+
+#[test]
+fn every_source_file_belongs_to_its_crate() {
+    let files = files();
+    let orphans =
+        files.iter().filter(|file| module_name(&file.path).is_some_and(|name| !is_declared(&files, file, name)));
+    let wrong: Vec<String> = orphans.map(|file| file.path.clone()).collect();
+    assert_none(&wrong, "no `mod` names these files, so they are never compiled:");
+}
+
+/// The module that a file is, unless it is the root of a crate or of a program.
+fn module_name(path: &str) -> Option<&str> {
+    let (_, inside) = path.split_once("/src/")?;
+    let stem = inside.strip_suffix(".rs")?;
+    let is_root = stem == "lib" || stem == "main" || (stem.starts_with("bin/") && stem.matches('/').count() == 1);
+    let name = stem.strip_suffix("/mod").unwrap_or(stem).rsplit('/').next()?;
+    (!is_root && name != "main").then_some(name)
+}
+
+fn is_declared(files: &[File], file: &File, name: &str) -> bool {
+    let home = file.path.split("/src/").next().unwrap_or_default();
+    let siblings = files.iter().filter(|other| other.path.starts_with(&format!("{home}/")));
+    let declares = |line: &str| code(line).contains(&format!("mod {name};"));
+    siblings.into_iter().any(|other| other.text.lines().any(declares))
+}
+
+#[test]
+fn roots_of_crates_and_programs_are_no_modules() {
+    assert_eq!(module_name("crates/lab/src/lib.rs"), None);
+    assert_eq!(module_name("crates/lab/src/bin/sim.rs"), None);
+    assert_eq!(module_name("crates/lab/src/bin/sim/main.rs"), None);
+    assert_eq!(module_name("crates/lab/src/disk/mod.rs"), Some("disk"));
+    assert_eq!(module_name("crates/zab/src/leader/sync.rs"), Some("sync"));
+    assert_eq!(module_name("crates/zab/tests/sync.rs"), None);
+}

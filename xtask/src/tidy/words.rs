@@ -1,0 +1,82 @@
+//! Words that must not stand in the repository, and the small readers that look for them.
+
+use super::{assert_none, files};
+
+/// Relative targets of the links of a Markdown text, without their anchors.
+pub(super) fn links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let paths = targets.filter_map(|target| target.split('#').next());
+    paths.filter(|path| !path.is_empty() && !path.contains("://") && !path.starts_with("mailto:"))
+}
+
+/// The code of a line of Rust: what stands before `//`.
+pub(super) fn code(line: &str) -> &str {
+    line.split("//").next().unwrap_or_default()
+}
+
+/// Whether `word` stands in the text with nothing of a name right before it.
+pub(super) fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+    })
+}
+
+/// Whether a line names a file by its place on somebody's machine.
+fn names_a_machine(line: &str) -> bool {
+    ["work", "home", "root"].iter().any(|folder| {
+        let path = format!("/{folder}/");
+        line.match_indices(&path).any(|(at, _)| {
+            let before = line[..at].chars().next_back();
+            !before.is_some_and(|c| c.is_alphanumeric() || "_-./}".contains(c))
+        })
+    })
+}
+
+#[test]
+fn no_file_names_a_place_on_somebodys_machine() {
+    let mut wrong = Vec::new();
+    for file in files() {
+        for (number, line) in (1..).zip(file.text.lines()) {
+            if names_a_machine(line) {
+                wrong.push(format!("{}:{number}: {}", file.path, line.trim()));
+            }
+        }
+    }
+    assert_none(&wrong, "absolute paths of one machine mean nothing on another:");
+}
+
+#[test]
+fn nothing_is_left_to_do_in_code() {
+    let left: Vec<String> = ["todo", "unimplemented"].map(|name| format!("{name}!")).to_vec();
+    let mut wrong = Vec::new();
+    for file in files().iter().filter(|file| file.path.ends_with(".rs")) {
+        for (number, line) in (1..).zip(file.text.lines()) {
+            if left.iter().any(|word| has_word(code(line), word)) {
+                wrong.push(format!("{}:{number}: {}", file.path, line.trim()));
+            }
+        }
+    }
+    assert_none(&wrong, "code that is not written yet does not go in:");
+}
+
+#[test]
+fn links_are_read_without_anchors_and_addresses() {
+    let text = "[a](b.md) and [c](https://example.org/) and [d](e/f.md#g), [h](#i)";
+    assert_eq!(links(text).collect::<Vec<_>>(), ["b.md", "e/f.md"]);
+}
+
+#[test]
+fn a_place_on_a_machine_is_told_from_a_part_of_a_path() {
+    let place = |folder: &str| format!("see /{folder}/somebody/file");
+    assert!(names_a_machine(&place("home")));
+    assert!(names_a_machine(&place("work")));
+    assert!(!names_a_machine("crates/work/file and https://example.org/home/page"));
+}
+
+#[test]
+fn comments_and_longer_names_are_no_code_words() {
+    assert_eq!(code("let a = 1; // HashMap"), "let a = 1; ");
+    assert!(has_word("use rand::Rng", "rand::"));
+    assert!(!has_word("operand::new()", "rand::"));
+}
