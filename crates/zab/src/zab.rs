@@ -555,6 +555,12 @@ impl Zab {
         self.durable
     }
 
+    /// Whether the quorum link to `peer` is open.
+    #[must_use]
+    pub fn is_linked(&self, peer: ServerId) -> bool {
+        self.links.contains(&peer)
+    }
+
     /// Whether a write is under way.
     #[must_use]
     pub fn is_writing(&self) -> bool {
