@@ -52,6 +52,8 @@ pub struct Node<M> {
     pub(crate) liveness: Liveness,
     disk: DiskWatch,
     pub(crate) transfer: Option<Transfer>,
+    /// Clients wait for a leader, and their patience runs.
+    pub(crate) grace: bool,
     /// When we last opened an epoch because we were outbid.
     pub(crate) reopened: Option<Time>,
     /// What the agreement put out and we have not yet carried out.
@@ -100,6 +102,7 @@ impl<M: Machine> Node<M> {
             liveness: Liveness::default(),
             disk: DiskWatch::default(),
             transfer: None,
+            grace: false,
             reopened: None,
             pending: VecDeque::new(),
             spare: Vec::new(),
@@ -353,7 +356,7 @@ impl<M: Machine> Node<M> {
                 self.liveness.forget(peer);
                 out.push(Effect::Reset { peer, channel: Channel::Quorum });
             }
-            Output::Logged { after } => self.logged(after),
+            Output::Logged { after, through } => self.logged(after, through),
             Output::Truncated { to } => self.truncated(to),
             Output::Installed(snapshot) => self.installed(&snapshot, out),
             Output::Ready(through) => self.apply(through, out),
@@ -362,9 +365,11 @@ impl<M: Machine> Node<M> {
                 self.with_zab(|zab, outputs| zab.provide_snapshot(to, zxid, body, outputs));
             }
             Output::Joined { peer } => self.joined(peer),
-            Output::Progress => self.progress(out),
-            Output::Promised { .. } => self.progress(out),
-            Output::Discovered { .. } => self.progress(out),
+            Output::Promised { .. } => {
+                self.start_grace(out);
+                self.progress(out);
+            }
+            Output::Progress | Output::Discovered { .. } => self.progress(out),
             Output::Established { epoch } => self.established(epoch, out),
             Output::Serving { epoch } => self.serving(epoch, out),
             Output::LeaderLost { leader, reason } => self.leader_lost(leader, reason, out),

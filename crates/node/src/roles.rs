@@ -29,13 +29,19 @@ impl<M: Machine> Node<M> {
 
     /// Gives up whatever role we have. Requests of our own clients stay where they are held.
     fn step_down(&mut self, out: &mut Vec<Effect>) {
-        if self.zab.serving_epoch().is_some() && !self.clients.is_empty() {
-            out.push(Effect::Arm { timer: Timer::Grace, after: self.config.patience });
-        }
+        self.start_grace(out);
         self.with_zab(Zab::look);
         self.end_leadership(out);
         self.liveness.clear();
         out.push(Effect::Cancel(Timer::Phase));
+    }
+
+    /// Clients begin to wait for a leader.
+    pub(crate) fn start_grace(&mut self, out: &mut Vec<Effect>) {
+        if !self.grace && !self.clients.is_empty() {
+            self.grace = true;
+            out.push(Effect::Arm { timer: Timer::Grace, after: self.config.patience });
+        }
     }
 
     /// What a leader has under way and will not finish.
@@ -143,7 +149,9 @@ impl<M: Machine> Node<M> {
         self.election.established(epoch);
         self.scoring.led_by(leader);
         out.push(Effect::Cancel(Timer::Phase));
-        out.push(Effect::Cancel(Timer::Grace));
+        if core::mem::take(&mut self.grace) {
+            out.push(Effect::Cancel(Timer::Grace));
+        }
         out.push(Effect::Note(Note::Serving { leader, epoch }));
     }
 
@@ -257,6 +265,7 @@ impl<M: Machine> Node<M> {
 
     /// No leader came in time: clients are better off elsewhere.
     fn grace_expired(&mut self, out: &mut Vec<Effect>) {
+        self.grace = false;
         if self.zab.serving_epoch().is_none() {
             self.close_all_clients("no leader within the patience", out);
         }

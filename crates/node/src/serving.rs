@@ -23,6 +23,9 @@ impl<M: Machine> Node<M> {
         self.attachments = self.attachments.wrapping_add(1);
         let number = Cxid::attachment(self.config.me, self.attachments);
         self.requests.attach(session, number, body.clone());
+        if self.zab.serving_epoch().is_none() {
+            self.start_grace(out);
+        }
         self.submit(Request { origin: Origin { session, cxid: number }, floor: Zxid::ZERO, body });
     }
 
@@ -114,9 +117,8 @@ impl<M: Machine> Node<M> {
     }
 
     /// Entries were put into our log.
-    pub(crate) fn logged(&mut self, after: Zxid) {
-        let last = self.zab.log().last();
-        for entry in self.zab.log().between(after, last) {
+    pub(crate) fn logged(&mut self, after: Zxid, through: Zxid) {
+        for entry in self.zab.log().between(after, through) {
             self.history_bytes += entry.cost_bytes() as u64;
             self.requests.logged(entry);
         }
@@ -183,7 +185,8 @@ impl<M: Machine> Node<M> {
         if self.since_checkpoint >= self.config.snapshot_every {
             self.since_checkpoint = 0;
             let body = self.machine.snapshot();
-            self.with_zab(|zab, outputs| zab.checkpoint(body, outputs));
+            let zxid = self.applied;
+            self.with_zab(|zab, outputs| zab.checkpoint(zxid, body, outputs));
         }
         self.zab.trim(self.applied, self.config.retain_bytes);
     }
