@@ -79,6 +79,8 @@ impl<M: Machine> Node<M> {
         let to = choice.id;
         self.end_leadership(out);
         self.scoring.resignation_noted(self.now);
+        self.accounts.begin(Cause::Resigned, round, self.now);
+        self.accounts.handed_over(to, self.now);
         self.election.adopt(round, choice);
         self.liveness.clear();
         out.push(Effect::Note(Note::HandedOver { to }));

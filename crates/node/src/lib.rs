@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+mod accounts;
 mod clients;
 mod config;
 mod disk_watch;
@@ -21,6 +22,7 @@ mod scoring;
 mod serving;
 mod syncs;
 
+pub use accounts::{Account, Ended, Milestone};
 pub use config::Config;
 pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer};
 pub use machine::{Machine, Outcome};

@@ -15,13 +15,14 @@ use pole_election::{Cause, Election, ServerId, Zxid};
 use pole_oracle::{MeasureConfig, Oracle, Position, Time};
 use pole_zab::{Output, Phase, Recovered, Requests, Ticket, Zab};
 
+use crate::accounts::{Accounts, Milestone};
 use crate::clients::Clients;
 use crate::disk_watch::DiskWatch;
 use crate::handover::Transfer;
 use crate::liveness::Liveness;
 use crate::scoring::{Asking, Scoring};
 use crate::syncs::{Asked, Confirmations};
-use crate::{Channel, Config, Effect, Event, Machine, Message, Note, Request, Timer};
+use crate::{Account, Channel, Config, Effect, Event, Machine, Message, Note, Request, Timer};
 
 /// One server as a pure machine.
 pub struct Node<M> {
@@ -52,6 +53,7 @@ pub struct Node<M> {
     pub(crate) liveness: Liveness,
     disk: DiskWatch,
     pub(crate) transfer: Option<Transfer>,
+    pub(crate) accounts: Accounts,
     /// Clients wait for a leader, and their patience runs.
     pub(crate) grace: bool,
     /// When we last opened an epoch because we were outbid.
@@ -102,6 +104,7 @@ impl<M: Machine> Node<M> {
             liveness: Liveness::default(),
             disk: DiskWatch::default(),
             transfer: None,
+            accounts: Accounts::default(),
             grace: false,
             reopened: None,
             pending: VecDeque::new(),
@@ -158,6 +161,11 @@ impl<M: Machine> Node<M> {
     /// The last transaction that the state machine has seen.
     pub fn applied(&self) -> Zxid {
         self.applied
+    }
+
+    /// What this server can tell of elections and hand-overs, newest first.
+    pub fn accounts(&self) -> impl Iterator<Item = &Account> {
+        self.accounts.iter()
     }
 
     /// The oracle in force.
@@ -368,8 +376,15 @@ impl<M: Machine> Node<M> {
             Output::Promised { .. } => {
                 self.start_grace(out);
                 self.progress(out);
+                if self.zab.leader() != Some(self.config.me) {
+                    self.accounts.reached(Milestone::Discovered, self.now);
+                }
             }
-            Output::Progress | Output::Discovered { .. } => self.progress(out),
+            Output::Discovered { .. } => {
+                self.accounts.reached(Milestone::Discovered, self.now);
+                self.progress(out);
+            }
+            Output::Progress => self.progress(out),
             Output::Established { epoch } => self.established(epoch, out),
             Output::Serving { epoch } => self.serving(epoch, out),
             Output::LeaderLost { leader, reason } => self.leader_lost(leader, reason, out),

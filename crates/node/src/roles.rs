@@ -7,10 +7,11 @@
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use pole_election::{Cause, Elected, ServerId, Span};
+use pole_election::{Cause, Elected, Round, ServerId, Span};
 use pole_oracle::Decision;
 use pole_zab::{Epoch, Phase, Zab};
 
+use crate::accounts::Milestone;
 use crate::liveness;
 use crate::node::Node;
 use crate::{Channel, Effect, Machine, Message, Note, Timer};
@@ -23,8 +24,11 @@ impl<M: Machine> Node<M> {
             let me = self.config.me;
             self.with_election(out, |election, host, outputs| election.demote(me, host, outputs));
         }
+        // Before the election starts: it may end at once.
+        let next = Round { epoch: self.election.round().epoch + 1, failed: 0 };
+        self.accounts.begin(cause, next, self.now);
+        out.push(Effect::Note(Note::Electing { cause, round: next }));
         self.with_election(out, |election, host, outputs| election.start(cause, host, outputs));
-        out.push(Effect::Note(Note::Electing { cause, round: self.election.round() }));
     }
 
     /// Gives up whatever role we have. Requests of our own clients stay where they are held.
@@ -57,6 +61,7 @@ impl<M: Machine> Node<M> {
 
     /// Gives the role up for a reason, and elects.
     pub(crate) fn abandon(&mut self, reason: &str, cause: Cause, out: &mut Vec<Effect>) {
+        self.accounts.fail(reason);
         out.push(Effect::Note(Note::Abandoned { reason: reason.to_string() }));
         self.elect(cause, out);
     }
@@ -74,6 +79,9 @@ impl<M: Machine> Node<M> {
         for output in outputs {
             match output {
                 Output::Send { to, message } => {
+                    if matches!(message, pole_election::Message::Propose(_)) {
+                        self.accounts.reached(Milestone::Proposed, self.now);
+                    }
                     out.push(Effect::Send { to, channel: Channel::Election, message: Message::Election(message) });
                 }
                 Output::Arm { timer, after } => out.push(Effect::Arm { timer: Timer::Election(timer), after }),
@@ -87,6 +95,7 @@ impl<M: Machine> Node<M> {
     /// The election has ended: take the role.
     fn elected(&mut self, elected: Elected, out: &mut Vec<Effect>) {
         let Elected { leader, round, standings, record } = elected;
+        self.accounts.decided(record.clone(), self.now);
         out.push(Effect::Note(Note::Elected(Box::new(record))));
         let gather = self.time_to_gather();
         if leader == self.config.me {
@@ -146,6 +155,8 @@ impl<M: Machine> Node<M> {
     }
 
     fn serve(&mut self, leader: ServerId, epoch: Epoch, out: &mut Vec<Effect>) {
+        self.accounts.reached(Milestone::Synchronised, self.now);
+        self.accounts.established(epoch, self.now);
         self.election.established(epoch);
         self.scoring.led_by(leader);
         out.push(Effect::Cancel(Timer::Phase));
