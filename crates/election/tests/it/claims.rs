@@ -403,6 +403,15 @@ fn a_new_election_forgets_the_votes_of_the_last() {
     assert_eq!(desk.leader(), None);
 }
 
+#[test]
+fn taking_over_a_newer_round_forgets_the_votes_too() {
+    let mut desk = Desk::started(3, 3, 1);
+    desk.receive(2, vote(round(3, 0), (2, 20), Some(7)));
+    desk.receive(1, propose(round(5, 0), (1, 10), (1, 10), &[]));
+    desk.receive(1, vote(round(3, 0), (2, 20), Some(7)));
+    assert_eq!(desk.leader(), None);
+}
+
 // failed rounds
 
 #[test]
