@@ -193,6 +193,21 @@ fn the_best_score_that_cannot_lead_is_not_elected_for_ever() {
 }
 
 #[test]
+fn servers_that_rank_each_others_scores_unknown_still_agree_in_one_round() {
+    // Scenario 31: a rolling change of the oracle, and no third server to decide between the two.
+    for seed in 1..=50 {
+        let mut net = Net::new(&[10, 20, 30], seed, false);
+        for (id, server) in &mut net.servers {
+            (server.host.fingerprint, server.host.strict) = (id.0, true);
+        }
+        net.boot(ServerId(1));
+        net.boot(ServerId(2));
+        assert!(net.run_until(1_000, |net| net.agreed().is_some()), "seed {seed}: no end");
+        assert_eq!(net.agreed(), Some(ServerId(2)), "seed {seed}: the higher fingerprint");
+    }
+}
+
+#[test]
 fn one_seed_gives_one_run() {
     let run = || {
         let mut net = Net::new(&[3, 1, 2, 5, 4], 7, true);
