@@ -175,7 +175,8 @@ fn an_elected_leader_that_is_already_dead_is_replaced() {
 
 #[test]
 fn the_best_score_that_cannot_lead_is_not_elected_for_ever() {
-    // Scenarios 21, 45: server 5 sends, but hears nobody. Its proposal wins the first round and is demoted for the next.
+    // Scenarios 21, 45: server 5 sends, but hears nobody. Its proposal wins the first round and is demoted for the
+    // next.
     for seed in 1..=50 {
         let mut net = Net::new(&[50, 40, 30, 20, 10], seed, true);
         net.deaf.insert(ServerId(5));
