@@ -3,8 +3,8 @@
 //! Run: `cargo run -p pole-election --example embed`
 //!
 //! Each worker is a thread with a mailbox. All that the election needs is below: a `Host` that answers questions from
-//! memory, and a loop that feeds events in and carries outputs out. Replace the mailboxes by your sockets, and the score by
-//! what makes a good leader of yours.
+//! memory, and a loop that feeds events in and carries outputs out. Replace the mailboxes by your sockets, and the
+//! score by what makes a good leader of yours.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

@@ -315,6 +315,16 @@ fn a_vote_of_our_round_for_a_better_choice_is_adopted_as_by_p() {
 }
 
 #[test]
+fn whoever_names_our_choice_holds_it_whatever_score_it_has_heard_of() {
+    // Scenarios 18, 30: details that differ must not split those who agree on the server.
+    let mut desk = Desk::started(1, 3, 10);
+    desk.hear(2, 20, (1, 15));
+    assert_eq!(desk.receivers(), [2], "it is told the better score");
+    desk.receive(3, vote(round(1, 0), (1, 12), None));
+    assert_eq!(desk.leader(), Some(1));
+}
+
+#[test]
 fn any_other_vote_is_neither_a_proposal_nor_held() {
     for stranger in
         [vote(round(1, 0), (2, 20), None), vote(round(2, 0), (1, 10), None), vote(round(0, 0), (1, 1), None)]
@@ -399,6 +409,15 @@ fn a_new_election_forgets_the_votes_of_the_last() {
     let mut desk = Desk::started(3, 3, 1);
     desk.receive(2, vote(round(3, 0), (2, 20), Some(7)));
     desk.start(Cause::Retry);
+    desk.receive(1, vote(round(3, 0), (2, 20), Some(7)));
+    assert_eq!(desk.leader(), None);
+}
+
+#[test]
+fn taking_over_a_newer_round_forgets_the_votes_too() {
+    let mut desk = Desk::started(3, 3, 1);
+    desk.receive(2, vote(round(3, 0), (2, 20), Some(7)));
+    desk.receive(1, propose(round(5, 0), (1, 10), (1, 10), &[]));
     desk.receive(1, vote(round(3, 0), (2, 20), Some(7)));
     assert_eq!(desk.leader(), None);
 }
