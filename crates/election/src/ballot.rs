@@ -29,8 +29,12 @@ pub(crate) struct Ballot {
 pub(crate) struct Heard {
     /// Its proposal of itself. None if it only voted: then its choice is no worse than that.
     pub(crate) own: Option<Proposal>,
-    /// What it holds. None since it voted for something else.
-    pub(crate) choice: Option<Proposal>,
+    /// The candidate that it holds. None since it voted for another.
+    ///
+    /// Only who, not with which score: those who name the same server elect the same server. A comparison of whole
+    /// proposals would split them over details, such as a score that one of them ranks unknown because it is another
+    /// oracle's (ZOOKEEPER-1732, -1817).
+    pub(crate) holds: Option<ServerId>,
 }
 
 /// What a proposal changed.
@@ -66,21 +70,21 @@ impl Ballot {
         let new: BTreeSet<ServerId> = demoted.difference(&self.demoted).copied().collect();
         let unaware = !self.demoted.is_subset(&demoted);
         // The latest own proposal replaces an older one: a restarted server may score itself anew (scenario 30).
-        let heard = Heard { own: Some(own.clone()), choice: Some(choice.clone()) };
+        let heard = Heard { own: Some(own.clone()), holds: Some(choice.id) };
         let first = self.heard.insert(from, heard).is_none();
         self.demote(&new);
         self.improve(&choice);
         // Usually no better than the sender's choice; but if that is demoted here, the sender itself may be best.
         self.improve(&own);
         let behind = unaware || self.order().compare(&self.choice, &choice).is_gt();
-        Absorbed { first, adopted: !self.same(&before, &self.choice), demoted: new, behind }
+        Absorbed { first, adopted: self.order().compare(&before, &self.choice).is_ne(), demoted: new, behind }
     }
 
     /// Takes note of a vote of this round; says whether our choice has changed.
     pub(crate) fn vote(&mut self, from: ServerId, choice: &Proposal) -> bool {
         let improved = self.improve(choice);
-        if self.same(choice, &self.choice) {
-            self.heard.entry(from).or_default().choice = Some(choice.clone());
+        if choice.id == self.choice.id {
+            self.heard.entry(from).or_default().holds = Some(choice.id);
         } else {
             self.release(from);
         }
@@ -90,7 +94,7 @@ impl Ballot {
     /// The peer has voted for something else: whatever it held here, it holds no more (ZOOKEEPER-3109).
     pub(crate) fn release(&mut self, from: ServerId) {
         if let Some(heard) = self.heard.get_mut(&from) {
-            heard.choice = None;
+            heard.holds = None;
         }
     }
 
@@ -107,10 +111,7 @@ impl Ballot {
 
     /// Servers known to hold our choice, we among them.
     pub(crate) fn holders(&self) -> impl Iterator<Item = ServerId> + '_ {
-        let peers = self
-            .heard
-            .iter()
-            .filter(|(_, heard)| heard.choice.as_ref().is_some_and(|choice| self.same(choice, &self.choice)));
+        let peers = self.heard.iter().filter(|(_, heard)| heard.holds == Some(self.choice.id));
         peers.map(|(id, _)| *id).chain([self.own.id])
     }
 
@@ -123,12 +124,6 @@ impl Ballot {
     pub(crate) fn owns(&self) -> impl Iterator<Item = (ServerId, &Proposal)> + '_ {
         let peers = self.heard.iter().filter_map(|(id, heard)| Some((*id, heard.own.as_ref()?)));
         peers.chain([(self.own.id, &self.own)])
-    }
-
-    /// The same candidate with the same score. Details beside the order (inputs, say) may differ: a comparison of whole
-    /// proposals would split those who agree (ZOOKEEPER-1732, -1817).
-    fn same(&self, a: &Proposal, b: &Proposal) -> bool {
-        self.order().compare(a, b).is_eq()
     }
 
     fn improve(&mut self, candidate: &Proposal) -> bool {

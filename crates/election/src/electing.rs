@@ -2,8 +2,8 @@
 //!
 //! In: proposals and votes of peers, expired timers, the state of links. Out: messages, and the reason to end.
 //! Why: the election ends when waiting longer could not change the answer; the timer is for the silent only.
-//! Holds: we elect only a choice that a quorum, we included, holds. (The printed algorithm ends on proposals of a quorum
-//! even if they differ.)
+//! Holds: we elect only a choice that a quorum, we included, holds. (The printed algorithm ends on proposals of a
+//! quorum even if they differ.)
 //! Not here: rounds older or newer than ours, the leader once chosen (`election`); what is better (`order`).
 //! Source: PAPER.md, section 2, "count j".
 

@@ -3,8 +3,8 @@
 //! In: calls for an election, messages, expired timers, links. Out: [`Output`]s, to be carried out in order.
 //! Why: the leader should be the server that serves the clients best, as its application scores it.
 //! Holds: with timely links all live servers elect the best; the result does not depend on who calls; a late server
-//! adopts the incumbent; whatever is lost, doubled, late or out of order does no harm. At most one leader *works*, since
-//! a leader needs a quorum of followers: that part is the service's.
+//! adopts the incumbent; whatever is lost, doubled, late or out of order does no harm. At most one leader *works*,
+//! since a leader needs a quorum of followers: that part is the service's.
 //! Not here: failure detection, what a leader does, clocks, dice.
 //! Source: PAPER.md, section 2; Becker, Junqueira, Serafini (2011), Algorithm 1.
 
@@ -99,10 +99,7 @@ impl Election {
     pub fn start(&mut self, cause: Cause, host: &mut impl Host, out: &mut Vec<Output>) {
         let given_up = if cause == Cause::LeaderLost { self.leader() } else { None };
         self.cancel_timers(out);
-        self.round = Round {
-            epoch: self.round.epoch.saturating_add(1),
-            failed: if self.settled { 0 } else { self.round.failed.saturating_add(1) },
-        };
+        self.round = next_round(self.round, self.settled);
         self.settled = false;
         let mut campaign = Campaign::new(cause, given_up);
         campaign.trail.push(Step::Started { round: self.round });
@@ -465,6 +462,15 @@ impl Election {
             }
         }
     }
+}
+
+/// The round after this one. At the ceiling, which only a damaged message can bring near, `failed` grows instead, so
+/// that rounds still advance and peers still accept them.
+fn next_round(Round { epoch, failed }: Round, settled: bool) -> Round {
+    if epoch >= ROUND_MAX {
+        return Round { epoch: ROUND_MAX, failed: failed.saturating_add(1) };
+    }
+    Round { epoch: epoch + 1, failed: if settled { 0 } else { failed.saturating_add(1) } }
 }
 
 fn shorten(name: &mut String) {

@@ -67,7 +67,8 @@ pub trait Host {
     fn round_trip(&self, peer: ServerId) -> Option<Span>;
 
     /// Whether by fresh gossip (at most two heartbeats old), under the same version and fingerprint, the peer ranks
-    /// below `choice` by more than a class. Never for scores that jump with time or round (history, recovery, rotating).
+    /// below `choice` by more than a class. Never for scores that jump with time or round (history, recovery,
+    /// rotating).
     fn ranks_below(&self, peer: ServerId, choice: &Proposal) -> bool;
 
     /// Whether the oracle could have produced this score.

@@ -187,8 +187,8 @@ pub enum Error {
     },
 }
 
-/// The most measurements under one score: a round trip and a rate for each server of a large ensemble would not fit, and
-/// need not; an oracle names the few that decided.
+/// The most measurements under one score: a round trip and a rate for each server of a large ensemble would not fit,
+/// and need not; an oracle names the few that decided.
 pub const INPUTS_MAX: usize = 32;
 
 /// The longest name of a measurement, in bytes.

@@ -2,8 +2,8 @@
 //!
 //! In: steps as they happen. Out: the steps, in order, with the middle left out when there are too many.
 //! Why: "it waited for 4" explains a slow failover better than any counter.
-//! Holds: at most [`STEPS_MAX`] steps. Two trails are always equal: a server is in the same state however it came there,
-//! and a model checker must see it so.
+//! Holds: at most [`STEPS_MAX`] steps. Two trails are always equal: a server is in the same state however it came
+//! there, and a model checker must see it so.
 //! Not here: when each step happened; the election has no clock.
 
 use alloc::vec::Vec;

@@ -1,6 +1,7 @@
 //! What a server is told at its start. Parsed elsewhere, once; here it is trusted.
 
 use pole_election::{ServerId, Span, Voters};
+use pole_oracle::ResignConfig;
 use pole_zab::Limits;
 
 /// The settings of one server. Names and defaults are those of the configuration keys.
@@ -42,8 +43,8 @@ pub struct Config {
     pub snapshot_every: u64,
     /// Proposals under way at most; further requests wait in their queue.
     pub outstanding_max: usize,
-    /// `pole.resign`: whether the leader gives way to a better one.
-    pub resign: bool,
+    /// `pole.resign` and `pole.resign.*`: when the leader gives way to a better one.
+    pub resign: ResignConfig,
     /// Bounds of the agreement.
     pub limits: Limits,
 }
@@ -71,7 +72,7 @@ impl Config {
             retain_bytes: 256 << 20,
             snapshot_every: 100_000,
             outstanding_max: 1_000,
-            resign: true,
+            resign: ResignConfig::default(),
             limits: Limits::default(),
         }
     }

@@ -295,6 +295,8 @@ pub enum Note {
     Resigning {
         /// To whom.
         to: ServerId,
+        /// Its own decision, or an operator's.
+        cause: Cause,
     },
     /// The hand-over was not possible within its limit.
     ResignationAborted {
@@ -335,6 +337,21 @@ pub enum Note {
 }
 
 impl Message {
+    /// The name of the message, for errors and traces.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Election(pole_election::Message::Propose(_)) => "P",
+            Self::Election(pole_election::Message::Vote(_)) => "V",
+            Self::Heartbeat { .. } => "Heartbeat",
+            Self::Echo { .. } => "Echo",
+            Self::Zab(message) => message.name(),
+            Self::Forward { .. } => "Forward",
+            Self::SyncAsk { .. } => "SyncAsk",
+            Self::SyncDone { .. } => "SyncDone",
+        }
+    }
+
     /// The bytes that the message would take on a wire, near enough for the simulator's bandwidth.
     #[must_use]
     pub fn size_bytes(&self) -> usize {

@@ -8,10 +8,22 @@
 
 extern crate alloc;
 
+mod accounts;
+mod clients;
 mod config;
+mod disk_watch;
 mod event;
+mod handover;
+mod liveness;
 mod machine;
+mod node;
+mod roles;
+mod scoring;
+mod serving;
+mod syncs;
 
+pub use accounts::{Account, Ended, Milestone};
 pub use config::Config;
 pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer};
 pub use machine::{Machine, Outcome};
+pub use node::Node;

@@ -44,10 +44,11 @@ impl Liveness {
     }
 
     /// Notes a look at the clock. If this server itself stood still for longer than `pause`, what it knows about the
-    /// silence of others is worth nothing: they may have spoken, and their words lie unread.
-    pub(crate) fn look(&mut self, now: Time, pause: Span) -> bool {
+    /// silence of others may be worth nothing: they may have spoken, and their words lie unread. With `grace` they are
+    /// given their time anew.
+    pub(crate) fn look(&mut self, now: Time, pause: Span, grace: bool) -> bool {
         let paused = now - core::mem::replace(&mut self.looked, now) > pause;
-        if paused {
+        if paused && grace {
             self.heard.values_mut().for_each(|at| *at = now);
         }
         paused
@@ -80,7 +81,7 @@ mod tests {
         let mut liveness = Liveness::default();
         liveness.watch(ServerId(2), Time(0));
         let late = Time(0) + Span::from_ms(30_000);
-        assert!(liveness.look(late, Span::from_ms(200)));
+        assert!(liveness.look(late, Span::from_ms(200), true));
         assert!(liveness.silent(late, |_| Span::from_ms(400)).is_empty());
     }
 }

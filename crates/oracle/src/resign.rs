@@ -4,7 +4,8 @@
 //! Out: a `Decision` with its reason. Why so hesitant: a leader that moves at every fluctuation costs more than the best
 //! place ever saves, and when all scores fall together (scenario 32) the first to notice must not run.
 //! Holds: never more than `max_per_hour` resignations in an hour, and never two within the cool-down, which doubles with
-//! each resignation of the last hour; a successor was better by both margins at every look during the hold time.
+//! each resignation of the last hour; the worst that a successor scored during the hold time is better by both margins
+//! than the best that we did. (Better at each look is too weak: of noise that happens by luck, every few hours.)
 //! Not here: the hand-over (`zab`), fresh scores (`Measurements::candidates`), what an advantage is (`Oracle`).
 //!
 //! What is weighed: a move saves `saved` on each of the rate × horizon requests to come; it costs each of the rate ×
@@ -174,16 +175,27 @@ pub struct Resignation {
     /// Resignations of the last hour, newest last.
     resigned: VecDeque<Time>,
     leading_since: Option<Time>,
-    /// Since when each candidate has been better by both margins at every look.
-    better_since: BTreeMap<ServerId, Time>,
-    last_look: Option<Time>,
+    /// Who has been better, since when, and how close it came.
+    better: BTreeMap<ServerId, Streak>,
+    /// When we last looked, and under which oracle: scores of two oracles do not make one streak.
+    last_look: Option<(Time, u64)>,
+}
+
+/// A time during which one candidate was better than we were, by both margins, all looks taken together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Streak {
+    since: Time,
+    /// The worst that the candidate scored.
+    worst: Score,
+    /// The best that we scored.
+    own: Score,
 }
 
 impl Resignation {
     /// A policy with no past.
     #[must_use]
     pub fn new(config: ResignConfig) -> Self {
-        Self { config, resigned: VecDeque::new(), leading_since: None, better_since: BTreeMap::new(), last_look: None }
+        Self { config, resigned: VecDeque::new(), leading_since: None, better: BTreeMap::new(), last_look: None }
     }
 
     /// Another configuration; the past still counts.
@@ -194,7 +206,7 @@ impl Resignation {
     /// This server is established as leader: it stays at least a cool-down, whatever the gossip of the moment says.
     pub fn took_the_lead(&mut self, now: Time) {
         self.leading_since = Some(now);
-        self.better_since.clear();
+        self.better.clear();
         self.last_look = None;
     }
 
@@ -205,7 +217,7 @@ impl Resignation {
             self.resigned.pop_front();
         }
         self.resigned.push_back(now);
-        self.better_since.clear();
+        self.better.clear();
         self.last_look = None;
     }
 
@@ -239,27 +251,31 @@ impl Resignation {
         Ok(Decision::Resign { to, advantage, held, pause: situation.pause })
     }
 
-    /// Notes since when each candidate has been better by both margins, and returns the best that is better at all.
+    /// Continues or begins the streaks of those who are better by both margins, ends the others, and returns the best
+    /// that is better at all.
     fn look(&mut self, now: Time, situation: &Situation<'_>) -> Option<Best> {
         // "Continuously" is a claim about every look; after a gap in looking nothing is known of the time between.
-        let gap = self.last_look.replace(now).map_or(Span::ZERO, |last| now - last);
-        if gap > Span(self.config.hold.0 / 2).max(GAP) {
-            self.better_since.clear();
+        let oracle = situation.oracle.fingerprint();
+        let unbroken =
+            |(last, under): (Time, u64)| now - last <= Span(self.config.hold.0 / 2).max(GAP) && under == oracle;
+        if !self.last_look.replace((now, oracle)).is_some_and(unbroken) {
+            self.better.clear();
         }
         let Rank::Known(own) = situation.own else {
-            self.better_since.clear();
+            self.better.clear();
             return None;
         };
         let better = better_than(own, situation);
-        let enough = |id: &ServerId| better.get(id).is_some_and(|(_, advantage)| self.config.passes(*advantage));
-        self.better_since.retain(|id, _| enough(id));
-        for (id, (_, advantage)) in &better {
+        let mut old = core::mem::take(&mut self.better);
+        for (id, (score, advantage)) in &better {
             if self.config.passes(*advantage) {
-                self.better_since.entry(*id).or_insert(now);
+                let fresh = Streak { since: now, worst: (*score).clone(), own: own.clone() };
+                let streak = old.remove(id).map(|streak| streak.with(score, own));
+                let streak = streak.filter(|streak| self.config.passes(streak.advantage(situation.oracle)));
+                self.better.insert(*id, streak.unwrap_or(fresh));
             }
         }
-        let best = better.into_iter().min_by(|(a, (a_score, _)), (b, (b_score, _))| (a_score, b).cmp(&(b_score, a)));
-        best.map(|(id, (_, advantage))| Best { id, advantage })
+        best_of(better).map(|(id, (_, advantage))| Best { id, advantage })
     }
 
     /// The best of those who have been better for the whole hold time. Not simply the best of all: one that comes and
@@ -271,18 +287,16 @@ impl Resignation {
         best: &Best,
     ) -> Result<(ServerId, Span, Advantage), StayReason> {
         let Rank::Known(own) = situation.own else { return Err(StayReason::OwnUnknown) };
-        let oldest = self.better_since.iter().min_by_key(|(_, since)| **since);
-        let Some((candidate, since)) = oldest else {
+        let Some((candidate, oldest)) = self.better.iter().min_by_key(|(_, streak)| streak.since) else {
             return Err(StayReason::WithinMargin { best: best.id, advantage: best.advantage });
         };
-        let held = |id: &ServerId| self.better_since.get(id).map_or(Span::ZERO, |since| now - *since);
-        let better = better_than(own, situation);
-        let ripe =
-            better.into_iter().filter(|(id, _)| self.better_since.contains_key(id) && held(id) >= self.config.hold);
-        let chosen = ripe.min_by(|(a, (a_score, _)), (b, (b_score, _))| (a_score, b).cmp(&(b_score, a)));
-        let remaining = Span(self.config.hold.0.saturating_sub((now - *since).0));
+        let held = |id: &ServerId| self.better.get(id).map(|streak| now - streak.since);
+        let mut ripe = better_than(own, situation);
+        ripe.retain(|id, _| held(id).is_some_and(|span| span >= self.config.hold));
+        let remaining = Span(self.config.hold.0.saturating_sub((now - oldest.since).0));
         let holding = StayReason::Holding { candidate: *candidate, remaining };
-        chosen.map(|(id, (_, advantage))| (id, held(&id), advantage)).ok_or(holding)
+        let (id, (_, advantage)) = best_of(ripe).ok_or(holding)?;
+        Ok((id, held(&id).unwrap_or(Span::ZERO), advantage))
     }
 
     /// Whether a move pays for its pause: see the head of this file.
@@ -320,14 +334,31 @@ impl ResignConfig {
     }
 }
 
+impl Streak {
+    fn with(self, score: &Score, own: &Score) -> Self {
+        Self { since: self.since, worst: self.worst.max(score.clone()), own: self.own.min(own.clone()) }
+    }
+
+    fn advantage(&self, oracle: &dyn Oracle) -> Advantage {
+        if self.worst < self.own { oracle.advantage(&self.own, &self.worst) } else { Advantage::NONE }
+    }
+}
+
 /// The best of those with a better score.
 struct Best {
     id: ServerId,
     advantage: Advantage,
 }
 
+type Betters<'a> = BTreeMap<ServerId, (&'a Score, Advantage)>;
+
+/// The best score, of equals the higher id: as the election would choose.
+fn best_of(better: Betters<'_>) -> Option<(ServerId, (&Score, Advantage))> {
+    better.into_iter().min_by(|(a, (a_score, _)), (b, (b_score, _))| (a_score, b).cmp(&(b_score, a)))
+}
+
 /// Everyone with a valid score that is better than `own`, and what it is worth.
-fn better_than<'a>(own: &Score, situation: &Situation<'a>) -> BTreeMap<ServerId, (&'a Score, Advantage)> {
+fn better_than<'a>(own: &Score, situation: &Situation<'a>) -> Betters<'a> {
     let known = situation.candidates.iter().filter_map(|(id, rank)| match rank {
         Rank::Known(score) => Some((*id, score)),
         Rank::Unknown => None,

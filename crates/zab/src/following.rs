@@ -86,6 +86,7 @@ impl Zab {
     /// Greater than what we promised: promise. Equal: say so. Smaller: refuse, naming what we promised.
     pub(crate) fn on_new_epoch(&mut self, from: ServerId, epoch: Epoch, out: &mut Vec<Output>) -> Result<(), Error> {
         let accepted = self.accepted_epoch;
+        self.check_epoch(from, "NewEpoch", epoch)?;
         let Some(following) = self.following(from) else { return Ok(()) };
         if epoch < accepted {
             Self::send(from, Message::RefuseEpoch { refused: epoch, accepted }, out);
@@ -358,6 +359,7 @@ impl Zab {
         (round, choice): (Round, Proposal),
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
+        self.check_epoch(from, "Handover", next)?;
         let Some(following) = self.following(from) else { return Ok(()) };
         if following.stage != (Stage::Serving { epoch }) || self.accepted_epoch != epoch || self.current_epoch != epoch
         {

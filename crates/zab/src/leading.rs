@@ -8,7 +8,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use pole_election::{Epoch, Proposal, Round, ServerId, Zxid};
+use pole_election::{Epoch, Proposal, Round, ServerId, Voters, Zxid};
 
 use crate::plan::Plan;
 use crate::zab::{Role, Then, Waiting};
@@ -116,9 +116,10 @@ impl Leading {
         self.peers.entry(id).or_insert_with(Peer::new)
     }
 
-    /// The servers that made a promise for this very question and may be counted: if any of them has a history, those
-    /// without one do not count.
-    fn promises(&self) -> BTreeMap<ServerId, &Promise> {
+    /// The servers that made a promise for this very question and may be counted. If any of them has a history, those
+    /// without one may have been wiped and do not count, unless all servers are here: then whatever was committed
+    /// is here too, for a majority was not wiped.
+    fn promises(&self, voters: &Voters) -> BTreeMap<ServerId, &Promise> {
         let fresh = self.peers.iter().filter_map(|(id, peer)| match &peer.stage {
             PeerStage::Promised(promise) if promise.fresh => Some((*id, promise)),
             PeerStage::Promised(_)
@@ -129,7 +130,7 @@ impl Leading {
             | PeerStage::Level => None,
         });
         let all: BTreeMap<_, _> = fresh.collect();
-        match all.values().all(|promise| promise.blank) {
+        match all.values().all(|promise| promise.blank) || all.len() == voters.len() {
             true => all,
             false => all.into_iter().filter(|(_, promise)| !promise.blank).collect(),
         }
@@ -160,7 +161,9 @@ impl Zab {
         accepted: impl IntoIterator<Item = (ServerId, Epoch)>,
         out: &mut Vec<Output>,
     ) {
-        let mut reported: BTreeMap<_, _> = accepted.into_iter().collect();
+        // What votes say only helps to pick an epoch: one that cannot be is not worth an error.
+        let plausible = |(id, epoch): &(ServerId, Epoch)| self.check_epoch(*id, "vote", *epoch).is_ok();
+        let mut reported: BTreeMap<_, _> = accepted.into_iter().filter(plausible).collect();
         reported.insert(self.me, self.accepted_epoch);
         let accepted_max = reported.values().copied().max().unwrap_or_default();
         self.role = Role::Leading(Leading::new(self.me, round, reported, accepted_max));
@@ -179,6 +182,7 @@ impl Zab {
     }
 
     pub(crate) fn on_hello(&mut self, from: ServerId, hello: Hello, out: &mut Vec<Output>) -> Result<(), Error> {
+        self.check_epoch(from, "Hello", hello.accepted_epoch)?;
         match &self.role {
             Role::Leading(_) => self.admit(from, hello, out),
             // We may still be electing, or a hand-over to us may be under way on another link.
@@ -285,6 +289,7 @@ impl Zab {
         accepted: Epoch,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
+        self.check_epoch(from, "RefuseEpoch", accepted)?;
         let Role::Leading(leading) = &mut self.role else { return Ok(()) };
         if accepted <= refused {
             let reason = "a refusal names a higher epoch";
@@ -323,12 +328,11 @@ impl Zab {
     fn try_choose_history(&mut self, out: &mut Vec<Output>) {
         let me = self.me;
         let Role::Leading(leading) = &self.role else { return };
-        let promises = leading.promises();
+        let promises = leading.promises(&self.voters);
         let we_promised = matches!(leading.peers[&me].stage, PeerStage::Promised(_));
         if !we_promised || !self.voters.is_quorum(promises.keys().copied()) {
             return;
         }
-        let all_blank = promises.values().all(|promise| promise.blank);
         let counted: Vec<_> = promises.keys().copied().collect();
         let best = promises
             .iter()
@@ -336,9 +340,7 @@ impl Zab {
             .map(|(id, p)| (*id, p.last_zxid));
         let (source, last) = best.expect("a quorum is not empty");
         let Role::Leading(leading) = &mut self.role else { return };
-        if all_blank {
-            counted.iter().for_each(|id| leading.peer(*id).counts = true);
-        }
+        counted.iter().for_each(|id| leading.peer(*id).counts = true);
         let epoch = leading.epoch;
         out.push(Output::Promised { epoch });
         if last == self.log.last() {
@@ -527,7 +529,7 @@ impl Zab {
         let Role::Leading(leading) = &mut self.role else { return };
         leading.step = Step::Promising;
         leading.peer(me).stage = PeerStage::Promised(own);
-        let remaining = leading.promises().into_keys();
+        let remaining = leading.promises(&self.voters).into_keys();
         if self.voters.is_quorum(remaining) {
             self.try_choose_history(out);
         } else {

@@ -37,10 +37,12 @@ pub enum Output {
         /// The other end.
         peer: ServerId,
     },
-    /// Entries above `after` were put into our log.
+    /// Entries above `after` up to `through` were put into our log.
     Logged {
         /// The position before them.
         after: Zxid,
+        /// The last of them.
+        through: Zxid,
     },
     /// Our log was cut.
     Truncated {
@@ -451,9 +453,9 @@ impl Zab {
             self.log.push(entry.clone());
             entries.push(entry);
         }
-        out.push(Output::Logged { after });
-        self.broadcast(after, &entries, out);
         let last = self.log.last();
+        out.push(Output::Logged { after, through: last });
+        self.broadcast(after, &entries, out);
         self.write(DiskOp::Append(entries), Then::Appended { last }, out);
     }
 
@@ -472,9 +474,9 @@ impl Zab {
         self.announce_commits(out);
     }
 
-    /// A snapshot of our own state, to be kept. The log stays until [`Zab::trim`].
-    pub fn checkpoint(&mut self, body: Bytes, out: &mut Vec<Output>) {
-        let snapshot = self.snapshot_of(self.ready, body);
+    /// Our own state at `zxid`, to be kept. The log in memory stays until [`Zab::trim`].
+    pub fn checkpoint(&mut self, zxid: Zxid, body: Bytes, out: &mut Vec<Output>) {
+        let snapshot = self.snapshot_of(zxid, body);
         self.write(DiskOp::Checkpoint(snapshot), Then::Nothing, out);
     }
 
@@ -555,6 +557,12 @@ impl Zab {
         self.durable
     }
 
+    /// Whether the quorum link to `peer` is open.
+    #[must_use]
+    pub fn is_linked(&self, peer: ServerId) -> bool {
+        self.links.contains(&peer)
+    }
+
     /// Whether a write is under way.
     #[must_use]
     pub fn is_writing(&self) -> bool {
@@ -615,12 +623,13 @@ impl Zab {
         if !crate::log::is_contiguous(prev, &entries) {
             return Err(Error::NotContiguous { from, message, prev });
         }
+        self.check_history(from, message, entries.last().map_or(prev, |e| e.zxid).epoch())?;
         if entries.is_empty() {
             return Ok(());
         }
         entries.iter().for_each(|entry| self.log.push(entry.clone()));
-        out.push(Output::Logged { after });
         let last = self.log.last();
+        out.push(Output::Logged { after, through: last });
         self.write(DiskOp::Append(entries), Then::Appended { last }, out);
         Ok(())
     }
@@ -650,6 +659,7 @@ impl Zab {
         if snapshot.zxid < self.committed {
             return Err(Error::CutsCommitted { from, to: snapshot.zxid, committed: self.committed });
         }
+        self.check_history(from, "Snapshot", snapshot.zxid.epoch())?;
         if !snapshot.epochs.is_well_formed() || snapshot.epochs.last().unwrap_or(Zxid::ZERO) != snapshot.zxid {
             return Err(Error::MalformedHistory(from));
         }
@@ -679,6 +689,25 @@ impl Zab {
 
     pub(crate) fn unexpected(&self, from: ServerId, message: &'static str) -> Error {
         Error::Unexpected { from, message, phase: self.phase() }
+    }
+
+    /// An epoch that a peer names. Epochs grow one by one, so one that is far above ours is a mistake, and taking it
+    /// over would use the numbers up.
+    pub(crate) fn check_epoch(&self, from: ServerId, message: &'static str, epoch: Epoch) -> Result<(), Error> {
+        if epoch.0.saturating_sub(self.accepted_epoch.0) > EPOCH_LEAP_MAX {
+            let reason = "it is too far above the epoch promised here";
+            return Err(Error::ImpossibleEpoch { from, message, epoch, reason });
+        }
+        Ok(())
+    }
+
+    /// The epoch of history that a peer sends: we promised at least as much before it may.
+    fn check_history(&self, from: ServerId, message: &'static str, epoch: Epoch) -> Result<(), Error> {
+        if epoch > self.accepted_epoch {
+            let reason = "history is not newer than the epoch promised before it is sent";
+            return Err(Error::ImpossibleEpoch { from, message, epoch, reason });
+        }
+        Ok(())
     }
 
     /// Closes the link to a peer that has to notice.
@@ -715,6 +744,10 @@ impl Zab {
         }
     }
 }
+
+/// How far above our own promise an epoch may be: more elections than a server can miss in a year of one each two
+/// seconds.
+const EPOCH_LEAP_MAX: u32 = 1 << 24;
 
 /// The log as far as it was found. Entries below the snapshot are kept for differences if they reach up to it; what
 /// came before the first of them is not known, so that one only marks where the log begins.

@@ -16,6 +16,8 @@ pub(crate) struct Table {
     /// Peers that rank below any choice, by gossip.
     pub(crate) below: BTreeSet<ServerId>,
     pub(crate) inputs: Vec<Input>,
+    /// Whether scores of another oracle are invalid.
+    pub(crate) strict: bool,
     /// The epochs asked for.
     pub(crate) asked: Vec<u64>,
 }
@@ -49,6 +51,7 @@ impl Host for Table {
     fn validate(&self, proposal: &Proposal) -> Result<(), String> {
         match &proposal.rank {
             Rank::Known(score) if score.components()[0] < 0 => Err("negative".into()),
+            Rank::Known(_) if self.strict && proposal.fingerprint != self.fingerprint => Err("another oracle's".into()),
             Rank::Known(_) | Rank::Unknown => Ok(()),
         }
     }

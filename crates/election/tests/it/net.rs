@@ -47,6 +47,8 @@ pub(crate) struct Net {
     pub(crate) dice: Dice,
     pub(crate) weather: Weather,
     pub(crate) now: u64,
+    /// Servers that can send but not receive.
+    pub(crate) deaf: BTreeSet<ServerId>,
     /// Messages of the election sent so far.
     pub(crate) messages: usize,
     /// Whether the service runs beside the election.
@@ -70,7 +72,7 @@ pub(crate) struct Server {
 }
 
 enum Event {
-    Deliver { from: ServerId, to: ServerId, message: Message },
+    Deliver { from: ServerId, to: ServerId, message: Box<Message> },
     Expire { id: ServerId, life: u64, timer: Timer, armed: u64 },
     LinkDown { id: ServerId, peer: ServerId },
     LinkUp { id: ServerId, peer: ServerId },
@@ -95,6 +97,7 @@ impl Net {
             dice: Dice::new(seed),
             weather: FAIR,
             now: 0,
+            deaf: BTreeSet::new(),
             messages: 0,
             service,
             epochs: 0,
@@ -207,8 +210,9 @@ impl Net {
 
     fn step(&mut self, event: Event) {
         match event {
+            Event::Deliver { to, .. } | Event::Follow { leader: to, .. } if self.deaf.contains(&to) => {}
             Event::Deliver { from, to, message } => self.run_election(to, |election, host, out| {
-                election.receive(from, message, host, out).expect("servers send good messages");
+                election.receive(from, *message, host, out).expect("servers send good messages");
             }),
             Event::Expire { id, life, timer, armed } => {
                 let server = self.server(id);
@@ -246,6 +250,9 @@ impl Net {
     /// Nobody was established in time: this leader cannot lead, elect another.
     fn deadline(&mut self, id: ServerId, life: u64, reign: u64) {
         if self.is_current(id, life, reign) && self.servers[&id].established.is_none() {
+            if let Some(leader) = self.leader_of(id) {
+                self.run_election(id, |election, host, out| election.demote(leader, host, out));
+            }
             self.call(id, Cause::Retry);
         }
     }
@@ -320,6 +327,7 @@ impl Net {
 
     fn send(&mut self, from: ServerId, to: ServerId, message: Message) {
         self.messages += 1;
+        let message = Box::new(message);
         let Weather { loss, doubled, .. } = self.weather;
         if self.dice.percent(doubled) {
             self.soon(Event::Deliver { from, to, message: message.clone() });

@@ -174,6 +174,41 @@ fn an_elected_leader_that_is_already_dead_is_replaced() {
 }
 
 #[test]
+fn the_best_score_that_cannot_lead_is_not_elected_for_ever() {
+    // Scenarios 21, 45: server 5 sends, but hears nobody. Its proposal wins the first round and is demoted for the
+    // next.
+    for seed in 1..=50 {
+        let mut net = Net::new(&[50, 40, 30, 20, 10], seed, true);
+        net.deaf.insert(ServerId(5));
+        net.ids().into_iter().for_each(|id| net.boot(id));
+        let others = |net: &Net| {
+            let hearing = net.ids().into_iter().filter(|id| *id != ServerId(5));
+            let follow = hearing.map(|id| net.leader_of(id).zip(net.servers[&id].established));
+            follow.reduce(|a, b| if a == b { a } else { None }).flatten()
+        };
+        assert!(net.run_until(10_000, |net| others(net).is_some()), "seed {seed}: no end");
+        assert_eq!(others(&net).map(|(leader, _)| leader), Some(ServerId(4)), "seed {seed}");
+        let first = &net.servers[&ServerId(1)].elected[0];
+        assert_eq!(first.leader, ServerId(5), "seed {seed}");
+    }
+}
+
+#[test]
+fn servers_that_rank_each_others_scores_unknown_still_agree_in_one_round() {
+    // Scenario 31: a rolling change of the oracle, and no third server to decide between the two.
+    for seed in 1..=50 {
+        let mut net = Net::new(&[10, 20, 30], seed, false);
+        for (id, server) in &mut net.servers {
+            (server.host.fingerprint, server.host.strict) = (id.0, true);
+        }
+        net.boot(ServerId(1));
+        net.boot(ServerId(2));
+        assert!(net.run_until(1_000, |net| net.agreed().is_some()), "seed {seed}: no end");
+        assert_eq!(net.agreed(), Some(ServerId(2)), "seed {seed}: the higher fingerprint");
+    }
+}
+
+#[test]
 fn one_seed_gives_one_run() {
     let run = || {
         let mut net = Net::new(&[3, 1, 2, 5, 4], 7, true);

@@ -34,7 +34,7 @@ fn sets() -> impl Strategy<Value = BTreeSet<ServerId>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(crate::generated(4000))]
 
     #[test]
     fn the_order_is_antisymmetric(a in proposals(), b in proposals(), demoted in sets(), failed in 0..5u32) {

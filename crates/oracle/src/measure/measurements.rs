@@ -102,6 +102,12 @@ impl Measurements {
         }
     }
 
+    /// The server that measures.
+    #[must_use]
+    pub fn me(&self) -> ServerId {
+        self.me
+    }
+
     /// A probe of `peer` came back.
     pub fn record_round_trip(&mut self, peer: ServerId, round_trip: Span, now: Time) {
         if peer != self.me && self.voters.contains(peer) {

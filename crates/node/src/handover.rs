@@ -1,0 +1,103 @@
+//! Giving way: a leader that resigns, or is told to, hands over in an orderly way.
+//!
+//! In: a target. Out: a hand-over, or its abandonment within a time limit.
+//! How: while serving, wait until the target is level; freeze new proposals; drain what is under way; hand over.
+//! Why frozen so late: clients wait from the freeze to the first commit of the new leader, so nothing but the drain may
+//! stand between.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use pole_election::{Cause, Proposal, Round, ServerId};
+use pole_zab::Phase;
+
+use crate::node::Node;
+use crate::{Effect, Machine, Note, Timer};
+
+/// A hand-over being prepared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    to: ServerId,
+    /// New proposals wait.
+    frozen: bool,
+}
+
+impl<M: Machine> Node<M> {
+    /// Prepares to hand over to `to`, or to whoever has the best score.
+    pub(crate) fn transfer(&mut self, to: Option<ServerId>, cause: Cause, out: &mut Vec<Effect>) {
+        let best = || self.scoring.successors(self.now).first().map(|(id, _)| *id);
+        let target = to.or_else(best).filter(|to| *to != self.config.me && self.config.voters.contains(*to));
+        let refusal = match (self.zab.phase(), target) {
+            (Phase::Established, Some(_)) if self.transfer.is_none() => None,
+            (Phase::Established, Some(_)) => Some("another hand-over is under way"),
+            (Phase::Established, None) => Some("no other server is known to be fit"),
+            (_, _) => Some("this server does not lead"),
+        };
+        match (refusal, target) {
+            (None, Some(to)) => {
+                self.transfer = Some(Transfer { to, frozen: false });
+                self.scoring.resignation_noted(self.now);
+                out.push(Effect::Note(Note::Resigning { to, cause }));
+                out.push(Effect::Arm { timer: Timer::Drain, after: self.config.drain_limit });
+            }
+            (Some(reason), _) => out.push(Effect::Note(Note::ResignationAborted { reason: reason.to_string() })),
+            (None, None) => {}
+        }
+    }
+
+    /// Whether new proposals wait for a hand-over.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.transfer.is_some_and(|transfer| transfer.frozen)
+    }
+
+    /// Moves a hand-over on as far as it can go now.
+    pub(crate) fn try_hand_over(&mut self, out: &mut Vec<Effect>) {
+        let Some(transfer) = &mut self.transfer else { return };
+        let to = transfer.to;
+        let committed = self.zab.committed();
+        transfer.frozen |= self.zab.followers().any(|(id, acked)| id == to && acked >= committed);
+        if !transfer.frozen || self.zab.can_hand_over(to).is_err() {
+            return;
+        }
+        let round = Round { epoch: self.election.round().epoch + 1, failed: 0 };
+        let choice = self.scoring.proposal_of(to, self.now);
+        let handed_over = self.with_zab(|zab, outputs| zab.hand_over(round, choice, outputs));
+        debug_assert!(handed_over.is_ok(), "it could be handed over a moment ago");
+        out.push(Effect::Cancel(Timer::Drain));
+        self.transfer = None;
+    }
+
+    /// The target did not become level in time: lead on.
+    pub(crate) fn drain_expired(&mut self, out: &mut Vec<Effect>) {
+        if let Some(transfer) = self.transfer.take() {
+            let reason = alloc::format!("server {} was not level within the time limit", transfer.to);
+            out.push(Effect::Note(Note::ResignationAborted { reason }));
+        }
+    }
+
+    /// The leader handed over, here or elsewhere: the target leads, without an election.
+    pub(crate) fn handed_over(&mut self, round: Round, choice: Proposal, out: &mut Vec<Effect>) {
+        let to = choice.id;
+        self.end_leadership(out);
+        self.scoring.resignation_noted(self.now);
+        self.accounts.begin(Cause::Resigned, round, self.now);
+        self.accounts.handed_over(to, self.now);
+        self.election.adopt(round, choice);
+        self.liveness.clear();
+        out.push(Effect::Note(Note::HandedOver { to }));
+        if to == self.config.me {
+            out.push(Effect::Note(Note::Leading { round }));
+            self.watch_followers();
+        } else {
+            out.push(Effect::Note(Note::Following { leader: to }));
+            self.liveness.watch(to, self.now);
+        }
+        // Time enough for the target to take over, but no more than an election takes.
+        out.push(Effect::Arm { timer: Timer::Phase, after: self.time_to_gather() });
+    }
+
+    /// Followers that joined before we knew that we lead.
+    fn watch_followers(&mut self) {
+        let followers: Vec<_> = self.zab.followers().map(|(id, _)| id).collect();
+        followers.into_iter().for_each(|id| self.liveness.watch(id, self.now));
+    }
+}

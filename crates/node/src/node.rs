@@ -1,0 +1,404 @@
+//! One server: it composes the election, the oracle, the agreement and the state machine.
+//!
+//! In: [`Event`]s and `now`. Out: [`Effect`]s.
+//! Holds: what the agreement puts out is carried out in the order in which it was put out, also when carrying it out
+//! puts out more; so messages on a link keep the order that the agreement gave them.
+//! Where to read on: `roles` (elections, leading, following, patience), `serving` (clients and their requests),
+//! `handover` (resignation and transfer), `scoring` (the oracle).
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use bytes::Bytes;
+use pole_election::{Cause, Election, ServerId, Zxid};
+use pole_oracle::{MeasureConfig, Oracle, Position, Time};
+use pole_zab::{Output, Phase, Recovered, Requests, Ticket, Zab};
+
+use crate::accounts::{Accounts, Milestone};
+use crate::clients::Clients;
+use crate::disk_watch::DiskWatch;
+use crate::handover::Transfer;
+use crate::liveness::Liveness;
+use crate::scoring::{Asking, Scoring};
+use crate::syncs::{Asked, Confirmations};
+use crate::{Account, Channel, Config, Effect, Event, Machine, Message, Note, Request, Timer};
+
+/// One server as a pure machine.
+pub struct Node<M> {
+    pub(crate) config: Config,
+    /// The time of the present step.
+    pub(crate) now: Time,
+    pub(crate) election: Election,
+    pub(crate) scoring: Scoring,
+    pub(crate) zab: Zab,
+    pub(crate) machine: M,
+    /// The last transaction that the state machine has seen.
+    pub(crate) applied: Zxid,
+    /// Transactions applied since the last snapshot.
+    pub(crate) since_checkpoint: u64,
+    /// The bytes of the history up to the end of our log, as far as we saw it grow.
+    pub(crate) history_bytes: u64,
+    pub(crate) clients: Clients,
+    /// The writes of our clients, until they are answered.
+    pub(crate) requests: Requests<Bytes>,
+    /// Counts the attachments of clients to this server.
+    pub(crate) attachments: u32,
+    /// As follower: requests of this step, to be forwarded in one message.
+    pub(crate) outbox: Vec<Request>,
+    /// As leader: requests not yet proposed, with the server that they came from.
+    pub(crate) inbox: VecDeque<(ServerId, Request)>,
+    pub(crate) asked: Asked,
+    pub(crate) confirmations: Confirmations,
+    pub(crate) liveness: Liveness,
+    disk: DiskWatch,
+    pub(crate) transfer: Option<Transfer>,
+    pub(crate) accounts: Accounts,
+    /// Clients wait for a leader, and their patience runs.
+    pub(crate) grace: bool,
+    /// When we last opened an epoch because we were outbid.
+    pub(crate) reopened: Option<Time>,
+    /// What the agreement put out and we have not yet carried out.
+    pending: VecDeque<Output>,
+    /// Outputs of one call, kept for its memory.
+    spare: Vec<Output>,
+    halted: bool,
+}
+
+impl<M: Machine> Node<M> {
+    /// A server that starts on what it found on its disk.
+    ///
+    /// # Panics
+    /// If the snapshot is not one of this state machine: whoever read it has checked.
+    #[must_use]
+    pub fn new(config: Config, oracle: Box<dyn Oracle>, mut machine: M, disk: Recovered, now: Time) -> Self {
+        if let Some(snapshot) = &disk.snapshot {
+            machine.restore(&snapshot.body).expect("a snapshot read from disk is whole");
+        }
+        let mut election = pole_election::Config::new(config.me, config.voters.clone());
+        election.timeout = config.election_timeout;
+        election.first_score_wait = config.first_score_wait;
+        let measure = MeasureConfig {
+            heartbeat: config.heartbeat,
+            started: now,
+            diff_retain_bytes: config.retain_bytes as u64,
+            ..MeasureConfig::default()
+        };
+        let zab = Zab::new(config.me, config.voters.clone(), config.limits, disk);
+        Self {
+            now,
+            election: Election::new(election),
+            scoring: Scoring::new(config.me, config.voters.clone(), measure, config.resign, oracle),
+            applied: zab.committed(),
+            history_bytes: zab.log().bytes() as u64,
+            zab,
+            machine,
+            since_checkpoint: 0,
+            clients: Clients::default(),
+            requests: Requests::default(),
+            attachments: config.incarnation,
+            outbox: Vec::new(),
+            inbox: VecDeque::new(),
+            asked: Asked::default(),
+            confirmations: Confirmations::default(),
+            liveness: Liveness::default(),
+            disk: DiskWatch::default(),
+            transfer: None,
+            accounts: Accounts::default(),
+            grace: false,
+            reopened: None,
+            pending: VecDeque::new(),
+            spare: Vec::new(),
+            halted: false,
+            config,
+        }
+    }
+
+    /// Something happened at `now`, which never goes back.
+    pub fn step(&mut self, event: Event, now: Time, out: &mut Vec<Effect>) {
+        if self.halted {
+            return;
+        }
+        self.now = now.max(self.now);
+        self.dispatch(event, out);
+        self.settle(out);
+        self.zab.assert_invariants();
+    }
+
+    fn dispatch(&mut self, event: Event, out: &mut Vec<Effect>) {
+        match event {
+            Event::Start => self.start(out),
+            Event::LinkUp { peer, channel } => self.link_up(peer, channel, out),
+            Event::LinkDown { peer, channel } => self.link_down(peer, channel, out),
+            Event::Received { from, channel, message } => self.received(from, channel, message, out),
+            Event::Written { through } => self.written(through, out),
+            Event::DiskFailed { reason } => self.halt(reason, out),
+            Event::Expired(timer) => self.expired(timer, out),
+            Event::Attach { client, session, body } => self.attach(client, session, body, out),
+            Event::Request { client, cxid, body } => self.request(client, cxid, body),
+            Event::Read { client, cxid, body } => self.read(client, cxid, body, out),
+            Event::Sync { client, cxid } => self.sync(client, cxid, out),
+            Event::Detach { client } => self.detach(client),
+            Event::Transfer { to } => self.transfer(to, Cause::Transfer, out),
+        }
+    }
+
+    /// The agreement's part of this server.
+    pub fn zab(&self) -> &Zab {
+        &self.zab
+    }
+
+    /// The election's part of this server.
+    pub fn election(&self) -> &Election {
+        &self.election
+    }
+
+    /// The state machine.
+    pub fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    /// The last transaction that the state machine has seen.
+    pub fn applied(&self) -> Zxid {
+        self.applied
+    }
+
+    /// What this server can tell of elections and hand-overs, newest first.
+    pub fn accounts(&self) -> impl Iterator<Item = &Account> {
+        self.accounts.iter()
+    }
+
+    /// The oracle in force.
+    pub fn oracle(&self) -> &dyn Oracle {
+        self.scoring.oracle()
+    }
+
+    /// Another oracle, chosen by the transaction at `version`.
+    pub fn set_oracle(&mut self, oracle: Box<dyn Oracle>, version: Zxid) {
+        self.scoring.set_oracle(oracle, version);
+    }
+
+    fn start(&mut self, out: &mut Vec<Effect>) {
+        out.push(Effect::Arm { timer: Timer::Heartbeat, after: self.config.heartbeat });
+        out.push(Effect::Arm { timer: Timer::Liveness, after: self.config.liveness });
+        self.elect(Cause::Start, out);
+    }
+
+    fn link_up(&mut self, peer: ServerId, channel: Channel, out: &mut Vec<Effect>) {
+        if !self.config.voters.contains(peer) {
+            return self.refuse(peer, channel, "not a voter of this ensemble: check its configuration".into(), out);
+        }
+        match channel {
+            Channel::Election => {
+                self.election.link_up(peer);
+                self.scoring.link_up(peer);
+                let mut outputs = Vec::new();
+                self.election.greet(peer, &mut outputs);
+                self.carry_out_election(outputs, out);
+                self.heartbeat(peer, out);
+            }
+            Channel::Quorum => self.with_zab(|zab, outputs| zab.link_up(peer, outputs)),
+        }
+    }
+
+    fn link_down(&mut self, peer: ServerId, channel: Channel, out: &mut Vec<Effect>) {
+        match channel {
+            Channel::Election => {
+                self.scoring.link_down(peer);
+                self.with_election(out, |election, host, outputs| election.link_down(peer, host, outputs));
+            }
+            Channel::Quorum => {
+                self.liveness.forget(peer);
+                self.with_zab(|zab, outputs| zab.link_down(peer, outputs));
+            }
+        }
+    }
+
+    fn received(&mut self, from: ServerId, channel: Channel, message: Message, out: &mut Vec<Effect>) {
+        if channel == Channel::Quorum {
+            self.liveness.hear(from, self.now);
+        }
+        match (channel, message) {
+            (Channel::Election, Message::Election(message)) => {
+                let outcome =
+                    self.with_election(out, |election, host, outputs| election.receive(from, message, host, outputs));
+                if let Err(error) = outcome {
+                    self.refuse(from, channel, error.to_string(), out);
+                }
+            }
+            (Channel::Election, Message::Heartbeat { seq, report }) => {
+                self.scoring.measurements.hear(from, *report, self.now);
+                out.push(Effect::Send { to: from, channel, message: Message::Echo { seq } });
+            }
+            (Channel::Election, Message::Echo { seq }) => {
+                self.scoring.echoed(from, seq, self.now);
+                if self.election.is_electing() {
+                    self.with_election(out, |election, host, outputs| election.score_ready(host, outputs));
+                }
+            }
+            (Channel::Quorum, Message::Zab(message)) => {
+                if let Err(error) = self.with_zab(|zab, outputs| zab.receive(from, message, outputs)) {
+                    self.refuse(from, channel, error.to_string(), out);
+                }
+            }
+            (Channel::Quorum, Message::Forward { epoch, requests }) => self.forwarded(from, epoch, requests),
+            (Channel::Quorum, Message::SyncAsk { epoch, id }) => self.sync_asked(from, epoch, id),
+            (Channel::Quorum, Message::SyncDone { epoch, id, zxid }) => self.sync_done(from, epoch, id, zxid),
+            (Channel::Election, message @ (Message::Zab(_) | Message::Forward { .. } | Message::SyncAsk { .. }))
+            | (Channel::Election, message @ Message::SyncDone { .. })
+            | (Channel::Quorum, message @ (Message::Election(_) | Message::Heartbeat { .. } | Message::Echo { .. })) => {
+                let what = message.name();
+                self.refuse(from, channel, alloc::format!("{what} does not belong on the {channel:?} link"), out);
+            }
+        }
+    }
+
+    /// A peer sent what cannot be right: say so, and close its link.
+    fn refuse(&mut self, from: ServerId, channel: Channel, error: String, out: &mut Vec<Effect>) {
+        out.push(Effect::Note(Note::BadPeer { from, error }));
+        out.push(Effect::Reset { peer: from, channel });
+        self.link_down(from, channel, out);
+    }
+
+    fn written(&mut self, through: Ticket, out: &mut Vec<Effect>) {
+        if let Some(took) = self.disk.end(through, self.now) {
+            self.scoring.measurements.record_fsync(took);
+        }
+        self.arm_disk_watch(out);
+        self.with_zab(|zab, outputs| zab.written(through, outputs));
+    }
+
+    fn arm_disk_watch(&mut self, out: &mut Vec<Effect>) {
+        out.push(match self.disk.deadline(self.config.disk_timeout) {
+            Some(deadline) => Effect::Arm { timer: Timer::Disk, after: deadline - self.now },
+            None => Effect::Cancel(Timer::Disk),
+        });
+    }
+
+    /// The disk does not answer: whoever leads on it must not, and it is no place to lead from.
+    pub(crate) fn disk_expired(&mut self, out: &mut Vec<Effect>) {
+        if !self.disk.look(self.now, self.config.disk_timeout) {
+            return;
+        }
+        out.push(Effect::Note(Note::DiskHangs));
+        if self.zab.leader() == Some(self.config.me) {
+            self.abandon("the disk does not answer", Cause::QuorumLost, out);
+        } else {
+            let me = self.config.me;
+            self.with_election(out, |election, host, outputs| election.demote(me, host, outputs));
+        }
+    }
+
+    /// Whether this server should not be elected: its disk hangs, or it reaches no quorum.
+    pub(crate) fn is_unfit(&self) -> bool {
+        self.disk.hangs()
+    }
+
+    fn halt(&mut self, reason: String, out: &mut Vec<Effect>) {
+        self.halted = true;
+        out.push(Effect::Halt { reason });
+    }
+
+    /// Calls the agreement; what it puts out waits its turn.
+    pub(crate) fn with_zab<R>(&mut self, call: impl FnOnce(&mut Zab, &mut Vec<Output>) -> R) -> R {
+        let mut outputs = core::mem::take(&mut self.spare);
+        let result = call(&mut self.zab, &mut outputs);
+        self.pending.extend(outputs.drain(..));
+        self.spare = outputs;
+        result
+    }
+
+    /// Calls the election with what it may ask of us, and carries out what it puts out.
+    pub(crate) fn with_election<R>(
+        &mut self,
+        out: &mut Vec<Effect>,
+        call: impl FnOnce(&mut Election, &mut Asking<'_>, &mut Vec<pole_election::Output>) -> R,
+    ) -> R {
+        let position = self.position();
+        let mut host = Asking { scoring: &mut self.scoring, now: self.now, position };
+        let mut outputs = Vec::new();
+        let result = call(&mut self.election, &mut host, &mut outputs);
+        self.carry_out_election(outputs, out);
+        result
+    }
+
+    /// Where this server stands, for scores.
+    pub(crate) fn position(&self) -> Position {
+        Position {
+            standing: self.zab.standing(),
+            log_bytes: self.history_bytes,
+            state_bytes: self.machine.size_bytes(),
+        }
+    }
+
+    /// Carries out all that is pending, and what follows from it, until nothing does.
+    fn settle(&mut self, out: &mut Vec<Effect>) {
+        loop {
+            while let Some(output) = self.pending.pop_front() {
+                self.carry_out(output, out);
+            }
+            self.propose_inbox();
+            self.forward_outbox(out);
+            self.confirm_syncs(out);
+            self.try_hand_over(out);
+            if self.pending.is_empty() {
+                self.with_zab(Zab::flush);
+            }
+            if self.pending.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn carry_out(&mut self, output: Output, out: &mut Vec<Effect>) {
+        match output {
+            Output::Send { to, message } => {
+                out.push(Effect::Send { to, channel: Channel::Quorum, message: Message::Zab(message) });
+            }
+            Output::Write { ticket, op } => {
+                self.disk.begin(ticket, self.now);
+                self.arm_disk_watch(out);
+                out.push(Effect::Write { ticket, op });
+            }
+            Output::Reset { peer } => {
+                self.liveness.forget(peer);
+                out.push(Effect::Reset { peer, channel: Channel::Quorum });
+            }
+            Output::Logged { after, through } => self.logged(after, through),
+            Output::Truncated { to } => self.truncated(to),
+            Output::Installed(snapshot) => self.installed(&snapshot, out),
+            Output::Ready(through) => self.apply(through, out),
+            Output::WantsSnapshot { to } => {
+                let (zxid, body) = (self.applied, self.machine.snapshot());
+                self.with_zab(|zab, outputs| zab.provide_snapshot(to, zxid, body, outputs));
+            }
+            Output::Joined { peer } => self.joined(peer),
+            Output::Promised { .. } => {
+                self.start_grace(out);
+                self.progress(out);
+                if self.zab.leader() != Some(self.config.me) {
+                    self.accounts.reached(Milestone::Discovered, self.now);
+                }
+            }
+            Output::Discovered { .. } => {
+                self.accounts.reached(Milestone::Discovered, self.now);
+                self.progress(out);
+            }
+            Output::Progress => self.progress(out),
+            Output::Established { epoch } => self.established(epoch, out),
+            Output::Serving { epoch } => self.serving(epoch, out),
+            Output::LeaderLost { leader, reason } => self.leader_lost(leader, reason, out),
+            Output::QuorumLost => {
+                if self.is_leading_past_promises() {
+                    self.abandon("the quorum is lost", Cause::QuorumLost, out);
+                }
+            }
+            Output::Outbid { .. } => self.outbid(out),
+            Output::HandedOver { round, choice } => self.handed_over(round, choice, out),
+        }
+    }
+
+    fn is_leading_past_promises(&self) -> bool {
+        matches!(self.zab.phase(), Phase::Promising | Phase::Pulling | Phase::Synchronising | Phase::Established)
+    }
+}

@@ -1,0 +1,289 @@
+//! Elections and roles: how a server comes to lead or to follow, and when it loses patience.
+//!
+//! In: the election's verdict, milestones of the agreement, silence, expired patience. Out: roles, new elections.
+//! Holds: a server takes part in the broadcast of the one server that it chose last, and of no other; whoever gives a
+//! role up closes its links, which tells the other side.
+
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use pole_election::{Cause, Elected, Round, ServerId, Span};
+use pole_oracle::Decision;
+use pole_zab::{Epoch, Phase, Zab};
+
+use crate::accounts::Milestone;
+use crate::liveness;
+use crate::node::Node;
+use crate::{Channel, Effect, Machine, Message, Note, Timer};
+
+impl<M: Machine> Node<M> {
+    /// Calls an election.
+    pub(crate) fn elect(&mut self, cause: Cause, out: &mut Vec<Effect>) {
+        self.step_down(out);
+        if cause != Cause::Start && (self.is_unfit() || !self.reaches_quorum()) {
+            let me = self.config.me;
+            self.with_election(out, |election, host, outputs| election.demote(me, host, outputs));
+        }
+        // Before the election starts: it may end at once.
+        let next = Round { epoch: self.election.round().epoch + 1, failed: 0 };
+        self.accounts.begin(cause, next, self.now);
+        out.push(Effect::Note(Note::Electing { cause, round: next }));
+        self.with_election(out, |election, host, outputs| election.start(cause, host, outputs));
+    }
+
+    /// Gives up whatever role we have. Requests of our own clients stay where they are held.
+    fn step_down(&mut self, out: &mut Vec<Effect>) {
+        self.start_grace(out);
+        self.with_zab(Zab::look);
+        self.end_leadership(out);
+        self.liveness.clear();
+        out.push(Effect::Cancel(Timer::Phase));
+    }
+
+    /// Clients begin to wait for a leader.
+    pub(crate) fn start_grace(&mut self, out: &mut Vec<Effect>) {
+        if !self.grace && !self.clients.is_empty() {
+            self.grace = true;
+            out.push(Effect::Arm { timer: Timer::Grace, after: self.config.patience });
+        }
+    }
+
+    /// What a leader has under way and will not finish.
+    pub(crate) fn end_leadership(&mut self, out: &mut Vec<Effect>) {
+        self.machine.forget_prepared();
+        self.inbox.clear();
+        self.outbox.clear();
+        self.confirmations.clear();
+        if self.transfer.take().is_some() {
+            out.push(Effect::Cancel(Timer::Drain));
+        }
+    }
+
+    /// Gives the role up for a reason, and elects.
+    pub(crate) fn abandon(&mut self, reason: &str, cause: Cause, out: &mut Vec<Effect>) {
+        self.accounts.fail(reason);
+        out.push(Effect::Note(Note::Abandoned { reason: reason.to_string() }));
+        self.elect(cause, out);
+    }
+
+    /// A follower's leader is gone.
+    pub(crate) fn leader_lost(&mut self, leader: ServerId, reason: &str, out: &mut Vec<Effect>) {
+        if self.zab.leader() == Some(leader) && leader != self.config.me {
+            let cause = if self.zab.phase() == Phase::Serving { Cause::LeaderLost } else { Cause::Retry };
+            self.abandon(reason, cause, out);
+        }
+    }
+
+    pub(crate) fn carry_out_election(&mut self, outputs: Vec<pole_election::Output>, out: &mut Vec<Effect>) {
+        use pole_election::Output;
+        for output in outputs {
+            match output {
+                Output::Send { to, message } => {
+                    if matches!(message, pole_election::Message::Propose(_)) {
+                        self.accounts.reached(Milestone::Proposed, self.now);
+                    }
+                    out.push(Effect::Send { to, channel: Channel::Election, message: Message::Election(message) });
+                }
+                Output::Arm { timer, after } => out.push(Effect::Arm { timer: Timer::Election(timer), after }),
+                Output::Cancel(timer) => out.push(Effect::Cancel(Timer::Election(timer))),
+                Output::Elected(elected) => self.elected(elected, out),
+                Output::Invalid { from, reason } => out.push(Effect::Note(Note::InvalidScore { from, reason })),
+            }
+        }
+    }
+
+    /// The election has ended: take the role.
+    fn elected(&mut self, elected: Elected, out: &mut Vec<Effect>) {
+        let Elected { leader, round, standings, record } = elected;
+        self.accounts.decided(record.clone(), self.now);
+        out.push(Effect::Note(Note::Elected(Box::new(record))));
+        let gather = self.time_to_gather();
+        if leader == self.config.me {
+            let accepted = standings.into_iter().map(|(id, standing)| (id, standing.accepted_epoch));
+            self.with_zab(|zab, outputs| zab.lead(round, accepted, outputs));
+            out.push(Effect::Note(Note::Leading { round }));
+            out.push(Effect::Arm { timer: Timer::Phase, after: gather });
+        } else {
+            self.with_zab(|zab, outputs| zab.follow(leader, round, outputs));
+            self.liveness.watch(leader, self.now);
+            out.push(Effect::Note(Note::Following { leader }));
+            // The leader may decide later than we did, by as much as an election waits.
+            let patience = gather.saturating_add(self.config.election_timeout);
+            out.push(Effect::Arm { timer: Timer::Phase, after: patience });
+        }
+    }
+
+    /// How long the leader chosen may take to gather its quorum.
+    pub(crate) fn time_to_gather(&self) -> Span {
+        self.scoring.time_to_gather(self.now).max(self.config.establish_floor)
+    }
+
+    /// The synchronisation moves on.
+    pub(crate) fn progress(&mut self, out: &mut Vec<Effect>) {
+        match self.zab.phase() {
+            Phase::Serving | Phase::Established | Phase::Looking => {}
+            // A leader that opens a higher epoch gathers anew.
+            Phase::Gathering | Phase::Promising => {
+                out.push(Effect::Arm { timer: Timer::Phase, after: self.time_to_gather() });
+            }
+            Phase::Greeting | Phase::Promised | Phase::Joining | Phase::TakingOver => {
+                out.push(Effect::Arm { timer: Timer::Phase, after: self.config.init_limit });
+            }
+            Phase::Pulling | Phase::Synchronising => {
+                out.push(Effect::Arm { timer: Timer::Phase, after: self.config.init_limit });
+            }
+        }
+    }
+
+    /// We lead, and a quorum has our history.
+    pub(crate) fn established(&mut self, epoch: Epoch, out: &mut Vec<Effect>) {
+        self.machine.forget_prepared();
+        self.scoring.took_the_lead(self.now);
+        self.serve(self.config.me, epoch, out);
+        // What is found in the history waits for nothing more; the rest is proposed now.
+        let me = self.config.me;
+        self.inbox = self.unlogged_requests().into_iter().map(|request| (me, request)).collect();
+        self.ask_syncs_again(out);
+    }
+
+    /// We follow an established leader, and are level.
+    pub(crate) fn serving(&mut self, epoch: Epoch, out: &mut Vec<Effect>) {
+        let Some(leader) = self.zab.leader() else { return };
+        self.serve(leader, epoch, out);
+        self.outbox = self.unlogged_requests();
+        self.ask_syncs_again(out);
+    }
+
+    fn serve(&mut self, leader: ServerId, epoch: Epoch, out: &mut Vec<Effect>) {
+        self.accounts.reached(Milestone::Synchronised, self.now);
+        self.accounts.established(epoch, self.now);
+        self.election.established(epoch);
+        self.scoring.led_by(leader);
+        out.push(Effect::Cancel(Timer::Phase));
+        if core::mem::take(&mut self.grace) {
+            out.push(Effect::Cancel(Timer::Grace));
+        }
+        out.push(Effect::Note(Note::Serving { leader, epoch }));
+    }
+
+    /// The leader accepted a follower: what came over its older links is void, and it will send it again.
+    pub(crate) fn joined(&mut self, peer: ServerId) {
+        self.liveness.watch(peer, self.now);
+        self.inbox.retain(|(from, _)| *from != peer);
+        self.confirmations.forget(peer);
+    }
+
+    /// A server promised a higher epoch to another: open one above it, but not in a storm.
+    pub(crate) fn outbid(&mut self, out: &mut Vec<Effect>) {
+        let earliest = self.reopened.map(|at| at + self.config.reopen_pause);
+        match earliest.filter(|earliest| *earliest > self.now) {
+            Some(earliest) => out.push(Effect::Arm { timer: Timer::Reopen, after: earliest - self.now }),
+            None => self.reopen(out),
+        }
+    }
+
+    /// Opens a higher epoch without an election. All that was under way is treated as after a leader change.
+    pub(crate) fn reopen(&mut self, out: &mut Vec<Effect>) {
+        self.reopened = Some(self.now);
+        self.end_leadership(out);
+        self.with_zab(Zab::reopen);
+    }
+
+    pub(crate) fn expired(&mut self, timer: Timer, out: &mut Vec<Effect>) {
+        match timer {
+            Timer::Election(timer) => {
+                self.with_election(out, |election, host, outputs| election.expired(timer, host, outputs));
+            }
+            Timer::Phase => self.phase_expired(out),
+            Timer::Liveness => self.liveness_expired(out),
+            Timer::Heartbeat => self.heartbeat_expired(out),
+            Timer::Disk => self.disk_expired(out),
+            Timer::Drain => self.drain_expired(out),
+            Timer::Reopen => {
+                if self.zab.leader() == Some(self.config.me) {
+                    self.reopen(out);
+                }
+            }
+            Timer::Grace => self.grace_expired(out),
+        }
+    }
+
+    /// The phase has taken too long: whoever could not do its part is demoted for a while.
+    fn phase_expired(&mut self, out: &mut Vec<Effect>) {
+        let me = self.config.me;
+        let unable = match self.zab.phase() {
+            Phase::Serving | Phase::Established | Phase::Looking => return,
+            // We gathered no quorum.
+            Phase::Gathering | Phase::Promising => Some(me),
+            // We chose it over a live link, and it did not ask us.
+            Phase::Greeting => self.zab.leader().filter(|leader| self.zab.is_linked(*leader)),
+            Phase::Promised | Phase::Joining | Phase::TakingOver | Phase::Pulling | Phase::Synchronising => None,
+        };
+        if let Some(id) = unable {
+            self.with_election(out, |election, host, outputs| election.demote(id, host, outputs));
+        }
+        self.abandon("no progress within the time limit", Cause::Retry, out);
+    }
+
+    /// Leader: ask whether the followers are there, and give up those that are silent. Follower: give up a silent leader.
+    fn liveness_expired(&mut self, out: &mut Vec<Effect>) {
+        out.push(Effect::Arm { timer: Timer::Liveness, after: self.config.liveness });
+        let leads = self.zab.leader() == Some(self.config.me);
+        // A leader that stood still gets no grace: its followers will have left it.
+        let paused = self.liveness.look(self.now, self.config.liveness.saturating_mul(4), !leads);
+        let silent = self.liveness.silent(self.now, |peer| self.liveness_timeout(peer));
+        for peer in silent {
+            out.push(Effect::Reset { peer, channel: Channel::Quorum });
+            self.liveness.forget(peer);
+            self.with_zab(|zab, outputs| zab.link_down(peer, outputs));
+        }
+        if leads && !paused {
+            self.with_zab(Zab::ping);
+        }
+        if self.zab.needs_new_epoch() {
+            self.outbid(out);
+        }
+    }
+
+    fn liveness_timeout(&self, peer: ServerId) -> Span {
+        let measured = &self.scoring.measurements;
+        let (round_trip, deviation) = (measured.round_trip(peer, self.now), measured.deviation(peer));
+        liveness::timeout(self.config.liveness_timeout, self.config.sync_limit, round_trip, deviation)
+    }
+
+    /// Measure, tell the others, and as a leader consider whether another would be better.
+    fn heartbeat_expired(&mut self, out: &mut Vec<Effect>) {
+        out.push(Effect::Arm { timer: Timer::Heartbeat, after: self.config.heartbeat });
+        let peers: Vec<_> = self.config.voters.peers(self.config.me).collect();
+        for peer in peers {
+            self.heartbeat(peer, out);
+        }
+        if self.zab.phase() == Phase::Established && self.transfer.is_none() {
+            let (pause, epoch) = (self.scoring.time_to_gather(self.now), self.election.round().epoch + 1);
+            let position = self.position();
+            if let Decision::Resign { to, .. } = self.scoring.consider_resignation(self.now, position, epoch, pause) {
+                self.transfer(Some(to), Cause::Resigned, out);
+            }
+        }
+    }
+
+    pub(crate) fn heartbeat(&mut self, peer: ServerId, out: &mut Vec<Effect>) {
+        let seq = self.scoring.heartbeat(peer, self.now);
+        let report = self.scoring.report(self.now, self.position(), self.election.round().epoch + 1);
+        let message = Message::Heartbeat { seq, report: Box::new(report) };
+        out.push(Effect::Send { to: peer, channel: Channel::Election, message });
+    }
+
+    /// No leader came in time: clients are better off elsewhere.
+    fn grace_expired(&mut self, out: &mut Vec<Effect>) {
+        self.grace = false;
+        if self.zab.serving_epoch().is_none() {
+            self.close_all_clients("no leader within the patience", out);
+        }
+    }
+
+    fn reaches_quorum(&self) -> bool {
+        let me = self.config.me;
+        self.config.voters.is_quorum(self.config.voters.iter().filter(|id| *id == me || self.zab.is_linked(*id)))
+    }
+}

@@ -1,0 +1,299 @@
+//! Serving clients: attachments, writes, reads and syncs, from the connection to the agreement and back.
+//!
+//! In: what clients ask; entries logged, cut and applied. Out: requests to the leader, proposals, answers.
+//! Holds: a write is answered when this server has applied its transaction; a client does not notice a leader change,
+//! because what is held is matched against the recovered history and the rest is sent again, in order.
+
+use alloc::vec::Vec;
+use bytes::Bytes;
+use pole_election::{ServerId, Zxid};
+use pole_zab::{Applied, Cxid, Entry, Epoch, Held, Origin, Phase, SessionId, Snapshot};
+
+use crate::clients::Answer;
+use crate::node::Node;
+use crate::{Channel, ClientId, Effect, Machine, Message, Note, Request};
+
+impl<M: Machine> Node<M> {
+    /// A connection asks for a session. It opens when its attachment, a transaction, is applied here.
+    pub(crate) fn attach(&mut self, client: ClientId, session: SessionId, body: Bytes, out: &mut Vec<Effect>) {
+        if let Some(older) = self.clients.attach(client, session) {
+            self.asked.forget(older);
+            out.push(Effect::Close { client: older, reason: "the session was attached again" });
+        }
+        self.attachments = self.attachments.wrapping_add(1);
+        let number = Cxid::attachment(self.config.me, self.attachments);
+        self.requests.attach(session, number, body.clone());
+        if self.zab.serving_epoch().is_none() {
+            self.start_grace(out);
+        }
+        self.submit(Request { origin: Origin { session, cxid: number }, floor: Zxid::ZERO, body });
+    }
+
+    /// A client's write.
+    pub(crate) fn request(&mut self, client: ClientId, cxid: Cxid, body: Bytes) {
+        let Some(session) = self.clients.session(client) else { return };
+        let Some(floor) = self.requests.floor(session) else { return };
+        self.scoring.measurements.record_requests(1, self.now);
+        self.clients.open(client, cxid);
+        self.requests.hold(session, cxid, body.clone());
+        self.submit(Request { origin: Origin { session, cxid }, floor, body });
+    }
+
+    /// On its way to validation, if there is a leader; otherwise it is held until there is.
+    fn submit(&mut self, request: Request) {
+        match self.zab.phase() {
+            Phase::Established => self.inbox.push_back((self.config.me, request)),
+            Phase::Serving => self.outbox.push(request),
+            Phase::Looking
+            | Phase::Greeting
+            | Phase::Promised
+            | Phase::Joining
+            | Phase::TakingOver
+            | Phase::Gathering
+            | Phase::Promising
+            | Phase::Pulling
+            | Phase::Synchronising => {}
+        }
+    }
+
+    /// What we hold that is in no log of ours.
+    pub(crate) fn unlogged_requests(&self) -> Vec<Request> {
+        let request = |held: &Held<Bytes>| Request {
+            origin: Origin { session: held.session, cxid: held.cxid },
+            floor: match held.cxid.is_attachment() {
+                true => Zxid::ZERO,
+                false => self.requests.floor(held.session).unwrap_or_default(),
+            },
+            body: held.request.clone(),
+        };
+        self.requests.unlogged().into_iter().map(request).collect()
+    }
+
+    /// Follower: one message for all requests of the step.
+    pub(crate) fn forward_outbox(&mut self, out: &mut Vec<Effect>) {
+        if self.outbox.is_empty() {
+            return;
+        }
+        let requests = core::mem::take(&mut self.outbox);
+        if let (Phase::Serving, Some(to), Some(epoch)) = (self.zab.phase(), self.zab.leader(), self.zab.serving_epoch())
+        {
+            out.push(Effect::Send { to, channel: Channel::Quorum, message: Message::Forward { epoch, requests } });
+        }
+    }
+
+    /// Leader: requests of a follower. Those of another epoch were sent before the follower was synchronised in ours,
+    /// and it sends them again.
+    pub(crate) fn forwarded(&mut self, from: ServerId, epoch: Epoch, requests: Vec<Request>) {
+        if self.zab.phase() == Phase::Established && self.zab.serving_epoch() == Some(epoch) {
+            self.inbox.extend(requests.into_iter().map(|request| (from, request)));
+        }
+    }
+
+    /// Leader: makes requests into transactions, as many as may be under way.
+    pub(crate) fn propose_inbox(&mut self) {
+        if self.zab.phase() != Phase::Established || self.is_frozen() || self.inbox.is_empty() {
+            return;
+        }
+        let mut batch = Vec::new();
+        let first = self.zab.next_zxid();
+        let mut room = self.config.outstanding_max.saturating_sub(self.under_way());
+        while room > 0
+            && let Some((_, request)) = self.inbox.pop_front()
+        {
+            let zxid = Zxid::new(first.epoch(), first.counter() + batch.len() as u32);
+            if let Some(body) = self.machine.prepare(zxid, &request) {
+                batch.push((request.origin, body));
+                room -= 1;
+            }
+        }
+        self.with_zab(|zab, outputs| zab.propose(batch, outputs));
+    }
+
+    /// Proposals that are not yet committed.
+    fn under_way(&self) -> usize {
+        let (last, committed) = (self.zab.log().last(), self.zab.committed());
+        let before = if last.epoch() == committed.epoch() { committed.counter() } else { 0 };
+        (last.counter() - before) as usize
+    }
+
+    /// Entries were put into our log.
+    pub(crate) fn logged(&mut self, after: Zxid, through: Zxid) {
+        for entry in self.zab.log().between(after, through) {
+            self.history_bytes += entry.cost_bytes() as u64;
+            self.requests.logged(entry);
+        }
+    }
+
+    /// Our log was cut: what is cut was prepared for nothing, and what we hold of it is to be sent again.
+    pub(crate) fn truncated(&mut self, to: Zxid) {
+        self.requests.truncated(to);
+        self.machine.forget_prepared();
+    }
+
+    /// Our state is replaced. A snapshot holds neither the answers that clients wait for nor what they watch.
+    pub(crate) fn installed(&mut self, snapshot: &Snapshot, out: &mut Vec<Effect>) {
+        if let Err(reason) = self.machine.restore(&snapshot.body) {
+            out.push(Effect::Halt { reason: alloc::format!("snapshot at {}: {reason}", snapshot.zxid) });
+            return;
+        }
+        self.applied = snapshot.zxid;
+        self.since_checkpoint = 0;
+        self.history_bytes = snapshot.body.len() as u64;
+        self.close_all_clients("the state was replaced by a snapshot", out);
+        out.push(Effect::Note(Note::Installed { zxid: snapshot.zxid }));
+    }
+
+    /// Applies what is committed and on our disk, and answers.
+    pub(crate) fn apply(&mut self, through: Zxid, out: &mut Vec<Effect>) {
+        let entries: Vec<Entry> = self.zab.log().between(self.applied, through).cloned().collect();
+        self.since_checkpoint += entries.len() as u64;
+        for entry in entries {
+            self.apply_entry(&entry, out);
+        }
+        for (client, cxid) in self.asked.done(self.applied) {
+            self.answer(client, cxid, Bytes::new(), out);
+        }
+        self.keep_bounds();
+    }
+
+    fn apply_entry(&mut self, entry: &Entry, out: &mut Vec<Effect>) {
+        let outcome = self.machine.apply(entry);
+        self.applied = entry.zxid;
+        let session = entry.origin.session;
+        match self.requests.applied(entry) {
+            Applied::Foreign => {}
+            Applied::Answers(held) => self.answer_held(&held, outcome.reply, out),
+            Applied::Supersedes(_) => self.close_session(session, "the session moved", out),
+        }
+        if let Some(ended) = outcome.ended {
+            self.requests.detach(ended);
+            self.close_session(ended, "the session has ended", out);
+        }
+    }
+
+    fn answer_held(&mut self, held: &Held<Bytes>, reply: Bytes, out: &mut Vec<Effect>) {
+        let Some(client) = self.clients.client(held.session) else { return };
+        if held.cxid.is_attachment() {
+            out.push(Effect::Attached { client, zxid: self.applied, body: reply });
+        } else {
+            self.answer(client, held.cxid, reply, out);
+        }
+    }
+
+    /// Snapshots now and then, and no more log in memory than is kept for differences.
+    fn keep_bounds(&mut self) {
+        if self.since_checkpoint >= self.config.snapshot_every {
+            self.since_checkpoint = 0;
+            let body = self.machine.snapshot();
+            let zxid = self.applied;
+            self.with_zab(|zab, outputs| zab.checkpoint(zxid, body, outputs));
+        }
+        self.zab.trim(self.applied, self.config.retain_bytes);
+    }
+
+    /// A client's read: at once, or behind the writes that came before it.
+    pub(crate) fn read(&mut self, client: ClientId, cxid: Cxid, body: Bytes, out: &mut Vec<Effect>) {
+        self.clients.read(client, cxid, body);
+        self.tell(client, out);
+    }
+
+    /// A client's sync: the leader is asked at once, the answer keeps its place behind the writes before it.
+    pub(crate) fn sync(&mut self, client: ClientId, cxid: Cxid, out: &mut Vec<Effect>) {
+        if self.clients.session(client).is_none() {
+            return;
+        }
+        self.clients.open(client, cxid);
+        let id = self.asked.ask(client, cxid);
+        self.ask_leader(id, out);
+    }
+
+    fn ask_leader(&mut self, id: u64, out: &mut Vec<Effect>) {
+        let Some(epoch) = self.zab.serving_epoch() else { return };
+        match self.zab.leader() {
+            Some(leader) if leader == self.config.me => self.sync_asked(leader, epoch, id),
+            Some(to) => {
+                out.push(Effect::Send { to, channel: Channel::Quorum, message: Message::SyncAsk { epoch, id } });
+            }
+            None => {}
+        }
+    }
+
+    /// Syncs that the last leader did not answer.
+    pub(crate) fn ask_syncs_again(&mut self, out: &mut Vec<Effect>) {
+        for id in self.asked.unanswered() {
+            self.ask_leader(id, out);
+        }
+    }
+
+    /// Leader: a sync is asked.
+    pub(crate) fn sync_asked(&mut self, from: ServerId, epoch: Epoch, id: u64) {
+        if self.zab.phase() == Phase::Established && self.zab.serving_epoch() == Some(epoch) {
+            self.confirmations.ask(from, id, self.zab.log().last());
+        }
+    }
+
+    /// Leader: begins a round for the syncs of this step, and answers those that are confirmed and committed.
+    pub(crate) fn confirm_syncs(&mut self, out: &mut Vec<Effect>) {
+        if self.confirmations.needs_round() {
+            let round = self.with_zab(pole_zab::Zab::ping);
+            self.confirmations.round_began(round);
+        }
+        let Some(epoch) = self.zab.serving_epoch() else { return };
+        while let Some((server, id, zxid)) = self.confirmations.done(self.zab.confirmed(), self.zab.committed()) {
+            if server == self.config.me {
+                self.sync_done(server, epoch, id, zxid);
+            } else {
+                let message = Message::SyncDone { epoch, id, zxid };
+                out.push(Effect::Send { to: server, channel: Channel::Quorum, message });
+            }
+        }
+        for (client, cxid) in self.asked.done(self.applied) {
+            self.answer(client, cxid, Bytes::new(), out);
+        }
+    }
+
+    /// The leader's answer to a sync: done once we have applied that much.
+    pub(crate) fn sync_done(&mut self, from: ServerId, epoch: Epoch, id: u64, zxid: Zxid) {
+        if self.zab.leader() == Some(from) && self.zab.serving_epoch() == Some(epoch) {
+            self.asked.answered(id, zxid);
+        }
+    }
+
+    /// A connection is closed from outside.
+    pub(crate) fn detach(&mut self, client: ClientId) {
+        self.asked.forget(client);
+        if let Some(session) = self.clients.remove(client) {
+            self.requests.detach(session);
+        }
+    }
+
+    fn close_session(&mut self, session: SessionId, reason: &'static str, out: &mut Vec<Effect>) {
+        if let Some(client) = self.clients.remove_session(session) {
+            self.asked.forget(client);
+            out.push(Effect::Close { client, reason });
+        }
+    }
+
+    pub(crate) fn close_all_clients(&mut self, reason: &'static str, out: &mut Vec<Effect>) {
+        self.requests.clear();
+        self.asked.clear();
+        out.extend(self.clients.take_all().into_iter().map(|client| Effect::Close { client, reason }));
+    }
+
+    fn answer(&mut self, client: ClientId, cxid: Cxid, reply: Bytes, out: &mut Vec<Effect>) {
+        self.clients.answer(client, cxid, self.applied, reply);
+        self.tell(client, out);
+    }
+
+    /// Tells a client all that can be told now, in order.
+    fn tell(&mut self, client: ClientId, out: &mut Vec<Effect>) {
+        let Some(session) = self.clients.session(client) else { return };
+        while let Some((cxid, answer)) = self.clients.next(client) {
+            let (zxid, body) = match answer {
+                Answer::Known(zxid, reply) => (zxid, reply),
+                Answer::Read(body) => (self.applied, self.machine.read(session, &body)),
+            };
+            out.push(Effect::Reply { client, cxid, zxid, body });
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Whole ensembles over a perfect network: the smoke test of the composition. Faults are the simulator's.
+
+use bytes::Bytes;
+use pole_election::{ServerId, Span, Voters, Zxid};
+use pole_node::{Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Outcome, Request, Timer};
+use pole_oracle::{Spec, Time};
+use pole_zab::{Cxid, Entry, Recovered, SessionId, Ticket};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A machine that remembers what it applied.
+#[derive(Default)]
+struct Tape(Vec<u8>);
+
+impl Machine for Tape {
+    fn prepare(&mut self, _: Zxid, request: &Request) -> Option<Bytes> {
+        Some(request.body.clone())
+    }
+    fn forget_prepared(&mut self) {}
+    fn apply(&mut self, entry: &Entry) -> Outcome {
+        self.0.extend_from_slice(&entry.body);
+        Outcome { reply: entry.body.clone(), ended: None }
+    }
+    fn read(&self, _: SessionId, _: &Bytes) -> Bytes {
+        Bytes::copy_from_slice(&self.0)
+    }
+    fn snapshot(&self) -> Bytes {
+        Bytes::copy_from_slice(&self.0)
+    }
+    fn restore(&mut self, body: &Bytes) -> Result<(), &'static str> {
+        self.0 = body.to_vec();
+        Ok(())
+    }
+    fn digest(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+/// Servers, messages in flight and timers; a message takes no time, a timer its own.
+struct Ensemble {
+    nodes: BTreeMap<ServerId, Node<Tape>>,
+    queue: VecDeque<(ServerId, Event)>,
+    timers: BTreeMap<(ServerId, Timer), Time>,
+    replies: Vec<(ClientId, Cxid, Bytes)>,
+    attached: Vec<ClientId>,
+    closed: Vec<ClientId>,
+    now: Time,
+}
+
+impl Ensemble {
+    fn new(count: u64, oracle: &str) -> Self {
+        let voters = Voters::new((1..=count).map(ServerId));
+        let node = |id| {
+            let config = Config::new(id, voters.clone());
+            let oracle = Spec::parse(oracle).and_then(|spec| spec.build()).expect("a known oracle");
+            (id, Node::new(config, oracle, Tape::default(), Recovered::blank(), Time(0)))
+        };
+        let mut ensemble = Self {
+            nodes: voters.iter().map(node).collect(),
+            queue: VecDeque::new(),
+            timers: BTreeMap::new(),
+            replies: Vec::new(),
+            attached: Vec::new(),
+            closed: Vec::new(),
+            now: Time(0),
+        };
+        for a in voters.iter() {
+            ensemble.queue.push_back((a, Event::Start));
+        }
+        for a in voters.iter() {
+            for peer in voters.peers(a) {
+                for channel in [Channel::Election, Channel::Quorum] {
+                    ensemble.queue.push_back((a, Event::LinkUp { peer, channel }));
+                }
+            }
+        }
+        ensemble
+    }
+
+    fn run(&mut self, span: Span) {
+        let end = self.now + span;
+        loop {
+            while let Some((id, event)) = self.queue.pop_front() {
+                self.step(id, event);
+            }
+            match self.timers.iter().min_by_key(|(_, at)| **at).map(|(key, at)| (*key, *at)) {
+                Some(((id, timer), at)) if at <= end => {
+                    self.timers.remove(&(id, timer));
+                    self.now = at;
+                    self.queue.push_back((id, Event::Expired(timer)));
+                }
+                _ => break,
+            }
+        }
+        self.now = end;
+    }
+
+    fn step(&mut self, id: ServerId, event: Event) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let mut effects = Vec::new();
+        node.step(event, self.now, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send { to, channel, message } => {
+                    self.queue.push_back((to, Event::Received { from: id, channel, message }));
+                }
+                Effect::Write { ticket, .. } => self.queue.push_back((id, Event::Written { through: ticket })),
+                Effect::Arm { timer, after } => drop(self.timers.insert((id, timer), self.now + after)),
+                Effect::Cancel(timer) => drop(self.timers.remove(&(id, timer))),
+                Effect::Reset { peer, channel } => {
+                    self.queue.retain(|(to, event)| !is_between(*to, event, id, peer, channel));
+                    self.queue.push_back((peer, Event::LinkDown { peer: id, channel }));
+                    self.queue.push_back((peer, Event::LinkUp { peer: id, channel }));
+                    self.queue.push_back((id, Event::LinkUp { peer, channel }));
+                }
+                Effect::Reply { client, cxid, body, .. } => self.replies.push((client, cxid, body)),
+                Effect::Attached { client, .. } => self.attached.push(client),
+                Effect::Close { client, .. } => self.closed.push(client),
+                Effect::Note(note) => println!("{:>8} {id}: {note:?}", self.now.0 / 1000),
+                Effect::Halt { reason } => panic!("server {id} halted: {reason}"),
+            }
+        }
+    }
+
+    fn kill(&mut self, id: ServerId) {
+        self.nodes.remove(&id);
+        self.timers.retain(|(owner, _), _| *owner != id);
+        self.queue.retain(|(to, event)| *to != id && !matches!(event, Event::Received { from, .. } if *from == id));
+        for peer in self.nodes.keys() {
+            for channel in [Channel::Election, Channel::Quorum] {
+                self.queue.push_back((*peer, Event::LinkDown { peer: id, channel }));
+            }
+        }
+    }
+
+    fn leader(&self) -> Option<ServerId> {
+        let mut leaders: Vec<_> = self.nodes.values().map(|node| node.zab().leader()).collect();
+        leaders.dedup();
+        match leaders[..] {
+            [leader] => leader,
+            _ => None,
+        }
+    }
+
+    fn write(&mut self, at: ServerId, client: u64, cxid: i32, body: &'static [u8]) {
+        let event = Event::Request { client: ClientId(client), cxid: Cxid(cxid), body: Bytes::from_static(body) };
+        self.queue.push_back((at, event));
+    }
+
+    fn attach(&mut self, at: ServerId, client: u64) {
+        let (session, body) = (SessionId(client as i64), Bytes::new());
+        self.queue.push_back((at, Event::Attach { client: ClientId(client), session, body }));
+    }
+}
+
+fn is_between(to: ServerId, event: &Event, a: ServerId, b: ServerId, on: Channel) -> bool {
+    matches!(event, Event::Received { from, channel, .. }
+        if *channel == on && ((to == a && *from == b) || (to == b && *from == a)))
+}
+
+#[test]
+fn an_ensemble_elects_serves_and_survives_its_leader() {
+    let mut ensemble = Ensemble::new(5, "history");
+    ensemble.run(Span::from_ms(500));
+    assert_eq!(ensemble.leader(), Some(ServerId(5)), "equal histories: the highest id");
+    ensemble.attach(ServerId(1), 9);
+    ensemble.run(Span::from_ms(10));
+    assert_eq!(ensemble.attached, [ClientId(9)]);
+    ensemble.write(ServerId(1), 9, 1, b"a");
+    ensemble.run(Span::from_ms(10));
+    ensemble.kill(ServerId(5));
+    ensemble.write(ServerId(1), 9, 2, b"b");
+    ensemble.run(Span::from_ms(10));
+    assert_eq!(ensemble.leader(), Some(ServerId(4)));
+    let expected = [(ClientId(9), Cxid(1), Bytes::from("a")), (ClientId(9), Cxid(2), Bytes::from("b"))];
+    assert_eq!(ensemble.replies, expected, "each request answered once, across the leader change");
+    assert!(ensemble.closed.is_empty(), "no client noticed");
+    assert!(ensemble.nodes.values().all(|node| node.machine().0 == b"ab"));
+}
+
+#[test]
+fn a_leader_hands_over_without_a_client_noticing() {
+    let mut ensemble = Ensemble::new(3, "history");
+    ensemble.run(Span::from_ms(1_500));
+    ensemble.attach(ServerId(2), 9);
+    ensemble.run(Span::from_ms(10));
+    ensemble.write(ServerId(2), 9, 1, b"a");
+    ensemble.queue.push_back((ServerId(3), Event::Transfer { to: Some(ServerId(1)) }));
+    ensemble.write(ServerId(2), 9, 2, b"b");
+    ensemble.run(Span::from_ms(10));
+    assert_eq!(ensemble.leader(), Some(ServerId(1)));
+    assert_eq!(ensemble.replies.len(), 2);
+    assert!(ensemble.closed.is_empty());
+}
+
+#[test]
+fn a_message_on_the_wrong_link_is_refused_and_nothing_else_happens() {
+    let mut ensemble = Ensemble::new(3, "history");
+    ensemble.run(Span::from_ms(500));
+    let message = Message::Zab(pole_zab::Message::Ping { seq: 1 });
+    let event = Event::Received { from: ServerId(2), channel: Channel::Election, message };
+    ensemble.queue.push_back((ServerId(1), event));
+    ensemble.run(Span::from_ms(10));
+    assert_eq!(ensemble.leader(), Some(ServerId(3)));
+}
+
+#[test]
+fn a_failed_disk_halts_the_server_for_good() {
+    let mut node = Node::new(
+        Config::new(ServerId(1), Voters::new([ServerId(1)])),
+        Spec::parse("history").and_then(|spec| spec.build()).expect("a known oracle"),
+        Tape::default(),
+        Recovered::blank(),
+        Time(0),
+    );
+    let mut effects = Vec::new();
+    node.step(Event::DiskFailed { reason: "No space left on device".into() }, Time(0), &mut effects);
+    assert!(matches!(&effects[..], [Effect::Halt { .. }]));
+    effects.clear();
+    node.step(Event::Written { through: Ticket(1) }, Time(0), &mut effects);
+    assert!(effects.is_empty(), "nothing is acknowledged after a failed fsync");
+}

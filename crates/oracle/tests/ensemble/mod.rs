@@ -1,0 +1,119 @@
+//! An ensemble on a topology, measured exactly: what the servers would know after a minute of calm.
+#![allow(dead_code, reason = "each test file uses its own part of it")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pole_election::{Epoch, Rank, ServerId, Span, Standing, Voters, Zxid};
+use pole_oracle::{Assessed, Gossip, MeasureConfig, Measurements, Moment, Oracle, Position, Report, Spec, Time, View};
+use pole_topology::Topology;
+
+/// When everything is measured and asked.
+pub(crate) const NOW: Time = Time(60_000_000_000);
+
+pub(crate) struct Ensemble {
+    pub(crate) topology: Topology,
+    pub(crate) leader: ServerId,
+    pub(crate) dead: BTreeSet<ServerId>,
+    pub(crate) positions: BTreeMap<ServerId, Position>,
+    /// The rates of servers that the topology does not say.
+    pub(crate) rates: BTreeMap<ServerId, u64>,
+}
+
+impl Ensemble {
+    /// p5 leads and all are level.
+    pub(crate) fn of(topology: Topology) -> Self {
+        let level = Position { standing: standing(1, 100), log_bytes: 1 << 30, state_bytes: 250 << 20 };
+        let positions = topology.servers().map(|server| (ServerId(server.id), level)).collect();
+        let rates = topology.servers().map(|server| (ServerId(server.id), topology.rate_milli(server.id))).collect();
+        Self { topology, leader: ServerId(5), dead: BTreeSet::new(), positions, rates }
+    }
+
+    pub(crate) fn servers(&self) -> Vec<ServerId> {
+        self.topology.servers().map(|server| ServerId(server.id)).collect()
+    }
+
+    /// Those who take part in the election after the leader's crash.
+    pub(crate) fn survivors(&self) -> Vec<ServerId> {
+        self.servers().into_iter().filter(|id| *id != self.leader && !self.dead.contains(id)).collect()
+    }
+
+    fn round_trips(&self, of: ServerId) -> BTreeMap<ServerId, Span> {
+        let peers = self.servers().into_iter().filter(|id| *id != of);
+        peers.map(|id| (id, Span(self.topology.rtt(of.0, id.0).unwrap()))).collect()
+    }
+
+    pub(crate) fn report(&self, of: ServerId) -> Report {
+        let position = self.positions[&of];
+        Report {
+            rate_milli: self.rates[&of],
+            standing: position.standing,
+            log_bytes: position.log_bytes,
+            state_bytes: position.state_bytes,
+            round_trips: self.round_trips(of),
+            fsync_p50: Span::ZERO,
+            fsync_p99: Span::ZERO,
+            after_crash: Gossip::unknown(Zxid::ZERO, 0),
+            before_resignation: Gossip::unknown(Zxid::ZERO, 0),
+        }
+    }
+
+    /// What `me` has measured of the others, and heard from them.
+    pub(crate) fn measurements(&self, me: ServerId) -> Measurements {
+        let mut measured = Measurements::new(me, Voters::new(self.servers()), MeasureConfig::default());
+        for (peer, round_trip) in self.round_trips(me) {
+            measured.record_round_trip(peer, round_trip, NOW);
+            measured.hear(peer, self.report(peer), NOW);
+            let speed = u128::from(self.topology.bandwidth(me.0, peer.0).unwrap()) / 8;
+            let took = 100_000_000 * 1_000_000_000 / speed;
+            measured.record_transfer(peer, 100_000_000, Span(took as u64));
+        }
+        load(&mut measured, self.rates[&me]);
+        measured
+    }
+
+    pub(crate) fn view(&self, me: ServerId, moment: Moment) -> View {
+        self.measurements(me).view(NOW, Some(self.leader), &self.dead, moment, self.positions[&me])
+    }
+
+    pub(crate) fn assess(&self, me: ServerId, oracle: &dyn Oracle, epoch: u64) -> Option<Assessed> {
+        oracle.assess(&self.view(me, Moment::AfterCrash), epoch)
+    }
+
+    pub(crate) fn rank(&self, me: ServerId, oracle: &dyn Oracle, epoch: u64) -> Rank {
+        let assessed = self.assess(me, oracle, epoch);
+        assessed.map_or(Rank::Unknown, |assessed| {
+            oracle.validate(&assessed.score).expect("our own scores are valid");
+            Rank::Known(assessed.score)
+        })
+    }
+
+    /// Who wins among the survivors: the best rank, of equals the higher id.
+    pub(crate) fn winner(&self, oracle: &dyn Oracle, epoch: u64) -> ServerId {
+        let ranked = self.survivors().into_iter().map(|id| (self.rank(id, oracle, epoch), std::cmp::Reverse(id)));
+        ranked.min().expect("somebody survives").1.0
+    }
+
+    /// A score in the oracle's human unit.
+    pub(crate) fn value(&self, me: ServerId, oracle: &str) -> f64 {
+        let oracle = build(oracle);
+        oracle.value(&self.assess(me, oracle.as_ref(), 1).expect("enough is measured").score)
+    }
+}
+
+/// Requests such that exactly this rate is read at `NOW`, as nearly as integers allow.
+fn load(measured: &mut Measurements, rate_milli: u64) {
+    // Ten a second, evenly, for the whole minute.
+    for tenth in 1..=600_u64 {
+        let due = |until: u64| until * rate_milli / 10_000;
+        measured.record_requests(due(tenth) - due(tenth - 1), Time(tenth * 100_000_000));
+    }
+}
+
+pub(crate) fn build(spec: &str) -> Box<dyn Oracle> {
+    Spec::parse(spec).and_then(|spec| spec.build()).unwrap_or_else(|error| panic!("{spec}: {error}"))
+}
+
+pub(crate) fn standing(epoch: u32, counter: u32) -> Standing {
+    let epoch = Epoch(epoch);
+    Standing { current_epoch: epoch, last_zxid: Zxid::new(epoch, counter), accepted_epoch: epoch }
+}
