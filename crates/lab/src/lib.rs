@@ -6,3 +6,4 @@
 
 pub mod kv;
 pub mod rng;
+pub mod sim;

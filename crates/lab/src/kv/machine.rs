@@ -48,7 +48,8 @@ impl Kv {
         self.values.get(&key).copied()
     }
 
-    fn decide(&self, ask: Ask, session: SessionId) -> Txn {
+    /// What becomes of a request against the committed state and all that was prepared since.
+    pub(crate) fn decide(&self, ask: Ask, session: SessionId) -> Txn {
         let op = ask.op;
         let known = self.prepared_sessions.get(session).or_else(|| self.sessions.get(&session)).copied();
         match (ask.change, known) {

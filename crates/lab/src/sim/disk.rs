@@ -346,6 +346,11 @@ impl Image {
             || self.log.binary_search_by_key(&zxid, |e| e.zxid).is_ok()
     }
 
+    /// Whether the log itself holds the entry.
+    pub(crate) fn log_holds(&self, zxid: Zxid) -> bool {
+        self.log.binary_search_by_key(&zxid, |e| e.zxid).is_ok()
+    }
+
     fn truncate(&mut self, to: Zxid) {
         while self.log.back().is_some_and(|e| e.zxid > to) {
             self.log.pop_back();
