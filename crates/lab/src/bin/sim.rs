@@ -182,13 +182,17 @@ fn summarise(reports: &[Report], seconds: f64) {
         );
     }
     let mut closed = BTreeMap::<&str, u64>::new();
+    let mut unexcused = BTreeMap::<&str, u64>::new();
     let mut marks = Marks::new();
     for report in reports {
         report.closed.iter().for_each(|(reason, count)| *closed.entry(reason).or_default() += count);
+        report.unexcused_by.iter().for_each(|(reason, count)| *unexcused.entry(reason).or_default() += count);
         marks.add(&report.marks);
     }
     println!("client connections lost, by reason:");
     closed.iter().for_each(|(reason, count)| println!("  {count:>7}  {reason}"));
+    println!("of these without an excuse:");
+    unexcused.iter().for_each(|(reason, count)| println!("  {count:>7}  {reason}"));
     let met = Mark::ALL.iter().filter(|mark| marks.count(**mark) > 0).count();
     println!("rare branches {met}/{}:", Mark::ALL.len());
     Mark::ALL.iter().for_each(|mark| println!("  {:>7}  {mark}", marks.count(*mark)));

@@ -124,14 +124,7 @@ pub(crate) enum Progress {
 
 impl Disk {
     pub(crate) fn new(timing: Timing, rng: Rng) -> Self {
-        let durable = Image {
-            accepted_epoch: Epoch(0),
-            current_epoch: Epoch(0),
-            snapshot: None,
-            base: Zxid::ZERO,
-            log: VecDeque::new(),
-            intent: None,
-        };
+        let durable = Image::blank();
         let (queue, unsynced) = (VecDeque::new(), Vec::new());
         Self { durable, unsynced, queue, work: None, timing, rng, hangs_until: 0, fails: false }
     }
@@ -310,6 +303,11 @@ impl Disk {
         }
     }
 
+    /// Everything on it is lost.
+    pub(crate) fn wipe(&mut self) {
+        self.durable = Image::blank();
+    }
+
     pub(crate) fn hang(&mut self, until: u64) {
         self.hangs_until = self.hangs_until.max(until);
     }
@@ -333,6 +331,17 @@ impl Disk {
 }
 
 impl Image {
+    fn blank() -> Self {
+        Self {
+            accepted_epoch: Epoch(0),
+            current_epoch: Epoch(0),
+            snapshot: None,
+            base: Zxid::ZERO,
+            log: VecDeque::new(),
+            intent: None,
+        }
+    }
+
     /// The last durable position.
     pub(crate) fn last(&self) -> Zxid {
         let snapshot = self.snapshot.as_ref().map_or(Zxid::ZERO, |s| s.zxid);

@@ -7,7 +7,7 @@ use super::disk::Point;
 use super::hosts::Death;
 use super::judge::Verdict;
 use super::world::{Happening, World};
-use super::{MS, SECOND};
+use super::{MS, Mark, SECOND};
 use crate::rng::Rng;
 
 /// The kinds of faults that a seed may enable.
@@ -41,6 +41,8 @@ pub enum FaultKind {
     DiskHangs,
     /// Syncs are slow.
     DiskSlow,
+    /// A follower loses its whole disk while everyone else is well.
+    Wipe,
     /// An operator asks for another leader. No fault, but it happens when others do.
     Transfer,
 }
@@ -62,6 +64,7 @@ impl FaultKind {
         Self::DiskFails,
         Self::DiskHangs,
         Self::DiskSlow,
+        Self::Wipe,
         Self::Transfer,
     ];
 }
@@ -130,10 +133,15 @@ impl World {
             FaultKind::Kill => self.falls(server, Death::Killed),
             FaultKind::PowerLoss => self.falls(server, Death::Silent),
             FaultKind::KillAt => {
+                // One point for all that it hits: half of an ensemble that dies at the same step is a hard case.
                 let point = *self.weather.rng.pick(&Point::ALL);
-                self.trace.line(self.now, server + 1, format_args!("will die at {point:?}"));
-                self.hosts[server].dies_at = Some(point);
-                self.queue.push(self.now + lasts, Happening::Mended(Mending::Spare { server }));
+                for other in 0..self.hosts.len() {
+                    if other == server || self.weather.rng.per_mille(250) {
+                        self.trace.line(self.now, other + 1, format_args!("will die at {point:?}"));
+                        self.hosts[other].dies_at = Some(point);
+                        self.queue.push(self.now + lasts, Happening::Mended(Mending::Spare { server: other }));
+                    }
+                }
             }
             FaultKind::Blackout => {
                 let death = *self.weather.rng.pick(&[Death::Killed, Death::Silent]);
@@ -180,6 +188,7 @@ impl World {
                 self.touched(server);
                 self.queue.push(self.now + lasts, Happening::Mended(Mending::Speed { server }));
             }
+            FaultKind::Wipe => self.wipe(server),
             FaultKind::Transfer => {
                 let to = self.weather.rng.between(0, self.hosts.len() as u64);
                 self.tell(server, Event::Transfer { to: (to > 0).then_some(ServerId(to)) });
@@ -193,6 +202,17 @@ impl World {
         self.dies(server, death);
         let wait = self.weather.rng.spread(1_500 * MS) + 5 * MS;
         self.queue.push(self.now + wait, Happening::Start(server));
+    }
+
+    /// A disk is lost. Zab outlives that only if nothing else is open at the time: a promise that is forgotten while a
+    /// candidate counts on it is a broken one. So everyone must serve, in one epoch, and the victim must not lead.
+    fn wipe(&mut self, server: usize) {
+        if self.all_serve() && self.leader() != Some(server) {
+            self.falls(server, Death::Killed);
+            self.hosts[server].disk.wipe();
+            self.judge.wiped(server);
+            self.report.marks.hit(Mark::Wiped);
+        }
     }
 
     fn separate(&mut self, kind: FaultKind, server: usize, lasts: u64) {

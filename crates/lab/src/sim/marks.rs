@@ -36,6 +36,7 @@ marks! {
     Refused => "refused",
     Declined => "declined",
     Blank => "blank",
+    Wiped => "wiped",
     TornTail => "torn tail",
     UnsyncedLost => "unsynced lost",
     IntentRolledForward => "intent rolled forward",

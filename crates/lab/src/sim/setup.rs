@@ -121,9 +121,10 @@ impl Setup {
         if setup.faults.is_empty() {
             setup.faults.push(*rng.pick(FaultKind::ALL));
         }
-        setup.fault_every = rng.between(800, 2_600) * MS;
+        setup.fault_every = *rng.pick(&[400, 1_000, 1_600, 2_400]) * MS;
         setup.clients = rng.between(5, 9) as usize;
-        setup.think = 90 * MS * setup.clients as u64 / 8;
+        // About as many requests a second whatever the number of clients.
+        setup.think = *rng.pick(&[20, 40, 60]) * MS * setup.clients as u64 / 8;
         setup.depth_max = rng.between(1, 4);
         setup.oracle = random_oracle(&mut rng, servers);
         setup.drift_ppm = *rng.pick(&[0, 0, 100, 1_000]);

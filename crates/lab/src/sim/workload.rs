@@ -127,7 +127,7 @@ impl World {
         if late {
             *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
             let server = self.clients[client].server;
-            self.unexcused(server);
+            self.unexcused(server, "no answer");
             self.gives_up(client);
         } else if moves {
             self.gives_up(client);
@@ -171,10 +171,12 @@ impl World {
     }
 
     /// Counts a connection lost although nothing was wrong with its server.
-    fn unexcused(&mut self, server: usize) {
+    fn unexcused(&mut self, server: usize, reason: &str) {
         let recent = self.hosts[server].faulted + 12 * SECOND > self.now && self.hosts[server].faulted > 0;
         if !recent && !self.quorum_is_missing() {
             self.report.unexcused += 1;
+            *self.report.unexcused_by.entry(reason.to_owned()).or_default() += 1;
+            self.trace.line(self.now, server + 1, format_args!("UNEXCUSED {reason}"));
         }
     }
 
@@ -307,7 +309,7 @@ impl World {
         }
         *self.report.closed.entry(reason.to_owned()).or_default() += 1;
         if reason != "reset" {
-            self.unexcused(server);
+            self.unexcused(server, reason);
         }
     }
 

@@ -29,7 +29,9 @@ impl Leaders {
         if let Some(other) = self.by_epoch.insert(epoch, server) {
             return Err(format!("servers {} and {} were both established in epoch {epoch}", other + 1, server + 1));
         }
-        let committed = history.last();
+        // A leader may learn late that it is one, when a later one already commits; then only what came before its
+        // epoch concerns it.
+        let committed = history.last_before(epoch);
         if log.last() < committed || (committed != Zxid::ZERO && committed > log.base() && !log.reaches(committed)) {
             return Err(format!(
                 "server {} is established in epoch {epoch} with a log that ends at {}, without the committed {committed}",

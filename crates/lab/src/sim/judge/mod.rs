@@ -41,6 +41,8 @@ pub(crate) struct Judge {
     /// Of each server: how far it was compared.
     seen: Vec<Seen>,
     quorum: usize,
+    /// The server that lost its disk last, until it serves again: it may have acknowledged what it no longer has.
+    wiped: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,6 +62,7 @@ impl Judge {
             logs: logs::Logs::new(servers),
             seen: vec![Seen::default(); servers],
             quorum: servers / 2 + 1,
+            wiped: None,
         }
     }
 
@@ -78,6 +81,12 @@ impl Judge {
         self.state_is_right(server, node)
     }
 
+    /// A server lost its disk: it does not know what it promised.
+    pub(crate) fn wiped(&mut self, server: usize) {
+        self.acks.wiped(server);
+        self.wiped = Some(server);
+    }
+
     /// A server took a step; its effects are not carried out yet.
     pub(crate) fn stepped<'a>(
         &mut self,
@@ -87,6 +96,9 @@ impl Judge {
     ) -> Verdict {
         let zab = node.zab();
         zab.assert_invariants();
+        if self.wiped == Some(server) && zab.serving_epoch().is_some() {
+            self.wiped = None;
+        }
         let established = (zab.phase() == Phase::Established).then(|| zab.standing().current_epoch);
         if established != self.seen[server].established {
             self.seen[server].established = established;
@@ -121,7 +133,8 @@ impl Judge {
         }
         self.history.reaches(server, now)?;
         if now > known {
-            let holders = images.filter(|image| image.contains(now)).count();
+            let wiped = usize::from(self.wiped.is_some());
+            let holders = images.filter(|image| image.contains(now)).count() + wiped;
             if holders < self.quorum {
                 return Err(format!(
                     "server {} calls {now} committed, but {holders} disks hold it and {} must",
