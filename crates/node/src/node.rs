@@ -289,7 +289,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Whether this server should not be elected: its disk hangs, or it reaches no quorum.
+    /// Whether this server should not be elected because its disk hangs.
     pub(crate) fn is_unfit(&self) -> bool {
         self.disk.hangs()
     }
