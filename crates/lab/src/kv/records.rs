@@ -1,0 +1,246 @@
+//! What is asked, what is decided and what is answered, and their bytes.
+//!
+//! The codec is fixed: one byte of kind, then little-endian numbers. Bytes from elsewhere that do not fit give none.
+
+use bytes::Bytes;
+
+/// A key.
+pub type Key = u32;
+
+/// Names a request for the checker: no two requests of a simulation share one, whoever sends them how often.
+pub type OpId = u64;
+
+/// What a key holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Value {
+    /// The data.
+    pub data: u64,
+    /// Counts the writes of the key, from 1.
+    pub version: u32,
+}
+
+/// What a client asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Names the request.
+    pub op: OpId,
+    /// What to do.
+    pub change: Change,
+}
+
+/// The operations. Reads are a key alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A new session, or the same once more.
+    Create,
+    /// A session that exists.
+    Resume,
+    /// Ends the session.
+    CloseSession,
+    /// Sets a key.
+    Put(Key, u64),
+    /// Sets a key if its version is this.
+    PutIf(Key, u64, u32),
+    /// Sets a key that must not exist.
+    Insert(Key, u64),
+    /// Removes a key that must exist.
+    Delete(Key),
+    /// Adds to a key: done twice, it shows.
+    Add(Key, u64),
+}
+
+/// A transaction: what was decided, so that applying it cannot fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Txn {
+    /// The session is attached here.
+    Attached(OpId),
+    /// The session is over.
+    Closed(OpId),
+    /// The key holds this now; none: nothing.
+    Set(OpId, Key, Option<Value>),
+    /// The request failed, at this place of the history.
+    Refused(OpId, Refusal),
+}
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The session does not exist (any more).
+    NoSession,
+    /// The version is another.
+    BadVersion,
+    /// The key exists.
+    Exists,
+    /// The key does not exist.
+    Absent,
+    /// The request made no sense.
+    Malformed,
+}
+
+/// What a client is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done: the key holds this now, or held nothing; or a read found it so.
+    Holds(Option<Value>),
+    /// The session is attached or closed.
+    Session,
+    /// It failed.
+    Refused(Refusal),
+}
+
+impl Ask {
+    /// As bytes.
+    #[must_use]
+    pub fn encode(self) -> Bytes {
+        let (kind, key, data, version) = match self.change {
+            Change::Create => (0, 0, 0, 0),
+            Change::Resume => (1, 0, 0, 0),
+            Change::CloseSession => (2, 0, 0, 0),
+            Change::Put(key, data) => (3, key, data, 0),
+            Change::PutIf(key, data, version) => (4, key, data, version),
+            Change::Insert(key, data) => (5, key, data, 0),
+            Change::Delete(key) => (6, key, 0, 0),
+            Change::Add(key, data) => (7, key, data, 0),
+        };
+        pack(kind, self.op, key, data, version)
+    }
+
+    /// From bytes, if they are such.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (kind, op, key, data, version) = unpack(bytes)?;
+        let change = match kind {
+            0 => Change::Create,
+            1 => Change::Resume,
+            2 => Change::CloseSession,
+            3 => Change::Put(key, data),
+            4 => Change::PutIf(key, data, version),
+            5 => Change::Insert(key, data),
+            6 => Change::Delete(key),
+            7 => Change::Add(key, data),
+            _ => return None,
+        };
+        Some(Self { op, change })
+    }
+}
+
+impl Txn {
+    /// As bytes.
+    #[must_use]
+    pub fn encode(self) -> Bytes {
+        match self {
+            Self::Attached(op) => pack(0, op, 0, 0, 0),
+            Self::Closed(op) => pack(1, op, 0, 0, 0),
+            Self::Set(op, key, Some(value)) => pack(2, op, key, value.data, value.version),
+            Self::Set(op, key, None) => pack(3, op, key, 0, 0),
+            Self::Refused(op, why) => pack(4, op, 0, why.code(), 0),
+        }
+    }
+
+    /// From bytes, if they are such.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (kind, op, key, data, version) = unpack(bytes)?;
+        Some(match kind {
+            0 => Self::Attached(op),
+            1 => Self::Closed(op),
+            2 => Self::Set(op, key, Some(Value { data, version })),
+            3 => Self::Set(op, key, None),
+            4 => Self::Refused(op, Refusal::from_code(data)?),
+            _ => return None,
+        })
+    }
+
+    /// The request that it decides.
+    #[must_use]
+    pub fn op(self) -> OpId {
+        match self {
+            Self::Attached(op) | Self::Closed(op) | Self::Set(op, _, _) | Self::Refused(op, _) => op,
+        }
+    }
+
+    /// What the client is answered.
+    #[must_use]
+    pub fn answer(self) -> Answer {
+        match self {
+            Self::Attached(_) | Self::Closed(_) => Answer::Session,
+            Self::Set(_, _, value) => Answer::Holds(value),
+            Self::Refused(_, why) => Answer::Refused(why),
+        }
+    }
+}
+
+impl Answer {
+    /// As bytes.
+    #[must_use]
+    pub fn encode(self) -> Bytes {
+        match self {
+            Self::Holds(Some(value)) => pack(0, 0, 0, value.data, value.version),
+            Self::Holds(None) => pack(1, 0, 0, 0, 0),
+            Self::Session => pack(2, 0, 0, 0, 0),
+            Self::Refused(why) => pack(3, 0, 0, why.code(), 0),
+        }
+    }
+
+    /// From bytes, if they are such.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (kind, _, _, data, version) = unpack(bytes)?;
+        Some(match kind {
+            0 => Self::Holds(Some(Value { data, version })),
+            1 => Self::Holds(None),
+            2 => Self::Session,
+            3 => Self::Refused(Refusal::from_code(data)?),
+            _ => return None,
+        })
+    }
+}
+
+impl Refusal {
+    const ALL: [Self; 5] = [Self::NoSession, Self::BadVersion, Self::Exists, Self::Absent, Self::Malformed];
+
+    fn code(self) -> u64 {
+        Self::ALL.iter().position(|why| *why == self).unwrap_or(0) as u64
+    }
+
+    fn from_code(code: u64) -> Option<Self> {
+        Self::ALL.get(usize::try_from(code).ok()?).copied()
+    }
+}
+
+fn pack(kind: u8, op: OpId, key: Key, data: u64, version: u32) -> Bytes {
+    let mut bytes = Vec::with_capacity(RECORD_BYTES);
+    bytes.push(kind);
+    bytes.extend_from_slice(&op.to_le_bytes());
+    bytes.extend_from_slice(&key.to_le_bytes());
+    bytes.extend_from_slice(&data.to_le_bytes());
+    bytes.extend_from_slice(&version.to_le_bytes());
+    Bytes::from(bytes)
+}
+
+fn unpack(bytes: &[u8]) -> Option<(u8, OpId, Key, u64, u32)> {
+    let bytes: &[u8; RECORD_BYTES] = bytes.try_into().ok()?;
+    let op = u64::from_le_bytes(bytes[1..9].try_into().ok()?);
+    let key = u32::from_le_bytes(bytes[9..13].try_into().ok()?);
+    let data = u64::from_le_bytes(bytes[13..21].try_into().ok()?);
+    let version = u32::from_le_bytes(bytes[21..25].try_into().ok()?);
+    Some((bytes[0], op, key, data, version))
+}
+
+const RECORD_BYTES: usize = 25;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_survive_their_bytes_and_other_bytes_are_refused() {
+        let ask = Ask { op: 9, change: Change::PutIf(3, 4, 5) };
+        assert_eq!(Ask::decode(&ask.encode()), Some(ask));
+        for txn in [Txn::Attached(1), Txn::Set(2, 3, None), Txn::Refused(4, Refusal::Absent)] {
+            assert_eq!(Txn::decode(&txn.encode()), Some(txn));
+        }
+        assert_eq!(Txn::decode(b"short"), None);
+        assert_eq!(Ask::decode(&[9; RECORD_BYTES]), None);
+    }
+}

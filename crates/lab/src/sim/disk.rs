@@ -1,0 +1,370 @@
+//! A server's disk: what is durable, what is only written, and the steps between, so that a crash can hit any of them.
+//!
+//! In: operations in order. Out: how long each step takes, the tickets that are durable, and after a crash what is left.
+//! Why steps: a driver that calls an operation atomic has to make it so (an intent file, a rename), and the crash
+//! between two of its steps must leave all of it or nothing.
+//! Holds: operations are carried out one after another; appends that queue while another is synced are synced
+//! together; of what was written and not synced a crash keeps a prefix.
+
+use std::collections::VecDeque;
+
+use pole_election::{Epoch, Zxid};
+use pole_zab::{DiskOp, Entry, Epochs, Recovered, Snapshot, Ticket};
+
+use super::marks::{Mark, Marks};
+use crate::rng::Rng;
+
+/// The places at which a crash can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// Entries are about to be written.
+    BeforeAppend,
+    /// Entries are written, not synced.
+    AfterAppend,
+    /// Entries are durable, nobody has been told.
+    AfterFsync,
+    /// An epoch is about to be written.
+    BeforeEpoch,
+    /// An epoch is durable, nobody has been told.
+    AfterEpoch,
+    /// A snapshot is durable under its temporary name (and the intent, if it is a leader's).
+    BeforeRename,
+    /// A snapshot has its name, what it replaces is still there.
+    AfterRename,
+    /// The server has decided to acknowledge.
+    BeforeAck,
+    /// The acknowledgement is on its way.
+    AfterAck,
+}
+
+impl Point {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::BeforeAppend,
+        Self::AfterAppend,
+        Self::AfterFsync,
+        Self::BeforeEpoch,
+        Self::AfterEpoch,
+        Self::BeforeRename,
+        Self::AfterRename,
+        Self::BeforeAck,
+        Self::AfterAck,
+    ];
+}
+
+/// What a restart finds.
+#[derive(Clone, Debug)]
+pub(crate) struct Image {
+    pub(crate) accepted_epoch: Epoch,
+    pub(crate) current_epoch: Epoch,
+    snapshot: Option<Snapshot>,
+    /// The position before the first entry of `log`.
+    base: Zxid,
+    pub(crate) log: VecDeque<Entry>,
+    /// An installation that start-up has to finish.
+    intent: Option<Snapshot>,
+}
+
+/// The disk of one server.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    pub(crate) durable: Image,
+    /// Written, not synced.
+    unsynced: Vec<Entry>,
+    queue: VecDeque<(Ticket, DiskOp)>,
+    work: Option<Work>,
+    timing: Timing,
+    rng: Rng,
+    /// Until then nothing ends.
+    hangs_until: u64,
+    /// The next sync fails.
+    fails: bool,
+}
+
+/// How long things take, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    pub(crate) append: u64,
+    pub(crate) fsync: u64,
+    /// In thousandths of the fsync, up or down.
+    pub(crate) jitter: u64,
+}
+
+/// The operation under way.
+#[derive(Debug)]
+struct Work {
+    ticket: Ticket,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    Append(Vec<Entry>),
+    Sync,
+    Epochs { accepted: Option<Epoch>, current: Option<Epoch> },
+    Truncate { to: Zxid },
+    InstallTemp(Snapshot),
+    InstallIntent(Snapshot),
+    InstallRename(Snapshot),
+    InstallClean,
+    CheckpointTemp(Snapshot),
+    CheckpointRename(Snapshot),
+}
+
+/// What the end of a step means.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Wait so long for the next step.
+    Step(u64),
+    /// Everything up to here is durable.
+    Written(Ticket),
+    /// The sync failed.
+    Failed,
+}
+
+impl Disk {
+    pub(crate) fn new(timing: Timing, rng: Rng) -> Self {
+        let durable = Image {
+            accepted_epoch: Epoch(0),
+            current_epoch: Epoch(0),
+            snapshot: None,
+            base: Zxid::ZERO,
+            log: VecDeque::new(),
+            intent: None,
+        };
+        let (queue, unsynced) = (VecDeque::new(), Vec::new());
+        Self { durable, unsynced, queue, work: None, timing, rng, hangs_until: 0, fails: false }
+    }
+
+    /// Takes an operation. The time until its first step ends, if nothing else is under way.
+    pub(crate) fn submit(&mut self, ticket: Ticket, op: DiskOp) -> Option<u64> {
+        self.queue.push_back((ticket, op));
+        if self.work.is_none() { self.begin() } else { None }
+    }
+
+    /// The next operation. Call when the last one is done.
+    pub(crate) fn begin(&mut self) -> Option<u64> {
+        let (mut ticket, op) = self.queue.pop_front()?;
+        let step = match op {
+            DiskOp::Append(mut entries) => {
+                while let Some((_, DiskOp::Append(_))) = self.queue.front() {
+                    let Some((next, DiskOp::Append(more))) = self.queue.pop_front() else { break };
+                    ticket = next;
+                    entries.extend(more);
+                }
+                Step::Append(entries)
+            }
+            DiskOp::Truncate { to } => Step::Truncate { to },
+            DiskOp::AcceptedEpoch(epoch) => Step::Epochs { accepted: Some(epoch), current: None },
+            DiskOp::CurrentEpoch(epoch) => Step::Epochs { accepted: None, current: Some(epoch) },
+            DiskOp::TakeOver(epoch) => Step::Epochs { accepted: Some(epoch), current: Some(epoch) },
+            DiskOp::Install(snapshot) => Step::InstallTemp(snapshot),
+            DiskOp::Checkpoint(snapshot) => Step::CheckpointTemp(snapshot),
+        };
+        let wait = self.duration(&step);
+        self.work = Some(Work { ticket, step });
+        Some(wait)
+    }
+
+    /// The point that the step under way is about to pass, and the one that its end passes.
+    pub(crate) fn points(&self) -> (Option<Point>, Option<Point>) {
+        match self.work.as_ref().map(|work| &work.step) {
+            None | Some(Step::Truncate { .. } | Step::InstallTemp(_) | Step::CheckpointTemp(_)) => (None, None),
+            Some(Step::Append(_)) => (Some(Point::BeforeAppend), Some(Point::AfterAppend)),
+            Some(Step::Sync) => (None, Some(Point::AfterFsync)),
+            Some(Step::Epochs { .. }) => (Some(Point::BeforeEpoch), Some(Point::AfterEpoch)),
+            Some(Step::InstallIntent(_)) => (None, Some(Point::BeforeRename)),
+            Some(Step::InstallRename(_)) => (None, Some(Point::AfterRename)),
+            Some(Step::InstallClean) => (None, None),
+            Some(Step::CheckpointRename(_)) => (Some(Point::BeforeRename), Some(Point::AfterRename)),
+        }
+    }
+
+    /// The step under way has taken its time.
+    pub(crate) fn advance(&mut self) -> Progress {
+        let Some(Work { ticket, step }) = self.work.take() else { return Progress::Step(0) };
+        if self.fails && !matches!(step, Step::Append(_)) {
+            self.work = Some(Work { ticket, step });
+            return Progress::Failed;
+        }
+        let next = self.perform(step);
+        match next {
+            Some(step) => {
+                let wait = self.duration(&step);
+                self.work = Some(Work { ticket, step });
+                Progress::Step(wait)
+            }
+            None => Progress::Written(ticket),
+        }
+    }
+
+    /// Carries a step out; the next step of the same operation.
+    fn perform(&mut self, step: Step) -> Option<Step> {
+        match step {
+            Step::Append(entries) => {
+                self.unsynced.extend(entries);
+                return Some(Step::Sync);
+            }
+            Step::Sync => self.durable.log.extend(self.unsynced.drain(..)),
+            Step::Epochs { accepted, current } => {
+                self.durable.accepted_epoch = accepted.unwrap_or(self.durable.accepted_epoch);
+                self.durable.current_epoch = current.unwrap_or(self.durable.current_epoch);
+            }
+            Step::Truncate { to } => self.durable.truncate(to),
+            Step::InstallTemp(snapshot) => return Some(Step::InstallIntent(snapshot)),
+            Step::InstallIntent(snapshot) => {
+                self.durable.intent = Some(snapshot.clone());
+                return Some(Step::InstallRename(snapshot));
+            }
+            Step::InstallRename(snapshot) => {
+                self.durable.snapshot = Some(snapshot);
+                return Some(Step::InstallClean);
+            }
+            Step::InstallClean => self.durable.finish_installation(),
+            Step::CheckpointTemp(snapshot) => return Some(Step::CheckpointRename(snapshot)),
+            Step::CheckpointRename(snapshot) => self.checkpoint(snapshot),
+        }
+        None
+    }
+
+    /// A snapshot of our own has its name. Old log goes sometimes, all that is below it or a part.
+    fn checkpoint(&mut self, snapshot: Snapshot) {
+        let (zxid, image) = (snapshot.zxid, &mut self.durable);
+        image.snapshot = Some(snapshot);
+        let below = image.log.partition_point(|e| e.zxid <= zxid) as u64;
+        let dropped = match self.rng.below(3) {
+            0 => 0,
+            1 => below,
+            _ => self.rng.below(below + 1),
+        };
+        if let Some(last) = image.log.drain(..dropped as usize).next_back() {
+            image.base = last.zxid;
+        }
+    }
+
+    fn duration(&mut self, step: &Step) -> u64 {
+        let Timing { append, fsync, jitter } = self.timing;
+        let spread = fsync * jitter / 1000;
+        let synced = fsync - spread + self.rng.below(2 * spread + 1);
+        match step {
+            Step::Append(_) | Step::InstallRename(_) | Step::CheckpointRename(_) => append,
+            Step::Sync
+            | Step::Epochs { .. }
+            | Step::Truncate { .. }
+            | Step::InstallTemp(_)
+            | Step::InstallIntent(_)
+            | Step::InstallClean
+            | Step::CheckpointTemp(_) => synced,
+        }
+    }
+
+    /// Power goes, or the process. What is under way is lost, done or half done; what waited is lost.
+    pub(crate) fn crash(&mut self, marks: &mut Marks) {
+        self.queue.clear();
+        let unsynced = core::mem::take(&mut self.unsynced);
+        match self.work.take().map(|work| work.step) {
+            Some(Step::Append(entries)) => self.tear(entries, marks),
+            Some(Step::Sync) => self.tear(unsynced, marks),
+            Some(Step::Truncate { to }) => {
+                // From the end backwards, newest file first: a part of it may be done.
+                let above: Vec<_> = self.durable.log.iter().map(|e| e.zxid).filter(|z| *z > to).collect();
+                let kept = self.rng.below(above.len() as u64 + 1) as usize;
+                self.durable.truncate(above[..kept].last().copied().unwrap_or(to));
+            }
+            Some(step) if self.rng.per_mille(500) => {
+                self.perform(step);
+            }
+            Some(_) | None => {}
+        }
+        self.hangs_until = 0;
+        self.fails = false;
+    }
+
+    /// Of entries that were not synced a prefix survives; the next one may be damaged, and recovery cuts it off.
+    fn tear(&mut self, entries: Vec<Entry>, marks: &mut Marks) {
+        let kept = self.rng.below(entries.len() as u64 + 1) as usize;
+        if kept < entries.len() {
+            marks.hit(Mark::UnsyncedLost);
+            if self.rng.per_mille(500) {
+                marks.hit(Mark::TornTail);
+            }
+        }
+        self.durable.log.extend(entries.into_iter().take(kept));
+    }
+
+    /// What start-up finds, after it has finished what was begun.
+    pub(crate) fn recover(&mut self, marks: &mut Marks) -> Recovered {
+        if let Some(intent) = self.durable.intent.clone() {
+            marks.hit(Mark::IntentRolledForward);
+            self.durable.snapshot = Some(intent);
+            self.durable.finish_installation();
+        }
+        let image = &self.durable;
+        // A disk knows the state and its position, not the epochs that led there.
+        let snapshot = image.snapshot.as_ref().map(|s| Snapshot { epochs: Epochs::starting_at(s.zxid), ..s.clone() });
+        Recovered {
+            accepted_epoch: image.accepted_epoch,
+            current_epoch: image.current_epoch,
+            snapshot,
+            entries: image.log.iter().cloned().collect(),
+        }
+    }
+
+    pub(crate) fn hang(&mut self, until: u64) {
+        self.hangs_until = self.hangs_until.max(until);
+    }
+
+    pub(crate) fn hangs_until(&self) -> u64 {
+        self.hangs_until
+    }
+
+    pub(crate) fn fail(&mut self) {
+        self.fails = true;
+    }
+
+    /// The fault is over.
+    pub(crate) fn mend(&mut self) {
+        (self.hangs_until, self.fails) = (0, false);
+    }
+
+    pub(crate) fn set_fsync(&mut self, fsync: u64) {
+        self.timing.fsync = fsync;
+    }
+}
+
+impl Image {
+    /// The last durable position.
+    pub(crate) fn last(&self) -> Zxid {
+        let snapshot = self.snapshot.as_ref().map_or(Zxid::ZERO, |s| s.zxid);
+        self.log.back().map_or(self.base.max(snapshot), |e| e.zxid.max(snapshot))
+    }
+
+    /// Whether the history up to and including `zxid` is here: in the log or under the snapshot.
+    pub(crate) fn contains(&self, zxid: Zxid) -> bool {
+        zxid <= self.base
+            || self.snapshot.as_ref().is_some_and(|s| zxid <= s.zxid)
+            || self.log.binary_search_by_key(&zxid, |e| e.zxid).is_ok()
+    }
+
+    /// Whether the log itself holds the entry.
+    pub(crate) fn log_holds(&self, zxid: Zxid) -> bool {
+        self.log.binary_search_by_key(&zxid, |e| e.zxid).is_ok()
+    }
+
+    fn truncate(&mut self, to: Zxid) {
+        while self.log.back().is_some_and(|e| e.zxid > to) {
+            self.log.pop_back();
+        }
+    }
+
+    /// The snapshot has its name: the log that it replaces goes, then the intent. A log that leads up to the snapshot
+    /// agrees with it and may stay; any other may hold what never was.
+    fn finish_installation(&mut self) {
+        let Some(snapshot) = self.intent.take() else { return };
+        self.truncate(snapshot.zxid);
+        if self.log.back().is_none_or(|e| e.zxid != snapshot.zxid) {
+            self.log.clear();
+            self.base = snapshot.zxid;
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What a step asks for is carried out in the order given.
+
+use pole_election::ServerId;
+use pole_node::{Channel, ClientId, Effect, Message, Note};
+
+use super::disk::Point;
+use super::hosts::{Death, acknowledges};
+use super::judge::{Heard, Verdict};
+use super::network::Fate;
+use super::workload::Told;
+use super::world::{Happening, World};
+use super::{MS, Mark, trace};
+
+impl World {
+    pub(crate) fn carry_out(&mut self, server: usize, effects: Vec<Effect>) -> Verdict {
+        for effect in effects {
+            let is_ack = acknowledges(&effect);
+            if is_ack && self.passes(server, Some(Point::BeforeAck)) {
+                return Ok(());
+            }
+            self.carry_out_one(server, effect)?;
+            if is_ack {
+                self.passes(server, Some(Point::AfterAck));
+            }
+            if self.is_dead(server) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out_one(&mut self, server: usize, effect: Effect) -> Verdict {
+        match effect {
+            Effect::Send { to, channel, message } => self.send(server, to, channel, message),
+            Effect::Write { ticket, op } => {
+                let host = &mut self.hosts[server];
+                if self.trace.is_on() {
+                    self.trace.line(self.now, server + 1, format_args!("writes {}", trace::disk_op(&op)));
+                }
+                self.judge.writes(server, &op, &host.disk.durable)?;
+                let wait = host.disk.submit(ticket, op);
+                self.disk_begins(server, wait);
+                Ok(())
+            }
+            Effect::Reset { peer, channel } => {
+                self.reset(server, peer, channel);
+                Ok(())
+            }
+            Effect::Arm { timer, after } => {
+                self.arm(server, timer, after.0);
+                Ok(())
+            }
+            Effect::Cancel(timer) => {
+                self.cancel(server, timer);
+                Ok(())
+            }
+            Effect::Attached { client, zxid, body } => {
+                self.tell_client(server, client, Told::Attached(Heard { zxid, body }));
+                Ok(())
+            }
+            Effect::Reply { client, cxid, zxid, body } => {
+                self.tell_client(server, client, Told::Reply(cxid, Heard { zxid, body }));
+                Ok(())
+            }
+            Effect::Close { client, reason } => {
+                self.tell_client(server, client, Told::Closed(reason));
+                self.hosts[server].clients.remove(&client.0);
+                Ok(())
+            }
+            Effect::Note(note) => {
+                self.noted(server, &note);
+                Ok(())
+            }
+            Effect::Halt { reason } => {
+                self.trace.line(self.now, server + 1, format_args!("halts: {reason}"));
+                self.dies(server, Death::Killed);
+                let wait = self.weather.rng.between(200, 2_000) * MS;
+                self.queue.push(self.now + wait, Happening::Start(server));
+                Ok(())
+            }
+        }
+    }
+
+    fn send(&mut self, server: usize, to: ServerId, channel: Channel, message: Message) -> Verdict {
+        let host = &self.hosts[server];
+        if let Message::Zab(message) = &message {
+            self.judge.sends(server, message, &host.disk.durable)?;
+            mark_message(&mut self.report.marks, message);
+        }
+        *self.report.messages.entry(message.name()).or_default() += 1;
+        let Some((link, end)) = self.network.find(server, to, channel) else {
+            return Err(format!("server {} sends to {to}, which does not exist", server + 1));
+        };
+        let departs = self.now + host.step_cost;
+        let (other, generation) = (1 - end, self.network.links[link].generation);
+        let fate = self.network.send(link, other, &message, departs);
+        if self.trace.is_on() && !matches!(fate, Fate::Arrives(..)) {
+            self.trace.line(self.now, server + 1, format_args!("-> {to} {} {fate:?}", trace::message(&message)));
+        }
+        match fate {
+            Fate::Arrives(at, again) => {
+                if let Some(again) = again {
+                    let message = message.clone();
+                    self.queue.push(again, Happening::Arrives { link, end: other, generation, message });
+                }
+                self.queue.push(at, Happening::Arrives { link, end: other, generation, message });
+            }
+            Fate::Stalls { breaks_at } => {
+                self.queue.push(breaks_at, Happening::Stalled { link, end: other, generation });
+            }
+            Fate::Lost => {}
+            Fate::Breaks { at } => self.queue.push(at, Happening::Breaks { link, generation }),
+        }
+        Ok(())
+    }
+
+    fn tell_client(&mut self, server: usize, client: ClientId, told: Told) {
+        if let Some(index) = self.hosts[server].clients.get(&client.0).copied() {
+            let at = self.now + self.hosts[server].step_cost + self.clients[index].delay;
+            self.queue.push(at, Happening::Told { client: index, connection: client.0, told });
+        }
+    }
+
+    fn noted(&mut self, server: usize, note: &Note) {
+        if self.trace.is_on() {
+            self.trace.line(self.now, server + 1, format_args!("note: {}", trace::note(note)));
+        }
+        match note {
+            Note::Serving { leader, .. } if leader.0 == server as u64 + 1 => self.report.elections += 1,
+            Note::HandedOver { .. } => self.report.marks.hit(Mark::HandedOver),
+            Note::ResignationAborted { .. } => self.report.marks.hit(Mark::HandoverAborted),
+            Note::DiskHangs => self.report.marks.hit(Mark::DiskHung),
+            Note::Abandoned { .. } => self.report.marks.hit(Mark::QuorumLost),
+            Note::BadPeer { error, .. } => {
+                let text = format!("bad peer: {}", error.split(|c: char| c.is_ascii_digit()).next().unwrap_or(""));
+                *self.report.closed.entry(text).or_default() += 1;
+            }
+            Note::Serving { .. }
+            | Note::Electing { .. }
+            | Note::Elected(_)
+            | Note::Leading { .. }
+            | Note::Following { .. }
+            | Note::Resigning { .. }
+            | Note::InvalidScore { .. }
+            | Note::Installed { .. } => {}
+        }
+    }
+}
+
+fn mark_message(marks: &mut super::Marks, message: &pole_zab::Message) {
+    use pole_zab::Message as M;
+    match message {
+        M::Truncate { .. } => marks.hit(Mark::Truncated),
+        M::Snapshot(_) => marks.hit(Mark::SnapshotSync),
+        M::Pull { .. } => marks.hit(Mark::Pull),
+        M::RefuseEpoch { .. } => marks.hit(Mark::Refused),
+        M::Decline => marks.hit(Mark::Declined),
+        M::AckEpoch(promise) => {
+            if !promise.fresh {
+                marks.hit(Mark::AlreadyPromised);
+            }
+            if promise.blank {
+                marks.hit(Mark::Blank);
+            }
+        }
+        M::Hello(_)
+        | M::NewEpoch { .. }
+        | M::Entries { .. }
+        | M::PullEnd { .. }
+        | M::NewLeader { .. }
+        | M::AckLeader { .. }
+        | M::UpToDate { .. }
+        | M::Propose { .. }
+        | M::Ack { .. }
+        | M::Commit { .. }
+        | M::Handover { .. }
+        | M::TakenOver { .. }
+        | M::Ping { .. }
+        | M::Pong { .. } => {}
+    }
+}

@@ -1,0 +1,288 @@
+//! What goes wrong, when, with whom, and when it is mended.
+
+use pole_election::ServerId;
+use pole_node::Event;
+
+use super::disk::Point;
+use super::hosts::Death;
+use super::judge::Verdict;
+use super::world::{Happening, World};
+use super::{MS, SECOND};
+use crate::rng::Rng;
+
+/// The kinds of faults that a seed may enable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// A process is killed; its connections are reset.
+    Kill,
+    /// A machine loses power; its peers hear nothing.
+    PowerLoss,
+    /// A process is killed at a chosen point of its work.
+    KillAt,
+    /// Several machines lose power at once.
+    Blackout,
+    /// A process stands still for a while.
+    Pause,
+    /// A clock jumps ahead.
+    ClockJump,
+    /// A server takes long for every step.
+    Slow,
+    /// The ensemble falls into two parts that do not hear each other.
+    Split,
+    /// Messages of one server to some others vanish.
+    OneWay,
+    /// Two servers do not hear each other.
+    Cut,
+    /// A connection breaks.
+    Break,
+    /// A sync fails.
+    DiskFails,
+    /// A sync hangs.
+    DiskHangs,
+    /// Syncs are slow.
+    DiskSlow,
+    /// An operator asks for another leader. No fault, but it happens when others do.
+    Transfer,
+}
+
+impl FaultKind {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::Kill,
+        Self::PowerLoss,
+        Self::KillAt,
+        Self::Blackout,
+        Self::Pause,
+        Self::ClockJump,
+        Self::Slow,
+        Self::Split,
+        Self::OneWay,
+        Self::Cut,
+        Self::Break,
+        Self::DiskFails,
+        Self::DiskHangs,
+        Self::DiskSlow,
+        Self::Transfer,
+    ];
+}
+
+/// What ends a fault.
+#[derive(Clone, Debug)]
+pub(crate) enum Mending {
+    Resume {
+        server: usize,
+        boot: u32,
+    },
+    Speed {
+        server: usize,
+    },
+    Unblock(Vec<(usize, usize)>),
+    Fsync {
+        server: usize,
+    },
+    /// A server told to die at a point that it never reached is left alone.
+    Spare {
+        server: usize,
+    },
+}
+
+/// The source of misfortune.
+#[derive(Debug)]
+pub(crate) struct Weather {
+    pub(crate) rng: Rng,
+    /// No new faults.
+    pub(crate) over: bool,
+}
+
+impl Weather {
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self { rng, over: false }
+    }
+}
+
+impl World {
+    /// The next fault, and when the one after it comes.
+    pub(crate) fn fault(&mut self) -> Verdict {
+        if self.weather.over {
+            return Ok(());
+        }
+        let kind = *self.weather.rng.pick(&self.setup.faults);
+        let server = self.victim();
+        self.report.faults += 1;
+        self.trace.line(self.now, server + 1, format_args!("FAULT {kind:?}"));
+        self.inject(kind, server)?;
+        let wait = self.weather.rng.spread(self.setup.fault_every);
+        self.queue.push(self.now + wait, Happening::Fault);
+        Ok(())
+    }
+
+    /// Half of the time the leader, if there is one.
+    fn victim(&mut self) -> usize {
+        let any = self.weather.rng.below(self.hosts.len() as u64) as usize;
+        let leader = self.weather.rng.per_mille(500);
+        if leader { self.leader().unwrap_or(any) } else { any }
+    }
+
+    /// Lets something go wrong with a server.
+    pub(crate) fn inject(&mut self, kind: FaultKind, server: usize) -> Verdict {
+        let lasts = self.weather.rng.spread(1_500 * MS) + 50 * MS;
+        match kind {
+            FaultKind::Kill => self.falls(server, Death::Killed),
+            FaultKind::PowerLoss => self.falls(server, Death::Silent),
+            FaultKind::KillAt => {
+                let point = *self.weather.rng.pick(&Point::ALL);
+                self.trace.line(self.now, server + 1, format_args!("will die at {point:?}"));
+                self.hosts[server].dies_at = Some(point);
+                self.queue.push(self.now + lasts, Happening::Mended(Mending::Spare { server }));
+            }
+            FaultKind::Blackout => {
+                let death = *self.weather.rng.pick(&[Death::Killed, Death::Silent]);
+                for other in 0..self.hosts.len() {
+                    if other == server || self.weather.rng.per_mille(600) {
+                        self.falls(other, death);
+                    }
+                }
+            }
+            FaultKind::Pause => {
+                self.hosts[server].paused = true;
+                self.touched(server);
+                let boot = self.hosts[server].boot;
+                self.queue.push(self.now + lasts, Happening::Mended(Mending::Resume { server, boot }));
+            }
+            FaultKind::ClockJump => {
+                let by = self.weather.rng.between(10, 8_000) * MS;
+                self.clock_jumps(server, by);
+                self.touched(server);
+            }
+            FaultKind::Slow => {
+                self.hosts[server].step_cost = self.weather.rng.between(1, 20) * MS / 4;
+                self.touched(server);
+                self.queue.push(self.now + lasts, Happening::Mended(Mending::Speed { server }));
+            }
+            FaultKind::Split | FaultKind::OneWay | FaultKind::Cut => self.separate(kind, server, lasts),
+            FaultKind::Break => self.break_one(server)?,
+            FaultKind::DiskFails => {
+                self.hosts[server].disk.fail();
+                self.touched(server);
+            }
+            FaultKind::DiskHangs => {
+                let until = if self.weather.rng.per_mille(800) { self.now + lasts } else { u64::MAX };
+                self.hosts[server].disk.hang(until);
+                self.touched(server);
+                if until == u64::MAX {
+                    // Somebody looks at it in the end.
+                    self.queue.push(self.now + 4 * SECOND, Happening::Mended(Mending::Fsync { server }));
+                }
+            }
+            FaultKind::DiskSlow => {
+                let fsync = self.weather.rng.between(5, 120) * MS;
+                self.hosts[server].disk.set_fsync(fsync);
+                self.touched(server);
+                self.queue.push(self.now + lasts, Happening::Mended(Mending::Speed { server }));
+            }
+            FaultKind::Transfer => {
+                let to = self.weather.rng.between(0, self.hosts.len() as u64);
+                self.tell(server, Event::Transfer { to: (to > 0).then_some(ServerId(to)) });
+            }
+        }
+        Ok(())
+    }
+
+    /// A server dies and is started again later.
+    fn falls(&mut self, server: usize, death: Death) {
+        self.dies(server, death);
+        let wait = self.weather.rng.spread(1_500 * MS) + 5 * MS;
+        self.queue.push(self.now + wait, Happening::Start(server));
+    }
+
+    fn separate(&mut self, kind: FaultKind, server: usize, lasts: u64) {
+        let servers = self.hosts.len();
+        let mut ways = Vec::new();
+        match kind {
+            FaultKind::Split => {
+                let side: Vec<_> = (0..servers).map(|s| s == server || self.weather.rng.per_mille(400)).collect();
+                ways.extend(pairs(servers).filter(|(a, b)| side[*a] != side[*b]));
+            }
+            FaultKind::OneWay => {
+                let out = self.weather.rng.per_mille(500);
+                for other in (0..servers).filter(|s| *s != server) {
+                    if self.weather.rng.per_mille(700) {
+                        ways.push(if out { (server, other) } else { (other, server) });
+                    }
+                }
+            }
+            _ => {
+                let other = (server + 1 + self.weather.rng.below(servers as u64 - 1) as usize) % servers;
+                ways.extend([(server, other), (other, server)]);
+            }
+        }
+        for (from, to) in &ways {
+            self.network.block(*from, *to);
+            self.touched(*from);
+            self.touched(*to);
+        }
+        self.trace.line(self.now, 0, format_args!("blocked for {} ms: {ways:?} (counting from 0)", lasts / MS));
+        self.queue.push(self.now + lasts, Happening::Mended(Mending::Unblock(ways)));
+    }
+
+    fn break_one(&mut self, server: usize) -> Verdict {
+        let links = self.network.links.len() as u64;
+        let any = self.weather.rng.below(links) as usize;
+        let link = (any..any + links as usize)
+            .map(|l| l % links as usize)
+            .find(|l| self.network.links[*l].ends.contains(&server) && self.network.links[*l].up);
+        let Some(link) = link else { return Ok(()) };
+        let [a, b] = self.network.links[link].ends;
+        self.touched(a);
+        self.touched(b);
+        let generation = self.network.links[link].generation;
+        self.breaks(link, generation)
+    }
+
+    fn touched(&mut self, server: usize) {
+        self.hosts[server].faulted = self.now;
+    }
+
+    /// A fault is over.
+    pub(crate) fn mended(&mut self, mending: Mending) -> Verdict {
+        self.trace.line(self.now, 0, format_args!("mended: {mending:?}"));
+        match mending {
+            Mending::Resume { server, boot } => {
+                if self.hosts[server].boot == boot {
+                    self.resumes(server)?;
+                }
+            }
+            Mending::Speed { server } => {
+                self.hosts[server].step_cost = self.setup.step_cost;
+                self.hosts[server].disk.set_fsync(self.setup.disk.fsync);
+                self.touched(server);
+            }
+            Mending::Unblock(ways) => {
+                for (from, to) in ways {
+                    self.touched(from);
+                    self.touched(to);
+                    for (link, end, at, message) in self.network.unblock(from, to, self.now) {
+                        let generation = self.network.links[link].generation;
+                        self.queue.push(at, Happening::Arrives { link, end, generation, message });
+                    }
+                }
+            }
+            Mending::Fsync { server } => {
+                if self.hosts[server].disk.hangs_until() == u64::MAX {
+                    self.falls(server, Death::Killed);
+                }
+            }
+            Mending::Spare { server } => {
+                self.hosts[server].dies_at = None;
+                if self.is_dead(server) {
+                    self.queue.push(self.now, Happening::Start(server));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn pairs(servers: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..servers).flat_map(move |a| (0..servers).map(move |b| (a, b))).filter(|(a, b)| a != b)
+}

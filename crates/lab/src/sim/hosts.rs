@@ -1,0 +1,374 @@
+//! Hosts: a server's process with its clock, timers, disk and inbox; how it starts, steps and dies.
+//!
+//! Why an inbox: a process that is paused or busy gets events late but in order, and an event that has become void
+//! meanwhile (a cancelled timer, a message of a link that was reset) must not reach it any more.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pole_election::ServerId;
+use pole_node::{Effect, Event, Message, Node, Timer};
+use pole_oracle::Time;
+
+use super::clock::Clock;
+use super::disk::{Disk, Point};
+use super::judge::Verdict;
+use super::network::LinkId;
+use super::trace;
+use super::world::{Happening, World};
+use super::{MS, Mark, Setup};
+use crate::kv::Kv;
+use crate::rng::Rng;
+
+/// One server.
+pub(crate) struct Host {
+    /// Counts its starts.
+    pub(crate) boot: u32,
+    pub(crate) node: Option<Node<Kv>>,
+    pub(crate) clock: Clock,
+    pub(crate) disk: Disk,
+    /// Running timers: which arming, and when by the own clock.
+    pub(crate) timers: BTreeMap<Timer, (u64, u64)>,
+    armings: u64,
+    pub(crate) inbox: VecDeque<Item>,
+    pub(crate) paused: bool,
+    busy_until: u64,
+    pub(crate) step_cost: u64,
+    /// Connections of clients here, and whose they are.
+    pub(crate) clients: BTreeMap<u64, usize>,
+    /// Dies at this point, the next time it gets there.
+    pub(crate) dies_at: Option<Point>,
+    /// When something last went wrong here, or with the links of this server.
+    pub(crate) faulted: u64,
+}
+
+/// Something that waits for a process.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Event(Event),
+    Timer { timer: Timer, arming: u64 },
+    Message { link: LinkId, end: usize, generation: u32, message: Message },
+    Opened { link: LinkId, end: usize, generation: u32 },
+    Closed { link: LinkId, end: usize, generation: u32 },
+}
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Death {
+    /// The process only: its connections are reset.
+    Killed,
+    /// The machine: its peers hear nothing.
+    Silent,
+}
+
+impl Host {
+    pub(crate) fn new(setup: &Setup, server: usize, rng: &Rng) -> Self {
+        let mut own = rng.fork("host", server as u64);
+        let drift = own.between(0, 2 * setup.drift_ppm) as i64 - setup.drift_ppm as i64;
+        Self {
+            boot: 0,
+            node: None,
+            clock: Clock::new(drift, own.below(1_000_000 * MS)),
+            disk: Disk::new(setup.disk, rng.fork("disk", server as u64)),
+            timers: BTreeMap::new(),
+            armings: 0,
+            inbox: VecDeque::new(),
+            paused: false,
+            busy_until: 0,
+            step_cost: setup.step_cost,
+            clients: BTreeMap::new(),
+            dies_at: None,
+            faulted: 0,
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn start(&mut self, server: usize) -> Verdict {
+        let host = &mut self.hosts[server];
+        if host.node.is_some() {
+            return Ok(());
+        }
+        host.boot += 1;
+        (host.paused, host.busy_until) = (false, 0);
+        host.inbox.clear();
+        let recovered = host.disk.recover(&mut self.report.marks);
+        let standing = recovered.standing();
+        self.trace.line(
+            self.now,
+            server + 1,
+            format_args!(
+                "starts: accepted={} current={} snapshot={} last={}",
+                standing.accepted_epoch,
+                standing.current_epoch,
+                recovered.snapshot_zxid(),
+                standing.last_zxid
+            ),
+        );
+        let config = self.setup.config(server, host.boot);
+        let own_now = Time(host.clock.read(self.now));
+        let node = Node::new(config, self.setup.build_oracle(), Kv::new(), recovered, own_now);
+        self.judge.started(server, &node, &host.disk.durable)?;
+        host.node = Some(node);
+        self.hand(server, Item::Event(Event::Start))
+    }
+
+    /// Gives something to a process: at once, or when it gets to it.
+    pub(crate) fn hand(&mut self, server: usize, item: Item) -> Verdict {
+        let host = &mut self.hosts[server];
+        if host.node.is_none() {
+            return Ok(());
+        }
+        if host.paused || host.busy_until > self.now || !host.inbox.is_empty() {
+            host.inbox.push_back(item);
+            if host.inbox.len() == 1 && !host.paused {
+                let boot = host.boot;
+                self.queue.push(host.busy_until, Happening::Wakes { server, boot });
+            }
+            return Ok(());
+        }
+        self.take(server, item)
+    }
+
+    /// A process that was busy or paused goes on.
+    pub(crate) fn wakes(&mut self, server: usize, boot: u32) -> Verdict {
+        while self.is_free(server, boot) {
+            let Some(item) = self.hosts[server].inbox.pop_front() else { return Ok(()) };
+            self.take(server, item)?;
+        }
+        let host = &self.hosts[server];
+        if host.boot == boot && host.node.is_some() && !host.paused && !host.inbox.is_empty() {
+            self.queue.push(host.busy_until, Happening::Wakes { server, boot });
+        }
+        Ok(())
+    }
+
+    fn is_free(&self, server: usize, boot: u32) -> bool {
+        let host = &self.hosts[server];
+        host.boot == boot && host.node.is_some() && !host.paused && host.busy_until <= self.now
+    }
+
+    /// A process looks at something: it may be void by now.
+    fn take(&mut self, server: usize, item: Item) -> Verdict {
+        match item {
+            Item::Event(event) => self.step(server, event),
+            Item::Timer { timer, arming } => {
+                if self.hosts[server].timers.get(&timer).is_some_and(|(armed, _)| *armed == arming) {
+                    self.hosts[server].timers.remove(&timer);
+                    self.step(server, Event::Expired(timer))?;
+                }
+                Ok(())
+            }
+            Item::Message { link, end, generation, message } => {
+                let wire = &self.network.links[link];
+                if wire.view[end] != Some(generation) {
+                    return Ok(());
+                }
+                let (from, channel) = (ServerId(wire.ends[1 - end] as u64 + 1), wire.channel);
+                self.step(server, Event::Received { from, channel, message })
+            }
+            Item::Opened { link, end, generation } => self.take_opened(server, link, end, generation),
+            Item::Closed { link, end, generation } => {
+                let wire = &mut self.network.links[link];
+                if wire.view[end] != Some(generation) {
+                    return Ok(());
+                }
+                wire.view[end] = None;
+                let (peer, channel) = (ServerId(wire.ends[1 - end] as u64 + 1), wire.channel);
+                self.step(server, Event::LinkDown { peer, channel })
+            }
+        }
+    }
+
+    fn take_opened(&mut self, server: usize, link: LinkId, end: usize, generation: u32) -> Verdict {
+        let wire = &mut self.network.links[link];
+        if wire.generation != generation {
+            return Ok(());
+        }
+        let older = wire.view[end].replace(generation);
+        let (peer, channel) = (ServerId(wire.ends[1 - end] as u64 + 1), wire.channel);
+        if older.is_some() {
+            wire.view[end] = None;
+            self.step(server, Event::LinkDown { peer, channel })?;
+            if self.hosts[server].node.is_none() {
+                return Ok(());
+            }
+            self.network.links[link].view[end] = Some(generation);
+        }
+        self.step(server, Event::LinkUp { peer, channel })
+    }
+
+    /// One step of one server, and all that it asks for.
+    fn step(&mut self, server: usize, event: Event) -> Verdict {
+        let host = &mut self.hosts[server];
+        let Some(node) = &mut host.node else { return Ok(()) };
+        if self.trace.is_on() && !matches!(event, Event::Expired(timer) if trace::is_quiet(timer)) {
+            self.trace.line(self.now, server + 1, format_args!("{}", trace::event(&event)));
+        }
+        self.report.steps += 1;
+        let mut effects = Vec::new();
+        node.step(event, Time(host.clock.read(self.now)), &mut effects);
+        host.busy_until = self.now + host.step_cost;
+        let node = self.hosts[server].node.as_ref().expect("it has just stepped");
+        self.judge.stepped(server, node, self.hosts.iter().map(|host| &host.disk.durable))?;
+        self.carry_out(server, effects)?;
+        match &self.hosts[server].node {
+            Some(node) => self.judge.wrote(server, node),
+            None => Ok(()),
+        }
+    }
+
+    /// The process ends. What it had not made durable is lost, wholly or in part.
+    pub(crate) fn dies(&mut self, server: usize, death: Death) {
+        if self.hosts[server].node.take().is_none() {
+            return;
+        }
+        self.trace.line(self.now, server + 1, format_args!("dies ({death:?})"));
+        let host = &mut self.hosts[server];
+        host.disk.crash(&mut self.report.marks);
+        host.timers.clear();
+        host.inbox.clear();
+        host.dies_at = None;
+        host.faulted = self.now;
+        self.drop_links(server, death);
+        self.drop_clients(server, death);
+        self.note_majority();
+    }
+
+    /// Stands at a point at which it may be told to die. True if it did.
+    pub(crate) fn passes(&mut self, server: usize, point: Option<Point>) -> bool {
+        let host = &self.hosts[server];
+        if point.is_none() || host.dies_at != point || host.node.is_none() {
+            return false;
+        }
+        self.trace.line(self.now, server + 1, format_args!("is at {point:?}"));
+        self.dies(server, Death::Killed);
+        true
+    }
+
+    pub(crate) fn arm(&mut self, server: usize, timer: Timer, after: u64) {
+        let host = &mut self.hosts[server];
+        host.armings += 1;
+        let (boot, arming) = (host.boot, host.armings);
+        let own = host.clock.read(self.now).saturating_add(after);
+        host.timers.insert(timer, (arming, own));
+        let at = host.clock.when(own, self.now);
+        self.queue.push(at, Happening::Expires { server, boot, timer, arming });
+    }
+
+    pub(crate) fn expires(&mut self, server: usize, boot: u32, timer: Timer, arming: u64) -> Verdict {
+        let host = &self.hosts[server];
+        if host.boot != boot || host.timers.get(&timer).is_none_or(|(armed, _)| *armed != arming) {
+            return Ok(());
+        }
+        self.hand(server, Item::Timer { timer, arming })
+    }
+
+    /// The clock jumps ahead: whatever was due by then is due now.
+    pub(crate) fn clock_jumps(&mut self, server: usize, by: u64) {
+        let host = &mut self.hosts[server];
+        host.clock.jump(self.now, by);
+        let boot = host.boot;
+        for (timer, (arming, own)) in &host.timers {
+            let at = host.clock.when(*own, self.now);
+            self.queue.push(at, Happening::Expires { server, boot, timer: *timer, arming: *arming });
+        }
+    }
+
+    pub(crate) fn resumes(&mut self, server: usize) -> Verdict {
+        let host = &mut self.hosts[server];
+        if !std::mem::take(&mut host.paused) {
+            return Ok(());
+        }
+        host.faulted = self.now;
+        self.trace.line(self.now, server + 1, format_args!("goes on"));
+        let boot = self.hosts[server].boot;
+        self.wakes(server, boot)
+    }
+
+    pub(crate) fn client_event(&mut self, server: usize, boot: u32, event: Event) -> Verdict {
+        if self.hosts[server].boot != boot || self.hosts[server].node.is_none() {
+            return Ok(());
+        }
+        self.hand(server, Item::Event(event))
+    }
+
+    /// A step of the disk has taken its time.
+    pub(crate) fn disk_step_ends(&mut self, server: usize, boot: u32) -> Verdict {
+        use super::disk::Progress;
+        let host = &mut self.hosts[server];
+        if host.boot != boot || host.node.is_none() {
+            return Ok(());
+        }
+        if host.disk.hangs_until() > self.now {
+            let until = host.disk.hangs_until();
+            if until < u64::MAX {
+                self.queue.push(until, Happening::Disk { server, boot });
+            }
+            return Ok(());
+        }
+        let (_, after) = host.disk.points();
+        let progress = host.disk.advance();
+        if self.passes(server, after) {
+            return Ok(());
+        }
+        match progress {
+            Progress::Step(wait) => self.disk_begins(server, Some(wait)),
+            Progress::Written(through) => {
+                let next = self.hosts[server].disk.begin();
+                self.disk_begins(server, next);
+                self.hand(server, Item::Event(Event::Written { through }))?;
+            }
+            Progress::Failed => {
+                self.report.marks.hit(Mark::DiskFailed);
+                self.hand(server, Item::Event(Event::DiskFailed { reason: "input/output error".to_owned() }))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A step of the disk begins, unless the server dies right before it.
+    pub(crate) fn disk_begins(&mut self, server: usize, wait: Option<u64>) {
+        let Some(wait) = wait else { return };
+        let (before, _) = self.hosts[server].disk.points();
+        if !self.passes(server, before) {
+            let boot = self.hosts[server].boot;
+            self.queue.push(self.now + wait, Happening::Disk { server, boot });
+        }
+    }
+
+    pub(crate) fn cancel(&mut self, server: usize, timer: Timer) {
+        self.hosts[server].timers.remove(&timer);
+    }
+
+    /// Effects that the process did not live to see carried out.
+    pub(crate) fn is_dead(&self, server: usize) -> bool {
+        self.hosts[server].node.is_none()
+    }
+
+    /// Gives an event to a server from outside, as an operator would.
+    pub fn tell(&mut self, server: usize, event: Event) {
+        if let Err(failure) = self.hand(server, Item::Event(event)) {
+            self.fails(failure);
+        }
+    }
+}
+
+/// Whether an effect acknowledges something.
+pub(crate) fn acknowledges(effect: &Effect) -> bool {
+    use pole_zab::Message as M;
+    match effect {
+        Effect::Send { message: Message::Zab(message), .. } => {
+            matches!(message, M::Ack { .. } | M::AckEpoch(_) | M::AckLeader { .. } | M::TakenOver { .. })
+        }
+        Effect::Send { .. }
+        | Effect::Write { .. }
+        | Effect::Reset { .. }
+        | Effect::Arm { .. }
+        | Effect::Cancel(_)
+        | Effect::Attached { .. }
+        | Effect::Reply { .. }
+        | Effect::Close { .. }
+        | Effect::Note(_)
+        | Effect::Halt { .. } => false,
+    }
+}

@@ -1,0 +1,74 @@
+//! Leaders: at most one established in an epoch, each with all that was committed before it, and every transaction
+//! proposed by the one leader of its epoch.
+//!
+//! Integrity and local primary order: an entry is seen first at the leader of its epoch, and one zxid is one entry.
+//! Global primary order and primary integrity: a leader begins with the whole committed history in its log.
+
+use std::collections::BTreeMap;
+
+use pole_election::{Epoch, Zxid};
+use pole_zab::{Entry, Log};
+
+use super::Verdict;
+use super::history::History;
+
+/// Who led when, and what was proposed.
+#[derive(Debug)]
+pub(crate) struct Leaders {
+    by_epoch: BTreeMap<Epoch, usize>,
+    /// Of each epoch: its proposals in order.
+    proposals: BTreeMap<Epoch, Vec<Entry>>,
+}
+
+impl Leaders {
+    pub(crate) fn new() -> Self {
+        Self { by_epoch: BTreeMap::new(), proposals: BTreeMap::new() }
+    }
+
+    pub(crate) fn established(&mut self, server: usize, epoch: Epoch, log: &Log, history: &History) -> Verdict {
+        if let Some(other) = self.by_epoch.insert(epoch, server) {
+            return Err(format!("servers {} and {} were both established in epoch {epoch}", other + 1, server + 1));
+        }
+        let committed = history.last();
+        if log.last() < committed || (committed != Zxid::ZERO && committed > log.base() && !log.reaches(committed)) {
+            return Err(format!(
+                "server {} is established in epoch {epoch} with a log that ends at {}, without the committed {committed}",
+                server + 1,
+                log.last(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// An entry is appended on a server: for the first time at its leader, anywhere else only after that.
+    pub(crate) fn proposed(&mut self, server: usize, entry: &Entry) -> Verdict {
+        let (epoch, zxid) = (entry.zxid.epoch(), entry.zxid);
+        let proposals = self.proposals.entry(epoch).or_default();
+        let place = zxid.counter() as usize - 1;
+        match proposals.get(place) {
+            Some(first) if first == entry => Ok(()),
+            Some(first) => {
+                Err(format!("two transactions at {zxid}: {first:?} and, on server {}, {entry:?}", server + 1))
+            }
+            None if self.by_epoch.get(&epoch) == Some(&server) && proposals.len() == place => {
+                proposals.push(entry.clone());
+                Ok(())
+            }
+            None => Err(format!(
+                "server {} logs {zxid}, which no leader proposed (epoch led by {:?}, {} proposals)",
+                server + 1,
+                self.by_epoch.get(&epoch).map(|s| s + 1),
+                proposals.len(),
+            )),
+        }
+    }
+
+    pub(crate) fn was_proposed(&self, entry: &Entry) -> Verdict {
+        let place = entry.zxid.counter() as usize - 1;
+        let proposal = self.proposals.get(&entry.zxid.epoch()).and_then(|p| p.get(place));
+        match proposal == Some(entry) {
+            true => Ok(()),
+            false => Err(format!("{entry:?} is committed, but {proposal:?} was proposed")),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The judge: looks at every step and says whether anything happened that must never happen.
+//!
+//! In: steps, writes, messages, answers. Out: nothing, or a sentence with both values.
+//! Why incremental: only the server that stepped is compared, and only what is new, with one history that all share.
+//!
+//! | invariant of ZAB.md | where |
+//! | --- | --- |
+//! | prefix consistency, agreement, total order, integrity, contiguous zxids | `history` |
+//! | local and global primary order, primary integrity, one established leader an epoch | `leaders` |
+//! | memory never ahead of disk for what is acknowledged, promises, `current_epoch <= accepted_epoch` | `acks` |
+//! | committed is never cut, memory and disk hold the same log | `logs` |
+//! | equal digest at equal zxid | `history` (against one model) |
+//! | no acknowledged write lost, exactly once, per-session order, linearizable, reads never go back | `promises` |
+
+mod acks;
+mod history;
+mod leaders;
+mod logs;
+mod promises;
+
+use pole_election::{Epoch, Zxid};
+use pole_node::{Machine, Node};
+use pole_zab::{DiskOp, Message, Phase};
+
+use super::disk::Image;
+use crate::kv::Kv;
+
+pub(crate) use promises::{Asked, Heard};
+
+/// What went wrong.
+pub(crate) type Verdict = Result<(), String>;
+
+/// Everything that is checked while a simulation runs.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    pub(crate) history: history::History,
+    pub(crate) promises: promises::Promises,
+    leaders: leaders::Leaders,
+    acks: acks::Acks,
+    logs: logs::Logs,
+    /// Of each server: how far it was compared.
+    seen: Vec<Seen>,
+    quorum: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    committed: Zxid,
+    applied: Zxid,
+    established: Option<Epoch>,
+}
+
+impl Judge {
+    pub(crate) fn new(servers: usize) -> Self {
+        Self {
+            history: history::History::new(),
+            promises: promises::Promises::new(),
+            leaders: leaders::Leaders::new(),
+            acks: acks::Acks::new(servers),
+            logs: logs::Logs::new(servers),
+            seen: vec![Seen::default(); servers],
+            quorum: servers / 2 + 1,
+        }
+    }
+
+    /// A server starts with what its disk had.
+    pub(crate) fn started(&mut self, server: usize, node: &Node<Kv>, image: &Image) -> Verdict {
+        self.seen[server] = Seen::default();
+        self.logs.started(server, node.zab().log().last());
+        if image.current_epoch > image.accepted_epoch {
+            return Err(format!(
+                "server {} starts with current epoch {} above accepted epoch {}",
+                server + 1,
+                image.current_epoch,
+                image.accepted_epoch
+            ));
+        }
+        self.state_is_right(server, node)
+    }
+
+    /// A server took a step; its effects are not carried out yet.
+    pub(crate) fn stepped<'a>(
+        &mut self,
+        server: usize,
+        node: &Node<Kv>,
+        images: impl Iterator<Item = &'a Image>,
+    ) -> Verdict {
+        let zab = node.zab();
+        zab.assert_invariants();
+        let established = (zab.phase() == Phase::Established).then(|| zab.standing().current_epoch);
+        if established != self.seen[server].established {
+            self.seen[server].established = established;
+            if let Some(epoch) = established {
+                self.leaders.established(server, epoch, zab.log(), &self.history)?;
+            }
+        }
+        if zab.committed() != self.seen[server].committed {
+            self.committed(server, node, images)?;
+        }
+        if node.applied() != self.seen[server].applied {
+            self.state_is_right(server, node)?;
+        }
+        Ok(())
+    }
+
+    fn committed<'a>(&mut self, server: usize, node: &Node<Kv>, images: impl Iterator<Item = &'a Image>) -> Verdict {
+        let (before, now, log) = (self.seen[server].committed, node.zab().committed(), node.zab().log());
+        if now < before {
+            return Err(format!("server {} knew {before} to be committed, now only {now}", server + 1));
+        }
+        self.seen[server].committed = now;
+        let known = self.history.last();
+        for entry in log.between(before, now) {
+            if entry.zxid <= known {
+                self.history.agrees(server, entry)?;
+            } else {
+                self.leaders.was_proposed(entry)?;
+                self.promises.committed(entry, &self.history)?;
+                self.history.push(server, entry)?;
+            }
+        }
+        self.history.reaches(server, now)?;
+        if now > known {
+            let holders = images.filter(|image| image.contains(now)).count();
+            if holders < self.quorum {
+                return Err(format!(
+                    "server {} calls {now} committed, but {holders} disks hold it and {} must",
+                    server + 1,
+                    self.quorum
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn state_is_right(&mut self, server: usize, node: &Node<Kv>) -> Verdict {
+        let applied = node.applied();
+        self.seen[server].applied = applied;
+        self.history.has_digest(server, applied, node.machine().digest())
+    }
+
+    /// A server hands an operation to its disk.
+    pub(crate) fn writes(&mut self, server: usize, op: &DiskOp, image: &Image) -> Verdict {
+        if let DiskOp::Append(entries) = op {
+            entries.iter().try_for_each(|entry| self.leaders.proposed(server, entry))?;
+        }
+        self.logs.writes(server, op, &self.history, image)
+    }
+
+    /// All effects of a step are carried out.
+    pub(crate) fn wrote(&self, server: usize, node: &Node<Kv>) -> Verdict {
+        self.logs.agree(server, node.zab().log().last())
+    }
+
+    /// A message of the agreement leaves a server.
+    pub(crate) fn sends(&mut self, server: usize, message: &Message, image: &Image) -> Verdict {
+        self.acks.sends(server, message, image)
+    }
+}

@@ -1,0 +1,83 @@
+//! Rare branches by name, so that a summary can say which of them a run has met at all.
+
+use std::fmt;
+
+macro_rules! marks {
+    ($($name:ident => $text:literal,)*) => {
+        /// A branch that random faults should reach now and then.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Mark {
+            $(#[doc = $text] $name,)*
+        }
+
+        impl Mark {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+        }
+
+        impl fmt::Display for Mark {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$name => $text,)* })
+            }
+        }
+    };
+}
+
+marks! {
+    Truncated => "truncate",
+    SnapshotSync => "snapshot sync",
+    SnapshotPull => "snapshot pull",
+    Pull => "pull",
+    Reopened => "reopen",
+    CounterEnd => "counter end",
+    HandedOver => "handover",
+    HandoverAborted => "handover aborted",
+    AlreadyPromised => "already promised",
+    Refused => "refused",
+    Declined => "declined",
+    Blank => "blank",
+    TornTail => "torn tail",
+    UnsyncedLost => "unsynced lost",
+    IntentRolledForward => "intent rolled forward",
+    DiskFailed => "disk failed",
+    DiskHung => "disk hangs",
+    QuorumLost => "quorum lost",
+    Superseded => "session moved",
+    Resent => "found after leader change",
+    MajorityDown => "majority down",
+    HigherBehind => "leader was behind",
+}
+
+/// How often each was met.
+#[derive(Clone, Debug)]
+pub struct Marks(Vec<u64>);
+
+impl Marks {
+    /// None met.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(vec![0; Mark::ALL.len()])
+    }
+
+    /// Met once more.
+    pub fn hit(&mut self, mark: Mark) {
+        self.0[mark as usize] += 1;
+    }
+
+    /// How often.
+    #[must_use]
+    pub fn count(&self, mark: Mark) -> u64 {
+        self.0[mark as usize]
+    }
+
+    /// Takes those of another run in.
+    pub fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(ours, theirs)| *ours += theirs);
+    }
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,225 @@
+//! What a run is made of: drawn from a seed, swarm style, so that each seed has its own weather.
+//!
+//! Why swarm: if every fault is always on, most runs look alike and some combinations never happen; a random subset
+//! with random rates reaches further (Groce et al., "Swarm testing", 2012).
+
+use pole_election::{ServerId, Span, Voters};
+use pole_node::Config;
+use pole_oracle::Spec;
+use pole_topology::Link as Line;
+
+use super::disk::Timing;
+use super::faults::FaultKind;
+use super::network::Settings;
+use super::{MS, SECOND};
+use crate::rng::Rng;
+
+/// Everything that decides a run.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The seed of all random numbers.
+    pub seed: u64,
+    /// How many servers.
+    pub servers: usize,
+    /// The length of the safety phase, in nanoseconds.
+    pub length: u64,
+    /// The faults that may happen; none: a quiet run.
+    pub faults: Vec<FaultKind>,
+    /// The mean time between two faults.
+    pub fault_every: u64,
+    /// How many clients.
+    pub clients: usize,
+    /// The mean pause of a client between two requests.
+    pub think: u64,
+    /// The most requests that a client has under way.
+    pub depth_max: u64,
+    /// The oracle, as `pole.oracle` names it.
+    pub oracle: String,
+    /// The most that a clock runs fast or slow, in millionths.
+    pub drift_ppm: u64,
+    /// What a step costs a server.
+    pub step_cost: u64,
+    pub(crate) line: LineKind,
+    pub(crate) network: Settings,
+    pub(crate) disk: Timing,
+    pub(crate) tuning: Tuning,
+}
+
+/// How far apart the servers are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LineKind {
+    /// All alike.
+    Even(Line),
+    /// Servers spread over so many sites, with round trips up to this between them.
+    Spread { sites: u64, rtt_max: u64 },
+}
+
+/// Settings of the servers that are worth varying.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tuning {
+    snapshot_every: u64,
+    retain_bytes: usize,
+    piece_bytes: usize,
+    outstanding_max: usize,
+    counter_max: u32,
+    resign: bool,
+}
+
+impl Setup {
+    /// A quiet LAN: round trips of 0.1 ms, an fsync of 0.5 ms, no faults, no clients.
+    #[must_use]
+    pub fn lan(seed: u64, servers: usize) -> Self {
+        let line = Line {
+            rtt_ns: MS / 10,
+            jitter_ppm: 20_000,
+            loss_ppm: 0,
+            bandwidth_bps: 1_000_000_000,
+            window_bytes: 4 << 20,
+        };
+        Self {
+            seed,
+            servers,
+            length: 10 * SECOND,
+            faults: Vec::new(),
+            fault_every: SECOND,
+            clients: 0,
+            think: 50 * MS,
+            depth_max: 1,
+            oracle: "history".to_owned(),
+            drift_ppm: 0,
+            step_cost: 2_000,
+            line: LineKind::Even(line),
+            network: Settings {
+                lost_per_mille: 0,
+                doubled_per_mille: 0,
+                broken_per_100k: 0,
+                transport_timeout: 5 * SECOND,
+                redial: MS / 5,
+            },
+            disk: Timing { append: 10_000, fsync: MS / 2, jitter: 0 },
+            tuning: Tuning {
+                snapshot_every: 100_000,
+                retain_bytes: 256 << 20,
+                piece_bytes: 256 << 10,
+                outstanding_max: 1_000,
+                counter_max: u32::MAX - (1 << 20),
+                resign: false,
+            },
+        }
+    }
+
+    /// The weather of a seed.
+    #[must_use]
+    pub fn random(seed: u64, servers: usize, length: u64) -> Self {
+        let mut rng = Rng::new(seed).fork("setup", 0);
+        let mut setup = Self::lan(seed, servers);
+        setup.length = length;
+        setup.faults = FaultKind::ALL.iter().copied().filter(|_| rng.per_mille(500)).collect();
+        if setup.faults.is_empty() {
+            setup.faults.push(*rng.pick(FaultKind::ALL));
+        }
+        setup.fault_every = rng.between(800, 2_600) * MS;
+        setup.clients = rng.between(5, 9) as usize;
+        setup.think = 90 * MS * setup.clients as u64 / 8;
+        setup.depth_max = rng.between(1, 4);
+        setup.oracle = random_oracle(&mut rng, servers);
+        setup.drift_ppm = *rng.pick(&[0, 0, 100, 1_000]);
+        setup.step_cost = *rng.pick(&[1_000, 5_000, 20_000]);
+        if rng.per_mille(600) {
+            setup.line = LineKind::Spread { sites: rng.between(2, 4), rtt_max: rng.between(1, 80) * MS };
+        }
+        setup.network = Settings {
+            lost_per_mille: *rng.pick(&[0, 0, 1, 10, 50]),
+            doubled_per_mille: *rng.pick(&[0, 0, 5, 50]),
+            broken_per_100k: *rng.pick(&[0, 0, 1, 10]),
+            transport_timeout: rng.between(1, 8) * SECOND,
+            redial: *rng.pick(&[MS / 5, 5 * MS, 50 * MS]),
+        };
+        setup.disk = Timing {
+            append: 10_000,
+            fsync: *rng.pick(&[MS / 10, MS / 2, 2 * MS, 8 * MS]),
+            jitter: *rng.pick(&[0, 300, 900]),
+        };
+        setup.tuning = Tuning {
+            snapshot_every: *rng.pick(&[20, 100, 500, 100_000]),
+            retain_bytes: *rng.pick(&[2 << 10, 32 << 10, 256 << 20]),
+            piece_bytes: *rng.pick(&[200, 4 << 10, 256 << 10]),
+            outstanding_max: *rng.pick(&[1, 4, 1_000]),
+            counter_max: *rng.pick(&[100, 1_000, u32::MAX - (1 << 20), u32::MAX - (1 << 20)]),
+            resign: rng.per_mille(500),
+        };
+        setup
+    }
+
+    /// The oracle of a server.
+    ///
+    /// # Panics
+    /// If the name is none.
+    pub(crate) fn build_oracle(&self) -> Box<dyn pole_oracle::Oracle> {
+        Spec::parse(&self.oracle).and_then(|spec| spec.build()).expect("an oracle by a known name")
+    }
+
+    pub(crate) fn voters(&self) -> Voters {
+        Voters::new((1..=self.servers as u64).map(ServerId))
+    }
+
+    pub(crate) fn config(&self, server: usize, boot: u32) -> Config {
+        let mut config = Config::new(ServerId(server as u64 + 1), self.voters());
+        config.incarnation = boot;
+        config.snapshot_every = self.tuning.snapshot_every;
+        config.retain_bytes = self.tuning.retain_bytes;
+        config.limits.piece_bytes = self.tuning.piece_bytes;
+        config.limits.counter_max = self.tuning.counter_max;
+        config.outstanding_max = self.tuning.outstanding_max;
+        config.resign.enabled = self.tuning.resign;
+        // Sixty seconds are a short life: a leader that never resigned would test nothing.
+        config.resign.hold = Span::from_ms(1_000);
+        config.resign.cooldown = Span::from_ms(4_000);
+        config.resign.max_per_hour = 1_000;
+        config.patience = Span::from_ms(10_000);
+        config
+    }
+
+    /// The line between each two servers.
+    pub(crate) fn lines(&self) -> Vec<Vec<Line>> {
+        let mut rng = Rng::new(self.seed).fork("lines", 0);
+        let Self { servers, line, .. } = *self;
+        let near = match line {
+            LineKind::Even(line) => return vec![vec![line; servers]; servers],
+            LineKind::Spread { .. } => Line {
+                rtt_ns: MS / 10,
+                jitter_ppm: 20_000,
+                loss_ppm: 0,
+                bandwidth_bps: 1_000_000_000,
+                window_bytes: 4 << 20,
+            },
+        };
+        let LineKind::Spread { sites, rtt_max } = line else { return Vec::new() };
+        let site: Vec<_> = (0..servers).map(|_| rng.below(sites)).collect();
+        let rtt: Vec<Vec<_>> = (0..sites).map(|_| (0..sites).map(|_| rng.between(MS / 2, rtt_max)).collect()).collect();
+        let between = |a: usize, b: usize| {
+            let (low, high) = (site[a].min(site[b]) as usize, site[a].max(site[b]) as usize);
+            if low == high {
+                near
+            } else {
+                Line { rtt_ns: rtt[low][high], jitter_ppm: 100_000, bandwidth_bps: 100_000_000, ..near }
+            }
+        };
+        (0..servers).map(|a| (0..servers).map(|b| between(a, b)).collect()).collect()
+    }
+}
+
+fn random_oracle(rng: &mut Rng, servers: usize) -> String {
+    let name =
+        *rng.pick(&["history", "request", "consensus", "latency", "worst-case", "rotating", "recovery", "preference"]);
+    match name {
+        "preference" => {
+            let mut ids: Vec<_> = (1..=servers).map(|id| id.to_string()).collect();
+            for at in (1..ids.len()).rev() {
+                ids.swap(at, rng.below(at as u64 + 1) as usize);
+            }
+            format!("preference={}", ids.join(","))
+        }
+        name => name.to_owned(),
+    }
+}

@@ -1,0 +1,325 @@
+//! Clients: each holds a session, asks a few things at a time, thinks, and moves to another server when it hears
+//! nothing. What it is told is held against what it was promised.
+
+use std::collections::VecDeque;
+
+use pole_election::ServerId;
+use pole_node::{ClientId, Event};
+use pole_zab::{Cxid, SessionId};
+
+use super::hosts::Death;
+use super::judge::{Asked, Heard, Verdict};
+use super::world::{Happening, World};
+use super::{MS, SECOND, Setup};
+use crate::kv::{Answer, Ask, Change, Key, OpId, Refusal};
+use crate::rng::Rng;
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Client {
+    session: SessionId,
+    /// Whether the session is known to exist.
+    exists: bool,
+    state: State,
+    connection: u64,
+    server: usize,
+    next_cxid: i32,
+    waits_for: VecDeque<Waits>,
+    /// One way to any server.
+    pub(crate) delay: u64,
+    depth: u64,
+    think: u64,
+    /// How long it waits for an answer before it tries elsewhere.
+    patience: u64,
+    /// The last thought that counts.
+    thought: u64,
+    rng: Rng,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Away,
+    Attaching,
+    Open,
+    /// The end of the session is asked for, and nothing more.
+    Closing,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    op: OpId,
+    cxid: Cxid,
+    since: u64,
+}
+
+/// What a client hears of a server.
+#[derive(Debug)]
+pub(crate) enum Told {
+    Attached(Heard),
+    Reply(Cxid, Heard),
+    Closed(&'static str),
+    /// The connection was reset, or refused.
+    Reset,
+}
+
+impl Client {
+    pub(crate) fn new(setup: &Setup, index: usize, rng: &Rng) -> Self {
+        let mut own = rng.fork("client", index as u64);
+        Self {
+            session: SessionId(((index as i64 + 1) << 32) | 1),
+            exists: false,
+            state: State::Away,
+            connection: 0,
+            server: own.below(setup.servers as u64) as usize,
+            next_cxid: 1,
+            waits_for: VecDeque::new(),
+            delay: own.between(50_000, MS),
+            depth: own.between(1, setup.depth_max),
+            think: setup.think,
+            patience: own.between(3, 12) * SECOND,
+            thought: 0,
+            rng: own,
+        }
+    }
+
+    /// Whether it waits for nothing.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waits_for.is_empty()
+    }
+
+    fn leaves(&mut self) {
+        self.state = State::Away;
+        self.connection = 0;
+        self.waits_for.clear();
+    }
+
+    /// What to ask next.
+    fn chooses(&mut self) -> Vec<Asked> {
+        let rng = &mut self.rng;
+        let (register, counter, slot) = (rng.below(12) as Key, 100 + rng.below(6) as Key, 200 + rng.below(6) as Key);
+        let unique = rng.any();
+        match rng.below(1000) {
+            0..300 => vec![Asked::Write(Change::Put(register, unique))],
+            300..500 => vec![Asked::Write(Change::Add(counter, 1))],
+            500..600 => vec![Asked::Write(Change::PutIf(register, unique, rng.between(1, 40) as u32))],
+            600..680 => vec![Asked::Write(Change::Insert(slot, unique))],
+            680..760 => vec![Asked::Write(Change::Delete(slot))],
+            760..900 => vec![Asked::Read(*rng.pick(&[register, counter, slot]))],
+            900..996 => vec![Asked::Sync, Asked::Read(*rng.pick(&[register, counter, slot]))],
+            _ => vec![Asked::Write(Change::CloseSession)],
+        }
+    }
+}
+
+impl World {
+    /// A client looks around.
+    pub(crate) fn client_thinks(&mut self, client: usize, thought: u64) -> Verdict {
+        let this = &mut self.clients[client];
+        if this.thought != thought {
+            return Ok(());
+        }
+        let late = this.waits_for.front().is_some_and(|w| w.since + this.patience < self.now);
+        if late {
+            self.gives_up(client);
+        }
+        let this = &mut self.clients[client];
+        match this.state {
+            State::Away if self.draining && !this.is_idle() => {}
+            State::Away => self.connects(client),
+            State::Open if !self.draining && (this.waits_for.len() as u64) < this.depth => {
+                for asked in this.chooses() {
+                    self.asks(client, asked);
+                }
+            }
+            State::Open | State::Attaching | State::Closing => {}
+        }
+        self.thinks_again(client);
+        Ok(())
+    }
+
+    fn thinks_again(&mut self, client: usize) {
+        let this = &mut self.clients[client];
+        this.thought += 1;
+        let thought = this.thought;
+        let wait = this.rng.spread(this.think).max(MS);
+        self.queue.push(self.now + wait, Happening::Thinks { client, thought });
+    }
+
+    fn gives_up(&mut self, client: usize) {
+        let this = &mut self.clients[client];
+        let (server, connection) = (this.server, ClientId(this.connection));
+        this.leaves();
+        *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
+        self.unexcused(server);
+        self.trace.line(self.now, 0, format_args!("client {client} gives up on server {}", server + 1));
+        self.hosts[server].clients.remove(&connection.0);
+        self.to_server(client, server, Event::Detach { client: connection });
+    }
+
+    /// Counts a connection lost although nothing was wrong with its server.
+    fn unexcused(&mut self, server: usize) {
+        let recent = self.hosts[server].faulted + 12 * SECOND > self.now && self.hosts[server].faulted > 0;
+        if !recent && !self.quorum_is_missing() {
+            self.report.unexcused += 1;
+        }
+    }
+
+    /// Whether lately too few servers were free of faults to form a quorum.
+    fn quorum_is_missing(&self) -> bool {
+        let well = self.hosts.iter().filter(|h| h.faulted == 0 || h.faulted + 12 * SECOND < self.now).count();
+        well < self.hosts.len() / 2 + 1
+    }
+
+    fn connects(&mut self, client: usize) {
+        self.connections += 1;
+        let (connection, servers) = (self.connections, self.hosts.len() as u64);
+        let this = &mut self.clients[client];
+        if this.rng.per_mille(700) {
+            this.server = this.rng.below(servers) as usize;
+        }
+        this.connection = connection;
+        this.state = State::Attaching;
+        this.next_cxid = 1;
+        let (server, delay) = (this.server, this.delay);
+        if self.is_dead(server) {
+            self.queue.push(self.now + 2 * delay, Happening::Told { client, connection, told: Told::Reset });
+            return;
+        }
+        self.hosts[server].clients.insert(connection, client);
+        let change = if self.clients[client].exists { Change::Resume } else { Change::Create };
+        self.asks(client, Asked::Attach(change));
+    }
+
+    fn asks(&mut self, client: usize, asked: Asked) {
+        let this = &mut self.clients[client];
+        let (session, connection, server) = (this.session, ClientId(this.connection), this.server);
+        let cxid = match asked {
+            Asked::Attach(_) => Cxid(0),
+            Asked::Write(_) | Asked::Read(_) | Asked::Sync => {
+                this.next_cxid += 1;
+                Cxid(this.next_cxid - 1)
+            }
+        };
+        if asked == Asked::Write(Change::CloseSession) {
+            this.state = State::Closing;
+        }
+        let op = self.judge.promises.ask(session, connection, cxid, asked);
+        let this = &mut self.clients[client];
+        this.waits_for.push_back(Waits { op, cxid, since: self.now });
+        let event = match asked {
+            Asked::Attach(change) => Event::Attach { client: connection, session, body: Ask { op, change }.encode() },
+            Asked::Write(change) => Event::Request { client: connection, cxid, body: Ask { op, change }.encode() },
+            Asked::Read(key) => {
+                Event::Read { client: connection, cxid, body: bytes::Bytes::copy_from_slice(&key.to_le_bytes()) }
+            }
+            Asked::Sync => Event::Sync { client: connection, cxid },
+        };
+        if self.trace.is_on() {
+            self.trace.line(
+                self.now,
+                0,
+                format_args!("client {client} connection {} #{cxid} asks {asked:?} as {op}", connection.0),
+            );
+        }
+        self.to_server(client, server, event);
+    }
+
+    fn to_server(&mut self, client: usize, server: usize, event: Event) {
+        let (boot, at) = (self.hosts[server].boot, self.now + self.clients[client].delay);
+        self.queue.push(at, Happening::Client { server, boot, event });
+    }
+
+    /// A client hears something.
+    pub(crate) fn client_told(&mut self, client: usize, connection: u64, told: Told) -> Verdict {
+        if self.clients[client].connection != connection {
+            return Ok(());
+        }
+        if self.trace.is_on() {
+            self.trace.line(self.now, 0, format_args!("client {client} connection {connection} hears {told:?}"));
+        }
+        match told {
+            Told::Attached(heard) => self.client_attached(client, &heard),
+            Told::Reply(cxid, heard) => self.client_answered(client, cxid, &heard),
+            Told::Closed(reason) => {
+                self.client_closed(client, reason);
+                Ok(())
+            }
+            Told::Reset => {
+                self.client_closed(client, "reset");
+                Ok(())
+            }
+        }
+    }
+
+    fn client_attached(&mut self, client: usize, heard: &Heard) -> Verdict {
+        let this = &mut self.clients[client];
+        let waits = this.waits_for.pop_front().filter(|w| w.cxid == Cxid(0));
+        let waits = waits.ok_or_else(|| format!("client {client} is attached twice"))?;
+        self.judge.promises.answered(waits.op, heard, &self.judge.history)?;
+        let this = &mut self.clients[client];
+        if Answer::decode(&heard.body) == Some(Answer::Refused(Refusal::NoSession)) {
+            this.begins_anew();
+        } else {
+            (this.state, this.exists) = (State::Open, true);
+        }
+        Ok(())
+    }
+
+    fn client_answered(&mut self, client: usize, cxid: Cxid, heard: &Heard) -> Verdict {
+        let this = &mut self.clients[client];
+        let Some(waits) = this.waits_for.pop_front() else {
+            return Err(format!("client {client} is answered #{cxid}, which it did not ask"));
+        };
+        if waits.cxid != cxid {
+            return Err(format!("client {client} is answered #{cxid} before #{}", waits.cxid));
+        }
+        self.report.reads += u64::from(heard.body.is_empty());
+        self.judge.promises.answered(waits.op, heard, &self.judge.history)?;
+        let this = &mut self.clients[client];
+        if this.state == State::Closing && this.is_idle() {
+            this.begins_anew();
+        }
+        Ok(())
+    }
+
+    fn client_closed(&mut self, client: usize, reason: &'static str) {
+        let this = &mut self.clients[client];
+        let (server, closing) = (this.server, this.state == State::Closing);
+        this.leaves();
+        if closing && reason == "the session has ended" {
+            return this.begins_anew();
+        }
+        *self.report.closed.entry(reason.to_owned()).or_default() += 1;
+        if reason != "reset" {
+            self.unexcused(server);
+        }
+    }
+
+    /// The process of a server is gone, and so are its clients' connections.
+    pub(crate) fn drop_clients(&mut self, server: usize, death: Death) {
+        for (connection, client) in std::mem::take(&mut self.hosts[server].clients) {
+            match death {
+                Death::Killed => {
+                    let at = self.now + self.clients[client].delay;
+                    self.queue.push(at, Happening::Told { client, connection, told: Told::Reset });
+                }
+                Death::Silent => {}
+            }
+        }
+    }
+
+    /// The server to which a client of the workload is connected (for tests and scripts).
+    #[must_use]
+    pub fn server_of_client(&self, client: usize) -> Option<ServerId> {
+        self.clients.get(client).map(|c| ServerId(c.server as u64 + 1))
+    }
+}
+
+impl Client {
+    /// The session is over: the next one.
+    fn begins_anew(&mut self) {
+        self.leaves();
+        self.session = SessionId(self.session.0 + 1);
+        self.exists = false;
+    }
+}

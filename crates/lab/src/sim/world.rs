@@ -1,0 +1,189 @@
+//! The world: one clock, one queue, and everything that hangs on them.
+
+use std::collections::BTreeMap;
+
+use pole_node::{Event, Message, Timer};
+use pole_zab::Phase;
+
+use super::faults::{Mending, Weather};
+use super::hosts::Host;
+use super::judge::{Judge, Verdict};
+use super::network::{LinkId, Network};
+use super::queue::Queue;
+use super::trace::Trace;
+use super::workload::{Client, Told};
+use super::{MS, Mark, Report, Setup, Sink};
+use crate::rng::Rng;
+
+/// An ensemble and all around it.
+pub struct World {
+    pub(crate) setup: Setup,
+    pub(crate) now: u64,
+    pub(crate) queue: Queue<Happening>,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) network: Network,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) weather: Weather,
+    pub(crate) judge: Judge,
+    pub(crate) trace: Trace,
+    pub(crate) report: Report,
+    /// Numbers the connections of clients.
+    pub(crate) connections: u64,
+    /// Clients ask nothing new.
+    pub(crate) draining: bool,
+}
+
+/// What can happen.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    /// A server's process starts.
+    Start(usize),
+    /// A message arrives at an end of a link.
+    Arrives { link: LinkId, end: usize, generation: u32, message: Message },
+    /// An end of a link hears that the connection is open.
+    Opened { link: LinkId, end: usize, generation: u32 },
+    /// An end of a link hears that the connection is closed.
+    Closed { link: LinkId, end: usize, generation: u32 },
+    /// A connection that stalls may have stalled for too long.
+    Stalled { link: LinkId, end: usize, generation: u32 },
+    /// A connection breaks.
+    Breaks { link: LinkId, generation: u32 },
+    /// A link is dialled.
+    Dial(LinkId),
+    /// A timer of a server expires.
+    Expires { server: usize, boot: u32, timer: Timer, arming: u64 },
+    /// A server that was busy looks at its inbox.
+    Wakes { server: usize, boot: u32 },
+    /// The step of a disk has taken its time.
+    Disk { server: usize, boot: u32 },
+    /// Something of a client reaches a server.
+    Client { server: usize, boot: u32, event: Event },
+    /// Something of a server reaches a client.
+    Told { client: usize, connection: u64, told: Told },
+    /// A client looks at what to do next.
+    Thinks { client: usize, thought: u64 },
+    /// Something goes wrong.
+    Fault,
+    /// Something is mended.
+    Mended(Mending),
+}
+
+impl World {
+    /// A world in which every server is about to start.
+    #[must_use]
+    pub fn new(setup: Setup, sink: Option<Sink>) -> Self {
+        let rng = Rng::new(setup.seed);
+        let lines = setup.lines();
+        let network = Network::new(setup.servers, setup.network, rng.fork("network", 0), |a, b| lines[a][b]);
+        let hosts = (0..setup.servers).map(|s| Host::new(&setup, s, &rng)).collect();
+        let clients = (0..setup.clients).map(|c| Client::new(&setup, c, &rng)).collect();
+        let mut world = Self {
+            now: 0,
+            queue: Queue::new(),
+            hosts,
+            network,
+            clients,
+            weather: Weather::new(rng.fork("weather", 0)),
+            judge: Judge::new(setup.servers),
+            trace: Trace::new(sink),
+            report: Report { seed: setup.seed, ..Report::default() },
+            connections: 0,
+            draining: false,
+            setup,
+        };
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        let mut rng = Rng::new(self.setup.seed).fork("begin", 0);
+        for server in 0..self.hosts.len() {
+            self.queue.push(rng.below(20 * MS), Happening::Start(server));
+        }
+        for link in 0..self.network.links.len() {
+            self.dial_later(link, rng.below(30 * MS));
+        }
+        for client in 0..self.clients.len() {
+            self.queue.push(rng.between(100 * MS, 400 * MS), Happening::Thinks { client, thought: 0 });
+        }
+        if !self.setup.faults.is_empty() {
+            self.queue.push(500 * MS + rng.spread(self.setup.fault_every), Happening::Fault);
+        }
+    }
+
+    /// Faults and clients, until the time is over or something is wrong.
+    pub fn run_safety_phase(&mut self) {
+        self.run_until(self.setup.length);
+    }
+
+    /// Everything that happens up to a time, unless something is wrong before.
+    pub fn run_until(&mut self, until: u64) {
+        while self.report.failure.is_none() {
+            let Some((at, happening)) = self.queue.pop(until) else {
+                self.now = self.now.max(until);
+                return;
+            };
+            self.now = at;
+            if let Err(failure) = self.happens(happening) {
+                self.fails(failure);
+            }
+        }
+    }
+
+    pub(crate) fn fails(&mut self, failure: String) {
+        self.trace.line(self.now, 0, format_args!("FAILED: {failure}"));
+        self.report.failure.get_or_insert(failure);
+    }
+
+    /// The figures of the run.
+    #[must_use]
+    pub fn into_report(mut self) -> Report {
+        self.report.virtual_ns = self.now;
+        self.report.writes = self.judge.promises.writes_acknowledged;
+        self.report.committed = self.judge.history.len() as u64;
+        self.report
+    }
+
+    fn happens(&mut self, happening: Happening) -> Verdict {
+        match happening {
+            Happening::Start(server) => self.start(server),
+            Happening::Arrives { link, end, generation, message } => self.arrives(link, end, generation, message),
+            Happening::Opened { link, end, generation } => self.opened(link, end, generation),
+            Happening::Closed { link, end, generation } => self.closed(link, end, generation),
+            Happening::Stalled { link, end, generation } => self.stalled(link, end, generation),
+            Happening::Breaks { link, generation } => self.breaks(link, generation),
+            Happening::Dial(link) => self.dial(link),
+            Happening::Expires { server, boot, timer, arming } => self.expires(server, boot, timer, arming),
+            Happening::Wakes { server, boot } => self.wakes(server, boot),
+            Happening::Disk { server, boot } => self.disk_step_ends(server, boot),
+            Happening::Client { server, boot, event } => self.client_event(server, boot, event),
+            Happening::Told { client, connection, told } => self.client_told(client, connection, told),
+            Happening::Thinks { client, thought } => self.client_thinks(client, thought),
+            Happening::Fault => self.fault(),
+            Happening::Mended(mending) => self.mended(mending),
+        }
+    }
+
+    /// The established leader of the highest epoch, by index.
+    #[must_use]
+    pub fn leader(&self) -> Option<usize> {
+        let leads = |host: &Host| {
+            let zab = host.node.as_ref()?.zab();
+            (zab.phase() == Phase::Established).then(|| zab.standing().current_epoch)
+        };
+        let leaders: BTreeMap<_, _> =
+            (0..self.hosts.len()).filter_map(|s| leads(&self.hosts[s]).map(|e| (e, s))).collect();
+        leaders.into_values().next_back()
+    }
+
+    /// How many servers run.
+    pub(crate) fn running(&self) -> usize {
+        self.hosts.iter().filter(|host| host.node.is_some()).count()
+    }
+
+    pub(crate) fn note_majority(&mut self) {
+        if self.running() < self.hosts.len() / 2 + 1 {
+            self.report.marks.hit(Mark::MajorityDown);
+        }
+    }
+}
