@@ -96,7 +96,7 @@ impl<M: Machine> Node<M> {
             since_checkpoint: 0,
             clients: Clients::default(),
             requests: Requests::default(),
-            attachments: config.incarnation,
+            attachments: 0,
             outbox: Vec::new(),
             inbox: VecDeque::new(),
             asked: Asked::default(),
