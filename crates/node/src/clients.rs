@@ -2,7 +2,8 @@
 //!
 //! In: what clients ask, and what became of it. Out: answers, in the order of the questions.
 //! Why: a read waits behind the writes of its session that came before it, and so does a sync; each connection has
-//! one queue, and only its head is answered.
+//! one queue, and only its head is answered. A write waits behind a sync: were it applied first, a read between the
+//! two would see what its session asked for only later.
 //! Not here: the requests on their way through the agreement (`zab::Requests`).
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -24,6 +25,10 @@ pub(crate) struct Clients {
 struct Connection {
     session: SessionId,
     queue: VecDeque<Waiting>,
+    /// Syncs in the queue that have no answer.
+    syncs: usize,
+    /// Writes that wait for them.
+    deferred: VecDeque<(Cxid, Bytes)>,
 }
 
 /// Something that a client waits for.
@@ -35,8 +40,10 @@ struct Waiting {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// A write under way, or an unanswered sync.
+    /// A write under way.
     Open,
+    /// A sync without an answer.
+    Sync,
     /// Its answer, which waits for those before it.
     Answered(Zxid, Bytes),
     /// A read, made when everything before it is answered.
@@ -58,7 +65,8 @@ impl Clients {
         if let Some(older) = older {
             self.connections.remove(&older);
         }
-        self.connections.insert(client, Connection { session, queue: VecDeque::new() });
+        self.connections
+            .insert(client, Connection { session, queue: VecDeque::new(), syncs: 0, deferred: VecDeque::new() });
         older
     }
 
@@ -96,9 +104,23 @@ impl Clients {
         self.connections.is_empty()
     }
 
-    /// A write or a sync was asked.
-    pub(crate) fn open(&mut self, client: ClientId, cxid: Cxid) {
+    /// A write was asked. Returns it, unless it has to wait for a sync.
+    pub(crate) fn write(&mut self, client: ClientId, cxid: Cxid, body: Bytes) -> Option<Bytes> {
         self.push(client, cxid, State::Open);
+        let connection = self.connections.get_mut(&client)?;
+        if connection.syncs == 0 {
+            return Some(body);
+        }
+        connection.deferred.push_back((cxid, body));
+        None
+    }
+
+    /// A sync was asked.
+    pub(crate) fn sync(&mut self, client: ClientId, cxid: Cxid) {
+        self.push(client, cxid, State::Sync);
+        if let Some(connection) = self.connections.get_mut(&client) {
+            connection.syncs += 1;
+        }
     }
 
     /// A read was asked.
@@ -106,7 +128,7 @@ impl Clients {
         self.push(client, cxid, State::Read(body));
     }
 
-    /// What a client waits for has an answer: the first open question of this number.
+    /// A write has its answer: the first open one of this number.
     pub(crate) fn answer(&mut self, client: ClientId, cxid: Cxid, zxid: Zxid, reply: Bytes) {
         let Some(connection) = self.connections.get_mut(&client) else { return };
         let open = |waiting: &&mut Waiting| waiting.cxid == cxid && matches!(waiting.state, State::Open);
@@ -115,15 +137,26 @@ impl Clients {
         }
     }
 
+    /// A sync has its answer. Returns the writes that waited for it, when no other sync is open.
+    pub(crate) fn synced(&mut self, client: ClientId, cxid: Cxid, zxid: Zxid) -> VecDeque<(Cxid, Bytes)> {
+        let Some(connection) = self.connections.get_mut(&client) else { return VecDeque::new() };
+        let open = |waiting: &&mut Waiting| waiting.cxid == cxid && matches!(waiting.state, State::Sync);
+        if let Some(waiting) = connection.queue.iter_mut().find(open) {
+            waiting.state = State::Answered(zxid, Bytes::new());
+            connection.syncs -= 1;
+        }
+        if connection.syncs == 0 { core::mem::take(&mut connection.deferred) } else { VecDeque::new() }
+    }
+
     /// The next thing that can be said to this client, in order.
     pub(crate) fn next(&mut self, client: ClientId) -> Option<(Cxid, Answer)> {
         let queue = &mut self.connections.get_mut(&client)?.queue;
-        if matches!(queue.front()?.state, State::Open) {
+        if matches!(queue.front()?.state, State::Open | State::Sync) {
             return None;
         }
         let Waiting { cxid, state } = queue.pop_front()?;
         match state {
-            State::Open => None,
+            State::Open | State::Sync => None,
             State::Answered(zxid, reply) => Some((cxid, Answer::Known(zxid, reply))),
             State::Read(body) => Some((cxid, Answer::Read(body))),
         }

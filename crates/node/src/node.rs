@@ -96,7 +96,7 @@ impl<M: Machine> Node<M> {
             since_checkpoint: 0,
             clients: Clients::default(),
             requests: Requests::default(),
-            attachments: config.incarnation,
+            attachments: 0,
             outbox: Vec::new(),
             inbox: VecDeque::new(),
             asked: Asked::default(),
@@ -289,7 +289,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Whether this server should not be elected: its disk hangs, or it reaches no quorum.
+    /// Whether this server should not be elected because its disk hangs.
     pub(crate) fn is_unfit(&self) -> bool {
         self.disk.hangs()
     }

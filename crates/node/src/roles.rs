@@ -107,15 +107,17 @@ impl<M: Machine> Node<M> {
             self.with_zab(|zab, outputs| zab.follow(leader, round, outputs));
             self.liveness.watch(leader, self.now);
             out.push(Effect::Note(Note::Following { leader }));
-            // The leader may decide later than we did, by as much as an election waits.
-            let patience = gather.saturating_add(self.config.election_timeout);
+            // The leader may decide later than we did, by as much as an election waits, and may be far away.
+            let there_and_back = self.scoring.measurements.round_trip(leader, self.now).unwrap_or_default();
+            let patience = gather.max(there_and_back.saturating_mul(3)).saturating_add(self.config.election_timeout);
             out.push(Effect::Arm { timer: Timer::Phase, after: patience });
         }
     }
 
     /// How long the leader chosen may take to gather its quorum.
     pub(crate) fn time_to_gather(&self) -> Span {
-        self.scoring.time_to_gather(self.now).max(self.config.establish_floor)
+        let known = self.scoring.time_to_gather(self.now);
+        known.unwrap_or(self.config.election_timeout).max(self.config.establish_floor)
     }
 
     /// The synchronisation moves on.
@@ -259,7 +261,7 @@ impl<M: Machine> Node<M> {
             self.heartbeat(peer, out);
         }
         if self.zab.phase() == Phase::Established && self.transfer.is_none() {
-            let (pause, epoch) = (self.scoring.time_to_gather(self.now), self.election.round().epoch + 1);
+            let (pause, epoch) = (self.time_to_gather(), self.election.round().epoch + 1);
             let position = self.position();
             if let Decision::Resign { to, .. } = self.scoring.consider_resignation(self.now, position, epoch, pause) {
                 self.transfer(Some(to), Cause::Resigned, out);

@@ -160,17 +160,18 @@ impl Scoring {
     }
 
     /// How long a chosen leader may take to gather its quorum: three round trips to the slowest member of the nearest
-    /// quorum, and four fsyncs of the slower kind.
-    pub(crate) fn time_to_gather(&self, now: Time) -> Span {
+    /// quorum, and four fsyncs of the slower kind. None while too few round trips are known.
+    pub(crate) fn time_to_gather(&self, now: Time) -> Option<Span> {
         let me = self.measurements.me();
         let mut round_trips: Vec<_> =
             self.voters.peers(me).filter_map(|peer| self.measurements.round_trip(peer, now)).collect();
         round_trips.sort_unstable();
-        let slowest = round_trips.get(self.voters.quorum().saturating_sub(2)).or(round_trips.last()).copied();
+        let others = self.voters.quorum() - 1;
+        let slowest = if others == 0 { Span::ZERO } else { *round_trips.get(others - 1)? };
         let reported = self.voters.peers(me).filter_map(|peer| self.measurements.last_report(peer));
         let fsync = reported.map(|(report, _)| report.fsync_p99).max().unwrap_or_default();
         let fsync = fsync.max(self.measurements.fsync_p99());
-        slowest.unwrap_or_default().saturating_mul(3).saturating_add(fsync.saturating_mul(4))
+        Some(slowest.saturating_mul(3).saturating_add(fsync.saturating_mul(4)))
     }
 }
 

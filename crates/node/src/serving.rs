@@ -21,7 +21,9 @@ impl<M: Machine> Node<M> {
             out.push(Effect::Close { client: older, reason: "the session was attached again" });
         }
         self.attachments = self.attachments.wrapping_add(1);
-        let number = Cxid::attachment(self.config.me, self.attachments);
+        // Another incarnation starts far from this one, lest an attachment of the last is taken for one of ours.
+        let start = self.config.incarnation.wrapping_mul(0x9e37_79b1);
+        let number = Cxid::attachment(self.config.me, start.wrapping_add(self.attachments));
         self.requests.attach(session, number, body.clone());
         if self.zab.serving_epoch().is_none() {
             self.start_grace(out);
@@ -32,9 +34,17 @@ impl<M: Machine> Node<M> {
     /// A client's write.
     pub(crate) fn request(&mut self, client: ClientId, cxid: Cxid, body: Bytes) {
         let Some(session) = self.clients.session(client) else { return };
-        let Some(floor) = self.requests.floor(session) else { return };
+        if self.requests.floor(session).is_none() {
+            return; // it has no session yet
+        }
         self.scoring.measurements.record_requests(1, self.now);
-        self.clients.open(client, cxid);
+        if let Some(body) = self.clients.write(client, cxid, body) {
+            self.hold(session, cxid, body);
+        }
+    }
+
+    fn hold(&mut self, session: SessionId, cxid: Cxid, body: Bytes) {
+        let Some(floor) = self.requests.floor(session) else { return };
         self.requests.hold(session, cxid, body.clone());
         self.submit(Request { origin: Origin { session, cxid }, floor, body });
     }
@@ -150,9 +160,7 @@ impl<M: Machine> Node<M> {
         for entry in entries {
             self.apply_entry(&entry, out);
         }
-        for (client, cxid) in self.asked.done(self.applied) {
-            self.answer(client, cxid, Bytes::new(), out);
-        }
+        self.finish_syncs(out);
         self.keep_bounds();
     }
 
@@ -202,7 +210,7 @@ impl<M: Machine> Node<M> {
         if self.clients.session(client).is_none() {
             return;
         }
-        self.clients.open(client, cxid);
+        self.clients.sync(client, cxid);
         let id = self.asked.ask(client, cxid);
         self.ask_leader(id, out);
     }
@@ -247,8 +255,17 @@ impl<M: Machine> Node<M> {
                 out.push(Effect::Send { to: server, channel: Channel::Quorum, message });
             }
         }
+        self.finish_syncs(out);
+    }
+
+    /// Answers the syncs whose position is applied; the writes behind them go on their way.
+    fn finish_syncs(&mut self, out: &mut Vec<Effect>) {
         for (client, cxid) in self.asked.done(self.applied) {
-            self.answer(client, cxid, Bytes::new(), out);
+            let deferred = self.clients.synced(client, cxid, self.applied);
+            self.tell(client, out);
+            if let Some(session) = self.clients.session(client) {
+                deferred.into_iter().for_each(|(cxid, body)| self.hold(session, cxid, body));
+            }
         }
     }
 

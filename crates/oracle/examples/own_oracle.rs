@@ -45,6 +45,7 @@ fn assess(id: u64, round_trips: [u64; 3], now: Time) -> Assessed {
     let mut measured = Measurements::new(ServerId(id), Voters::new([1, 2, 3].map(ServerId)), MeasureConfig::default());
     for (peer, ms) in (1..).zip(round_trips).filter(|(peer, _)| *peer != id) {
         measured.record_round_trip(ServerId(peer), Span::from_ms(ms), now);
+        // What the peer says of itself: here only that its clients send a hundred requests a second.
         let nothing = Gossip::unknown(Zxid::ZERO, 0);
         let mut report = measured.report(now, Position::default(), nothing.clone(), nothing);
         report.rate_milli = 100_000;

@@ -32,6 +32,8 @@ pub struct View {
     moment: Moment,
     live: BTreeSet<ServerId>,
     round_trips: BTreeMap<ServerId, Span>,
+    /// What the others last measured to us.
+    hearsay: BTreeMap<ServerId, Span>,
     rates: BTreeMap<ServerId, u64>,
     positions: BTreeMap<ServerId, Position>,
     disk: BTreeMap<ServerId, Span>,
@@ -59,6 +61,8 @@ impl View {
         let mut disk: BTreeMap<_, _> =
             heard_of(measured, &live).map(|(id, heard)| (id, heard.report.fsync_p50)).collect();
         disk.insert(me, measured.disk.percentile(50));
+        let word = |(id, heard): (ServerId, &Heard)| Some((id, *heard.report.round_trips.get(&me)?));
+        let hearsay = heard_of(measured, &live).filter_map(word).collect();
         let mut round_trips = measured.round_trips.vector(now);
         round_trips.retain(|id, _| live.contains(id));
         round_trips.insert(me, Span::ZERO);
@@ -70,6 +74,7 @@ impl View {
             voters: measured.voters.clone(),
             live,
             round_trips,
+            hearsay,
             positions,
             disk,
             diff_retain_bytes: measured.config.diff_retain_bytes,
@@ -106,6 +111,14 @@ impl View {
     #[must_use]
     pub fn round_trips(&self) -> &BTreeMap<ServerId, Span> {
         &self.round_trips
+    }
+
+    /// The round trip to a server of N', measured or not: else what it last measured to us, else as far as the farthest
+    /// that we did measure. Not to have measured someone must be no advantage.
+    #[must_use]
+    pub fn distance(&self, id: ServerId) -> Span {
+        let farthest = || self.round_trips.values().copied().max().unwrap_or(Span::ZERO);
+        self.round_trips.get(&id).or_else(|| self.hearsay.get(&id)).copied().unwrap_or_else(farthest)
     }
 
     /// Whether a quorum of round trips is measured: below that a vector says nothing, and an isolated server would look

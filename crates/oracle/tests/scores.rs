@@ -6,8 +6,10 @@ mod ensemble;
 use std::collections::BTreeSet;
 
 use ensemble::{Ensemble, NOW, build, standing};
-use pole_election::{Rank, Score, ServerId, Span, Voters};
-use pole_oracle::{Combined, Custom, History, MeasureConfig, Measurements, Moment, Oracle, Part, Position, Spec, Time};
+use pole_election::{Rank, Score, ServerId, Span, Voters, Zxid};
+use pole_oracle::{
+    Combined, Custom, Gossip, History, MeasureConfig, Measurements, Moment, Oracle, Part, Position, Spec, Time,
+};
 use pole_topology::Topology;
 use proptest::prelude::*;
 
@@ -94,14 +96,64 @@ fn the_rate_of_a_dead_server_fades_as_its_clients_show_up_elsewhere() {
 }
 
 #[test]
+fn the_word_of_the_server_left_out_counts_before_that_of_others_section_3() {
+    let ensemble = d1();
+    let mut measured = ensemble.measurements(P[4]);
+    // p5 was next to p1; p4, of the same site on paper, says otherwise.
+    let mut report = ensemble.report(P[5]);
+    report.round_trips = [(P[1], Span::from_us(50)), (P[4], Span::from_ms(80))].into();
+    measured.hear(P[5], report.clone(), NOW);
+    let rates = |measured: &Measurements| {
+        let view = measured.view(NOW, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Position::default());
+        view.rates_milli().clone()
+    };
+    assert_eq!(rates(&measured)[&P[1]], 333_333 + 166_666);
+    // It never said: then what the others measured to it counts.
+    report.round_trips.clear();
+    measured.hear(P[5], report, NOW);
+    assert_eq!(rates(&measured)[&P[1]], 333_333);
+    assert!(rates(&measured)[&P[4]] > 320_000);
+}
+
+#[test]
 fn a_live_server_that_we_cannot_measure_is_no_advantage() {
     let ensemble = d1();
     let mut measured = ensemble.measurements(P[4]);
-    let latency = |measured: &Measurements| rank(measured, "latency", NOW);
-    let before = latency(&measured);
-    // The nearest are measured; the farthest, p1 at 77 ms, is not any more: it counts as the farthest that is.
-    measured.forget(P[2]);
-    assert!(latency(&measured) > before, "p2 at 9.88 ms now counts as far as p1");
+    let ranks = |measured: &Measurements| ["latency", "worst-case"].map(|oracle| rank(measured, oracle, NOW));
+    let before = ranks(&measured);
+    measured.forget(P[1]);
+    assert_eq!(ranks(&measured), before, "p1 itself says how far it is");
+    let mut silent = ensemble.report(P[1]);
+    silent.round_trips.clear();
+    measured.hear(P[1], silent, NOW);
+    // Nobody knows: it counts as far as p2 and p3, the farthest that we measured.
+    let view = measured.view(NOW, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Position::default());
+    assert_eq!(view.distance(P[1]), Span::from_us(9_880));
+}
+
+#[test]
+fn gossip_counts_for_two_heartbeats_and_under_the_same_configuration_only() {
+    let ensemble = d1();
+    let mut measured = blank(P[5]);
+    let mut hear = |id: usize, version, fingerprint| {
+        let mut report = ensemble.report(P[id]);
+        report.before_resignation =
+            Gossip { rank: Rank::Known(Score::from(id as i64)), version: Zxid(version), fingerprint };
+        measured.hear(P[id], report, NOW);
+    };
+    hear(1, 7, 42);
+    hear(2, 6, 42);
+    hear(3, 7, 41);
+    hear(4, 7, 42);
+    let candidates = |later, suspected: &[ServerId]| {
+        let suspected = suspected.iter().copied().collect();
+        let found = measured.candidates(NOW + Span::from_ms(later), Zxid(7), 42, &suspected);
+        found.into_keys().map(|id| id.0).collect::<Vec<_>>()
+    };
+    assert_eq!(candidates(0, &[]), [1, 4]);
+    assert_eq!(candidates(2_000, &[P[4]]), [1]);
+    assert_eq!(candidates(2_001, &[]), [0; 0]);
+    assert!(measured.gossip(P[1], Moment::AfterCrash, NOW).is_some_and(|gossip| gossip.rank == Rank::Unknown));
 }
 
 #[test]

@@ -630,10 +630,9 @@ impl Zab {
 
     pub(crate) fn on_pong(&mut self, from: ServerId, seq: u64, accepted: Epoch) -> Result<(), Error> {
         let Role::Leading(leading) = &mut self.role else { return Ok(()) };
-        if seq > leading.pings {
-            return Err(Error::Unexpected { from, message: "Pong", phase: leading.phase() });
-        }
-        if accepted == leading.epoch
+        // A larger number answers a question of our last reign: the link may have outlived it, by a hand-over.
+        if seq <= leading.pings
+            && accepted == leading.epoch
             && let Some(peer) = leading.peers.get_mut(&from)
         {
             peer.pong = peer.pong.max(seq);

@@ -154,6 +154,7 @@ impl Measurements {
         report.fsync_p50 = report.fsync_p50.min(LONGEST);
         report.fsync_p99 = report.fsync_p99.min(LONGEST);
         report.round_trips.retain(|id, _| self.voters.contains(*id));
+        report.round_trips.values_mut().for_each(|round_trip| *round_trip = (*round_trip).min(LONGEST));
         self.heard.insert(peer, Heard { report, at: now });
     }
 
@@ -288,7 +289,7 @@ const PROBE_MAX: f64 = 1e12;
 /// A peer that claims more than 10^12 requests a second is mistaken; the clamp keeps weighted sums within 128 bits.
 const RATE_MILLI_MAX: u64 = 1_000_000_000_000_000;
 
-/// No fsync that ended took longer than an hour.
+/// No round trip and no fsync that ended took longer than an hour; sums of such spans stay within 64 bits.
 const LONGEST: Span = Span::from_ms(3_600_000);
 
 /// Oracles whose last score is remembered, at both moments. Two are in use; `/v1/scores` may ask all; run-time changes

@@ -1,8 +1,9 @@
 //! The round trip to each peer, smoothed so that a spike does not move it.
 //!
-//! In: samples. Out: for each peer the mean of the middle half of its last samples, or nothing if they are old.
-//! Why not a plain mean or an exponential one: a single garbage collection of 300 ms would move a round trip of 10 ms
-//! by 20, and with it the leader. A quarter of the samples may be wild before the middle half notices.
+//! In: samples. Out: for each peer the mean of those recent samples that lie near their median, or nothing if all are old.
+//! Why not a plain mean: a single garbage collection of 300 ms would move a round trip of 10 ms by 20, and with it the
+//! leader. Why not the median or the middle half: delays have a long tail on one side, so both lie below the mean that
+//! requests feel, by enough to carry a score over a class border. Near the median is whatever is not wild.
 //! Holds: a peer not sampled for `stale_after` has no round trip; memory is bounded by the window and the peers.
 //! Not here: sending probes (`node`); which peers are voters (`Measurements`).
 
@@ -20,11 +21,10 @@ pub struct RoundTrips {
     peers: BTreeMap<ServerId, Window>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Window {
-    /// Newest last.
-    samples: VecDeque<Span>,
-    last: Time,
+    /// When each came and how long it took, newest last.
+    samples: VecDeque<(Time, Span)>,
 }
 
 impl RoundTrips {
@@ -36,16 +36,16 @@ impl RoundTrips {
 
     /// One probe came back after `round_trip`.
     pub fn record(&mut self, peer: ServerId, round_trip: Span, now: Time) {
-        let window = self.peers.entry(peer).or_insert_with(|| Window { samples: VecDeque::new(), last: now });
+        let window = self.peers.entry(peer).or_default();
         // After a silence the path may be another one: old samples would vouch for it falsely.
-        if now - window.last > self.stale_after {
+        if window.last().is_none_or(|last| now - last > self.stale_after) {
             window.samples.clear();
         }
-        if window.samples.len() == WINDOW {
+        window.samples.push_back((now, round_trip.min(LONGEST)));
+        let old = |window: &Window| window.samples.front().is_some_and(|(at, _)| now - *at > WINDOW_AGE);
+        while window.samples.len() > WINDOW || (window.samples.len() > WINDOW_LEAST && old(window)) {
             window.samples.pop_front();
         }
-        window.samples.push_back(round_trip.min(LONGEST));
-        window.last = now;
     }
 
     /// The link to `peer` is gone: what was measured says nothing about the next one.
@@ -57,7 +57,7 @@ impl RoundTrips {
     #[must_use]
     pub fn smoothed(&self, peer: ServerId, now: Time) -> Option<Span> {
         let window = self.peers.get(&peer)?;
-        (now - window.last <= self.stale_after).then(|| window.middle())
+        (now - window.last()? <= self.stale_after).then(|| window.smoothed())
     }
 
     /// How far samples lie from the smoothed round trip, on average: for timeouts that adapt. No staleness, because a
@@ -65,8 +65,8 @@ impl RoundTrips {
     #[must_use]
     pub fn deviation(&self, peer: ServerId) -> Option<Span> {
         let window = self.peers.get(&peer)?;
-        let middle = window.middle();
-        Some(mean(window.samples.iter().map(|sample| Span(sample.0.abs_diff(middle.0)))))
+        let smoothed = window.smoothed();
+        Some(mean(window.samples.iter().map(|(_, sample)| Span(sample.0.abs_diff(smoothed.0)))))
     }
 
     /// All fresh round trips, by peer.
@@ -77,11 +77,19 @@ impl RoundTrips {
 }
 
 impl Window {
-    fn middle(&self) -> Span {
-        let mut sorted: Vec<Span> = self.samples.iter().copied().collect();
+    fn last(&self) -> Option<Time> {
+        self.samples.back().map(|(at, _)| *at)
+    }
+
+    /// The mean of the samples within half of their median, either way. Nearly half of all samples may be wild before it
+    /// notices; and when a path changes for good, it turns to the new one as soon as that has the majority.
+    fn smoothed(&self) -> Span {
+        let mut sorted: Vec<u64> = self.samples.iter().map(|(_, sample)| sample.0).collect();
         sorted.sort_unstable();
-        let cut = sorted.len() / 4;
-        mean(sorted[cut..sorted.len() - cut].iter().copied())
+        let Some(median) = sorted.get(sorted.len() / 2).copied() else { return Span::ZERO };
+        let near = (median / 2).max(NEAR.0);
+        let kept: Vec<Span> = sorted.into_iter().filter(|sample| sample.abs_diff(median) <= near).map(Span).collect();
+        mean(kept.into_iter())
     }
 }
 
@@ -91,8 +99,18 @@ fn mean(spans: impl ExactSizeIterator<Item = Span>) -> Span {
     Span(spans.map(|span| span.0).sum::<u64>().checked_div(count).unwrap_or(0))
 }
 
-/// Samples kept for each peer: enough that four wild ones do not show, few enough to follow a new route in 12 heartbeats.
-const WINDOW: usize = 16;
+/// Samples kept for each peer, at most: half a minute of heartbeats of 100 ms.
+const WINDOW: usize = 256;
+
+/// Samples kept for each peer, at least, however long ago: or heartbeats of ten seconds would leave three.
+const WINDOW_LEAST: usize = 8;
+
+/// How long a sample counts. A new route shows after half of it; a shorter window would let the jitter of a long path
+/// (2 % of 170 ms) carry scores over class borders of 1 ms.
+const WINDOW_AGE: Span = Span::from_ms(30_000);
+
+/// Differences below this are scheduling, not wildness, on a path that is itself this short.
+const NEAR: Span = Span::from_us(200);
 
 /// No round trip is longer than an hour; a sample that says so is a clock's mistake, and sums must not overflow.
 const LONGEST: Span = Span::from_ms(3_600_000);
@@ -103,31 +121,41 @@ mod tests {
 
     const PEER: ServerId = ServerId(2);
 
-    fn measured(samples: &[u64]) -> RoundTrips {
+    /// One sample a second.
+    fn measured(samples: &[u64]) -> (RoundTrips, Time) {
         let mut round_trips = RoundTrips::new(Span::from_ms(5_000));
+        let mut now = Time(0);
         for sample in samples {
-            round_trips.record(PEER, Span::from_ms(*sample), Time(0));
+            now = now + Span::from_ms(1_000);
+            round_trips.record(PEER, Span::from_ms(*sample), now);
         }
-        round_trips
+        (round_trips, now)
     }
 
     #[test]
-    fn four_wild_samples_of_sixteen_do_not_move_a_round_trip() {
-        let round_trips = measured(&[10, 10, 900, 10, 10, 10, 900, 10, 10, 900, 10, 10, 10, 900, 10, 10]);
-        assert_eq!(round_trips.smoothed(PEER, Time(0)), Some(Span::from_ms(10)));
+    fn seven_wild_samples_of_sixteen_do_not_move_a_round_trip() {
+        let (round_trips, now) = measured(&[10, 10, 900, 10, 900, 10, 900, 10, 0, 900, 10, 0, 10, 900, 10, 10]);
+        assert_eq!(round_trips.smoothed(PEER, now), Some(Span::from_ms(10)));
     }
 
     #[test]
-    fn a_new_route_shows_within_a_window() {
-        let mut samples = [10; 32];
-        samples[16..].fill(70);
-        assert_eq!(measured(&samples).smoothed(PEER, Time(0)), Some(Span::from_ms(70)));
+    fn jitter_with_a_tail_on_one_side_reads_as_its_mean_not_its_median() {
+        let (round_trips, now) = measured(&[100, 100, 100, 104, 100, 100, 100, 104]);
+        assert_eq!(round_trips.smoothed(PEER, now), Some(Span::from_ms(101)));
+    }
+
+    #[test]
+    fn a_new_route_shows_alone_as_soon_as_it_has_the_majority() {
+        let mut samples = [10; 100];
+        samples[80..].fill(70);
+        let (round_trips, now) = measured(&samples);
+        assert_eq!(round_trips.smoothed(PEER, now), Some(Span::from_ms(70)), "20 of the last 30 seconds");
     }
 
     #[test]
     fn an_old_round_trip_is_none_and_does_not_vouch_for_a_new_one() {
-        let mut round_trips = measured(&[10; 16]);
-        let later = Time(0) + Span::from_ms(5_001);
+        let (mut round_trips, now) = measured(&[10; 16]);
+        let later = now + Span::from_ms(5_001);
         assert_eq!(round_trips.smoothed(PEER, later), None);
         assert_eq!(round_trips.vector(later), BTreeMap::new());
         round_trips.record(PEER, Span::from_ms(50), later);
@@ -136,16 +164,16 @@ mod tests {
 
     #[test]
     fn a_forgotten_peer_has_neither_round_trip_nor_deviation() {
-        let mut round_trips = measured(&[10, 20]);
-        assert_eq!(round_trips.deviation(PEER), Some(Span::from_ms(5)));
+        let (mut round_trips, now) = measured(&[10, 14]);
+        assert_eq!(round_trips.deviation(PEER), Some(Span::from_ms(2)));
         round_trips.forget(PEER);
-        assert_eq!((round_trips.smoothed(PEER, Time(0)), round_trips.deviation(PEER)), (None, None));
+        assert_eq!((round_trips.smoothed(PEER, now), round_trips.deviation(PEER)), (None, None));
     }
 
     #[test]
     fn absurd_samples_do_not_overflow() {
         let mut round_trips = RoundTrips::new(Span(u64::MAX));
-        (0..32).for_each(|_| round_trips.record(PEER, Span(u64::MAX), Time(u64::MAX)));
+        (0..300).for_each(|_| round_trips.record(PEER, Span(u64::MAX), Time(u64::MAX)));
         assert_eq!(round_trips.smoothed(PEER, Time(0)), Some(LONGEST));
     }
 }

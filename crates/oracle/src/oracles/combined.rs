@@ -103,7 +103,7 @@ impl Oracle for Combined {
                 continue;
             };
             let previous = previous.and_then(|components| components.get(range.start).copied());
-            components.extend(part.cut(&assessed.score, previous.filter(|class| *class != UNKNOWN)));
+            components.extend(part.cut(&assessed.score, previous));
             combined.inputs.extend(part.inputs(assessed, self.parts.len() > 1));
         }
         combined.score = Score::new(components);

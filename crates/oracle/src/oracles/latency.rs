@@ -19,7 +19,7 @@ impl Oracle for Latency {
     }
 
     fn assess(&self, view: &View, _epoch: u64) -> Option<Assessed> {
-        let (consensus, hop) = (consensus_time(view)?, hop_time(view)?);
+        let (consensus, hop) = (consensus_time(view)?, hop_time(view));
         let rate = view.rates_milli().values().fold(0_u64, |sum, rate| sum.saturating_add(*rate));
         let inputs = [
             ("consensus_us", micros(consensus)),
@@ -38,17 +38,14 @@ impl Oracle for Latency {
     }
 }
 
-/// Σ θr(r)·RTT(i,r) / Σ θr(r) over r in N'. A server that we cannot measure counts as far as the farthest that we can:
-/// not to know it must be no advantage. Without any request all servers count alike.
+/// Σ θr(r)·RTT(i,r) / Σ θr(r) over r in N', with [`View::distance`] for RTT. Without any request all servers count alike.
 #[must_use]
-pub fn hop_time(view: &View) -> Option<Span> {
-    let farthest = view.round_trips().values().copied().max()?;
-    let round_trip = |id| view.round_trips().get(&id).copied().unwrap_or(farthest);
+pub fn hop_time(view: &View) -> Span {
     let rate = |id| view.rates_milli().get(&id).copied().unwrap_or(0);
     let idle = view.live().iter().all(|id| rate(*id) == 0);
     let weight = |id| u128::from(if idle { 1 } else { rate(id) });
     // No overflow: rates and round trips are clamped where they enter (`Measurements`).
     let weights: u128 = view.live().iter().map(|id| weight(*id)).sum();
-    let sum: u128 = view.live().iter().map(|id| weight(*id) * u128::from(round_trip(*id).0)).sum();
-    Some(Span(u64::try_from(sum / weights.max(1)).unwrap_or(u64::MAX)))
+    let sum: u128 = view.live().iter().map(|id| weight(*id) * u128::from(view.distance(*id).0)).sum();
+    Span(u64::try_from(sum / weights.max(1)).unwrap_or(u64::MAX))
 }

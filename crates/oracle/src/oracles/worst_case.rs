@@ -20,7 +20,7 @@ impl Oracle for WorstCase {
 
     fn assess(&self, view: &View, _epoch: u64) -> Option<Assessed> {
         let consensus = consensus_time(view)?;
-        let farthest = view.round_trips().values().copied().max()?;
+        let farthest = view.live().iter().map(|id| view.distance(*id)).max()?;
         let inputs = [("consensus_us", micros(consensus)), ("farthest_us", micros(farthest))];
         Some(Assessed::new(micros(consensus.saturating_add(farthest)), &inputs))
     }

@@ -57,6 +57,24 @@ impl Ensemble {
         }
     }
 
+    /// The same, measured as in life: round trips with the jitter of the topology at every heartbeat, a minute of
+    /// requests that come at random moments.
+    pub(crate) fn jittered(&self, me: ServerId, heartbeat: Span, random: &mut impl FnMut() -> u64) -> Measurements {
+        let mut measured = Measurements::new(me, Voters::new(self.servers()), MeasureConfig::default());
+        for peer in self.round_trips(me).into_keys() {
+            let link = self.topology.link(me.0, peer.0).unwrap();
+            for at in (0..=NOW.0).step_by(heartbeat.0 as usize) {
+                measured.record_round_trip(peer, Span(link.delay(random()) + link.delay(random())), Time(at));
+            }
+        }
+        // Open loop: in each millisecond a request comes or not.
+        for ms in 1..=NOW.0 / 1_000_000 {
+            let comes = u128::from(random()) * 1_000_000 < u128::from(self.rates[&me]) << 64;
+            measured.record_requests(comes.into(), Time(ms * 1_000_000));
+        }
+        measured
+    }
+
     /// What `me` has measured of the others, and heard from them.
     pub(crate) fn measurements(&self, me: ServerId) -> Measurements {
         let mut measured = Measurements::new(me, Voters::new(self.servers()), MeasureConfig::default());
