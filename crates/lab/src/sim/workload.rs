@@ -9,6 +9,7 @@ use pole_zab::{Cxid, SessionId};
 
 use super::hosts::Death;
 use super::judge::{Asked, Heard, Verdict};
+use super::paced::{Pace, Sample};
 use super::world::{Happening, World};
 use super::{MS, SECOND, Setup};
 use crate::kv::{Answer, Ask, Change, Key, OpId, Refusal};
@@ -35,6 +36,8 @@ pub(crate) struct Client {
     patience: u64,
     /// The last thought that counts.
     thought: u64,
+    /// How it behaves in an experiment.
+    pace: Option<Pace>,
     rng: Rng,
 }
 
@@ -81,8 +84,16 @@ impl Client {
             think: setup.think,
             patience: own.between(3, 12) * SECOND,
             thought: 0,
+            pace: None,
             rng: own,
         }
+    }
+
+    /// A client of an experiment: beside its server, never tired, never leaving.
+    pub(crate) fn paced(setup: &Setup, index: usize, pace: Pace, rng: &Rng) -> Self {
+        let client = Self::new(setup, index, rng);
+        let (server, delay, depth, patience) = (pace.home, 1_000, u64::MAX, 60 * SECOND);
+        Self { server, delay, depth, patience, pace: Some(pace), ..client }
     }
 
     /// Whether it waits for nothing.
@@ -100,6 +111,9 @@ impl Client {
     /// What to ask next.
     fn chooses(&mut self) -> Vec<Asked> {
         let rng = &mut self.rng;
+        if let Some(pace) = self.pace {
+            return vec![Asked::Write(Change::Put(pace.home as Key, rng.any()))];
+        }
         let (register, counter, slot) = (rng.below(12) as Key, 100 + rng.below(6) as Key, 200 + rng.below(6) as Key);
         let unique = rng.any();
         match rng.below(1000) {
@@ -123,7 +137,7 @@ impl World {
             return Ok(());
         }
         let late = this.waits_for.front().is_some_and(|w| w.since + this.patience < self.now);
-        let moves = this.state == State::Open && this.rng.per_mille(3);
+        let moves = this.pace.is_none() && this.state == State::Open && this.rng.per_mille(3);
         if late {
             *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
             let server = self.clients[client].server;
@@ -153,7 +167,7 @@ impl World {
         let this = &mut self.clients[client];
         this.thought += 1;
         let thought = this.thought;
-        let wait = this.rng.spread(this.think).max(MS);
+        let wait = this.pace.map_or_else(|| this.rng.spread(this.think).max(MS), |pace| pace.interval);
         self.queue.push(self.now + wait, Happening::Thinks { client, thought });
         Ok(())
     }
@@ -189,8 +203,11 @@ impl World {
     fn connects(&mut self, client: usize) {
         self.connections += 1;
         let (connection, servers) = (self.connections, self.hosts.len() as u64);
+        let nearest = self.clients[client].pace.map(|pace| self.nearest(pace.home));
         let this = &mut self.clients[client];
-        if this.rng.per_mille(700) {
+        if let Some(nearest) = nearest {
+            this.server = nearest;
+        } else if this.rng.per_mille(700) {
             this.server = this.rng.below(servers) as usize;
         }
         this.connection = connection;
@@ -291,6 +308,9 @@ impl World {
             return Err(format!("client {client} is answered #{cxid} before #{}", waits.cxid));
         }
         self.report.reads += u64::from(heard.body.is_empty());
+        if let Some(pace) = this.pace {
+            self.samples.push(Sample { asked: waits.since, home: pace.home as u64 + 1, took: self.now - waits.since });
+        }
         self.judge.promises.answered(waits.op, heard, &self.judge.history)?;
         let this = &mut self.clients[client];
         this.syncs &= !this.is_idle();
