@@ -87,7 +87,7 @@ impl Setup {
             clients: 0,
             think: 50 * MS,
             depth_max: 1,
-            pipelined_syncs: false,
+            pipelined_syncs: true,
             oracle: "history".to_owned(),
             drift_ppm: 0,
             step_cost: 2_000,

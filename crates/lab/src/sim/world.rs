@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pole_node::{Event, Message, Timer};
 use pole_zab::Phase;
 
-use super::faults::{Mending, Weather};
+use super::faults::{FaultKind, Mending, Weather};
 use super::hosts::Host;
 use super::judge::{Judge, Verdict};
 use super::network::{LinkId, Network};
@@ -64,6 +64,8 @@ pub(crate) enum Happening {
     Thinks { client: usize, thought: u64 },
     /// Something goes wrong.
     Fault,
+    /// Something goes wrong with this server.
+    Strike { server: usize, kind: FaultKind },
     /// Something is mended.
     Mended(Mending),
 }
@@ -160,6 +162,7 @@ impl World {
             Happening::Told { client, connection, told } => self.client_told(client, connection, told),
             Happening::Thinks { client, thought } => self.client_thinks(client, thought),
             Happening::Fault => self.fault(),
+            Happening::Strike { server, kind } => self.strike(server, kind),
             Happening::Mended(mending) => self.mended(mending),
         }
     }
