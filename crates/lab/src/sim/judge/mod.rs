@@ -122,8 +122,10 @@ impl Judge {
         }
         self.seen[server].committed = now;
         let known = self.history.last();
-        // What a server has applied it may let go of in the same step; what it appended was compared when it was.
-        for zxid in self.logs.between(server, before, now.min(log.base())).to_vec() {
+        // What a server has applied it may let go of in the same step; what it appended was compared when it was. (A
+        // snapshot that was just installed ends within the history, and the digest speaks for what it covers.)
+        let let_go = if log.base() > known { now.min(log.base()) } else { Zxid::ZERO };
+        for zxid in self.logs.between(server, before, let_go).to_vec() {
             let entry = self.leaders.proposal(zxid).cloned();
             let entry = entry.ok_or_else(|| format!("server {} commits {zxid}, which nobody proposed", server + 1))?;
             self.commits(server, known, &entry)?;
