@@ -7,3 +7,4 @@
 pub mod kv;
 pub mod rng;
 pub mod sim;
+pub mod story;

@@ -116,7 +116,7 @@ impl<M: Machine> Node<M> {
 
     /// How long the leader chosen may take to gather its quorum.
     pub(crate) fn time_to_gather(&self) -> Span {
-        let known = self.scoring.time_to_gather(self.now);
+        let known = self.scoring.time_to_gather(self.now, self.config.disk_timeout);
         known.unwrap_or(self.config.election_timeout).max(self.config.establish_floor)
     }
 

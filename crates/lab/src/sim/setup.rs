@@ -6,7 +6,7 @@
 use pole_election::{ServerId, Span, Voters};
 use pole_node::Config;
 use pole_oracle::Spec;
-use pole_topology::Link as Line;
+use pole_topology::{Link as Line, Topology};
 
 use super::disk::Timing;
 use super::faults::FaultKind;
@@ -43,6 +43,8 @@ pub struct Setup {
     pub drift_ppm: u64,
     /// What a step costs a server.
     pub step_cost: u64,
+    /// Where the servers stand; none: as `line` says.
+    pub topology: Option<Topology>,
     pub(crate) line: LineKind,
     pub(crate) network: Settings,
     pub(crate) disk: Timing,
@@ -70,6 +72,14 @@ pub(crate) struct Tuning {
 }
 
 impl Setup {
+    /// A quiet ensemble on a topology.
+    #[must_use]
+    pub fn on(topology: Topology, seed: u64) -> Self {
+        let mut setup = Self::lan(seed, topology.servers().count());
+        setup.topology = Some(topology);
+        setup
+    }
+
     /// A quiet LAN: round trips of 0.1 ms, an fsync of 0.5 ms, no faults, no clients.
     #[must_use]
     pub fn lan(seed: u64, servers: usize) -> Self {
@@ -94,6 +104,7 @@ impl Setup {
             oracle: "history".to_owned(),
             drift_ppm: 0,
             step_cost: 2_000,
+            topology: None,
             line: LineKind::Even(line),
             network: Settings {
                 lost_per_mille: 0,
@@ -192,6 +203,10 @@ impl Setup {
     pub(crate) fn lines(&self) -> Vec<Vec<Line>> {
         let mut rng = Rng::new(self.seed).fork("lines", 0);
         let Self { servers, line, .. } = *self;
+        if let Some(topology) = &self.topology {
+            let between = |a: usize, b: usize| topology.link(a as u64 + 1, b as u64 + 1).unwrap_or(Line::LOOPBACK);
+            return (0..servers).map(|a| (0..servers).map(|b| between(a, b)).collect()).collect();
+        }
         let near = match line {
             LineKind::Even(line) => return vec![vec![line; servers]; servers],
             LineKind::Spread { .. } => Line {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pole_node::{Event, Message, Timer};
+use pole_node::{Account, Event, Message, Timer};
 use pole_zab::Phase;
 
 use super::faults::{FaultKind, Mending, Weather};
@@ -135,6 +135,30 @@ impl World {
     pub(crate) fn fails(&mut self, failure: String) {
         self.trace.line(self.now, 0, format_args!("FAILED: {failure}"));
         self.report.failure.get_or_insert(failure);
+    }
+
+    /// The time, in nanoseconds.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Writes acknowledged to clients so far.
+    #[must_use]
+    pub fn writes(&self) -> u64 {
+        self.judge.promises.writes_acknowledged
+    }
+
+    /// Kills the process of a server; its connections are reset. Returns the time.
+    pub fn kill(&mut self, id: u64) -> u64 {
+        self.dies(id as usize - 1, super::hosts::Death::Killed);
+        self.now
+    }
+
+    /// What a server can tell of the last election or hand-over.
+    #[must_use]
+    pub fn account_of(&self, id: u64) -> Option<Account> {
+        self.hosts.get(id as usize - 1)?.node.as_ref()?.accounts().next().cloned()
     }
 
     /// The figures of the run.
