@@ -170,10 +170,11 @@ fn summarise(reports: &[Report], seconds: f64) {
     ];
     for (name, value) in rows {
         let mut values: Vec<_> = reports.iter().map(value).collect();
+        let most = reports.iter().max_by_key(|r| value(r)).map_or(0, |r| r.seed);
         values.sort_unstable();
         let at = |percent: usize| values.get(values.len().saturating_sub(1) * percent / 100).copied().unwrap_or(0);
         println!(
-            "{name:<24} median {:>7}  p1 {:>6}  p99 {:>7}  max {:>7}  total {}",
+            "{name:<24} median {:>7}  p1 {:>6}  p99 {:>7}  max {:>7} (seed {most})  total {}",
             at(50),
             at(1),
             at(99),

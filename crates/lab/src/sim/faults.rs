@@ -2,6 +2,7 @@
 
 use pole_election::ServerId;
 use pole_node::Event;
+use pole_zab::Phase;
 
 use super::disk::Point;
 use super::hosts::Death;
@@ -41,6 +42,9 @@ pub enum FaultKind {
     DiskHangs,
     /// Syncs are slow.
     DiskSlow,
+    /// Something strikes a server right when it enters a phase of the agreement: most phases are too short to be hit
+    /// by chance.
+    Ambush,
     /// A follower loses its whole disk while everyone else is well.
     Wipe,
     /// An operator asks for another leader. No fault, but it happens when others do.
@@ -64,6 +68,7 @@ impl FaultKind {
         Self::DiskFails,
         Self::DiskHangs,
         Self::DiskSlow,
+        Self::Ambush,
         Self::Wipe,
         Self::Transfer,
     ];
@@ -95,11 +100,13 @@ pub(crate) struct Weather {
     pub(crate) rng: Rng,
     /// No new faults.
     pub(crate) over: bool,
+    /// What strikes whoever enters which phase next.
+    ambush: Option<(Phase, FaultKind)>,
 }
 
 impl Weather {
     pub(crate) fn new(rng: Rng) -> Self {
-        Self { rng, over: false }
+        Self { rng, over: false, ambush: None }
     }
 }
 
@@ -188,6 +195,18 @@ impl World {
                 self.touched(server);
                 self.queue.push(self.now + lasts, Happening::Mended(Mending::Speed { server }));
             }
+            FaultKind::Ambush => {
+                let kind = *self.weather.rng.pick(&STRIKES);
+                let phase = *self.weather.rng.pick(&PHASES);
+                self.trace.line(self.now, 0, format_args!("{kind:?} will strike whoever is {phase:?} next"));
+                self.weather.ambush = Some((phase, kind));
+                // Something has to move, or nobody enters any phase.
+                if self.weather.rng.per_mille(700) {
+                    let nudge = *self.weather.rng.pick(&[FaultKind::Kill, FaultKind::Transfer, FaultKind::Break]);
+                    let server = self.leader().unwrap_or(server);
+                    return self.inject(nudge, server);
+                }
+            }
             FaultKind::Wipe => self.wipe(server),
             FaultKind::Transfer => {
                 let to = self.weather.rng.between(0, self.hosts.len() as u64);
@@ -195,6 +214,25 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// A server entered a phase: something may wait for it there.
+    pub(crate) fn entered(&mut self, server: usize, phase: Phase) {
+        if let Some((_, kind)) = self.weather.ambush.take_if(|(waits_in, _)| *waits_in == phase) {
+            let reach = *self.weather.rng.pick(&[1, MS / 5, 2 * MS, 20 * MS]);
+            let wait = self.weather.rng.below(reach);
+            self.queue.push(self.now + wait, Happening::Strike { server, kind });
+        }
+    }
+
+    pub(crate) fn strike(&mut self, server: usize, kind: FaultKind) -> Verdict {
+        if self.weather.over {
+            return Ok(());
+        }
+        self.report.faults += 1;
+        self.report.marks.hit(Mark::Ambushed);
+        self.trace.line(self.now, server + 1, format_args!("FAULT {kind:?} (ambush)"));
+        self.inject(kind, server)
     }
 
     /// A server dies and is started again later.
@@ -302,6 +340,32 @@ impl World {
         Ok(())
     }
 }
+
+/// What can lie in ambush.
+const STRIKES: [FaultKind; 9] = [
+    FaultKind::Kill,
+    FaultKind::PowerLoss,
+    FaultKind::Blackout,
+    FaultKind::Pause,
+    FaultKind::Pause,
+    FaultKind::Split,
+    FaultKind::OneWay,
+    FaultKind::Cut,
+    FaultKind::DiskHangs,
+];
+
+/// Where it can lie.
+const PHASES: [Phase; 9] = [
+    Phase::Promised,
+    Phase::Joining,
+    Phase::TakingOver,
+    Phase::Serving,
+    Phase::Gathering,
+    Phase::Promising,
+    Phase::Pulling,
+    Phase::Synchronising,
+    Phase::Established,
+];
 
 fn pairs(servers: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..servers).flat_map(move |a| (0..servers).map(move |b| (a, b))).filter(|(a, b)| a != b)

@@ -45,6 +45,7 @@ marks! {
     QuorumLost => "quorum lost",
     Superseded => "session moved",
     ClosedByPatience => "clients closed without a leader",
+    Ambushed => "ambushed",
     MajorityDown => "majority down",
 }
 

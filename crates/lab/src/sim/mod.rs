@@ -9,10 +9,12 @@
 //! effects    what a step asks for                           wires     what arrives on links
 //! network    links        disk  disks        clock  clocks  workload  clients, paced: an experiment's
 //! faults     what goes wrong, and when it is mended         healing   the liveness phase
+//! controls   the hands of a script or a benchmark
 //! judge/     what must never happen                         marks     which rare branches were met
 //! ```
 
 mod clock;
+mod controls;
 mod disk;
 mod effects;
 mod faults;

@@ -33,6 +33,8 @@ pub struct Setup {
     pub think: u64,
     /// The most requests that a client has under way.
     pub depth_max: u64,
+    /// Whether a client asks all that it may at once, then pauses for as long as they would have taken one by one.
+    pub bursts: bool,
     /// Whether a client asks on while a sync of its is under way.
     pub pipelined_syncs: bool,
     /// The oracle, as `pole.oracle` names it.
@@ -101,7 +103,8 @@ impl Setup {
             clients: 0,
             think: 50 * MS,
             depth_max: 1,
-            pipelined_syncs: false,
+            bursts: false,
+            pipelined_syncs: true,
             oracle: "history".to_owned(),
             drift_ppm: 0,
             step_cost: 2_000,
@@ -147,7 +150,8 @@ impl Setup {
         setup.clients = rng.between(5, 9) as usize;
         // About as many requests a second whatever the number of clients.
         setup.think = *rng.pick(&[20, 40, 60]) * MS * setup.clients as u64 / 8;
-        setup.depth_max = rng.between(1, 4);
+        setup.depth_max = *rng.pick(&[1, 2, 4, 8]);
+        setup.bursts = rng.per_mille(500);
         setup.oracle = random_oracle(&mut rng, servers);
         setup.drift_ppm = *rng.pick(&[0, 0, 100, 1_000]);
         setup.step_cost = *rng.pick(&[1_000, 5_000, 20_000]);

@@ -34,6 +34,8 @@ pub(crate) struct Client {
     think: u64,
     /// How long it waits for an answer before it tries elsewhere.
     patience: u64,
+    /// Waits for ever, as long as its server has not lost the connection: whatever is forgotten stays visible.
+    steadfast: bool,
     /// The last thought that counts.
     thought: u64,
     /// How it behaves in an experiment.
@@ -83,6 +85,7 @@ impl Client {
             depth: own.between(1, setup.depth_max),
             think: setup.think,
             patience: own.between(3, 12) * SECOND,
+            steadfast: own.per_mille(400),
             thought: 0,
             pace: None,
             rng: own,
@@ -137,7 +140,11 @@ impl World {
             return Ok(());
         }
         let late = this.waits_for.front().is_some_and(|w| w.since + this.patience < self.now);
-        let moves = this.pace.is_none() && this.state == State::Open && this.rng.per_mille(3);
+        let connected = self.hosts[this.server].clients.contains_key(&this.connection);
+        // Without faults a server answers whatever it has taken, so nobody has a reason to leave.
+        let late = late && !(connected && (this.steadfast || self.weather.over));
+        let stays = this.steadfast || this.pace.is_some();
+        let moves = this.state == State::Open && !stays && this.rng.per_mille(3);
         if late {
             *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
             let server = self.clients[client].server;
@@ -151,11 +158,10 @@ impl World {
             State::Away if self.draining && !this.is_idle() => {}
             State::Away => self.connects(client),
             State::Open if self.setup.pipelined_syncs || !this.syncs => {
-                if self.draining || this.waits_for.len() as u64 >= this.depth {
-                    return self.thinks_again(client);
-                }
-                for asked in this.chooses() {
-                    self.asks(client, asked);
+                let room = this.depth.saturating_sub(this.waits_for.len() as u64);
+                let count = if self.setup.bursts { room } else { room.min(1) };
+                if !self.draining {
+                    self.asks_some(client, count);
                 }
             }
             State::Open | State::Attaching | State::Closing => {}
@@ -163,11 +169,24 @@ impl World {
         self.thinks_again(client)
     }
 
+    fn asks_some(&mut self, client: usize, count: u64) {
+        for _ in 0..count {
+            let this = &mut self.clients[client];
+            if this.state != State::Open {
+                return;
+            }
+            for asked in this.chooses() {
+                self.asks(client, asked);
+            }
+        }
+    }
+
     fn thinks_again(&mut self, client: usize) -> Verdict {
         let this = &mut self.clients[client];
         this.thought += 1;
         let thought = this.thought;
-        let wait = this.pace.map_or_else(|| this.rng.spread(this.think).max(MS), |pace| pace.interval);
+        let pause = if self.setup.bursts { this.think * this.depth } else { this.think };
+        let wait = this.pace.map_or_else(|| this.rng.spread(pause).max(MS), |pace| pace.interval);
         self.queue.push(self.now + wait, Happening::Thinks { client, thought });
         Ok(())
     }

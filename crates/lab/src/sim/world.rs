@@ -6,7 +6,7 @@ use pole_election::Round;
 use pole_node::{Account, Event, Message, Timer};
 use pole_zab::Phase;
 
-use super::faults::{Mending, Weather};
+use super::faults::{FaultKind, Mending, Weather};
 use super::hosts::Host;
 use super::judge::{Judge, Verdict};
 use super::network::{LinkId, Network};
@@ -68,6 +68,8 @@ pub(crate) enum Happening {
     Thinks { client: usize, thought: u64 },
     /// Something goes wrong.
     Fault,
+    /// Something goes wrong with this server.
+    Strike { server: usize, kind: FaultKind },
     /// Something is mended.
     Mended(Mending),
 }
@@ -143,22 +145,10 @@ impl World {
         self.report.failure.get_or_insert(failure);
     }
 
-    /// The time, in nanoseconds.
-    #[must_use]
-    pub fn now(&self) -> u64 {
-        self.now
-    }
-
     /// Writes acknowledged to clients so far.
     #[must_use]
     pub fn writes(&self) -> u64 {
         self.judge.promises.writes_acknowledged
-    }
-
-    /// Kills the process of a server; its connections are reset. Returns the time.
-    pub fn kill(&mut self, id: u64) -> u64 {
-        self.dies(id as usize - 1, super::hosts::Death::Killed);
-        self.now
     }
 
     /// The election round in which a server is.
@@ -202,6 +192,7 @@ impl World {
             Happening::Told { client, connection, told } => self.client_told(client, connection, told),
             Happening::Thinks { client, thought } => self.client_thinks(client, thought),
             Happening::Fault => self.fault(),
+            Happening::Strike { server, kind } => self.strike(server, kind),
             Happening::Mended(mending) => self.mended(mending),
         }
     }

@@ -65,9 +65,13 @@ impl Leaders {
         }
     }
 
+    /// What was proposed at a position.
+    pub(crate) fn proposal(&self, zxid: Zxid) -> Option<&Entry> {
+        self.proposals.get(&zxid.epoch())?.get((zxid.counter() as usize).checked_sub(1)?)
+    }
+
     pub(crate) fn was_proposed(&self, entry: &Entry) -> Verdict {
-        let place = entry.zxid.counter() as usize - 1;
-        let proposal = self.proposals.get(&entry.zxid.epoch()).and_then(|p| p.get(place));
+        let proposal = self.proposal(entry.zxid);
         match proposal == Some(entry) {
             true => Ok(()),
             false => Err(format!("{entry:?} is committed, but {proposal:?} was proposed")),

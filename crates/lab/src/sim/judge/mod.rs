@@ -20,7 +20,7 @@ mod promises;
 
 use pole_election::{Epoch, Zxid};
 use pole_node::{Machine, Node};
-use pole_zab::{DiskOp, Message, Phase};
+use pole_zab::{DiskOp, Entry, Message, Phase};
 
 use super::disk::Image;
 use crate::kv::Kv;
@@ -69,7 +69,7 @@ impl Judge {
     /// A server starts with what its disk had.
     pub(crate) fn started(&mut self, server: usize, node: &Node<Kv>, image: &Image) -> Verdict {
         self.seen[server] = Seen::default();
-        self.logs.started(server, node.zab().log().last());
+        self.logs.started(server, node.zab().log());
         if image.current_epoch > image.accepted_epoch {
             return Err(format!(
                 "server {} starts with current epoch {} above accepted epoch {}",
@@ -122,14 +122,16 @@ impl Judge {
         }
         self.seen[server].committed = now;
         let known = self.history.last();
+        // What a server has applied it may let go of in the same step; what it appended was compared when it was. (A
+        // snapshot that was just installed ends within the history, and the digest speaks for what it covers.)
+        let let_go = if log.base() > known { now.min(log.base()) } else { Zxid::ZERO };
+        for zxid in self.logs.between(server, before, let_go).to_vec() {
+            let entry = self.leaders.proposal(zxid).cloned();
+            let entry = entry.ok_or_else(|| format!("server {} commits {zxid}, which nobody proposed", server + 1))?;
+            self.commits(server, known, &entry)?;
+        }
         for entry in log.between(before, now) {
-            if entry.zxid <= known {
-                self.history.agrees(server, entry)?;
-            } else {
-                self.leaders.was_proposed(entry)?;
-                self.promises.committed(entry, &self.history)?;
-                self.history.push(server, entry)?;
-            }
+            self.commits(server, known, entry)?;
         }
         self.history.reaches(server, now)?;
         if now > known {
@@ -144,6 +146,16 @@ impl Judge {
             }
         }
         Ok(())
+    }
+
+    /// A server calls an entry committed: others did before, or it is the next of the history.
+    fn commits(&mut self, server: usize, known: Zxid, entry: &Entry) -> Verdict {
+        if entry.zxid <= known {
+            return self.history.agrees(server, entry);
+        }
+        self.leaders.was_proposed(entry)?;
+        self.promises.committed(entry, &self.history)?;
+        self.history.push(server, entry)
     }
 
     fn state_is_right(&mut self, server: usize, node: &Node<Kv>) -> Verdict {
