@@ -261,7 +261,10 @@ impl World {
         this.waits_for.push_back(Waits { op, cxid, since: self.now });
         let event = match asked {
             Asked::Attach(change) => Event::Attach { client: connection, session, body: Ask { op, change }.encode() },
-            Asked::Write(change) => Event::Request { client: connection, cxid, body: Ask { op, change }.encode() },
+            Asked::Write(change) => {
+                let body = Ask { op, change }.padded(self.setup.payload_bytes);
+                Event::Request { client: connection, cxid, body }
+            }
             Asked::Read(key) => {
                 Event::Read { client: connection, cxid, body: bytes::Bytes::copy_from_slice(&key.to_le_bytes()) }
             }
