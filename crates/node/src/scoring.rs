@@ -159,6 +159,12 @@ impl Scoring {
         }
     }
 
+    /// The slowest round trip to a voter that is believed alive: by how much elections may end apart.
+    pub(crate) fn slowest_round_trip(&self, now: Time) -> Option<Span> {
+        let live = self.voters.peers(self.measurements.me()).filter(|peer| !self.suspected.contains(peer));
+        live.filter_map(|peer| self.measurements.round_trip(peer, now)).max()
+    }
+
     /// How long a chosen leader may take to gather its quorum: three round trips to the slowest member of the nearest
     /// quorum, and four fsyncs of the slower kind, none of which may count for more than `fsync_max`: a disk that once
     /// hung for long is no reason to wait as long for everyone. None while too few round trips are known.

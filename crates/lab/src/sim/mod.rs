@@ -7,7 +7,7 @@
 //! ```text
 //! world      the clock, the queue, who gets what            hosts     processes: start, step, crash, timers
 //! effects    what a step asks for                           wires     what arrives on links
-//! network    links        disk  disks        clock  clocks  workload  clients
+//! network    links        disk  disks        clock  clocks  workload  clients, paced: an experiment's
 //! faults     what goes wrong, and when it is mended         healing   the liveness phase
 //! controls   the hands of a script or a benchmark
 //! judge/     what must never happen                         marks     which rare branches were met
@@ -23,6 +23,7 @@ mod hosts;
 mod judge;
 mod marks;
 mod network;
+mod paced;
 mod queue;
 mod report;
 mod setup;
@@ -34,6 +35,7 @@ mod world;
 pub use disk::Point;
 pub use faults::FaultKind;
 pub use marks::{Mark, Marks};
+pub use paced::Sample;
 pub use report::Report;
 pub use setup::Setup;
 pub use trace::Sink;

@@ -45,6 +45,10 @@ pub struct Setup {
     pub step_cost: u64,
     /// Where the servers stand; none: as `line` says.
     pub topology: Option<Topology>,
+    /// How much of the topology's load its clients make, in percent; zero: other clients, or none.
+    pub load_percent: u32,
+    /// Between measurements.
+    pub heartbeat: Span,
     pub(crate) line: LineKind,
     pub(crate) network: Settings,
     pub(crate) disk: Timing,
@@ -105,6 +109,8 @@ impl Setup {
             drift_ppm: 0,
             step_cost: 2_000,
             topology: None,
+            load_percent: 0,
+            heartbeat: Span::from_ms(1_000),
             line: LineKind::Even(line),
             network: Settings {
                 lost_per_mille: 0,
@@ -123,6 +129,11 @@ impl Setup {
                 resign: false,
             },
         }
+    }
+
+    /// What an fsync takes, in nanoseconds.
+    pub fn set_fsync(&mut self, fsync: u64) {
+        self.disk.fsync = fsync;
     }
 
     /// The weather of a seed.
@@ -185,6 +196,7 @@ impl Setup {
     pub(crate) fn config(&self, server: usize, boot: u32) -> Config {
         let mut config = Config::new(ServerId(server as u64 + 1), self.voters());
         config.incarnation = boot;
+        config.heartbeat = self.heartbeat;
         config.snapshot_every = self.tuning.snapshot_every;
         config.retain_bytes = self.tuning.retain_bytes;
         config.limits.piece_bytes = self.tuning.piece_bytes;

@@ -9,6 +9,7 @@ use pole_zab::{Cxid, SessionId};
 
 use super::hosts::Death;
 use super::judge::{Asked, Heard, Verdict};
+use super::paced::{Pace, Sample};
 use super::world::{Happening, World};
 use super::{MS, SECOND, Setup};
 use crate::kv::{Answer, Ask, Change, Key, OpId, Refusal};
@@ -37,6 +38,8 @@ pub(crate) struct Client {
     steadfast: bool,
     /// The last thought that counts.
     thought: u64,
+    /// How it behaves in an experiment.
+    pace: Option<Pace>,
     rng: Rng,
 }
 
@@ -84,8 +87,16 @@ impl Client {
             patience: own.between(3, 12) * SECOND,
             steadfast: own.per_mille(400),
             thought: 0,
+            pace: None,
             rng: own,
         }
+    }
+
+    /// A client of an experiment: beside its server, never tired, never leaving.
+    pub(crate) fn paced(setup: &Setup, index: usize, pace: Pace, rng: &Rng) -> Self {
+        let client = Self::new(setup, index, rng);
+        let (server, delay, depth, patience) = (pace.home, 1_000, u64::MAX, 60 * SECOND);
+        Self { server, delay, depth, patience, pace: Some(pace), ..client }
     }
 
     /// Whether it waits for nothing.
@@ -103,6 +114,9 @@ impl Client {
     /// What to ask next.
     fn chooses(&mut self) -> Vec<Asked> {
         let rng = &mut self.rng;
+        if let Some(pace) = self.pace {
+            return vec![Asked::Write(Change::Put(pace.home as Key, rng.any()))];
+        }
         let (register, counter, slot) = (rng.below(12) as Key, 100 + rng.below(6) as Key, 200 + rng.below(6) as Key);
         let unique = rng.any();
         match rng.below(1000) {
@@ -129,7 +143,8 @@ impl World {
         let connected = self.hosts[this.server].clients.contains_key(&this.connection);
         // Without faults a server answers whatever it has taken, so nobody has a reason to leave.
         let late = late && !(connected && (this.steadfast || self.weather.over));
-        let moves = this.state == State::Open && !this.steadfast && this.rng.per_mille(3);
+        let roams = this.pace.is_none() && !this.steadfast;
+        let moves = roams && this.state == State::Open && this.rng.per_mille(3);
         if late {
             *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
             let server = self.clients[client].server;
@@ -171,7 +186,7 @@ impl World {
         this.thought += 1;
         let thought = this.thought;
         let pause = if self.setup.bursts { this.think * this.depth } else { this.think };
-        let wait = this.rng.spread(pause).max(MS);
+        let wait = this.pace.map_or_else(|| this.rng.spread(pause).max(MS), |pace| pace.interval);
         self.queue.push(self.now + wait, Happening::Thinks { client, thought });
         Ok(())
     }
@@ -207,8 +222,11 @@ impl World {
     fn connects(&mut self, client: usize) {
         self.connections += 1;
         let (connection, servers) = (self.connections, self.hosts.len() as u64);
+        let nearest = self.clients[client].pace.map(|pace| self.nearest(pace.home));
         let this = &mut self.clients[client];
-        if this.rng.per_mille(700) {
+        if let Some(nearest) = nearest {
+            this.server = nearest;
+        } else if this.rng.per_mille(700) {
             this.server = this.rng.below(servers) as usize;
         }
         this.connection = connection;
@@ -309,6 +327,9 @@ impl World {
             return Err(format!("client {client} is answered #{cxid} before #{}", waits.cxid));
         }
         self.report.reads += u64::from(heard.body.is_empty());
+        if let Some(pace) = this.pace {
+            self.samples.push(Sample { asked: waits.since, home: pace.home as u64 + 1, took: self.now - waits.since });
+        }
         self.judge.promises.answered(waits.op, heard, &self.judge.history)?;
         let this = &mut self.clients[client];
         this.syncs &= !this.is_idle();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pole_election::Round;
 use pole_node::{Account, Event, Message, Timer};
 use pole_zab::Phase;
 
@@ -9,6 +10,7 @@ use super::faults::{FaultKind, Mending, Weather};
 use super::hosts::Host;
 use super::judge::{Judge, Verdict};
 use super::network::{LinkId, Network};
+use super::paced::{self, Sample};
 use super::queue::Queue;
 use super::trace::Trace;
 use super::workload::{Client, Told};
@@ -31,6 +33,8 @@ pub struct World {
     pub(crate) connections: u64,
     /// Clients ask nothing new.
     pub(crate) draining: bool,
+    /// The writes of an experiment.
+    pub(crate) samples: Vec<Sample>,
 }
 
 /// What can happen.
@@ -78,7 +82,10 @@ impl World {
         let lines = setup.lines();
         let network = Network::new(setup.servers, setup.network, rng.fork("network", 0), |a, b| lines[a][b]);
         let hosts = (0..setup.servers).map(|s| Host::new(&setup, s, &rng)).collect();
-        let clients = (0..setup.clients).map(|c| Client::new(&setup, c, &rng)).collect();
+        let clients = match &setup.topology {
+            Some(topology) if setup.load_percent > 0 => paced::clients(&setup, topology, &rng),
+            Some(_) | None => (0..setup.clients).map(|c| Client::new(&setup, c, &rng)).collect(),
+        };
         let mut world = Self {
             now: 0,
             queue: Queue::new(),
@@ -91,6 +98,7 @@ impl World {
             report: Report { seed: setup.seed, ..Report::default() },
             connections: 0,
             draining: false,
+            samples: Vec::new(),
             setup,
         };
         world.begin();
@@ -153,6 +161,16 @@ impl World {
     pub fn kill(&mut self, id: u64) -> u64 {
         self.dies(id as usize - 1, super::hosts::Death::Killed);
         self.now
+    }
+
+    /// The election round in which a server is.
+    #[must_use]
+    pub fn round_of(&self, id: u64) -> Round {
+        self.hosts
+            .get(id as usize - 1)
+            .and_then(|host| host.node.as_ref())
+            .map(|n| n.election().round())
+            .unwrap_or_default()
     }
 
     /// What a server can tell of the last election or hand-over.
