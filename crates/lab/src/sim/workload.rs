@@ -83,7 +83,8 @@ impl Client {
             syncs: false,
             delay: own.between(50_000, MS),
             depth: own.between(1, setup.depth_max),
-            think: setup.think,
+            // Some are idle for most of the time: what they ask first, they ask of a server that may have been left.
+            think: if index % 4 == 3 { 20 * setup.think } else { setup.think },
             patience: own.between(3, 12) * SECOND,
             steadfast: own.per_mille(400),
             thought: 0,
