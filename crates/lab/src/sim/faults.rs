@@ -152,6 +152,10 @@ impl World {
             }
             FaultKind::Blackout => {
                 let death = *self.weather.rng.pick(&[Death::Killed, Death::Silent]);
+                if self.weather.rng.per_mille(300) {
+                    self.all_fall(death);
+                    return Ok(());
+                }
                 for other in 0..self.hosts.len() {
                     if other == server || self.weather.rng.per_mille(600) {
                         self.falls(other, death);
@@ -242,6 +246,18 @@ impl World {
         self.queue.push(self.now + wait, Happening::Start(server));
     }
 
+    /// All die, and those with the shortest logs come back first, just enough of them to elect.
+    fn all_fall(&mut self, death: Death) {
+        (0..self.hosts.len()).for_each(|server| self.dies(server, death));
+        let mut order: Vec<_> = (0..self.hosts.len()).collect();
+        order.sort_by_key(|server| (self.hosts[*server].disk.durable.last(), *server));
+        for (place, server) in order.into_iter().enumerate() {
+            let late = place > self.hosts.len() / 2;
+            let wait = if late { self.weather.rng.between(300, 3_000) } else { self.weather.rng.between(5, 50) };
+            self.queue.push(self.now + wait * MS, Happening::Start(server));
+        }
+    }
+
     /// A disk is lost. Zab outlives that only if nothing else is open at the time: a promise that is forgotten while a
     /// candidate counts on it is a broken one. So everyone must serve, in one epoch, and the victim must not lead.
     fn wipe(&mut self, server: usize) {
@@ -250,6 +266,9 @@ impl World {
             self.hosts[server].disk.wipe();
             self.judge.wiped(server);
             self.report.marks.hit(Mark::Wiped);
+            if self.weather.rng.per_mille(500) {
+                self.all_fall(Death::Killed);
+            }
         }
     }
 

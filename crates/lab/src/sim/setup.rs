@@ -70,7 +70,7 @@ pub(crate) enum LineKind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tuning {
     snapshot_every: u64,
-    retain_bytes: usize,
+    pub(crate) retain_bytes: usize,
     piece_bytes: usize,
     outstanding_max: usize,
     pub(crate) counter_max: u32,
