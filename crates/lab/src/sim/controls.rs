@@ -7,6 +7,17 @@ use super::hosts::Death;
 use super::world::World;
 
 impl World {
+    /// The virtual time, in nanoseconds.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Kills the process of a server: its connections are reset. It stays down until it is started.
+    pub fn kill(&mut self, server: usize) {
+        self.dies(server, Death::Killed);
+    }
+
     /// What went wrong, if anything did.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
@@ -41,6 +52,11 @@ impl World {
         if let Err(failure) = self.resumes(server) {
             self.fails(failure);
         }
+    }
+
+    /// How much larger than their content writes are from now on.
+    pub fn set_payload(&mut self, bytes: usize) {
+        self.setup.payload_bytes = bytes;
     }
 
     /// Asks a server to hand over.
