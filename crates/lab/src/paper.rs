@@ -4,8 +4,8 @@
 //! simulator on the production code.
 //! Source: section 4 (setting) and section 5 (figures) of the paper, as `docs/` tells them.
 
-use pole_election::{ServerId, Span};
-use pole_node::{Account, Event};
+use pole_election::Span;
+use pole_node::Account;
 use pole_topology::Topology;
 
 use crate::sim::{MS, SECOND, Sample, Setup, World};
@@ -60,7 +60,8 @@ impl Experiment {
         self.make_p5_lead(&mut world)?;
         let warm = world.now() + self.before / 4;
         world.run_until(world.now() + self.before);
-        let crash = world.kill(5);
+        let crash = world.now();
+        world.kill(4);
         let steady = crash + self.after / 3;
         world.run_until(crash + self.after);
         let winner = world.leader().map(|server| server as u64 + 1);
@@ -98,7 +99,7 @@ impl Experiment {
             let turn = if self.oracle == "rotating" { (epoch + 1) % 5 } else { 0 };
             let to = if turn == 0 { 5 } else { turn };
             let to = if to == leader as u64 + 1 { to % 5 + 1 } else { to };
-            world.tell(leader, Event::Transfer { to: Some(ServerId(to)) });
+            world.transfer(leader, Some(to));
             world.run_until(world.now() + SECOND);
         }
         Err(format!("server {:?} leads instead of 5", world.leader().map(|server| server + 1)))

@@ -145,22 +145,10 @@ impl World {
         self.report.failure.get_or_insert(failure);
     }
 
-    /// The time, in nanoseconds.
-    #[must_use]
-    pub fn now(&self) -> u64 {
-        self.now
-    }
-
     /// Writes acknowledged to clients so far.
     #[must_use]
     pub fn writes(&self) -> u64 {
         self.judge.promises.writes_acknowledged
-    }
-
-    /// Kills the process of a server; its connections are reset. Returns the time.
-    pub fn kill(&mut self, id: u64) -> u64 {
-        self.dies(id as usize - 1, super::hosts::Death::Killed);
-        self.now
     }
 
     /// The election round in which a server is.
