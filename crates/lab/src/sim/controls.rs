@@ -13,11 +13,6 @@ impl World {
         self.now
     }
 
-    /// Kills the process of a server: its connections are reset. It stays down until it is started.
-    pub fn kill(&mut self, server: usize) {
-        self.dies(server, Death::Killed);
-    }
-
     /// What went wrong, if anything did.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
@@ -28,6 +23,11 @@ impl World {
     #[must_use]
     pub fn last_committed(&self) -> Zxid {
         self.judge.history.last()
+    }
+
+    /// Kills the process of a server: its connections are reset. It stays down until it is started.
+    pub fn kill(&mut self, server: usize) {
+        self.dies(server, Death::Killed);
     }
 
     /// Takes the power from a server: nobody hears of it.
