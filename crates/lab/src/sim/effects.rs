@@ -63,6 +63,7 @@ impl World {
                 Ok(())
             }
             Effect::Close { client, reason } => {
+                self.mark_close(reason);
                 self.tell_client(server, client, Told::Closed(reason));
                 self.hosts[server].clients.remove(&client.0);
                 Ok(())
@@ -81,11 +82,23 @@ impl World {
         }
     }
 
+    fn mark_close(&mut self, reason: &str) {
+        match reason {
+            "the session moved" => self.report.marks.hit(Mark::Superseded),
+            "no leader within the patience" => self.report.marks.hit(Mark::ClosedByPatience),
+            _ => {}
+        }
+    }
+
     fn send(&mut self, server: usize, to: ServerId, channel: Channel, message: Message) -> Verdict {
         let host = &self.hosts[server];
         if let Message::Zab(message) = &message {
             self.judge.sends(server, message, &host.disk.durable)?;
             mark_message(&mut self.report.marks, message);
+            let follows = host.node.as_ref().is_some_and(|n| n.zab().leader() == Some(to));
+            if matches!(message, pole_zab::Message::Snapshot(_)) && follows {
+                self.report.marks.hit(Mark::SnapshotPull);
+            }
         }
         *self.report.messages.entry(message.name()).or_default() += 1;
         let Some((link, end)) = self.network.find(server, to, channel) else {

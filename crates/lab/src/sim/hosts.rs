@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use pole_election::ServerId;
 use pole_node::{Effect, Event, Message, Node, Timer};
 use pole_oracle::Time;
+use pole_zab::Phase;
 
 use super::clock::Clock;
 use super::disk::{Disk, Point};
@@ -206,7 +207,12 @@ impl World {
         }
         self.report.steps += 1;
         let mut effects = Vec::new();
+        let before = node.zab().phase();
         node.step(event, Time(host.clock.read(self.now)), &mut effects);
+        if before == Phase::Established && node.zab().phase() == Phase::Promising {
+            let overflows = node.zab().log().last().counter() >= self.setup.tuning.counter_max;
+            self.report.marks.hit(if overflows { Mark::CounterEnd } else { Mark::Reopened });
+        }
         host.busy_until = self.now + host.step_cost;
         let node = self.hosts[server].node.as_ref().expect("it has just stepped");
         self.judge.stepped(server, node, self.hosts.iter().map(|host| &host.disk.durable))?;

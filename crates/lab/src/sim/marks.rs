@@ -43,9 +43,8 @@ marks! {
     DiskHung => "disk hangs",
     QuorumLost => "quorum lost",
     Superseded => "session moved",
-    Resent => "found after leader change",
+    ClosedByPatience => "clients closed without a leader",
     MajorityDown => "majority down",
-    HigherBehind => "leader was behind",
 }
 
 /// How often each was met.

@@ -33,6 +33,8 @@ pub struct Setup {
     pub think: u64,
     /// The most requests that a client has under way.
     pub depth_max: u64,
+    /// Whether a client asks on while a sync of its is under way.
+    pub pipelined_syncs: bool,
     /// The oracle, as `pole.oracle` names it.
     pub oracle: String,
     /// The most that a clock runs fast or slow, in millionths.
@@ -61,7 +63,7 @@ pub(crate) struct Tuning {
     retain_bytes: usize,
     piece_bytes: usize,
     outstanding_max: usize,
-    counter_max: u32,
+    pub(crate) counter_max: u32,
     resign: bool,
 }
 
@@ -85,6 +87,7 @@ impl Setup {
             clients: 0,
             think: 50 * MS,
             depth_max: 1,
+            pipelined_syncs: false,
             oracle: "history".to_owned(),
             drift_ppm: 0,
             step_cost: 2_000,

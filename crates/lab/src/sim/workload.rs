@@ -25,6 +25,8 @@ pub(crate) struct Client {
     server: usize,
     next_cxid: i32,
     waits_for: VecDeque<Waits>,
+    /// Whether a sync is among them.
+    syncs: bool,
     /// One way to any server.
     pub(crate) delay: u64,
     depth: u64,
@@ -73,6 +75,7 @@ impl Client {
             server: own.below(setup.servers as u64) as usize,
             next_cxid: 1,
             waits_for: VecDeque::new(),
+            syncs: false,
             delay: own.between(50_000, MS),
             depth: own.between(1, setup.depth_max),
             think: setup.think,
@@ -91,6 +94,7 @@ impl Client {
         self.state = State::Away;
         self.connection = 0;
         self.waits_for.clear();
+        self.syncs = false;
     }
 
     /// What to ask next.
@@ -119,41 +123,51 @@ impl World {
             return Ok(());
         }
         let late = this.waits_for.front().is_some_and(|w| w.since + this.patience < self.now);
+        let moves = this.state == State::Open && this.rng.per_mille(3);
         if late {
+            *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
+            let server = self.clients[client].server;
+            self.unexcused(server);
+            self.gives_up(client);
+        } else if moves {
             self.gives_up(client);
         }
         let this = &mut self.clients[client];
         match this.state {
             State::Away if self.draining && !this.is_idle() => {}
             State::Away => self.connects(client),
-            State::Open if !self.draining && (this.waits_for.len() as u64) < this.depth => {
+            State::Open if self.setup.pipelined_syncs || !this.syncs => {
+                if self.draining || this.waits_for.len() as u64 >= this.depth {
+                    return self.thinks_again(client);
+                }
                 for asked in this.chooses() {
                     self.asks(client, asked);
                 }
             }
             State::Open | State::Attaching | State::Closing => {}
         }
-        self.thinks_again(client);
-        Ok(())
+        self.thinks_again(client)
     }
 
-    fn thinks_again(&mut self, client: usize) {
+    fn thinks_again(&mut self, client: usize) -> Verdict {
         let this = &mut self.clients[client];
         this.thought += 1;
         let thought = this.thought;
         let wait = this.rng.spread(this.think).max(MS);
         self.queue.push(self.now + wait, Happening::Thinks { client, thought });
+        Ok(())
     }
 
     fn gives_up(&mut self, client: usize) {
         let this = &mut self.clients[client];
         let (server, connection) = (this.server, ClientId(this.connection));
         this.leaves();
-        *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
-        self.unexcused(server);
         self.trace.line(self.now, 0, format_args!("client {client} gives up on server {}", server + 1));
         self.hosts[server].clients.remove(&connection.0);
-        self.to_server(client, server, Event::Detach { client: connection });
+        // Sometimes the server never hears of it, and holds a connection that nobody is at the other end of.
+        if self.clients[client].rng.per_mille(500) {
+            self.to_server(client, server, Event::Detach { client: connection });
+        }
     }
 
     /// Counts a connection lost although nothing was wrong with its server.
@@ -200,6 +214,7 @@ impl World {
                 Cxid(this.next_cxid - 1)
             }
         };
+        this.syncs |= asked == Asked::Sync;
         if asked == Asked::Write(Change::CloseSession) {
             this.state = State::Closing;
         }
@@ -276,6 +291,7 @@ impl World {
         self.report.reads += u64::from(heard.body.is_empty());
         self.judge.promises.answered(waits.op, heard, &self.judge.history)?;
         let this = &mut self.clients[client];
+        this.syncs &= !this.is_idle();
         if this.state == State::Closing && this.is_idle() {
             this.begins_anew();
         }
