@@ -6,4 +6,5 @@
 
 pub mod kv;
 pub mod rng;
+pub mod script;
 pub mod sim;

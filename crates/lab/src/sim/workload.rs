@@ -9,6 +9,7 @@ use pole_zab::{Cxid, SessionId};
 
 use super::hosts::Death;
 use super::judge::{Asked, Heard, Verdict};
+use super::stage::Sight;
 use super::world::{Happening, World};
 use super::{MS, SECOND, Setup};
 use crate::kv::{Answer, Ask, Change, Key, OpId, Refusal};
@@ -55,7 +56,7 @@ struct Waits {
 }
 
 /// What a client hears of a server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Told {
     Attached(Heard),
     Reply(Cxid, Heard),
@@ -83,6 +84,16 @@ impl Client {
             thought: 0,
             rng: own,
         }
+    }
+
+    /// Whether it is attached to this server.
+    pub(crate) fn is_at(&self, server: usize) -> bool {
+        self.server == server && self.state == State::Open
+    }
+
+    /// Goes away without a word, and without what it waited for.
+    pub(crate) fn forgets(&mut self) {
+        self.leaves();
     }
 
     /// Whether it waits for nothing.
@@ -185,12 +196,21 @@ impl World {
     }
 
     fn connects(&mut self, client: usize) {
-        self.connections += 1;
-        let (connection, servers) = (self.connections, self.hosts.len() as u64);
+        let servers = self.hosts.len() as u64;
         let this = &mut self.clients[client];
         if this.rng.per_mille(700) {
             this.server = this.rng.below(servers) as usize;
         }
+        let server = this.server;
+        self.goes_to(client, server);
+    }
+
+    /// A client connects to a server and attaches its session there.
+    pub(crate) fn goes_to(&mut self, client: usize, server: usize) {
+        self.connections += 1;
+        let connection = self.connections;
+        let this = &mut self.clients[client];
+        this.server = server;
         this.connection = connection;
         this.state = State::Attaching;
         this.next_cxid = 1;
@@ -204,7 +224,7 @@ impl World {
         self.asks(client, Asked::Attach(change));
     }
 
-    fn asks(&mut self, client: usize, asked: Asked) {
+    pub(crate) fn asks(&mut self, client: usize, asked: Asked) -> Cxid {
         let this = &mut self.clients[client];
         let (session, connection, server) = (this.session, ClientId(this.connection), this.server);
         let cxid = match asked {
@@ -237,6 +257,7 @@ impl World {
             );
         }
         self.to_server(client, server, event);
+        cxid
     }
 
     fn to_server(&mut self, client: usize, server: usize, event: Event) {
@@ -252,6 +273,7 @@ impl World {
         if self.trace.is_on() {
             self.trace.line(self.now, 0, format_args!("client {client} connection {connection} hears {told:?}"));
         }
+        self.see(|_| Some(Sight::Told { client, told: told.clone() }));
         match told {
             Told::Attached(heard) => self.client_attached(client, &heard),
             Told::Reply(cxid, heard) => self.client_answered(client, cxid, &heard),
