@@ -258,7 +258,7 @@ pub(crate) enum Way {
     /// Nothing gets through, and nobody is told.
     Down,
     /// Only what the first sends to the second gets through.
-    OneWay,
+    Single,
     /// The connections break, and are opened again if they can be.
     Reset,
 }
@@ -270,7 +270,7 @@ impl FromStr for Way {
         match text {
             "up" => Ok(Self::Up),
             "down" => Ok(Self::Down),
-            "oneway" => Ok(Self::OneWay),
+            "oneway" => Ok(Self::Single),
             "reset" => Ok(Self::Reset),
             other => Err(format!("a link is up, down, oneway or reset, not `{other}`")),
         }

@@ -27,7 +27,7 @@
 //! step N    run ms                     time goes on
 //! state [ID...]    log ID    why ID    where servers stand; what a log holds; why the leader was elected
 //! heal                                 all faults end, all start, and everything must be level within 25 s
-//! check [ID...]                        all that run hold the same
+//! check [ID...]                        all that run hold the same, or do within 1.5 s
 //! POINT: {before|after}-{append|fsync|epoch|rename|ack}
 //! ```
 

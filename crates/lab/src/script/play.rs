@@ -114,6 +114,7 @@ impl Play {
             Command::Heal => self.heal(),
             Command::Check { ids } => {
                 let servers = ids.iter().map(|id| self.server(*id)).collect::<Result<Vec<_>, _>>()?;
+                self.world()?.runs_until(SETTLED_WITHIN, |world| state::check(world, &servers).is_ok());
                 let text = state::check(self.seen()?, &servers)?;
                 self.teller.say(text.trim_end().to_owned());
                 Ok(())
@@ -227,7 +228,7 @@ impl Play {
                 world.set_way(a, b, false);
                 world.set_way(b, a, false);
             }
-            Some(Way::OneWay) => {
+            Some(Way::Single) => {
                 world.set_way(a, b, true);
                 world.set_way(b, a, false);
             }

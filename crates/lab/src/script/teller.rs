@@ -211,9 +211,12 @@ impl Line {
         match self {
             Self::Plain(text) => text,
             Self::Shared { mut who, one, many } => {
+                let times = who.len();
                 who.sort_unstable();
+                who.dedup();
                 let ids: Vec<_> = who.iter().map(|server| id(*server).to_string()).collect();
-                format!("{} {}", ids.join(" "), if ids.len() == 1 { one } else { many })
+                let line = format!("{} {}", ids.join(" "), if ids.len() == 1 { one } else { many });
+                if times == ids.len() { line } else { format!("{line} ({times} times)") }
             }
         }
     }

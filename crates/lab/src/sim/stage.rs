@@ -7,7 +7,7 @@ use pole_election::{Epoch, ServerId, Zxid};
 use pole_node::{Message, Note};
 
 use super::disk::{Image, Point, Survival};
-use super::hosts::Death;
+use super::hosts::{Death, Host};
 use super::network::Settings;
 use super::setup::LineKind;
 use super::workload::{Client, Told};
@@ -133,15 +133,14 @@ impl World {
 
     /// The sight of a note.
     pub(crate) fn sight_of_note(&self, server: usize, note: &Note) -> Sight {
-        match note {
-            Note::Serving { leader, epoch } if *leader == id(server) => {
-                let took =
-                    |host: &&super::hosts::Host| host.node.is_some() && host.disk.durable.current_epoch == *epoch;
-                let quorum = self.hosts.iter().enumerate().filter(|(_, host)| took(host)).map(|(s, _)| id(s));
-                Sight::Leads { server, epoch: *epoch, quorum: quorum.collect() }
-            }
-            note => Sight::Noted { server, note: note.clone() },
+        if let Note::Serving { leader, epoch } = note
+            && *leader == id(server)
+        {
+            let took = |host: &Host| host.node.is_some() && host.disk.durable.current_epoch == *epoch;
+            let quorum = (0..self.hosts.len()).filter(|s| took(&self.hosts[*s])).map(id).collect();
+            return Sight::Leads { server, epoch: *epoch, quorum };
         }
+        Sight::Noted { server, note: note.clone() }
     }
 
     /// What was seen since the last call.
