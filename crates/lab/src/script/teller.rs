@@ -87,7 +87,8 @@ impl Teller {
 
     /// The lines since the last call.
     pub(crate) fn take(&mut self) -> String {
-        self.lines.drain(..).map(|line| line.text() + "\n").collect()
+        let lines = self.lines.drain(..).map(Line::text).collect();
+        fold(lines).into_iter().map(|line| line + "\n").collect()
     }
 
     fn noted(&mut self, server: usize, note: Note) {
@@ -220,6 +221,34 @@ impl Line {
             }
         }
     }
+}
+
+/// Folds what happens again and again: up to four lines that repeat at least three times are printed once, with a count.
+fn fold(lines: Vec<String>) -> Vec<String> {
+    let mut folded = Vec::new();
+    let mut rest = lines.as_slice();
+    while !rest.is_empty() {
+        let repeats = |period: usize| {
+            let same = rest.chunks_exact(period).take_while(|chunk| *chunk == &rest[..period]).count();
+            (same >= 3).then_some((period, same))
+        };
+        match (1..=4.min(rest.len())).find_map(repeats) {
+            Some((period, times)) => {
+                folded.extend_from_slice(&rest[..period]);
+                folded.push(if period == 1 {
+                    format!("({times} times)")
+                } else {
+                    format!("(these {period}, {times} times)")
+                });
+                rest = &rest[period * times..];
+            }
+            None => {
+                folded.push(rest[0].clone());
+                rest = &rest[1..];
+            }
+        }
+    }
+    folded
 }
 
 /// Servers in parentheses.
