@@ -5,6 +5,8 @@
 //! Not here: real time, sockets and files (`server`); the protocol (`election`, `zab`, `node`), of which this is no copy.
 
 pub mod kv;
+pub mod paper;
 pub mod rng;
 pub mod script;
 pub mod sim;
+pub mod story;

@@ -102,7 +102,10 @@ impl<M: Machine> Node<M> {
             let accepted = standings.into_iter().map(|(id, standing)| (id, standing.accepted_epoch));
             self.with_zab(|zab, outputs| zab.lead(round, accepted, outputs));
             out.push(Effect::Note(Note::Leading { round }));
-            out.push(Effect::Arm { timer: Timer::Phase, after: gather });
+            // Our followers may hear the farthest voter later than we did, and choose us only then.
+            let apart = self.scoring.slowest_round_trip(self.now).unwrap_or(self.config.election_timeout);
+            let apart = Span(apart.0 / 2 * 3).min(self.config.election_timeout);
+            out.push(Effect::Arm { timer: Timer::Phase, after: gather.saturating_add(apart) });
         } else {
             self.with_zab(|zab, outputs| zab.follow(leader, round, outputs));
             self.liveness.watch(leader, self.now);
@@ -116,7 +119,7 @@ impl<M: Machine> Node<M> {
 
     /// How long the leader chosen may take to gather its quorum.
     pub(crate) fn time_to_gather(&self) -> Span {
-        let known = self.scoring.time_to_gather(self.now);
+        let known = self.scoring.time_to_gather(self.now, self.config.disk_timeout);
         known.unwrap_or(self.config.election_timeout).max(self.config.establish_floor)
     }
 

@@ -159,9 +159,16 @@ impl Scoring {
         }
     }
 
+    /// The slowest round trip to a voter that is believed alive: by how much elections may end apart.
+    pub(crate) fn slowest_round_trip(&self, now: Time) -> Option<Span> {
+        let live = self.voters.peers(self.measurements.me()).filter(|peer| !self.suspected.contains(peer));
+        live.filter_map(|peer| self.measurements.round_trip(peer, now)).max()
+    }
+
     /// How long a chosen leader may take to gather its quorum: three round trips to the slowest member of the nearest
-    /// quorum, and four fsyncs of the slower kind. None while too few round trips are known.
-    pub(crate) fn time_to_gather(&self, now: Time) -> Option<Span> {
+    /// quorum, and four fsyncs of the slower kind, none of which may count for more than `fsync_max`: a disk that once
+    /// hung for long is no reason to wait as long for everyone. None while too few round trips are known.
+    pub(crate) fn time_to_gather(&self, now: Time, fsync_max: Span) -> Option<Span> {
         let me = self.measurements.me();
         let mut round_trips: Vec<_> =
             self.voters.peers(me).filter_map(|peer| self.measurements.round_trip(peer, now)).collect();
@@ -170,7 +177,7 @@ impl Scoring {
         let slowest = if others == 0 { Span::ZERO } else { *round_trips.get(others - 1)? };
         let reported = self.voters.peers(me).filter_map(|peer| self.measurements.last_report(peer));
         let fsync = reported.map(|(report, _)| report.fsync_p99).max().unwrap_or_default();
-        let fsync = fsync.max(self.measurements.fsync_p99());
+        let fsync = fsync.max(self.measurements.fsync_p99()).min(fsync_max);
         Some(slowest.saturating_mul(3).saturating_add(fsync.saturating_mul(4)))
     }
 }

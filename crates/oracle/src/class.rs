@@ -2,7 +2,8 @@
 //!
 //! In: a component of a score, and the class that this server was in before. Out: the class it is in now.
 //! Why with a memory: a score that jitters around a border would change its class at every heartbeat, and the leader
-//! with it (scenario 25). So a class is left only when its border is passed by a quarter of a class.
+//! with it (scenario 25). So a class is left only when its border is passed by a tenth of a class: more than a smoothed
+//! score jitters, and little enough that the noise of the first measurements does not stick.
 //! Holds: the memory is the server's own and shapes its own score only; how two scores compare depends on the two
 //! messages alone, or the order would have cycles.
 
@@ -28,21 +29,21 @@ impl Class {
     }
 
     /// The class of a component for a server that was in `previous`: it stays while the border is passed by less than a
-    /// quarter of a class.
+    /// tenth of a class.
     #[must_use]
     pub fn of_after(self, component: i64, previous: Option<i64>) -> i64 {
         let class = self.of(component);
         let Some(previous) = previous else { return class };
-        let quarter = match self {
-            Self::Micros(width) => i64::from(width / 4),
+        let margin = match self {
+            Self::Micros(width) => i64::from(width / 10),
             Self::Percent(percent) => {
-                i64::try_from(component.unsigned_abs() / 400).unwrap_or(i64::MAX).saturating_mul(percent.into())
+                i64::try_from(component.unsigned_abs() / 1000).unwrap_or(i64::MAX).saturating_mul(percent.into())
             }
         };
         let stays = match class.cmp(&previous) {
-            core::cmp::Ordering::Less => self.of(component.saturating_add(quarter)) >= previous,
+            core::cmp::Ordering::Less => self.of(component.saturating_add(margin)) >= previous,
             core::cmp::Ordering::Equal => true,
-            core::cmp::Ordering::Greater => self.of(component.saturating_sub(quarter)) <= previous,
+            core::cmp::Ordering::Greater => self.of(component.saturating_sub(margin)) <= previous,
         };
         if stays { previous } else { class }
     }
@@ -119,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_left_only_when_its_border_is_passed_by_a_quarter_scenario_25() {
+    fn a_class_is_left_only_when_its_border_is_passed_by_a_tenth_scenario_25() {
         let class = Class::Micros(10_000);
         assert_eq!(class.of_after(10_100, Some(0)), 0);
-        assert_eq!(class.of_after(12_499, Some(0)), 0);
-        assert_eq!(class.of_after(12_500, Some(0)), 1);
+        assert_eq!(class.of_after(10_999, Some(0)), 0);
+        assert_eq!(class.of_after(11_000, Some(0)), 1);
         assert_eq!(class.of_after(9_900, Some(1)), 1);
-        assert_eq!(class.of_after(7_499, Some(1)), 0);
+        assert_eq!(class.of_after(8_999, Some(1)), 0);
         assert_eq!(class.of_after(55_000, Some(1)), 5);
         let class = Class::Percent(10);
         let there = class.of(-333_333);

@@ -170,10 +170,11 @@ fn summarise(reports: &[Report], seconds: f64) {
     ];
     for (name, value) in rows {
         let mut values: Vec<_> = reports.iter().map(value).collect();
+        let most = reports.iter().max_by_key(|r| value(r)).map_or(0, |r| r.seed);
         values.sort_unstable();
         let at = |percent: usize| values.get(values.len().saturating_sub(1) * percent / 100).copied().unwrap_or(0);
         println!(
-            "{name:<24} median {:>7}  p1 {:>6}  p99 {:>7}  max {:>7}  total {}",
+            "{name:<24} median {:>7}  p1 {:>6}  p99 {:>7}  max {:>7} (seed {most})  total {}",
             at(50),
             at(1),
             at(99),
@@ -182,13 +183,17 @@ fn summarise(reports: &[Report], seconds: f64) {
         );
     }
     let mut closed = BTreeMap::<&str, u64>::new();
+    let mut unexcused = BTreeMap::<&str, u64>::new();
     let mut marks = Marks::new();
     for report in reports {
         report.closed.iter().for_each(|(reason, count)| *closed.entry(reason).or_default() += count);
+        report.unexcused_by.iter().for_each(|(reason, count)| *unexcused.entry(reason).or_default() += count);
         marks.add(&report.marks);
     }
     println!("client connections lost, by reason:");
     closed.iter().for_each(|(reason, count)| println!("  {count:>7}  {reason}"));
+    println!("of these without an excuse:");
+    unexcused.iter().for_each(|(reason, count)| println!("  {count:>7}  {reason}"));
     let met = Mark::ALL.iter().filter(|mark| marks.count(**mark) > 0).count();
     println!("rare branches {met}/{}:", Mark::ALL.len());
     Mark::ALL.iter().for_each(|mark| println!("  {:>7}  {mark}", marks.count(*mark)));

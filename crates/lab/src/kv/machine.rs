@@ -26,7 +26,8 @@ pub struct Kv {
 enum Session {
     /// Open since some time, last attached here.
     Attached(Zxid),
-    Closed,
+    /// Over; it was last attached here.
+    Closed(Zxid),
 }
 
 impl Kv {
@@ -56,7 +57,7 @@ impl Kv {
             (Change::Create, Some(Session::Attached(_)) | None) | (Change::Resume, Some(Session::Attached(_))) => {
                 Txn::Attached(op)
             }
-            (_, Some(Session::Closed) | None) => Txn::Refused(op, Refusal::NoSession),
+            (_, Some(Session::Closed(_)) | None) => Txn::Refused(op, Refusal::NoSession),
             (Change::CloseSession, Some(Session::Attached(_))) => Txn::Closed(op),
             (change, Some(Session::Attached(_))) => self.decide_write(op, change),
         }
@@ -117,7 +118,7 @@ impl Machine for Kv {
         let session = request.origin.session;
         let known = self.prepared_sessions.get(session).or_else(|| self.sessions.get(&session));
         if !request.origin.cxid.is_attachment()
-            && let Some(Session::Attached(last)) = known
+            && let Some(Session::Attached(last) | Session::Closed(last)) = known
             && request.floor < *last
         {
             return None;
@@ -125,10 +126,11 @@ impl Machine for Kv {
         let Some(ask) = Ask::decode(&request.body) else {
             return Some(Txn::Refused(0, Refusal::Malformed).encode());
         };
+        let last = known.map_or(Zxid::ZERO, |session| session.last_attached());
         let txn = self.decide(ask, session);
         match txn {
             Txn::Attached(_) => self.prepared_sessions.set(zxid, session, Session::Attached(zxid)),
-            Txn::Closed(_) => self.prepared_sessions.set(zxid, session, Session::Closed),
+            Txn::Closed(_) => self.prepared_sessions.set(zxid, session, Session::Closed(last)),
             Txn::Set(_, key, value) => self.prepared_values.set(zxid, key, value),
             Txn::Refused(..) => {}
         }
@@ -149,7 +151,8 @@ impl Machine for Kv {
                 self.prepared_sessions.applied(entry.zxid, session);
             }
             Txn::Closed(_) => {
-                self.set_session(session, Session::Closed);
+                let last = self.sessions.get(&session).map_or(Zxid::ZERO, |known| known.last_attached());
+                self.set_session(session, Session::Closed(last));
                 self.prepared_sessions.applied(entry.zxid, session);
             }
             Txn::Set(_, key, value) => {
@@ -209,20 +212,29 @@ impl Machine for Kv {
 }
 
 impl Session {
+    fn last_attached(self) -> Zxid {
+        match self {
+            Self::Attached(zxid) | Self::Closed(zxid) => zxid,
+        }
+    }
+
     fn code(self) -> u64 {
         match self {
             Self::Attached(zxid) => zxid.0,
-            Self::Closed => 0,
+            Self::Closed(zxid) => zxid.0 | CLOSED,
         }
     }
 
     fn from_code(code: u64) -> Self {
-        match code {
-            0 => Self::Closed,
-            zxid => Self::Attached(Zxid(zxid)),
+        match code & CLOSED {
+            0 => Self::Attached(Zxid(code)),
+            _ => Self::Closed(Zxid(code & !CLOSED)),
         }
     }
 }
+
+/// Marks a closed session in its code; no epoch ever gets that far.
+const CLOSED: u64 = 1 << 63;
 
 fn hash_value(key: Key, value: Value) -> u64 {
     mix(mix(mix(1, u64::from(key)), value.data), u64::from(value.version))

@@ -247,6 +247,7 @@ impl Play {
     fn wipe(&mut self, id: u64) -> Done {
         let runs = self.on(id, |world, server| {
             world.hosts[server].disk.wipe();
+            world.judge.wiped(server);
             world.hosts[server].node.is_some()
         })?;
         if runs { Err(format!("{id} runs: crash it first")) } else { Ok(()) }

@@ -139,14 +139,7 @@ pub(crate) enum Progress {
 
 impl Disk {
     pub(crate) fn new(timing: Timing, rng: Rng) -> Self {
-        let durable = Image {
-            accepted_epoch: Epoch(0),
-            current_epoch: Epoch(0),
-            snapshot: None,
-            base: Zxid::ZERO,
-            log: VecDeque::new(),
-            intent: None,
-        };
+        let durable = Image::blank();
         let (queue, unsynced) = (VecDeque::new(), Vec::new());
         Self {
             durable,
@@ -327,11 +320,6 @@ impl Disk {
         }
     }
 
-    /// Everything is gone, as with a new disk.
-    pub(crate) fn wipe(&mut self) {
-        *self = Self { survival: self.survival, ..Self::new(self.timing, self.rng.clone()) };
-    }
-
     /// What start-up finds, after it has finished what was begun.
     pub(crate) fn recover(&mut self, marks: &mut Marks) -> Recovered {
         if let Some(intent) = self.durable.intent.clone() {
@@ -348,6 +336,11 @@ impl Disk {
             snapshot,
             entries: image.log.iter().cloned().collect(),
         }
+    }
+
+    /// Everything on it is lost.
+    pub(crate) fn wipe(&mut self) {
+        self.durable = Image::blank();
     }
 
     pub(crate) fn hang(&mut self, until: u64) {
@@ -373,6 +366,17 @@ impl Disk {
 }
 
 impl Image {
+    fn blank() -> Self {
+        Self {
+            accepted_epoch: Epoch(0),
+            current_epoch: Epoch(0),
+            snapshot: None,
+            base: Zxid::ZERO,
+            log: VecDeque::new(),
+            intent: None,
+        }
+    }
+
     /// The last durable position.
     pub(crate) fn last(&self) -> Zxid {
         let snapshot = self.snapshot.as_ref().map_or(Zxid::ZERO, |s| s.zxid);

@@ -2,12 +2,13 @@
 
 use pole_election::ServerId;
 use pole_node::Event;
+use pole_zab::Phase;
 
 use super::disk::Point;
 use super::hosts::Death;
 use super::judge::Verdict;
 use super::world::{Happening, World};
-use super::{MS, SECOND};
+use super::{MS, Mark, SECOND};
 use crate::rng::Rng;
 
 /// The kinds of faults that a seed may enable.
@@ -41,6 +42,11 @@ pub enum FaultKind {
     DiskHangs,
     /// Syncs are slow.
     DiskSlow,
+    /// Something strikes a server right when it enters a phase of the agreement: most phases are too short to be hit
+    /// by chance.
+    Ambush,
+    /// A follower loses its whole disk while everyone else is well.
+    Wipe,
     /// An operator asks for another leader. No fault, but it happens when others do.
     Transfer,
 }
@@ -62,6 +68,8 @@ impl FaultKind {
         Self::DiskFails,
         Self::DiskHangs,
         Self::DiskSlow,
+        Self::Ambush,
+        Self::Wipe,
         Self::Transfer,
     ];
 }
@@ -92,11 +100,13 @@ pub(crate) struct Weather {
     pub(crate) rng: Rng,
     /// No new faults.
     pub(crate) over: bool,
+    /// What strikes whoever enters which phase next.
+    ambush: Option<(Phase, FaultKind)>,
 }
 
 impl Weather {
     pub(crate) fn new(rng: Rng) -> Self {
-        Self { rng, over: false }
+        Self { rng, over: false, ambush: None }
     }
 }
 
@@ -130,13 +140,22 @@ impl World {
             FaultKind::Kill => self.falls(server, Death::Killed),
             FaultKind::PowerLoss => self.falls(server, Death::Silent),
             FaultKind::KillAt => {
+                // One point for all that it hits: half of an ensemble that dies at the same step is a hard case.
                 let point = *self.weather.rng.pick(&Point::ALL);
-                self.trace.line(self.now, server + 1, format_args!("will die at {point:?}"));
-                self.hosts[server].dies_at = Some(point);
-                self.queue.push(self.now + lasts, Happening::Mended(Mending::Spare { server }));
+                for other in 0..self.hosts.len() {
+                    if other == server || self.weather.rng.per_mille(250) {
+                        self.trace.line(self.now, other + 1, format_args!("will die at {point:?}"));
+                        self.hosts[other].dies_at = Some(point);
+                        self.queue.push(self.now + lasts, Happening::Mended(Mending::Spare { server: other }));
+                    }
+                }
             }
             FaultKind::Blackout => {
                 let death = *self.weather.rng.pick(&[Death::Killed, Death::Silent]);
+                if self.weather.rng.per_mille(300) {
+                    self.all_fall(death);
+                    return Ok(());
+                }
                 for other in 0..self.hosts.len() {
                     if other == server || self.weather.rng.per_mille(600) {
                         self.falls(other, death);
@@ -180,6 +199,19 @@ impl World {
                 self.touched(server);
                 self.queue.push(self.now + lasts, Happening::Mended(Mending::Speed { server }));
             }
+            FaultKind::Ambush => {
+                let kind = *self.weather.rng.pick(&STRIKES);
+                let phase = *self.weather.rng.pick(&PHASES);
+                self.trace.line(self.now, 0, format_args!("{kind:?} will strike whoever is {phase:?} next"));
+                self.weather.ambush = Some((phase, kind));
+                // Something has to move, or nobody enters any phase.
+                if self.weather.rng.per_mille(700) {
+                    let nudge = *self.weather.rng.pick(&[FaultKind::Kill, FaultKind::Transfer, FaultKind::Break]);
+                    let server = self.leader().unwrap_or(server);
+                    return self.inject(nudge, server);
+                }
+            }
+            FaultKind::Wipe => self.wipe(server),
             FaultKind::Transfer => {
                 let to = self.weather.rng.between(0, self.hosts.len() as u64);
                 self.tell(server, Event::Transfer { to: (to > 0).then_some(ServerId(to)) });
@@ -188,11 +220,56 @@ impl World {
         Ok(())
     }
 
+    /// A server entered a phase: something may wait for it there.
+    pub(crate) fn entered(&mut self, server: usize, phase: Phase) {
+        if let Some((_, kind)) = self.weather.ambush.take_if(|(waits_in, _)| *waits_in == phase) {
+            let reach = *self.weather.rng.pick(&[1, MS / 5, 2 * MS, 20 * MS]);
+            let wait = self.weather.rng.below(reach);
+            self.queue.push(self.now + wait, Happening::Strike { server, kind });
+        }
+    }
+
+    pub(crate) fn strike(&mut self, server: usize, kind: FaultKind) -> Verdict {
+        if self.weather.over {
+            return Ok(());
+        }
+        self.report.faults += 1;
+        self.report.marks.hit(Mark::Ambushed);
+        self.trace.line(self.now, server + 1, format_args!("FAULT {kind:?} (ambush)"));
+        self.inject(kind, server)
+    }
+
     /// A server dies and is started again later.
     fn falls(&mut self, server: usize, death: Death) {
         self.dies(server, death);
         let wait = self.weather.rng.spread(1_500 * MS) + 5 * MS;
         self.queue.push(self.now + wait, Happening::Start(server));
+    }
+
+    /// All die, and those with the shortest logs come back first, just enough of them to elect.
+    fn all_fall(&mut self, death: Death) {
+        (0..self.hosts.len()).for_each(|server| self.dies(server, death));
+        let mut order: Vec<_> = (0..self.hosts.len()).collect();
+        order.sort_by_key(|server| (self.hosts[*server].disk.durable.last(), *server));
+        for (place, server) in order.into_iter().enumerate() {
+            let late = place > self.hosts.len() / 2;
+            let wait = if late { self.weather.rng.between(300, 3_000) } else { self.weather.rng.between(5, 50) };
+            self.queue.push(self.now + wait * MS, Happening::Start(server));
+        }
+    }
+
+    /// A disk is lost. Zab outlives that only if nothing else is open at the time: a promise that is forgotten while a
+    /// candidate counts on it is a broken one. So everyone must serve, in one epoch, and the victim must not lead.
+    fn wipe(&mut self, server: usize) {
+        if self.all_serve() && self.leader() != Some(server) {
+            self.falls(server, Death::Killed);
+            self.hosts[server].disk.wipe();
+            self.judge.wiped(server);
+            self.report.marks.hit(Mark::Wiped);
+            if self.weather.rng.per_mille(500) {
+                self.all_fall(Death::Killed);
+            }
+        }
     }
 
     fn separate(&mut self, kind: FaultKind, server: usize, lasts: u64) {
@@ -282,6 +359,32 @@ impl World {
         Ok(())
     }
 }
+
+/// What can lie in ambush.
+const STRIKES: [FaultKind; 9] = [
+    FaultKind::Kill,
+    FaultKind::PowerLoss,
+    FaultKind::Blackout,
+    FaultKind::Pause,
+    FaultKind::Pause,
+    FaultKind::Split,
+    FaultKind::OneWay,
+    FaultKind::Cut,
+    FaultKind::DiskHangs,
+];
+
+/// Where it can lie.
+const PHASES: [Phase; 9] = [
+    Phase::Promised,
+    Phase::Joining,
+    Phase::TakingOver,
+    Phase::Serving,
+    Phase::Gathering,
+    Phase::Promising,
+    Phase::Pulling,
+    Phase::Synchronising,
+    Phase::Established,
+];
 
 fn pairs(servers: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..servers).flat_map(move |a| (0..servers).map(move |b| (a, b))).filter(|(a, b)| a != b)

@@ -218,11 +218,15 @@ impl World {
         let mut effects = Vec::new();
         let before = node.zab().phase();
         node.step(event, Time(host.clock.read(self.now)), &mut effects);
-        if before == Phase::Established && node.zab().phase() == Phase::Promising {
+        let after = node.zab().phase();
+        if before == Phase::Established && after == Phase::Promising {
             let overflows = node.zab().log().last().counter() >= self.setup.tuning.counter_max;
             self.report.marks.hit(if overflows { Mark::CounterEnd } else { Mark::Reopened });
         }
         host.busy_until = self.now + host.step_cost;
+        if before != after {
+            self.entered(server, after);
+        }
         let node = self.hosts[server].node.as_ref().expect("it has just stepped");
         self.judge.stepped(server, node, self.hosts.iter().map(|host| &host.disk.durable))?;
         self.carry_out(server, effects)?;

@@ -36,6 +36,7 @@ marks! {
     Refused => "refused",
     Declined => "declined",
     Blank => "blank",
+    Wiped => "wiped",
     TornTail => "torn tail",
     UnsyncedLost => "unsynced lost",
     IntentRolledForward => "intent rolled forward",
@@ -44,6 +45,7 @@ marks! {
     QuorumLost => "quorum lost",
     Superseded => "session moved",
     ClosedByPatience => "clients closed without a leader",
+    Ambushed => "ambushed",
     MajorityDown => "majority down",
 }
 

@@ -7,13 +7,15 @@
 //! ```text
 //! world      the clock, the queue, who gets what            hosts     processes: start, step, crash, timers
 //! effects    what a step asks for                           wires     what arrives on links
-//! network    links        disk  disks        clock  clocks  workload  clients
+//! network    links        disk  disks        clock  clocks  workload  clients, paced: an experiment's
 //! faults     what goes wrong, and when it is mended         healing   the liveness phase
+//! controls   the hands of a script or a benchmark
 //! judge/     what must never happen                         marks     which rare branches were met
 //! stage      what scripts see and do                        opinion   oracles that say what a script wants
 //! ```
 
 mod clock;
+mod controls;
 mod disk;
 mod effects;
 mod faults;
@@ -23,6 +25,7 @@ mod judge;
 mod marks;
 mod network;
 mod opinion;
+mod paced;
 mod queue;
 mod report;
 mod setup;
@@ -38,6 +41,7 @@ pub use faults::FaultKind;
 pub(crate) use judge::{Asked, Heard};
 pub use marks::{Mark, Marks};
 pub(crate) use opinion::Opinion;
+pub use paced::Sample;
 pub use report::Report;
 pub use setup::Setup;
 pub(crate) use stage::{Mood, OnDisk, Sight, id};

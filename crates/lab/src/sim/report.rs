@@ -29,6 +29,8 @@ pub struct Report {
     pub closed: BTreeMap<String, u64>,
     /// Connections lost although their server had met no fault and kept its quorum.
     pub unexcused: u64,
+    /// The same, by reason.
+    pub unexcused_by: BTreeMap<String, u64>,
     /// From the end of the faults until everything served again, in nanoseconds.
     pub healed_after: u64,
     /// Messages sent between servers, by name.

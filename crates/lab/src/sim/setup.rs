@@ -6,7 +6,7 @@
 use pole_election::{ServerId, Span, Voters};
 use pole_node::Config;
 use pole_oracle::Spec;
-use pole_topology::Link as Line;
+use pole_topology::{Link as Line, Topology};
 
 use super::disk::Timing;
 use super::faults::FaultKind;
@@ -33,6 +33,8 @@ pub struct Setup {
     pub think: u64,
     /// The most requests that a client has under way.
     pub depth_max: u64,
+    /// Whether a client asks all that it may at once, then pauses for as long as they would have taken one by one.
+    pub bursts: bool,
     /// Whether a client asks on while a sync of its is under way.
     pub pipelined_syncs: bool,
     /// The oracle, as `pole.oracle` names it.
@@ -41,6 +43,12 @@ pub struct Setup {
     pub drift_ppm: u64,
     /// What a step costs a server.
     pub step_cost: u64,
+    /// Where the servers stand; none: as `line` says.
+    pub topology: Option<Topology>,
+    /// How much of the topology's load its clients make, in percent; zero: other clients, or none.
+    pub load_percent: u32,
+    /// Between measurements.
+    pub heartbeat: Span,
     pub(crate) line: LineKind,
     pub(crate) network: Settings,
     pub(crate) disk: Timing,
@@ -68,6 +76,14 @@ pub(crate) struct Tuning {
 }
 
 impl Setup {
+    /// A quiet ensemble on a topology.
+    #[must_use]
+    pub fn on(topology: Topology, seed: u64) -> Self {
+        let mut setup = Self::lan(seed, topology.servers().count());
+        setup.topology = Some(topology);
+        setup
+    }
+
     /// A quiet LAN: round trips of 0.1 ms, an fsync of 0.5 ms, no faults, no clients.
     #[must_use]
     pub fn lan(seed: u64, servers: usize) -> Self {
@@ -87,10 +103,14 @@ impl Setup {
             clients: 0,
             think: 50 * MS,
             depth_max: 1,
-            pipelined_syncs: false,
+            bursts: false,
+            pipelined_syncs: true,
             oracle: "history".to_owned(),
             drift_ppm: 0,
             step_cost: 2_000,
+            topology: None,
+            load_percent: 0,
+            heartbeat: Span::from_ms(1_000),
             line: LineKind::Even(line),
             network: Settings {
                 lost_per_mille: 0,
@@ -111,6 +131,11 @@ impl Setup {
         }
     }
 
+    /// What an fsync takes, in nanoseconds.
+    pub fn set_fsync(&mut self, fsync: u64) {
+        self.disk.fsync = fsync;
+    }
+
     /// The weather of a seed.
     #[must_use]
     pub fn random(seed: u64, servers: usize, length: u64) -> Self {
@@ -121,10 +146,12 @@ impl Setup {
         if setup.faults.is_empty() {
             setup.faults.push(*rng.pick(FaultKind::ALL));
         }
-        setup.fault_every = rng.between(800, 2_600) * MS;
+        setup.fault_every = *rng.pick(&[400, 1_000, 1_600, 2_400]) * MS;
         setup.clients = rng.between(5, 9) as usize;
-        setup.think = 90 * MS * setup.clients as u64 / 8;
-        setup.depth_max = rng.between(1, 4);
+        // About as many requests a second whatever the number of clients.
+        setup.think = *rng.pick(&[20, 40, 60]) * MS * setup.clients as u64 / 8;
+        setup.depth_max = *rng.pick(&[1, 2, 4, 8]);
+        setup.bursts = rng.per_mille(500);
         setup.oracle = random_oracle(&mut rng, servers);
         setup.drift_ppm = *rng.pick(&[0, 0, 100, 1_000]);
         setup.step_cost = *rng.pick(&[1_000, 5_000, 20_000]);
@@ -169,6 +196,7 @@ impl Setup {
     pub(crate) fn config(&self, server: usize, boot: u32) -> Config {
         let mut config = Config::new(ServerId(server as u64 + 1), self.voters());
         config.incarnation = boot;
+        config.heartbeat = self.heartbeat;
         config.snapshot_every = self.tuning.snapshot_every;
         config.retain_bytes = self.tuning.retain_bytes;
         config.limits.piece_bytes = self.tuning.piece_bytes;
@@ -187,6 +215,10 @@ impl Setup {
     pub(crate) fn lines(&self) -> Vec<Vec<Line>> {
         let mut rng = Rng::new(self.seed).fork("lines", 0);
         let Self { servers, line, .. } = *self;
+        if let Some(topology) = &self.topology {
+            let between = |a: usize, b: usize| topology.link(a as u64 + 1, b as u64 + 1).unwrap_or(Line::LOOPBACK);
+            return (0..servers).map(|a| (0..servers).map(|b| between(a, b)).collect()).collect();
+        }
         let near = match line {
             LineKind::Even(line) => return vec![vec![line; servers]; servers],
             LineKind::Spread { .. } => Line {

@@ -9,6 +9,7 @@ use pole_zab::{Cxid, SessionId};
 
 use super::hosts::Death;
 use super::judge::{Asked, Heard, Verdict};
+use super::paced::{Pace, Sample};
 use super::stage::Sight;
 use super::world::{Happening, World};
 use super::{MS, SECOND, Setup};
@@ -34,8 +35,12 @@ pub(crate) struct Client {
     think: u64,
     /// How long it waits for an answer before it tries elsewhere.
     patience: u64,
+    /// Waits for ever, as long as its server has not lost the connection: whatever is forgotten stays visible.
+    steadfast: bool,
     /// The last thought that counts.
     thought: u64,
+    /// How it behaves in an experiment.
+    pace: Option<Pace>,
     rng: Rng,
 }
 
@@ -79,11 +84,21 @@ impl Client {
             syncs: false,
             delay: own.between(50_000, MS),
             depth: own.between(1, setup.depth_max),
-            think: setup.think,
+            // Some are idle for most of the time: what they ask first, they ask of a server that may have been left.
+            think: if index % 4 == 3 { 20 * setup.think } else { setup.think },
             patience: own.between(3, 12) * SECOND,
+            steadfast: own.per_mille(400),
             thought: 0,
+            pace: None,
             rng: own,
         }
+    }
+
+    /// A client of an experiment: beside its server, never tired, never leaving.
+    pub(crate) fn paced(setup: &Setup, index: usize, pace: Pace, rng: &Rng) -> Self {
+        let client = Self::new(setup, index, rng);
+        let (server, delay, depth, patience) = (pace.home, 1_000, u64::MAX, 60 * SECOND);
+        Self { server, delay, depth, patience, pace: Some(pace), ..client }
     }
 
     /// Whether it is attached to this server.
@@ -111,6 +126,9 @@ impl Client {
     /// What to ask next.
     fn chooses(&mut self) -> Vec<Asked> {
         let rng = &mut self.rng;
+        if let Some(pace) = self.pace {
+            return vec![Asked::Write(Change::Put(pace.home as Key, rng.any()))];
+        }
         let (register, counter, slot) = (rng.below(12) as Key, 100 + rng.below(6) as Key, 200 + rng.below(6) as Key);
         let unique = rng.any();
         match rng.below(1000) {
@@ -134,11 +152,15 @@ impl World {
             return Ok(());
         }
         let late = this.waits_for.front().is_some_and(|w| w.since + this.patience < self.now);
-        let moves = this.state == State::Open && this.rng.per_mille(3);
+        let connected = self.hosts[this.server].clients.contains_key(&this.connection);
+        // Without faults a server answers whatever it has taken, so nobody has a reason to leave.
+        let late = late && !(connected && (this.steadfast || self.weather.over));
+        let roams = this.pace.is_none() && !this.steadfast;
+        let moves = roams && this.state == State::Open && this.rng.per_mille(3);
         if late {
             *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
             let server = self.clients[client].server;
-            self.unexcused(server);
+            self.unexcused(server, "no answer");
             self.gives_up(client);
         } else if moves {
             self.gives_up(client);
@@ -148,11 +170,10 @@ impl World {
             State::Away if self.draining && !this.is_idle() => {}
             State::Away => self.connects(client),
             State::Open if self.setup.pipelined_syncs || !this.syncs => {
-                if self.draining || this.waits_for.len() as u64 >= this.depth {
-                    return self.thinks_again(client);
-                }
-                for asked in this.chooses() {
-                    self.asks(client, asked);
+                let room = this.depth.saturating_sub(this.waits_for.len() as u64);
+                let count = if self.setup.bursts { room } else { room.min(1) };
+                if !self.draining {
+                    self.asks_some(client, count);
                 }
             }
             State::Open | State::Attaching | State::Closing => {}
@@ -160,11 +181,24 @@ impl World {
         self.thinks_again(client)
     }
 
+    fn asks_some(&mut self, client: usize, count: u64) {
+        for _ in 0..count {
+            let this = &mut self.clients[client];
+            if this.state != State::Open {
+                return;
+            }
+            for asked in this.chooses() {
+                self.asks(client, asked);
+            }
+        }
+    }
+
     fn thinks_again(&mut self, client: usize) -> Verdict {
         let this = &mut self.clients[client];
         this.thought += 1;
         let thought = this.thought;
-        let wait = this.rng.spread(this.think).max(MS);
+        let pause = if self.setup.bursts { this.think * this.depth } else { this.think };
+        let wait = this.pace.map_or_else(|| this.rng.spread(pause).max(MS), |pace| pace.interval);
         self.queue.push(self.now + wait, Happening::Thinks { client, thought });
         Ok(())
     }
@@ -182,10 +216,12 @@ impl World {
     }
 
     /// Counts a connection lost although nothing was wrong with its server.
-    fn unexcused(&mut self, server: usize) {
+    fn unexcused(&mut self, server: usize, reason: &str) {
         let recent = self.hosts[server].faulted + 12 * SECOND > self.now && self.hosts[server].faulted > 0;
         if !recent && !self.quorum_is_missing() {
             self.report.unexcused += 1;
+            *self.report.unexcused_by.entry(reason.to_owned()).or_default() += 1;
+            self.trace.line(self.now, server + 1, format_args!("UNEXCUSED {reason}"));
         }
     }
 
@@ -197,8 +233,11 @@ impl World {
 
     fn connects(&mut self, client: usize) {
         let servers = self.hosts.len() as u64;
+        let nearest = self.clients[client].pace.map(|pace| self.nearest(pace.home));
         let this = &mut self.clients[client];
-        if this.rng.per_mille(700) {
+        if let Some(nearest) = nearest {
+            this.server = nearest;
+        } else if this.rng.per_mille(700) {
             this.server = this.rng.below(servers) as usize;
         }
         let server = this.server;
@@ -311,6 +350,9 @@ impl World {
             return Err(format!("client {client} is answered #{cxid} before #{}", waits.cxid));
         }
         self.report.reads += u64::from(heard.body.is_empty());
+        if let Some(pace) = this.pace {
+            self.samples.push(Sample { asked: waits.since, home: pace.home as u64 + 1, took: self.now - waits.since });
+        }
         self.judge.promises.answered(waits.op, heard, &self.judge.history)?;
         let this = &mut self.clients[client];
         this.syncs &= !this.is_idle();
@@ -329,7 +371,7 @@ impl World {
         }
         *self.report.closed.entry(reason.to_owned()).or_default() += 1;
         if reason != "reset" {
-            self.unexcused(server);
+            self.unexcused(server, reason);
         }
     }
 

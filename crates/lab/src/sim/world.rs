@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use pole_node::{Event, Message, Timer};
+use pole_election::Round;
+use pole_node::{Account, Event, Message, Timer};
 use pole_zab::Phase;
 
-use super::faults::{Mending, Weather};
+use super::faults::{FaultKind, Mending, Weather};
 use super::hosts::Host;
 use super::judge::{Judge, Verdict};
 use super::network::{LinkId, Network};
+use super::paced::{self, Sample};
 use super::queue::Queue;
 use super::stage::Sight;
 use super::trace::Trace;
@@ -34,6 +36,8 @@ pub struct World {
     pub(crate) draining: bool,
     /// What a script wants to tell of; none: no script looks.
     pub(crate) sights: Option<Vec<Sight>>,
+    /// The writes of an experiment.
+    pub(crate) samples: Vec<Sample>,
 }
 
 /// What can happen.
@@ -67,6 +71,8 @@ pub(crate) enum Happening {
     Thinks { client: usize, thought: u64 },
     /// Something goes wrong.
     Fault,
+    /// Something goes wrong with this server.
+    Strike { server: usize, kind: FaultKind },
     /// Something is mended.
     Mended(Mending),
 }
@@ -86,7 +92,10 @@ impl World {
         let lines = setup.lines();
         let network = Network::new(setup.servers, setup.network, rng.fork("network", 0), |a, b| lines[a][b]);
         let hosts = (0..setup.servers).map(|s| Host::new(&setup, s, &rng)).collect();
-        let clients = (0..setup.clients).map(|c| Client::new(&setup, c, &rng)).collect();
+        let clients = match &setup.topology {
+            Some(topology) if setup.load_percent > 0 => paced::clients(&setup, topology, &rng),
+            Some(_) | None => (0..setup.clients).map(|c| Client::new(&setup, c, &rng)).collect(),
+        };
         Self {
             now: 0,
             queue: Queue::new(),
@@ -100,6 +109,7 @@ impl World {
             connections: 0,
             draining: false,
             sights: None,
+            samples: Vec::new(),
             setup,
         }
     }
@@ -150,6 +160,40 @@ impl World {
         self.report.failure.get_or_insert(failure);
     }
 
+    /// The time, in nanoseconds.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Writes acknowledged to clients so far.
+    #[must_use]
+    pub fn writes(&self) -> u64 {
+        self.judge.promises.writes_acknowledged
+    }
+
+    /// Kills the process of a server; its connections are reset. Returns the time.
+    pub fn kill(&mut self, id: u64) -> u64 {
+        self.dies(id as usize - 1, super::hosts::Death::Killed);
+        self.now
+    }
+
+    /// The election round in which a server is.
+    #[must_use]
+    pub fn round_of(&self, id: u64) -> Round {
+        self.hosts
+            .get(id as usize - 1)
+            .and_then(|host| host.node.as_ref())
+            .map(|n| n.election().round())
+            .unwrap_or_default()
+    }
+
+    /// What a server can tell of the last election or hand-over.
+    #[must_use]
+    pub fn account_of(&self, id: u64) -> Option<Account> {
+        self.hosts.get(id as usize - 1)?.node.as_ref()?.accounts().next().cloned()
+    }
+
     /// The figures of the run.
     #[must_use]
     pub fn into_report(mut self) -> Report {
@@ -175,6 +219,7 @@ impl World {
             Happening::Told { client, connection, told } => self.client_told(client, connection, told),
             Happening::Thinks { client, thought } => self.client_thinks(client, thought),
             Happening::Fault => self.fault(),
+            Happening::Strike { server, kind } => self.strike(server, kind),
             Happening::Mended(mending) => self.mended(mending),
         }
     }

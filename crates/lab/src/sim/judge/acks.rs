@@ -17,6 +17,10 @@ impl Acks {
         Self { promised: vec![Epoch(0); servers] }
     }
 
+    pub(crate) fn wiped(&mut self, server: usize) {
+        self.promised[server] = Epoch(0);
+    }
+
     pub(crate) fn sends(&mut self, server: usize, message: &Message, image: &Image) -> Verdict {
         match message {
             Message::AckEpoch(promise) => {

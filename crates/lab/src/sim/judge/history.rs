@@ -46,6 +46,12 @@ impl History {
         self.entries.get(self.entries.partition_point(|e| e.zxid <= zxid))
     }
 
+    /// The last committed position of all epochs before this one.
+    pub(crate) fn last_before(&self, epoch: Epoch) -> Zxid {
+        let end = self.epochs.iter().find(|(e, _)| *e >= epoch).map_or(self.entries.len(), |(_, at)| *at);
+        end.checked_sub(1).map_or(Zxid::ZERO, |at| self.entries[at].zxid)
+    }
+
     /// What a request becomes after all that is committed.
     pub(crate) fn decides(&self, ask: Ask, session: SessionId) -> Txn {
         self.model.decide(ask, session)

@@ -29,7 +29,9 @@ impl Leaders {
         if let Some(other) = self.by_epoch.insert(epoch, server) {
             return Err(format!("servers {} and {} were both established in epoch {epoch}", other + 1, server + 1));
         }
-        let committed = history.last();
+        // A leader may learn late that it is one, when a later one already commits; then only what came before its
+        // epoch concerns it.
+        let committed = history.last_before(epoch);
         if log.last() < committed || (committed != Zxid::ZERO && committed > log.base() && !log.reaches(committed)) {
             return Err(format!(
                 "server {} is established in epoch {epoch} with a log that ends at {}, without the committed {committed}",
@@ -63,9 +65,13 @@ impl Leaders {
         }
     }
 
+    /// What was proposed at a position.
+    pub(crate) fn proposal(&self, zxid: Zxid) -> Option<&Entry> {
+        self.proposals.get(&zxid.epoch())?.get((zxid.counter() as usize).checked_sub(1)?)
+    }
+
     pub(crate) fn was_proposed(&self, entry: &Entry) -> Verdict {
-        let place = entry.zxid.counter() as usize - 1;
-        let proposal = self.proposals.get(&entry.zxid.epoch()).and_then(|p| p.get(place));
+        let proposal = self.proposal(entry.zxid);
         match proposal == Some(entry) {
             true => Ok(()),
             false => Err(format!("{entry:?} is committed, but {proposal:?} was proposed")),

@@ -1,38 +1,67 @@
 //! Logs: what a server hands to its disk is contiguous, is what it holds in memory, and never cuts what is committed.
 
 use pole_election::Zxid;
-use pole_zab::DiskOp;
+use pole_zab::{DiskOp, Log};
 
 use super::Verdict;
 use super::history::History;
 use crate::sim::disk::Image;
 
-/// Where the log of each server ends, counting operations that its disk has not carried out yet.
+/// The log of each server, counting operations that its disk has not carried out yet.
 #[derive(Debug)]
 pub(crate) struct Logs {
-    last: Vec<Zxid>,
+    servers: Vec<Shadow>,
+}
+
+/// One log as positions. A server lets go of entries in memory; this does not.
+#[derive(Clone, Debug, Default)]
+struct Shadow {
+    /// Where it ended when the server started, or was given a snapshot.
+    base: Zxid,
+    appended: Vec<Zxid>,
+}
+
+impl Shadow {
+    fn last(&self) -> Zxid {
+        self.appended.last().copied().unwrap_or(self.base)
+    }
+
+    fn starts_at(&mut self, base: Zxid) {
+        self.base = base;
+        self.appended.clear();
+    }
 }
 
 impl Logs {
     pub(crate) fn new(servers: usize) -> Self {
-        Self { last: vec![Zxid::ZERO; servers] }
+        Self { servers: vec![Shadow::default(); servers] }
     }
 
-    pub(crate) fn started(&mut self, server: usize, last: Zxid) {
-        self.last[server] = last;
+    pub(crate) fn started(&mut self, server: usize, log: &Log) {
+        let shadow = &mut self.servers[server];
+        shadow.starts_at(log.base());
+        shadow.appended.extend(log.between(log.base(), log.last()).map(|entry| entry.zxid));
+    }
+
+    /// The positions of a server's log above `after` up to `through`.
+    pub(crate) fn between(&self, server: usize, after: Zxid, through: Zxid) -> &[Zxid] {
+        let appended = &self.servers[server].appended;
+        let from = appended.partition_point(|z| *z <= after);
+        let to = appended.partition_point(|z| *z <= through).max(from);
+        &appended[from..to]
     }
 
     pub(crate) fn writes(&mut self, server: usize, op: &DiskOp, history: &History, image: &Image) -> Verdict {
-        let last = &mut self.last[server];
+        let shadow = &mut self.servers[server];
         match op {
             DiskOp::Append(entries) => {
                 for entry in entries {
-                    let (before, next) = (*last, entry.zxid);
+                    let (before, next) = (shadow.last(), entry.zxid);
                     let same = next.epoch() == before.epoch() && next.counter() == before.counter() + 1;
                     if !same && !(next.epoch() > before.epoch() && next.counter() == 1) {
                         return Err(format!("server {} appends {next} after {before}", server + 1));
                     }
-                    *last = next;
+                    shadow.appended.push(next);
                 }
             }
             DiskOp::Truncate { to } => {
@@ -40,7 +69,7 @@ impl Logs {
                 if let Some(lost) = history.after(*to).filter(|entry| image.log_holds(entry.zxid)) {
                     return Err(format!("server {} cuts the committed {} off its disk", server + 1, lost.zxid));
                 }
-                *last = (*to).min(*last);
+                shadow.appended.truncate(shadow.appended.partition_point(|z| z <= to));
             }
             DiskOp::Install(snapshot) => {
                 history.reaches(server, snapshot.zxid)?;
@@ -52,7 +81,7 @@ impl Logs {
                         snapshot.zxid
                     ));
                 }
-                *last = snapshot.zxid;
+                shadow.starts_at(snapshot.zxid);
             }
             DiskOp::Checkpoint(snapshot) => history.reaches(server, snapshot.zxid)?,
             DiskOp::AcceptedEpoch(_) | DiskOp::CurrentEpoch(_) | DiskOp::TakeOver(_) => {}
@@ -61,12 +90,12 @@ impl Logs {
     }
 
     pub(crate) fn agree(&self, server: usize, memory: Zxid) -> Verdict {
-        match self.last[server] == memory {
+        let last = self.servers[server].last();
+        match last == memory {
             true => Ok(()),
             false => Err(format!(
-                "server {} has a log up to {memory} in memory and up to {} on its way to the disk",
+                "server {} has a log up to {memory} in memory and up to {last} on its way to the disk",
                 server + 1,
-                self.last[server]
             )),
         }
     }

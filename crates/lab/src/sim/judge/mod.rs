@@ -20,7 +20,7 @@ mod promises;
 
 use pole_election::{Epoch, Zxid};
 use pole_node::{Machine, Node};
-use pole_zab::{DiskOp, Message, Phase};
+use pole_zab::{DiskOp, Entry, Message, Phase};
 
 use super::disk::Image;
 use crate::kv::Kv;
@@ -41,6 +41,8 @@ pub(crate) struct Judge {
     /// Of each server: how far it was compared.
     seen: Vec<Seen>,
     quorum: usize,
+    /// The server that lost its disk last, until it serves again: it may have acknowledged what it no longer has.
+    wiped: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,13 +62,14 @@ impl Judge {
             logs: logs::Logs::new(servers),
             seen: vec![Seen::default(); servers],
             quorum: servers / 2 + 1,
+            wiped: None,
         }
     }
 
     /// A server starts with what its disk had.
     pub(crate) fn started(&mut self, server: usize, node: &Node<Kv>, image: &Image) -> Verdict {
         self.seen[server] = Seen::default();
-        self.logs.started(server, node.zab().log().last());
+        self.logs.started(server, node.zab().log());
         if image.current_epoch > image.accepted_epoch {
             return Err(format!(
                 "server {} starts with current epoch {} above accepted epoch {}",
@@ -78,6 +81,12 @@ impl Judge {
         self.state_is_right(server, node)
     }
 
+    /// A server lost its disk: it does not know what it promised.
+    pub(crate) fn wiped(&mut self, server: usize) {
+        self.acks.wiped(server);
+        self.wiped = Some(server);
+    }
+
     /// A server took a step; its effects are not carried out yet.
     pub(crate) fn stepped<'a>(
         &mut self,
@@ -87,6 +96,9 @@ impl Judge {
     ) -> Verdict {
         let zab = node.zab();
         zab.assert_invariants();
+        if self.wiped == Some(server) && zab.serving_epoch().is_some() {
+            self.wiped = None;
+        }
         let established = (zab.phase() == Phase::Established).then(|| zab.standing().current_epoch);
         if established != self.seen[server].established {
             self.seen[server].established = established;
@@ -110,18 +122,21 @@ impl Judge {
         }
         self.seen[server].committed = now;
         let known = self.history.last();
+        // What a server has applied it may let go of in the same step; what it appended was compared when it was. (A
+        // snapshot that was just installed ends within the history, and the digest speaks for what it covers.)
+        let let_go = if log.base() > known { now.min(log.base()) } else { Zxid::ZERO };
+        for zxid in self.logs.between(server, before, let_go).to_vec() {
+            let entry = self.leaders.proposal(zxid).cloned();
+            let entry = entry.ok_or_else(|| format!("server {} commits {zxid}, which nobody proposed", server + 1))?;
+            self.commits(server, known, &entry)?;
+        }
         for entry in log.between(before, now) {
-            if entry.zxid <= known {
-                self.history.agrees(server, entry)?;
-            } else {
-                self.leaders.was_proposed(entry)?;
-                self.promises.committed(entry, &self.history)?;
-                self.history.push(server, entry)?;
-            }
+            self.commits(server, known, entry)?;
         }
         self.history.reaches(server, now)?;
         if now > known {
-            let holders = images.filter(|image| image.contains(now)).count();
+            let wiped = usize::from(self.wiped.is_some());
+            let holders = images.filter(|image| image.contains(now)).count() + wiped;
             if holders < self.quorum {
                 return Err(format!(
                     "server {} calls {now} committed, but {holders} disks hold it and {} must",
@@ -131,6 +146,16 @@ impl Judge {
             }
         }
         Ok(())
+    }
+
+    /// A server calls an entry committed: others did before, or it is the next of the history.
+    fn commits(&mut self, server: usize, known: Zxid, entry: &Entry) -> Verdict {
+        if entry.zxid <= known {
+            return self.history.agrees(server, entry);
+        }
+        self.leaders.was_proposed(entry)?;
+        self.promises.committed(entry, &self.history)?;
+        self.history.push(server, entry)
     }
 
     fn state_is_right(&mut self, server: usize, node: &Node<Kv>) -> Verdict {

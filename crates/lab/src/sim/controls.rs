@@ -1,0 +1,68 @@
+//! The hands of whoever drives a world from outside: a script, a benchmark, a test.
+
+use pole_election::{ServerId, Zxid};
+use pole_node::Event;
+
+use super::hosts::Death;
+use super::world::World;
+
+impl World {
+    /// What went wrong, if anything did.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        self.report.failure.as_deref()
+    }
+
+    /// The end of the committed history.
+    #[must_use]
+    pub fn last_committed(&self) -> Zxid {
+        self.judge.history.last()
+    }
+
+    /// Takes the power from a server: nobody hears of it.
+    pub fn power_off(&mut self, server: usize) {
+        self.dies(server, Death::Silent);
+    }
+
+    /// Starts a server that is down.
+    pub fn start_again(&mut self, server: usize) {
+        if let Err(failure) = self.start(server) {
+            self.fails(failure);
+        }
+    }
+
+    /// Stops a process where it stands.
+    pub fn pause(&mut self, server: usize) {
+        self.hosts[server].paused = true;
+    }
+
+    /// Lets a process go on.
+    pub fn resume(&mut self, server: usize) {
+        if let Err(failure) = self.resumes(server) {
+            self.fails(failure);
+        }
+    }
+
+    /// Asks a server to hand over.
+    pub fn transfer(&mut self, server: usize, to: Option<u64>) {
+        self.tell(server, Event::Transfer { to: to.map(ServerId) });
+    }
+
+    /// Messages of elections that were sent so far: proposals and votes.
+    #[must_use]
+    pub fn election_messages(&self) -> u64 {
+        ["P", "V"].iter().filter_map(|name| self.report.messages.get(name)).sum()
+    }
+
+    /// Whether one leader is established and everyone but `server` serves under it.
+    #[must_use]
+    pub fn all_but_serve(&self, server: usize) -> bool {
+        let Some(leader) = self.leader() else { return false };
+        let epoch = self.hosts[leader].node.as_ref().and_then(|n| n.zab().serving_epoch());
+        self.hosts.iter().enumerate().filter(|(s, _)| *s != server).all(|(_, host)| {
+            host.node.as_ref().is_some_and(|n| {
+                n.zab().serving_epoch() == epoch && n.zab().leader().is_some_and(|l| l.0 == leader as u64 + 1)
+            })
+        })
+    }
+}
