@@ -74,6 +74,7 @@ fn agreements() -> Vec<zab::Bounds> {
     use zab::{Bounds, Start};
     let blank = Bounds::CALM;
     let serving = Bounds { start: Start::Serving, epochs: 3, ..blank };
+    let many = Bounds { prompt: true, heal_one_in: 64, ..serving };
     vec![
         Bounds { weight: 1, writes: 2, hints: true, ..blank },
         Bounds { weight: 1, writes: 1, resignations: 1, ..serving },
@@ -81,12 +82,13 @@ fn agreements() -> Vec<zab::Bounds> {
         Bounds { weight: 3, doubles: 1, writes: 2, ..serving },
         Bounds { weight: 3, losses: 1, writes: 1, ..serving },
         Bounds { weight: 4, crashes: 1, writes: 2, ..serving },
-        Bounds { weight: 5, crashes: 1, resignations: 1, writes: 1, heal_one_in: 16, ..serving },
         Bounds { weight: 6, crashes: 1, epochs: 2, writes: 1, heal_one_in: 16, ..blank },
-        Bounds { weight: 7, crashes: 2, writes: 1, heal_one_in: 64, ..serving },
-        Bounds { weight: 8, losses: 1, impatience: 1, writes: 1, hints: true, heal_one_in: 64, ..serving },
-        Bounds { weight: 9, crashes: 1, losses: 1, doubles: 1, writes: 1, heal_one_in: 64, ..serving },
-        Bounds { weight: 10, crashes: 2, losses: 1, doubles: 1, writes: 2, heal_one_in: 256, ..serving },
+        Bounds { weight: 5, impatience: 1, writes: 1, ..serving },
+        Bounds { weight: 7, crashes: 2, writes: 1, ..many },
+        Bounds { weight: 8, crashes: 2, writes: 2, ..many },
+        Bounds { weight: 9, crashes: 1, losses: 1, writes: 1, ..many },
+        Bounds { weight: 9, crashes: 1, doubles: 1, writes: 1, ..many },
+        Bounds { weight: 9, crashes: 1, losses: 1, doubles: 1, writes: 1, ..many },
     ]
 }
 

@@ -74,7 +74,8 @@ impl Action {
         if world.spent.crashes < bounds.crashes {
             let peers: Vec<_> = (0..SERVERS).filter(|peer| world.wires[at][*peer].head().is_some()).collect();
             for (operations, torn) in disk.crash_points() {
-                for choice in 0..1_u8 << peers.len() {
+                let all = (1_u8 << peers.len()) - 1;
+                for choice in if bounds.prompt { all..=all } else { 0..=all } {
                     let cut = peers.iter().enumerate().filter(|(nth, _)| choice >> nth & 1 == 1);
                     let cut = cut.fold(0, |mask, (_, peer)| mask | 1 << peer);
                     actions.push(Self::Crash { at, operations, torn, cut });
@@ -88,6 +89,7 @@ impl Action {
         match world.zab(at).phase() {
             Phase::Looking => Self::of_looking(world, bounds, at, actions),
             Phase::Established => {
+                Self::of_impatience(world, bounds, at, actions);
                 if spent.writes < bounds.writes {
                     actions.push(Self::Write { at });
                 }
@@ -96,19 +98,22 @@ impl Action {
                 };
                 actions.extend((0..SERVERS).filter(can).map(|to| Self::HandOver { at, to }));
             }
-            Phase::Serving => {}
-            Phase::Greeting
+            Phase::Serving
+            | Phase::Greeting
             | Phase::Promised
             | Phase::Joining
             | Phase::TakingOver
             | Phase::Gathering
             | Phase::Promising
             | Phase::Pulling
-            | Phase::Synchronising => {
-                if spent.impatience < bounds.impatience {
-                    actions.push(Self::GiveUp { at });
-                }
-            }
+            | Phase::Synchronising => Self::of_impatience(world, bounds, at, actions),
+        }
+    }
+
+    /// Too slow a peer, or too slow a disk.
+    fn of_impatience(world: &World, bounds: &Bounds, at: usize, actions: &mut Vec<Self>) {
+        if world.spent.impatience < bounds.impatience {
+            actions.push(Self::GiveUp { at });
         }
     }
 

@@ -21,6 +21,10 @@ pub(crate) struct Bounds {
     pub(crate) impatience: u8,
     /// Whether votes may carry promised epochs to the elected.
     pub(crate) hints: bool,
+    /// Whether a closed link is noticed at once by both ends, and what was on its way is lost with it. If not, it may
+    /// arrive late, and a leader may count for a while on a follower that has left. Steps of different servers commute,
+    /// so what the late arrivals add are runs in which the crash itself has consequences for the receiver before them.
+    pub(crate) prompt: bool,
     /// Where the run starts.
     pub(crate) start: Start,
     /// The fair continuation is tried from one in so many states.
@@ -49,6 +53,7 @@ impl Bounds {
         resignations: 0,
         impatience: 0,
         hints: false,
+        prompt: false,
         start: Start::Blank,
         heal_one_in: 1,
         weight: 0,
@@ -58,16 +63,27 @@ impl Bounds {
 impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            crashes, losses, doubles, writes, epochs, resignations, impatience, hints, start, heal_one_in, ..
+            crashes,
+            losses,
+            doubles,
+            writes,
+            epochs,
+            resignations,
+            impatience,
+            hints,
+            prompt,
+            start,
+            heal_one_in,
+            ..
         } = self;
         let start = match start {
             Start::Blank => "blank",
             Start::Serving => "serving",
         };
-        let hints = u8::from(*hints);
+        let (hints, prompt) = (u8::from(*hints), u8::from(*prompt));
         write!(
             f,
-            "{start:<7} c{crashes} l{losses} d{doubles} w{writes} e{epochs} h{resignations} i{impatience} v{hints}"
+            "{start:<7} c{crashes} l{losses} d{doubles} w{writes} e{epochs} h{resignations} i{impatience} v{hints} p{prompt}"
         )?;
         write!(f, " 1/{heal_one_in}")
     }

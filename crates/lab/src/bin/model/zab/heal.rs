@@ -25,7 +25,7 @@ impl Healthy {
     /// Whether the world heals.
     pub(crate) fn check(&self, world: &World) -> Result<(), Violation> {
         let mut world = world.clone();
-        let mut passed = Vec::new();
+        let (mut passed, mut phases) = (Vec::new(), String::new());
         let mut steps = 0;
         for _ in 0..ROUNDS_MAX {
             steps += settle(&mut world)?;
@@ -36,10 +36,11 @@ impl Healthy {
                 return Ok(());
             }
             passed.push(now);
+            (0..SERVERS).for_each(|at| phases += &format!(" {:?}", world.zab(at).phase()));
+            phases += ";";
             choose(&mut world)?;
         }
-        let phases: Vec<_> = (0..SERVERS).map(|at| world.zab(at).phase()).collect();
-        Err(Violation::new(HEALS, format!("after {ROUNDS_MAX} elections and {steps} steps: {phases:?}")))
+        Err(Violation::new(HEALS, format!("after {ROUNDS_MAX} elections and {steps} steps:{phases}")))
     }
 }
 

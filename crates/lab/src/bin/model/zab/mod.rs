@@ -74,7 +74,7 @@ impl Model for Agreement {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        let mut world = World::blank(self.sabotage);
+        let mut world = World::blank(self.sabotage, self.bounds.prompt);
         if self.bounds.start == Start::Serving {
             heal::serve(&mut world);
         }

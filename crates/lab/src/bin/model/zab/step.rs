@@ -31,6 +31,9 @@ pub(crate) fn take(world: &mut World, action: Action) -> Result<(), Violation> {
             spent.losses += 1;
             world.wires[from][to] = Wire::default();
             world.wires[from][to].push(Packet::Close);
+            if world.prompt {
+                world.wires[to][from].0.clear();
+            }
             world.wires[to][from].push(Packet::Close);
         }
         Action::Written { at, operations } => written(world, at, operations)?,
@@ -55,7 +58,11 @@ pub(crate) fn take(world: &mut World, action: Action) -> Result<(), Violation> {
             hand_over(world, at, to)?;
         }
     }
-    follow_up(world)
+    follow_up(world)?;
+    for at in (0..SERVERS).filter(|at| !leads(world, *at)).collect::<Vec<_>>() {
+        world.rounds[at] = 0;
+    }
+    Ok(())
 }
 
 /// The next packet arrives.
@@ -136,7 +143,8 @@ fn follow_up(world: &mut World) -> Result<(), Violation> {
     world.reopen_links();
     loop {
         let mut closing = (0..SERVERS).flat_map(|from| (0..SERVERS).map(move |to| (from, to)));
-        let found = closing.find(|(from, to)| world.wires[*from][*to].is_closing() && !leads(world, *to));
+        let found =
+            closing.find(|(from, to)| world.wires[*from][*to].is_closing() && (world.prompt || !leads(world, *to)));
         let Some((from, to)) = found else { return Ok(()) };
         deliver(world, from, to)?;
     }

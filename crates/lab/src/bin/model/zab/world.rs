@@ -62,6 +62,8 @@ pub(crate) struct World {
     pub(crate) spent: Spent,
     pub(crate) violation: Option<Violation>,
     pub(crate) sabotage: Sabotage,
+    /// See [`super::Bounds::prompt`].
+    pub(crate) prompt: bool,
 }
 
 pub(crate) fn id(at: usize) -> ServerId {
@@ -74,7 +76,7 @@ pub(crate) fn index(id: ServerId) -> usize {
 
 impl World {
     /// Three servers with nothing on their disks, linked, and without a leader.
-    pub(crate) fn blank(sabotage: Sabotage) -> Self {
+    pub(crate) fn blank(sabotage: Sabotage, prompt: bool) -> Self {
         let mut world = Self {
             servers: array::from_fn(|at| Arc::new(Cell::new(start(at, Recovered::blank())))),
             wires: Default::default(),
@@ -83,6 +85,7 @@ impl World {
             spent: Spent::default(),
             violation: None,
             sabotage,
+            prompt,
         };
         world.reopen_links();
         world
