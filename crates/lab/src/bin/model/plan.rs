@@ -82,13 +82,16 @@ fn agreements() -> Vec<zab::Bounds> {
         Bounds { weight: 3, doubles: 1, writes: 2, ..serving },
         Bounds { weight: 3, losses: 1, writes: 1, ..serving },
         Bounds { weight: 4, crashes: 1, writes: 2, ..serving },
-        Bounds { weight: 6, crashes: 1, epochs: 2, writes: 1, heal_one_in: 16, ..blank },
         Bounds { weight: 5, impatience: 1, writes: 1, ..serving },
+        Bounds { weight: 5, crashes: 1, resignations: 1, writes: 1, heal_one_in: 16, ..serving },
+        Bounds { weight: 6, crashes: 1, epochs: 2, writes: 1, heal_one_in: 16, ..blank },
+        Bounds { weight: 6, crashes: 1, doubles: 1, writes: 1, ..many },
+        Bounds { weight: 6, crashes: 1, losses: 1, writes: 1, ..many },
         Bounds { weight: 7, crashes: 2, writes: 1, ..many },
-        Bounds { weight: 8, crashes: 2, writes: 2, ..many },
-        Bounds { weight: 9, crashes: 1, losses: 1, writes: 1, ..many },
-        Bounds { weight: 9, crashes: 1, doubles: 1, writes: 1, ..many },
+        Bounds { weight: 8, losses: 1, impatience: 1, writes: 1, hints: true, ..many },
         Bounds { weight: 9, crashes: 1, losses: 1, doubles: 1, writes: 1, ..many },
+        Bounds { weight: 9, crashes: 2, writes: 2, ..many },
+        Bounds { weight: 11, crashes: 2, losses: 1, doubles: 1, writes: 2, ..many },
     ]
 }
 
