@@ -144,8 +144,8 @@ impl World {
         let connected = self.hosts[this.server].clients.contains_key(&this.connection);
         // Without faults a server answers whatever it has taken, so nobody has a reason to leave.
         let late = late && !(connected && (this.steadfast || self.weather.over));
-        let stays = this.steadfast || this.pace.is_some();
-        let moves = this.state == State::Open && !stays && this.rng.per_mille(3);
+        let roams = this.pace.is_none() && !this.steadfast;
+        let moves = roams && this.state == State::Open && this.rng.per_mille(3);
         if late {
             *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
             let this = &self.clients[client];
@@ -270,7 +270,10 @@ impl World {
         this.waits_for.push_back(Waits { op, cxid, since: self.now });
         let event = match asked {
             Asked::Attach(change) => Event::Attach { client: connection, session, body: Ask { op, change }.encode() },
-            Asked::Write(change) => Event::Request { client: connection, cxid, body: Ask { op, change }.encode() },
+            Asked::Write(change) => {
+                let body = Ask { op, change }.padded(self.setup.payload_bytes);
+                Event::Request { client: connection, cxid, body }
+            }
             Asked::Read(key) => {
                 Event::Read { client: connection, cxid, body: bytes::Bytes::copy_from_slice(&key.to_le_bytes()) }
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pole_election::Round;
+use pole_election::{Epoch, Round};
 use pole_node::{Account, Event, Message, Timer};
 use pole_zab::Phase;
 
@@ -159,6 +159,12 @@ impl World {
             .and_then(|host| host.node.as_ref())
             .map(|n| n.election().round())
             .unwrap_or_default()
+    }
+
+    /// The epoch under which a server serves.
+    #[must_use]
+    pub fn epoch_of(&self, server: usize) -> Option<Epoch> {
+        self.hosts.get(server)?.node.as_ref()?.zab().serving_epoch()
     }
 
     /// What a server can tell of the last election or hand-over.
