@@ -7,5 +7,6 @@
 pub mod kv;
 pub mod paper;
 pub mod rng;
+pub mod script;
 pub mod sim;
 pub mod story;

@@ -158,6 +158,8 @@ impl Recovery {
                 return Err(failure.to_owned());
             }
         }
+        // From here on small writes: the positions that servers report of each other are a heartbeat old.
+        world.set_payload(0);
         self.outdated.iter().for_each(|id| world.start_again(*id as usize - 1));
         // Long enough to measure the round trips to them, too short to bring them level.
         world.run_until(world.now() + 200 * MS);

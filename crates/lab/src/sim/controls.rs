@@ -54,6 +54,11 @@ impl World {
         }
     }
 
+    /// How much larger than their content writes are from now on.
+    pub fn set_payload(&mut self, bytes: usize) {
+        self.setup.payload_bytes = bytes;
+    }
+
     /// Asks a server to hand over.
     pub fn transfer(&mut self, server: usize, to: Option<u64>) {
         self.tell(server, Event::Transfer { to: to.map(ServerId) });

@@ -79,6 +79,21 @@ pub(crate) struct Disk {
     hangs_until: u64,
     /// The next sync fails.
     fails: bool,
+    /// What a crash leaves of work under way.
+    pub(crate) survival: Survival,
+}
+
+/// How much of what was under way, but not durable, a crash leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Survival {
+    /// As the dice fall.
+    Drawn,
+    /// Nothing: it had not begun.
+    Nothing,
+    /// Half of it, and a damaged end.
+    Half,
+    /// All of it: only nobody was told.
+    All,
 }
 
 /// How long things take, in nanoseconds.
@@ -126,7 +141,17 @@ impl Disk {
     pub(crate) fn new(timing: Timing, rng: Rng) -> Self {
         let durable = Image::blank();
         let (queue, unsynced) = (VecDeque::new(), Vec::new());
-        Self { durable, unsynced, queue, work: None, timing, rng, hangs_until: 0, fails: false }
+        Self {
+            durable,
+            unsynced,
+            queue,
+            work: None,
+            timing,
+            rng,
+            hangs_until: 0,
+            fails: false,
+            survival: Survival::Drawn,
+        }
     }
 
     /// Takes an operation. The time until its first step ends, if nothing else is under way.
@@ -225,10 +250,10 @@ impl Disk {
         let (zxid, image) = (snapshot.zxid, &mut self.durable);
         image.snapshot = Some(snapshot);
         let below = image.log.partition_point(|e| e.zxid <= zxid) as u64;
-        let dropped = match self.rng.below(3) {
-            0 => 0,
-            1 => below,
-            _ => self.rng.below(below + 1),
+        let dropped = match (self.survival, self.rng.below(3)) {
+            (Survival::Drawn, 0) => 0,
+            (Survival::Drawn, 2) => self.rng.below(below + 1),
+            (Survival::Drawn | Survival::Nothing | Survival::Half | Survival::All, _) => below,
         };
         if let Some(last) = image.log.drain(..dropped as usize).next_back() {
             image.base = last.zxid;
@@ -261,10 +286,10 @@ impl Disk {
             Some(Step::Truncate { to }) => {
                 // From the end backwards, newest file first: a part of it may be done.
                 let above: Vec<_> = self.durable.log.iter().map(|e| e.zxid).filter(|z| *z > to).collect();
-                let kept = self.rng.below(above.len() as u64 + 1) as usize;
+                let kept = above.len() - self.survives(above.len());
                 self.durable.truncate(above[..kept].last().copied().unwrap_or(to));
             }
-            Some(step) if self.rng.per_mille(500) => {
+            Some(step) if self.survives(1) == 1 => {
                 self.perform(step);
             }
             Some(_) | None => {}
@@ -275,7 +300,7 @@ impl Disk {
 
     /// Of entries that were not synced a prefix survives; the next one may be damaged, and recovery cuts it off.
     fn tear(&mut self, entries: Vec<Entry>, marks: &mut Marks) {
-        let kept = self.rng.below(entries.len() as u64 + 1) as usize;
+        let kept = self.survives(entries.len());
         if kept < entries.len() {
             marks.hit(Mark::UnsyncedLost);
             if self.rng.per_mille(500) {
@@ -283,6 +308,16 @@ impl Disk {
             }
         }
         self.durable.log.extend(entries.into_iter().take(kept));
+    }
+
+    /// How many of so many things under way a crash leaves.
+    fn survives(&mut self, of: usize) -> usize {
+        match self.survival {
+            Survival::Drawn => self.rng.below(of as u64 + 1) as usize,
+            Survival::Nothing => 0,
+            Survival::Half => of / 2,
+            Survival::All => of,
+        }
     }
 
     /// What start-up finds, after it has finished what was begun.
@@ -346,6 +381,16 @@ impl Image {
     pub(crate) fn last(&self) -> Zxid {
         let snapshot = self.snapshot.as_ref().map_or(Zxid::ZERO, |s| s.zxid);
         self.log.back().map_or(self.base.max(snapshot), |e| e.zxid.max(snapshot))
+    }
+
+    /// The position of the snapshot, if there is one.
+    pub(crate) fn snapshot_zxid(&self) -> Option<Zxid> {
+        self.snapshot.as_ref().map(|snapshot| snapshot.zxid)
+    }
+
+    /// Whether an installation was begun and not finished.
+    pub(crate) fn has_intent(&self) -> bool {
+        self.intent.is_some()
     }
 
     /// Whether the history up to and including `zxid` is here: in the log or under the snapshot.

@@ -7,6 +7,7 @@ use super::disk::Point;
 use super::hosts::{Death, acknowledges};
 use super::judge::{Heard, Verdict};
 use super::network::Fate;
+use super::stage::Sight;
 use super::workload::Told;
 use super::world::{Happening, World};
 use super::{MS, Mark, trace};
@@ -75,6 +76,10 @@ impl World {
             Effect::Halt { reason } => {
                 self.trace.line(self.now, server + 1, format_args!("halts: {reason}"));
                 self.dies(server, Death::Killed);
+                if self.is_staged() {
+                    self.see(|_| Some(Sight::Halted { server, reason }));
+                    return Ok(());
+                }
                 let wait = self.weather.rng.between(200, 2_000) * MS;
                 self.queue.push(self.now + wait, Happening::Start(server));
                 Ok(())
@@ -91,6 +96,7 @@ impl World {
     }
 
     fn send(&mut self, server: usize, to: ServerId, channel: Channel, message: Message) -> Verdict {
+        self.see(|_| Sight::of_message(server, to, &message));
         let host = &self.hosts[server];
         if let Message::Zab(message) = &message {
             self.judge.sends(server, message, &host.disk.durable)?;
@@ -135,6 +141,7 @@ impl World {
     }
 
     fn noted(&mut self, server: usize, note: &Note) {
+        self.see(|world| Some(world.sight_of_note(server, note)));
         if self.trace.is_on() {
             self.trace.line(self.now, server + 1, format_args!("note: {}", trace::note(note)));
         }

@@ -59,7 +59,7 @@ impl World {
     }
 
     /// The end of all faults.
-    fn heal(&mut self) -> Result<(), String> {
+    pub(crate) fn heal(&mut self) -> Result<(), String> {
         self.trace.line(self.now, 0, format_args!("all faults end"));
         self.weather.over = true;
         self.network.settings.lost_per_mille = 0;

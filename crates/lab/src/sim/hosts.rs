@@ -14,6 +14,8 @@ use super::clock::Clock;
 use super::disk::{Disk, Point};
 use super::judge::Verdict;
 use super::network::LinkId;
+use super::opinion::Opinion;
+use super::stage::{OnDisk, Sight};
 use super::trace;
 use super::world::{Happening, World};
 use super::{MS, Mark, Setup};
@@ -40,6 +42,8 @@ pub(crate) struct Host {
     pub(crate) dies_at: Option<Point>,
     /// When something last went wrong here, or with the links of this server.
     pub(crate) faulted: u64,
+    /// An oracle of its own, for scripts.
+    pub(crate) opinion: Option<Opinion>,
 }
 
 /// Something that waits for a process.
@@ -79,6 +83,7 @@ impl Host {
             clients: BTreeMap::new(),
             dies_at: None,
             faulted: 0,
+            opinion: None,
         }
     }
 }
@@ -107,7 +112,11 @@ impl World {
         );
         let config = self.setup.config(server, host.boot);
         let own_now = Time(host.clock.read(self.now));
-        let node = Node::new(config, self.setup.build_oracle(), Kv::new(), recovered, own_now);
+        let oracle = host.opinion.as_ref().map_or_else(|| self.setup.build_oracle(), Opinion::build);
+        let mut node = Node::new(config, oracle, Kv::new(), recovered, own_now);
+        if let Some(opinion) = &host.opinion {
+            node.set_oracle(opinion.build(), opinion.version);
+        }
         self.judge.started(server, &node, &host.disk.durable)?;
         host.node = Some(node);
         self.hand(server, Item::Event(Event::Start))
@@ -252,6 +261,10 @@ impl World {
         }
         self.trace.line(self.now, server + 1, format_args!("is at {point:?}"));
         self.dies(server, Death::Killed);
+        self.see(|world| {
+            let disk = OnDisk::of(&world.hosts[server].disk.durable);
+            point.map(|point| Sight::Reached { server, point, disk })
+        });
         true
     }
 

@@ -11,6 +11,7 @@
 //! faults     what goes wrong, and when it is mended         healing   the liveness phase
 //! controls   the hands of a script or a benchmark
 //! judge/     what must never happen                         marks     which rare branches were met
+//! stage      what scripts see and do                        opinion   oracles that say what a script wants
 //! ```
 
 mod clock;
@@ -23,22 +24,29 @@ mod hosts;
 mod judge;
 mod marks;
 mod network;
+mod opinion;
 mod paced;
 mod queue;
 mod report;
 mod setup;
+mod stage;
 mod trace;
 mod wires;
 mod workload;
 mod world;
 
 pub use disk::Point;
+pub(crate) use disk::Survival;
 pub use faults::FaultKind;
+pub(crate) use judge::{Asked, Heard};
 pub use marks::{Mark, Marks};
+pub(crate) use opinion::Opinion;
 pub use paced::Sample;
 pub use report::Report;
 pub use setup::Setup;
+pub(crate) use stage::{Mood, OnDisk, Sight, id};
 pub use trace::Sink;
+pub(crate) use workload::Told;
 pub use world::World;
 
 /// A millisecond in nanoseconds: times inside the simulator are plain counts of those.

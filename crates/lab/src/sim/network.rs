@@ -25,6 +25,8 @@ pub(crate) struct Network {
     blocked: Vec<u32>,
     pub(crate) settings: Settings,
     rng: Rng,
+    /// Messages of this name (any, if none) from the first to the second server are kept back, and all behind them.
+    holds: Vec<(usize, usize, Option<String>)>,
 }
 
 /// What the network does to messages.
@@ -90,7 +92,7 @@ impl Network {
                 }
             }
         }
-        Self { links, servers, blocked: vec![0; servers * servers], settings, rng }
+        Self { links, servers, blocked: vec![0; servers * servers], settings, rng, holds: Vec::new() }
     }
 
     /// The link of two servers, and the end at which the first of them is.
@@ -123,6 +125,27 @@ impl Network {
         if *count > 0 {
             return Vec::new();
         }
+        self.let_go(from, to, now)
+    }
+
+    /// Keeps messages back from now on.
+    pub(crate) fn hold(&mut self, from: usize, to: usize, name: Option<String>) {
+        self.holds.push((from, to, name));
+    }
+
+    /// Keeps nothing back any more; what was kept back arrives.
+    pub(crate) fn release(&mut self, from: usize, to: usize, now: u64) -> Vec<(LinkId, usize, u64, Message)> {
+        self.holds.retain(|(a, b, _)| (*a, *b) != (from, to));
+        self.let_go(from, to, now)
+    }
+
+    /// The connection between two servers takes so long one way.
+    pub(crate) fn set_line(&mut self, a: usize, b: usize, change: impl Fn(&mut Line)) {
+        let between = |link: &&mut Link| link.ends == [a.min(b), a.max(b)];
+        self.links.iter_mut().filter(between).for_each(|link| change(&mut link.line));
+    }
+
+    fn let_go(&mut self, from: usize, to: usize, now: u64) -> Vec<(LinkId, usize, u64, Message)> {
         let mut sent = Vec::new();
         for (id, link) in self.links.iter_mut().enumerate() {
             let Some(end) = link.ends.iter().position(|s| *s == to).filter(|end| link.ends[1 - end] == from) else {
@@ -142,13 +165,17 @@ impl Network {
         let settings = self.settings;
         let (from, to) = (self.links[id].ends[1 - end], self.links[id].ends[end]);
         let blocked = self.is_blocked(from, to);
+        let is_held = |(a, b, name): &(usize, usize, Option<String>)| {
+            (*a, *b) == (from, to) && name.as_ref().is_none_or(|name| name == message.name())
+        };
+        let held = self.holds.iter().any(is_held);
         let link = &mut self.links[id];
         if !link.up || link.view[1 - end] != Some(link.generation) || link.severed[end] {
             return Fate::Lost;
         }
-        if blocked || link.stalled[end].is_some() {
+        if blocked || held || link.stalled[end].is_some() {
             let since = *link.stalled[end].get_or_insert(now);
-            if link.channel == Channel::Quorum {
+            if link.channel == Channel::Quorum || !blocked {
                 link.held[end].push(message.clone());
             }
             return Fate::Stalls { breaks_at: since + settings.transport_timeout };

@@ -69,12 +69,12 @@ pub(crate) enum LineKind {
 /// Settings of the servers that are worth varying.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tuning {
-    snapshot_every: u64,
+    pub(crate) snapshot_every: u64,
     pub(crate) retain_bytes: usize,
-    piece_bytes: usize,
-    outstanding_max: usize,
+    pub(crate) piece_bytes: usize,
+    pub(crate) outstanding_max: usize,
     pub(crate) counter_max: u32,
-    resign: bool,
+    pub(crate) resign: bool,
 }
 
 impl Setup {

@@ -10,6 +10,7 @@ use pole_zab::{Cxid, SessionId};
 use super::hosts::{Death, Host};
 use super::judge::{Asked, Heard, Verdict};
 use super::paced::{Pace, Sample};
+use super::stage::Sight;
 use super::world::{Happening, World};
 use super::{MS, SECOND, Setup};
 use crate::kv::{Answer, Ask, Change, Key, OpId, Refusal};
@@ -60,7 +61,7 @@ struct Waits {
 }
 
 /// What a client hears of a server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Told {
     Attached(Heard),
     Reply(Cxid, Heard),
@@ -98,6 +99,16 @@ impl Client {
         let client = Self::new(setup, index, rng);
         let (server, delay, depth, patience) = (pace.home, 1_000, u64::MAX, 60 * SECOND);
         Self { server, delay, depth, patience, pace: Some(pace), ..client }
+    }
+
+    /// Whether it is attached to this server.
+    pub(crate) fn is_at(&self, server: usize) -> bool {
+        self.server == server && self.state == State::Open
+    }
+
+    /// Goes away without a word, and without what it waited for.
+    pub(crate) fn forgets(&mut self) {
+        self.leaves();
     }
 
     /// Whether it waits for nothing.
@@ -144,8 +155,8 @@ impl World {
         let connected = self.hosts[this.server].clients.contains_key(&this.connection);
         // Without faults a server answers whatever it has taken, so nobody has a reason to leave.
         let late = late && !(connected && (this.steadfast || self.weather.over));
-        let roams = this.pace.is_none() && !this.steadfast;
-        let moves = roams && this.state == State::Open && this.rng.per_mille(3);
+        let stays = this.steadfast || this.pace.is_some();
+        let moves = this.state == State::Open && !stays && this.rng.per_mille(3);
         if late {
             *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
             let this = &self.clients[client];
@@ -229,8 +240,7 @@ impl World {
     }
 
     fn connects(&mut self, client: usize) {
-        self.connections += 1;
-        let (connection, servers) = (self.connections, self.hosts.len() as u64);
+        let servers = self.hosts.len() as u64;
         let nearest = self.clients[client].pace.map(|pace| self.nearest(pace.home));
         let this = &mut self.clients[client];
         if let Some(nearest) = nearest {
@@ -238,6 +248,16 @@ impl World {
         } else if this.rng.per_mille(700) {
             this.server = this.rng.below(servers) as usize;
         }
+        let server = this.server;
+        self.goes_to(client, server);
+    }
+
+    /// A client connects to a server and attaches its session there.
+    pub(crate) fn goes_to(&mut self, client: usize, server: usize) {
+        self.connections += 1;
+        let connection = self.connections;
+        let this = &mut self.clients[client];
+        this.server = server;
         this.connection = connection;
         this.state = State::Attaching;
         this.next_cxid = 1;
@@ -251,7 +271,7 @@ impl World {
         self.asks(client, Asked::Attach(change));
     }
 
-    fn asks(&mut self, client: usize, asked: Asked) {
+    pub(crate) fn asks(&mut self, client: usize, asked: Asked) -> Cxid {
         let this = &mut self.clients[client];
         let (session, connection, server) = (this.session, ClientId(this.connection), this.server);
         let cxid = match asked {
@@ -287,6 +307,7 @@ impl World {
             );
         }
         self.sends_to(client, server, event);
+        cxid
     }
 
     fn sends_to(&mut self, client: usize, server: usize, event: Event) {
@@ -302,6 +323,7 @@ impl World {
         if self.trace.is_on() {
             self.trace.line(self.now, 0, format_args!("client {client} connection {connection} hears {told:?}"));
         }
+        self.see(|_| Some(Sight::Told { client, told: told.clone() }));
         match told {
             Told::Attached(heard) => self.client_attached(client, &heard),
             Told::Reply(cxid, heard) => self.client_answered(client, cxid, &heard),

@@ -12,6 +12,7 @@ use super::judge::{Judge, Verdict};
 use super::network::{LinkId, Network};
 use super::paced::{self, Sample};
 use super::queue::Queue;
+use super::stage::Sight;
 use super::trace::Trace;
 use super::workload::{Client, Told};
 use super::{MS, Mark, Report, Setup, Sink};
@@ -35,6 +36,8 @@ pub struct World {
     pub(crate) elected: BTreeMap<usize, Box<Record>>,
     /// Clients ask nothing new.
     pub(crate) draining: bool,
+    /// What a script wants to tell of; none: no script looks.
+    pub(crate) sights: Option<Vec<Sight>>,
     /// The writes of an experiment.
     pub(crate) samples: Vec<Sample>,
 }
@@ -80,6 +83,13 @@ impl World {
     /// A world in which every server is about to start.
     #[must_use]
     pub fn new(setup: Setup, sink: Option<Sink>) -> Self {
+        let mut world = Self::still(setup, sink);
+        world.begin();
+        world
+    }
+
+    /// A world in which nothing is about to happen.
+    pub(crate) fn still(setup: Setup, sink: Option<Sink>) -> Self {
         let rng = Rng::new(setup.seed);
         let lines = setup.lines();
         let network = Network::new(setup.servers, setup.network, rng.fork("network", 0), |a, b| lines[a][b]);
@@ -88,7 +98,7 @@ impl World {
             Some(topology) if setup.load_percent > 0 => paced::clients(&setup, topology, &rng),
             Some(_) | None => (0..setup.clients).map(|c| Client::new(&setup, c, &rng)).collect(),
         };
-        let mut world = Self {
+        Self {
             now: 0,
             queue: Queue::new(),
             hosts,
@@ -101,11 +111,10 @@ impl World {
             connections: 0,
             elected: BTreeMap::new(),
             draining: false,
+            sights: None,
             samples: Vec::new(),
             setup,
-        };
-        world.begin();
-        world
+        }
     }
 
     fn begin(&mut self) {
@@ -132,15 +141,21 @@ impl World {
     /// Everything that happens up to a time, unless something is wrong before.
     pub fn run_until(&mut self, until: u64) {
         while self.report.failure.is_none() {
-            let Some((at, happening)) = self.queue.pop(until) else {
+            if !self.next(until) {
                 self.now = self.now.max(until);
                 return;
-            };
-            self.now = at;
-            if let Err(failure) = self.happens(happening) {
-                self.fails(failure);
             }
         }
+    }
+
+    /// The next thing that happens up to a time. False if there is none.
+    pub(crate) fn next(&mut self, until: u64) -> bool {
+        let Some((at, happening)) = self.queue.pop(until) else { return false };
+        self.now = at;
+        if let Err(failure) = self.happens(happening) {
+            self.fails(failure);
+        }
+        true
     }
 
     pub(crate) fn fails(&mut self, failure: String) {

@@ -1,0 +1,281 @@
+//! The teller: makes few, readable lines of what was seen.
+//!
+//! In: sights in order. Out: lines. Servers that do the same thing one after another share a line.
+//! Not here: what is worth a sight (`sim::stage`).
+
+use std::collections::BTreeMap;
+
+use pole_election::{DecidedBy, Record, ServerId};
+use pole_node::Note;
+use pole_zab::{Cxid, Entry, Message};
+
+use super::command::Place;
+use super::words::{Words, refusal};
+use crate::kv::Answer;
+use crate::sim::{Heard, OnDisk, Sight, Told, id};
+
+/// What has to be remembered between sights.
+#[derive(Debug, Default)]
+pub(crate) struct Teller {
+    /// Why a server gave up, until it says that it elects.
+    given_up: BTreeMap<usize, String>,
+    /// How each server came to its present leader.
+    chosen: BTreeMap<usize, Chosen>,
+    /// The last election that each server saw end.
+    pub(crate) records: BTreeMap<usize, Record>,
+    /// What clients wait for.
+    asked: BTreeMap<(usize, Cxid), String>,
+    lines: Vec<Line>,
+}
+
+#[derive(Clone, Debug)]
+enum Chosen {
+    Elected(Record),
+    HandedOver,
+}
+
+/// A line about one server, or about several that did the same.
+#[derive(Debug)]
+enum Line {
+    Plain(String),
+    /// What one does, and what many do.
+    Shared {
+        who: Vec<usize>,
+        one: String,
+        many: String,
+    },
+}
+
+impl Teller {
+    /// A client waits for this.
+    pub(crate) fn expect(&mut self, client: usize, cxid: Cxid, what: String) {
+        self.asked.insert((client, cxid), what);
+    }
+
+    /// A client leaves, and waits for nothing any more.
+    pub(crate) fn forget(&mut self, client: usize) {
+        self.asked.retain(|(whose, _), _| *whose != client);
+    }
+
+    /// A line of its own.
+    pub(crate) fn say(&mut self, line: String) {
+        self.lines.push(Line::Plain(line));
+    }
+
+    /// Makes lines of what was seen.
+    pub(crate) fn tell(&mut self, sights: Vec<Sight>, words: &Words) {
+        for sight in sights {
+            match sight {
+                Sight::Noted { server, note } => self.noted(server, note),
+                Sight::Leads { server, epoch, quorum } => {
+                    let how = match self.chosen.remove(&server) {
+                        Some(Chosen::Elected(record)) => format!("by {}", record.decided_by),
+                        Some(Chosen::HandedOver) => "by hand-over".to_owned(),
+                        None => "without an election".to_owned(),
+                    };
+                    self.say(format!("{} leads, epoch {epoch}, quorum {}, {how}", id(server), group(quorum)));
+                }
+                Sight::Reached { server, point, disk } => {
+                    self.say(format!("{} crashes {}, {}", id(server), Place::name(point), on_disk(&disk)));
+                }
+                Sight::Halted { server, reason } => self.say(format!("{} halts: {reason}", id(server))),
+                Sight::Sent { from, to, message } => self.sent(from, to, &message),
+                Sight::Told { client, told } => self.told(client, told, words),
+            }
+        }
+    }
+
+    /// The lines since the last call.
+    pub(crate) fn take(&mut self) -> String {
+        let lines = self.lines.drain(..).map(Line::text).collect();
+        fold(lines).into_iter().map(|line| line + "\n").collect()
+    }
+
+    fn noted(&mut self, server: usize, note: Note) {
+        match note {
+            Note::Electing { cause, .. } => match self.given_up.remove(&server) {
+                Some(reason) => self.share(server, format!("elects: {reason}"), format!("elect: {reason}")),
+                None if cause == pole_election::Cause::Start => {}
+                None => self.share(server, format!("elects: {cause}"), format!("elect: {cause}")),
+            },
+            Note::Elected(record) => {
+                self.records.insert(server, (*record).clone());
+                self.chosen.insert(server, Chosen::Elected(*record));
+            }
+            Note::Serving { leader, .. } => self.follows(server, leader),
+            Note::Resigning { to, cause } => self.say(format!("{} resigns for {to}: {cause}", id(server))),
+            Note::ResignationAborted { reason } => self.say(format!("{} does not resign: {reason}", id(server))),
+            Note::HandedOver { to } => {
+                self.chosen.insert(server, Chosen::HandedOver);
+                self.share(server, format!("takes the hand-over to {to}"), format!("take the hand-over to {to}"));
+            }
+            Note::Abandoned { reason } => drop(self.given_up.insert(server, reason)),
+            Note::BadPeer { from, error } => self.say(format!("{} closes its link to {from}: {error}", id(server))),
+            Note::InvalidScore { reason, .. } => {
+                self.share(server, format!("ranks as unknown: {reason}"), format!("rank as unknown: {reason}"));
+            }
+            Note::Installed { zxid } => self.say(format!("{} installs a snapshot at {zxid}", id(server))),
+            Note::DiskHangs => self.say(format!("{} finds its disk hanging", id(server))),
+            Note::Leading { .. } | Note::Following { .. } => {}
+        }
+    }
+
+    fn follows(&mut self, server: usize, leader: ServerId) {
+        match self.chosen.remove(&server) {
+            Some(Chosen::Elected(record)) if record.decided_by == DecidedBy::Incumbent => {
+                let voters = record.participants.iter().filter(|voter| **voter != id(server)).copied();
+                let confirmed = group(voters.collect());
+                self.say(format!("{} follows {leader}: incumbent, confirmed by {confirmed}", id(server)));
+            }
+            Some(Chosen::Elected(_) | Chosen::HandedOver) | None => {
+                self.share(server, format!("follows {leader}"), format!("follow {leader}"));
+            }
+        }
+    }
+
+    fn sent(&mut self, from: usize, to: ServerId, message: &Message) {
+        let from = id(from);
+        match message {
+            Message::Truncate { to: zxid } => self.say(format!("{from} cuts the log of {to} to {zxid}")),
+            Message::Entries { entries, .. } => self.say(format!("{from} sends {to} {}", ranges(entries.iter()))),
+            Message::Snapshot(snapshot) => self.say(format!("{from} sends {to} a snapshot at {}", snapshot.zxid)),
+            Message::Pull { .. } => self.say(format!("{from} pulls from {to}")),
+            Message::RefuseEpoch { refused, accepted } => {
+                self.say(format!("{from} refuses {to} the epoch {refused}, it promised {accepted}"));
+            }
+            Message::Decline => self.say(format!("{from} tells {to} that it does not lead")),
+            Message::AckEpoch(promise) => {
+                self.say(format!("{from} tells {to} that it promised epoch {} before", promise.epoch));
+            }
+            Message::Hello(_)
+            | Message::NewEpoch { .. }
+            | Message::Received
+            | Message::PullEnd { .. }
+            | Message::NewLeader { .. }
+            | Message::AckLeader { .. }
+            | Message::UpToDate { .. }
+            | Message::Propose { .. }
+            | Message::Ack { .. }
+            | Message::Commit { .. }
+            | Message::Handover { .. }
+            | Message::TakenOver { .. }
+            | Message::Ping { .. }
+            | Message::Pong { .. } => {}
+        }
+    }
+
+    fn told(&mut self, client: usize, told: Told, words: &Words) {
+        let name = words.name_of_client(client);
+        match told {
+            Told::Attached(heard) => self.answered(client, Cxid(0), &heard, words),
+            Told::Reply(cxid, heard) => self.answered(client, cxid, &heard, words),
+            Told::Closed(reason) => self.lost(client, format!("session {name} is closed: {reason}")),
+            Told::Reset => self.lost(client, format!("session {name} loses its connection")),
+        }
+    }
+
+    fn answered(&mut self, client: usize, cxid: Cxid, heard: &Heard, words: &Words) {
+        let Some(what) = self.asked.remove(&(client, cxid)) else { return };
+        let zxid = heard.zxid;
+        match Answer::decode(&heard.body) {
+            Some(Answer::Refused(why)) => self.say(format!("{what} refused {zxid}: {}", refusal(why))),
+            Some(Answer::Holds(value)) if what.starts_with("read ") => {
+                self.say(format!("{what}: {} at {zxid}", words.name_of_value(value)));
+            }
+            Some(Answer::Holds(_) | Answer::Session) | None => self.say(format!("{what} ok {zxid}")),
+        }
+    }
+
+    fn lost(&mut self, client: usize, line: String) {
+        let unknown: Vec<_> =
+            self.asked.range((client, Cxid(0))..).filter(|((whose, _), _)| *whose == client).collect();
+        let unknown: Vec<_> = unknown.into_iter().map(|(_, what)| what.as_str()).collect();
+        let line = match unknown.is_empty() {
+            true => line,
+            false => format!("{line}; unknown: {}", unknown.join(", ")),
+        };
+        self.forget(client);
+        self.say(line);
+    }
+
+    fn share(&mut self, server: usize, one: String, many: String) {
+        match self.lines.last_mut() {
+            Some(Line::Shared { who, many: same, .. }) if *same == many => who.push(server),
+            Some(Line::Plain(_) | Line::Shared { .. }) | None => {
+                self.lines.push(Line::Shared { who: vec![server], one, many });
+            }
+        }
+    }
+}
+
+impl Line {
+    fn text(self) -> String {
+        match self {
+            Self::Plain(text) => text,
+            Self::Shared { mut who, one, many } => {
+                let times = who.len();
+                who.sort_unstable();
+                who.dedup();
+                let ids: Vec<_> = who.iter().map(|server| id(*server).to_string()).collect();
+                let line = format!("{} {}", ids.join(" "), if ids.len() == 1 { one } else { many });
+                if times == ids.len() { line } else { format!("{line} ({times} times)") }
+            }
+        }
+    }
+}
+
+/// Folds what happens again and again: up to four lines that repeat at least three times are printed once, with a count.
+fn fold(lines: Vec<String>) -> Vec<String> {
+    let mut folded = Vec::new();
+    let mut rest = lines.as_slice();
+    while !rest.is_empty() {
+        let repeats = |period: usize| {
+            let same = rest.chunks_exact(period).take_while(|chunk| *chunk == &rest[..period]).count();
+            (same >= 3).then_some((period, same))
+        };
+        match (1..=4.min(rest.len())).find_map(repeats) {
+            Some((period, times)) => {
+                folded.extend_from_slice(&rest[..period]);
+                folded.push(if period == 1 {
+                    format!("({times} times)")
+                } else {
+                    format!("(these {period}, {times} times)")
+                });
+                rest = &rest[period * times..];
+            }
+            None => {
+                folded.push(rest[0].clone());
+                rest = &rest[1..];
+            }
+        }
+    }
+    folded
+}
+
+/// Servers in parentheses.
+pub(crate) fn group(ids: Vec<ServerId>) -> String {
+    let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
+    format!("({})", ids.join(" "))
+}
+
+/// What a crash leaves.
+pub(crate) fn on_disk(disk: &OnDisk) -> String {
+    let OnDisk { last, accepted, current } = disk;
+    format!("its disk ends at {last}, accepted {accepted}, current {current}")
+}
+
+/// Positions of entries, each epoch as a range.
+pub(crate) fn ranges<'a>(entries: impl Iterator<Item = &'a Entry>) -> String {
+    let mut ranges: Vec<(pole_election::Zxid, pole_election::Zxid)> = Vec::new();
+    for entry in entries {
+        match ranges.last_mut() {
+            Some((first, last)) if first.epoch() == entry.zxid.epoch() => *last = entry.zxid,
+            Some(_) | None => ranges.push((entry.zxid, entry.zxid)),
+        }
+    }
+    let text: Vec<_> = ranges
+        .into_iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    if text.is_empty() { "empty".to_owned() } else { text.join(" ") }
+}

@@ -1,0 +1,78 @@
+//! Words for what the key-value machine knows by number.
+
+use pole_zab::{Entry, SessionId};
+
+use crate::kv::{Key, Refusal, Txn, Value};
+
+/// The names that a script has used: keys, values and sessions, each numbered in the order of their first use.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    keys: Vec<String>,
+    values: Vec<String>,
+    sessions: Vec<String>,
+}
+
+impl Words {
+    pub(crate) fn key(&mut self, word: &str) -> Key {
+        number(&mut self.keys, word) as Key
+    }
+
+    pub(crate) fn value(&mut self, word: &str) -> u64 {
+        number(&mut self.values, word) as u64
+    }
+
+    /// The client that holds the session of this name, and whether it is a new one.
+    pub(crate) fn client(&mut self, word: &str) -> (usize, bool) {
+        let known = self.sessions.len();
+        let client = number(&mut self.sessions, word);
+        (client, client == known)
+    }
+
+    pub(crate) fn name_of_client(&self, client: usize) -> &str {
+        self.sessions.get(client).map_or("?", String::as_str)
+    }
+
+    pub(crate) fn name_of_key(&self, key: Key) -> &str {
+        self.keys.get(key as usize).map_or("?", String::as_str)
+    }
+
+    pub(crate) fn name_of_value(&self, value: Option<Value>) -> &str {
+        let word = |value: Value| self.values.get(usize::try_from(value.data).ok()?);
+        value.map_or("nothing", |value| word(value).map_or("?", String::as_str))
+    }
+
+    /// An entry of a log in few words.
+    pub(crate) fn entry(&self, entry: &Entry) -> String {
+        let what = match Txn::decode(&entry.body) {
+            Some(Txn::Attached(_)) => format!("session {} attaches", self.session(entry.origin.session)),
+            Some(Txn::Closed(_)) => format!("session {} ends", self.session(entry.origin.session)),
+            Some(Txn::Set(_, key, value)) => format!("{}={}", self.name_of_key(key), self.name_of_value(value)),
+            Some(Txn::Refused(_, why)) => format!("refused: {}", refusal(why)),
+            None => "no transaction".to_owned(),
+        };
+        format!("{} {what}", entry.zxid)
+    }
+
+    /// Sessions are numbered by client in their upper half.
+    fn session(&self, session: SessionId) -> &str {
+        self.name_of_client((session.0 >> 32).unsigned_abs() as usize - 1)
+    }
+}
+
+/// Why a request failed, in words.
+pub(crate) fn refusal(why: Refusal) -> &'static str {
+    match why {
+        Refusal::NoSession => "no such session",
+        Refusal::BadVersion => "another version",
+        Refusal::Exists => "exists",
+        Refusal::Absent => "does not exist",
+        Refusal::Malformed => "makes no sense",
+    }
+}
+
+fn number(words: &mut Vec<String>, word: &str) -> usize {
+    words.iter().position(|known| known == word).unwrap_or_else(|| {
+        words.push(word.to_owned());
+        words.len() - 1
+    })
+}
