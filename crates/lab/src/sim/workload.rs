@@ -212,7 +212,7 @@ impl World {
         self.hosts[server].clients.remove(&connection.0);
         // Sometimes the server never hears of it, and holds a connection that nobody is at the other end of.
         if self.clients[client].rng.per_mille(500) {
-            self.to_server(client, server, Event::Detach { client: connection });
+            self.sends_to(client, server, Event::Detach { client: connection });
         }
     }
 
@@ -306,11 +306,11 @@ impl World {
                 format_args!("client {client} connection {} #{cxid} asks {asked:?} as {op}", connection.0),
             );
         }
-        self.to_server(client, server, event);
+        self.sends_to(client, server, event);
         cxid
     }
 
-    fn to_server(&mut self, client: usize, server: usize, event: Event) {
+    fn sends_to(&mut self, client: usize, server: usize, event: Event) {
         let (boot, at) = (self.hosts[server].boot, self.now + self.clients[client].delay);
         self.queue.push(at, Happening::Client { server, boot, event });
     }
