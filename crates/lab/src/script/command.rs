@@ -48,6 +48,8 @@ pub(crate) enum Command {
         ids: Vec<u64>,
         #[arg(key)]
         at: Option<Place>,
+        #[arg(key, optional)]
+        passes: u32,
     },
     /// A machine loses its power: nobody hears of it.
     Unplug { id: u64 },

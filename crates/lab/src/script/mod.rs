@@ -11,7 +11,7 @@
 //!          [counter=max] [outstanding=n] [resign=on]      lower; or unknown, block, nan, overflow, empty
 //! elect [within=ms]                    until all that run serve under one leader
 //! start ID... [wait=no]                until they serve
-//! crash ID... [at=POINT]               now, or the next time that it gets there; nothing unsynced is left
+//! crash ID... [at=POINT [passes=n]]    now, or the next time that it gets there (after n times); nothing unsynced is left
 //! unplug ID                            a crash that nobody hears of
 //! pause ID    resume ID    jump ID ms  the process, its clock
 //! resign [to=ID] [wait=no]             the leader hands over

@@ -46,8 +46,8 @@ impl Play {
             Command::Ensemble { .. } => self.ensemble(command),
             Command::Elect { within } => self.elect(*within),
             Command::Start { ids, wait } => self.start(ids, *wait),
-            Command::Crash { ids, at } => ids.iter().try_for_each(|id| match at {
-                Some(place) => self.on(*id, |world, server| world.crashes(server, Some(place.0))),
+            Command::Crash { ids, at, passes } => ids.iter().try_for_each(|id| match at {
+                Some(place) => self.on(*id, |world, server| world.crashes(server, Some((place.0, *passes)))),
                 None => self.crash(*id),
             }),
             Command::Unplug { id } => self.on(*id, World::loses_power),
