@@ -10,8 +10,12 @@ use crate::command::program;
 
 /// Builds and runs a program of `pole-lab`.
 pub(crate) fn run(binary: &str, args: &[String]) -> Result<ExitCode, Failure> {
+    // Only the model checker needs what its feature brings; nothing else has to build it.
+    let features: &[&str] = if binary == "model" { &["--features", "model"] } else { &[] };
     let status = program("cargo")
-        .args(["run", "--quiet", "--release", "--package", "pole-lab", "--bin", binary, "--"])
+        .args(["run", "--quiet", "--release", "--package", "pole-lab"])
+        .args(features)
+        .args(["--bin", binary, "--"])
         .args(args)
         .status()
         .map_err(|why| Failure::Check(format!("cannot run cargo: {why}")))?;

@@ -26,8 +26,14 @@ const STEPS: &[Step] = &[
     Step::new("lints", "cargo clippy --workspace --all-targets -- -D warnings"),
     Step::new("tests", "cargo test --workspace --exclude xtask").shows(Note::Tests),
     Step::new("docs", "cargo doc --workspace --no-deps --document-private-items").env("RUSTDOCFLAGS", "-D warnings"),
-    // The programs of the lab join here when they exist: the first README command, fixed seeds, fresh seeds from
-    // {fresh}, the model checker, the quick mutants; each `.shows(Note::LastLine)`, the longest last.
+    Step::new("first-command", "cargo run --release"),
+    Step::new("embedding", "cargo run --package pole-election --example embed"),
+    Step::new("own-oracle", "cargo run --package pole-oracle --example own_oracle"),
+    Step::new("seeds-fixed", "cargo xtask sim --first 1 --seeds 200").shows(Note::LastLine),
+    Step::new("seeds-fresh", "cargo xtask sim --first {fresh} --seeds 300").shows(Note::LastLine),
+    Step::new("failover", "cargo xtask bench"),
+    Step::new("model", "cargo xtask model --minutes 3").shows(Note::LastLine),
+    // The quick mutants join here.
 ];
 
 /// Runs all steps, or those named.

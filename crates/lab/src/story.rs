@@ -30,7 +30,8 @@ pub fn tell(seed: u64, out: &mut dyn Write) -> io::Result<()> {
     world.run_until(20 * SECOND);
     let writes = world.writes();
     writeln!(out, "After 20 s, {writes} writes are acknowledged. Now server {} crashes.\n", leader(&world)?)?;
-    let crashed_at = world.kill(leader(&world)?);
+    let crashed_at = world.now();
+    world.kill(leader(&world)? as usize - 1);
     let pause = (wait_for_write(&mut world)? - crashed_at) as f64 / MS as f64;
     world.run_until(world.now() + SECOND);
     let winner = leader(&world)?;

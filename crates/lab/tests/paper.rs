@@ -1,7 +1,7 @@
 //! Claims of the paper, each on the production code in the simulator. Sections are those of the paper (2011); the table
 //! holds what its formulas predict after the crash of p5, mean request latency in ms.
 
-use pole_lab::paper::{DISK, Experiment};
+use pole_lab::paper::{DISK, Experiment, Recovered, Recovery};
 use pole_lab::sim::SECOND;
 use pole_topology::{Topology, favoured};
 
@@ -83,4 +83,42 @@ fn section_5_latency_elects_the_fastest_for_the_clients() {
 #[test]
 fn section_5_worst_case_elects_the_fastest_for_the_farthest_client() {
     column("worst-case");
+}
+
+fn recover(deployment: &str, outdated: &[u64], backlog_mb: usize, oracle: &str) -> Recovered {
+    let topology = Topology::preset(deployment).expect("a preset");
+    let (outdated, backlog_bytes) = (outdated.to_vec(), backlog_mb << 20);
+    let recovered =
+        Recovery { topology, oracle: Experiment::oracle_in_classes(oracle), seed: 1, outdated, backlog_bytes }.run();
+    let recovered = recovered.expect("a run without a broken promise");
+    let ms = recovered.took as f64 / 1e6;
+    println!("{deployment}, {backlog_mb} MB behind, {oracle}: p{} in {ms:.1} ms", recovered.winner);
+    recovered
+}
+
+#[test]
+fn section_4_4_an_outdated_leader_pays_for_its_backlog_and_recovery_never_elects_it() {
+    let mut last = 0;
+    for backlog_mb in [40, 80, 160] {
+        for oracle in ["history", "recovery"] {
+            let recovered = recover("recovery-8a", &[1], backlog_mb, oracle);
+            assert_eq!(recovered.winner, 4, "{}", recovered.account);
+            assert!(recovered.took < 200_000_000, "next to nothing at any size: {}", recovered.account);
+        }
+        let outdated = recover("recovery-8a", &[1], backlog_mb, "preference=1,2,3,4,5");
+        assert_eq!(outdated.winner, 1, "{}", outdated.account);
+        assert!(outdated.took > last + last / 2, "grows with the size");
+        last = outdated.took;
+    }
+}
+
+#[test]
+fn section_4_4_in_three_data_centres_recovery_elects_the_closer_one_where_history_does_not() {
+    for backlog_mb in [32, 128] {
+        let by_history = recover("recovery-8b", &[2, 3], backlog_mb, "history");
+        let by_recovery = recover("recovery-8b", &[2, 3], backlog_mb, "recovery");
+        assert_eq!(by_history.winner, 4, "{}", by_history.account);
+        assert_eq!(by_recovery.winner, 1, "{}", by_recovery.account);
+        assert!(by_recovery.took < by_history.took, "the closer one is faster");
+    }
 }

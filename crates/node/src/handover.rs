@@ -1,13 +1,13 @@
 //! Giving way: a leader that resigns, or is told to, hands over in an orderly way.
 //!
 //! In: a target. Out: a hand-over, or its abandonment within a time limit.
-//! How: while serving, wait until the target is level; freeze new proposals; drain what is under way; hand over.
+//! How: while serving, wait until the target keeps up; freeze new proposals; drain what is under way; hand over.
 //! Why frozen so late: clients wait from the freeze to the first commit of the new leader, so nothing but the drain may
-//! stand between.
+//! stand between. Why not until the target has all: over a long link it never has, as long as proposals go on.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use pole_election::{Cause, Proposal, Round, ServerId};
+use pole_election::{Cause, Proposal, Round, ServerId, Zxid};
 use pole_zab::Phase;
 
 use crate::node::Node;
@@ -17,6 +17,8 @@ use crate::{Effect, Machine, Note, Timer};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
     to: ServerId,
+    /// Where our log ended at the beginning. A target that has acknowledged this keeps up with us.
+    mark: Zxid,
     /// New proposals wait.
     frozen: bool,
 }
@@ -34,7 +36,7 @@ impl<M: Machine> Node<M> {
         };
         match (refusal, target) {
             (None, Some(to)) => {
-                self.transfer = Some(Transfer { to, frozen: false });
+                self.transfer = Some(Transfer { to, mark: self.zab.log().last(), frozen: false });
                 self.scoring.resignation_noted(self.now);
                 out.push(Effect::Note(Note::Resigning { to, cause }));
                 out.push(Effect::Arm { timer: Timer::Drain, after: self.config.drain_limit });
@@ -52,9 +54,8 @@ impl<M: Machine> Node<M> {
     /// Moves a hand-over on as far as it can go now.
     pub(crate) fn try_hand_over(&mut self, out: &mut Vec<Effect>) {
         let Some(transfer) = &mut self.transfer else { return };
-        let to = transfer.to;
-        let committed = self.zab.committed();
-        transfer.frozen |= self.zab.followers().any(|(id, acked)| id == to && acked >= committed);
+        let Transfer { to, mark, .. } = *transfer;
+        transfer.frozen |= self.zab.followers().any(|(id, acked)| id == to && acked >= mark);
         if !transfer.frozen || self.zab.can_hand_over(to).is_err() {
             return;
         }

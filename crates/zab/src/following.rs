@@ -8,10 +8,11 @@
 use alloc::vec::Vec;
 use pole_election::{Epoch, Proposal, Round, ServerId, Zxid};
 
+use crate::incoming::{self, Incoming};
 use crate::leading::Leading;
 use crate::plan::Plan;
 use crate::zab::{Role, Then};
-use crate::{DiskOp, Entry, Epochs, Error, Hello, Message, Output, Phase, Promise, Snapshot, Zab};
+use crate::{DiskOp, Entry, Epochs, Error, Hello, Message, Output, Phase, Promise, Snapshot, SnapshotPart, Zab};
 
 /// A follower's state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -154,10 +155,15 @@ impl Zab {
 
     /// The snapshot that a pulling leader waits for.
     pub(crate) fn send_to_puller(&mut self, to: ServerId, snapshot: Snapshot, out: &mut Vec<Output>) {
-        let after = snapshot.zxid;
-        Self::send(to, Message::Snapshot(snapshot), out);
-        self.send_difference(to, after, out);
+        self.send_parts(to, &snapshot, out);
+        self.send_difference(to, snapshot.zxid, out);
         Self::send(to, Message::PullEnd { last: self.log.last() }, out);
+    }
+
+    pub(crate) fn send_parts(&self, to: ServerId, snapshot: &Snapshot, out: &mut Vec<Output>) {
+        for part in incoming::parts(snapshot, self.limits.piece_bytes) {
+            Self::send(to, Message::Snapshot(part), out);
+        }
     }
 
     /// The log above `after`, piece by piece.
@@ -184,13 +190,19 @@ impl Zab {
     pub(crate) fn on_snapshot(
         &mut self,
         from: ServerId,
-        snapshot: Snapshot,
+        part: SnapshotPart,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
         if !self.is_synchronised_by(from) {
             return Ok(());
         }
-        self.install(from, snapshot, out)?;
+        let (zxid, last) = (part.zxid, self.log.last());
+        let whole = Incoming::take(&mut self.incoming, from, part);
+        let whole = whole.map_err(|_| Error::Gap { from, message: "Snapshot", prev: zxid, last })?;
+        if let Some(snapshot) = whole {
+            self.install(from, snapshot, out)?;
+        }
+        Self::send(from, Message::Received, out);
         out.push(Output::Progress);
         Ok(())
     }
@@ -207,6 +219,7 @@ impl Zab {
             return Ok(());
         }
         self.append(from, "Entries", prev, entries, out)?;
+        Self::send(from, Message::Received, out);
         out.push(Output::Progress);
         Ok(())
     }

@@ -415,9 +415,8 @@ impl Zab {
     pub(crate) fn send_snapshot(&mut self, to: ServerId, snapshot: Snapshot, out: &mut Vec<Output>) {
         let Role::Leading(leading) = &self.role else { return };
         if leading.peers.get(&to).is_some_and(|peer| peer.stage == PeerStage::WantsSnapshot) {
-            let after = snapshot.zxid;
-            Self::send(to, Message::Snapshot(snapshot), out);
-            self.send_history(to, after, out);
+            self.send_parts(to, &snapshot, out);
+            self.send_history(to, snapshot.zxid, out);
         }
     }
 

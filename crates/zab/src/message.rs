@@ -1,9 +1,10 @@
 //! What travels on the link between a leader and a follower. Links are FIFO; one that loses a message is closed.
 
 use alloc::vec::Vec;
+use bytes::Bytes;
 use pole_election::{Epoch, Proposal, Round, ServerId, Zxid};
 
-use crate::{Entry, Epochs, Snapshot};
+use crate::{Entry, Epochs};
 
 /// A message of the agreement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,8 +37,8 @@ pub enum Message {
         /// The last position that both share.
         to: Zxid,
     },
-    /// Replaces the whole history.
-    Snapshot(Snapshot),
+    /// A part of what replaces the whole history.
+    Snapshot(SnapshotPart),
     /// A part of the difference.
     Entries {
         /// The position before the first entry.
@@ -45,6 +46,9 @@ pub enum Message {
         /// In order.
         entries: Vec<Entry>,
     },
+    /// A part of a difference or a snapshot has arrived. Says nothing but that we live: questions of the sender may
+    /// queue behind what it sends.
+    Received,
     /// The source of a pull has sent all it has.
     PullEnd {
         /// Where its history ends.
@@ -143,6 +147,21 @@ pub struct Hello {
     pub taking_over: Option<Epoch>,
 }
 
+/// A part of a snapshot. In parts, so that nothing on the link waits for the whole of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SnapshotPart {
+    /// The last transaction in the snapshot.
+    pub zxid: Zxid,
+    /// The epochs of the history that it stands for.
+    pub epochs: Epochs,
+    /// The size of the whole.
+    pub total: usize,
+    /// Where this part begins.
+    pub offset: usize,
+    /// This part.
+    pub body: Bytes,
+}
+
 /// A durable promise, and the history that it reports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Promise {
@@ -183,6 +202,7 @@ impl Message {
             Self::Truncate { .. } => "Truncate",
             Self::Snapshot(_) => "Snapshot",
             Self::Entries { .. } => "Entries",
+            Self::Received => "Received",
             Self::PullEnd { .. } => "PullEnd",
             Self::NewLeader { .. } => "NewLeader",
             Self::AckLeader { .. } => "AckLeader",
@@ -202,7 +222,7 @@ impl Message {
     pub fn size_bytes(&self) -> usize {
         const FIXED: usize = 64;
         match self {
-            Self::Snapshot(snapshot) => FIXED + snapshot.body.len(),
+            Self::Snapshot(part) => FIXED + part.body.len(),
             Self::Entries { entries, .. } | Self::Propose { entries, .. } => {
                 FIXED + entries.iter().map(|e| 32 + e.body.len()).sum::<usize>()
             }
@@ -213,6 +233,7 @@ impl Message {
             | Self::RefuseEpoch { .. }
             | Self::Pull { .. }
             | Self::Truncate { .. }
+            | Self::Received
             | Self::PullEnd { .. }
             | Self::NewLeader { .. }
             | Self::AckLeader { .. }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use pole_election::{Epoch, Proposal, Round, ServerId, Standing, Voters, Zxid};
 
 use crate::following::Following;
+use crate::incoming::Incoming;
 use crate::leading::Leading;
 use crate::{DiskOp, Entry, Hello, Log, Message, Origin, Recovered, Snapshot, Ticket};
 
@@ -267,6 +268,8 @@ pub struct Zab {
     pub(crate) links: BTreeSet<ServerId>,
     /// Followers that chose us while we do not lead (yet).
     pub(crate) waiting: BTreeMap<ServerId, Waiting>,
+    /// A snapshot that is being received.
+    pub(crate) incoming: Option<Incoming>,
     pub(crate) role: Role,
 }
 
@@ -326,6 +329,7 @@ impl Zab {
             writes: VecDeque::new(),
             links: BTreeSet::new(),
             waiting: BTreeMap::new(),
+            incoming: None,
             role: Role::Looking,
         }
     }
@@ -346,6 +350,7 @@ impl Zab {
 
     /// Gives up the role, and tells the other side by closing its link.
     pub fn look(&mut self, out: &mut Vec<Output>) {
+        self.incoming = None;
         match core::mem::replace(&mut self.role, Role::Looking) {
             Role::Looking => {}
             Role::Following(following) => self.reset(following.leader, out),
@@ -399,7 +404,8 @@ impl Zab {
             Message::NewEpoch { epoch } => self.on_new_epoch(from, epoch, out),
             Message::Pull { epochs } => self.on_pull(from, &epochs, out),
             Message::Truncate { to } => self.on_truncate(from, to, out),
-            Message::Snapshot(snapshot) => self.on_snapshot(from, snapshot, out),
+            Message::Snapshot(part) => self.on_snapshot(from, part, out),
+            Message::Received => Ok(()),
             Message::Entries { prev, entries } => self.on_entries(from, prev, entries, out),
             Message::NewLeader { epoch, last } => self.on_new_leader(from, epoch, last, out),
             Message::UpToDate { epoch, committed } => self.on_up_to_date(from, epoch, committed, out),

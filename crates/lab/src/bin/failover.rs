@@ -56,7 +56,7 @@ fn gap(seed: u64, loss: Loss) -> Option<u64> {
     let epoch = world.last_committed().epoch();
     let lost = world.now();
     match loss {
-        Loss::Crash => drop(world.kill(leader as u64 + 1)),
+        Loss::Crash => world.kill(leader),
         Loss::Power => world.power_off(leader),
         Loss::Hang => world.pause(leader),
         Loss::HandOver | Loss::HandOverSent => world.transfer(leader, None),
@@ -94,7 +94,7 @@ fn elections(servers: usize) {
         println!("{servers:<10} no leader within 30 s");
         return;
     };
-    world.kill(leader as u64 + 1);
+    world.kill(leader);
     let again = runs_until_survivors_serve(&mut world, begun, leader);
     let after = world.election_messages() - start;
     println!(

@@ -8,6 +8,7 @@ use pole_node::{Machine, Outcome, Request};
 use pole_zab::{Entry, SessionId};
 
 use super::overlay::Overlay;
+use super::records::{pad, padding};
 use super::{Answer, Ask, Change, Key, OpId, Refusal, Txn, Value};
 
 /// A key-value state with sessions.
@@ -134,7 +135,7 @@ impl Machine for Kv {
             Txn::Set(_, key, value) => self.prepared_values.set(zxid, key, value),
             Txn::Refused(..) => {}
         }
-        Some(txn.encode())
+        Some(pad(txn.encode(), padding(&request.body)))
     }
 
     fn forget_prepared(&mut self) {

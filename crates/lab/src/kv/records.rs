@@ -1,6 +1,7 @@
 //! What is asked, what is decided and what is answered, and their bytes.
 //!
-//! The codec is fixed: one byte of kind, then little-endian numbers. Bytes from elsewhere that do not fit give none.
+//! The codec is fixed: one byte of kind, then little-endian numbers, then padding that means nothing but has a size, for
+//! experiments with large transactions. Bytes from elsewhere that do not fit give none.
 
 use bytes::Bytes;
 
@@ -103,6 +104,12 @@ impl Ask {
             Change::Add(key, data) => (7, key, data, 0),
         };
         pack(kind, self.op, key, data, version)
+    }
+
+    /// As bytes, with so many more behind.
+    #[must_use]
+    pub fn padded(self, padding: usize) -> Bytes {
+        pad(self.encode(), padding)
     }
 
     /// From bytes, if they are such.
@@ -219,12 +226,27 @@ fn pack(kind: u8, op: OpId, key: Key, data: u64, version: u32) -> Bytes {
 }
 
 fn unpack(bytes: &[u8]) -> Option<(u8, OpId, Key, u64, u32)> {
-    let bytes: &[u8; RECORD_BYTES] = bytes.try_into().ok()?;
+    let bytes: &[u8; RECORD_BYTES] = bytes.first_chunk()?;
     let op = u64::from_le_bytes(bytes[1..9].try_into().ok()?);
     let key = u32::from_le_bytes(bytes[9..13].try_into().ok()?);
     let data = u64::from_le_bytes(bytes[13..21].try_into().ok()?);
     let version = u32::from_le_bytes(bytes[21..25].try_into().ok()?);
     Some((bytes[0], op, key, data, version))
+}
+
+/// Puts padding behind a record.
+pub(crate) fn pad(record: Bytes, padding: usize) -> Bytes {
+    if padding == 0 {
+        return record;
+    }
+    let mut bytes = record.to_vec();
+    bytes.resize(bytes.len() + padding, 0);
+    Bytes::from(bytes)
+}
+
+/// The padding behind a record.
+pub(crate) fn padding(bytes: &[u8]) -> usize {
+    bytes.len().saturating_sub(RECORD_BYTES)
 }
 
 const RECORD_BYTES: usize = 25;

@@ -149,6 +149,7 @@ impl Teller {
             }
             Message::Hello(_)
             | Message::NewEpoch { .. }
+            | Message::Received
             | Message::PullEnd { .. }
             | Message::NewLeader { .. }
             | Message::AckLeader { .. }

@@ -7,6 +7,12 @@ use super::hosts::Death;
 use super::world::World;
 
 impl World {
+    /// The virtual time, in nanoseconds.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
     /// What went wrong, if anything did.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
@@ -17,6 +23,11 @@ impl World {
     #[must_use]
     pub fn last_committed(&self) -> Zxid {
         self.judge.history.last()
+    }
+
+    /// Kills the process of a server: its connections are reset. It stays down until it is started.
+    pub fn kill(&mut self, server: usize) {
+        self.dies(server, Death::Killed);
     }
 
     /// Takes the power from a server: nobody hears of it.
@@ -41,6 +52,11 @@ impl World {
         if let Err(failure) = self.resumes(server) {
             self.fails(failure);
         }
+    }
+
+    /// How much larger than their content writes are from now on.
+    pub fn set_payload(&mut self, bytes: usize) {
+        self.setup.payload_bytes = bytes;
     }
 
     /// Asks a server to hand over.

@@ -186,6 +186,7 @@ fn mark_message(marks: &mut super::Marks, message: &pole_zab::Message) {
         M::Hello(_)
         | M::NewEpoch { .. }
         | M::Entries { .. }
+        | M::Received
         | M::PullEnd { .. }
         | M::NewLeader { .. }
         | M::AckLeader { .. }

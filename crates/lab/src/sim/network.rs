@@ -212,6 +212,7 @@ impl Network {
             return None;
         }
         link.up = false;
+        link.forget_unsent(other, now);
         (!blocked).then(|| link.transmit(other, 40, now, &mut self.rng))
     }
 
@@ -259,6 +260,12 @@ impl Link {
     }
 
     /// When so many bytes arrive: after those before them, the line's delay and their own length.
+    /// Of what waits to be sent only a window's worth has left the process and will still arrive.
+    fn forget_unsent(&mut self, end: usize, now: u64) {
+        self.free[end] = self.free[end].min(now + self.line.occupied(self.line.window_bytes));
+        self.arrives[end] = self.arrives[end].min(self.free[end] + self.line.rtt_ns);
+    }
+
     fn transmit(&mut self, end: usize, bytes: usize, now: u64, rng: &mut Rng) -> u64 {
         self.free[end] = self.free[end].max(now) + self.line.occupied(bytes as u64);
         self.arrives[end] = (self.free[end] + self.line.delay(rng.any())).max(self.arrives[end] + 1);

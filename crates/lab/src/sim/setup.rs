@@ -47,6 +47,8 @@ pub struct Setup {
     pub topology: Option<Topology>,
     /// How much of the topology's load its clients make, in percent; zero: other clients, or none.
     pub load_percent: u32,
+    /// How much larger than its content a write is.
+    pub payload_bytes: usize,
     /// Between measurements.
     pub heartbeat: Span,
     pub(crate) line: LineKind,
@@ -110,6 +112,7 @@ impl Setup {
             step_cost: 2_000,
             topology: None,
             load_percent: 0,
+            payload_bytes: 0,
             heartbeat: Span::from_ms(1_000),
             line: LineKind::Even(line),
             network: Settings {

@@ -69,13 +69,14 @@ impl Sight {
         let is_told = match message {
             M::Truncate { .. }
             | M::Entries { .. }
-            | M::Snapshot(_)
             | M::Pull { .. }
             | M::RefuseEpoch { .. }
             | M::Decline => true,
+            M::Snapshot(part) => part.offset == 0,
             M::AckEpoch(promise) => !promise.fresh,
             M::Hello(_)
             | M::NewEpoch { .. }
+            | M::Received
             | M::PullEnd { .. }
             | M::NewLeader { .. }
             | M::AckLeader { .. }
@@ -289,11 +290,6 @@ impl World {
         let level = |at: Zxid| at == last;
         let mut nodes = self.hosts.iter().filter_map(|host| host.node.as_ref());
         self.is_settled() && nodes.all(|node| level(node.applied()) && level(node.zab().log().last()))
-    }
-
-    /// The epoch under which a server serves.
-    pub(crate) fn epoch_of(&self, server: usize) -> Option<Epoch> {
-        self.hosts[server].node.as_ref().and_then(|node| node.zab().serving_epoch())
     }
 }
 

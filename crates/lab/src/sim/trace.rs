@@ -64,7 +64,7 @@ fn zab_message(message: &pole_zab::Message) -> String {
             "Propose epoch={epoch} after {prev} to {} committed={committed}",
             entries.last().map_or(*prev, |e| e.zxid)
         ),
-        M::Snapshot(snapshot) => format!("Snapshot {}", snapshot.zxid),
+        M::Snapshot(part) => format!("Snapshot {} at {} of {}", part.zxid, part.offset, part.total),
         M::Truncate { to } => format!("Truncate to={to}"),
         M::Ack { epoch, zxid, .. } => format!("Ack epoch={epoch} {zxid}"),
         M::Commit { epoch, zxid } => format!("Commit epoch={epoch} {zxid}"),
@@ -80,6 +80,7 @@ fn zab_message(message: &pole_zab::Message) -> String {
         | M::NewEpoch { .. }
         | M::RefuseEpoch { .. }
         | M::Pull { .. }
+        | M::Received
         | M::PullEnd { .. }
         | M::Handover { .. }
         | M::TakenOver { .. }

@@ -7,7 +7,7 @@ use pole_election::ServerId;
 use pole_node::{ClientId, Event};
 use pole_zab::{Cxid, SessionId};
 
-use super::hosts::Death;
+use super::hosts::{Death, Host};
 use super::judge::{Asked, Heard, Verdict};
 use super::paced::{Pace, Sample};
 use super::stage::Sight;
@@ -155,12 +155,13 @@ impl World {
         let connected = self.hosts[this.server].clients.contains_key(&this.connection);
         // Without faults a server answers whatever it has taken, so nobody has a reason to leave.
         let late = late && !(connected && (this.steadfast || self.weather.over));
-        let roams = this.pace.is_none() && !this.steadfast;
-        let moves = roams && this.state == State::Open && this.rng.per_mille(3);
+        let stays = this.steadfast || this.pace.is_some();
+        let moves = this.state == State::Open && !stays && this.rng.per_mille(3);
         if late {
             *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
-            let server = self.clients[client].server;
-            self.unexcused(server, "no answer");
+            let this = &self.clients[client];
+            let (server, since) = (this.server, this.waits_for.front().map_or(self.now, |w| w.since));
+            self.unexcused(server, "no answer", since);
             self.gives_up(client);
         } else if moves {
             self.gives_up(client);
@@ -215,20 +216,27 @@ impl World {
         }
     }
 
-    /// Counts a connection lost although nothing was wrong with its server.
-    fn unexcused(&mut self, server: usize, reason: &str) {
-        let recent = self.hosts[server].faulted + 12 * SECOND > self.now && self.hosts[server].faulted > 0;
-        if !recent && !self.quorum_is_missing() {
-            self.report.unexcused += 1;
-            *self.report.unexcused_by.entry(reason.to_owned()).or_default() += 1;
-            self.trace.line(self.now, server + 1, format_args!("UNEXCUSED {reason}"));
+    /// A connection is lost. If neither its server nor a quorum met a fault after `since`, or shortly before, a client has
+    /// noticed a leader change, or worse, and that must not be.
+    fn unexcused(&mut self, server: usize, reason: &str, since: u64) {
+        let well = |host: &Host| host.faulted == 0 || host.faulted + EXCUSED_FOR < since;
+        let quorum = self.hosts.len() / 2 + 1;
+        if !well(&self.hosts[server]) || self.hosts.iter().filter(|host| well(host)).count() < quorum {
+            return;
         }
-    }
-
-    /// Whether lately too few servers were free of faults to form a quorum.
-    fn quorum_is_missing(&self) -> bool {
-        let well = self.hosts.iter().filter(|h| h.faulted == 0 || h.faulted + 12 * SECOND < self.now).count();
-        well < self.hosts.len() / 2 + 1
+        // With little log in memory a leader must send snapshots, and those cost the connections.
+        if reason == "the state was replaced by a snapshot" && self.setup.tuning.retain_bytes < 1 << 20 {
+            return;
+        }
+        self.report.unexcused += 1;
+        *self.report.unexcused_by.entry(reason.to_owned()).or_default() += 1;
+        self.trace.line(self.now, server + 1, format_args!("UNEXCUSED {reason}"));
+        if reason != "the session moved" && reason != "the session has ended" {
+            let (server, ms) = (server + 1, since / MS);
+            self.fails(format!(
+                "a client of server {server} lost its connection ({reason}), but since {ms} ms nothing was wrong there"
+            ));
+        }
     }
 
     fn connects(&mut self, client: usize) {
@@ -282,7 +290,10 @@ impl World {
         this.waits_for.push_back(Waits { op, cxid, since: self.now });
         let event = match asked {
             Asked::Attach(change) => Event::Attach { client: connection, session, body: Ask { op, change }.encode() },
-            Asked::Write(change) => Event::Request { client: connection, cxid, body: Ask { op, change }.encode() },
+            Asked::Write(change) => {
+                let body = Ask { op, change }.padded(self.setup.payload_bytes);
+                Event::Request { client: connection, cxid, body }
+            }
             Asked::Read(key) => {
                 Event::Read { client: connection, cxid, body: bytes::Bytes::copy_from_slice(&key.to_le_bytes()) }
             }
@@ -371,7 +382,7 @@ impl World {
         }
         *self.report.closed.entry(reason.to_owned()).or_default() += 1;
         if reason != "reset" {
-            self.unexcused(server, reason);
+            self.unexcused(server, reason, self.now.saturating_sub(10 * SECOND));
         }
     }
 
@@ -394,6 +405,9 @@ impl World {
         self.clients.get(client).map(|c| ServerId(c.server as u64 + 1))
     }
 }
+
+/// How long a server may need to get over a fault.
+const EXCUSED_FOR: u64 = 5 * SECOND;
 
 impl Client {
     /// The session is over: the next one.

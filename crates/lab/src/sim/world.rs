@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pole_election::Round;
+use pole_election::{Epoch, Round};
 use pole_node::{Account, Event, Message, Timer};
 use pole_zab::Phase;
 
@@ -160,22 +160,10 @@ impl World {
         self.report.failure.get_or_insert(failure);
     }
 
-    /// The time, in nanoseconds.
-    #[must_use]
-    pub fn now(&self) -> u64 {
-        self.now
-    }
-
     /// Writes acknowledged to clients so far.
     #[must_use]
     pub fn writes(&self) -> u64 {
         self.judge.promises.writes_acknowledged
-    }
-
-    /// Kills the process of a server; its connections are reset. Returns the time.
-    pub fn kill(&mut self, id: u64) -> u64 {
-        self.dies(id as usize - 1, super::hosts::Death::Killed);
-        self.now
     }
 
     /// The election round in which a server is.
@@ -186,6 +174,12 @@ impl World {
             .and_then(|host| host.node.as_ref())
             .map(|n| n.election().round())
             .unwrap_or_default()
+    }
+
+    /// The epoch under which a server serves.
+    #[must_use]
+    pub fn epoch_of(&self, server: usize) -> Option<Epoch> {
+        self.hosts.get(server)?.node.as_ref()?.zab().serving_epoch()
     }
 
     /// What a server can tell of the last election or hand-over.

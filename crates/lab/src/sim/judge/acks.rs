@@ -53,6 +53,7 @@ impl Acks {
             | Message::Truncate { .. }
             | Message::Snapshot(_)
             | Message::Entries { .. }
+            | Message::Received
             | Message::PullEnd { .. }
             | Message::NewLeader { .. }
             | Message::UpToDate { .. }

@@ -1,0 +1,176 @@
+//! What must hold, checked at every step against a memory that no server has.
+//!
+//! In: what a server sends, commits and becomes. Out: the first violation, with a name and both values.
+//! Holds of every explored state: what any server held committed is one history and lies durably on a quorum; every
+//! established leader has all of it; an epoch has one established leader; an acknowledgement tells of what is durable;
+//! a promise is given once and kept; zxids are contiguous; `current_epoch <= accepted_epoch` on every disk.
+
+use std::collections::BTreeMap;
+
+use pole_zab::{Entry, Epoch, Message, ServerId, Zxid};
+
+use super::world::{Server, World};
+use crate::violation::{NO_PANIC, Violation};
+
+/// The names of all properties, as the checker reports them.
+pub(crate) const AGREEMENT: &str = "what is committed anywhere is one history";
+pub(crate) const DURABILITY: &str = "what is committed lies durably on a quorum";
+pub(crate) const LEADER_COMPLETE: &str = "an established leader has all that was committed before it";
+pub(crate) const ONE_LEADER: &str = "an epoch has one established leader";
+pub(crate) const ACKNOWLEDGED: &str = "an acknowledgement tells of what is durable";
+pub(crate) const PROMISE: &str = "a promise is given once and kept";
+pub(crate) const CONTIGUOUS: &str = "zxids are contiguous on every disk";
+pub(crate) const EPOCHS: &str = "no disk has a current epoch above its accepted epoch";
+
+/// All safety properties.
+pub(crate) const SAFETY: [&str; 9] =
+    [AGREEMENT, DURABILITY, LEADER_COMPLETE, ONE_LEADER, ACKNOWLEDGED, PROMISE, CONTIGUOUS, EPOCHS, NO_PANIC];
+
+/// A disk whose log has a hole.
+pub(crate) fn gap(last: Zxid, next: Zxid) -> Violation {
+    Violation::new(CONTIGUOUS, format!("{next} is appended after {last}"))
+}
+
+/// A disk that forgets a promise.
+pub(crate) fn unpromised(promised: Epoch, epoch: Epoch) -> Violation {
+    Violation::new(PROMISE, format!("{promised} is promised on disk, and now {epoch}"))
+}
+
+/// A disk whose epochs are out of order.
+pub(crate) fn epochs(current: Epoch, accepted: Epoch) -> Violation {
+    Violation::new(EPOCHS, format!("current {current} above accepted {accepted}"))
+}
+
+/// What an onlooker remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Memory {
+    /// The longest history that any server ever held committed.
+    pub(crate) committed: Vec<Entry>,
+    established: BTreeMap<Epoch, ServerId>,
+    /// To whom each server made its latest fresh promise. One of a lower epoch breaks the promise on its disk.
+    promised: BTreeMap<ServerId, (Epoch, ServerId)>,
+}
+
+impl Memory {
+    /// A server's committed history, compared with what others held.
+    pub(crate) fn commits(&mut self, id: ServerId, server: &Server) -> Result<(), Violation> {
+        let zab = &server.zab;
+        let log = zab.log();
+        let (mut count, mut differs) = (0, None);
+        for entry in log.between(Zxid::ZERO, zab.committed()) {
+            match self.committed.get(count) {
+                Some(known) if known == entry => {}
+                Some(known) => differs = differs.or(Some((known.zxid, entry.zxid))),
+                None => self.committed.push(entry.clone()),
+            }
+            count += 1;
+        }
+        match differs {
+            Some((known, here)) => {
+                let what = format!("{known} was committed, and server {id} has {here} committed in its place");
+                Err(Violation::new(AGREEMENT, what))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A server says that it is established.
+    pub(crate) fn establishes(&mut self, id: ServerId, epoch: Epoch, server: &Server) -> Result<(), Violation> {
+        let other = *self.established.entry(epoch).or_insert(id);
+        if other != id {
+            return Err(Violation::new(ONE_LEADER, format!("{other} and {id} in epoch {epoch}")));
+        }
+        let has = |entry: &&Entry| server.zab.log().between(Zxid::ZERO, entry.zxid).any(|ours| ours == *entry);
+        // Of earlier epochs: a leader may learn late that it is established, when the next has committed already.
+        let mut earlier = self.committed.iter().take_while(|entry| entry.zxid.epoch() < epoch);
+        if let Some(lost) = earlier.find(|entry| !has(entry)) {
+            let what = format!("server {id} leads epoch {epoch} without {}, which is committed", lost.zxid);
+            return Err(Violation::new(LEADER_COMPLETE, what));
+        }
+        let image = &server.disk.image;
+        if image.current_epoch != epoch || !server.disk.holds(server.zab.log().last()) {
+            let what = format!("server {id} counted itself in epoch {epoch} before its disk had it");
+            return Err(Violation::new(ACKNOWLEDGED, what));
+        }
+        Ok(())
+    }
+
+    /// Whether the message acknowledges anything.
+    pub(crate) fn heeds(message: &Message) -> bool {
+        matches!(
+            message,
+            Message::AckEpoch(_) | Message::AckLeader { .. } | Message::TakenOver { .. } | Message::Ack { .. }
+        )
+    }
+
+    /// A server sends a message: whatever that acknowledges must be durable.
+    pub(crate) fn sends(
+        &mut self,
+        id: ServerId,
+        to: ServerId,
+        message: &Message,
+        server: &Server,
+    ) -> Result<(), Violation> {
+        let (disk, image) = (&server.disk, &server.disk.image);
+        let (epoch, durable) = match message {
+            Message::AckEpoch(promise) => {
+                if promise.fresh {
+                    let before = self.promised.insert(id, (promise.epoch, to));
+                    if let Some((_, first)) = before.filter(|(epoch, first)| *epoch == promise.epoch && *first != to) {
+                        let what = format!("server {id} promised {} to {first} and to {to}", promise.epoch);
+                        return Err(Violation::new(PROMISE, what));
+                    }
+                }
+                // An answer that does not count only tells its leader what to send: the history in memory will do,
+                // since the acknowledgement of what is sent queues behind it on the disk.
+                let history = image.current_epoch == promise.current_epoch && disk.last() == promise.last_zxid;
+                (promise.epoch, (history || !promise.fresh) && image.accepted_epoch >= promise.epoch)
+            }
+            Message::AckLeader { epoch, last } | Message::TakenOver { epoch, last } => {
+                (*epoch, image.current_epoch == *epoch && disk.holds(*last))
+            }
+            Message::Ack { epoch, zxid, .. } => (*epoch, image.current_epoch == *epoch && disk.holds(*zxid)),
+            Message::Hello(_)
+            | Message::Decline
+            | Message::NewEpoch { .. }
+            | Message::RefuseEpoch { .. }
+            | Message::Pull { .. }
+            | Message::Truncate { .. }
+            | Message::Snapshot(_)
+            | Message::Entries { .. }
+            | Message::Received
+            | Message::PullEnd { .. }
+            | Message::NewLeader { .. }
+            | Message::UpToDate { .. }
+            | Message::Propose { .. }
+            | Message::Commit { .. }
+            | Message::Handover { .. }
+            | Message::Ping { .. }
+            | Message::Pong { .. } => return Ok(()),
+        };
+        if !durable {
+            let what = format!("server {id} sends {message:?} with {image:?} on its disk");
+            return Err(Violation::new(ACKNOWLEDGED, what));
+        }
+        if epoch < image.accepted_epoch {
+            let what = format!("server {id} promised {} and sends {message:?}", image.accepted_epoch);
+            return Err(Violation::new(PROMISE, what));
+        }
+        Ok(())
+    }
+}
+
+/// Whether all that is committed lies on the disks of a quorum.
+pub(crate) fn durability(world: &World) -> Result<(), Violation> {
+    let committed = &world.memory.committed;
+    let has_all = |server: &&Server| {
+        let entries = &server.disk.image.entries;
+        entries.len() >= committed.len() && entries.iter().zip(committed).all(|(ours, theirs)| ours == theirs)
+    };
+    let holders = world.servers.iter().map(|cell| &cell.server).filter(has_all).count();
+    if holders < world.servers.len() / 2 + 1 {
+        let last = committed.last().map_or(Zxid::ZERO, |entry| entry.zxid);
+        return Err(Violation::new(DURABILITY, format!("{last} is committed, but on {holders} disks only")));
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! How each step changes the world.
+//!
+//! In: a world and an action. Out: the world after it, and after whatever follows without a choice: links that both
+//! ends have closed open again, and a server that does not lead learns at once that a link is closed. (It is a
+//! follower of nobody else, and sends to nobody but its leader; so learning it later would show nothing new. A leader
+//! may learn it late, and count until then what the other had acknowledged.)
+
+use pole_zab::{Message, Origin, Phase, Proposal, Round, Standing, Zxid};
+
+use super::action::Action;
+use super::wire::{Packet, Wire};
+use super::world::{SERVERS, World, id};
+use crate::violation::Violation;
+
+/// Takes the step.
+pub(crate) fn take(world: &mut World, action: Action) -> Result<(), Violation> {
+    let spent = &mut world.spent;
+    spent.told_apart |= action.concerns(SERVERS - 1) || action.concerns(SERVERS - 2);
+    match action {
+        Action::Deliver { from, to } => deliver(world, from, to)?,
+        Action::Double { from, to } => {
+            spent.doubles += 1;
+            let head = world.wires[from][to].0.front().cloned();
+            deliver(world, from, to)?;
+            if let Some(head) = head.filter(|_| world.zab(to).is_linked(id(from))) {
+                world.wires[from][to].0.push_front(head);
+                deliver(world, from, to)?;
+            }
+        }
+        Action::Lose { from, to } => {
+            spent.losses += 1;
+            world.wires[from][to] = Wire::default();
+            world.wires[from][to].push(Packet::Close);
+            if world.prompt {
+                world.wires[to][from].0.clear();
+            }
+            world.wires[to][from].push(Packet::Close);
+        }
+        Action::Written { at, operations } => written(world, at, operations)?,
+        Action::Crash { at, operations, torn, cut } => {
+            spent.crashes += 1;
+            (0..SERVERS).filter(|peer| cut >> peer & 1 == 1).for_each(|peer| world.wires[at][peer].0.clear());
+            world.crash(at, operations, torn)?;
+        }
+        Action::Lead { at, hint } => lead(world, at, hint)?,
+        Action::Follow { at, leader } => follow(world, at, leader)?,
+        Action::GiveUp { at } => {
+            spent.impatience += 1;
+            world.act(at, |zab, out| zab.look(out))?;
+        }
+        Action::Write { at } => {
+            spent.writes += 1;
+            let body = vec![spent.writes];
+            world.act(at, |zab, out| zab.propose(vec![(Origin::default(), body.into())], out))?;
+        }
+        Action::HandOver { at, to } => {
+            spent.resignations += 1;
+            hand_over(world, at, to)?;
+        }
+    }
+    follow_up(world)?;
+    for at in (0..SERVERS).filter(|at| !leads(world, *at)).collect::<Vec<_>>() {
+        world.rounds[at] = 0;
+    }
+    Ok(())
+}
+
+/// The next packet arrives.
+pub(crate) fn deliver(world: &mut World, from: usize, to: usize) -> Result<(), Violation> {
+    match world.wires[from][to].0.pop_front() {
+        None => Ok(()),
+        Some(Packet::Close) => {
+            world.act(to, |zab, out| zab.link_down(id(from), out))?;
+            world.reopen_links();
+            Ok(())
+        }
+        Some(Packet::Carry(message, _)) => {
+            let mut refused = false;
+            let message = Message::clone(&message);
+            world.act(to, |zab, out| refused = zab.receive(id(from), message, out).is_err())?;
+            if refused {
+                world.act(to, |zab, out| zab.link_down(id(from), out))?;
+                world.close(to, from);
+            }
+            world.reopen_links();
+            Ok(())
+        }
+    }
+}
+
+/// The oldest operations are durable.
+pub(crate) fn written(world: &mut World, at: usize, operations: usize) -> Result<(), Violation> {
+    let mut disk = world.disk(at).clone();
+    let through = disk.complete(operations)?;
+    world.set_disk(at, disk);
+    if let Some(through) = through {
+        world.act(at, |zab, out| zab.written(through, out))?;
+    }
+    world.reopen_links();
+    Ok(())
+}
+
+/// The election makes a server lead.
+pub(crate) fn lead(world: &mut World, at: usize, hint: Option<usize>) -> Result<(), Violation> {
+    world.rounds[at] = world.next_round();
+    let round = round_of(world, at);
+    let hint = hint.map(|peer| (id(peer), world.zab(peer).standing().accepted_epoch));
+    world.act(at, |zab, out| zab.lead(round, hint, out))?;
+    world.reopen_links();
+    Ok(())
+}
+
+/// The election makes a server follow another.
+pub(crate) fn follow(world: &mut World, at: usize, leader: usize) -> Result<(), Violation> {
+    let round = round_of(world, leader);
+    world.act(at, |zab, out| zab.follow(id(leader), round, out))?;
+    world.reopen_links();
+    Ok(())
+}
+
+fn round_of(world: &World, leader: usize) -> Round {
+    Round { epoch: u64::from(world.rounds[leader]), failed: 0 }
+}
+
+fn hand_over(world: &mut World, at: usize, to: usize) -> Result<(), Violation> {
+    world.rounds[to] = world.next_round();
+    let round = round_of(world, to);
+    let choice = Proposal {
+        id: id(to),
+        rank: pole_election::Rank::Unknown,
+        version: Zxid::ZERO,
+        fingerprint: 0,
+        standing: Standing::default(),
+        inputs: Vec::new(),
+    };
+    world.act(at, |zab, out| zab.hand_over(round, choice, out).expect("it was possible"))?;
+    world.reopen_links();
+    Ok(())
+}
+
+/// What happens without a choice.
+fn follow_up(world: &mut World) -> Result<(), Violation> {
+    world.reopen_links();
+    loop {
+        let mut closing = (0..SERVERS).flat_map(|from| (0..SERVERS).map(move |to| (from, to)));
+        let found =
+            closing.find(|(from, to)| world.wires[*from][*to].is_closing() && (world.prompt || !leads(world, *to)));
+        let Some((from, to)) = found else { return Ok(()) };
+        deliver(world, from, to)?;
+    }
+}
+
+fn leads(world: &World, at: usize) -> bool {
+    match world.zab(at).phase() {
+        Phase::Gathering | Phase::Promising | Phase::Pulling | Phase::Synchronising | Phase::Established => true,
+        Phase::Looking | Phase::Greeting | Phase::Promised | Phase::Joining | Phase::TakingOver | Phase::Serving => {
+            false
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! One direction of a quorum link: a queue, and the word that the other end has closed.
+//!
+//! Holds: what was sent before the close may still arrive, in order, and then the close does; nothing comes behind it.
+
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use pole_zab::Message;
+
+use crate::digest::digest;
+
+/// What travels.
+#[derive(Clone, Debug)]
+pub(crate) enum Packet {
+    /// A message, with its digest: queues are hashed far more often than they change.
+    Carry(Arc<Message>, u64),
+    /// The sender's end is closed.
+    Close,
+}
+
+/// The packets under way in one direction, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wire(pub(crate) VecDeque<Packet>);
+
+impl Packet {
+    pub(crate) fn carry(message: Message) -> Self {
+        let digest = digest(&message);
+        Self::Carry(Arc::new(message), digest)
+    }
+}
+
+impl Wire {
+    pub(crate) fn push(&mut self, packet: Packet) {
+        if !matches!(self.0.back(), Some(Packet::Close)) {
+            self.0.push_back(packet);
+        }
+    }
+
+    /// The message that would arrive next.
+    pub(crate) fn head(&self) -> Option<&Message> {
+        match self.0.front() {
+            Some(Packet::Carry(message, _)) => Some(message),
+            Some(Packet::Close) | None => None,
+        }
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        matches!(self.0.front(), Some(Packet::Close))
+    }
+}
+
+impl Hash for Wire {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.len().hash(state);
+        for packet in &self.0 {
+            match packet {
+                Packet::Carry(_, digest) => digest.hash(state),
+                Packet::Close => 0u64.hash(state),
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The ensemble as one value: three production machines, their disks, the links between them, and the onlooker's memory.
+//!
+//! In: a step at one server. Out: the world after it, with all that follows at once carried out.
+//! Why parts are shared: a step changes one server and a few queues; the rest is neither copied nor hashed again.
+//! Holds: a link that both ends have closed is open again at once. Nobody acts on an open link before it is told to
+//! follow somebody, so opening it later would show nothing new.
+
+use std::array;
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use pole_zab::{Limits, Message, Output, Phase, Recovered, ServerId, Voters, Zab};
+
+use super::check::{self, Memory};
+use super::disk::Disk;
+use super::sabotage::Sabotage;
+use super::wire::{Packet, Wire};
+use crate::digest::digest;
+use crate::violation::Violation;
+
+/// How many servers there are.
+pub(crate) const SERVERS: usize = 3;
+
+/// One server: the machine that ships, and its disk.
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct Server {
+    pub(crate) zab: Zab,
+    pub(crate) disk: Disk,
+}
+
+/// A server with the digest of its state.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub(crate) server: Server,
+    digest: u64,
+}
+
+/// What the bounds have allowed so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Spent {
+    pub(crate) crashes: u8,
+    pub(crate) losses: u8,
+    pub(crate) doubles: u8,
+    pub(crate) writes: u8,
+    pub(crate) resignations: u8,
+    pub(crate) impatience: u8,
+    /// Servers that start alike are told apart by what happens to them first.
+    pub(crate) told_apart: bool,
+}
+
+/// The ensemble.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) servers: [Arc<Cell>; SERVERS],
+    /// By sender, then receiver.
+    pub(crate) wires: [[Wire; SERVERS]; SERVERS],
+    /// The round in which each server was last made to lead. As high as the epochs opened before, and no count of
+    /// elections: failed ones that left no trace are one state.
+    pub(crate) rounds: [u8; SERVERS],
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) spent: Spent,
+    pub(crate) violation: Option<Violation>,
+    pub(crate) sabotage: Sabotage,
+    /// See [`super::Bounds::prompt`].
+    pub(crate) prompt: bool,
+}
+
+pub(crate) fn id(at: usize) -> ServerId {
+    ServerId(at as u64 + 1)
+}
+
+pub(crate) fn index(id: ServerId) -> usize {
+    usize::try_from(id.0).expect("a small id") - 1
+}
+
+impl World {
+    /// Three servers with nothing on their disks, linked, and without a leader.
+    pub(crate) fn blank(sabotage: Sabotage, prompt: bool) -> Self {
+        let mut world = Self {
+            servers: array::from_fn(|at| Arc::new(Cell::new(start(at, Recovered::blank())))),
+            wires: Default::default(),
+            rounds: [0; SERVERS],
+            memory: Arc::default(),
+            spent: Spent::default(),
+            violation: None,
+            sabotage,
+            prompt,
+        };
+        world.reopen_links();
+        world
+    }
+
+    pub(crate) fn zab(&self, at: usize) -> &Zab {
+        &self.servers[at].server.zab
+    }
+
+    pub(crate) fn disk(&self, at: usize) -> &Disk {
+        &self.servers[at].server.disk
+    }
+
+    /// Lets one server act, and carries out what it puts out and what follows from that.
+    pub(crate) fn act(&mut self, at: usize, call: impl FnOnce(&mut Zab, &mut Vec<Output>)) -> Result<(), Violation> {
+        let mut server = self.servers[at].server.clone();
+        let mut outputs = Vec::new();
+        call(&mut server.zab, &mut outputs);
+        let mut queue = VecDeque::from(outputs);
+        loop {
+            while let Some(output) = queue.pop_front() {
+                let mut more = Vec::new();
+                self.carry_out(at, &mut server, output, &mut more)?;
+                queue.extend(more);
+            }
+            let mut more = Vec::new();
+            server.zab.flush(&mut more);
+            if more.is_empty() {
+                break;
+            }
+            queue.extend(more);
+        }
+        server.zab.assert_invariants();
+        if server.zab.committed() != self.zab(at).committed() {
+            Arc::make_mut(&mut self.memory).commits(id(at), &server)?;
+        }
+        self.servers[at] = Arc::new(Cell::new(server));
+        check::durability(self)
+    }
+
+    /// As `node` does it.
+    fn carry_out(
+        &mut self,
+        at: usize,
+        server: &mut Server,
+        output: Output,
+        more: &mut Vec<Output>,
+    ) -> Result<(), Violation> {
+        match output {
+            Output::Send { to, message } => {
+                let message = self.sabotage.sent(message);
+                if Memory::heeds(&message) {
+                    self.memorise(|memory| memory.sends(id(at), to, &message, server))?;
+                }
+                self.send(at, index(to), server, message);
+            }
+            Output::Write { ticket, op } => {
+                if let Some(op) = self.sabotage.written(op) {
+                    server.disk.pending.push_back((ticket, op));
+                }
+                if self.sabotage.reports_early() {
+                    server.zab.written(ticket, more);
+                }
+            }
+            Output::Reset { peer } => self.close(at, index(peer)),
+            Output::LeaderLost { leader, .. } => {
+                if server.zab.leader() == Some(leader) && leader != id(at) {
+                    server.zab.look(more);
+                }
+            }
+            Output::QuorumLost => match server.zab.phase() {
+                Phase::Promising | Phase::Pulling | Phase::Synchronising | Phase::Established => server.zab.look(more),
+                Phase::Looking
+                | Phase::Greeting
+                | Phase::Promised
+                | Phase::Joining
+                | Phase::TakingOver
+                | Phase::Serving
+                | Phase::Gathering => {}
+            },
+            Output::Outbid { .. } => server.zab.reopen(more),
+            Output::Established { epoch } => {
+                self.memorise(|memory| memory.commits(id(at), server))?;
+                self.memorise(|memory| memory.establishes(id(at), epoch, server))?;
+            }
+            Output::WantsSnapshot { .. } | Output::Installed(_) => {
+                unreachable!("no log is trimmed within these bounds")
+            }
+            Output::Logged { .. }
+            | Output::Truncated { .. }
+            | Output::Ready(_)
+            | Output::Joined { .. }
+            | Output::Progress
+            | Output::Promised { .. }
+            | Output::Discovered { .. }
+            | Output::Serving { .. }
+            | Output::HandedOver { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn memorise(&mut self, note: impl FnOnce(&mut Memory) -> Result<(), Violation>) -> Result<(), Violation> {
+        let mut memory = (*self.memory).clone();
+        note(&mut memory)?;
+        if memory != *self.memory {
+            self.memory = Arc::new(memory);
+        }
+        Ok(())
+    }
+
+    /// Puts a message on its way, if both ends are open.
+    fn send(&mut self, from: usize, to: usize, sender: &Server, message: Message) {
+        if message == Message::Received {
+            return; // says only that the sender lives, which matters to clocks alone
+        }
+        if sender.zab.is_linked(id(to)) && self.zab(to).is_linked(id(from)) {
+            self.wires[from][to].push(Packet::carry(message));
+        }
+    }
+
+    /// One end closes: what was on its way to it is lost, the other end will hear of it after what is on its way there.
+    pub(crate) fn close(&mut self, at: usize, peer: usize) {
+        self.wires[peer][at].0.clear();
+        if self.zab(peer).is_linked(id(at)) {
+            self.wires[at][peer].push(Packet::Close);
+        } else {
+            self.wires[at][peer].0.clear();
+        }
+    }
+
+    /// Opens the links that both ends have closed.
+    pub(crate) fn reopen_links(&mut self) {
+        for a in 0..SERVERS {
+            for b in a + 1..SERVERS {
+                if !self.zab(a).is_linked(id(b)) && !self.zab(b).is_linked(id(a)) {
+                    self.wires[a][b].0.clear();
+                    self.wires[b][a].0.clear();
+                    self.open(a, b);
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, a: usize, b: usize) {
+        for (at, peer) in [(a, b), (b, a)] {
+            let mut server = self.servers[at].server.clone();
+            let mut outputs = Vec::new();
+            server.zab.link_up(id(peer), &mut outputs);
+            self.servers[at] = Arc::new(Cell::new(server));
+            for output in outputs {
+                if let Output::Send { to, message } = output {
+                    // The other end opens in the same instant.
+                    self.wires[at][index(to)].push(Packet::carry(message));
+                }
+            }
+        }
+    }
+
+    /// A server fails and starts again on what its disk kept. That it is back at once is no loss: a server that is down
+    /// does nothing, and so does one that nobody follows and that follows nobody.
+    pub(crate) fn crash(&mut self, at: usize, operations: usize, torn: usize) -> Result<(), Violation> {
+        let mut disk = self.disk(at).clone();
+        let mut image = disk.crash(operations, torn)?;
+        if self.sabotage.forgets_promises() {
+            image.accepted_epoch = image.current_epoch;
+        }
+        for peer in (0..SERVERS).filter(|peer| *peer != at) {
+            self.close(at, peer);
+        }
+        self.servers[at] = Arc::new(Cell::new(start(at, image)));
+        check::durability(self)
+    }
+
+    /// The round of an election that begins now.
+    pub(crate) fn next_round(&self) -> u8 {
+        let epochs = (0..SERVERS).map(|at| self.zab(at).standing().accepted_epoch.0).max().unwrap_or(0);
+        u8::try_from(epochs).expect("few epochs") + 1
+    }
+
+    /// Replaces a server's disk.
+    pub(crate) fn set_disk(&mut self, at: usize, disk: Disk) {
+        let zab = self.zab(at).clone();
+        self.servers[at] = Arc::new(Cell::new(Server { zab, disk }));
+    }
+}
+
+impl Cell {
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    fn new(server: Server) -> Self {
+        let digest = digest(&server);
+        Self { server, digest }
+    }
+}
+
+fn start(at: usize, image: Recovered) -> Server {
+    let voters = Voters::new((0..SERVERS).map(id));
+    let zab = Zab::new(id(at), voters, Limits::default(), image.clone());
+    Server { zab, disk: Disk::new(image) }
+}
+
+impl Hash for World {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.servers.iter().for_each(|cell| cell.digest.hash(state));
+        self.wires.hash(state);
+        self.rounds.hash(state);
+        self.memory.hash(state);
+        self.spent.hash(state);
+        self.violation.hash(state);
+    }
+}
+
+impl PartialEq for World {
+    fn eq(&self, other: &Self) -> bool {
+        digest(self) == digest(other)
+    }
+}
