@@ -156,10 +156,13 @@ fn progress(done: u64, of: u64) {
     }
 }
 
+/// A number of a report.
+type Figure = fn(&Report) -> u64;
+
 fn summarise(reports: &[Report], seconds: f64) {
     let virtual_s: f64 = reports.iter().map(|r| r.virtual_ns as f64 / 1e9).sum();
     println!("{:.1} seeds/s, {:.0} virtual s/s, {:.1} s", reports.len() as f64 / seconds, virtual_s / seconds, seconds);
-    let rows: [(&str, fn(&Report) -> u64); 7] = [
+    let rows: [(&str, Figure); 7] = [
         ("faults", |r| r.faults),
         ("elections", |r| r.elections),
         ("acknowledged writes", |r| r.writes),

@@ -187,7 +187,7 @@ impl Machine for Kv {
     }
 
     fn restore(&mut self, body: &Bytes) -> Result<(), &'static str> {
-        if body.len() % 8 != 0 {
+        if !body.len().is_multiple_of(8) {
             return Err("a snapshot is a whole number of words");
         }
         let mut words = body.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("chunks of eight")));

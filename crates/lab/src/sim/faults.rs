@@ -178,7 +178,18 @@ impl World {
                 self.touched(server);
                 self.queue.push(self.now + lasts, Happening::Mended(Mending::Speed { server }));
             }
-            FaultKind::Split | FaultKind::OneWay | FaultKind::Cut => self.separate(kind, server, lasts),
+            FaultKind::Split => {
+                let ways = self.split(server);
+                self.separate(ways, lasts);
+            }
+            FaultKind::OneWay => {
+                let ways = self.one_way(server);
+                self.separate(ways, lasts);
+            }
+            FaultKind::Cut => {
+                let ways = self.cut(server);
+                self.separate(ways, lasts);
+            }
             FaultKind::Break => self.break_one(server)?,
             FaultKind::DiskFails => {
                 self.hosts[server].disk.fail();
@@ -272,27 +283,29 @@ impl World {
         }
     }
 
-    fn separate(&mut self, kind: FaultKind, server: usize, lasts: u64) {
+    /// The ensemble falls into the side of `server` and the other.
+    fn split(&mut self, server: usize) -> Vec<(usize, usize)> {
         let servers = self.hosts.len();
-        let mut ways = Vec::new();
-        match kind {
-            FaultKind::Split => {
-                let side: Vec<_> = (0..servers).map(|s| s == server || self.weather.rng.per_mille(400)).collect();
-                ways.extend(pairs(servers).filter(|(a, b)| side[*a] != side[*b]));
-            }
-            FaultKind::OneWay => {
-                let out = self.weather.rng.per_mille(500);
-                for other in (0..servers).filter(|s| *s != server) {
-                    if self.weather.rng.per_mille(700) {
-                        ways.push(if out { (server, other) } else { (other, server) });
-                    }
-                }
-            }
-            _ => {
-                let other = (server + 1 + self.weather.rng.below(servers as u64 - 1) as usize) % servers;
-                ways.extend([(server, other), (other, server)]);
-            }
-        }
+        let side: Vec<_> = (0..servers).map(|s| s == server || self.weather.rng.per_mille(400)).collect();
+        pairs(servers).filter(|(a, b)| side[*a] != side[*b]).collect()
+    }
+
+    /// Some of the ways from a server, or to it.
+    fn one_way(&mut self, server: usize) -> Vec<(usize, usize)> {
+        let out = self.weather.rng.per_mille(500);
+        let others = (0..self.hosts.len()).filter(|s| *s != server);
+        let hit: Vec<_> = others.filter(|_| self.weather.rng.per_mille(700)).collect();
+        hit.into_iter().map(|other| if out { (server, other) } else { (other, server) }).collect()
+    }
+
+    /// Both ways to one other server.
+    fn cut(&mut self, server: usize) -> Vec<(usize, usize)> {
+        let servers = self.hosts.len();
+        let other = (server + 1 + self.weather.rng.below(servers as u64 - 1) as usize) % servers;
+        vec![(server, other), (other, server)]
+    }
+
+    fn separate(&mut self, ways: Vec<(usize, usize)>, lasts: u64) {
         for (from, to) in &ways {
             self.network.block(*from, *to);
             self.touched(*from);

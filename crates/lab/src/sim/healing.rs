@@ -111,12 +111,10 @@ impl World {
     pub fn describe(&self, server: usize) -> String {
         let Some(node) = &self.hosts[server].node else { return format!("{} is down", server + 1) };
         let (zab, standing) = (node.zab(), node.zab().standing());
-        let role = match zab.phase() {
-            Phase::Established => "leads".to_owned(),
-            phase => match zab.leader() {
-                Some(leader) => format!("{phase:?} under {leader}"),
-                None => format!("{phase:?}"),
-            },
+        let role = match (zab.phase() == Phase::Established, zab.leader()) {
+            (true, _) => "leads".to_owned(),
+            (false, Some(leader)) => format!("{:?} under {leader}", zab.phase()),
+            (false, None) => format!("{:?}", zab.phase()),
         };
         format!(
             "{} {role}, epoch {}/{}, last {}, committed {}, applied {}",

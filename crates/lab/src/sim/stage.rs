@@ -67,11 +67,7 @@ impl Sight {
         use pole_zab::Message as M;
         let Message::Zab(message) = message else { return None };
         let is_told = match message {
-            M::Truncate { .. }
-            | M::Entries { .. }
-            | M::Pull { .. }
-            | M::RefuseEpoch { .. }
-            | M::Decline => true,
+            M::Truncate { .. } | M::Entries { .. } | M::Pull { .. } | M::RefuseEpoch { .. } | M::Decline => true,
             M::Snapshot(part) => part.offset == 0,
             M::AckEpoch(promise) => !promise.fresh,
             M::Hello(_)

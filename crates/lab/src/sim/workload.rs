@@ -155,8 +155,8 @@ impl World {
         let connected = self.hosts[this.server].clients.contains_key(&this.connection);
         // Without faults a server answers whatever it has taken, so nobody has a reason to leave.
         let late = late && !(connected && (this.steadfast || self.weather.over));
-        let stays = this.steadfast || this.pace.is_some();
-        let moves = this.state == State::Open && !stays && this.rng.per_mille(3);
+        let roams = this.pace.is_none() && !this.steadfast;
+        let moves = roams && this.state == State::Open && this.rng.per_mille(3);
         if late {
             *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
             let this = &self.clients[client];
@@ -212,7 +212,7 @@ impl World {
         self.hosts[server].clients.remove(&connection.0);
         // Sometimes the server never hears of it, and holds a connection that nobody is at the other end of.
         if self.clients[client].rng.per_mille(500) {
-            self.to_server(client, server, Event::Detach { client: connection });
+            self.sends_to(client, server, Event::Detach { client: connection });
         }
     }
 
@@ -306,11 +306,11 @@ impl World {
                 format_args!("client {client} connection {} #{cxid} asks {asked:?} as {op}", connection.0),
             );
         }
-        self.to_server(client, server, event);
+        self.sends_to(client, server, event);
         cxid
     }
 
-    fn to_server(&mut self, client: usize, server: usize, event: Event) {
+    fn sends_to(&mut self, client: usize, server: usize, event: Event) {
         let (boot, at) = (self.hosts[server].boot, self.now + self.clients[client].delay);
         self.queue.push(at, Happening::Client { server, boot, event });
     }

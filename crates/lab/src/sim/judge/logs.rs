@@ -58,7 +58,8 @@ impl Logs {
                 for entry in entries {
                     let (before, next) = (shadow.last(), entry.zxid);
                     let same = next.epoch() == before.epoch() && next.counter() == before.counter() + 1;
-                    if !same && !(next.epoch() > before.epoch() && next.counter() == 1) {
+                    let later = next.epoch() > before.epoch() && next.counter() == 1;
+                    if !same && !later {
                         return Err(format!("server {} appends {next} after {before}", server + 1));
                     }
                     shadow.appended.push(next);
