@@ -78,6 +78,8 @@ pub(crate) enum Command {
         to: u64,
         #[arg(key)]
         kind: Option<String>,
+        #[arg(key, optional)]
+        passes: u32,
     },
     /// They arrive.
     Release { from: u64, to: u64 },
