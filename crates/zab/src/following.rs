@@ -98,6 +98,7 @@ impl Zab {
         }
         following.stage = Stage::Promised { epoch, told: false };
         self.accepted_epoch = epoch;
+        self.void_promises();
         // Behind all appends: the answer reports the last of them. Written again even if equal, so that the answer
         // waits for whatever is under way.
         let then = Then::Promised { epoch, leader: from, fresh: epoch > accepted };

@@ -116,9 +116,10 @@ impl Leading {
         self.peers.entry(id).or_insert_with(Peer::new)
     }
 
-    /// The servers that made a promise for this very question and may be counted. If any of them has a history, those
-    /// without one may have been wiped and do not count, unless all servers are here: then whatever was committed
-    /// is here too, for a majority was not wiped.
+    /// The servers that made a promise for this very question and may be counted. A server without a history may have
+    /// been wiped, so beside one that has a history it does not count. Two cases are an ensemble that was interrupted
+    /// at its very first start, and not a wiped minority: a quorum has no history, or all servers are here (then
+    /// whatever was committed is here too).
     fn promises(&self, voters: &Voters) -> BTreeMap<ServerId, &Promise> {
         let fresh = self.peers.iter().filter_map(|(id, peer)| match &peer.stage {
             PeerStage::Promised(promise) if promise.fresh => Some((*id, promise)),
@@ -130,7 +131,8 @@ impl Leading {
             | PeerStage::Level => None,
         });
         let all: BTreeMap<_, _> = fresh.collect();
-        match all.values().all(|promise| promise.blank) || all.len() == voters.len() {
+        let blank = all.iter().filter(|(_, promise)| promise.blank).map(|(id, _)| *id);
+        match voters.is_quorum(blank) || all.len() == voters.len() {
             true => all,
             false => all.into_iter().filter(|(_, promise)| !promise.blank).collect(),
         }

@@ -613,6 +613,16 @@ impl Zab {
         out.push(Output::Write { ticket, op });
     }
 
+    /// A promise that is still being written answers an older question: only the newest is answered, and by its own
+    /// write, behind which lies all that the answer reports.
+    pub(crate) fn void_promises(&mut self) {
+        for (_, then) in &mut self.writes {
+            if matches!(then, Then::Promised { .. }) {
+                *then = Then::Nothing;
+            }
+        }
+    }
+
     /// Appends what a leader or the source of a pull sent.
     pub(crate) fn append(
         &mut self,

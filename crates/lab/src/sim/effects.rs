@@ -147,6 +147,7 @@ impl World {
         }
         match note {
             Note::Serving { leader, .. } if leader.0 == server as u64 + 1 => self.report.elections += 1,
+            Note::Elected(record) => drop(self.elected.insert(server, record.clone())),
             Note::HandedOver { .. } => self.report.marks.hit(Mark::HandedOver),
             Note::ResignationAborted { .. } => self.report.marks.hit(Mark::HandoverAborted),
             Note::DiskHangs => self.report.marks.hit(Mark::DiskHung),
@@ -157,7 +158,6 @@ impl World {
             }
             Note::Serving { .. }
             | Note::Electing { .. }
-            | Note::Elected(_)
             | Note::Leading { .. }
             | Note::Following { .. }
             | Note::Resigning { .. }

@@ -1,5 +1,6 @@
 //! The liveness phase: all faults end, everything is started, and within a bound everything must work again.
 
+use pole_election::Proposal;
 use pole_zab::Phase;
 
 use super::hosts::Death;
@@ -29,7 +30,31 @@ impl World {
         }
         self.draining = true;
         if !self.runs_until_so(DRAINED_WITHIN, |world| world.all_serve() && world.all_is_done()) {
-            self.fails_to(DRAINED_WITHIN, "answer and apply all");
+            return self.fails_to(DRAINED_WITHIN, "answer and apply all");
+        }
+        self.elect_once_more();
+    }
+
+    /// An election in which everything is timely: the leader is killed, the others hear of it at once. Whoever wins must
+    /// have the best score of all that took part.
+    fn elect_once_more(&mut self) {
+        let Some(leader) = self.leader().filter(|_| self.report.failure.is_none()) else { return };
+        self.elected.clear();
+        self.kill(leader);
+        if !self.runs_until_so(HEALED_WITHIN, |world| world.all_but_serve(leader)) {
+            return self.fails_to(HEALED_WITHIN, "serve after one more election");
+        }
+        let Some(new) = self.leader().and_then(|new| self.elected.get(&new)) else { return };
+        let decided = (new.round, new.winner);
+        let records = self.elected.values().filter(|r| (r.round, r.winner) == decided && r.failed_rounds == 0);
+        let proposals: Vec<_> = records.flat_map(|r| &r.proposals).filter(|p| p.able).map(|p| &p.proposal).collect();
+        let Some(winner) = proposals.iter().find(|p| p.id == decided.1) else { return };
+        let comparable = |p: &&&Proposal| (p.version, p.fingerprint) == (winner.version, winner.fingerprint);
+        let better = proposals.iter().filter(comparable).find(|p| p.rank < winner.rank);
+        if let Some(better) = better {
+            let (winner, better) =
+                (format!("{} {:?}", winner.id, winner.rank), format!("{} {:?}", better.id, better.rank));
+            self.fails(format!("in a timely election {winner} won over {better}"));
         }
     }
 

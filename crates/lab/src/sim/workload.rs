@@ -155,8 +155,8 @@ impl World {
         let connected = self.hosts[this.server].clients.contains_key(&this.connection);
         // Without faults a server answers whatever it has taken, so nobody has a reason to leave.
         let late = late && !(connected && (this.steadfast || self.weather.over));
-        let roams = this.pace.is_none() && !this.steadfast;
-        let moves = roams && this.state == State::Open && this.rng.per_mille(3);
+        let stays = this.steadfast || this.pace.is_some();
+        let moves = this.state == State::Open && !stays && this.rng.per_mille(3);
         if late {
             *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
             let this = &self.clients[client];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pole_election::{Epoch, Round};
+use pole_election::{Epoch, Record, Round};
 use pole_node::{Account, Event, Message, Timer};
 use pole_zab::Phase;
 
@@ -32,6 +32,8 @@ pub struct World {
     pub(crate) report: Report,
     /// Numbers the connections of clients.
     pub(crate) connections: u64,
+    /// How the last election ended, as each server tells it.
+    pub(crate) elected: BTreeMap<usize, Box<Record>>,
     /// Clients ask nothing new.
     pub(crate) draining: bool,
     /// What a script wants to tell of; none: no script looks.
@@ -107,6 +109,7 @@ impl World {
             trace: Trace::new(sink),
             report: Report { seed: setup.seed, ..Report::default() },
             connections: 0,
+            elected: BTreeMap::new(),
             draining: false,
             sights: None,
             samples: Vec::new(),

@@ -9,6 +9,7 @@
 
 mod digest;
 mod election;
+mod known;
 mod plan;
 mod run;
 mod self_test;

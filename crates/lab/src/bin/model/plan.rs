@@ -39,7 +39,7 @@ impl Configuration {
                 explore(model, &limit, threads, shortest, zab::Agreement::tell)
             }
             What::Election(bounds, hosts) => {
-                let model = election::Elections { bounds, hosts, limit: limit.clone() };
+                let model = election::Elections::new(bounds, hosts, limit.clone());
                 explore(model, &limit, threads, shortest, election::Elections::tell)
             }
         }
@@ -82,13 +82,16 @@ fn agreements() -> Vec<zab::Bounds> {
         Bounds { weight: 3, doubles: 1, writes: 2, ..serving },
         Bounds { weight: 3, losses: 1, writes: 1, ..serving },
         Bounds { weight: 4, crashes: 1, writes: 2, ..serving },
-        Bounds { weight: 6, crashes: 1, epochs: 2, writes: 1, heal_one_in: 16, ..blank },
         Bounds { weight: 5, impatience: 1, writes: 1, ..serving },
+        Bounds { weight: 5, crashes: 1, resignations: 1, writes: 1, heal_one_in: 16, ..serving },
+        Bounds { weight: 6, crashes: 1, epochs: 2, writes: 1, heal_one_in: 16, ..blank },
+        Bounds { weight: 6, crashes: 1, doubles: 1, writes: 1, ..many },
+        Bounds { weight: 6, crashes: 1, losses: 1, writes: 1, ..many },
         Bounds { weight: 7, crashes: 2, writes: 1, ..many },
-        Bounds { weight: 8, crashes: 2, writes: 2, ..many },
-        Bounds { weight: 9, crashes: 1, losses: 1, writes: 1, ..many },
-        Bounds { weight: 9, crashes: 1, doubles: 1, writes: 1, ..many },
+        Bounds { weight: 8, losses: 1, impatience: 1, writes: 1, hints: true, ..many },
         Bounds { weight: 9, crashes: 1, losses: 1, doubles: 1, writes: 1, ..many },
+        Bounds { weight: 9, crashes: 2, writes: 2, ..many },
+        Bounds { weight: 11, crashes: 2, losses: 1, doubles: 1, writes: 2, ..many },
     ]
 }
 
@@ -100,21 +103,28 @@ fn elections() -> Vec<(&'static str, election::Bounds, [election::Scored; 3])> {
     let mixed = [Scored { fingerprint: 2, ..Scored::of(10) }, Scored::of(20), Scored { score: None, ..Scored::of(0) }];
     vec![
         ("scores 10 20 30", Bounds { weight: 3, ..calm }, scored),
-        ("equal scores", Bounds { weight: 3, ..calm }, equal),
-        ("two oracles, one unknown", Bounds { weight: 3, ..calm }, mixed),
-        ("scores 10 20 30, 3 demotes 1", Bounds { weight: 4, demoted: Some(0), heal_one_in: 4, ..calm }, scored),
-        ("scores 10 20 30", Bounds { weight: 6, losses: 1, retries: 1, heal_one_in: 16, ..calm }, scored),
-        ("scores 10 20 30", Bounds { weight: 6, doubles: 1, heal_one_in: 16, ..calm }, scored),
-        ("scores 10 20 30", Bounds { weight: 7, crashes: 1, heal_one_in: 16, ..calm }, scored),
-        ("scores 10 20 30", Bounds { weight: 7, calls: 1, heal_one_in: 16, ..calm }, scored),
-        ("scores 10 20 30", Bounds { weight: 9, ordered: false, heal_one_in: 64, ..calm }, scored),
+        ("equal scores", Bounds { weight: 3, heal_one_in: 16, ..calm }, equal),
+        ("two oracles, one unknown", Bounds { weight: 3, heal_one_in: 16, ..calm }, mixed),
+        ("3 demotes 1", Bounds { weight: 4, demoted: Some(0), heal_one_in: 16, ..calm }, scored),
+        ("scores 10 20 30", Bounds { weight: 5, together: false, heal_one_in: 16, ..calm }, scored),
+        ("scores 10 20 30", Bounds { weight: 8, losses: 1, retries: 1, heal_one_in: 4, ..calm }, scored),
+        ("scores 10 20 30", Bounds { weight: 8, doubles: 1, heal_one_in: 4, ..calm }, scored),
+        ("scores 10 20 30", Bounds { weight: 8, crashes: 1, heal_one_in: 16, ..calm }, scored),
+        ("scores 10 20 30", Bounds { weight: 8, calls: 1, heal_one_in: 16, ..calm }, scored),
+        ("scores 10 20 30", Bounds { weight: 7, ordered: false, heal_one_in: 16, ..calm }, scored),
+        (
+            "scores 10 20 30",
+            Bounds { weight: 10, crashes: 1, losses: 1, doubles: 1, retries: 1, heal_one_in: 64, ..calm },
+            scored,
+        ),
     ]
 }
 
 /// How to read the names.
 pub(crate) const LEGEND: &str = "\
 c: crashes, l: losses, d: doubles, w: writes, e: epochs, h: hand-overs, i: impatience, v: votes carry epochs; blank or
-serving: where a run starts; r: retries, k: calls; 1/n: the fair continuation is tried from one state in n";
+serving: where a run starts; r: retries, k: calls, t: all have started, p: closed links are
+noticed at once; 1/n: the fair continuation is tried from one state in n";
 
 /// How long to look for a shorter way to a violation.
 const SHORTEN: Duration = Duration::from_secs(60);

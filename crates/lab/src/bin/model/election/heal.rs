@@ -7,6 +7,7 @@
 use pole_election::{Cause, Timer};
 
 use super::world::{SERVERS, World, id};
+use crate::known::Known;
 use crate::violation::Violation;
 
 /// The name of the property.
@@ -15,7 +16,7 @@ pub(crate) const AGREES: &str = "without faults, all have one leader within a bo
 pub(crate) const BEST: &str = "in a timely run, the leader is the best proposal";
 
 /// Runs the continuation. `best`: the server that a timely run elects.
-pub(crate) fn check(world: &World, best: Option<usize>) -> Result<(), Violation> {
+pub(crate) fn check(world: &World, best: Option<usize>, known: &Known) -> Result<(), Violation> {
     let mut world = world.clone();
     let timely = world.spent == Default::default() && (0..SERVERS).all(|at| world.leader(at).is_none());
     for at in 0..SERVERS {
@@ -23,13 +24,17 @@ pub(crate) fn check(world: &World, best: Option<usize>) -> Result<(), Violation>
             world.start(at, None)?;
         }
     }
+    let mut passed = Vec::new();
     for _ in 0..ROUNDS_MAX {
         deliver_all(&mut world)?;
-        if let Some(leader) = agreed(&world) {
-            return match best.filter(|best| timely && *best != leader) {
-                Some(best) => Err(Violation::new(BEST, format!("{} instead of {}", id(leader), id(best)))),
-                None => Ok(()),
-            };
+        let now = world.gist(timely);
+        passed.push(now);
+        if let Some(best) = agreed(&world).and_then(|leader| best.filter(|best| timely && *best != leader)) {
+            return Err(Violation::new(BEST, format!("the best, {}, was not elected", id(best))));
+        }
+        if agreed(&world).is_some() || known.contains(now) {
+            known.extend(passed);
+            return Ok(());
         }
         establish_all(&mut world)?;
         // The shorter patience ends first.

@@ -11,6 +11,7 @@ use pole_election::{Cause, Message, Order, Propose, Round, Timer, Vote};
 use stateright::{Model, Property};
 
 use crate::digest::digest;
+use crate::known::Known;
 use crate::run::{Limit, words_of};
 use crate::violation::{NO_PANIC, Violation};
 use heal::{AGREES, BEST};
@@ -28,6 +29,8 @@ pub(crate) struct Bounds {
     pub(crate) retries: u8,
     /// Elections called by servers that have a leader.
     pub(crate) calls: u8,
+    /// Whether all have started before the run begins.
+    pub(crate) together: bool,
     /// Whether messages between two servers stay in order, as on a stream.
     pub(crate) ordered: bool,
     /// The fair continuation is tried from one in so many states.
@@ -46,6 +49,7 @@ impl Bounds {
         doubles: 0,
         retries: 0,
         calls: 0,
+        together: true,
         ordered: true,
         heal_one_in: 1,
         demoted: None,
@@ -55,9 +59,10 @@ impl Bounds {
 
 impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { crashes, losses, doubles, retries, calls, ordered, heal_one_in, .. } = self;
+        let Self { crashes, losses, doubles, retries, calls, together, ordered, heal_one_in, .. } = self;
+        let together = u8::from(*together);
         let order = if *ordered { "in order" } else { "unordered" };
-        write!(f, "{order} c{crashes} l{losses} d{doubles} r{retries} k{calls} 1/{heal_one_in}")
+        write!(f, "{order} c{crashes} l{losses} d{doubles} r{retries} k{calls} t{together} 1/{heal_one_in}")
     }
 }
 
@@ -66,7 +71,8 @@ impl fmt::Display for Bounds {
 pub(crate) struct Elections {
     pub(crate) bounds: Bounds,
     pub(crate) hosts: [Scored; SERVERS],
-    pub(crate) limit: Limit,
+    limit: Limit,
+    known: Known,
 }
 
 /// One step.
@@ -83,9 +89,13 @@ pub(crate) enum Action {
 }
 
 impl Elections {
+    pub(crate) fn new(bounds: Bounds, hosts: [Scored; SERVERS], limit: Limit) -> Self {
+        Self { bounds, hosts, limit, known: Known::default() }
+    }
+
     fn take(&self, world: &mut World, action: Action) -> Result<(), Violation> {
         match action {
-            Action::Start { at } => world.start(at, self.bounds.demoted.filter(|_| at == SERVERS - 1))?,
+            Action::Start { at } => world.start(at, self.demotes(at))?,
             Action::Crash { at } => {
                 world.spent.crashes += 1;
                 world.crash(at)?;
@@ -110,7 +120,15 @@ impl Elections {
                 world.call(at, cause)?;
             }
         }
-        if digest(world).is_multiple_of(self.bounds.heal_one_in) { heal::check(world, self.best()) } else { Ok(()) }
+        if digest(world).is_multiple_of(self.bounds.heal_one_in) {
+            heal::check(world, self.best(), &self.known)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn demotes(&self, at: usize) -> Option<usize> {
+        self.bounds.demoted.filter(|_| at == SERVERS - 1)
     }
 
     /// Whom a timely run elects. With a demotion that runs out, that depends on the round.
@@ -146,7 +164,11 @@ impl Model for Elections {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World::new(self.hosts, self.bounds.ordered)]
+        let mut world = World::new(self.hosts, self.bounds.ordered);
+        for at in (0..SERVERS).filter(|_| self.bounds.together) {
+            world.start(at, self.demotes(at)).expect("a start breaks nothing");
+        }
+        vec![world]
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {

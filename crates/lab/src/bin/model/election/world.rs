@@ -6,6 +6,7 @@
 use std::array;
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use pole_election::{
@@ -24,7 +25,29 @@ pub(crate) const HELD: &str = "whoever elects a leader is one of a quorum that h
 /// Only voters are elected.
 pub(crate) const VOTER: &str = "only a voter is elected";
 
-/// One server. None: it is down, or not yet called.
+/// One server, shared between the worlds in which it is the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    server: Arc<Server>,
+    digest: u64,
+}
+
+impl Cell {
+    fn new(server: Server) -> Self {
+        let digest = digest(&server);
+        Self { server: Arc::new(server), digest }
+    }
+}
+
+impl Deref for Cell {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
+
+/// None: it is down, or not yet called.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Server {
     pub(crate) election: Option<Election>,
@@ -49,7 +72,7 @@ pub(crate) struct Spent {
 /// The ensemble.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
-    pub(crate) servers: [Server; SERVERS],
+    pub(crate) servers: [Cell; SERVERS],
     pub(crate) hosts: [Scored; SERVERS],
     /// By sender, then receiver. In the order of sending, or, if that does not matter, of the digests.
     pub(crate) wires: [[Wire; SERVERS]; SERVERS],
@@ -77,7 +100,7 @@ pub(crate) fn index(id: ServerId) -> usize {
 impl World {
     pub(crate) fn new(hosts: [Scored; SERVERS], ordered: bool) -> Self {
         Self {
-            servers: array::from_fn(|_| Server::default()),
+            servers: array::from_fn(|_| Cell::new(Server::default())),
             hosts,
             wires: Default::default(),
             ordered,
@@ -100,9 +123,16 @@ impl World {
         self.leader(leader) == Some(leader) && followers > SERVERS / 2
     }
 
+    /// What decides how a continuation goes on.
+    pub(crate) fn gist(&self, timely: bool) -> u64 {
+        let servers = self.servers.each_ref().map(|cell| cell.digest);
+        digest(&(servers, self.wires.each_ref(), self.reigns, timely))
+    }
+
     /// Starts a server. Its links to those that run are open.
     pub(crate) fn start(&mut self, at: usize, demoted: Option<usize>) -> Result<(), Violation> {
-        self.servers[at].election = Some(Election::new(Config::new(id(at), Voters::new((0..SERVERS).map(id)))));
+        let election = Election::new(Config::new(id(at), Voters::new((0..SERVERS).map(id))));
+        self.servers[at] = Cell::new(Server { election: Some(election), timers: BTreeSet::new() });
         let running: Vec<_> =
             (0..SERVERS).filter(|peer| *peer != at && self.servers[*peer].election.is_some()).collect();
         for peer in &running {
@@ -125,7 +155,7 @@ impl World {
 
     /// A server fails: what was on its way to it is lost, and its links close.
     pub(crate) fn crash(&mut self, at: usize) -> Result<(), Violation> {
-        self.servers[at] = Server::default();
+        self.servers[at] = Cell::new(Server::default());
         self.reigns[at] = None;
         self.wires.iter_mut().for_each(|wires| wires[at].clear());
         for peer in (0..SERVERS).filter(|peer| *peer != at) {
@@ -172,7 +202,9 @@ impl World {
     }
 
     pub(crate) fn expire(&mut self, at: usize, timer: Timer) -> Result<(), Violation> {
-        self.servers[at].timers.remove(&timer);
+        let mut server = Server::clone(&self.servers[at]);
+        server.timers.remove(&timer);
+        self.servers[at] = Cell::new(server);
         self.act(at, |election, host, out| election.expired(timer, host, out))
     }
 
@@ -201,26 +233,32 @@ impl World {
         at: usize,
         call: impl FnOnce(&mut Election, &mut Scored, &mut Vec<Output>),
     ) -> Result<(), Violation> {
-        let Some(mut election) = self.servers[at].election.take() else { return Ok(()) };
+        let mut server = Server::clone(&self.servers[at]);
+        let Some(election) = &mut server.election else { return Ok(()) };
         let mut outputs = Vec::new();
-        call(&mut election, &mut self.hosts[at], &mut outputs);
+        call(election, &mut self.hosts[at], &mut outputs);
         if let Some(choice) = election.choice() {
             self.held.insert((at, election.round(), choice.id));
         }
         if election.leader().is_none() {
             self.reigns[at] = None;
         }
-        self.servers[at].election = Some(election);
+        for output in &outputs {
+            match output {
+                Output::Arm { timer, .. } => drop(server.timers.insert(*timer)),
+                Output::Cancel(timer) => drop(server.timers.remove(timer)),
+                Output::Send { .. } | Output::Elected(_) | Output::Invalid { .. } => {}
+            }
+        }
+        self.servers[at] = Cell::new(server);
         outputs.into_iter().try_for_each(|output| self.carry_out(at, output))
     }
 
     fn carry_out(&mut self, at: usize, output: Output) -> Result<(), Violation> {
         match output {
             Output::Send { to, message } => self.send(at, index(to), message),
-            Output::Arm { timer, .. } => drop(self.servers[at].timers.insert(timer)),
-            Output::Cancel(timer) => drop(self.servers[at].timers.remove(&timer)),
             Output::Elected(elected) => self.elected(at, &elected)?,
-            Output::Invalid { .. } => {}
+            Output::Arm { .. } | Output::Cancel(_) | Output::Invalid { .. } => {}
         }
         Ok(())
     }
@@ -250,7 +288,7 @@ impl World {
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.servers.hash(state);
+        self.servers.iter().for_each(|cell| cell.digest.hash(state));
         for wire in self.wires.iter().flatten() {
             wire.len().hash(state);
             wire.iter().for_each(|(digest, _)| digest.hash(state));

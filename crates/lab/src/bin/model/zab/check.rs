@@ -121,10 +121,8 @@ impl Memory {
                         return Err(Violation::new(PROMISE, what));
                     }
                 }
-                // An answer that does not count only tells its leader what to send: the history in memory will do,
-                // since the acknowledgement of what is sent queues behind it on the disk.
                 let history = image.current_epoch == promise.current_epoch && disk.last() == promise.last_zxid;
-                (promise.epoch, (history || !promise.fresh) && image.accepted_epoch >= promise.epoch)
+                (promise.epoch, history && image.accepted_epoch >= promise.epoch)
             }
             Message::AckLeader { epoch, last } | Message::TakenOver { epoch, last } => {
                 (*epoch, image.current_epoch == *epoch && disk.holds(*last))

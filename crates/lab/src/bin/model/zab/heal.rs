@@ -4,44 +4,35 @@
 //! loses patience; if no leader works, server 1 is elected; who looks, follows. Deterministic, so that the end of one
 //! continuation is known when another meets it half-way.
 
-use std::collections::HashSet;
-use std::sync::Mutex;
-
 use pole_zab::Phase;
 
 use super::step;
 use super::world::{SERVERS, World, id};
 use crate::digest::digest;
+use crate::known::Known;
 use crate::violation::Violation;
 
 /// The name of the property.
 pub(crate) const HEALS: &str = "without faults, all serve under one established leader within a bounded time";
 
-/// Worlds from which the continuation is known to end well.
-#[derive(Debug, Default)]
-pub(crate) struct Healthy(Mutex<HashSet<u64>>);
-
-impl Healthy {
-    /// Whether the world heals.
-    pub(crate) fn check(&self, world: &World) -> Result<(), Violation> {
-        let mut world = world.clone();
-        let (mut passed, mut phases) = (Vec::new(), String::new());
-        let mut steps = 0;
-        for _ in 0..ROUNDS_MAX {
-            steps += settle(&mut world)?;
-            let now = digest(&(world.servers.each_ref().map(|cell| cell.digest()), &world.wires));
-            if all_serve(&world) || self.0.lock().expect("nobody panics with it").contains(&now) {
-                passed.push(now);
-                self.0.lock().expect("nobody panics with it").extend(passed);
-                return Ok(());
-            }
-            passed.push(now);
-            (0..SERVERS).for_each(|at| phases += &format!(" {:?}", world.zab(at).phase()));
-            phases += ";";
-            choose(&mut world)?;
+/// Whether the world heals.
+pub(crate) fn check(world: &World, known: &Known) -> Result<(), Violation> {
+    let mut world = world.clone();
+    let (mut passed, mut phases) = (Vec::new(), String::new());
+    let mut steps = 0;
+    for _ in 0..ROUNDS_MAX {
+        steps += settle(&mut world)?;
+        let now = digest(&(world.servers.each_ref().map(|cell| cell.digest()), &world.wires));
+        passed.push(now);
+        if all_serve(&world) || known.contains(now) {
+            known.extend(passed);
+            return Ok(());
         }
-        Err(Violation::new(HEALS, format!("after {ROUNDS_MAX} elections and {steps} steps:{phases}")))
+        (0..SERVERS).for_each(|at| phases += &format!(" {:?}", world.zab(at).phase()));
+        phases += ";";
+        choose(&mut world)?;
     }
+    Err(Violation::new(HEALS, format!("after {ROUNDS_MAX} elections and {steps} steps:{phases}")))
 }
 
 /// Brings a blank ensemble to where all serve under server 1, and forgets what that took.

@@ -20,10 +20,11 @@ pub(crate) use sabotage::Sabotage;
 pub(crate) use world::World;
 
 use crate::digest::digest;
+use crate::known::Known;
 use crate::run::{Limit, words_of};
 use crate::violation::{NO_PANIC, Violation};
 use check::SAFETY;
-use heal::{HEALS, Healthy};
+use heal::HEALS;
 
 /// The agreement within bounds.
 #[derive(Debug)]
@@ -31,12 +32,12 @@ pub(crate) struct Agreement {
     pub(crate) bounds: Bounds,
     pub(crate) sabotage: Sabotage,
     limit: Limit,
-    healthy: Healthy,
+    known: Known,
 }
 
 impl Agreement {
     pub(crate) fn new(bounds: Bounds, sabotage: Sabotage, limit: Limit) -> Self {
-        Self { bounds, sabotage, limit, healthy: Healthy::default() }
+        Self { bounds, sabotage, limit, known: Known::default() }
     }
 
     /// The world after the action; a violation is part of it.
@@ -44,7 +45,7 @@ impl Agreement {
         let mut next = world.clone();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             step::take(&mut next, action)?;
-            if digest(&next).is_multiple_of(self.bounds.heal_one_in) { self.healthy.check(&next) } else { Ok(()) }
+            if digest(&next).is_multiple_of(self.bounds.heal_one_in) { heal::check(&next, &self.known) } else { Ok(()) }
         }));
         next.violation = match outcome {
             Ok(Ok(())) => None,
