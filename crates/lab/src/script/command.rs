@@ -48,6 +48,8 @@ pub(crate) enum Command {
         ids: Vec<u64>,
         #[arg(key)]
         at: Option<Place>,
+        #[arg(key, optional)]
+        passes: u32,
     },
     /// A machine loses its power: nobody hears of it.
     Unplug { id: u64 },
@@ -76,6 +78,8 @@ pub(crate) enum Command {
         to: u64,
         #[arg(key)]
         kind: Option<String>,
+        #[arg(key, optional)]
+        passes: u32,
     },
     /// They arrive.
     Release { from: u64, to: u64 },

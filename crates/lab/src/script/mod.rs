@@ -11,12 +11,12 @@
 //!          [counter=max] [outstanding=n] [resign=on]      lower; or unknown, block, nan, overflow, empty
 //! elect [within=ms]                    until all that run serve under one leader
 //! start ID... [wait=no]                until they serve
-//! crash ID... [at=POINT]               now, or the next time that it gets there; nothing unsynced is left
+//! crash ID... [at=POINT [passes=n]]    now, or the next time that it gets there (after n times); nothing unsynced is left
 //! unplug ID                            a crash that nobody hears of
 //! pause ID    resume ID    jump ID ms  the process, its clock
 //! resign [to=ID] [wait=no]             the leader hands over
 //! link A B up|down|oneway|reset|delay=ms   down: silent; oneway: only from A to B; reset: breaks, and opens again
-//! hold A B [kind=NewLeader]            keeps messages from A to B back, from the first of this kind on
+//! hold A B [kind=NewLeader] [passes=n] keeps messages from A to B back, from the first of this kind on (after n of them)
 //! release A B                          they arrive
 //! disk ID ok|fail|hang|torn|kept|sync=ms   torn, kept: the next crash leaves half, or all, of what was not synced
 //! wipe ID                              an empty disk for a server that is down
@@ -56,4 +56,31 @@ pub fn run(path: &Path) -> std::io::Result<()> {
 /// If something is wrong: a command, or the ensemble.
 pub fn play(script: &str) -> std::io::Result<String> {
     goldenscript::generate(&mut play::Play::default(), script)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::play;
+
+    #[test]
+    fn a_script_tells_what_happened_and_the_same_each_time() {
+        let script = "ensemble oracle=request scores=\"10,20,30\" down=3\nelect\n---\n";
+        let played = play(script).expect("a script");
+        assert!(played.ends_with("2 leads, epoch 1, quorum (1 2), by score\n1 follows 2\n"), "{played}");
+        assert_eq!(play(&played).expect("the same script"), played);
+    }
+
+    #[test]
+    fn a_wrong_command_says_what_is_wrong() {
+        for (script, why) in [
+            ("elect\n---\n", "begin with `ensemble`"),
+            ("ensemble\ncrash 7\n---\n", "there is no server 7"),
+            ("ensemble\ncrash 1 at=nowhere\n---\n", "nowhere"),
+            ("ensemble scores=\"1,x,3\"\n---\n", "`x` is no score"),
+            ("ensemble servers=2 scores=\"1\"\n---\n", "1 scores for 2 servers"),
+        ] {
+            let error = play(script).expect_err("a wrong command").to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use super::state;
 use super::teller::{Teller, on_disk};
 use super::words::Words;
 use crate::kv::Change;
-use crate::sim::{Asked, MS, Mood, OnDisk, Opinion, SECOND, Setup, World};
+use crate::sim::{Asked, Hold, MS, Mood, OnDisk, Opinion, SECOND, Setup, World};
 
 /// The state of a script.
 #[derive(Default)]
@@ -46,8 +46,8 @@ impl Play {
             Command::Ensemble { .. } => self.ensemble(command),
             Command::Elect { within } => self.elect(*within),
             Command::Start { ids, wait } => self.start(ids, *wait),
-            Command::Crash { ids, at } => ids.iter().try_for_each(|id| match at {
-                Some(place) => self.on(*id, |world, server| world.crashes(server, Some(place.0))),
+            Command::Crash { ids, at, passes } => ids.iter().try_for_each(|id| match at {
+                Some(place) => self.on(*id, |world, server| world.crashes(server, Some((place.0, *passes)))),
                 None => self.crash(*id),
             }),
             Command::Unplug { id } => self.on(*id, World::loses_power),
@@ -55,9 +55,9 @@ impl Play {
             Command::Resume { id } => self.on(*id, World::resumes)?,
             Command::Resign { to, wait } => self.resign(*to, *wait),
             Command::Link { a, b, how, delay } => self.link(*a, *b, *how, *delay),
-            Command::Hold { from, to, kind } => {
-                let (from, to) = (self.server(*from)?, self.server(*to)?);
-                self.world()?.network.hold(from, to, kind.clone());
+            Command::Hold { from, to, kind, passes } => {
+                let (from, to, name, passes) = (self.server(*from)?, self.server(*to)?, kind.clone(), *passes);
+                self.world()?.network.hold(Hold { from, to, name, passes });
                 Ok(())
             }
             Command::Release { from, to } => {

@@ -279,3 +279,26 @@ pub(crate) fn ranges<'a>(entries: impl Iterator<Item = &'a Entry>) -> String {
         .collect();
     if text.is_empty() { "empty".to_owned() } else { text.join(" ") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_repeats_is_told_once_with_a_count() {
+        let lines = |text: &str| text.chars().map(String::from).collect::<Vec<_>>();
+        assert_eq!(fold(lines("abababc")), ["a", "b", "(these 2, 3 times)", "c"]);
+        assert_eq!(fold(lines("xaaay")), ["x", "a", "(3 times)", "y"]);
+        assert_eq!(fold(lines("abab")), ["a", "b", "a", "b"]);
+    }
+
+    #[test]
+    fn servers_that_do_the_same_share_a_line() {
+        let mut teller = Teller::default();
+        teller.share(2, "sings".to_owned(), "sing".to_owned());
+        teller.share(0, "sings".to_owned(), "sing".to_owned());
+        teller.say("silence".to_owned());
+        teller.share(1, "sings".to_owned(), "sing".to_owned());
+        assert_eq!(teller.take(), "1 3 sing\nsilence\n2 sings\n");
+    }
+}

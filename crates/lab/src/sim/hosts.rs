@@ -40,6 +40,8 @@ pub(crate) struct Host {
     pub(crate) clients: BTreeMap<u64, usize>,
     /// Dies at this point, the next time it gets there.
     pub(crate) dies_at: Option<Point>,
+    /// ... after it has passed there so often.
+    pub(crate) passes_before: u32,
     /// When something last went wrong here, or with the links of this server.
     pub(crate) faulted: u64,
     /// An oracle of its own, for scripts.
@@ -82,6 +84,7 @@ impl Host {
             step_cost: setup.step_cost,
             clients: BTreeMap::new(),
             dies_at: None,
+            passes_before: 0,
             faulted: 0,
             opinion: None,
         }
@@ -257,6 +260,10 @@ impl World {
     pub(crate) fn passes(&mut self, server: usize, point: Option<Point>) -> bool {
         let host = &self.hosts[server];
         if point.is_none() || host.dies_at != point || host.node.is_none() {
+            return false;
+        }
+        if host.passes_before > 0 {
+            self.hosts[server].passes_before -= 1;
             return false;
         }
         self.trace.line(self.now, server + 1, format_args!("is at {point:?}"));

@@ -40,6 +40,7 @@ pub(crate) use disk::Survival;
 pub use faults::FaultKind;
 pub(crate) use judge::{Asked, Heard};
 pub use marks::{Mark, Marks};
+pub(crate) use network::Hold;
 pub(crate) use opinion::Opinion;
 pub use paced::Sample;
 pub use report::Report;

@@ -25,8 +25,18 @@ pub(crate) struct Network {
     blocked: Vec<u32>,
     pub(crate) settings: Settings,
     rng: Rng,
-    /// Messages of this name (any, if none) from the first to the second server are kept back, and all behind them.
-    holds: Vec<(usize, usize, Option<String>)>,
+    holds: Vec<Hold>,
+}
+
+/// Messages from one server to another are kept back, and all behind them.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// The first of this name, or of any.
+    pub(crate) name: Option<String>,
+    /// So many of them get through before.
+    pub(crate) passes: u32,
 }
 
 /// What the network does to messages.
@@ -129,13 +139,13 @@ impl Network {
     }
 
     /// Keeps messages back from now on.
-    pub(crate) fn hold(&mut self, from: usize, to: usize, name: Option<String>) {
-        self.holds.push((from, to, name));
+    pub(crate) fn hold(&mut self, hold: Hold) {
+        self.holds.push(hold);
     }
 
     /// Keeps nothing back any more; what was kept back arrives.
     pub(crate) fn release(&mut self, from: usize, to: usize, now: u64) -> Vec<(LinkId, usize, u64, Message)> {
-        self.holds.retain(|(a, b, _)| (*a, *b) != (from, to));
+        self.holds.retain(|hold| (hold.from, hold.to) != (from, to));
         self.let_go(from, to, now)
     }
 
@@ -165,10 +175,7 @@ impl Network {
         let settings = self.settings;
         let (from, to) = (self.links[id].ends[1 - end], self.links[id].ends[end]);
         let blocked = self.is_blocked(from, to);
-        let is_held = |(a, b, name): &(usize, usize, Option<String>)| {
-            (*a, *b) == (from, to) && name.as_ref().is_none_or(|name| name == message.name())
-        };
-        let held = self.holds.iter().any(is_held);
+        let held = self.is_held(from, to, message);
         let link = &mut self.links[id];
         if !link.up || link.view[1 - end] != Some(link.generation) || link.severed[end] {
             return Fate::Lost;
@@ -193,6 +200,17 @@ impl Network {
         let first = link.transmit(end, size, now, &mut self.rng);
         let second = doubled.then(|| link.transmit(end, size, now, &mut self.rng));
         Fate::Arrives(first, second)
+    }
+
+    /// Whether a script keeps the message back. Counts it if not.
+    fn is_held(&mut self, from: usize, to: usize, message: &Message) -> bool {
+        let named = |hold: &&mut Hold| {
+            (hold.from, hold.to) == (from, to) && hold.name.as_ref().is_none_or(|name| name == message.name())
+        };
+        let Some(hold) = self.holds.iter_mut().find(named) else { return false };
+        let held = hold.passes == 0;
+        hold.passes = hold.passes.saturating_sub(1);
+        held
     }
 
     /// Whether the connection still stalls towards `end` since before `since + timeout`.

@@ -73,7 +73,11 @@ impl Oracle for Prompted {
         self.score.clone().map(|score| Assessed { score, inputs: Vec::new() })
     }
 
+    /// It stands by what it says, however wrong: otherwise no wrong score would ever reach a peer.
     fn validate(&self, score: &Score) -> Result<(), InvalidScore> {
+        if self.score.as_ref() == Some(score) {
+            return Ok(());
+        }
         self.oracle.validate(score)
     }
 

@@ -176,9 +176,11 @@ impl World {
     }
 
     /// A server dies now, or when it gets to a point.
-    pub(crate) fn crashes(&mut self, server: usize, at: Option<Point>) {
+    pub(crate) fn crashes(&mut self, server: usize, at: Option<(Point, u32)>) {
         match at {
-            Some(point) => self.hosts[server].dies_at = Some(point),
+            Some((point, passes)) => {
+                (self.hosts[server].dies_at, self.hosts[server].passes_before) = (Some(point), passes);
+            }
             None => self.dies(server, Death::Killed),
         }
     }
