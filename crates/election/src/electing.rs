@@ -41,6 +41,9 @@ pub(crate) struct Electing {
     pub(crate) attempts: u32,
     /// Candidates whose invalid score was already told of in this round.
     flagged: BTreeSet<ServerId>,
+    /// Peers that were behind and have been answered since we last spoke to all. Once is enough: two servers that each
+    /// think the other behind, for whatever reason, must not answer each other without end.
+    answered: BTreeSet<ServerId>,
 }
 
 /// The election timer. It starts once in a round and is never re-armed by chatter (scenario 20).
@@ -70,10 +73,11 @@ impl Campaign {
 
 impl Electing {
     pub(crate) fn new(campaign: Campaign, ballot: Ballot) -> Self {
-        Self { campaign, ballot, wait: Wait::NotYet, attempts: 0, flagged: BTreeSet::new() }
+        Self { campaign, ballot, wait: Wait::NotYet, attempts: 0, flagged: BTreeSet::new(), answered: BTreeSet::new() }
     }
 
-    pub(crate) fn send_to_all(&self, config: &Config, out: &mut Vec<Output>) {
+    pub(crate) fn send_to_all(&mut self, config: &Config, out: &mut Vec<Output>) {
+        self.answered.clear();
         config.voters.peers(config.me).for_each(|to| self.send(to, out));
     }
 
@@ -93,7 +97,7 @@ impl Electing {
         let absorbed = self.count(from, propose, host, out);
         if absorbed.adopted || !absorbed.demoted.is_empty() {
             self.send_to_all(config, out);
-        } else if absorbed.behind {
+        } else if absorbed.behind && self.answered.insert(from) {
             self.send(from, out);
         }
     }
@@ -203,6 +207,11 @@ impl Electing {
         self.campaign.trail.push(Step::Retried);
         self.send_to_all(config, out);
         self.arm_retry(config, out);
+    }
+
+    /// Whether a quorum talks and does not agree, retry after retry.
+    pub(crate) fn is_stalemate(&self, config: &Config) -> bool {
+        self.attempts >= timing::STALEMATE_RETRIES && config.voters.is_quorum(self.ballot.participants())
     }
 
     pub(crate) fn arm_retry(&self, config: &Config, out: &mut Vec<Output>) {

@@ -114,6 +114,18 @@ impl Election {
         self.invariants();
     }
 
+    /// A quorum talks and cannot agree, as when oracles reject each other's scores: the next round, which counts as one
+    /// more failure, so that after a few of them scores decide nothing.
+    fn escalate(&mut self, host: &mut impl Host, out: &mut Vec<Output>) {
+        let Stage::Electing(electing) = mem::replace(&mut self.stage, Stage::Idle) else { return };
+        electing.cancel_timers(out);
+        self.round = next_round(self.round, false);
+        let mut campaign = electing.campaign;
+        campaign.trail.push(Step::Started { round: self.round });
+        let assessment = host.assess(self.round.epoch);
+        self.begin(campaign, assessment, BTreeMap::new(), host, out);
+    }
+
     /// A message of a peer.
     ///
     /// # Errors
@@ -139,6 +151,9 @@ impl Election {
     pub fn expired(&mut self, timer: Timer, host: &mut impl Host, out: &mut Vec<Output>) {
         match (timer, &mut self.stage) {
             (Timer::Wait, Stage::Electing(electing)) => electing.wait_expired(&self.config, &self.links, host, out),
+            (Timer::Retry, Stage::Electing(electing)) if electing.is_stalemate(&self.config) => {
+                self.escalate(host, out)
+            }
             (Timer::Retry, Stage::Electing(electing)) => electing.retry(&self.config, out),
             (Timer::Score, Stage::Scoring(_)) => self.end_scoring(true, host, out),
             (Timer::Wait | Timer::Retry, Stage::Idle | Stage::Scoring(_) | Stage::Chosen(_))

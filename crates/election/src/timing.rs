@@ -38,6 +38,10 @@ fn mix(word: u64) -> u64 {
 /// What a busy server may need to notice a message.
 const SCHEDULING: Span = Span::from_ms(1);
 
+/// After so many retries a quorum that talks and does not agree begins a new round, one that has failed more often: in the
+/// end history decides. With the defaults that is after three seconds.
+pub(crate) const STALEMATE_RETRIES: u32 = 4;
+
 /// Retries are counted up to here: enough for any ceiling, and the count stays finite for the model checker.
 pub(crate) const DOUBLINGS_MAX: u32 = 16;
 

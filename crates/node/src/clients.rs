@@ -46,6 +46,8 @@ enum State {
     Sync,
     /// Its answer, which waits for those before it.
     Answered(Zxid, Bytes),
+    /// A sync that is done: its answer is where the server is when it is told.
+    Synced,
     /// A read, made when everything before it is answered.
     Read(Bytes),
 }
@@ -54,6 +56,8 @@ enum State {
 pub(crate) enum Answer {
     /// This is the answer.
     Known(Zxid, Bytes),
+    /// The sync is done.
+    Synced,
     /// Make this read now.
     Read(Bytes),
 }
@@ -138,11 +142,11 @@ impl Clients {
     }
 
     /// A sync has its answer. Returns the writes that waited for it, when no other sync is open.
-    pub(crate) fn synced(&mut self, client: ClientId, cxid: Cxid, zxid: Zxid) -> VecDeque<(Cxid, Bytes)> {
+    pub(crate) fn synced(&mut self, client: ClientId, cxid: Cxid) -> VecDeque<(Cxid, Bytes)> {
         let Some(connection) = self.connections.get_mut(&client) else { return VecDeque::new() };
         let open = |waiting: &&mut Waiting| waiting.cxid == cxid && matches!(waiting.state, State::Sync);
         if let Some(waiting) = connection.queue.iter_mut().find(open) {
-            waiting.state = State::Answered(zxid, Bytes::new());
+            waiting.state = State::Synced;
             connection.syncs -= 1;
         }
         if connection.syncs == 0 { core::mem::take(&mut connection.deferred) } else { VecDeque::new() }
@@ -158,6 +162,7 @@ impl Clients {
         match state {
             State::Open | State::Sync => None,
             State::Answered(zxid, reply) => Some((cxid, Answer::Known(zxid, reply))),
+            State::Synced => Some((cxid, Answer::Synced)),
             State::Read(body) => Some((cxid, Answer::Read(body))),
         }
     }

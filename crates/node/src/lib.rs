@@ -2,7 +2,7 @@
 //!
 //! In: [`Event`]s, in the order in which they happen. Out: [`Effect`]s, to be carried out in the order given.
 //! Why: the same code runs under tokio and under the simulator, where time is a number and every fault can be had.
-//! Holds: what [`event`] says of the driver's side of the contract is all that it needs.
+//! Holds: what the module `event` says of the driver's side of the contract is all that it needs.
 //! Not here: how a leader is chosen (`election`), what a good one is (`oracle`), agreement (`zab`), tokio, files.
 #![no_std]
 

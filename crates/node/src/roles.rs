@@ -117,10 +117,14 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// How long the leader chosen may take to gather its quorum.
+    /// How long the leader chosen may take to gather its quorum. Doubled for every round that failed before, up to a
+    /// ceiling: an ensemble that is slower than we think gets its time, and one that cannot have a leader does not use
+    /// epochs up in a storm.
     pub(crate) fn time_to_gather(&self) -> Span {
         let known = self.scoring.time_to_gather(self.now, self.config.disk_timeout);
-        known.unwrap_or(self.config.election_timeout).max(self.config.establish_floor)
+        let once = known.unwrap_or(self.config.election_timeout).max(self.config.establish_floor);
+        let failed = self.election.round().failed.min(DOUBLINGS_MAX);
+        once.max(once.saturating_mul(1 << failed).min(GATHER_MAX))
     }
 
     /// The synchronisation moves on.
@@ -292,3 +296,9 @@ impl<M: Machine> Node<M> {
         self.config.voters.is_quorum(self.config.voters.iter().filter(|id| *id == me || self.zab.is_linked(*id)))
     }
 }
+
+/// Longer than any ensemble needs to answer twice, short enough that one which heals is not kept waiting.
+const GATHER_MAX: Span = Span::from_ms(2_000);
+
+/// Enough to reach [`GATHER_MAX`] from the shortest patience.
+const DOUBLINGS_MAX: u32 = 8;

@@ -261,7 +261,7 @@ impl<M: Machine> Node<M> {
     /// Answers the syncs whose position is applied; the writes behind them go on their way.
     fn finish_syncs(&mut self, out: &mut Vec<Effect>) {
         for (client, cxid) in self.asked.done(self.applied) {
-            let deferred = self.clients.synced(client, cxid, self.applied);
+            let deferred = self.clients.synced(client, cxid);
             self.tell(client, out);
             if let Some(session) = self.clients.session(client) {
                 deferred.into_iter().for_each(|(cxid, body)| self.hold(session, cxid, body));
@@ -308,6 +308,7 @@ impl<M: Machine> Node<M> {
         while let Some((cxid, answer)) = self.clients.next(client) {
             let (zxid, body) = match answer {
                 Answer::Known(zxid, reply) => (zxid, reply),
+                Answer::Synced => (self.applied, Bytes::new()),
                 Answer::Read(body) => (self.applied, self.machine.read(session, &body)),
             };
             out.push(Effect::Reply { client, cxid, zxid, body });
