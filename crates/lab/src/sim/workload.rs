@@ -198,7 +198,8 @@ impl World {
         let this = &mut self.clients[client];
         this.thought += 1;
         let thought = this.thought;
-        let pause = if self.setup.bursts { this.think * this.depth } else { this.think };
+        // Not so long that a lost connection is noticed later than the healing may take.
+        let pause = if self.setup.bursts { this.think * this.depth } else { this.think }.min(SECOND);
         let wait = this.pace.map_or_else(|| this.rng.spread(pause).max(MS), |pace| pace.interval);
         self.queue.push(self.now + wait, Happening::Thinks { client, thought });
         Ok(())
