@@ -161,7 +161,10 @@ impl World {
             *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
             let this = &self.clients[client];
             let (server, since) = (this.server, this.waits_for.front().map_or(self.now, |w| w.since));
-            self.unexcused(server, "no answer", since);
+            // Whoever asks on a connection that its server has lost in silence has its excuse.
+            if connected {
+                self.unexcused(server, "no answer", since);
+            }
             self.gives_up(client);
         } else if moves {
             self.gives_up(client);
