@@ -161,7 +161,10 @@ impl World {
             *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
             let this = &self.clients[client];
             let (server, since) = (this.server, this.waits_for.front().map_or(self.now, |w| w.since));
-            self.unexcused(server, "no answer", since);
+            // Whoever asks on a connection that its server has lost in silence has its excuse.
+            if connected {
+                self.unexcused(server, "no answer", since);
+            }
             self.gives_up(client);
         } else if moves {
             self.gives_up(client);
@@ -198,7 +201,8 @@ impl World {
         let this = &mut self.clients[client];
         this.thought += 1;
         let thought = this.thought;
-        let pause = if self.setup.bursts { this.think * this.depth } else { this.think };
+        // Not so long that a lost connection is noticed later than the healing may take.
+        let pause = if self.setup.bursts { this.think * this.depth } else { this.think }.min(SECOND);
         let wait = this.pace.map_or_else(|| this.rng.spread(pause).max(MS), |pace| pace.interval);
         self.queue.push(self.now + wait, Happening::Thinks { client, thought });
         Ok(())
