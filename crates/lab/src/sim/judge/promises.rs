@@ -148,7 +148,7 @@ impl Promises {
             Asked::Sync => {}
         }
         let session = self.sessions.entry(record.session).or_default();
-        if heard.zxid < session.seen && record.asked != Asked::Sync {
+        if heard.zxid < session.seen {
             return Err(format!(
                 "session {} had seen {} and is answered at {} ({:?})",
                 record.session, session.seen, heard.zxid, record.asked
