@@ -1,0 +1,233 @@
+//! What a peer sends and cannot be right is refused with an error that says what and from whom; the state is as it was.
+
+use bytes::Bytes;
+use pole_election::{Epoch, Proposal, Rank, Round, ServerId, Standing, Voters, Zxid};
+use pole_zab::{
+    Entry, Epochs, Error, Hello, Limits, Message, Origin, Output, Promise, Recovered, SnapshotPart, Ticket, Zab,
+};
+
+const ME: ServerId = ServerId(1);
+const LEADER: ServerId = ServerId(3);
+const ROUND: Round = Round { epoch: 1, failed: 0 };
+
+fn zxid(epoch: u32, counter: u32) -> Zxid {
+    Zxid::new(Epoch(epoch), counter)
+}
+
+fn entry(at: Zxid) -> Entry {
+    Entry { zxid: at, origin: Origin::default(), body: Bytes::from_static(b"x") }
+}
+
+fn entries(epoch: u32, counters: std::ops::RangeInclusive<u32>) -> Vec<Entry> {
+    counters.map(|counter| entry(zxid(epoch, counter))).collect()
+}
+
+/// A server of three, with links to the others.
+fn server() -> Zab {
+    let voters = Voters::new([1, 2, 3].map(ServerId));
+    let mut zab = Zab::new(ME, voters, Limits::default(), Recovered::blank());
+    zab.link_up(ServerId(2), &mut Vec::new());
+    zab.link_up(LEADER, &mut Vec::new());
+    zab
+}
+
+/// Gives a message that must be taken, and completes all writes.
+fn take(zab: &mut Zab, from: ServerId, message: Message) -> Vec<Output> {
+    let mut out = Vec::new();
+    zab.receive(from, message, &mut out).expect("a good message");
+    zab.written(Ticket(u64::MAX), &mut out);
+    out
+}
+
+/// A follower that serves in epoch 1, with 1.1 to 1.3 committed and 1.4 logged.
+fn serving() -> Zab {
+    let mut zab = server();
+    zab.follow(LEADER, ROUND, &mut Vec::new());
+    take(&mut zab, LEADER, Message::NewEpoch { epoch: Epoch(1) });
+    take(&mut zab, LEADER, Message::NewLeader { epoch: Epoch(1), last: Zxid::ZERO });
+    take(&mut zab, LEADER, Message::UpToDate { epoch: Epoch(1), committed: Zxid::ZERO });
+    let committed = zxid(1, 3);
+    take(&mut zab, LEADER, propose(1, Zxid::ZERO, entries(1, 1..=4), Zxid::ZERO));
+    take(&mut zab, LEADER, Message::Commit { epoch: Epoch(1), zxid: committed });
+    assert_eq!((zab.log().last(), zab.committed()), (zxid(1, 4), committed));
+    zab
+}
+
+/// The same, after it promised epoch 2 to its leader and waits for the history.
+fn promised() -> Zab {
+    let mut zab = serving();
+    take(&mut zab, LEADER, Message::NewEpoch { epoch: Epoch(2) });
+    zab
+}
+
+/// A leader that waits for promises.
+fn leading() -> (Zab, Epoch) {
+    let mut zab = server();
+    zab.lead(ROUND, [(ServerId(2), Epoch(0))], &mut Vec::new());
+    let hello = Hello { round: ROUND, accepted_epoch: Epoch(0), taking_over: None };
+    let asked = take(&mut zab, ServerId(2), Message::Hello(hello)).into_iter().find_map(|output| {
+        let Output::Send { message: Message::NewEpoch { epoch }, .. } = output else { return None };
+        Some(epoch)
+    });
+    (zab, asked.expect("the follower is asked for a promise"))
+}
+
+fn propose(epoch: u32, prev: Zxid, entries: Vec<Entry>, committed: Zxid) -> Message {
+    Message::Propose { epoch: Epoch(epoch), prev, entries, committed }
+}
+
+fn promise(epoch: Epoch, current_epoch: Epoch, history: &[Zxid]) -> Promise {
+    let mut epochs = Epochs::starting_at(Zxid::ZERO);
+    history.iter().for_each(|zxid| epochs.push(*zxid));
+    let last_zxid = history.last().copied().unwrap_or(Zxid::ZERO);
+    Promise { epoch, fresh: true, current_epoch, last_zxid, epochs, blank: false }
+}
+
+/// The message is refused, nothing is put out, and the state is as it was. Returns the words.
+fn refused(mut zab: Zab, from: ServerId, message: Message) -> (Error, String) {
+    let before = zab.clone();
+    let mut out = Vec::new();
+    let error = zab.receive(from, message, &mut out).expect_err("a bad message");
+    assert!(out.is_empty(), "something was put out: {out:?}");
+    assert!(zab == before, "the state has changed");
+    let words = error.to_string();
+    assert!(words.contains(&from.to_string()), "the sender is not named: {words}");
+    (error, words)
+}
+
+#[test]
+fn a_stranger_is_refused_whatever_it_says() {
+    let (error, words) = refused(server(), ServerId(9), Message::Ping { seq: 1 });
+    assert_eq!(error, Error::Foreign(ServerId(9)));
+    assert!(words.contains("not a voter"), "{words}");
+}
+
+#[test]
+fn proposals_after_a_gap_are_refused() {
+    let (error, words) = refused(serving(), LEADER, propose(1, zxid(1, 5), entries(1, 6..=6), zxid(1, 3)));
+    assert!(matches!(error, Error::Gap { .. }), "{error:?}");
+    assert_eq!(words, "Propose of server 3 starts after 1.5, but our log ends at 1.4");
+}
+
+#[test]
+fn entries_that_do_not_follow_one_another_are_refused() {
+    let torn = vec![entry(zxid(1, 5)), entry(zxid(1, 7))];
+    let (error, _) = refused(serving(), LEADER, propose(1, zxid(1, 4), torn, zxid(1, 3)));
+    assert!(matches!(error, Error::NotContiguous { .. }), "{error:?}");
+}
+
+#[test]
+fn a_leader_proposes_in_its_own_epoch_only() {
+    let (error, _) = refused(serving(), LEADER, propose(1, zxid(1, 4), entries(2, 1..=1), zxid(1, 3)));
+    assert!(matches!(error, Error::ImpossibleEpoch { epoch: Epoch(2), .. }), "{error:?}");
+}
+
+#[test]
+fn nobody_makes_us_cut_what_is_committed() {
+    let (error, words) = refused(promised(), LEADER, Message::Truncate { to: zxid(1, 2) });
+    assert_eq!(error, Error::CutsCommitted { from: LEADER, to: zxid(1, 2), committed: zxid(1, 3) });
+    assert!(words.contains("refusing to lose it"), "{words}");
+    let part = SnapshotPart {
+        zxid: zxid(1, 2),
+        epochs: Epochs::starting_at(zxid(1, 2)),
+        total: 0,
+        offset: 0,
+        body: Bytes::new(),
+    };
+    let (error, _) = refused(promised(), LEADER, Message::Snapshot(part));
+    assert!(matches!(error, Error::CutsCommitted { .. }), "{error:?}");
+}
+
+#[test]
+fn a_cut_at_a_position_that_we_do_not_have_is_refused() {
+    let (error, _) = refused(promised(), LEADER, Message::Truncate { to: zxid(1, 9) });
+    assert!(matches!(error, Error::WrongEnd { .. }), "{error:?}");
+}
+
+#[test]
+fn history_newer_than_the_epoch_promised_is_refused() {
+    let future = Message::Entries { prev: zxid(1, 4), entries: entries(3, 1..=1) };
+    let (error, _) = refused(promised(), LEADER, future);
+    assert!(matches!(error, Error::ImpossibleEpoch { epoch: Epoch(3), .. }), "{error:?}");
+}
+
+#[test]
+fn a_part_of_a_snapshot_out_of_place_is_refused() {
+    let at = zxid(1, 9);
+    let part = SnapshotPart { zxid: at, epochs: Epochs::starting_at(at), total: 9, offset: 4, body: Bytes::new() };
+    let (error, _) = refused(promised(), LEADER, Message::Snapshot(part));
+    assert!(matches!(error, Error::Gap { message: "Snapshot", .. }), "{error:?}");
+}
+
+#[test]
+fn a_new_leader_that_claims_another_end_is_refused() {
+    let (error, _) = refused(promised(), LEADER, Message::NewLeader { epoch: Epoch(2), last: zxid(1, 7) });
+    assert!(matches!(error, Error::WrongEnd { message: "NewLeader", .. }), "{error:?}");
+}
+
+#[test]
+fn commits_of_what_we_do_not_have_are_refused() {
+    let (error, _) = refused(serving(), LEADER, Message::Commit { epoch: Epoch(1), zxid: zxid(1, 8) });
+    assert!(matches!(error, Error::WrongEnd { message: "Commit", .. }), "{error:?}");
+}
+
+#[test]
+fn an_epoch_far_above_ours_is_refused_wherever_it_stands() {
+    let far = Epoch(u32::MAX);
+    let (error, words) = refused(serving(), LEADER, Message::NewEpoch { epoch: far });
+    assert!(matches!(error, Error::ImpossibleEpoch { .. }), "{error:?}");
+    assert!(words.contains("4294967295"), "{words}");
+    let hello = Hello { round: ROUND, accepted_epoch: far, taking_over: None };
+    refused(leading().0, ServerId(2), Message::Hello(hello));
+    let (leader, epoch) = leading();
+    refused(leader, ServerId(2), Message::RefuseEpoch { refused: epoch, accepted: far });
+    let rank = Rank::Unknown;
+    let (version, fingerprint, standing, inputs) = (Zxid::ZERO, 0, Standing::default(), Vec::new());
+    let choice = Proposal { id: ME, rank, version, fingerprint, standing, inputs };
+    let last = zxid(1, 4);
+    refused(serving(), LEADER, Message::Handover { epoch: Epoch(1), next: far, last, round: ROUND, choice });
+}
+
+#[test]
+fn an_epoch_far_above_ours_in_a_vote_is_not_believed() {
+    let mut zab = server();
+    let mut out = Vec::new();
+    zab.lead(ROUND, [(ServerId(2), Epoch(u32::MAX)), (LEADER, Epoch(4))], &mut out);
+    assert_eq!(zab.standing().accepted_epoch, Epoch(5), "the next above what can be");
+}
+
+#[test]
+fn a_promise_with_a_malformed_or_impossible_history_is_refused() {
+    let (leader, epoch) = leading();
+    let unordered = promise(epoch, Epoch(0), &[zxid(2, 1), zxid(1, 1)]);
+    let (error, _) = refused(leader, ServerId(2), Message::AckEpoch(unordered));
+    assert_eq!(error, Error::MalformedHistory(ServerId(2)));
+    let (leader, epoch) = leading();
+    let newer = promise(epoch, Epoch(9), &[]);
+    let (error, _) = refused(leader, ServerId(2), Message::AckEpoch(newer));
+    assert!(matches!(error, Error::ImpossibleEpoch { .. }), "{error:?}");
+    let (leader, epoch) = leading();
+    let lying = Promise { last_zxid: zxid(1, 5), ..promise(epoch, Epoch(0), &[zxid(1, 1)]) };
+    let (error, _) = refused(leader, ServerId(2), Message::AckEpoch(lying));
+    assert_eq!(error, Error::MalformedHistory(ServerId(2)));
+}
+
+#[test]
+fn a_refusal_must_name_a_higher_epoch() {
+    let (leader, epoch) = leading();
+    let (error, _) = refused(leader, ServerId(2), Message::RefuseEpoch { refused: epoch, accepted: epoch });
+    assert!(matches!(error, Error::ImpossibleEpoch { .. }), "{error:?}");
+}
+
+#[test]
+fn nobody_acknowledges_for_another_or_what_was_never_proposed() {
+    let (leader, epoch) = leading();
+    let foreign = Message::Ack { epoch, zxid: Zxid::ZERO, server: LEADER };
+    let mut out = Vec::new();
+    assert!(leader.clone().receive(ServerId(2), foreign, &mut out).is_err());
+    let ahead = Message::Ack { epoch, zxid: zxid(epoch.0, 7), server: ServerId(2) };
+    let (error, _) = refused(leader.clone(), ServerId(2), ahead);
+    assert!(matches!(error, Error::WrongEnd { message: "Ack", .. }), "{error:?}");
+    let (error, _) = refused(leader, ServerId(2), Message::AckLeader { epoch, last: zxid(epoch.0, 7) });
+    assert!(matches!(error, Error::WrongEnd { message: "AckLeader", .. }), "{error:?}");
+}
