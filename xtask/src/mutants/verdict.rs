@@ -90,7 +90,8 @@ pub(super) fn of_seeds(run: &Finished) -> Result<Verdict, Failure> {
 /// The names in `test NAME ... FAILED`, without the path of their module.
 fn failed_tests(output: &str) -> Vec<String> {
     let lines = output.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
-    lines.map(|name| name.rsplit("::").next().unwrap_or(name).to_owned()).collect()
+    // Padded to the longest name.
+    lines.map(|name| name.rsplit("::").next().unwrap_or(name).trim_end().to_owned()).collect()
 }
 
 /// The seed in the first line that tells how to replay one: `… --seed 17 --trace`.
@@ -123,7 +124,7 @@ mod tests {
 
     #[test]
     fn failing_scripts_are_named() {
-        let output = "test 01-early-ack ... FAILED\ntest 02-fine ... ok\ntest scripts::03-x ... FAILED\n";
+        let output = "test 01-early-ack  ... FAILED\ntest 02-fine ... ok\ntest scripts::03-x ... FAILED\n";
         assert_eq!(of_scripts(&ended(101, output)), found(&["01-early-ack", "03-x"]));
         assert_eq!(of_scripts(&ended(0, "test 01-early-ack ... ok\n")), Verdict::NotFound);
         assert!(of_scripts(&ended(101, "stack overflow")).is_found());

@@ -124,6 +124,8 @@ impl Worktree {
     fn cargo(&self) -> Command {
         let mut cargo = program("cargo");
         cargo.current_dir(self.tree()).env("CARGO_TARGET_DIR", self.build_dir());
+        // Dozens of builds that differ by a line each.
+        cargo.env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
         cargo
     }
 }
