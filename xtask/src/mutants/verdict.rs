@@ -47,13 +47,27 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Found(by) if by.len() > SHOWN => write!(f, "{} and {} more", by[..SHOWN].join(" "), by.len() - SHOWN),
-            Self::Found(by) => f.write_str(&by.join(" ")),
+            Self::Found(by) => f.write_str(&shown(by)),
             Self::NotFound => f.write_str("NOT FOUND"),
             Self::DoesNotApply(_) => f.write_str("DOES NOT APPLY"),
             Self::DoesNotCompile(_) => f.write_str("DOES NOT COMPILE"),
         }
     }
+}
+
+/// The first scripts, how many more there are, and the seed in any case.
+fn shown(by: &[String]) -> String {
+    let (seeds, scripts): (Vec<&str>, Vec<&str>) =
+        by.iter().map(String::as_str).partition(|name| name.starts_with("seed"));
+    let mut shown = scripts.iter().take(SHOWN).copied().collect::<Vec<_>>().join(" ");
+    if scripts.len() > SHOWN {
+        shown.push_str(&format!(" and {} more", scripts.len() - SHOWN));
+    }
+    for seed in seeds {
+        shown.push_str(if shown.is_empty() { "" } else { ", " });
+        shown.push_str(seed);
+    }
+    shown
 }
 
 /// What a run of the script tests says.
@@ -90,7 +104,8 @@ pub(super) fn of_seeds(run: &Finished) -> Result<Verdict, Failure> {
 /// The names in `test NAME ... FAILED`, without the path of their module.
 fn failed_tests(output: &str) -> Vec<String> {
     let lines = output.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
-    lines.map(|name| name.rsplit("::").next().unwrap_or(name).to_owned()).collect()
+    // Padded to the longest name.
+    lines.map(|name| name.rsplit("::").next().unwrap_or(name).trim_end().to_owned()).collect()
 }
 
 /// The seed in the first line that tells how to replay one: `… --seed 17 --trace`.
@@ -123,7 +138,7 @@ mod tests {
 
     #[test]
     fn failing_scripts_are_named() {
-        let output = "test 01-early-ack ... FAILED\ntest 02-fine ... ok\ntest scripts::03-x ... FAILED\n";
+        let output = "test 01-early-ack  ... FAILED\ntest 02-fine ... ok\ntest scripts::03-x ... FAILED\n";
         assert_eq!(of_scripts(&ended(101, output)), found(&["01-early-ack", "03-x"]));
         assert_eq!(of_scripts(&ended(0, "test 01-early-ack ... ok\n")), Verdict::NotFound);
         assert!(of_scripts(&ended(101, "stack overflow")).is_found());
@@ -151,5 +166,7 @@ mod tests {
         assert_eq!(found(&["a"]).and(Verdict::NotFound), found(&["a"]));
         assert_eq!(Verdict::NotFound.and(found(&["seed 1"])), found(&["seed 1"]));
         assert_eq!(found(&["a", "b", "c", "d"]).to_string(), "a b c and 1 more");
+        assert_eq!(found(&["a", "b", "c", "d", "seed 1"]).to_string(), "a b c and 1 more, seed 1");
+        assert_eq!(found(&["seed 1"]).to_string(), "seed 1");
     }
 }
