@@ -33,7 +33,7 @@ const STEPS: &[Step] = &[
     Step::new("seeds-fresh", "cargo xtask sim --first {fresh} --seeds 300").shows(Note::LastLine),
     Step::new("failover", "cargo xtask bench"),
     Step::new("model", "cargo xtask model --minutes 3").shows(Note::LastLine),
-    // The quick mutants join here.
+    Step::new("mutants", "cargo xtask mutants --quick --seeds 50").shows(Note::LastLine),
 ];
 
 /// Runs all steps, or those named.
