@@ -8,6 +8,7 @@
 //! | prefix consistency, agreement, total order, integrity, contiguous zxids | `history` |
 //! | local and global primary order, primary integrity, one established leader an epoch | `leaders` |
 //! | memory never ahead of disk for what is acknowledged, promises, `current_epoch <= accepted_epoch` | `acks` |
+//! | nor for what is served | here |
 //! | committed is never cut, memory and disk hold the same log | `logs` |
 //! | equal digest at equal zxid | `history` (against one model) |
 //! | no acknowledged write lost, exactly once, per-session order, linearizable, reads never go back | `promises` |
@@ -92,7 +93,7 @@ impl Judge {
         &mut self,
         server: usize,
         node: &Node<Kv>,
-        images: impl Iterator<Item = &'a Image>,
+        images: impl Iterator<Item = &'a Image> + Clone,
     ) -> Verdict {
         let zab = node.zab();
         zab.assert_invariants();
@@ -107,10 +108,11 @@ impl Judge {
             }
         }
         if zab.committed() != self.seen[server].committed {
-            self.committed(server, node, images)?;
+            self.committed(server, node, images.clone())?;
         }
         if node.applied() != self.seen[server].applied {
             self.state_is_right(server, node)?;
+            serves_what_is_durable(server, node, images)?;
         }
         Ok(())
     }
@@ -180,5 +182,15 @@ impl Judge {
     /// A message of the agreement leaves a server.
     pub(crate) fn sends(&mut self, server: usize, message: &Message, image: &Image) -> Verdict {
         self.acks.sends(server, message, image)
+    }
+}
+
+/// Whoever serves shows its clients nothing that its own disk has not: after a crash it would know less than they do.
+/// (A snapshot being installed is in memory first; nobody is served meanwhile.)
+fn serves_what_is_durable<'a>(server: usize, node: &Node<Kv>, mut images: impl Iterator<Item = &'a Image>) -> Verdict {
+    let (applied, image) = (node.applied(), images.nth(server));
+    match image.filter(|image| node.zab().serving_epoch().is_some() && !image.contains(applied)) {
+        None => Ok(()),
+        Some(image) => Err(format!("server {} serves at {applied}, its disk ends at {}", server + 1, image.last())),
     }
 }
