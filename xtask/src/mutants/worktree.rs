@@ -69,7 +69,8 @@ impl Worktree {
         }
     }
 
-    /// Builds the script tests and the simulator in release. Inside: the end of what the compiler said, if it refused.
+    /// Builds the script tests in release, and with them the simulator: cargo builds the programs of a package for its
+    /// tests. Inside: the end of what the compiler said, if it refused.
     pub(super) fn build(&mut self) -> Result<Result<Built, String>, Failure> {
         let log = self.home.join("build.log");
         let mut tests = self.cargo();
@@ -77,12 +78,6 @@ impl Worktree {
         let tests = logged(&mut tests, &log, None)?;
         if !tests.passed() {
             return Ok(Err(end_of(&tests.output)));
-        }
-        let mut simulator = self.cargo();
-        simulator.args(["build", "--release", "--package", "pole-lab", "--bin", "sim"]);
-        let simulator = logged(&mut simulator, &log, None)?;
-        if !simulator.passed() {
-            return Ok(Err(end_of(&simulator.output)));
         }
         let named = executable(&tests.output).ok_or_else(|| {
             Failure::Check(format!("cargo did not say where the script tests are:\n{}", end_of(&tests.output)))
