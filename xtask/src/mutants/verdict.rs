@@ -47,13 +47,27 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Found(by) if by.len() > SHOWN => write!(f, "{} and {} more", by[..SHOWN].join(" "), by.len() - SHOWN),
-            Self::Found(by) => f.write_str(&by.join(" ")),
+            Self::Found(by) => f.write_str(&shown(by)),
             Self::NotFound => f.write_str("NOT FOUND"),
             Self::DoesNotApply(_) => f.write_str("DOES NOT APPLY"),
             Self::DoesNotCompile(_) => f.write_str("DOES NOT COMPILE"),
         }
     }
+}
+
+/// The first scripts, how many more there are, and the seed in any case.
+fn shown(by: &[String]) -> String {
+    let (seeds, scripts): (Vec<&str>, Vec<&str>) =
+        by.iter().map(String::as_str).partition(|name| name.starts_with("seed"));
+    let mut shown = scripts.iter().take(SHOWN).copied().collect::<Vec<_>>().join(" ");
+    if scripts.len() > SHOWN {
+        shown.push_str(&format!(" and {} more", scripts.len() - SHOWN));
+    }
+    for seed in seeds {
+        shown.push_str(if shown.is_empty() { "" } else { ", " });
+        shown.push_str(seed);
+    }
+    shown
 }
 
 /// What a run of the script tests says.
@@ -152,5 +166,7 @@ mod tests {
         assert_eq!(found(&["a"]).and(Verdict::NotFound), found(&["a"]));
         assert_eq!(Verdict::NotFound.and(found(&["seed 1"])), found(&["seed 1"]));
         assert_eq!(found(&["a", "b", "c", "d"]).to_string(), "a b c and 1 more");
+        assert_eq!(found(&["a", "b", "c", "d", "seed 1"]).to_string(), "a b c and 1 more, seed 1");
+        assert_eq!(found(&["seed 1"]).to_string(), "seed 1");
     }
 }
