@@ -21,7 +21,8 @@ pub const SNAPSHOT_MAGIC: i32 = i32::from_be_bytes(*b"ZKSN");
 /// The version of both formats; their directory is called `version-2` after it.
 pub const VERSION: i32 = 2;
 
-/// The reference of the ACL that lets everyone do everything. It stands in no [`AclEntry`].
+/// The reference of nodes that were given no ACL, so everyone may do everything: Apache's own nodes under `/zookeeper`
+/// and the root. It stands in no [`AclEntry`]. A client's open ACL is an entry like any other.
 pub const OPEN_ACL_REFERENCE: i64 = -1;
 
 record! {

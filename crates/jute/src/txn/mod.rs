@@ -47,7 +47,10 @@ pub enum Txn {
     Multi(MultiTxn),
 }
 
-/// Several transactions that happen together. A failed multi has an [`ErrorTxn`] for each.
+/// Several transactions that happen together, or none of them.
+///
+/// If any of them is an [`ErrorTxn`], the multi failed and nothing is applied, not even those before it: Apache's log
+/// holds them as they were meant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MultiTxn {
     /// In the order of the operations. Never a multi, and no sessions.
