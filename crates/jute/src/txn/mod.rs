@@ -62,7 +62,8 @@ impl Txn {
     ///
     /// Two forms of old are recognised by where the input ends, as in Apache: a create without the parent's version
     /// (3.3), which is -1 then, and a closeSession without paths (3.5). So the reader must end with the transaction or
-    /// with the digest after it.
+    /// with the digest after it; and since everything that is no list of paths passes for such a closeSession, only what
+    /// follows can show damage. [`crate::TxnEntry`] looks there.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is decided in `decode_part`")]
     pub fn decode(op: OpCode, reader: &mut Reader) -> Result<Self, Error> {
         let start = reader.clone();
