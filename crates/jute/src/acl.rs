@@ -1,0 +1,80 @@
+//! Who may do what.
+
+use alloc::string::String;
+use core::ops::BitOr;
+
+use crate::record::record;
+use crate::{Error, Place, Reader, Value, Writer};
+
+record! {
+    /// An identity.
+    pub struct Id {
+        /// The kind: `world`, `auth`, `digest`, `ip`, `x509`, …
+        pub scheme: String,
+        /// Who, as the scheme spells it.
+        pub id: String,
+    }
+}
+
+record! {
+    /// Permissions of one identity. A list of them is what ZooKeeper calls the ACL of a node.
+    pub struct Acl {
+        /// What it may do.
+        pub perms: Perms,
+        /// Who.
+        pub id: Id,
+    }
+}
+
+/// A set of permissions, as bits. Unknown bits are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Perms(pub i32);
+
+impl Perms {
+    /// None at all.
+    pub const NONE: Self = Self(0);
+    /// Data and the list of children.
+    pub const READ: Self = Self(1);
+    /// Setting data.
+    pub const WRITE: Self = Self(1 << 1);
+    /// Creating children.
+    pub const CREATE: Self = Self(1 << 2);
+    /// Deleting children.
+    pub const DELETE: Self = Self(1 << 3);
+    /// Setting the ACL.
+    pub const ADMIN: Self = Self(1 << 4);
+    /// All five.
+    pub const ALL: Self = Self(0x1f);
+
+    /// Whether all of `other` are in it.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any of `other` is in it.
+    #[must_use]
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl BitOr for Perms {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl Value for Perms {
+    const BYTES_MIN: usize = 4;
+
+    fn take(reader: &mut Reader, place: Place) -> Result<Self, Error> {
+        reader.int(place).map(Self)
+    }
+
+    fn put(&self, writer: &mut Writer) {
+        writer.int(self.0);
+    }
+}

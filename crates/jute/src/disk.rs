@@ -1,0 +1,154 @@
+//! The records of files that are no transactions: file headers, and what a snapshot is made of.
+//!
+//! A snapshot is a [`FileHeader`]; a count and so many [`SessionEntry`]s; a count and so many [`AclEntry`]s;
+//! [`SnapshotNode`]s, parents before children, until one says that it is the end; a checksum; and since 3.6 a
+//! [`ZxidDigest`] and a checksum again.
+//! Not here: the checksums, and the order of all this in a file (`storage`).
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+use crate::record::record;
+use crate::{Acl, Cause, Error, Place, Reader, Record, StatPersisted, Value, Writer};
+
+/// The first four bytes of a log.
+pub const LOG_MAGIC: i32 = i32::from_be_bytes(*b"ZKLG");
+
+/// The first four bytes of a snapshot.
+pub const SNAPSHOT_MAGIC: i32 = i32::from_be_bytes(*b"ZKSN");
+
+/// The version of both formats; their directory is called `version-2` after it.
+pub const VERSION: i32 = 2;
+
+/// The reference of nodes that were given no ACL, so everyone may do everything: Apache's own nodes under `/zookeeper`
+/// and the root. It stands in no [`AclEntry`]. A client's open ACL is an entry like any other.
+pub const OPEN_ACL_REFERENCE: i64 = -1;
+
+record! {
+    /// The start of a log or a snapshot.
+    #[derive(Copy)]
+    pub struct FileHeader {
+        /// [`LOG_MAGIC`] or [`SNAPSHOT_MAGIC`].
+        pub magic: i32,
+        /// [`VERSION`].
+        pub version: i32,
+        /// 0 in logs, -1 in snapshots; nobody reads it.
+        pub dbid: i64,
+    }
+}
+
+record! {
+    /// A session that was open.
+    #[derive(Copy)]
+    pub struct SessionEntry {
+        /// The session.
+        pub id: i64,
+        /// In milliseconds.
+        pub timeout: i32,
+    }
+}
+
+record! {
+    /// An ACL that nodes refer to.
+    pub struct AclEntry {
+        /// What nodes call it.
+        pub reference: i64,
+        /// The ACL.
+        pub acl: Vec<Acl>,
+    }
+}
+
+record! {
+    /// A node of the tree.
+    pub struct DataNode {
+        /// Its data.
+        pub data: Option<Bytes>,
+        /// The [`AclEntry`] that it refers to, or [`OPEN_ACL_REFERENCE`].
+        pub acl: i64,
+        /// Its stat.
+        pub stat: StatPersisted,
+    }
+}
+
+/// A node with its path, or the end of the nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SnapshotNode {
+    /// A node. The root's path is empty.
+    Node(String, DataNode),
+    /// No more nodes: the path `/` with nothing after it.
+    End,
+}
+
+impl Record for SnapshotNode {
+    const NAME: &'static str = "SnapshotNode";
+    const BYTES_MIN: usize = 5;
+
+    fn read(reader: &mut Reader) -> Result<Self, Error> {
+        match reader.string(Place::new(Self::NAME, "path"))? {
+            end if end == END => Ok(Self::End),
+            path => DataNode::read(reader).map(|node| Self::Node(path, node)),
+        }
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        match self {
+            Self::End => writer.string(END),
+            Self::Node(path, node) => {
+                writer.string(path);
+                node.write(writer);
+            }
+        }
+    }
+}
+
+/// The digest of the tree in a snapshot, and the transaction after which it was taken; all 0 if there was none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ZxidDigest {
+    /// The transaction.
+    pub zxid: i64,
+    /// How it was computed; Apache's is 2.
+    pub version: i32,
+    /// The number.
+    pub digest: i64,
+}
+
+impl Record for ZxidDigest {
+    const NAME: &'static str = "ZxidDigest";
+    const BYTES_MIN: usize = 16;
+
+    fn read(reader: &mut Reader) -> Result<Self, Error> {
+        let zxid = reader.long(Place::new(Self::NAME, "zxid"))?;
+        let version = reader.int(Place::new(Self::NAME, "version"))?;
+        let place = Place::new(Self::NAME, "digest");
+        // Before version 2 it was a string of hexadecimal digits.
+        let digest = if version < NUMBER_SINCE {
+            let text = reader.nullable_string(place)?.unwrap_or_default();
+            hexadecimal(&text).ok_or_else(|| reader.error(place, Cause::Digits))?
+        } else {
+            reader.long(place)?
+        };
+        Ok(Self { zxid, version, digest })
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        writer.long(self.zxid);
+        writer.int(self.version);
+        if self.version < NUMBER_SINCE {
+            alloc::format!("{:x}", self.digest).put(writer);
+        } else {
+            writer.long(self.digest);
+        }
+    }
+}
+
+/// Null and empty are 0.
+fn hexadecimal(text: &str) -> Option<i64> {
+    if text.is_empty() { Some(0) } else { u64::from_str_radix(text, 16).ok().map(u64::cast_signed) }
+}
+
+/// The path that ends the nodes.
+const END: &str = "/";
+
+/// The first version of digests that are numbers.
+const NUMBER_SINCE: i32 = 2;

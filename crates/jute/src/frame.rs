@@ -1,0 +1,123 @@
+//! Frames: four bytes of length, then so many bytes.
+//!
+//! In: what has arrived on a connection. Out: whole frames, sharing its memory.
+//! Holds: a length over the limit is refused as soon as its four bytes are there; room is made only for a frame within
+//! the limit.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// The largest frame that Apache takes unless `jute.maxbuffer` says otherwise. The four bytes of the length do not
+/// count.
+pub const MAX_BUFFER_DEFAULT: usize = 0xf_ffff;
+
+/// Cuts a stream into frames.
+#[derive(Clone, Copy, Debug)]
+pub struct Deframer {
+    frame_bytes_max: usize,
+}
+
+impl Deframer {
+    /// With `jute.maxbuffer` as the limit.
+    #[must_use]
+    pub fn new(max_buffer: usize) -> Self {
+        Self { frame_bytes_max: max_buffer }
+    }
+
+    /// The next whole frame, without its length; none if it has not arrived yet.
+    ///
+    /// When the length is known, `arrived` gets room for the rest of the frame, so that reading on does not copy.
+    pub fn next(&self, arrived: &mut BytesMut) -> Result<Option<Bytes>, FrameError> {
+        let Some(declared) = arrived.first_chunk().copied().map(i32::from_be_bytes) else { return Ok(None) };
+        let too_long = FrameError { declared, max: self.frame_bytes_max };
+        let length = usize::try_from(declared).ok().filter(|length| *length <= self.frame_bytes_max);
+        let whole = LENGTH_BYTES + length.ok_or(too_long)?;
+        if arrived.len() < whole {
+            arrived.reserve(whole - arrived.len());
+            return Ok(None);
+        }
+        let mut frame = arrived.split_to(whole);
+        frame.advance(LENGTH_BYTES);
+        Ok(Some(frame.freeze()))
+    }
+}
+
+impl Default for Deframer {
+    fn default() -> Self {
+        Self::new(MAX_BUFFER_DEFAULT)
+    }
+}
+
+/// The first bytes of a connection, if they can be one of the commands of four letters instead of a length. As a length
+/// they would be over 1.6 GB.
+///
+/// Asked once, before the first frame: afterwards four letters are a length like any other.
+#[must_use]
+pub fn four_letter_word(arrived: &[u8]) -> Option<[u8; 4]> {
+    arrived.first_chunk().copied().filter(|word: &[u8; 4]| word.iter().all(u8::is_ascii_lowercase))
+}
+
+/// A frame that is longer than allowed, or shorter than nothing. The connection is beyond help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a frame of at most {max} bytes (jute.maxbuffer), got a length of {declared}")]
+pub struct FrameError {
+    /// What its first four bytes say.
+    pub declared: i32,
+    /// The limit.
+    pub max: usize,
+}
+
+const LENGTH_BYTES: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deframer() -> Deframer {
+        Deframer::new(8)
+    }
+
+    #[test]
+    fn frames_come_out_whole_however_they_arrive() {
+        let stream = [0, 0, 0, 2, 1, 2, 0, 0, 0, 0, 0, 0, 0, 1, 3];
+        let mut arrived = BytesMut::new();
+        let mut frames = alloc::vec::Vec::new();
+        for byte in stream {
+            arrived.extend_from_slice(&[byte]);
+            frames.extend(deframer().next(&mut arrived).unwrap());
+        }
+        assert_eq!(frames, [&[1, 2][..], &[], &[3]]);
+        assert!(arrived.is_empty());
+    }
+
+    #[test]
+    fn the_limit_itself_is_allowed_and_one_more_is_refused_at_once() {
+        let mut arrived = BytesMut::from(&[0, 0, 0, 8][..]);
+        assert_eq!(deframer().next(&mut arrived), Ok(None));
+        let mut arrived = BytesMut::from(&[0, 0, 0, 9][..]);
+        assert_eq!(deframer().next(&mut arrived), Err(FrameError { declared: 9, max: 8 }));
+    }
+
+    #[test]
+    fn a_huge_or_negative_length_allocates_nothing() {
+        for declared in [i32::MAX, i32::MIN, -1, 9] {
+            let mut arrived = BytesMut::from(&declared.to_be_bytes()[..]);
+            let before = arrived.capacity();
+            assert_eq!(deframer().next(&mut arrived), Err(FrameError { declared, max: 8 }));
+            assert_eq!(arrived.capacity(), before);
+        }
+    }
+
+    #[test]
+    fn room_is_made_for_the_declared_frame_and_little_more() {
+        let mut arrived = BytesMut::from(&[0, 1, 0, 0][..]);
+        assert_eq!(Deframer::default().next(&mut arrived), Ok(None));
+        assert!((0x1_0004..0x2_0000).contains(&arrived.capacity()), "{}", arrived.capacity());
+    }
+
+    #[test]
+    fn commands_of_four_letters_are_told_from_lengths() {
+        assert_eq!(four_letter_word(b"ruok\n"), Some(*b"ruok"));
+        assert_eq!(four_letter_word(b"ruo"), None);
+        assert_eq!(four_letter_word(&[0, 0, 0, 45]), None);
+    }
+}

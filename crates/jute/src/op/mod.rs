@@ -1,0 +1,12 @@
+//! The operations, in groups; for each, request and reply side by side.
+
+pub(crate) mod access;
+pub(crate) mod auth;
+pub(crate) mod children;
+pub(crate) mod content;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod multi;
+pub(crate) mod reconfig;
+pub(crate) mod session;
+pub(crate) mod watch;

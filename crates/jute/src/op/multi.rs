@@ -1,0 +1,315 @@
+//! multi and multiRead: operations in a row, each after a small header, until a header that says done.
+//!
+//! Holds: a multi only writes and a multiRead only reads; a mix is refused when it is read, as in Apache.
+
+use alloc::vec::Vec;
+
+use crate::{
+    Cause, CheckVersionRequest, Create2Response, CreateRequest, CreateResponse, CreateTtlRequest, DeleteRequest, Error,
+    ErrorCode, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse, OpCode, Place, Reader, Record,
+    SetDataRequest, SetDataResponse, Value, Writer,
+};
+
+/// multi. None of them is legal too.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MultiRequest {
+    /// What to do, all or nothing.
+    pub ops: Vec<MultiOp>,
+}
+
+/// A part of a multi.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum MultiOp {
+    /// Creates a node.
+    Create(CreateRequest),
+    /// Creates a node and wants its stat too.
+    Create2(CreateRequest),
+    /// Creates a container.
+    CreateContainer(CreateRequest),
+    /// Creates a node with a time to live.
+    CreateTtl(CreateTtlRequest),
+    /// Deletes a node.
+    Delete(DeleteRequest),
+    /// Replaces the data of a node.
+    SetData(SetDataRequest),
+    /// Compares a version.
+    Check(CheckVersionRequest),
+}
+
+/// The reply to a multi: a result for each operation if it went well, else an error for each.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MultiResponse {
+    /// In the order of the operations.
+    pub results: Vec<MultiResult>,
+}
+
+/// The result of a part of a multi.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum MultiResult {
+    /// Of a create: the path.
+    Create(CreateResponse),
+    /// Of every other way to create: path and stat.
+    Create2(Create2Response),
+    /// Deleted.
+    Delete,
+    /// The new stat.
+    SetData(SetDataResponse),
+    /// The version is the one.
+    Check,
+    /// The multi failed. `Ok` before the culprit, its own code, and `RuntimeInconsistency` after it.
+    Error(ErrorCode),
+}
+
+/// multiRead.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MultiReadRequest {
+    /// What to read.
+    pub ops: Vec<MultiReadOp>,
+}
+
+/// A part of a multiRead. Apache sets no watches here, whatever the flag says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum MultiReadOp {
+    /// The names of the children.
+    GetChildren(GetChildrenRequest),
+    /// The data of a node.
+    GetData(GetDataRequest),
+}
+
+/// The reply to a multiRead.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MultiReadResponse {
+    /// In the order of the operations.
+    pub results: Vec<MultiReadResult>,
+}
+
+/// The result of a part of a multiRead; each has its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum MultiReadResult {
+    /// The names.
+    GetChildren(GetChildrenResponse),
+    /// Data and stat.
+    GetData(GetDataResponse),
+    /// This one failed.
+    Error(ErrorCode),
+}
+
+/// An element of one of the four sequences.
+trait Part: Sized {
+    /// What may stand in this sequence.
+    const EXPECTED: &'static str;
+
+    /// Takes what follows a header with this operation; none if the operation has no place here.
+    fn read(op: OpCode, reader: &mut Reader) -> Result<Option<Self>, Error>;
+
+    /// What the header says: operation and code.
+    fn head(&self) -> (OpCode, i32);
+
+    /// Appends what follows the header.
+    fn write(&self, writer: &mut Writer);
+}
+
+/// A sequence as a record: its name, its field and its elements.
+macro_rules! sequence {
+    ($name:ident, $field:ident) => {
+        impl Record for $name {
+            const NAME: &'static str = stringify!($name);
+            const BYTES_MIN: usize = HEADER_BYTES;
+
+            fn read(reader: &mut Reader) -> Result<Self, Error> {
+                read_parts(reader, Self::NAME).map(|$field| Self { $field })
+            }
+
+            fn write(&self, writer: &mut Writer) {
+                write_parts(&self.$field, writer);
+            }
+        }
+    };
+}
+
+sequence!(MultiRequest, ops);
+sequence!(MultiResponse, results);
+sequence!(MultiReadRequest, ops);
+sequence!(MultiReadResponse, results);
+
+fn read_parts<T: Part>(reader: &mut Reader, record: &'static str) -> Result<Vec<T>, Error> {
+    let mut parts = Vec::new();
+    loop {
+        let number = reader.int(Place::new(record, "type"))?;
+        let done = reader.bool(Place::new(record, "done"))?;
+        let _ = reader.int(Place::new(record, "err"))?;
+        // Apache looks at nothing else in the last header.
+        if done {
+            return Ok(parts);
+        }
+        let place = Place::new(record, "type");
+        let unknown = Cause::Unknown { expected: T::EXPECTED, got: number };
+        let op = OpCode::from_number(number).ok_or_else(|| reader.error(place, unknown))?;
+        let misplaced = reader.error(place, Cause::Misplaced { expected: T::EXPECTED, got: op });
+        parts.push(T::read(op, reader)?.ok_or(misplaced)?);
+    }
+}
+
+fn write_parts<T: Part>(parts: &[T], writer: &mut Writer) {
+    for part in parts {
+        let (op, err) = part.head();
+        write_header(writer, op.number(), false, err);
+        part.write(writer);
+    }
+    write_header(writer, -1, true, -1);
+}
+
+fn write_header(writer: &mut Writer, op: i32, done: bool, err: i32) {
+    writer.int(op);
+    writer.bool(done);
+    writer.int(err);
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "few operations have a place here, and a new one has none at first")]
+impl Part for MultiOp {
+    const EXPECTED: &'static str = "a write in a multi";
+
+    fn read(op: OpCode, reader: &mut Reader) -> Result<Option<Self>, Error> {
+        Ok(Some(match op {
+            OpCode::Create => Self::Create(Record::read(reader)?),
+            OpCode::Create2 => Self::Create2(Record::read(reader)?),
+            OpCode::CreateContainer => Self::CreateContainer(Record::read(reader)?),
+            OpCode::CreateTtl => Self::CreateTtl(Record::read(reader)?),
+            OpCode::Delete => Self::Delete(Record::read(reader)?),
+            OpCode::SetData => Self::SetData(Record::read(reader)?),
+            OpCode::Check => Self::Check(Record::read(reader)?),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn head(&self) -> (OpCode, i32) {
+        (self.op(), -1)
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        match self {
+            Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => body.write(writer),
+            Self::CreateTtl(body) => body.write(writer),
+            Self::Delete(body) => body.write(writer),
+            Self::SetData(body) => body.write(writer),
+            Self::Check(body) => body.write(writer),
+        }
+    }
+}
+
+impl MultiOp {
+    /// Its operation.
+    #[must_use]
+    pub fn op(&self) -> OpCode {
+        match self {
+            Self::Create(_) => OpCode::Create,
+            Self::Create2(_) => OpCode::Create2,
+            Self::CreateContainer(_) => OpCode::CreateContainer,
+            Self::CreateTtl(_) => OpCode::CreateTtl,
+            Self::Delete(_) => OpCode::Delete,
+            Self::SetData(_) => OpCode::SetData,
+            Self::Check(_) => OpCode::Check,
+        }
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "few operations have a place here, and a new one has none at first")]
+impl Part for MultiResult {
+    const EXPECTED: &'static str = "the result of a write in a multi";
+
+    fn read(op: OpCode, reader: &mut Reader) -> Result<Option<Self>, Error> {
+        Ok(Some(match op {
+            OpCode::Create => Self::Create(Record::read(reader)?),
+            OpCode::Create2 => Self::Create2(Record::read(reader)?),
+            OpCode::Delete => Self::Delete,
+            OpCode::SetData => Self::SetData(Record::read(reader)?),
+            OpCode::Check => Self::Check,
+            OpCode::Error => Self::Error(Value::take(reader, ERROR_PLACE)?),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn head(&self) -> (OpCode, i32) {
+        match self {
+            Self::Create(_) => (OpCode::Create, 0),
+            Self::Create2(_) => (OpCode::Create2, 0),
+            Self::Delete => (OpCode::Delete, 0),
+            Self::SetData(_) => (OpCode::SetData, 0),
+            Self::Check => (OpCode::Check, 0),
+            Self::Error(code) => (OpCode::Error, code.number()),
+        }
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        match self {
+            Self::Create(body) => body.write(writer),
+            Self::Create2(body) => body.write(writer),
+            Self::Delete | Self::Check => (),
+            Self::SetData(body) => body.write(writer),
+            Self::Error(code) => code.put(writer),
+        }
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "few operations have a place here, and a new one has none at first")]
+impl Part for MultiReadOp {
+    const EXPECTED: &'static str = "a read in a multiRead";
+
+    fn read(op: OpCode, reader: &mut Reader) -> Result<Option<Self>, Error> {
+        Ok(Some(match op {
+            OpCode::GetChildren => Self::GetChildren(Record::read(reader)?),
+            OpCode::GetData => Self::GetData(Record::read(reader)?),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn head(&self) -> (OpCode, i32) {
+        match self {
+            Self::GetChildren(_) => (OpCode::GetChildren, -1),
+            Self::GetData(_) => (OpCode::GetData, -1),
+        }
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        match self {
+            Self::GetChildren(body) => body.write(writer),
+            Self::GetData(body) => body.write(writer),
+        }
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "few operations have a place here, and a new one has none at first")]
+impl Part for MultiReadResult {
+    const EXPECTED: &'static str = "the result of a read in a multiRead";
+
+    fn read(op: OpCode, reader: &mut Reader) -> Result<Option<Self>, Error> {
+        Ok(Some(match op {
+            OpCode::GetChildren => Self::GetChildren(Record::read(reader)?),
+            OpCode::GetData => Self::GetData(Record::read(reader)?),
+            OpCode::Error => Self::Error(Value::take(reader, ERROR_PLACE)?),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn head(&self) -> (OpCode, i32) {
+        match self {
+            Self::GetChildren(_) => (OpCode::GetChildren, 0),
+            Self::GetData(_) => (OpCode::GetData, 0),
+            Self::Error(code) => (OpCode::Error, code.number()),
+        }
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        match self {
+            Self::GetChildren(body) => body.write(writer),
+            Self::GetData(body) => body.write(writer),
+            Self::Error(code) => code.put(writer),
+        }
+    }
+}
+
+/// A header: operation, whether it is the last, code.
+const HEADER_BYTES: usize = 9;
+
+/// A failure says its code twice: in the header, which nobody reads, and after it.
+const ERROR_PLACE: Place = Place::new("ErrorResponse", "err");
