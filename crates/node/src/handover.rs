@@ -79,7 +79,10 @@ impl<M: Machine> Node<M> {
     pub(crate) fn handed_over(&mut self, round: Round, choice: Proposal, out: &mut Vec<Effect>) {
         let to = choice.id;
         self.end_leadership(out);
-        self.scoring.resignation_noted(self.now);
+        // Whoever resigned noted it when it began.
+        if !self.scoring.is_led_by(self.config.me) {
+            self.scoring.resignation_noted(self.now);
+        }
         self.accounts.begin(Cause::Resigned, round, self.now);
         self.accounts.handed_over(to, self.now);
         self.election.adopt(round, choice);

@@ -81,6 +81,11 @@ impl Scoring {
         self.moment = Moment::AfterCrash;
     }
 
+    /// Whether this is the leader, or the one just lost.
+    pub(crate) fn is_led_by(&self, leader: ServerId) -> bool {
+        self.leader == Some(leader)
+    }
+
     /// This server is established as leader.
     pub(crate) fn took_the_lead(&mut self, now: Time) {
         self.resignation.took_the_lead(now);
