@@ -14,7 +14,7 @@ pub enum Output {
         /// What.
         message: Message,
     },
-    /// Write, and call [`Zab::written`] when it is durable.
+    /// Write, and call [`crate::Zab::written`] when it is durable.
     Write {
         /// Names the write.
         ticket: Ticket,
@@ -42,7 +42,7 @@ pub enum Output {
     Installed(Snapshot),
     /// Everything up to here is committed and on our disk: apply it.
     Ready(Zxid),
-    /// `to` needs a snapshot of the state applied: call [`Zab::provide_snapshot`].
+    /// `to` needs a snapshot of the state applied: call [`crate::Zab::provide_snapshot`].
     WantsSnapshot {
         /// The server that is too far behind for a difference.
         to: ServerId,
@@ -83,7 +83,7 @@ pub enum Output {
     },
     /// As leader: too few followers are left. Abandon and elect.
     QuorumLost,
-    /// As leader: a server promised a higher epoch to another candidate. [`Zab::reopen`], but not too often.
+    /// As leader: a server promised a higher epoch to another candidate. [`crate::Zab::reopen`], but not too often.
     Outbid {
         /// What it promised.
         accepted: Epoch,
