@@ -193,6 +193,19 @@ fn a_leader_hands_over_without_a_client_noticing() {
 }
 
 #[test]
+fn a_session_attached_elsewhere_closes_its_older_connection() {
+    let mut ensemble = Ensemble::new(3, "history");
+    ensemble.run(Span::from_ms(500));
+    for (server, client) in [(1, 9), (2, 10)] {
+        let (client, session) = (ClientId(client), SessionId(7));
+        ensemble.queue.push_back((ServerId(server), Event::Attach { client, session, body: Bytes::new() }));
+        ensemble.run(Span::from_ms(10));
+    }
+    assert_eq!(ensemble.attached, [ClientId(9), ClientId(10)]);
+    assert_eq!(ensemble.closed, [ClientId(9)], "a lock holder must not believe that it is still attached");
+}
+
+#[test]
 fn a_message_on_the_wrong_link_is_refused_and_nothing_else_happens() {
     let mut ensemble = Ensemble::new(3, "history");
     ensemble.run(Span::from_ms(500));
