@@ -173,13 +173,11 @@ fn in_every_order_the_survivors_of_a_crash_elect_the_best_of_them() {
 }
 
 #[test]
-#[ignore = "200,000 worlds: half a minute"]
 fn a_lost_message_keeps_no_run_from_electing_the_best_in_any_order() {
     assert_every_run_elects(2, &[Some(3), Some(1), Some(2)], 1, 0);
 }
 
 #[test]
-#[ignore = "350,000 worlds: half a minute"]
 fn a_message_that_arrives_twice_changes_no_result_in_any_order() {
     assert_every_run_elects(2, &[Some(3), Some(1), Some(2)], 0, 1);
 }
