@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use pole_election::Zxid;
-use pole_zab::{Entry, SessionId};
+use pole_zab::{Body, Entry, SessionId};
 
 use crate::Request;
 
@@ -27,7 +27,7 @@ pub trait Machine {
     fn read(&self, session: SessionId, body: &Bytes) -> Bytes;
 
     /// The whole state.
-    fn snapshot(&self) -> Bytes;
+    fn snapshot(&self) -> Body;
 
     /// Replaces the state.
     ///

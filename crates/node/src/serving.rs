@@ -142,13 +142,14 @@ impl<M: Machine> Node<M> {
 
     /// Our state is replaced. A snapshot holds neither the answers that clients wait for nor what they watch.
     pub(crate) fn installed(&mut self, snapshot: &Snapshot, out: &mut Vec<Effect>) {
-        if let Err(reason) = self.machine.restore(&snapshot.body) {
+        let body = snapshot.body.to_bytes();
+        if let Err(reason) = self.machine.restore(&body) {
             out.push(Effect::Halt { reason: alloc::format!("snapshot at {}: {reason}", snapshot.zxid) });
             return;
         }
         self.applied = snapshot.zxid;
         self.since_checkpoint = 0;
-        self.history_bytes = snapshot.body.len() as u64;
+        self.history_bytes = body.len() as u64;
         self.close_all_clients("the state was replaced by a snapshot", out);
         out.push(Effect::Note(Note::Installed { zxid: snapshot.zxid }));
     }

@@ -32,7 +32,8 @@ pub enum DiskOp {
     TakeOver(Epoch),
     /// Replaces the whole history by a leader's snapshot: nothing above its zxid stays.
     Install(Snapshot),
-    /// A snapshot of our own committed state. The log stays.
+    /// A snapshot of our own committed state. The log stays. The one write on which nothing hangs: it may become
+    /// durable later than its ticket says, and a crash that loses it loses nothing.
     Checkpoint(Snapshot),
 }
 

@@ -1,7 +1,10 @@
 //! What the log is made of.
 
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use bytes::Bytes;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use pole_election::{ServerId, Zxid};
 
 use crate::Epochs;
@@ -89,5 +92,67 @@ pub struct Snapshot {
     /// The epochs of the history that it stands for.
     pub epochs: Epochs,
     /// The state; opaque here.
-    pub body: Bytes,
+    pub body: Body,
+}
+
+/// A state as bytes, or what can write it.
+///
+/// Why two: a large state is not turned into bytes while the protocol waits; whoever writes it to a disk does that,
+/// at its leisure, from an image that no longer changes.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// It is here.
+    Bytes(Bytes),
+    /// It can be written.
+    Image(Arc<dyn Image>),
+}
+
+/// A state that was put aside and does not change any more.
+pub trait Image: fmt::Debug + Send + Sync {
+    /// Writes the whole state, piece by piece.
+    fn write(&self, sink: &mut dyn FnMut(&[u8]));
+}
+
+impl Body {
+    /// The whole state in one piece.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        match self {
+            Self::Bytes(bytes) => bytes.clone(),
+            Self::Image(_) => {
+                let mut whole = Vec::new();
+                self.write(&mut |piece| whole.extend_from_slice(piece));
+                whole.into()
+            }
+        }
+    }
+
+    /// Writes the whole state, piece by piece.
+    pub fn write(&self, sink: &mut dyn FnMut(&[u8])) {
+        match self {
+            Self::Bytes(bytes) => sink(bytes),
+            Self::Image(image) => image.write(sink),
+        }
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+/// Equal if they say the same, however they are kept.
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_bytes() == other.to_bytes()
+    }
+}
+
+impl Eq for Body {}
+
+impl Hash for Body {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.to_bytes().hash(state);
+    }
 }

@@ -45,13 +45,14 @@ impl Incoming {
             return Ok(None);
         }
         let whole = slot.take();
-        Ok(whole.map(|i| Snapshot { zxid: i.first.zxid, epochs: i.first.epochs, body: Bytes::from(i.body) }))
+        Ok(whole.map(|i| Snapshot { zxid: i.first.zxid, epochs: i.first.epochs, body: Bytes::from(i.body).into() }))
     }
 }
 
 /// The parts of a snapshot, each of at most `bytes_max`.
 pub(crate) fn parts(snapshot: &Snapshot, bytes_max: usize) -> impl Iterator<Item = SnapshotPart> + '_ {
-    let total = snapshot.body.len();
+    let body = snapshot.body.to_bytes();
+    let total = body.len();
     let step = bytes_max.max(1);
     let offsets = core::iter::once(0).chain((step..total).step_by(step));
     offsets.map(move |offset| SnapshotPart {
@@ -59,7 +60,7 @@ pub(crate) fn parts(snapshot: &Snapshot, bytes_max: usize) -> impl Iterator<Item
         epochs: snapshot.epochs.clone(),
         total,
         offset,
-        body: snapshot.body.slice(offset..total.min(offset + step)),
+        body: body.slice(offset..total.min(offset + step)),
     })
 }
 
@@ -71,7 +72,7 @@ mod tests {
 
     fn snapshot(body: &'static [u8]) -> Snapshot {
         let zxid = Zxid::new(Epoch(1), 1);
-        Snapshot { zxid, epochs: Epochs::starting_at(zxid), body: Bytes::from_static(body) }
+        Snapshot { zxid, epochs: Epochs::starting_at(zxid), body: Bytes::from_static(body).into() }
     }
 
     #[test]

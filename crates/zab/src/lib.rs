@@ -28,7 +28,7 @@ mod requests;
 mod zab;
 
 pub use disk::{DiskOp, Recovered, Ticket};
-pub use entry::{Cxid, Entry, Origin, SessionId, Snapshot};
+pub use entry::{Body, Cxid, Entry, Image, Origin, SessionId, Snapshot};
 pub use history::Epochs;
 pub use interface::{Error, Limits, NotReady, Output, Phase};
 pub use log::Log;

@@ -14,7 +14,9 @@ use pole_election::{Epoch, Round, ServerId, Standing, Voters, Zxid};
 use crate::following::Following;
 use crate::incoming::Incoming;
 use crate::leading::Leading;
-use crate::{DiskOp, Entry, Error, Hello, Limits, Log, Message, Origin, Output, Phase, Recovered, Snapshot, Ticket};
+use crate::{
+    Body, DiskOp, Entry, Error, Hello, Limits, Log, Message, Origin, Output, Phase, Recovered, Snapshot, Ticket,
+};
 
 /// One server's part in the agreement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -253,13 +255,13 @@ impl Zab {
     }
 
     /// Our own state at `zxid`, to be kept. The log in memory stays until [`Zab::trim`].
-    pub fn checkpoint(&mut self, zxid: Zxid, body: Bytes, out: &mut Vec<Output>) {
+    pub fn checkpoint(&mut self, zxid: Zxid, body: Body, out: &mut Vec<Output>) {
         let snapshot = self.snapshot_of(zxid, body);
         self.write(DiskOp::Checkpoint(snapshot), Then::Nothing, out);
     }
 
     /// The state at `zxid`, which must be where the state machine is, for `to` that [`Output::WantsSnapshot`] named.
-    pub fn provide_snapshot(&mut self, to: ServerId, zxid: Zxid, body: Bytes, out: &mut Vec<Output>) {
+    pub fn provide_snapshot(&mut self, to: ServerId, zxid: Zxid, body: Body, out: &mut Vec<Output>) {
         let snapshot = self.snapshot_of(zxid, body);
         match &self.role {
             Role::Looking => {}
@@ -517,7 +519,7 @@ impl Zab {
         });
     }
 
-    fn snapshot_of(&self, zxid: Zxid, body: Bytes) -> Snapshot {
+    fn snapshot_of(&self, zxid: Zxid, body: Body) -> Snapshot {
         assert!(zxid <= self.committed, "a snapshot at {zxid} of what is committed to {} only", self.committed);
         let mut epochs = self.log.epochs().clone();
         epochs.truncate(zxid);

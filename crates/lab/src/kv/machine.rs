@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use pole_election::Zxid;
 use pole_node::{Machine, Outcome, Request};
-use pole_zab::{Entry, SessionId};
+use pole_zab::{Body, Entry, SessionId};
 
 use super::overlay::Overlay;
 use super::records::{pad, padding};
@@ -171,7 +171,7 @@ impl Machine for Kv {
         key.map_or(Answer::Refused(Refusal::Malformed), |key| Answer::Holds(self.get(key))).encode()
     }
 
-    fn snapshot(&self) -> Bytes {
+    fn snapshot(&self) -> Body {
         let mut bytes = Vec::new();
         bytes.extend_from_slice(&(self.values.len() as u64).to_le_bytes());
         for (key, value) in &self.values {
@@ -183,7 +183,7 @@ impl Machine for Kv {
             bytes.extend_from_slice(&id.0.to_le_bytes());
             bytes.extend_from_slice(&session.code().to_le_bytes());
         }
-        Bytes::from(bytes)
+        Bytes::from(bytes).into()
     }
 
     fn restore(&mut self, body: &Bytes) -> Result<(), &'static str> {
@@ -315,7 +315,7 @@ mod tests {
             kv.apply(&Entry { zxid: zxid(counter), origin: Origin { session: SESSION, cxid }, body });
         }
         let mut restored = Kv::new();
-        restored.restore(&kv.snapshot()).expect("a snapshot");
+        restored.restore(&kv.snapshot().to_bytes()).expect("a snapshot");
         assert_eq!((restored.digest(), restored.get(3)), (kv.digest(), Some(Value { data: 8, version: 2 })));
         assert!(restored.restore(&Bytes::from_static(b"123")).is_err());
         assert_eq!(restored.digest(), kv.digest());

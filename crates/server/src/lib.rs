@@ -1,0 +1,1 @@
+//! The driver of `node`: client, quorum and election ports, the disk thread, admin HTTP and metrics.
