@@ -120,6 +120,28 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Whether it is something that a client asks, here or through a follower: it waits in a queue of its own, so that
+    /// more of its kind may join it before anything is done.
+    pub(crate) fn is_asked(&self) -> bool {
+        match self {
+            Self::Request { .. } | Self::Read { .. } => true,
+            Self::Received { message, .. } => matches!(message, Message::Forward { .. }),
+            Self::Start
+            | Self::LinkUp { .. }
+            | Self::LinkDown { .. }
+            | Self::Written { .. }
+            | Self::DiskFailed { .. }
+            | Self::Expired(_)
+            | Self::Attach { .. }
+            | Self::Sync { .. }
+            | Self::Touched { .. }
+            | Self::Detach { .. }
+            | Self::Transfer { .. } => false,
+        }
+    }
+}
+
 /// What the server asks for.
 #[derive(Clone, Debug)]
 pub enum Effect {

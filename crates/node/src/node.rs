@@ -137,6 +137,24 @@ impl<M: Machine> Node<M> {
         self.zab.assert_invariants();
     }
 
+    /// Several things happened, in this order. The same as a step for each, but what clients ask is gathered, so that it
+    /// travels and is written together.
+    pub fn step_all(&mut self, events: impl IntoIterator<Item = Event>, now: Time, out: &mut Vec<Effect>) {
+        self.now = now.max(self.now);
+        for event in events {
+            let gathers = event.is_asked();
+            if self.halted {
+                return;
+            }
+            self.dispatch(event, out);
+            if !gathers {
+                self.settle(out);
+            }
+        }
+        self.settle(out);
+        self.zab.assert_invariants();
+    }
+
     fn dispatch(&mut self, event: Event, out: &mut Vec<Effect>) {
         match event {
             Event::Start => self.start(out),
