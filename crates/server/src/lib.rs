@@ -1,1 +1,3 @@
 //! The driver of `node`: client, quorum and election ports, the disk thread, admin HTTP and metrics.
+
+pub mod peer;

@@ -1,0 +1,152 @@
+//! Sleeping to a fraction of a millisecond.
+//!
+//! In: an instant. Out: a future that is ready then, late by the wake-up of a thread.
+//! Why: the timers of the runtime tick in milliseconds, and an emulated link of 0.1 ms must not become one of 1 ms.
+//! How: one thread waits for the earliest instant on a condition variable, whose time limit the kernel keeps to some
+//! 50 µs, and wakes the tasks that are due. It starts with the first sleep and ends with the last handle.
+//! Not here: what is delayed (`delay`).
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pole_oracle::Time;
+
+/// A clock with a precise alarm. Clones share the thread.
+#[derive(Clone, Debug)]
+pub struct Alarm(Arc<Handle>);
+
+/// Tells the thread to end when the last of the clones is gone.
+#[derive(Debug)]
+struct Handle(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    start: Instant,
+    sleepers: Mutex<Sleepers>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Sleepers {
+    by_instant: BTreeMap<(Time, u64), Waker>,
+    /// Tells sleepers of one instant apart.
+    next: u64,
+    running: bool,
+    ended: bool,
+}
+
+impl Alarm {
+    /// A clock that starts now.
+    #[must_use]
+    pub fn new() -> Self {
+        let shared = Shared { start: Instant::now(), sleepers: Mutex::default(), changed: Condvar::new() };
+        Self(Arc::new(Handle(Arc::new(shared))))
+    }
+
+    /// The time since the start.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.0.0.now()
+    }
+
+    /// Ready at that time or a little later.
+    #[must_use]
+    pub fn sleep_until(&self, at: Time) -> Sleep {
+        Sleep { shared: Arc::clone(&self.0.0), at, key: None }
+    }
+}
+
+impl Default for Alarm {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.lock().ended = true;
+        self.0.changed.notify_one();
+    }
+}
+
+/// A sleep that is under way. Dropping it ends it.
+#[derive(Debug)]
+pub struct Sleep {
+    shared: Arc<Shared>,
+    at: Time,
+    key: Option<u64>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.shared.now() >= self.at {
+            return Poll::Ready(());
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut sleepers = shared.lock();
+        let key = *self.key.get_or_insert_with(|| {
+            sleepers.next += 1;
+            sleepers.next
+        });
+        let earliest = sleepers.by_instant.first_key_value().is_none_or(|((at, _), _)| self.at < *at);
+        sleepers.by_instant.insert((self.at, key), context.waker().clone());
+        if !sleepers.running {
+            sleepers.running = true;
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.wake_the_due());
+        } else if earliest {
+            shared.changed.notify_one();
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.shared.lock().by_instant.remove(&(self.at, key));
+        }
+    }
+}
+
+impl Shared {
+    fn now(&self) -> Time {
+        // 584 years until it does not fit.
+        Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// A waker that panicked leaves the map whole, so its poison means nothing.
+    fn lock(&self) -> MutexGuard<'_, Sleepers> {
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread.
+    fn wake_the_due(&self) {
+        let mut sleepers = self.lock();
+        while !sleepers.ended {
+            let now = self.now();
+            let Some(first) = sleepers.by_instant.first_entry() else {
+                sleepers = self.changed.wait(sleepers).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let (at, _) = *first.key();
+            if at <= now {
+                let waker = first.remove();
+                drop(sleepers);
+                waker.wake();
+                sleepers = self.lock();
+            } else {
+                let left = Duration::from_nanos((at - now).0);
+                let woken = self.changed.wait_timeout(sleepers, left);
+                sleepers = woken.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The election's records, measurements, and the names that all share, as bytes.
+
+use bytes::BytesMut;
+use pole_election::{Epoch, Input, Proposal, Propose, Rank, Round, Score, ServerId, Span, Standing, Vote, Zxid};
+use pole_oracle::{Gossip, Report};
+
+use super::wire::{Cause, Error, Reader, Wire, newtype, record};
+
+newtype!(ServerId(u64), Epoch(u32), Zxid(u64), Span(u64));
+record!(Round { epoch: u64, failed: u32 });
+record!(Standing { current_epoch: Epoch, last_zxid: Zxid, accepted_epoch: Epoch });
+record!(Input { name: String, value: i64 });
+record!(Proposal {
+    id: ServerId,
+    rank: Rank,
+    version: Zxid,
+    fingerprint: u64,
+    standing: Standing,
+    inputs: Vec<Input>,
+});
+record!(Propose { round: Round, own: Proposal, choice: Proposal, demoted: std::collections::BTreeSet<ServerId> });
+record!(Vote { round: Round, choice: Proposal, established: Option<Epoch> });
+record!(Gossip { rank: Rank, version: Zxid, fingerprint: u64 });
+record!(Report {
+    rate_milli: u64,
+    standing: Standing,
+    log_bytes: u64,
+    state_bytes: u64,
+    round_trips: std::collections::BTreeMap<ServerId, Span>,
+    fsync_p50: Span,
+    fsync_p99: Span,
+    after_crash: Gossip,
+    before_resignation: Gossip,
+});
+
+impl Wire for Rank {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, out: &mut BytesMut) {
+        match self {
+            Self::Unknown => 0_u8.put(out),
+            Self::Known(score) => {
+                1_u8.put(out);
+                super::wire::put_list(score.components(), out);
+            }
+        }
+    }
+
+    fn take(from: &mut Reader) -> Result<Self, Error> {
+        match from.field("Rank.kind")? {
+            0_u8 => Ok(Self::Unknown),
+            1 => Ok(Self::Known(Score::new(from.field("Rank.score")?))),
+            got => Err(from.error(Cause::Unknown { expected: "0 (unknown) or 1 (known)", got: got.into() })),
+        }
+    }
+}

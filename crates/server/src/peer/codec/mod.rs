@@ -1,0 +1,166 @@
+//! What servers tell each other, as bytes: [`Message`] to frames and back.
+//!
+//! In: a message, or a frame without its length. Out: frames appended to a link's buffer, or the message.
+//! A frame: its length (four bytes, big-endian, not counting themselves), a byte that says which kind, the fields.
+//! Holds: what is encoded decodes to the same, but that a large batch becomes several messages with the same meaning;
+//! no bytes make `decode` panic or allocate more than a small multiple of the frame; no part of a frame passes for it.
+//! Why batches are cut: a thousand proposals of a megabyte each would be one frame of a gigabyte, and the receiver must
+//! bound its frames. Entries in a row are as good in several messages, because each names the position before it.
+//! Not here: versions (the handshake says one for the whole link), whether a message makes sense (`zab`, `election`).
+
+/// Kind and fields, in order. Above its users, as macros must be.
+macro_rules! put {
+    ($out:ident, $kind:expr $(, $field:expr)*) => {{
+        bytes::BufMut::put_u8($out, $kind);
+        $($field.put($out);)*
+    }};
+}
+
+mod agreement;
+mod election;
+mod wire;
+
+use bytes::{Bytes, BytesMut};
+use pole_election::Message as Election;
+use pole_node::{Message, Request};
+use pole_zab::{Entry, Message as Zab, Zxid};
+
+pub use wire::{Cause, Error};
+use wire::{Reader, Wire};
+
+/// Appends the frames of a message. Each body is copied once, into `out`.
+pub fn encode(message: &Message, out: &mut BytesMut) {
+    out.reserve(message.size_bytes());
+    match message {
+        Message::Election(Election::Propose(propose)) => frame(out, |out| put!(out, kind::ELECTION_PROPOSE, propose)),
+        Message::Election(Election::Vote(vote)) => frame(out, |out| put!(out, kind::ELECTION_VOTE, vote)),
+        Message::Heartbeat { seq, report } => frame(out, |out| put!(out, kind::HEARTBEAT, seq, **report)),
+        Message::Echo { seq } => frame(out, |out| put!(out, kind::ECHO, seq)),
+        Message::Zab(Zab::Propose { epoch, prev, entries, committed }) => {
+            for (prev, piece) in entries_in_pieces(*prev, entries) {
+                frame(out, |out| agreement::put_propose(*epoch, prev, piece, *committed, out));
+            }
+        }
+        Message::Zab(Zab::Entries { prev, entries }) => {
+            for (prev, piece) in entries_in_pieces(*prev, entries) {
+                frame(out, |out| agreement::put_entries(prev, piece, out));
+            }
+        }
+        Message::Zab(message) => frame(out, |out| agreement::put_message(message, out)),
+        Message::Forward { epoch, requests } => {
+            for piece in in_pieces(requests, |request: &Request| request.body.len()) {
+                frame(out, |out| {
+                    put!(out, kind::FORWARD, epoch);
+                    wire::put_list(piece, out);
+                });
+            }
+        }
+        Message::SyncAsk { epoch, id } => frame(out, |out| put!(out, kind::SYNC_ASK, epoch, id)),
+        Message::SyncDone { epoch, id, zxid } => frame(out, |out| put!(out, kind::SYNC_DONE, epoch, id, zxid)),
+    }
+}
+
+/// The message of a frame, whose length has been taken off. Bodies share the frame's memory.
+///
+/// # Errors
+/// The field, the place, expected against got.
+pub fn decode(frame: Bytes) -> Result<Message, Error> {
+    let mut from = Reader::new(frame);
+    let message = match from.field("Frame.kind")? {
+        kind::ELECTION_PROPOSE => Message::Election(Election::Propose(Wire::take(&mut from)?)),
+        kind::ELECTION_VOTE => Message::Election(Election::Vote(Wire::take(&mut from)?)),
+        kind::HEARTBEAT => {
+            Message::Heartbeat { seq: from.field("Heartbeat.seq")?, report: Box::new(Wire::take(&mut from)?) }
+        }
+        kind::ECHO => Message::Echo { seq: from.field("Echo.seq")? },
+        kind::FORWARD => {
+            Message::Forward { epoch: from.field("Forward.epoch")?, requests: from.field("Forward.requests")? }
+        }
+        kind::SYNC_ASK => Message::SyncAsk { epoch: from.field("SyncAsk.epoch")?, id: from.field("SyncAsk.id")? },
+        kind::SYNC_DONE => Message::SyncDone {
+            epoch: from.field("SyncDone.epoch")?,
+            id: from.field("SyncDone.id")?,
+            zxid: from.field("SyncDone.zxid")?,
+        },
+        got => Message::Zab(agreement::take_message(got, &mut from)?),
+    };
+    from.finish()?;
+    Ok(message)
+}
+
+/// Entries in pieces, each with the position before it.
+fn entries_in_pieces(prev: Zxid, entries: &[Entry]) -> impl Iterator<Item = (Zxid, &[Entry])> {
+    let mut prev = prev;
+    in_pieces(entries, |entry: &Entry| entry.body.len()).map(move |piece| {
+        let before = prev;
+        prev = piece.last().map_or(prev, |entry| entry.zxid);
+        (before, piece)
+    })
+}
+
+/// A list in pieces of at most [`BATCH_BYTES_MAX`] or one element; an empty list is one empty piece.
+fn in_pieces<T>(list: &[T], body_bytes: impl Fn(&T) -> usize) -> impl Iterator<Item = &[T]> {
+    let mut rest = Some(list);
+    std::iter::from_fn(move || {
+        let list = rest?;
+        let mut bytes = 0_usize;
+        let fits = |item: &&T| {
+            bytes += ELEMENT_BYTES + body_bytes(item);
+            bytes <= BATCH_BYTES_MAX
+        };
+        let count = list.iter().take_while(fits).count().max(1).min(list.len());
+        let (piece, more) = list.split_at(count);
+        rest = (!more.is_empty()).then_some(more);
+        Some(piece)
+    })
+}
+
+fn frame(out: &mut BytesMut, content: impl FnOnce(&mut BytesMut)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; LENGTH_BYTES]);
+    content(out);
+    let length = out.len() - start - LENGTH_BYTES;
+    let length = u32::try_from(length).unwrap_or_else(|_| panic!("a frame of {length} bytes"));
+    out[start..start + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
+}
+
+/// The batch size above which a list of proposals, of entries or of requests travels as several frames. Large enough
+/// that a frame costs nothing beside its content, small enough that a receiver's buffer is no burden.
+pub const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// What an entry or a request takes beside its body.
+const ELEMENT_BYTES: usize = 24;
+
+const LENGTH_BYTES: usize = 4;
+
+/// Which message a frame holds. Numbers are never used again for something else.
+mod kind {
+    pub(super) const ELECTION_PROPOSE: u8 = 0x01;
+    pub(super) const ELECTION_VOTE: u8 = 0x02;
+    pub(super) const HEARTBEAT: u8 = 0x03;
+    pub(super) const ECHO: u8 = 0x04;
+    pub(super) const FORWARD: u8 = 0x05;
+    pub(super) const SYNC_ASK: u8 = 0x06;
+    pub(super) const SYNC_DONE: u8 = 0x07;
+    pub(super) const HELLO: u8 = 0x20;
+    pub(super) const DECLINE: u8 = 0x21;
+    pub(super) const NEW_EPOCH: u8 = 0x22;
+    pub(super) const ACK_EPOCH: u8 = 0x23;
+    pub(super) const REFUSE_EPOCH: u8 = 0x24;
+    pub(super) const PULL: u8 = 0x25;
+    pub(super) const TRUNCATE: u8 = 0x26;
+    pub(super) const SNAPSHOT: u8 = 0x27;
+    pub(super) const ENTRIES: u8 = 0x28;
+    pub(super) const RECEIVED: u8 = 0x29;
+    pub(super) const PULL_END: u8 = 0x2a;
+    pub(super) const NEW_LEADER: u8 = 0x2b;
+    pub(super) const ACK_LEADER: u8 = 0x2c;
+    pub(super) const UP_TO_DATE: u8 = 0x2d;
+    pub(super) const PROPOSE: u8 = 0x2e;
+    pub(super) const ACK: u8 = 0x2f;
+    pub(super) const COMMIT: u8 = 0x30;
+    pub(super) const HANDOVER: u8 = 0x31;
+    pub(super) const TAKEN_OVER: u8 = 0x32;
+    pub(super) const PING: u8 = 0x33;
+    pub(super) const PONG: u8 = 0x34;
+}

@@ -1,0 +1,159 @@
+//! A line that takes its time: things go in now and come out when a link of the topology would have carried them.
+//!
+//! In: something with its size, and the time. Out: the same, in order, not before its time.
+//! Why: wide areas are tried out on one machine, and the figures must be those of the simulator, so the time is computed
+//! by the same pure functions of `topology`.
+//! Holds: first in, first out, whatever the single delays are. Without a line nothing waits but for what went in before.
+//! Not here: waiting (`alarm`), loss (a stream loses nothing; its repeats are part of the jitter).
+
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+
+use pole_election::ServerId;
+use pole_oracle::Time;
+use pole_topology::{Link as Line, Topology};
+
+/// The lines to the other servers; to one that is not named there is no delay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// By destination.
+    pub lines: BTreeMap<ServerId, Line>,
+    /// What the jitter is drawn from.
+    pub seed: u64,
+}
+
+impl Delays {
+    /// The lines of one server to all others of a topology.
+    #[must_use]
+    pub fn of(topology: &Topology, me: ServerId, seed: u64) -> Self {
+        let others = topology.servers().filter(|server| server.id != me.0);
+        let lines = others.filter_map(|server| Some((ServerId(server.id), topology.link(me.0, server.id)?)));
+        Self { lines: lines.collect(), seed }
+    }
+}
+
+/// Things under way on one direction of one line.
+#[derive(Clone, Debug)]
+pub struct DelayLine<T> {
+    line: Option<Line>,
+    /// When the sender has put all before on the line.
+    free: Time,
+    /// When the last of them comes out.
+    last: Time,
+    random: u64,
+    queue: VecDeque<(Time, T)>,
+}
+
+impl<T> DelayLine<T> {
+    /// An empty line, or none: then things come out at once.
+    #[must_use]
+    pub fn new(line: Option<Line>, seed: u64) -> Self {
+        Self { line, free: Time(0), last: Time(0), random: seed, queue: VecDeque::new() }
+    }
+
+    /// What goes in from now on takes this line.
+    pub fn set_line(&mut self, line: Option<Line>) {
+        self.line = line;
+    }
+
+    /// Whether things take time.
+    #[must_use]
+    pub fn is_delayed(&self) -> bool {
+        self.line.is_some()
+    }
+
+    /// Puts something of so many bytes in.
+    pub fn push(&mut self, now: Time, bytes: usize, thing: T) {
+        let out = match &self.line {
+            None => self.last,
+            Some(line) => {
+                self.free = Time(self.free.max(now).0.saturating_add(line.occupied(bytes as u64)));
+                Time(self.free.0.saturating_add(line.delay(draw(&mut self.random)))).max(self.last)
+            }
+        };
+        self.last = out;
+        self.queue.push_back((out, thing));
+    }
+
+    /// Takes the next thing out, if its time has come.
+    pub fn pop(&mut self, now: Time) -> Option<T> {
+        let due = self.queue.front().is_some_and(|(out, _)| *out <= now);
+        if due { self.queue.pop_front().map(|(_, thing)| thing) } else { None }
+    }
+
+    /// When the next thing comes out.
+    #[must_use]
+    pub fn next(&self) -> Option<Time> {
+        self.queue.front().map(|(out, _)| *out)
+    }
+
+    /// How many things are under way.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether nothing is under way.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+/// splitmix64 (public domain, Vigna): a number for each message is all that is needed.
+fn draw(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn line(jitter_ppm: u64) -> Line {
+        Line { rtt_ns: 20 * MS, jitter_ppm, loss_ppm: 0, bandwidth_bps: 8_000_000, window_bytes: u64::MAX }
+    }
+
+    #[test]
+    fn a_message_takes_half_a_round_trip_and_its_own_length() {
+        let mut delayed = DelayLine::new(Some(line(0)), 1);
+        delayed.push(Time(5 * MS), 1_000, ());
+        // 1,000 bytes at 8 Mbit/s occupy the sender for 1 ms.
+        assert_eq!(delayed.next(), Some(Time(16 * MS)));
+        assert_eq!(delayed.pop(Time(16 * MS - 1)), None);
+        assert_eq!(delayed.pop(Time(16 * MS)), Some(()));
+    }
+
+    #[test]
+    fn a_large_message_keeps_the_line_from_the_next() {
+        let mut delayed = DelayLine::new(Some(line(0)), 1);
+        delayed.push(Time(0), 5_000, 'a');
+        delayed.push(Time(MS), 1_000, 'b');
+        assert_eq!(delayed.pop(Time(15 * MS)), Some('a'));
+        assert_eq!(delayed.next(), Some(Time(16 * MS)));
+    }
+
+    #[test]
+    fn jitter_never_changes_the_order() {
+        let mut delayed = DelayLine::new(Some(line(900_000)), 7);
+        (0..1000_u64).for_each(|n| delayed.push(Time(n), 0, n));
+        let times: Vec<_> = delayed.queue.iter().map(|(out, _)| *out).collect();
+        assert!(times.is_sorted());
+        assert!(times.first() < times.last());
+    }
+
+    #[test]
+    fn what_follows_the_end_of_a_delay_still_waits_for_what_went_before() {
+        let mut delayed = DelayLine::new(Some(line(0)), 1);
+        delayed.push(Time(0), 0, 'a');
+        delayed.set_line(None);
+        delayed.push(Time(0), 0, 'b');
+        assert_eq!(delayed.pop(Time(MS)), None);
+        assert_eq!((delayed.pop(Time(10 * MS)), delayed.pop(Time(10 * MS))), (Some('a'), Some('b')));
+    }
+}

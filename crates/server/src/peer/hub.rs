@@ -1,0 +1,76 @@
+//! What all links of a server share.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use pole_election::ServerId;
+use pole_node::Channel;
+use pole_topology::Link as Line;
+use tokio::net::TcpStream;
+
+use super::alarm::Alarm;
+use super::config::{PeerAddress, PeerConfig, PeerLimits};
+use super::delay::Delays;
+use super::handshake::{self, Greeting};
+use super::inbox::Inbox;
+use super::link::Link;
+use super::stream::{self, PeerTls};
+
+#[derive(Debug)]
+pub(super) struct Hub {
+    pub(super) me: ServerId,
+    ensemble: u64,
+    pub(super) addresses: BTreeMap<ServerId, PeerAddress>,
+    pub(super) tls: Option<PeerTls>,
+    pub(super) limits: PeerLimits,
+    pub(super) inbox: Inbox,
+    pub(super) alarm: Alarm,
+    pub(super) links: BTreeMap<(ServerId, Channel), Rc<Link>>,
+    delays: RefCell<Option<Delays>>,
+    /// Whether it was said already that the congestion control cannot be set.
+    warned: Cell<bool>,
+}
+
+impl Hub {
+    pub(super) fn new(config: PeerConfig, inbox: Inbox) -> Self {
+        let PeerConfig { me, peers, listen: _, tls, delays, limits } = config;
+        let addresses: BTreeMap<_, _> = peers.into_iter().filter(|(id, _)| *id != me).collect();
+        let channels = [Channel::Election, Channel::Quorum];
+        let keys = addresses.keys().flat_map(|peer| channels.map(|channel| (*peer, channel)));
+        let links = keys.map(|(peer, channel)| ((peer, channel), Rc::new(Link::new(peer, channel)))).collect();
+        let ensemble = handshake::ensemble(addresses.keys().copied().chain([me]));
+        let (delays, alarm, warned) = (RefCell::new(delays), Alarm::new(), Cell::new(false));
+        Self { me, ensemble, addresses, tls, limits, inbox, alarm, links, delays, warned }
+    }
+
+    /// What we say of ourselves.
+    pub(super) fn greeting(&self, channel: Channel, to: ServerId) -> Greeting {
+        Greeting { channel, from: self.me, to, ensemble: self.ensemble }
+    }
+
+    /// The emulated line to a peer.
+    pub(super) fn line(&self, peer: ServerId) -> Option<Line> {
+        self.delays.borrow().as_ref().and_then(|delays| delays.lines.get(&peer).copied())
+    }
+
+    /// Every connection has its own jitter, the same in every run with the same seed.
+    pub(super) fn seed(&self, peer: ServerId, connection: u64) -> u64 {
+        let seed = self.delays.borrow().as_ref().map_or(0, |delays| delays.seed);
+        seed ^ self.me.0.rotate_left(48) ^ peer.0.rotate_left(32) ^ connection
+    }
+
+    pub(super) fn set_delays(&self, delays: Option<Delays>) {
+        self.delays.replace(delays);
+        self.links.values().for_each(|link| link.set_line(self));
+    }
+
+    pub(super) fn prepare_for_delay(&self, socket: &TcpStream) {
+        if let Err(error) = stream::prepare_for_delay(socket)
+            && !self.warned.replace(true)
+        {
+            let note = "measurements over emulated lines may show the pauses of the system's congestion control";
+            self.inbox.note(format!("cubic congestion control cannot be set ({error}): {note}"));
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! What the links bring, in one queue that the node's loop drains.
+//!
+//! In: links that open and close, messages, words about strangers. Out: [`Arrival`]s, first in first out.
+//! Why one queue: the order of events is then the order in which they happened, over all links.
+//! Holds, for each link: nothing of an old connection after its `Down`; `Up` of a new one after `Down` of the old; after
+//! [`Inbox::forget`] nothing of the link but what a new connection brings. Bounded: links stop reading when it is full.
+//! Not here: threads. Links and node live on one.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use pole_election::ServerId;
+use pole_node::{Channel, Message};
+use tokio::sync::Notify;
+
+/// What happened on the links.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrival {
+    /// A link is open.
+    Up {
+        /// The other end.
+        peer: ServerId,
+        /// Which link.
+        channel: Channel,
+    },
+    /// A link is closed.
+    Down {
+        /// The other end.
+        peer: ServerId,
+        /// Which link.
+        channel: Channel,
+    },
+    /// A message arrived.
+    Received {
+        /// The sender.
+        from: ServerId,
+        /// Its link.
+        channel: Channel,
+        /// What.
+        message: Message,
+    },
+    /// For the operator: strangers at the door, peers that cannot be reached, links that broke.
+    Note {
+        /// One line.
+        text: String,
+    },
+}
+
+/// The queue. Clones are handles of the same one.
+///
+/// Arrivals are taken one at a time, and the effects of each are carried out before the next is taken: a reset also takes
+/// back what still waits here.
+#[derive(Clone, Debug, Default)]
+pub struct Inbox(Rc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: RefCell<State>,
+    arrived: Notify,
+    room: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: VecDeque<Arrival>,
+    /// Messages in the queue, and their bytes.
+    messages: usize,
+    bytes: usize,
+    /// Notes in the queue, and how many found no place since the last one that did.
+    notes: usize,
+    unsaid: u64,
+}
+
+impl Inbox {
+    /// Empty.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The next arrival, if there is one.
+    #[must_use]
+    pub fn pop(&self) -> Option<Arrival> {
+        let mut state = self.0.state.borrow_mut();
+        let was_full = state.is_full();
+        let arrival = state.queue.pop_front()?;
+        state.discount(&arrival);
+        if was_full && !state.is_full() {
+            self.0.room.notify_waiters();
+        }
+        Some(arrival)
+    }
+
+    /// Waits until there is something to take. May be dropped and called again.
+    pub async fn arrived(&self) {
+        while self.is_empty() {
+            self.0.arrived.notified().await;
+        }
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.state.borrow().queue.is_empty()
+    }
+
+    /// How many arrivals wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.state.borrow().queue.len()
+    }
+
+    /// Waits until messages may come in again.
+    pub(super) async fn room(&self) {
+        loop {
+            let room = self.0.room.notified();
+            if !self.0.state.borrow().is_full() {
+                return;
+            }
+            room.await;
+        }
+    }
+
+    pub(super) fn up(&self, peer: ServerId, channel: Channel) {
+        self.push(Arrival::Up { peer, channel });
+    }
+
+    /// The connection is gone. If the node has not even heard of it, it never will: so the queue stays bounded however
+    /// often a peer connects, and an empty prefix of what was sent is a prefix too.
+    pub(super) fn down(&self, peer: ServerId, channel: Channel) {
+        let unheard = {
+            let state = self.0.state.borrow();
+            state.queue.iter().rposition(|arrival| *arrival == Arrival::Up { peer, channel })
+        };
+        match unheard {
+            Some(from) => self.remove(from, peer, channel),
+            None => self.push(Arrival::Down { peer, channel }),
+        }
+    }
+
+    /// The node has reset the link: nothing of it arrives any more.
+    pub(super) fn forget(&self, peer: ServerId, channel: Channel) {
+        self.remove(0, peer, channel);
+    }
+
+    pub(super) fn received(&self, from: ServerId, channel: Channel, message: Message) {
+        self.push(Arrival::Received { from, channel, message });
+    }
+
+    pub(super) fn note(&self, text: String) {
+        let text = {
+            let mut state = self.0.state.borrow_mut();
+            if state.notes >= NOTES_MAX {
+                state.unsaid += 1;
+                return;
+            }
+            match std::mem::take(&mut state.unsaid) {
+                0 => text,
+                unsaid => format!("{text} (and {unsaid} notes before it that found no place)"),
+            }
+        };
+        self.push(Arrival::Note { text });
+    }
+
+    fn push(&self, arrival: Arrival) {
+        let mut state = self.0.state.borrow_mut();
+        state.count(&arrival);
+        state.queue.push_back(arrival);
+        self.0.arrived.notify_one();
+    }
+
+    /// Takes what belongs to the link out of the queue, from this place on.
+    fn remove(&self, from: usize, peer: ServerId, channel: Channel) {
+        let mut state = self.0.state.borrow_mut();
+        let tail = state.queue.split_off(from);
+        for arrival in tail {
+            if arrival.link() == Some((peer, channel)) {
+                state.discount(&arrival);
+            } else {
+                state.queue.push_back(arrival);
+            }
+        }
+        self.0.room.notify_waiters();
+    }
+}
+
+impl State {
+    fn is_full(&self) -> bool {
+        self.messages >= MESSAGES_MAX || self.bytes >= BYTES_MAX
+    }
+
+    fn count(&mut self, arrival: &Arrival) {
+        match arrival {
+            Arrival::Received { message, .. } => {
+                self.messages += 1;
+                self.bytes += message.size_bytes();
+            }
+            Arrival::Note { .. } => self.notes += 1,
+            Arrival::Up { .. } | Arrival::Down { .. } => {}
+        }
+    }
+
+    fn discount(&mut self, arrival: &Arrival) {
+        match arrival {
+            Arrival::Received { message, .. } => {
+                self.messages -= 1;
+                self.bytes -= message.size_bytes();
+            }
+            Arrival::Note { .. } => self.notes -= 1,
+            Arrival::Up { .. } | Arrival::Down { .. } => {}
+        }
+    }
+}
+
+impl Arrival {
+    fn link(&self) -> Option<(ServerId, Channel)> {
+        match self {
+            Self::Up { peer, channel } | Self::Down { peer, channel } => Some((*peer, *channel)),
+            Self::Received { from, channel, .. } => Some((*from, *channel)),
+            Self::Note { .. } => None,
+        }
+    }
+}
+
+/// Messages that wait for the node at most: what it works off in some ten milliseconds. Then links stop reading, and the
+/// windows of TCP tell the senders.
+const MESSAGES_MAX: usize = 4096;
+
+/// The same in bytes: several frames of the largest batch from each of a few peers.
+const BYTES_MAX: usize = 16 << 20;
+
+/// Notes that wait at most. A storm of strangers must not fill memory or the log; the rest is counted.
+const NOTES_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: ServerId = ServerId(2);
+    const OTHER: ServerId = ServerId(3);
+
+    fn echo(inbox: &Inbox, from: ServerId, seq: u64) {
+        inbox.received(from, Channel::Quorum, Message::Echo { seq });
+    }
+
+    fn drain(inbox: &Inbox) -> Vec<Arrival> {
+        std::iter::from_fn(|| inbox.pop()).collect()
+    }
+
+    #[test]
+    fn a_reset_takes_back_what_waits_of_that_link_alone() {
+        let inbox = Inbox::new();
+        echo(&inbox, PEER, 1);
+        echo(&inbox, OTHER, 2);
+        inbox.received(PEER, Channel::Election, Message::Echo { seq: 3 });
+        inbox.forget(PEER, Channel::Quorum);
+        let left: Vec<_> = drain(&inbox).iter().map(Arrival::link).collect();
+        assert_eq!(left, [Some((OTHER, Channel::Quorum)), Some((PEER, Channel::Election))]);
+    }
+
+    #[test]
+    fn a_connection_that_the_node_never_heard_of_leaves_no_trace() {
+        let inbox = Inbox::new();
+        echo(&inbox, PEER, 1);
+        inbox.down(PEER, Channel::Quorum);
+        for seq in 2..100 {
+            inbox.up(PEER, Channel::Quorum);
+            echo(&inbox, PEER, seq);
+            inbox.down(PEER, Channel::Quorum);
+        }
+        inbox.up(PEER, Channel::Quorum);
+        let up = Arrival::Up { peer: PEER, channel: Channel::Quorum };
+        let down = Arrival::Down { peer: PEER, channel: Channel::Quorum };
+        let first = Arrival::Received { from: PEER, channel: Channel::Quorum, message: Message::Echo { seq: 1 } };
+        assert_eq!(drain(&inbox), [first, down, up]);
+    }
+
+    #[test]
+    fn notes_beyond_the_limit_are_counted_and_the_count_is_told() {
+        let inbox = Inbox::new();
+        (0..NOTES_MAX + 5).for_each(|_| inbox.note("stranger".into()));
+        assert_eq!(drain(&inbox).len(), NOTES_MAX);
+        inbox.note("another".into());
+        let told = Arrival::Note { text: "another (and 5 notes before it that found no place)".into() };
+        assert_eq!(inbox.pop(), Some(told));
+    }
+
+    #[test]
+    fn the_inbox_is_full_until_enough_is_taken_out() {
+        let inbox = Inbox::new();
+        (0..MESSAGES_MAX as u64).for_each(|seq| echo(&inbox, PEER, seq));
+        assert!(inbox.0.state.borrow().is_full());
+        assert!(inbox.pop().is_some());
+        assert!(!inbox.0.state.borrow().is_full());
+    }
+}

@@ -1,0 +1,109 @@
+//! Listening: who comes to a port is a stranger until the handshake has passed.
+//!
+//! In: connections from anywhere. Out: connections of peers, for their links; notes about all others.
+//! Holds: a stranger costs a task and a socket for [`HANDSHAKE_LIMIT`] at most, there are at most [`STRANGERS_MAX`] of
+//! them, and none touches a link: a connection replaces another only after its handshake.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use pole_election::ServerId;
+use pole_node::Channel;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::{AbortHandle, spawn_local};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::{TlsAcceptor, TlsStream};
+
+use super::config::PeerError;
+use super::dial::HANDSHAKE_LIMIT;
+use super::handshake::{self, Refusal};
+use super::hub::Hub;
+use super::stream::{self, Stream};
+
+pub(super) fn bind(address: SocketAddr, channel: &'static str) -> Result<TcpListener, PeerError> {
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A server that was just stopped leaves connections that linger; its port is free all the same.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen().map_err(|source| PeerError::Listen { channel, address, source })
+}
+
+pub(super) async fn keep_listening(hub: Rc<Hub>, listener: TcpListener, channel: Channel) {
+    let mut strangers = Strangers::default();
+    loop {
+        match listener.accept().await {
+            Ok((socket, from)) => {
+                let task = spawn_local(let_in(Rc::clone(&hub), socket, from, channel));
+                if strangers.add(task.abort_handle()) {
+                    hub.inbox
+                        .note(format!("more than {STRANGERS_MAX} connections without a greeting: dropped the oldest"));
+                }
+            }
+            Err(error) => {
+                // Out of descriptors, most likely: those who hold them must get a turn.
+                hub.inbox.note(format!("cannot accept connections of peers: {error}"));
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Those whose handshake is under way. If there are too many the oldest goes, and not the newest: a real peer greets at
+/// once, so whoever has waited longest is the least likely to be one.
+#[derive(Default)]
+struct Strangers(VecDeque<AbortHandle>);
+
+impl Strangers {
+    /// Whether another had to go.
+    fn add(&mut self, stranger: AbortHandle) -> bool {
+        self.0.retain(|other| !other.is_finished());
+        self.0.push_back(stranger);
+        let oldest = if self.0.len() > STRANGERS_MAX { self.0.pop_front() } else { None };
+        oldest.inspect(AbortHandle::abort).is_some()
+    }
+}
+
+impl Drop for Strangers {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
+async fn let_in(hub: Rc<Hub>, socket: TcpStream, from: SocketAddr, channel: Channel) {
+    let silent = |_| Refusal::Silent { limit_ms: HANDSHAKE_LIMIT.as_millis() };
+    let greeted = timeout(HANDSHAKE_LIMIT, greet(&hub, socket, channel)).await;
+    match greeted.map_err(silent).and_then(|result| result) {
+        Ok((peer, stream)) => hub.links[&(peer, channel)].install(&hub, stream),
+        Err(refusal) => hub.inbox.note(format!("refused a connection from {from}: it {refusal}")),
+    }
+}
+
+async fn greet(hub: &Hub, socket: TcpStream, channel: Channel) -> Result<(ServerId, Stream), Refusal> {
+    stream::prepare(&socket)?;
+    let ours = |to| hub.greeting(channel, to);
+    let is_peer = |id| hub.links.contains_key(&(id, channel));
+    let Some(tls) = &hub.tls else {
+        let mut socket = socket;
+        let peer = handshake::accepted(&mut socket, ours, is_peer).await?;
+        return Ok((peer, Stream::Plain(socket)));
+    };
+    let stream = TlsAcceptor::from(tls.server.clone()).accept(socket).await.map_err(io::Error::other)?;
+    let mut stream = Box::new(TlsStream::from(stream));
+    let peer = handshake::accepted(&mut stream, ours, is_peer).await?;
+    Ok((peer, Stream::Tls(stream)))
+}
+
+/// Connections without a handshake, on each port. Far more than an ensemble has peers, few enough to cost nothing.
+const STRANGERS_MAX: usize = 64;
+
+/// Connections that the kernel keeps until they are accepted: strangers in a storm must not crowd out a peer.
+const BACKLOG: u32 = 1024;
+
+/// After a failure to accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);

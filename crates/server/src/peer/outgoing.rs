@@ -1,0 +1,96 @@
+//! What waits to be written on one connection.
+//!
+//! In: messages, and what the socket took. Out: bytes to write, when the line lets them go.
+//! Why two stores: a synchronisation puts a whole snapshot or difference in at once. Turned into bytes it would be in
+//! memory twice; as messages its bodies share the memory of the snapshot or of the log. So little is encoded ahead.
+//! Holds: first in, first out; each message is encoded once; the bytes encoded ahead are bounded by the caller's
+//! [`Outgoing::is_over`] and by [`ENCODED_BYTES`].
+
+use bytes::{Buf, BytesMut};
+use pole_node::Message;
+use pole_oracle::Time;
+use pole_topology::Link as Line;
+use pole_zab::Message as Zab;
+
+use super::codec;
+use super::delay::DelayLine;
+
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    encoded: BytesMut,
+    waiting: DelayLine<Message>,
+    /// What the waiting messages keep in memory.
+    waiting_bytes: usize,
+}
+
+impl Outgoing {
+    pub(super) fn new(line: Option<Line>, seed: u64) -> Self {
+        Self { encoded: BytesMut::new(), waiting: DelayLine::new(line, seed), waiting_bytes: 0 }
+    }
+
+    pub(super) fn set_line(&mut self, line: Option<Line>) {
+        self.waiting.set_line(line);
+    }
+
+    pub(super) fn push(&mut self, now: Time, message: &Message) {
+        let at_once = self.waiting.is_empty() && !self.waiting.is_delayed();
+        if at_once && self.encoded.len() < ENCODED_BYTES {
+            codec::encode(message, &mut self.encoded);
+        } else {
+            self.waiting_bytes += kept_bytes(message);
+            self.waiting.push(now, message.size_bytes(), message.clone());
+        }
+    }
+
+    /// Whether more is kept for a slow peer than is allowed.
+    pub(super) fn is_over(&self, bytes_max: usize) -> bool {
+        self.encoded.len() + self.waiting_bytes > bytes_max
+    }
+
+    /// What can be written now.
+    pub(super) fn ready(&mut self, now: Time) -> &[u8] {
+        self.refill(now);
+        &self.encoded
+    }
+
+    /// What can be written now, taken out.
+    pub(super) fn take(&mut self, now: Time) -> BytesMut {
+        self.refill(now);
+        self.encoded.split()
+    }
+
+    /// So many bytes were written.
+    pub(super) fn written(&mut self, bytes: usize) {
+        self.encoded.advance(bytes);
+        if self.encoded.is_empty() && self.encoded.capacity() > 4 * ENCODED_BYTES {
+            // A burst is over: its room goes back.
+            self.encoded = BytesMut::new();
+        }
+    }
+
+    /// When the line lets the next message go, if one waits.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.waiting.next()
+    }
+
+    fn refill(&mut self, now: Time) {
+        while self.encoded.len() < ENCODED_BYTES {
+            let Some(message) = self.waiting.pop(now) else { return };
+            self.waiting_bytes -= kept_bytes(&message);
+            codec::encode(&message, &mut self.encoded);
+        }
+    }
+}
+
+/// What a waiting message keeps in memory that would be free without it. Parts of a snapshot share one body, which the
+/// agreement holds in any case until the last of them has gone.
+fn kept_bytes(message: &Message) -> usize {
+    match message {
+        Message::Zab(Zab::Snapshot(_)) => size_of::<Message>(),
+        #[expect(clippy::wildcard_enum_match_arm, reason = "all others own what they carry")]
+        other => other.size_bytes(),
+    }
+}
+
+/// So much is encoded ahead, and a message more: several times what a socket takes at once.
+const ENCODED_BYTES: usize = 256 << 10;

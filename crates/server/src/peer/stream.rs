@@ -1,0 +1,103 @@
+//! A connection as the links use it: plain TCP, or TLS over it.
+//!
+//! In: a socket. Out: a side to read and a side to write, each for one task of the same thread.
+//! Why two kinds: a plain socket is written straight from the node's loop, without waking a task; TLS keeps state
+//! between the two directions, so its task does all the writing.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use socket2::SockRef;
+use tokio::io::{AsyncReadExt, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsStream;
+
+/// Both roles of mutual TLS: a server dials some of its peers and is dialled by the others.
+#[derive(Clone, Debug)]
+pub struct PeerTls {
+    /// When dialled. Should ask for a certificate of the peer.
+    pub server: Arc<rustls::ServerConfig>,
+    /// When dialling. The name that is checked is the host of the server list.
+    pub client: Arc<rustls::ClientConfig>,
+}
+
+/// A connection before and during its handshake.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+#[derive(Debug)]
+pub(super) enum ReadSide {
+    Plain(Rc<TcpStream>),
+    Tls(ReadHalf<Box<TlsStream<TcpStream>>>),
+}
+
+#[derive(Debug)]
+pub(super) enum WriteSide {
+    Plain(Rc<TcpStream>),
+    Tls(WriteHalf<Box<TlsStream<TcpStream>>>),
+}
+
+impl Stream {
+    pub(super) fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => stream.get_ref().0,
+        }
+    }
+
+    pub(super) fn into_sides(self) -> (ReadSide, WriteSide) {
+        match self {
+            Self::Plain(socket) => {
+                let socket = Rc::new(socket);
+                (ReadSide::Plain(Rc::clone(&socket)), WriteSide::Plain(socket))
+            }
+            Self::Tls(stream) => {
+                let (read, write) = tokio::io::split(stream);
+                (ReadSide::Tls(read), WriteSide::Tls(write))
+            }
+        }
+    }
+}
+
+impl ReadSide {
+    /// Appends what has arrived; 0 at the end of the stream.
+    pub(super) async fn read(&mut self, into: &mut BytesMut) -> io::Result<usize> {
+        match self {
+            Self::Tls(stream) => stream.read_buf(into).await,
+            Self::Plain(socket) => loop {
+                socket.readable().await?;
+                match socket.try_read_buf(into) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    done => return done,
+                }
+            },
+        }
+    }
+}
+
+/// What every socket between servers is set to.
+pub(super) fn prepare(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    SockRef::from(socket).set_tcp_user_timeout(Some(UNACKNOWLEDGED_LIMIT))?;
+    Ok(())
+}
+
+/// Sets the congestion control for emulated wide areas: BBR's probing would show as pauses that no line has.
+pub(super) fn prepare_for_delay(socket: &TcpStream) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    SockRef::from(socket).set_tcp_congestion(b"cubic")?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = socket;
+    Ok(())
+}
+
+/// A connection to a machine without power is given up by the kernel after this time. Without it a link on which only
+/// measurements travel would seem open for a quarter of an hour. Above any liveness timeout, which decides first.
+const UNACKNOWLEDGED_LIMIT: Duration = Duration::from_secs(10);
