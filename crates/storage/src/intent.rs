@@ -27,6 +27,8 @@ enum Intent {
 /// Replaces the history by a leader's snapshot.
 pub(crate) fn install(volume: &Volume, dir: &Path, log_dir: &Path, leaders: &Snapshot) -> Result<(), Fault> {
     snapshot::prepare(volume, dir, leaders.zxid, &leaders.body, &|| true)?;
+    // The intent names the file, so the file's own name is durable first.
+    volume.sync_dir(dir)?;
     Intent::Install(leaders.zxid).declare(volume, dir)?;
     finish_install(volume, dir, log_dir, leaders.zxid)?;
     volume.remove(&dir.join(NAME))?;
