@@ -1,1 +1,4 @@
 //! The driver of `node`: client, quorum and election ports, the disk thread, admin HTTP and metrics.
+
+pub mod config;
+pub mod tls;
