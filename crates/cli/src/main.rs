@@ -3,11 +3,19 @@
 //! Until the service exists it has one thing to show: an ensemble in the simulator that elects, loses its leader, and
 //! tells why the next one won.
 
+mod server;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut args = std::env::args().skip(1);
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    if let [command, option, file] = &given[..]
+        && (command.as_str(), option.as_str()) == ("server", "--config")
+    {
+        return server::run(file.as_ref());
+    }
+    let mut args = given.into_iter();
     let seed = match (args.next().as_deref(), args.next()) {
         (None, _) => 1,
         (Some("--seed"), Some(seed)) => match seed.parse() {

@@ -22,9 +22,11 @@ mod scoring;
 mod serving;
 mod sessions;
 mod syncs;
+mod znodes;
 
 pub use accounts::{Account, Ended, Milestone};
 pub use config::Config;
 pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer};
 pub use machine::{Machine, Outcome, Told};
 pub use node::Node;
+pub use znodes::{ORACLE_PATH, Shelf, Znodes};

@@ -3,6 +3,7 @@
 //! In: requests to make into transactions, transactions to apply. Out: answers, and what clients are to be told.
 //! Why abstract: the agreement is tested over a small machine; the tree of a coordination service is [`crate::Znodes`].
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_election::{Span, Zxid};
@@ -55,11 +56,11 @@ pub trait Machine {
     /// The whole state.
     fn snapshot(&self) -> Body;
 
-    /// Replaces the state.
+    /// Replaces the state by that of a snapshot at `zxid`.
     ///
     /// # Errors
     /// If the bytes are no snapshot; the state is as it was.
-    fn restore(&mut self, body: &Bytes) -> Result<(), &'static str>;
+    fn restore(&mut self, zxid: Zxid, body: &Bytes) -> Result<(), String>;
 
     /// The size of a snapshot, near enough to estimate how long one travels.
     fn size_bytes(&self) -> u64 {

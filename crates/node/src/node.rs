@@ -81,7 +81,7 @@ impl<M: Machine> Node<M> {
     #[must_use]
     pub fn new(config: Config, oracle: Box<dyn Oracle>, mut machine: M, disk: Recovered, now: Time) -> Self {
         if let Some(snapshot) = &disk.snapshot {
-            machine.restore(&snapshot.body.to_bytes()).expect("a snapshot read from disk is whole");
+            machine.restore(snapshot.zxid, &snapshot.body.to_bytes()).expect("a snapshot read from disk is whole");
         }
         let mut election = pole_election::Config::new(config.me, config.voters.clone());
         election.timeout = config.election_timeout;

@@ -146,7 +146,7 @@ impl<M: Machine> Node<M> {
     /// Our state is replaced. A snapshot holds neither the answers that clients wait for nor what they watch.
     pub(crate) fn installed(&mut self, snapshot: &Snapshot, out: &mut Vec<Effect>) {
         let body = snapshot.body.to_bytes();
-        if let Err(reason) = self.machine.restore(&body) {
+        if let Err(reason) = self.machine.restore(snapshot.zxid, &body) {
             out.push(Effect::Halt { reason: alloc::format!("snapshot at {}: {reason}", snapshot.zxid) });
             return;
         }

@@ -26,7 +26,7 @@ impl Machine for Tape {
     fn snapshot(&self) -> pole_zab::Body {
         Bytes::copy_from_slice(&self.0).into()
     }
-    fn restore(&mut self, body: &Bytes) -> Result<(), &'static str> {
+    fn restore(&mut self, _: Zxid, body: &Bytes) -> Result<(), String> {
         self.0 = body.to_vec();
         Ok(())
     }

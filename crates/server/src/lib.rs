@@ -1,5 +1,23 @@
 //! The driver of `node`: client, quorum and election ports, the disk thread, admin HTTP and metrics.
+//!
+//! In: a configuration. Out: a server that runs. The node decides; here is what carries it out.
+//! A request's way: `client::connection` reads it, answers it or posts it (`mailbox`) to the node's thread (`driver`),
+//! which sends to other servers (`peer`), writes (`storage`) and answers (`client::handle`).
+//! Not here: decisions of the protocol (`node`), formats (`jute`), what a request means (`tree`).
 
+mod client;
+mod clock;
 pub mod config;
+mod driver;
+pub mod log;
+mod mailbox;
 pub mod peer;
+mod server;
+mod settings;
+mod shared;
+mod status;
 pub mod tls;
+
+pub use driver::Exit;
+pub use server::{Server, StartError, Stopper};
+use settings::Settings;

@@ -187,9 +187,9 @@ impl Machine for Kv {
         Bytes::from(bytes).into()
     }
 
-    fn restore(&mut self, body: &Bytes) -> Result<(), &'static str> {
+    fn restore(&mut self, _zxid: Zxid, body: &Bytes) -> Result<(), String> {
         if !body.len().is_multiple_of(8) {
-            return Err("a snapshot is a whole number of words");
+            return Err("a snapshot is a whole number of words".into());
         }
         let mut words = body.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("chunks of eight")));
         let mut next = || words.next().ok_or("the snapshot ends too early");

@@ -1,0 +1,214 @@
+//! The tree of a coordination service as the state machine of a server.
+//!
+//! In: what clients ask, as `tree` encodes it; entries whose bodies are transactions as ZooKeeper's log holds them.
+//! Out: answers, each a code and a body; events of watches; sessions opened and ended.
+//! Why a shelf: connections read the tree on their own threads, the simulator reads it between two steps, and neither
+//! is known here. Whoever owns the shelf decides when what was written may be read.
+//! Not here: what an operation does (`tree`).
+
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::{Bytes, BytesMut};
+use core::fmt;
+use core::ops::{Deref, DerefMut};
+use pole_election::{Span, Zxid};
+use pole_jute::{ErrorCode, Reader, Record, TxnEntry, WatcherEvent, Writer};
+use pole_tree::{Ask, Changes, From, Position, Prepared, Rules, SessionChange, Tree, Watcher, Watches, What};
+use pole_zab::{Body, Entry, Image, SessionId};
+
+use crate::{ClientId, Machine, Outcome, Request, Told};
+
+/// Where the tree stands while others read it.
+pub trait Shelf {
+    /// To read it: the last state, also if others may not read it yet.
+    fn tree(&self) -> impl Deref<Target = Tree> + '_;
+
+    /// To change it. Others read the change when the owner of the shelf lets them: after the events of watches that the
+    /// change caused are queued, so that nobody reads what he was not told.
+    fn tree_mut(&mut self) -> &mut Tree;
+
+    /// Who watches what.
+    fn watches(&self) -> impl DerefMut<Target = Watches> + '_;
+}
+
+/// The state machine.
+pub struct Znodes<S> {
+    shelf: S,
+    rules: Rules,
+    /// What `/zookeeper/config` holds: each server's own, and no part of a snapshot that counts.
+    config: Bytes,
+    prepared: Prepared,
+    /// Of one transaction; kept for its memory.
+    changes: Changes,
+    fired: Vec<(Watcher, WatcherEvent)>,
+}
+
+impl<S: Shelf> Znodes<S> {
+    /// Over the tree on this shelf.
+    pub fn new(mut shelf: S, rules: Rules, config: Bytes) -> Self {
+        shelf.tree_mut().set_config(&config);
+        Self { shelf, rules, config, prepared: Prepared::default(), changes: Changes::default(), fired: Vec::new() }
+    }
+
+    /// Where the tree stands.
+    pub fn shelf(&self) -> &S {
+        &self.shelf
+    }
+
+    /// Where the tree stands, for its owner.
+    pub fn shelf_mut(&mut self) -> &mut S {
+        &mut self.shelf
+    }
+}
+
+impl<S: Shelf> Machine for Znodes<S> {
+    fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64) -> Option<Bytes> {
+        let at = Position { zxid: signed(zxid), wall_ms };
+        let from =
+            From { session: request.origin.session.0, cxid: request.origin.cxid.0, floor: signed(request.floor) };
+        self.prepared.prepare(&self.shelf.tree(), at, from, &request.body)
+    }
+
+    fn forget_prepared(&mut self) {
+        self.prepared.clear();
+    }
+
+    fn apply(&mut self, entry: &Entry, answer: bool) -> Outcome {
+        let txn = decode(entry);
+        self.changes.clear();
+        let applied = self.shelf.tree_mut().apply(&txn, answer, &mut self.changes);
+        self.prepared.applied(txn.header.zxid);
+        self.shelf.watches().fire(&self.changes, &mut self.fired);
+        let events = self.fired.drain(..).map(|(watcher, event)| (ClientId(watcher.0), encode(&event))).collect();
+        let (opened, ended) = match applied.session {
+            None => (None, None),
+            Some(SessionChange::Attached { id, timeout_ms }) => (Some((SessionId(id), timeout(timeout_ms))), None),
+            Some(SessionChange::Closed { id }) => (None, Some(SessionId(id))),
+        };
+        let reply = match (applied.reply, applied.session) {
+            (None, _) => Bytes::new(),
+            // Whoever attaches wants to know how long the session may be silent.
+            (Some((code, _)), Some(SessionChange::Attached { timeout_ms, .. })) => {
+                reply(code, &timeout_ms.to_be_bytes())
+            }
+            (Some((code, body)), Some(SessionChange::Closed { .. }) | None) => reply(code, &body),
+        };
+        Outcome { reply, events, opened, ended, oracle: applied.settings }
+    }
+
+    fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> Told {
+        let mut answer = Writer::over(BytesMut::new());
+        answer.int(0);
+        let mut events = Vec::new();
+        let code = match Ask::decode(body) {
+            Ok(Ask { caller, what: What::Request(request) }) => {
+                let watcher = Watcher(client.0);
+                let tree = self.shelf.tree();
+                let watches = || self.shelf.watches();
+                pole_tree::read(&tree, watches, watcher, session.0, &caller, &request, &mut answer, &mut events)
+            }
+            Ok(Ask { what: What::Attach { .. } | What::CloseSession | What::DeleteContainer(_), .. }) | Err(_) => {
+                ErrorCode::MarshallingError
+            }
+        };
+        let body = answer.into_bytes();
+        Told { events: events.iter().map(encode).collect(), reply: reply(code, &body[4..]) }
+    }
+
+    fn forget(&mut self, client: ClientId) {
+        self.shelf.watches().forget(Watcher(client.0));
+    }
+
+    fn sessions(&self) -> Vec<(SessionId, Span)> {
+        let tree = self.shelf.tree();
+        // Those that are no more but left nodes behind, as Apache's snapshots may show, are closed at the first look.
+        let dead = tree.dead_sessions().into_iter().map(|id| (id, 0));
+        tree.sessions().chain(dead).map(|(id, ms)| (SessionId(id), timeout(ms))).collect()
+    }
+
+    fn closing(&self) -> Bytes {
+        Ask::close()
+    }
+
+    fn chores(&self, wall_ms: i64) -> Vec<Bytes> {
+        self.shelf.tree().due(wall_ms).iter().map(|path| Ask::delete_container(path)).collect()
+    }
+
+    fn oracle(&self) -> Option<(Bytes, Zxid)> {
+        let tree = self.shelf.tree();
+        let data = Bytes::copy_from_slice(tree.data(ORACLE_PATH)?.unwrap_or_default());
+        Some((data, Zxid(tree.stat(ORACLE_PATH)?.mzxid.cast_unsigned())))
+    }
+
+    fn snapshot(&self) -> Body {
+        Body::Image(Arc::new(Frozen(self.shelf.tree().freeze())))
+    }
+
+    fn restore(&mut self, zxid: Zxid, body: &Bytes) -> Result<(), String> {
+        let tree = Tree::restore(self.rules, body).map_err(|error| error.to_string())?;
+        let mut tree = tree.at(signed(zxid));
+        tree.set_config(&self.config);
+        *self.shelf.tree_mut() = tree;
+        self.prepared.clear();
+        Ok(())
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.shelf.tree().size_bytes()
+    }
+
+    fn digest(&self) -> u64 {
+        self.shelf.tree().digest()
+    }
+}
+
+/// An answer as it leaves the state machine: the code, then the body, which is empty unless all is well.
+fn reply(code: ErrorCode, body: &[u8]) -> Bytes {
+    let mut writer = Writer::over(BytesMut::with_capacity(4 + body.len()));
+    writer.int(code.number());
+    writer.raw(body);
+    writer.into_bytes()
+}
+
+/// The transaction of an entry.
+///
+/// # Panics
+/// If it is none. The leader proposes only what it prepared, and what comes from a disk has a checksum: so a server that
+/// went on would hold another tree than the others.
+fn decode(entry: &Entry) -> TxnEntry {
+    TxnEntry::read(&mut Reader::new(entry.body.clone()))
+        .unwrap_or_else(|error| panic!("the transaction at {} cannot be read: {error}", entry.zxid))
+}
+
+fn encode(event: &WatcherEvent) -> Bytes {
+    let mut writer = Writer::new();
+    event.write(&mut writer);
+    writer.into_bytes()
+}
+
+fn signed(zxid: Zxid) -> i64 {
+    zxid.0.cast_signed()
+}
+
+fn timeout(ms: i32) -> Span {
+    Span::from_ms(u64::from(ms.unsigned_abs()))
+}
+
+/// An image of the tree, to be written later.
+struct Frozen(pole_tree::Frozen);
+
+impl Image for Frozen {
+    fn write(&self, sink: &mut dyn FnMut(&[u8])) {
+        self.0.write(sink);
+    }
+}
+
+impl fmt::Debug for Frozen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an image of about {} bytes", self.0.size_bytes())
+    }
+}
+
+/// Where the ensemble keeps the choice of its oracle.
+pub const ORACLE_PATH: &str = "/zookeeper/pole";

@@ -1,0 +1,94 @@
+//! How long a client may be told that all is well.
+//!
+//! In: when the client was heard, and when the leader last knew of everyone heard. Out: whether to answer now.
+//! Why: a server that is cut off must not let a client believe in a session that the others may have ended. Whoever gets
+//! an answer believes for two thirds of its timeout; the leader waits for the whole of it since it last knew; so we
+//! may answer for one third.
+//! Holds: what is not answered is held, not refused: the next confirmation releases it.
+
+use pole_election::Span;
+use pole_oracle::Time;
+
+/// The belief of one connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lease {
+    third: Span,
+    /// The leader knows that the client was heard at this moment, or later.
+    known: Time,
+    /// Heard, and not yet known: the first such moment, and the last.
+    first: Option<Time>,
+    last: Time,
+}
+
+impl Lease {
+    /// The session was attached by a request that was made at `asked`.
+    pub(crate) fn new(timeout: Span, asked: Time) -> Self {
+        Self { third: Span(timeout.0 / 3), known: asked, first: None, last: asked }
+    }
+
+    /// The client is heard.
+    pub(crate) fn hear(&mut self, now: Time) {
+        self.first.get_or_insert(now);
+        self.last = now;
+    }
+
+    /// Whether it may be answered, given that the leader knows of all who were heard before `confirmed`.
+    pub(crate) fn allows(&mut self, now: Time, confirmed: Time) -> bool {
+        if self.last <= confirmed {
+            self.known = self.last;
+            self.first = None;
+        } else if let Some(first) = self.first.filter(|first| *first <= confirmed) {
+            self.known = first;
+            self.first = Some(self.last);
+        }
+        now <= self.known + self.third
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Span = Span::from_ms(3_000);
+
+    fn at(ms: u64) -> Time {
+        Time(ms * 1_000_000)
+    }
+
+    #[test]
+    fn without_confirmation_a_client_is_answered_for_a_third_of_its_timeout() {
+        let mut lease = Lease::new(TIMEOUT, at(0));
+        for ms in [0, 500, 1_000] {
+            lease.hear(at(ms));
+            assert!(lease.allows(at(ms), at(0)), "{ms}");
+        }
+        lease.hear(at(1_001));
+        assert!(!lease.allows(at(1_001), at(0)));
+    }
+
+    #[test]
+    fn a_confirmation_releases_what_was_held() {
+        let mut lease = Lease::new(TIMEOUT, at(0));
+        lease.hear(at(1_500));
+        assert!(!lease.allows(at(1_500), at(1_499)));
+        assert!(lease.allows(at(1_560), at(1_550)));
+    }
+
+    #[test]
+    fn a_client_that_never_pauses_is_known_too() {
+        let mut lease = Lease::new(TIMEOUT, at(0));
+        // Confirmations come, but always from before the last word of the client.
+        for ms in (10..20_000).step_by(10) {
+            lease.hear(at(ms));
+            assert!(lease.allows(at(ms), at(ms - 60.min(ms))), "{ms}");
+        }
+    }
+
+    #[test]
+    fn silence_is_not_known_by_what_others_said() {
+        let mut lease = Lease::new(TIMEOUT, at(0));
+        lease.hear(at(100));
+        assert!(lease.allows(at(100), at(100)));
+        assert!(!lease.allows(at(1_101), at(1_100)), "the client itself was last heard at 100");
+    }
+}

@@ -1,0 +1,13 @@
+//! Clients: their port, their connections, and what they may be told.
+
+mod connection;
+mod credentials;
+mod handle;
+mod lease;
+mod listener;
+mod words;
+
+pub(crate) use connection::{End, connect_response};
+pub(crate) use credentials::{SessionIds, password};
+pub(crate) use handle::{Handle, Latency};
+pub(crate) use listener::Listener;

@@ -1,0 +1,280 @@
+//! The node's thread: it feeds events to the node and carries out what the node asks for.
+//!
+//! In: letters, messages of peers, expired timers. Out: writes, messages, answers, log lines.
+//! Why one thread with its own runtime: a message from a peer reaches the node without a thread switch, and what the
+//! node decided on everything that was waiting goes out together: one write for each link and each connection.
+//! Holds: effects are carried out in the order given; others read the tree only when the events of watches are queued.
+//! Not here: any decision of the protocol (`node`).
+
+use std::collections::{BTreeMap, HashMap};
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use pole_election::Span;
+use pole_jute::ErrorCode;
+use pole_node::{ClientId, Effect, Event, Node, Timer, Znodes};
+use pole_oracle::Time;
+use pole_storage::Writer;
+use pole_zab::SessionId;
+
+use crate::client::{Handle, connect_response, password};
+use crate::clock::wall_ms;
+use crate::log;
+use crate::mailbox::Letter;
+use crate::peer::{Arrival, Inbox, Peers};
+use crate::shared::{Shared, SharedTree};
+
+/// The node and its hands.
+pub(crate) struct Driver {
+    pub(crate) node: Node<Znodes<SharedTree>>,
+    pub(crate) shared: Arc<Shared>,
+    /// None: this server is on its own.
+    pub(crate) peers: Option<Peers>,
+    inbox: Inbox,
+    disk: Writer,
+    clients: HashMap<ClientId, Client>,
+    timers: BTreeMap<Timer, Time>,
+    /// Of one turn; kept for their memory.
+    letters: Vec<Letter>,
+    events: Vec<Event>,
+    effects: Vec<Effect>,
+    /// Connections with something to send.
+    dirty: Vec<Arc<Handle>>,
+    /// The server was told to stop, and leads: it hands over first, but not for longer than this.
+    leaving: Option<Time>,
+    stopping: Option<Exit>,
+}
+
+/// A connection that the node knows.
+struct Client {
+    handle: Arc<Handle>,
+    /// Whether the client expects a flag for read-only mode.
+    wants_flag: bool,
+}
+
+/// How the server ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// As it was told to.
+    Stopped,
+    /// It could go no further.
+    Halted(String),
+}
+
+impl Driver {
+    pub(crate) fn new(
+        node: Node<Znodes<SharedTree>>,
+        shared: Arc<Shared>,
+        peers: Option<Peers>,
+        inbox: Inbox,
+        disk: Writer,
+    ) -> Self {
+        Self {
+            node,
+            shared,
+            peers,
+            inbox,
+            disk,
+            clients: HashMap::new(),
+            timers: BTreeMap::new(),
+            letters: Vec::new(),
+            events: Vec::from([Event::Start]),
+            effects: Vec::new(),
+            dirty: Vec::new(),
+            leaving: None,
+            stopping: None,
+        }
+    }
+
+    /// Runs until the server is told to stop or can go no further.
+    pub(crate) async fn run(mut self) -> Exit {
+        loop {
+            self.turn();
+            if let Some(exit) = self.stopping.take() {
+                self.disk.stop();
+                return exit;
+            }
+            self.wait().await;
+        }
+    }
+
+    /// Everything that has happened since the last turn, and what follows from it.
+    fn turn(&mut self) {
+        let now = self.shared.clock.now();
+        self.node.set_wall_ms(wall_ms());
+        self.take_letters();
+        self.take_expired(now);
+        self.step(now);
+        // One by one: a link that is reset takes back what has arrived on it.
+        while let Some(arrival) = self.inbox.pop() {
+            self.take_arrival(arrival);
+            self.step(now);
+        }
+        if let Some(peers) = &mut self.peers {
+            peers.flush();
+        }
+        self.publish();
+        if self.leaving.is_some_and(|until| now >= until || !self.leads()) {
+            self.stopping.get_or_insert(Exit::Stopped);
+        }
+    }
+
+    /// What the node makes of the events, and what it asks for.
+    fn step(&mut self, now: Time) {
+        if self.events.is_empty() {
+            return;
+        }
+        let mut effects = mem::take(&mut self.effects);
+        self.node.step_all(self.events.drain(..), now, &mut effects);
+        for effect in effects.drain(..) {
+            self.carry_out(effect, now);
+        }
+        self.effects = effects;
+    }
+
+    /// Stops; a leader with followers hands over first.
+    fn leave(&mut self) {
+        if self.leads() && self.shared.settings.voters > 1 {
+            self.events.push(Event::Transfer { to: None });
+            self.leaving = Some(self.shared.clock.now() + HAND_OVER_LIMIT);
+        } else {
+            self.stopping = Some(Exit::Stopped);
+        }
+    }
+
+    fn leads(&self) -> bool {
+        self.node.zab().leader() == Some(self.shared.settings.me)
+    }
+
+    async fn wait(&mut self) {
+        let next = self.timers.values().copied().chain(self.leaving).min().map(|at| self.shared.clock.instant(at));
+        let sleep = async {
+            match next {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.shared.mailbox.arrived() => {}
+            () = self.inbox.arrived() => {}
+            () = sleep => {}
+        }
+    }
+
+    fn take_letters(&mut self) {
+        let mut letters = mem::take(&mut self.letters);
+        self.shared.mailbox.take(&mut letters);
+        for letter in letters.drain(..) {
+            match letter {
+                Letter::Event(event) => {
+                    if let Event::Detach { client } = &event {
+                        self.clients.remove(client);
+                    }
+                    self.events.push(event);
+                }
+                Letter::Attach { handle, body, wants_flag } => {
+                    let (client, session) = (handle.id, SessionId(handle.session()));
+                    self.clients.insert(client, Client { handle, wants_flag });
+                    self.events.push(Event::Attach { client, session, body });
+                }
+                Letter::Look(look) => look(self),
+                Letter::Said(text) => log::info("disk", &[("what", &text)]),
+                Letter::Warning(text) => log::warn("disk", &[("what", &text)]),
+                Letter::Stop => self.leave(),
+            }
+        }
+        self.letters = letters;
+    }
+
+    fn take_arrival(&mut self, arrival: Arrival) {
+        self.events.push(match arrival {
+            Arrival::Up { peer, channel } => Event::LinkUp { peer, channel },
+            Arrival::Down { peer, channel } => Event::LinkDown { peer, channel },
+            Arrival::Received { from, channel, message } => Event::Received { from, channel, message },
+            Arrival::Note { text } => return log::warn("peer", &[("what", &text)]),
+        });
+    }
+
+    fn take_expired(&mut self, now: Time) {
+        let is_due =
+            |timers: &BTreeMap<Timer, Time>| timers.iter().find(|(_, at)| **at <= now).map(|(timer, _)| *timer);
+        while let Some(timer) = is_due(&self.timers) {
+            self.timers.remove(&timer);
+            if timer == Timer::Liveness {
+                self.events.push(Event::Touched { sessions: self.shared.take_touched() });
+            }
+            self.events.push(Event::Expired(timer));
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect, now: Time) {
+        match effect {
+            Effect::Send { to, channel, message } => {
+                if let Some(peers) = &mut self.peers {
+                    peers.send(to, channel, &message);
+                }
+            }
+            Effect::Write { ticket, op } => self.disk.write(ticket, op),
+            Effect::Reset { peer, channel } => {
+                if let Some(peers) = &mut self.peers {
+                    peers.reset(peer, channel);
+                }
+            }
+            Effect::Arm { timer, after } => drop(self.timers.insert(timer, now + after)),
+            Effect::Cancel(timer) => drop(self.timers.remove(&timer)),
+            Effect::Attached { client, body, .. } => self.attached(client, &body),
+            Effect::Reply { client, cxid, zxid, body } => {
+                let Some(Client { handle, .. }) = self.clients.get(&client) else { return };
+                if let Some(asked) = handle.push_reply(cxid.0, zxid.0.cast_signed(), &body, now) {
+                    self.shared.settled(1);
+                    self.shared.status.answered(1, asked, now);
+                }
+                self.dirty.push(Arc::clone(handle));
+            }
+            Effect::Notify { client, zxid, body } => {
+                let Some(Client { handle, .. }) = self.clients.get(&client) else { return };
+                handle.push_event(zxid.0.cast_signed(), &body);
+                self.dirty.push(Arc::clone(handle));
+            }
+            Effect::Confirmed { at } => self.shared.confirm(at),
+            Effect::Close { client, reason } => {
+                if let Some(Client { handle, .. }) = self.clients.remove(&client) {
+                    handle.close(reason);
+                    self.dirty.push(handle);
+                }
+            }
+            Effect::Note(note) => log::note(&self.shared, &note),
+            Effect::Halt { reason } => self.stopping = Some(Exit::Halted(reason)),
+        }
+    }
+
+    /// A session is there, or is over.
+    fn attached(&mut self, client: ClientId, body: &Bytes) {
+        let Some(Client { handle, wants_flag }) = self.clients.get(&client) else { return };
+        let mut numbers = body.chunks_exact(4).map(|word| i32::from_be_bytes([word[0], word[1], word[2], word[3]]));
+        let (code, timeout_ms) = (numbers.next(), numbers.next().unwrap_or(0));
+        let flag = wants_flag.then_some(false);
+        if code == Some(ErrorCode::Ok.number()) && timeout_ms > 0 {
+            let session = handle.session();
+            handle.open(timeout_ms, &connect_response(timeout_ms, session, password(session), flag));
+        } else {
+            handle.push_frames(&connect_response(0, 0, [0; 16], flag), 1, 0, None);
+            handle.close("the session is over");
+        }
+        self.dirty.push(Arc::clone(handle));
+    }
+
+    /// What the turn changed may be read, and what it said is sent.
+    fn publish(&mut self) {
+        self.shared.applied.store(self.node.applied().0.cast_signed(), Ordering::Release);
+        self.node.machine_mut().shelf_mut().publish();
+        for handle in self.dirty.drain(..) {
+            handle.flush();
+        }
+    }
+}
+
+/// A hand-over takes a few round trips; one that takes longer is not worth waiting for.
+const HAND_OVER_LIMIT: Span = Span::from_ms(3_000);

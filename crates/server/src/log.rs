@@ -1,0 +1,152 @@
+//! The log, on standard error: one line for each event, with a time, a level, a name and fields.
+//!
+//! `2026-01-31T23:59:59.123Z INFO serving leader=1 epoch=3`, or the same as JSON (`pole.log=json`).
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pole_node::Note;
+
+use crate::client::End;
+use crate::clock::wall_ms;
+use crate::shared::Shared;
+use crate::status::Role;
+
+/// Lines are JSON from now on, or text.
+pub fn set_json(json: bool) {
+    JSON.store(json, Ordering::Relaxed);
+}
+
+/// Something that was expected.
+pub fn info(event: &str, fields: &[(&str, &str)]) {
+    line("INFO", event, fields);
+}
+
+/// Something that an operator should look at when there is time.
+pub fn warn(event: &str, fields: &[(&str, &str)]) {
+    line("WARN", event, fields);
+}
+
+/// Something that an operator should look at now.
+pub fn error(event: &str, fields: &[(&str, &str)]) {
+    line("ERROR", event, fields);
+}
+
+/// What the node says, into the log and into what everyone may know.
+pub(crate) fn note(shared: &Shared, note: &Note) {
+    match note {
+        Note::Electing { cause, round } => {
+            if let Role::Starting | Role::Serving { .. } = shared.status.role() {
+                shared.status.set_role(Role::Looking { since: shared.clock.now() });
+            }
+            shared.status.elections.fetch_add(1, Ordering::Relaxed);
+            info("electing", &[("cause", &cause.to_string()), ("round", &round.to_string())]);
+        }
+        Note::Elected(record) => info("elected", &[("why", &record.to_string())]),
+        Note::Leading { round } => info("leading", &[("round", &round.to_string())]),
+        Note::Following { leader } => info("following", &[("leader", &leader.to_string())]),
+        Note::Serving { leader, epoch } => {
+            shared.status.set_role(Role::Serving { leader: *leader, epoch: *epoch });
+            shared.status.leader_changes.fetch_add(1, Ordering::Relaxed);
+            info("serving", &[("leader", &leader.to_string()), ("epoch", &epoch.to_string())]);
+        }
+        Note::Resigning { to, cause } => {
+            info("resigning", &[("to", &to.to_string()), ("cause", &cause.to_string())]);
+        }
+        Note::ResignationAborted { reason } => warn("resignation_aborted", &[("reason", reason)]),
+        Note::HandedOver { to } => info("handed_over", &[("to", &to.to_string())]),
+        Note::Abandoned { reason } => warn("abandoned", &[("reason", reason)]),
+        Note::BadPeer { from, error } => warn("bad_peer", &[("from", &from.to_string()), ("error", error)]),
+        Note::InvalidScore { from, reason } => {
+            warn("invalid_score", &[("from", &from.to_string()), ("reason", reason)]);
+        }
+        Note::BadOracle { version, error } => {
+            warn("bad_oracle", &[("version", &version.to_string()), ("error", error)]);
+        }
+        Note::Installed { zxid } => {
+            shared.status.installed.fetch_add(1, Ordering::Relaxed);
+            warn("installed", &[("zxid", &zxid.to_string()), ("what", "a snapshot of the leader; clients reconnect")]);
+        }
+        Note::DiskHangs => error("disk_hangs", &[("what", "a write has not ended in time: look at the disk")]),
+    }
+}
+
+/// A client's connection has ended. Most do so for good reasons.
+pub(crate) fn connection_ended(address: SocketAddr, end: &End) {
+    match end {
+        End::ByClient | End::ByUs("a word was answered" | "the session has ended") => {}
+        End::ByUs(_) | End::Socket(_) | End::Frame(_) | End::Record(_) => {
+            info("connection_ended", &[("from", &address.to_string()), ("why", &end.to_string())]);
+        }
+    }
+}
+
+fn line(level: &str, event: &str, fields: &[(&str, &str)]) {
+    let line = match JSON.load(Ordering::Relaxed) {
+        true => json(level, event, fields),
+        false => text(level, event, fields),
+    };
+    // A log that cannot be written must not stop the server.
+    let _ = std::io::stderr().lock().write_all(line.as_bytes());
+}
+
+fn text(level: &str, event: &str, fields: &[(&str, &str)]) -> String {
+    let mut line = format!("{} {level} {event}", timestamp(wall_ms()));
+    for (key, value) in fields {
+        let plain = !value.is_empty() && !value.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"');
+        let _ = if plain { write!(line, " {key}={value}") } else { write!(line, " {key}={value:?}") };
+    }
+    line.push('\n');
+    line
+}
+
+fn json(level: &str, event: &str, fields: &[(&str, &str)]) -> String {
+    let mut object = serde_json::Map::new();
+    object.insert("time".into(), timestamp(wall_ms()).into());
+    object.insert("level".into(), level.into());
+    object.insert("event".into(), event.into());
+    object.extend(fields.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())));
+    format!("{}\n", serde_json::Value::Object(object))
+}
+
+/// A moment as ISO 8601 has it, in UTC.
+pub(crate) fn timestamp(wall_ms: i64) -> String {
+    let (days, ms) = (wall_ms.div_euclid(86_400_000), wall_ms.rem_euclid(86_400_000));
+    let (year, month, day) = civil(days);
+    let (hour, minute, second, ms) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60, ms % 1_000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+}
+
+/// The date of a day counted from 1970-01-01: years counted from March have their leap day at the end, and repeat every
+/// 400 years.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let from_march = days + 719_468;
+    let (era, day_of_era) = (from_march.div_euclid(146_097), from_march.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let (day, month) = (day_of_year - (153 * shifted + 2) / 5 + 1, (shifted + 2) % 12 + 1);
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+static JSON: AtomicBool = AtomicBool::new(false);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_as_the_calendar_has_them() {
+        assert_eq!(timestamp(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(timestamp(951_782_399_999), "2000-02-28T23:59:59.999Z");
+        assert_eq!(timestamp(951_782_400_000), "2000-02-29T00:00:00.000Z");
+        assert_eq!(timestamp(1_769_903_999_123), "2026-01-31T23:59:59.123Z");
+    }
+
+    #[test]
+    fn values_with_spaces_are_quoted() {
+        assert!(text("INFO", "x", &[("a", "b"), ("c", "d e")]).ends_with(" INFO x a=b c=\"d e\"\n"));
+    }
+}

@@ -1,0 +1,265 @@
+//! One server process: opens what it needs, starts its threads, and ends them.
+//!
+//! The threads: the node's, with the links to other servers; the disk's; and those of the clients, as many as there are
+//! cores. Everything else that runs now and then (a snapshot, a delayed link) has its own.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use pole_node::{Node, Znodes};
+use pole_storage::Disk;
+use pole_zab::Recovered;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::LocalSet;
+use tokio_rustls::TlsAcceptor;
+
+use crate::client::Listener;
+use crate::clock::{Clock, wall_ms};
+use crate::config::{Address, Config};
+use crate::driver::{Driver, Exit};
+use crate::log;
+use crate::mailbox::Letter;
+use crate::peer::{self, Delays, Inbox, Listen, PeerAddress, PeerConfig, PeerError, PeerLimits, PeerTls};
+use crate::shared::{Shared, SharedTree};
+use crate::{Settings, tls};
+
+/// A server that runs.
+pub struct Server {
+    shared: Arc<Shared>,
+    node: JoinHandle<Exit>,
+    clients: Runtime,
+    client_address: Option<SocketAddr>,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data directory.
+    #[error(transparent)]
+    Disk(#[from] pole_storage::OpenError),
+    /// A port for clients.
+    #[error("{port} {address}: {error}")]
+    Port {
+        /// The key of the configuration.
+        port: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The ports for other servers.
+    #[error(transparent)]
+    Peers(#[from] PeerError),
+    /// Keys and certificates.
+    #[error(transparent)]
+    Tls(#[from] tls::Error),
+    /// A host that has no address.
+    #[error("{key} {host}: {error}; name a host or an address of this machine")]
+    Host {
+        /// The key of the configuration.
+        key: &'static str,
+        /// As it stands there.
+        host: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The system gives no threads.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+impl Server {
+    /// Opens the disk and the ports, and starts.
+    pub fn start(config: &Config) -> Result<Self, StartError> {
+        let wall = wall_ms();
+        let clients = Builder::new_multi_thread().thread_name("clients").enable_all().build()?;
+        let shared = Arc::new(Shared::new(Settings::new(config), Clock::start(), wall));
+        let (disk, recovered, repairs) = pole_storage::open(storage(config, &shared))?;
+        for repair in &repairs {
+            log::warn("torn_tail", &[("what", &repair.to_string())]);
+        }
+        let client_address = listen(config, &shared, &clients)?;
+        let node = start_node(config, Arc::clone(&shared), disk, recovered, wall)?;
+        Ok(Self { shared, node, clients, client_address })
+    }
+
+    /// Where clients connect without TLS.
+    #[must_use]
+    pub fn client_address(&self) -> Option<SocketAddr> {
+        self.client_address
+    }
+
+    /// A way to stop it from elsewhere: it hands over first if it leads.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.shared))
+    }
+
+    /// Waits until it ends.
+    pub fn wait(self) -> Exit {
+        let exit = self.node.join().unwrap_or_else(|_| Exit::Halted("the node's thread panicked: see above".into()));
+        self.clients.shutdown_background();
+        exit
+    }
+}
+
+/// Stops a server.
+#[derive(Clone)]
+pub struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    /// It ends soon.
+    pub fn stop(&self) {
+        log::info("stopping", &[]);
+        self.0.mailbox.post(Letter::Stop);
+    }
+}
+
+fn listen(config: &Config, shared: &Arc<Shared>, clients: &Runtime) -> Result<Option<SocketAddr>, StartError> {
+    let _entered = clients.enter();
+    let mut plain = None;
+    let backlog = config.clients.backlog.map_or(BACKLOG_DEFAULT, |backlog| i32::try_from(backlog).unwrap_or(i32::MAX));
+    if let Some(address) = &config.clients.plain {
+        let address = resolve("clientPort", address)?;
+        let failed = |error| StartError::Port { port: "clientPort", address, error };
+        let listener = Listener::bind(shared, address, backlog, None).map_err(failed)?;
+        plain = Some(listener.address().map_err(failed)?);
+        clients.spawn(listener.run());
+    }
+    if let Some(address) = &config.clients.secure {
+        let address = resolve("secureClientPort", address)?;
+        let failed = |error| StartError::Port { port: "secureClientPort", address, error };
+        let acceptor = TlsAcceptor::from(tls::acceptor(&config.tls.clients)?);
+        let listener = Listener::bind(shared, address, backlog, Some(acceptor)).map_err(failed)?;
+        clients.spawn(listener.run());
+    }
+    Ok(plain)
+}
+
+/// The disk's part of the configuration. A server without history writes the state it begins with.
+fn storage(config: &Config, shared: &Shared) -> pole_storage::Config {
+    let mut blank = Vec::new();
+    shared.tree.read().freeze().write(&mut |piece| blank.extend_from_slice(piece));
+    let hours = |count: u64| Duration::from_secs(count.saturating_mul(3_600));
+    pole_storage::Config {
+        data_log_dir: config.storage.log_dir.clone(),
+        preallocate_bytes: config.storage.prealloc_bytes,
+        sync: config.storage.force_sync,
+        snap_retain_count: usize::try_from(config.storage.snap_retain_count).unwrap_or(usize::MAX),
+        purge_interval: config.storage.purge_interval_hours.map(hours),
+        retain_bytes: config.node().retain_bytes,
+        blank: Some(blank.into()),
+        ..pole_storage::Config::in_dir(&config.storage.data_dir)
+    }
+}
+
+/// The links to other servers; none if there are no others.
+fn peers(config: &Config) -> Result<Option<PeerConfig>, StartError> {
+    let Some(ensemble) = &config.ensemble else { return Ok(None) };
+    let me = ensemble.me;
+    let address = |server: &crate::config::Server| PeerAddress {
+        host: server.host.clone(),
+        quorum_port: server.quorum_port,
+        election_port: server.election_port,
+    };
+    let own = &ensemble.servers[&me];
+    let here = |port| {
+        let host = if ensemble.listen_on_all { "0.0.0.0" } else { &own.host };
+        resolve("server.N", &Address::new(host, port))
+    };
+    let tls = match config.tls.between_servers {
+        false => None,
+        true => {
+            let tls = tls::PeerTls::open(&config.tls.peers)?;
+            Some(PeerTls { server: tls.acceptor, client: tls.connector })
+        }
+    };
+    let delays = config.pole.emulation.as_ref();
+    Ok(Some(PeerConfig {
+        me,
+        peers: ensemble.servers.iter().map(|(id, server)| (*id, address(server))).collect(),
+        listen: Listen { quorum: here(own.quorum_port)?, election: here(own.election_port)? },
+        tls,
+        delays: delays.map(|emulation| Delays::of(&emulation.topology, me, me.0)),
+        limits: PeerLimits::for_settings(
+            usize::try_from(config.clients.request_bytes_max).unwrap_or(usize::MAX),
+            config.node().retain_bytes,
+        ),
+    }))
+}
+
+fn resolve(key: &'static str, address: &Address) -> Result<SocketAddr, StartError> {
+    let failed = |error| StartError::Host { key, host: address.host.clone(), error };
+    let mut found = (address.host.as_str(), address.port).to_socket_addrs().map_err(failed)?;
+    found.next().ok_or_else(|| failed(io::Error::other("it has no address")))
+}
+
+/// Starts the node's thread, and returns when the ports for other servers are open.
+fn start_node(
+    config: &Config,
+    shared: Arc<Shared>,
+    disk: Disk,
+    recovered: Recovered,
+    wall: i64,
+) -> Result<JoinHandle<Exit>, StartError> {
+    let peers = peers(config)?;
+    let mut node = config.node();
+    // Only its difference from that of the last start counts.
+    node.incarnation = wall as u32;
+    let oracle = config.oracle().build().expect("the oracle was built when the configuration was read");
+    let (rules, membership) = (shared.settings.rules, Bytes::from(config.membership()));
+    let (opened, is_open) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("node".into()).spawn(move || {
+        let runtime = match Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                let _ = opened.send(Err(error.into()));
+                return Exit::Stopped;
+            }
+        };
+        let driver = async {
+            let inbox = Inbox::default();
+            let peers = match peers {
+                None => None,
+                Some(config) => match peer::open(config, inbox.clone()).await {
+                    Ok(peers) => Some(peers),
+                    Err(error) => {
+                        let _ = opened.send(Err(error.into()));
+                        return Exit::Stopped;
+                    }
+                },
+            };
+            let mailbox = Arc::clone(&shared);
+            let disk = disk.start(move |event| mailbox.mailbox.post(letter(event)));
+            let machine = Znodes::new(SharedTree::new(&shared), rules, membership);
+            let node = Node::new(node, oracle, machine, recovered, shared.clock.now());
+            let _ = opened.send(Ok(()));
+            Driver::new(node, shared, peers, inbox, disk).run().await
+        };
+        LocalSet::new().block_on(&runtime, driver)
+    })?;
+    is_open.recv().unwrap_or_else(|_| Err(StartError::System(io::Error::other("the node's thread ended"))))?;
+    Ok(thread)
+}
+
+/// What the disk says, for the node.
+fn letter(event: pole_storage::Event) -> Letter {
+    match event {
+        pole_storage::Event::Written { through } => Letter::Event(pole_node::Event::Written { through }),
+        pole_storage::Event::Failed { reason } => Letter::Event(pole_node::Event::DiskFailed { reason }),
+        pole_storage::Event::Checkpointed { zxid, purged } => {
+            Letter::Said(format!("snapshot at {zxid} written, {purged} old files removed"))
+        }
+        pole_storage::Event::CheckpointFailed { zxid, reason } => {
+            Letter::Warning(format!("snapshot at {zxid} not written: {reason}"))
+        }
+    }
+}
+
+/// Connections that wait to be taken in; Apache leaves it to the system, whose own limit is often lower.
+const BACKLOG_DEFAULT: i32 = 1024;

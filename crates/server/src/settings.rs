@@ -1,0 +1,57 @@
+//! What the threads of a server look up again and again, drawn from the configuration once.
+
+use pole_election::{ServerId, Span};
+use pole_tree::Rules;
+
+use crate::config::{Config, Words};
+
+/// Limits and switches.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) me: ServerId,
+    /// How many servers vote.
+    pub(crate) voters: usize,
+    pub(crate) rules: Rules,
+    /// `jute.maxbuffer`.
+    pub(crate) frame_bytes_max: usize,
+    pub(crate) session_timeout_min_ms: i32,
+    pub(crate) session_timeout_max_ms: i32,
+    /// `globalOutstandingLimit`: requests that the node owes an answer.
+    pub(crate) outstanding_max: usize,
+    /// `maxClientCnxns`; 0 for no limit.
+    pub(crate) connections_per_address_max: usize,
+    /// `maxCnxns`; 0 for no limit.
+    pub(crate) connections_max: usize,
+    pub(crate) super_digest: Option<String>,
+    pub(crate) x509_super_user: Option<String>,
+    /// Clients may read after so long without a quorum; none: never.
+    pub(crate) read_only_after: Option<Span>,
+    pub(crate) words: Words,
+}
+
+impl Settings {
+    pub(crate) fn new(config: &Config) -> Self {
+        let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+        let ms = |value: u64| i32::try_from(value).unwrap_or(i32::MAX);
+        Self {
+            me: config.me(),
+            voters: config.voters().len(),
+            rules: Rules {
+                skip_acl: config.service.skip_acl,
+                enforce_quota: config.service.enforce_quota,
+                extended_types: config.service.extended_types,
+            },
+            frame_bytes_max: count(config.clients.request_bytes_max),
+            session_timeout_min_ms: ms(config.timing.min_session_timeout_ms),
+            session_timeout_max_ms: ms(config.timing.max_session_timeout_ms),
+            outstanding_max: count(config.clients.outstanding_max),
+            connections_per_address_max: count(config.clients.max_per_host),
+            connections_max: count(config.clients.max_total),
+            super_digest: config.service.super_digest.as_ref().map(|secret| secret.0.clone()),
+            x509_super_user: config.service.x509_super_user.clone(),
+            // As Apache waits before it serves readers: two seconds, or a tick if that is longer.
+            read_only_after: config.clients.read_only_mode.then(|| Span::from_ms(config.timing.tick_ms.max(2_000))),
+            words: config.clients.words.clone(),
+        }
+    }
+}

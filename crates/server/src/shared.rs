@@ -1,0 +1,167 @@
+//! What the threads of a server share: the tree, the watches, the way to the node, and what everyone may know.
+
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
+use pole_node::{ClientId, Shelf};
+use pole_oracle::Time;
+use pole_tree::{Tree, Watches};
+use pole_zab::SessionId;
+use tokio::sync::Notify;
+
+use crate::Settings;
+use crate::client::{Handle, SessionIds};
+use crate::clock::Clock;
+use crate::mailbox::Mailbox;
+use crate::status::{Role, Status};
+
+/// One of these per server.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) clock: Clock,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) tree: Arc<RwLock<Tree>>,
+    pub(crate) watches: Arc<Mutex<Watches>>,
+    /// The last transaction that may be read.
+    pub(crate) applied: AtomicI64,
+    /// The leader knows of all who were heard before this moment; see `client::lease`.
+    confirmed: AtomicU64,
+    pub(crate) confirmed_anew: Notify,
+    pub(crate) session_ids: SessionIds,
+    next_client: AtomicU64,
+    pub(crate) clients: Mutex<HashMap<ClientId, Arc<Handle>>>,
+    /// Connections heard since the last report to the leader, each once.
+    touched: Mutex<Vec<Arc<Handle>>>,
+    /// Requests that the node owes an answer.
+    pub(crate) outstanding: AtomicUsize,
+    pub(crate) room: Notify,
+    pub(crate) status: Status,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: Settings, clock: Clock, wall_ms: i64) -> Self {
+        Self {
+            clock,
+            mailbox: Mailbox::default(),
+            tree: Arc::new(RwLock::new(Tree::new(settings.rules.clone()))),
+            watches: Arc::default(),
+            applied: AtomicI64::new(0),
+            confirmed: AtomicU64::new(0),
+            confirmed_anew: Notify::new(),
+            session_ids: SessionIds::new(settings.me, wall_ms),
+            next_client: AtomicU64::new(1),
+            clients: Mutex::default(),
+            touched: Mutex::default(),
+            outstanding: AtomicUsize::new(0),
+            room: Notify::new(),
+            status: Status::default(),
+            settings,
+        }
+    }
+
+    pub(crate) fn next_client(&self) -> ClientId {
+        ClientId(self.next_client.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn confirmed(&self) -> Time {
+        Time(self.confirmed.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn confirm(&self, at: Time) {
+        self.confirmed.fetch_max(at.0, Ordering::AcqRel);
+        self.confirmed_anew.notify_waiters();
+    }
+
+    /// Whether there has been no quorum for so long that clients may read what this server has.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let Some(after) = self.settings.read_only_after else { return false };
+        match self.status.role() {
+            Role::Looking { since } => self.clock.now() - since >= after,
+            Role::Starting | Role::Serving { .. } => false,
+        }
+    }
+
+    /// A client was heard: the leader will learn of it with the next report.
+    pub(crate) fn touch(&self, handle: &Arc<Handle>) {
+        if !handle.touched.swap(true, Ordering::AcqRel) {
+            self.touched.lock().push(Arc::clone(handle));
+        }
+    }
+
+    /// Everyone who was heard since this was last asked.
+    pub(crate) fn take_touched(&self) -> Vec<SessionId> {
+        let touched = std::mem::take(&mut *self.touched.lock());
+        let session = |handle: Arc<Handle>| {
+            handle.touched.store(false, Ordering::Release);
+            SessionId(handle.session())
+        };
+        touched.into_iter().map(session).collect()
+    }
+
+    /// So many requests were answered or dropped.
+    pub(crate) fn settled(&self, count: usize) {
+        let before = self.outstanding.fetch_sub(count, Ordering::AcqRel);
+        let limit = self.settings.outstanding_max;
+        if before >= limit && before - count < limit {
+            self.room.notify_waiters();
+        }
+    }
+}
+
+/// The tree on its shelf, for the one thread that changes it.
+///
+/// From the first change of a step until [`SharedTree::publish`] nobody else reads: by then what the change means to
+/// watches is queued on their connections.
+pub(crate) struct SharedTree {
+    tree: Arc<RwLock<Tree>>,
+    watches: Arc<Mutex<Watches>>,
+    writing: Option<ArcRwLockWriteGuard<RawRwLock, Tree>>,
+}
+
+impl SharedTree {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        Self { tree: Arc::clone(&shared.tree), watches: Arc::clone(&shared.watches), writing: None }
+    }
+
+    /// What was changed may be read.
+    pub(crate) fn publish(&mut self) {
+        self.writing = None;
+    }
+}
+
+impl Shelf for SharedTree {
+    fn tree(&self) -> impl Deref<Target = Tree> + '_ {
+        match &self.writing {
+            Some(guard) => Reading::Own(guard),
+            None => Reading::Shared(self.tree.read()),
+        }
+    }
+
+    fn tree_mut(&mut self) -> &mut Tree {
+        self.writing.get_or_insert_with(|| self.tree.write_arc())
+    }
+
+    fn watches(&self) -> impl DerefMut<Target = Watches> + '_ {
+        self.watches.lock()
+    }
+}
+
+/// The tree under our own lock, or under one that we share.
+enum Reading<'a> {
+    Own(&'a Tree),
+    Shared(RwLockReadGuard<'a, Tree>),
+}
+
+impl Deref for Reading<'_> {
+    type Target = Tree;
+
+    fn deref(&self) -> &Tree {
+        match self {
+            Self::Own(tree) => tree,
+            Self::Shared(guard) => guard,
+        }
+    }
+}

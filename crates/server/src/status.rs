@@ -1,0 +1,77 @@
+//! What everyone may know about the server without asking its node: its role, and what it has counted.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use pole_election::{Epoch, ServerId};
+use pole_oracle::Time;
+
+use tokio::sync::Notify;
+
+use crate::client::Latency;
+
+/// Counters and the present role.
+#[derive(Debug, Default)]
+pub(crate) struct Status {
+    role: Mutex<Role>,
+    pub(crate) role_changed: Notify,
+    pub(crate) connections: AtomicUsize,
+    /// Connections that were not taken in.
+    pub(crate) refused: AtomicU64,
+    packets_received: AtomicU64,
+    packets_sent: AtomicU64,
+    latency: Mutex<Latency>,
+    /// Elections that this server took part in.
+    pub(crate) elections: AtomicU64,
+    /// Leaders that it followed or was.
+    pub(crate) leader_changes: AtomicU64,
+    /// Times that its clients were closed because its state was replaced.
+    pub(crate) installed: AtomicU64,
+}
+
+/// Where the server stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It has not begun.
+    #[default]
+    Starting,
+    /// It looks for a leader since this moment.
+    Looking { since: Time },
+    /// It serves under a leader, which it may be itself.
+    Serving { leader: ServerId, epoch: Epoch },
+}
+
+impl Status {
+    pub(crate) fn role(&self) -> Role {
+        *self.role.lock()
+    }
+
+    pub(crate) fn set_role(&self, role: Role) {
+        *self.role.lock() = role;
+        self.role_changed.notify_waiters();
+    }
+
+    pub(crate) fn received(&self, count: u64) {
+        self.packets_received.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn answered(&self, count: u64, asked: Time, now: Time) {
+        self.packets_sent.fetch_add(count, Ordering::Relaxed);
+        self.latency.lock().record(asked, now, count);
+    }
+
+    pub(crate) fn packets(&self) -> (u64, u64) {
+        (self.packets_received.load(Ordering::Relaxed), self.packets_sent.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn latency(&self) -> Latency {
+        *self.latency.lock()
+    }
+
+    /// Counts anew, for `srst`.
+    pub(crate) fn reset(&self) {
+        *self.latency.lock() = Latency::default();
+        self.packets_received.store(0, Ordering::Relaxed);
+        self.packets_sent.store(0, Ordering::Relaxed);
+    }
+}
