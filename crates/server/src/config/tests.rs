@@ -140,9 +140,14 @@ fn an_ensemble_that_wastes_a_server_is_warned_of_in_apaches_words() {
 
 #[test]
 fn two_ports_on_one_host_must_differ() {
-    assert!(refused(&THREE.replace("b:2888", "A:2888")).contains("port 2888 on A is also a port of server.1"));
+    assert!(
+        refused(&THREE.replace("b:2888", "A:2888"))
+            .contains("zoo.cfg:4: server.2: port 2888 on A is also a port of server.1")
+    );
     assert!(refused(&THREE.replace("a:2888:3888", "a:2888:2888")).contains("server.1"));
-    assert!(refused(&THREE.replace("clientPort=2181", "clientPort=3888")).contains("clientPort: port 3888 on a"));
+    assert!(
+        refused(&THREE.replace("clientPort=2181", "clientPort=3888")).contains("zoo.cfg:2: clientPort: port 3888 on a")
+    );
     let local = "dataDir=/data\nserver.1=h:1:2;9\nserver.2=h:3:4;9\nserver.3=h:5:6;8";
     assert!(refused(local).contains("port 9 on h is also a port of server.1"));
 }
@@ -245,6 +250,17 @@ fn protocols_and_suites_are_those_that_can_be_had() {
 }
 
 #[test]
+fn an_admin_server_that_all_can_reach_wants_a_token() {
+    let open = "dataDir=/d\nclientPort=1\nadmin.serverAddress=0.0.0.0\n";
+    assert!(
+        warned(open)
+            .contains("zoo.cfg:3: admin.serverAddress=0.0.0.0: is not loopback, and pole.admin.token is not set")
+    );
+    assert_eq!(warned(&format!("{open}pole.admin.token=t")), "");
+    assert_eq!(warned("dataDir=/d\nclientPort=1\nadmin.serverAddress=localhost"), "");
+}
+
+#[test]
 fn secrets_are_never_told() {
     let text = "dataDir=/d\nclientPort=1\nDigestAuthenticationProvider.superDigest=super:xyzzy\nssl.keyStore.location=k.pem\n\
                 ssl.keyStore.password=xyzzy\npole.admin.token=xyzzy\npole.admin.token=xyzzy";
@@ -271,7 +287,7 @@ fn the_longest_spans_do_not_overflow() {
 #[test]
 fn the_ensemble_is_written_as_apache_writes_it() {
     let text = THREE.replace("b:2888:3888", "[::1]:2888:3888;2182");
-    let expected = "server.1=a:2888:3888:participant\nserver.2=[::1]:2888:3888:participant;0.0.0.0:2182\n\
+    let expected = "server.1=a:2888:3888:participant\nserver.2=[0:0:0:0:0:0:0:1]:2888:3888:participant;0.0.0.0:2182\n\
                     server.3=c:2888:3888:participant\nversion=0";
     assert_eq!(good(&text).membership(), expected);
 }
