@@ -157,6 +157,14 @@ fn a_store_of_openssl_opens_with_its_password_only() {
 }
 
 #[test]
+fn a_store_with_the_ciphers_of_java_8_opens() {
+    let shop = Shop::open();
+    let old = ["-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES", "-macalg", "sha1", "-passout", "pass:secret"];
+    shop.openssl(&[&["pkcs12", "-export", "-in", "one.pem", "-out", "old.p12"], &old[..]].concat());
+    assert!(tls::acceptor(&shop.with_key_store("old.p12", StoreFormat::Pkcs12, given("secret"))).is_ok());
+}
+
+#[test]
 fn stores_of_keytool_open_and_its_old_format_is_told_how_to_convert() {
     let shop = Shop::open();
     if !shop.has_keytool() {

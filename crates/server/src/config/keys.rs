@@ -63,6 +63,7 @@ impl fmt::Display for Kind {
             Bool(yes, no) => write!(f, "{yes} or {no}"),
             Text | Secret => f.write_str("any text"),
             Word(words) => f.write_str(&words.join(", ")),
+            Only([], _) => f.write_str("nothing"),
             Only(words, _) => write!(f, "{} only", words.join(", ")),
             Unused(_) => f.write_str("anything; not used"),
             Family => f.write_str("see below"),
