@@ -313,12 +313,11 @@ fn service(values: &Values) -> Service {
 fn admin(values: &Values, report: &mut Report) -> Admin {
     let mut address = |host: &'static str, port: &'static str| {
         let name = values.text(host).and_then(|name| parse_host(values, host, name, report))?;
-        let port = u16::try_from(values.count(port)).ok().filter(|port| *port > 0)?;
-        Some(Address::new(name, port))
+        Some(Address::new(name, u16::try_from(values.count(port)).ok()?))
     };
     let admin = Admin {
         address: address("admin.serverAddress", "admin.serverPort").filter(|_| values.bool("admin.enableServer")),
-        metrics: address("metricsProvider.httpHost", "metricsProvider.httpPort"),
+        metrics: address("metricsProvider.httpHost", "metricsProvider.httpPort").filter(|metrics| metrics.port > 0),
         token: secret(values, "pole.admin.token"),
     };
     if let (Some(Address { host, .. }), None) = (&admin.address, &admin.token)

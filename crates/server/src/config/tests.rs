@@ -278,10 +278,9 @@ fn the_machine_gets_the_spans_of_the_file() {
 
 #[test]
 fn the_longest_spans_do_not_overflow() {
-    let longest =
-        "tickTime=3600000\ninitLimit=10000\nsyncLimit=10000\npole.patienceMs=86400000\npole.resign.cooldownMs=86400000";
+    let longest = "tickTime=3600000\ninitLimit=1000000\nsyncLimit=1000000\npole.patienceMs=86400000\npole.resign.cooldownMs=86400000";
     let node = good(&format!("{THREE}{longest}")).node();
-    assert_eq!(node.init_limit, Span::from_ms(36_000_000_000));
+    assert_eq!(node.init_limit, Span::from_ms(3_600_000_000_000));
 }
 
 #[test]
@@ -317,6 +316,12 @@ fn toml_means_the_same() {
 fn a_file_that_is_not_there_is_an_error_with_its_name() {
     let told = Config::load(Path::new("/no/such/zoo.cfg")).unwrap_err().to_string();
     assert!(told.starts_with("/no/such/zoo.cfg: cannot be read"), "{told}");
+}
+
+#[test]
+fn what_is_written_names_the_limits_that_apache_asks_for() {
+    let written = good(THREE).to_cfg();
+    assert!(written.contains("initLimit=10\n") && written.contains("syncLimit=5\n"), "{written}");
 }
 
 /// A file in which every key has something to act on.
