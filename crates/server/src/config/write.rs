@@ -52,8 +52,7 @@ impl Config {
             ("clientPortListenBacklog", self.clients.backlog.map_or(-1, i64::from).to_string()),
             ("serverId", id.to_string()),
         ];
-        if let Some((ensemble, me)) = self.ensemble.as_ref().and_then(|all| Some((all, all.servers.get(&all.me)?))) {
-            debug_assert_eq!(ensemble.me.0, id);
+        if let Some(me) = self.ensemble.as_ref().and_then(|ensemble| ensemble.servers.get(&ensemble.me)) {
             entries.extend([
                 ("initLimit", self.timing.init_limit.to_string()),
                 ("syncLimit", self.timing.sync_limit.to_string()),
