@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use pole_election::ServerId;
@@ -36,7 +37,7 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, report: &mut Report) -
     };
     let mut clients = clients(values, report);
     join_client_port(&mut clients, ensemble.as_ref(), only, values, report);
-    refuse_shared_ports(ensemble.as_ref(), &clients, report);
+    refuse_shared_ports(ensemble.as_ref(), &clients, values, report);
     let service = service(values);
     if service.extended_types && ensemble.as_ref().is_some_and(|ensemble| ensemble.me > LAST_ID_WITH_TTL) {
         let line = values.line("extendedTypesEnabled");
@@ -255,25 +256,29 @@ fn join_client_port(
     clients.plain = Some(listed);
 }
 
-fn refuse_shared_ports(ensemble: Option<&Ensemble>, clients: &Clients, report: &mut Report) {
+fn refuse_shared_ports(ensemble: Option<&Ensemble>, clients: &Clients, values: &Values, report: &mut Report) {
     let mut taken = BTreeMap::new();
-    let mut take = |(host, port): (String, u16), whose: String| {
-        if let Some(other) = taken.insert((host.to_ascii_lowercase(), port), whose.clone()) {
-            report.problem(0, &whose, "", format!("port {port} on {host} is also a port of {other}: choose another"));
+    let mut take = |(host, port): (String, u16), whose: &str, line: usize| {
+        if let Some(other) = taken.insert((host.to_ascii_lowercase(), port), whose.to_owned()) {
+            report.problem(line, whose, "", format!("port {port} on {host} is also a port of {other}: choose another"));
         }
     };
     let mut own_host = "0.0.0.0";
     let mut listed = None;
     for (id, server) in ensemble.iter().flat_map(|ensemble| &ensemble.servers) {
-        server.sockets().into_iter().for_each(|socket| take(socket, format!("server.{id}")));
+        let key = format!("server.{id}");
+        // In the dynamicConfigFile, the key must do.
+        let line = values.families.iter().rfind(|entry| entry.key == key).map_or(0, |entry| entry.line);
+        server.sockets().into_iter().for_each(|socket| take(socket, &key, line));
         if ensemble.is_some_and(|ensemble| ensemble.me == *id) {
             own_host = &server.host;
             listed = server.client.as_ref();
         }
     }
-    let plain = clients.plain.iter().filter(|_| listed.is_none());
-    plain.for_each(|address| take(address.on(own_host), "clientPort".to_owned()));
-    clients.secure.iter().for_each(|address| take(address.on(own_host), "secureClientPort".to_owned()));
+    let plain = clients.plain.iter().filter(|_| listed.is_none()).map(|address| (address, "clientPort"));
+    for (address, key) in plain.chain(clients.secure.iter().map(|address| (address, "secureClientPort"))) {
+        take(address.on(own_host), key, values.line(key));
+    }
 }
 
 fn timing(values: &Values, report: &mut Report) -> Timing {
@@ -308,14 +313,21 @@ fn service(values: &Values) -> Service {
 fn admin(values: &Values, report: &mut Report) -> Admin {
     let mut address = |host: &'static str, port: &'static str| {
         let name = values.text(host).and_then(|name| parse_host(values, host, name, report))?;
-        let port = u16::try_from(values.count(port)).ok().filter(|port| *port > 0)?;
-        Some(Address::new(name, port))
+        Some(Address::new(name, u16::try_from(values.count(port)).ok()?))
     };
-    Admin {
+    let admin = Admin {
         address: address("admin.serverAddress", "admin.serverPort").filter(|_| values.bool("admin.enableServer")),
-        metrics: address("metricsProvider.httpHost", "metricsProvider.httpPort"),
+        metrics: address("metricsProvider.httpHost", "metricsProvider.httpPort").filter(|metrics| metrics.port > 0),
         token: secret(values, "pole.admin.token"),
+    };
+    if let (Some(Address { host, .. }), None) = (&admin.address, &admin.token)
+        && host != "localhost"
+        && !host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+    {
+        let why = "is not loopback, and pole.admin.token is not set: it answers questions and changes nothing";
+        report.warning(values.line("admin.serverAddress"), "admin.serverAddress", host, why);
     }
+    admin
 }
 
 fn secret(values: &Values, key: &'static str) -> Option<Secret> {

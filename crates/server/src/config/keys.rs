@@ -63,6 +63,7 @@ impl fmt::Display for Kind {
             Bool(yes, no) => write!(f, "{yes} or {no}"),
             Text | Secret => f.write_str("any text"),
             Word(words) => f.write_str(&words.join(", ")),
+            Only([], _) => f.write_str("nothing"),
             Only(words, _) => write!(f, "{} only", words.join(", ")),
             Unused(_) => f.write_str("anything; not used"),
             Family => f.write_str("see below"),
@@ -144,7 +145,7 @@ const fn ours(name: &'static str, kind: Kind, default: &'static str, meaning: &'
 
 const TRUE_FALSE: Kind = Bool("true", "false");
 const YES_NO: Kind = Bool("yes", "no");
-const PORT: Kind = Number(1, 65_535);
+const PORT: Kind = Number(0, 65_535);
 /// A count that Apache keeps in a Java `int`.
 const COUNT: Kind = Number(0, i32::MAX as i64);
 /// Up to a day: longer is a mistake, and sums of spans stay far from overflow.
@@ -198,11 +199,11 @@ pub const KEYS: &[Key] = &[
     key("tickTime", Number(1, 3_600_000), "3000", "Milliseconds of a tick, the unit of the limits below."),
     key(
         "initLimit",
-        Number(1, 10_000),
+        Number(1, 1_000_000),
         "10",
         "Ticks that a synchronisation may make no progress. Apache has no default.",
     ),
-    key("syncLimit", Number(1, 10_000), "5", "Ticks that cap the liveness timeout. Apache has no default."),
+    key("syncLimit", Number(1, 1_000_000), "5", "Ticks that cap the liveness timeout. Apache has no default."),
     key(
         "connectToLearnerMasterLimit",
         Unused("a connection that fails is retried at once"),
@@ -228,9 +229,9 @@ pub const KEYS: &[Key] = &[
         "Milliseconds to open an election connection.",
     ),
     // Clients.
-    key("clientPort", Number(0, 65_535), "0", "The port for clients; 0: none."),
+    key("clientPort", PORT, "0", "The port for clients; 0: none."),
     key("clientPortAddress", Text, "", "The address of that port; all addresses if not set."),
-    key("secureClientPort", Number(0, 65_535), "0", "The port for clients with TLS; 0: none."),
+    key("secureClientPort", PORT, "0", "The port for clients with TLS; 0: none."),
     key("secureClientPortAddress", Text, "", "The address of that port; all addresses if not set."),
     key("maxClientCnxns", COUNT, "60", "Connections from one address; 0: no limit."),
     key("maxCnxns", COUNT, "0", "Connections in all; 0: no limit."),
@@ -381,7 +382,7 @@ pub const KEYS: &[Key] = &[
     // Admin and metrics.
     key("admin.enableServer", TRUE_FALSE, "true", "Whether there is an admin server."),
     key("admin.serverAddress", Text, "127.0.0.1", "Its address. Apache's default is all addresses."),
-    key("admin.serverPort", PORT, "8080", "Its port. If taken, the server warns and goes on."),
+    key("admin.serverPort", PORT, "8080", "Its port; 0: any free one. If taken, the server warns and goes on."),
     key("admin.commandURL", Only(&["/commands"], "tools know it by this name"), "/commands", "Where the commands are."),
     key(
         "admin.idleTimeout",
@@ -407,12 +408,7 @@ pub const KEYS: &[Key] = &[
         "127.0.0.1",
         "The address of the port below. Apache's default is all addresses.",
     ),
-    key(
-        "metricsProvider.httpPort",
-        Number(0, 65_535),
-        "0",
-        "A port that serves `/metrics` too; 0: only the admin server does.",
-    ),
+    key("metricsProvider.httpPort", PORT, "0", "A port that serves `/metrics` too; 0: only the admin server does."),
     key("metricsProvider.exportJvmInfo", Unused(JVM), "", "Metrics of the JVM."),
     key("jvm.pause.monitor", Unused(JVM), "", "The watch over pauses of the JVM."),
     key("jvm.pause.info-threshold.ms", Unused(JVM), "", "The watch over pauses of the JVM."),

@@ -67,7 +67,8 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut logical = Vec::new();
     while let Some((index, line)) = natural.next() {
         let line = line.trim_start_matches(WHITE);
-        if line.is_empty() || line.starts_with(['#', '!']) {
+        // A backslash alone continues nothing: to Java, the next line may still be a comment.
+        if line.is_empty() || line == "\\" || line.starts_with(['#', '!']) {
             continue;
         }
         let mut whole = line.to_owned();
@@ -181,6 +182,11 @@ mod tests {
         assert!(parse("a=b\\\n\nc=\\u00g0", &mut report).len() == 1);
         let told = report.finish(()).unwrap_err().to_string();
         assert!(told.contains("zoo.cfg:3") && told.contains("\\u00g0"), "{told}");
+    }
+
+    #[test]
+    fn a_backslash_alone_continues_nothing() {
+        assert_eq!(pairs("\\\n# comment\n\\\n\\\na=b\n\\"), pair("a", "b"));
     }
 
     proptest! {

@@ -5,6 +5,7 @@
 //! Not here: names are not resolved; that is for whoever connects.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// A server that votes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -86,7 +87,7 @@ impl Address {
     /// Whether it stands for all addresses of the machine.
     #[must_use]
     pub fn is_wildcard(&self) -> bool {
-        matches!(self.host.as_str(), "0.0.0.0" | "::")
+        self.host.parse().is_ok_and(|address: IpAddr| address.is_unspecified())
     }
 
     /// Where it is on this host.
@@ -117,7 +118,12 @@ pub(super) fn host(text: &str) -> Result<String, String> {
     if inner.is_empty() || !inner.chars().all(plausible) {
         return Err(format!("\"{text}\" is no host: allowed is a name or an address"));
     }
-    Ok(inner.to_owned())
+    Ok(inner.parse().map_or_else(|_| inner.to_owned(), |address| in_full(&address)))
+}
+
+/// Java leaves no zero out of an address, and clients compare what `/zookeeper/config` holds.
+fn in_full(address: &Ipv6Addr) -> String {
+    address.segments().map(|segment| format!("{segment:x}")).join(":")
 }
 
 fn parse_client(text: &str) -> Result<Address, String> {
@@ -155,7 +161,8 @@ mod tests {
         let forms = [
             ("a:1:2", "a:1:2:participant"),
             ("a:1:2:PARTICIPANT;5", "a:1:2:participant;0.0.0.0:5"),
-            ("[::1]:1:2;[fe80::1%eth0]:5", "[::1]:1:2:participant;[fe80::1%eth0]:5"),
+            ("[::1]:1:2;[::]:5", "[0:0:0:0:0:0:0:1]:1:2:participant;[0:0:0:0:0:0:0:0]:5"),
+            ("[fe80::1%eth0]:1:2", "[fe80::1%eth0]:1:2:participant"),
             (" a : 1 : 2 ; b:5 ", ""),
             ("a:1:2;b:5", "a:1:2:participant;b:5"),
         ];
@@ -163,6 +170,13 @@ mod tests {
             let read = Server::parse(text).map(|server| server.to_string()).unwrap_or_default();
             assert_eq!(read, written, "{text}");
         }
+    }
+
+    #[test]
+    fn all_addresses_are_known_in_both_families() {
+        let client = |text: &str| Server::parse(text).unwrap().client.unwrap();
+        assert!(client("a:1:2;5").is_wildcard() && client("a:1:2;[::]:5").is_wildcard());
+        assert!(!client("a:1:2;[::1]:5").is_wildcard() && !client("a:1:2;b:5").is_wildcard());
     }
 
     #[test]

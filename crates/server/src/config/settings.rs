@@ -120,7 +120,7 @@ pub struct Service {
 /// The admin server and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admin {
-    /// `admin.serverAddress` and `admin.serverPort`; `None` if `admin.enableServer` is false.
+    /// `admin.serverAddress` and `admin.serverPort` (0 for any free one); `None` if `admin.enableServer` is false.
     pub address: Option<Address>,
     /// `metricsProvider.httpHost` and `metricsProvider.httpPort`.
     pub metrics: Option<Address>,

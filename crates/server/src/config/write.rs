@@ -1,7 +1,8 @@
 //! The configuration as text: as a file, as the answer to `conf`, and as the content of `/zookeeper/config`.
 //!
 //! In: a [`Config`]. Out: text in the forms that Apache's tools know.
-//! Holds: the file reads back equal. Settings at their default are left out of it.
+//! Holds: the file reads back equal, and Apache's server reads it too. Settings at their default are left out of it,
+//! where Apache has one.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -18,7 +19,7 @@ impl Config {
         let pairs = self.pairs();
         for key in KEYS {
             let value = pairs.iter().find(|(name, _)| *name == key.name).map(|(_, value)| value.as_str());
-            if let Some(value) = value.filter(|value| *value != key.default) {
+            if let Some(value) = value.filter(|value| *value != key.default || WITHOUT_DEFAULT.contains(&key.name)) {
                 let _ = writeln!(text, "{}={}", key.name, properties::escape(value));
             }
         }
@@ -51,8 +52,7 @@ impl Config {
             ("clientPortListenBacklog", self.clients.backlog.map_or(-1, i64::from).to_string()),
             ("serverId", id.to_string()),
         ];
-        if let Some((ensemble, me)) = self.ensemble.as_ref().and_then(|all| Some((all, all.servers.get(&all.me)?))) {
-            debug_assert_eq!(ensemble.me.0, id);
+        if let Some(me) = self.ensemble.as_ref().and_then(|ensemble| ensemble.servers.get(&ensemble.me)) {
             entries.extend([
                 ("initLimit", self.timing.init_limit.to_string()),
                 ("syncLimit", self.timing.sync_limit.to_string()),
@@ -221,6 +221,9 @@ impl Config {
         ]);
     }
 }
+
+/// Apache's server does not start without these, and it should be able to read what Pole writes.
+const WITHOUT_DEFAULT: [&str; 2] = ["initLimit", "syncLimit"];
 
 type Pairs = Vec<(&'static str, String)>;
 

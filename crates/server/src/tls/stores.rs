@@ -127,14 +127,7 @@ fn password(store: &Store) -> Result<String, Error> {
 }
 
 fn unopened(store: &Store, error: &p12_keystore::error::Error) -> Error {
-    let file = store.location.display();
-    bad(
-        store,
-        &format!(
-            "cannot be opened as PKCS12, is the password right? ({error}) If its ciphers are those of Java 8, rewrite it \
-             with: keytool -importkeystore -srckeystore {file} -destkeystore {file}.new -deststoretype PKCS12"
-        ),
-    )
+    bad(store, &format!("cannot be opened as PKCS12, is the password right? {error}"))
 }
 
 fn bad(store: &Store, why: &str) -> Error {

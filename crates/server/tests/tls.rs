@@ -1,0 +1,351 @@
+//! Handshakes over real sockets, with certificates made by OpenSSL and key stores made by keytool.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use pole_server::config::{ClientAuth, Password, Secret, Store, StoreFormat, TlsSettings};
+use pole_server::tls::{self, PeerTls};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConnection, ServerConnection, StreamOwned};
+
+const SUBJECT: &str = "/C=DE/O=A\\, B = \"C\" <d>;#1/OU=x+UID=u1/CN=Jürgen \\\\ Back";
+/// What Java 17 answers for that subject.
+const PRINCIPAL: &str = "CN=Jürgen \\\\ Back,OU=x+UID=u1,O=A\\, B \\= \\\"C\\\" \\<d\\>\\;\\#1,C=DE";
+
+#[test]
+fn two_servers_with_good_certificates_meet() {
+    let shop = Shop::open();
+    let one = PeerTls::open(&shop.settings("ca", "one")).unwrap();
+    let two = PeerTls::open(&shop.settings("ca", "two")).unwrap();
+    let met = handshake(&one, &two, "localhost").unwrap();
+    assert_eq!(tls::principal(&met[0]).unwrap(), "CN=two");
+    one.check_host(Some(&met), "127.0.0.1").unwrap();
+    assert!(one.check_host(Some(&met), "elsewhere").unwrap_err().to_string().contains("certificate of elsewhere"));
+    assert!(one.check_host(None, "127.0.0.1").is_err());
+}
+
+#[test]
+fn a_server_of_another_authority_is_turned_away() {
+    let shop = Shop::open();
+    shop.authority("rogue");
+    shop.certificate("three", "rogue", "/CN=three", 100);
+    let one = PeerTls::open(&shop.settings("ca", "one")).unwrap();
+    let rogue = PeerTls::open(&shop.settings("ca", "three")).unwrap();
+    assert!(handshake(&one, &rogue, "localhost").is_err(), "as the one that connects");
+    assert!(handshake(&rogue, &one, "localhost").is_err(), "as the one that is called");
+}
+
+#[test]
+fn an_expired_certificate_is_turned_away() {
+    let shop = Shop::open();
+    shop.certificate("late", "ca", "/CN=late", -1);
+    let one = PeerTls::open(&shop.settings("ca", "one")).unwrap();
+    let late = PeerTls::open(&shop.settings("ca", "late")).unwrap();
+    let error = handshake(&one, &late, "localhost").unwrap_err().to_string();
+    assert!(error.contains("xpired"), "{error}");
+}
+
+#[test]
+fn a_host_that_the_certificate_does_not_name_is_reached_only_if_names_do_not_matter() {
+    let shop = Shop::open();
+    let one = PeerTls::open(&shop.settings("ca", "one")).unwrap();
+    let strict = PeerTls::open(&shop.settings("ca", "two")).unwrap();
+    let lax = PeerTls::open(&TlsSettings { verify_host: false, ..shop.settings("ca", "two") }).unwrap();
+    assert!(handshake(&one, &strict, "elsewhere").is_err());
+    let met = handshake(&one, &lax, "elsewhere").unwrap();
+    lax.check_host(Some(&met), "anywhere").unwrap();
+}
+
+#[test]
+fn names_that_do_not_matter_do_not_make_a_stranger_trusted() {
+    let shop = Shop::open();
+    shop.authority("rogue");
+    shop.certificate("three", "rogue", "/CN=three", 100);
+    let rogue = PeerTls::open(&shop.settings("ca", "three")).unwrap();
+    let lax = PeerTls::open(&TlsSettings { verify_host: false, ..shop.settings("ca", "two") }).unwrap();
+    assert!(handshake(&rogue, &lax, "localhost").is_err());
+}
+
+#[test]
+fn a_client_without_a_certificate_gets_in_unless_one_is_needed() {
+    let shop = Shop::open();
+    let enter = |client_auth| {
+        let acceptor = tls::acceptor(&TlsSettings { client_auth, ..shop.settings("ca", "one") }).unwrap();
+        let roots = shop.roots("ca");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder =
+            rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        meet(acceptor, Arc::new(builder.with_root_certificates(roots).with_no_client_auth()), "localhost")
+    };
+    assert!(enter(ClientAuth::Need).is_err());
+    assert_eq!(enter(ClientAuth::Want).unwrap(), []);
+    assert_eq!(enter(ClientAuth::None).unwrap(), []);
+}
+
+#[test]
+fn the_identity_of_a_client_is_written_as_java_writes_it() {
+    let shop = Shop::open();
+    shop.certificate("client", "ca", SUBJECT, 100);
+    let server = PeerTls::open(&shop.settings("ca", "one")).unwrap();
+    let client = PeerTls::open(&shop.settings("ca", "client")).unwrap();
+    let met = handshake(&server, &client, "localhost").unwrap();
+    assert_eq!(tls::principal(&met[0]).unwrap(), PRINCIPAL);
+}
+
+#[test]
+fn attributes_without_a_name_are_written_by_number() {
+    let shop = Shop::open();
+    shop.certificate("odd", "ca", "/DC=org/CN= lead trail /emailAddress=a@b.c/serialNumber=42/title=Dr", 100);
+    let certificate = CertificateDer::from_pem_file(shop.path("odd.crt")).unwrap();
+    let expected =
+        "2.5.4.12=#0c024472,2.5.4.5=#13023432,1.2.840.113549.1.9.1=#16056140622e63,CN=\\ lead trail\\ ,DC=org";
+    assert_eq!(tls::principal(&certificate).unwrap(), expected);
+}
+
+#[test]
+fn only_the_protocols_and_suites_asked_for_are_spoken() {
+    let shop = Shop::open();
+    let one = PeerTls::open(&TlsSettings { tls13: false, ..shop.settings("ca", "one") }).unwrap();
+    let two = PeerTls::open(&TlsSettings { tls12: false, ..shop.settings("ca", "two") }).unwrap();
+    assert!(handshake(&one, &two, "localhost").is_err());
+    let suites = vec!["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256".to_owned()];
+    let three = PeerTls::open(&TlsSettings { cipher_suites: suites.clone(), ..shop.settings("ca", "two") }).unwrap();
+    assert!(handshake(&one, &three, "localhost").is_ok());
+    let none = TlsSettings { cipher_suites: suites, tls12: false, ..shop.settings("ca", "two") };
+    assert!(PeerTls::open(&none).unwrap_err().to_string().starts_with("protocols and cipher suites"));
+}
+
+#[test]
+fn an_encrypted_key_opens_with_its_password_only() {
+    let shop = Shop::open();
+    shop.openssl(&["pkcs8", "-topk8", "-in", "one.key", "-out", "sealed.key", "-passout", "pass:secret"]);
+    shop.join(&["one.crt", "sealed.key"], "sealed.pem");
+    let sealed = |password| shop.with_key_store("sealed.pem", StoreFormat::Pem, password);
+    let two = PeerTls::open(&shop.settings("ca", "two")).unwrap();
+    let one = PeerTls::open(&sealed(given("secret"))).unwrap();
+    assert!(handshake(&one, &two, "localhost").is_ok());
+    assert!(PeerTls::open(&sealed(given("wrong"))).unwrap_err().to_string().contains("is the password right?"));
+}
+
+#[test]
+fn the_password_may_stand_in_a_file() {
+    let shop = Shop::open();
+    shop.pkcs12("one", "secret");
+    fs::write(shop.path("password"), "secret\n").unwrap();
+    let settings = shop.with_key_store("one.p12", StoreFormat::Pkcs12, Password::InFile(shop.path("password")));
+    assert!(tls::acceptor(&settings).is_ok());
+    let gone = shop.with_key_store("one.p12", StoreFormat::Pkcs12, Password::InFile(shop.path("gone")));
+    assert!(tls::acceptor(&gone).unwrap_err().to_string().contains("gone: cannot be read"));
+}
+
+#[test]
+fn a_store_of_openssl_opens_with_its_password_only() {
+    let shop = Shop::open();
+    shop.pkcs12("one", "secret");
+    let two = PeerTls::open(&shop.settings("ca", "two")).unwrap();
+    let one = PeerTls::open(&shop.with_key_store("one.p12", StoreFormat::Pkcs12, given("secret"))).unwrap();
+    assert!(handshake(&one, &two, "localhost").is_ok());
+    let wrong = tls::acceptor(&shop.with_key_store("one.p12", StoreFormat::Pkcs12, given("wrong")));
+    assert!(wrong.unwrap_err().to_string().contains("is the password right?"));
+}
+
+#[test]
+fn a_store_with_the_ciphers_of_java_8_opens() {
+    let shop = Shop::open();
+    let old = ["-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES", "-macalg", "sha1", "-passout", "pass:secret"];
+    shop.openssl(&[&["pkcs12", "-export", "-in", "one.pem", "-out", "old.p12"], &old[..]].concat());
+    assert!(tls::acceptor(&shop.with_key_store("old.p12", StoreFormat::Pkcs12, given("secret"))).is_ok());
+}
+
+#[test]
+fn stores_of_keytool_open_and_its_old_format_is_told_how_to_convert() {
+    let shop = Shop::open();
+    if !shop.has_keytool() {
+        eprintln!("skipped: keytool is not installed");
+        return;
+    }
+    shop.pkcs12("two", "secret");
+    let import = ["-importcert", "-noprompt", "-alias", "ca", "-file", "ca.crt", "-storepass", "secret", "-keystore"];
+    shop.keytool(&[&import[..], &["trust.p12", "-storetype", "PKCS12"]].concat());
+    shop.keytool(&[&import[..], &["old.jks", "-storetype", "JKS"]].concat());
+    let copy = ["-importkeystore", "-srckeystore", "two.p12", "-srcstorepass", "secret", "-deststorepass", "secret"];
+    shop.keytool(&[&copy[..], &["-destkeystore", "two.jks", "-deststoretype", "PKCS12"]].concat());
+    // A PKCS12 file under the name of JKS, as every Java since 9 makes them.
+    let mut settings = shop.with_key_store("two.jks", StoreFormat::Jks, given("secret"));
+    settings.trust_store = Some(shop.store("trust.p12", StoreFormat::Pkcs12, given("secret")));
+    let two = PeerTls::open(&settings).unwrap();
+    let one = PeerTls::open(&shop.settings("ca", "one")).unwrap();
+    assert!(handshake(&two, &one, "localhost").is_ok());
+    settings.trust_store = Some(shop.store("old.jks", StoreFormat::Jks, given("secret")));
+    assert!(PeerTls::open(&settings).unwrap_err().to_string().contains("keytool -importkeystore -srckeystore"));
+}
+
+#[test]
+fn a_store_that_lacks_what_is_needed_is_told_so() {
+    let shop = Shop::open();
+    let no_key = tls::acceptor(&shop.with_key_store("one.crt", StoreFormat::Pem, Password::None));
+    assert!(no_key.unwrap_err().to_string().contains("no private key"));
+    let no_certificate = tls::acceptor(&shop.with_key_store("one.key", StoreFormat::Pem, Password::None));
+    assert!(no_certificate.unwrap_err().to_string().contains("there is no certificate"));
+    shop.join(&["one.crt", "two.key"], "mixed.pem");
+    let mixed = tls::acceptor(&shop.with_key_store("mixed.pem", StoreFormat::Pem, Password::None));
+    assert!(mixed.unwrap_err().to_string().contains("do not go together"));
+    let gone = tls::acceptor(&shop.with_key_store("gone.pem", StoreFormat::Pem, Password::None));
+    assert!(gone.unwrap_err().to_string().contains("gone.pem: cannot be read"));
+}
+
+#[test]
+fn bytes_that_are_no_store_are_refused() {
+    let shop = Shop::open();
+    for bytes in [&b""[..], b"\x30", b"\x30\x84\xff\xff\xff\xff", b"-----BEGIN CERTIFICATE-----\n!\n", &[0xff; 100]] {
+        fs::write(shop.path("bad"), bytes).unwrap();
+        for format in [StoreFormat::Pem, StoreFormat::Pkcs12, StoreFormat::Jks] {
+            assert!(tls::acceptor(&shop.with_key_store("bad", format, given("x"))).is_err());
+        }
+    }
+}
+
+/// A handshake between two servers; the certificates that the called one saw.
+fn handshake(called: &PeerTls, caller: &PeerTls, host: &str) -> io::Result<Vec<CertificateDer<'static>>> {
+    meet(called.acceptor.clone(), caller.connector.clone(), host)
+}
+
+/// Both ends say a byte and hear one, so that a refusal of either side is seen by both.
+fn meet(
+    acceptor: Arc<rustls::ServerConfig>,
+    connector: Arc<rustls::ClientConfig>,
+    host: &str,
+) -> io::Result<Vec<CertificateDer<'static>>> {
+    let (near, far) = UnixStream::pair()?;
+    let name = tls::server_name(host).map_err(io::Error::other)?;
+    let caller = thread::spawn(move || {
+        let connection = ClientConnection::new(connector, name).map_err(io::Error::other)?;
+        exchange(&mut StreamOwned::new(connection, far))
+    });
+    let mut stream = StreamOwned::new(ServerConnection::new(acceptor).map_err(io::Error::other)?, near);
+    let here = exchange(&mut stream);
+    let seen = stream.conn.peer_certificates().unwrap_or_default();
+    let seen = seen.iter().map(|certificate| certificate.clone().into_owned()).collect();
+    drop(stream);
+    let there = caller.join().expect("the caller ends");
+    here.and(there).map(|()| seen)
+}
+
+fn exchange(stream: &mut (impl Read + Write)) -> io::Result<()> {
+    stream.write_all(b"!")?;
+    stream.flush()?;
+    stream.read_exact(&mut [0])
+}
+
+fn given(password: &str) -> Password {
+    Password::Given(Secret(password.to_owned()))
+}
+
+/// A directory with an authority and two servers that it has signed; gone at the end of a test.
+struct Shop(PathBuf);
+
+impl Shop {
+    fn open() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("pole-tls-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let shop = Self(std::env::temp_dir().join(name));
+        fs::create_dir_all(&shop.0).unwrap();
+        shop.authority("ca");
+        shop.certificate("one", "ca", "/CN=one", 100);
+        shop.certificate("two", "ca", "/CN=two", 100);
+        shop
+    }
+
+    fn authority(&self, name: &str) {
+        let (key, certificate) = (format!("{name}.key"), format!("{name}.crt"));
+        let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+        let files = ["-keyout", &key, "-out", &certificate, "-subj", &format!("/CN={name}"), "-days", "100"];
+        self.openssl(&[&["req", "-x509"], &curve[..], &files[..]].concat());
+    }
+
+    /// A certificate for `localhost` with its key, and both as `NAME.pem`.
+    fn certificate(&self, name: &str, authority: &str, subject: &str, days: i32) {
+        let file = |ending: &str| format!("{name}.{ending}");
+        let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+        let (key, request, certificate) = (file("key"), file("csr"), file("crt"));
+        let request_of = ["-keyout", &key, "-out", &request, "-utf8", "-multivalue-rdn", "-subj", subject];
+        self.openssl(&[&["req"], &curve[..], &request_of[..]].concat());
+        fs::write(self.path("extensions"), "subjectAltName=DNS:localhost,IP:127.0.0.1\n").unwrap();
+        let (ca, ca_key, days) = (format!("{authority}.crt"), format!("{authority}.key"), days.to_string());
+        let signed =
+            ["x509", "-req", "-in", &request, "-CA", &ca, "-CAkey", &ca_key, "-CAcreateserial", "-days", &days];
+        self.openssl(&[&signed[..], &["-extfile", "extensions", "-out", &certificate]].concat());
+        self.join(&[&certificate, &key], &file("pem"));
+    }
+
+    fn pkcs12(&self, name: &str, password: &str) {
+        let (input, output, password) = (format!("{name}.pem"), format!("{name}.p12"), format!("pass:{password}"));
+        self.openssl(&["pkcs12", "-export", "-in", &input, "-out", &output, "-passout", &password, "-name", name]);
+    }
+
+    fn join(&self, parts: &[&str], whole: &str) {
+        let text: String = parts.iter().map(|part| fs::read_to_string(self.path(part)).unwrap()).collect();
+        fs::write(self.path(whole), text).unwrap();
+    }
+
+    fn settings(&self, authority: &str, name: &str) -> TlsSettings {
+        TlsSettings {
+            key_store: Some(self.store(&format!("{name}.pem"), StoreFormat::Pem, Password::None)),
+            trust_store: Some(self.store(&format!("{authority}.crt"), StoreFormat::Pem, Password::None)),
+            client_auth: ClientAuth::Need,
+            verify_host: true,
+            tls12: true,
+            tls13: true,
+            cipher_suites: Vec::new(),
+        }
+    }
+
+    fn with_key_store(&self, file: &str, format: StoreFormat, password: Password) -> TlsSettings {
+        TlsSettings { key_store: Some(self.store(file, format, password)), ..self.settings("ca", "one") }
+    }
+
+    fn store(&self, file: &str, format: StoreFormat, password: Password) -> Store {
+        Store { location: self.path(file), format, password }
+    }
+
+    fn roots(&self, authority: &str) -> rustls::RootCertStore {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(self.path(&format!("{authority}.crt"))).unwrap()).unwrap();
+        roots
+    }
+
+    fn openssl(&self, arguments: &[&str]) {
+        self.run("openssl", arguments);
+    }
+
+    fn keytool(&self, arguments: &[&str]) {
+        self.run("keytool", arguments);
+    }
+
+    fn has_keytool(&self) -> bool {
+        Command::new("keytool").arg("-help").output().is_ok()
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) {
+        let output = Command::new(program).args(arguments).current_dir(&self.0).output();
+        let output = output.unwrap_or_else(|error| panic!("{program} is needed for this test: {error}"));
+        assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        Path::new(&self.0).join(file)
+    }
+}
+
+impl Drop for Shop {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
