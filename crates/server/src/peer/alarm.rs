@@ -100,7 +100,8 @@ impl Future for Sleep {
         if !sleepers.running {
             sleepers.running = true;
             let shared = Arc::clone(&shared);
-            thread::spawn(move || shared.wake_the_due());
+            let thread = thread::Builder::new().name("alarm".into()).spawn(move || shared.wake_the_due());
+            thread.expect("the system has a thread for emulated delays");
         } else if earliest {
             shared.changed.notify_one();
         }

@@ -17,9 +17,8 @@ fn every_pair_is_linked_on_both_channels() {
         for server in &servers {
             let mut ups = Vec::new();
             while ups.len() < 4 {
-                match server.next().await {
-                    Arrival::Up { peer, channel } => ups.push((peer, channel)),
-                    other => panic!("{other:?}"),
+                if let Arrival::Up { peer, channel } = server.any().await {
+                    ups.push((peer, channel));
                 }
             }
             ups.sort();
@@ -46,11 +45,11 @@ fn messages_arrive_in_order_and_whole_in_both_directions() {
         one.peers.flush();
         two.peers.flush();
         for seq in 0..2_000 {
-            assert_eq!(on_quorum(&two).await, received(1, ping(seq)));
+            assert_eq!(two.next().await, received(1, ping(seq)));
             if seq % 100 == 0 {
-                assert_eq!(on_quorum(&two).await, received(1, large.clone()));
+                assert_eq!(two.next().await, received(1, large.clone()));
             }
-            assert_eq!(on_quorum(&one).await, received(2, ping(seq)));
+            assert_eq!(one.next().await, received(2, ping(seq)));
         }
     });
 }
@@ -62,15 +61,15 @@ fn a_reset_link_brings_nothing_old_and_comes_up_again() {
         two.send(1, &ping(1));
         two.send(1, &ping(2));
         two.peers.flush();
-        assert_eq!(on_quorum(&one).await, received(2, ping(1)));
+        assert_eq!(one.next().await, received(2, ping(1)));
         // The second is in the inbox, in the socket, or on its way: in no case may it arrive.
         one.peers.reset(ServerId(2), Channel::Quorum);
-        assert_eq!(on_quorum(&one).await, up(2));
-        assert_eq!(on_quorum(&two).await, down(1));
-        assert_eq!(on_quorum(&two).await, up(1));
+        assert_eq!(one.next().await, up(2));
+        assert_eq!(two.next().await, down(1));
+        assert_eq!(two.next().await, up(1));
         two.send(1, &ping(3));
         two.peers.flush();
-        assert_eq!(on_quorum(&one).await, received(2, ping(3)));
+        assert_eq!(one.next().await, received(2, ping(3)));
     });
 }
 
@@ -79,9 +78,9 @@ fn a_reset_by_the_side_that_dials_is_dialled_again() {
     run(async {
         let (one, mut two) = pair(ensemble(2)).await;
         two.peers.reset(ServerId(1), Channel::Quorum);
-        assert_eq!(on_quorum(&two).await, up(1));
-        assert_eq!(on_quorum(&one).await, down(2));
-        assert_eq!(on_quorum(&one).await, up(2));
+        assert_eq!(two.next().await, up(1));
+        assert_eq!(one.next().await, down(2));
+        assert_eq!(one.next().await, up(2));
     });
 }
 
@@ -91,9 +90,9 @@ fn a_server_that_restarts_is_found_again() {
         let (one, two) = pair(ensemble(2)).await;
         let config = one.config.clone();
         drop(one);
-        assert_eq!(on_quorum(&two).await, down(1));
+        assert_eq!(two.next().await, down(1));
         let one = Server::open(config).await;
-        assert_eq!(on_quorum(&two).await, up(1));
+        assert_eq!(two.next().await, up(1));
         one.linked(2).await;
     });
 }
@@ -120,9 +119,9 @@ fn what_was_sent_before_a_link_closed_arrives_before_its_end() {
         (0..100).for_each(|seq| two.send(1, &ping(seq)));
         two.peers.close_all();
         for seq in 0..100 {
-            assert_eq!(on_quorum(&one).await, received(2, ping(seq)));
+            assert_eq!(one.next().await, received(2, ping(seq)));
         }
-        assert_eq!(on_quorum(&one).await, down(2));
+        assert_eq!(one.next().await, down(2));
     });
 }
 
@@ -164,7 +163,7 @@ fn a_snapshot_larger_than_the_bound_goes_through() {
         (0..whole.len()).step_by(piece).for_each(|offset| one.send(2, &part(offset)));
         one.peers.flush();
         for offset in (0..whole.len()).step_by(piece) {
-            assert_eq!(on_quorum(&two).await, received(1, part(offset)));
+            assert_eq!(two.next().await, received(1, part(offset)));
         }
     });
 }
@@ -187,9 +186,9 @@ fn a_node_that_does_not_take_stops_the_reading_and_loses_nothing() {
         }
         assert!(waiting * batch.size_bytes() < 20 << 20, "{waiting} batches wait");
         for _ in 0..2_000 {
-            assert_eq!(on_quorum(&two).await, received(1, batch.clone()));
+            assert_eq!(two.next().await, received(1, batch.clone()));
         }
-        assert_eq!(on_quorum(&two).await, received(1, ping(1)));
+        assert_eq!(two.next().await, received(1, ping(1)));
     });
 }
 
@@ -217,16 +216,6 @@ fn a_name_without_an_address_delays_nobody_else() {
     });
 }
 
-/// The next arrival of the quorum channel; the election link comes and goes on its own.
-async fn on_quorum(server: &Server) -> Arrival {
-    loop {
-        match server.next().await {
-            Arrival::Up { channel: Channel::Election, .. } | Arrival::Down { channel: Channel::Election, .. } => {}
-            arrival => return arrival,
-        }
-    }
-}
-
 /// A connection that passes for server 2 at server 1.
 pub(super) async fn impostor(server: &Server) -> TcpStream {
     let mut socket = TcpStream::connect(server.address(Channel::Quorum)).await.expect("listens");
@@ -236,6 +225,7 @@ pub(super) async fn impostor(server: &Server) -> TcpStream {
     socket.write_all(&greeting.to_bytes()).await.expect("open");
     let mut answer = [0; handshake::GREETING_BYTES];
     socket.read_exact(&mut answer).await.expect("answered");
+    socket.write_u8(handshake::GO_ON).await.expect("open");
     socket
 }
 

@@ -33,11 +33,13 @@ impl Server {
         Self { config, inbox, peers }
     }
 
-    /// The next arrival that is no note.
+    /// The next arrival of the quorum channel. The election link comes and goes on its own.
     async fn next(&self) -> Arrival {
         loop {
             match self.any().await {
-                Arrival::Note { .. } => {}
+                Arrival::Note { .. }
+                | Arrival::Up { channel: Channel::Election, .. }
+                | Arrival::Down { channel: Channel::Election, .. } => {}
                 arrival @ (Arrival::Up { .. } | Arrival::Down { .. } | Arrival::Received { .. }) => return arrival,
             }
         }
