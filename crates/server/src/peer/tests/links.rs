@@ -113,6 +113,19 @@ fn a_new_connection_of_a_peer_replaces_the_old_one() {
 }
 
 #[test]
+fn a_connection_that_was_given_up_in_its_handshake_replaces_nobody() {
+    run(async {
+        let one = Server::open(ensemble(2).remove(0)).await;
+        let mut living = impostor(&one).await;
+        assert_eq!(one.next().await, up(2));
+        drop(greeted(&one).await);
+        assert!(one.note().await.starts_with("refused a connection"));
+        living.write_all(&frames(&ping(1))).await.expect("open");
+        assert_eq!(one.next().await, received(2, ping(1)));
+    });
+}
+
+#[test]
 fn what_was_sent_before_a_link_closed_arrives_before_its_end() {
     run(async {
         let (one, mut two) = pair(ensemble(2)).await;
@@ -218,6 +231,13 @@ fn a_name_without_an_address_delays_nobody_else() {
 
 /// A connection that passes for server 2 at server 1.
 pub(super) async fn impostor(server: &Server) -> TcpStream {
+    let mut socket = greeted(server).await;
+    socket.write_u8(handshake::GO_ON).await.expect("open");
+    socket
+}
+
+/// A connection that was greeted and answered, and has not gone on.
+async fn greeted(server: &Server) -> TcpStream {
     let mut socket = TcpStream::connect(server.address(Channel::Quorum)).await.expect("listens");
     let ensemble = handshake::ensemble(server.config.peers.keys().copied());
     let (from, to) = (ServerId(2), server.config.me);
@@ -225,7 +245,6 @@ pub(super) async fn impostor(server: &Server) -> TcpStream {
     socket.write_all(&greeting.to_bytes()).await.expect("open");
     let mut answer = [0; handshake::GREETING_BYTES];
     socket.read_exact(&mut answer).await.expect("answered");
-    socket.write_u8(handshake::GO_ON).await.expect("open");
     socket
 }
 
