@@ -27,10 +27,7 @@ impl Deframer {
     ///
     /// When the length is known, `arrived` gets room for the rest of the frame, so that reading on does not copy.
     pub fn next(&self, arrived: &mut BytesMut) -> Result<Option<Bytes>, FrameError> {
-        let Some(declared) = arrived.first_chunk().copied().map(i32::from_be_bytes) else { return Ok(None) };
-        let too_long = FrameError { declared, max: self.frame_bytes_max };
-        let length = usize::try_from(declared).ok().filter(|length| *length <= self.frame_bytes_max);
-        let whole = LENGTH_BYTES + length.ok_or(too_long)?;
+        let Some(whole) = self.whole_bytes(arrived)? else { return Ok(None) };
         if arrived.len() < whole {
             arrived.reserve(whole - arrived.len());
             return Ok(None);
@@ -38,6 +35,19 @@ impl Deframer {
         let mut frame = arrived.split_to(whole);
         frame.advance(LENGTH_BYTES);
         Ok(Some(frame.freeze()))
+    }
+
+    /// Whether the next frame is there as a whole.
+    pub fn has_frame(&self, arrived: &[u8]) -> Result<bool, FrameError> {
+        Ok(self.whole_bytes(arrived)?.is_some_and(|whole| arrived.len() >= whole))
+    }
+
+    /// How long the next frame is with its length, if that has arrived.
+    fn whole_bytes(&self, arrived: &[u8]) -> Result<Option<usize>, FrameError> {
+        let Some(declared) = arrived.first_chunk().copied().map(i32::from_be_bytes) else { return Ok(None) };
+        let length = usize::try_from(declared).ok().filter(|length| *length <= self.frame_bytes_max);
+        let length = length.ok_or(FrameError { declared, max: self.frame_bytes_max })?;
+        Ok(Some(LENGTH_BYTES + length))
     }
 }
 

@@ -41,6 +41,12 @@ impl Writer {
         self.bytes.freeze()
     }
 
+    /// The buffer, to go on with.
+    #[must_use]
+    pub fn into_inner(self) -> BytesMut {
+        self.bytes
+    }
+
     /// What has been written so far; the writer goes on, empty, with the room that is left.
     #[must_use]
     pub fn take(&mut self) -> Bytes {

@@ -29,6 +29,10 @@ pub struct Config {
     pub init_limit: Span,
     /// `pole.patienceMs`: how long clients are kept without a leader.
     pub patience: Span,
+    /// `tickTime`: what a leader that stood still counts of its pause when it lets sessions expire.
+    pub tick: Span,
+    /// `znode.container.checkIntervalMs`: between the leader's looks at what is due by the calendar.
+    pub chores_every: Span,
     /// How long the disk may take before it counts as hung.
     pub disk_timeout: Span,
     /// The least patience with a leader that gathers its quorum.
@@ -65,6 +69,8 @@ impl Config {
             sync_limit: Span::from_ms(10_000),
             init_limit: Span::from_ms(20_000),
             patience: Span::from_ms(10_000),
+            tick: Span::from_ms(2_000),
+            chores_every: Span::from_ms(60_000),
             disk_timeout: Span::from_ms(1_000),
             establish_floor: Span::from_ms(50),
             drain_limit: Span::from_ms(2_000),

@@ -13,7 +13,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_election::{Cause, Record, Round, ServerId, Span, Zxid};
-use pole_oracle::Report;
+use pole_oracle::{Report, Time};
 use pole_zab::{Cxid, DiskOp, Epoch, Origin, SessionId, Ticket};
 
 /// The links between two servers. Apart, so that a large transfer disturbs no election and no measurement.
@@ -103,6 +103,11 @@ pub enum Event {
         /// The client's number for it.
         cxid: Cxid,
     },
+    /// Clients of these sessions were heard. Told before each look at liveness, so that the leader learns of it.
+    Touched {
+        /// Each once.
+        sessions: Vec<SessionId>,
+    },
     /// A client's connection is closed.
     Detach {
         /// The connection.
@@ -113,6 +118,28 @@ pub enum Event {
         /// Which one; none: the best score.
         to: Option<ServerId>,
     },
+}
+
+impl Event {
+    /// Whether it is something that a client asks, here or through a follower: it waits in a queue of its own, so that
+    /// more of its kind may join it before anything is done.
+    pub(crate) fn is_asked(&self) -> bool {
+        match self {
+            Self::Request { .. } | Self::Read { .. } => true,
+            Self::Received { message, .. } => matches!(message, Message::Forward { .. }),
+            Self::Start
+            | Self::LinkUp { .. }
+            | Self::LinkDown { .. }
+            | Self::Written { .. }
+            | Self::DiskFailed { .. }
+            | Self::Expired(_)
+            | Self::Attach { .. }
+            | Self::Sync { .. }
+            | Self::Touched { .. }
+            | Self::Detach { .. }
+            | Self::Transfer { .. } => false,
+        }
+    }
 }
 
 /// What the server asks for.
@@ -169,6 +196,21 @@ pub enum Effect {
         zxid: Zxid,
         /// The state machine's answer.
         body: Bytes,
+    },
+    /// Tell a client something that it did not ask now: what a watch has seen.
+    Notify {
+        /// The connection.
+        client: ClientId,
+        /// The transaction that did it; for what a read found missed, where the server is.
+        zxid: Zxid,
+        /// What the state machine says.
+        body: Bytes,
+    },
+    /// The leader knows of everyone who was heard before this moment. Until a third of its timeout after that, a session
+    /// may be told that all is well, and no longer: the others may have ended it.
+    Confirmed {
+        /// The moment.
+        at: Time,
     },
     /// Close a client's connection.
     Close {
@@ -232,6 +274,22 @@ pub enum Message {
         epoch: Epoch,
         /// In order.
         requests: Vec<Request>,
+    },
+    /// Quorum channel, follower to leader: whose clients were heard.
+    Touch {
+        /// The epoch in which the follower was synchronised.
+        epoch: Epoch,
+        /// The follower's number for it.
+        id: u64,
+        /// The sessions.
+        sessions: Vec<SessionId>,
+    },
+    /// Quorum channel, leader to follower: their time runs anew.
+    TouchDone {
+        /// The leader's epoch.
+        epoch: Epoch,
+        /// The follower's number for it.
+        id: u64,
     },
     /// Quorum channel, follower to leader: a sync.
     SyncAsk {
@@ -327,6 +385,13 @@ pub enum Note {
         /// What is wrong.
         reason: String,
     },
+    /// The ensemble chose an oracle that this server cannot build; it keeps the one it has.
+    BadOracle {
+        /// Where in the history it was chosen.
+        version: Zxid,
+        /// What is wrong.
+        error: String,
+    },
     /// The state was replaced by a snapshot, and client connections were closed.
     Installed {
         /// Up to where.
@@ -347,6 +412,8 @@ impl Message {
             Self::Echo { .. } => "Echo",
             Self::Zab(message) => message.name(),
             Self::Forward { .. } => "Forward",
+            Self::Touch { .. } => "Touch",
+            Self::TouchDone { .. } => "TouchDone",
             Self::SyncAsk { .. } => "SyncAsk",
             Self::SyncDone { .. } => "SyncDone",
         }
@@ -357,7 +424,8 @@ impl Message {
     pub fn size_bytes(&self) -> usize {
         match self {
             Self::Election(_) | Self::Heartbeat { .. } => 256,
-            Self::Echo { .. } | Self::SyncAsk { .. } | Self::SyncDone { .. } => 32,
+            Self::Echo { .. } | Self::SyncAsk { .. } | Self::SyncDone { .. } | Self::TouchDone { .. } => 32,
+            Self::Touch { sessions, .. } => 32 + sessions.len() * size_of::<SessionId>(),
             Self::Zab(message) => message.size_bytes(),
             Self::Forward { requests, .. } => 32 + requests.iter().map(|r| 32 + r.body.len()).sum::<usize>(),
         }

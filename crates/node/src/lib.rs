@@ -20,10 +20,11 @@ mod node;
 mod roles;
 mod scoring;
 mod serving;
+mod sessions;
 mod syncs;
 
 pub use accounts::{Account, Ended, Milestone};
 pub use config::Config;
 pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer};
-pub use machine::{Machine, Outcome};
+pub use machine::{Machine, Outcome, Told};
 pub use node::Node;

@@ -21,6 +21,7 @@ use crate::disk_watch::DiskWatch;
 use crate::handover::Transfer;
 use crate::liveness::Liveness;
 use crate::scoring::{Asking, Scoring};
+use crate::sessions::{Expiry, Touches};
 use crate::syncs::{Asked, Confirmations};
 use crate::{Account, Channel, Config, Effect, Event, Machine, Message, Note, Request, Timer};
 
@@ -51,6 +52,13 @@ pub struct Node<M> {
     pub(crate) asked: Asked,
     pub(crate) confirmations: Confirmations,
     pub(crate) liveness: Liveness,
+    pub(crate) touches: Touches,
+    /// As leader: which sessions are silent for too long.
+    pub(crate) expiry: Expiry,
+    /// As leader: when to look next at what is due by the calendar.
+    pub(crate) chores_at: Time,
+    /// What the calendar says.
+    pub(crate) wall_ms: i64,
     disk: DiskWatch,
     pub(crate) transfer: Option<Transfer>,
     pub(crate) accounts: Accounts,
@@ -102,6 +110,10 @@ impl<M: Machine> Node<M> {
             asked: Asked::default(),
             confirmations: Confirmations::default(),
             liveness: Liveness::default(),
+            touches: Touches::default(),
+            expiry: Expiry::default(),
+            chores_at: now,
+            wall_ms: 0,
             disk: DiskWatch::default(),
             transfer: None,
             accounts: Accounts::default(),
@@ -125,6 +137,24 @@ impl<M: Machine> Node<M> {
         self.zab.assert_invariants();
     }
 
+    /// Several things happened, in this order. The same as a step for each, but what clients ask is gathered, so that it
+    /// travels and is written together.
+    pub fn step_all(&mut self, events: impl IntoIterator<Item = Event>, now: Time, out: &mut Vec<Effect>) {
+        self.now = now.max(self.now);
+        for event in events {
+            let gathers = event.is_asked();
+            if self.halted {
+                return;
+            }
+            self.dispatch(event, out);
+            if !gathers {
+                self.settle(out);
+            }
+        }
+        self.settle(out);
+        self.zab.assert_invariants();
+    }
+
     fn dispatch(&mut self, event: Event, out: &mut Vec<Effect>) {
         match event {
             Event::Start => self.start(out),
@@ -138,9 +168,16 @@ impl<M: Machine> Node<M> {
             Event::Request { client, cxid, body } => self.request(client, cxid, body),
             Event::Read { client, cxid, body } => self.read(client, cxid, body, out),
             Event::Sync { client, cxid } => self.sync(client, cxid, out),
+            Event::Touched { sessions } => self.touches.hear(sessions),
             Event::Detach { client } => self.detach(client),
             Event::Transfer { to } => self.transfer(to, Cause::Transfer, out),
         }
+    }
+
+    /// What the calendar says from now on, in milliseconds since 1970. It is written into transactions for people to
+    /// read; nothing is decided by it but what clients asked to be.
+    pub fn set_wall_ms(&mut self, wall_ms: i64) {
+        self.wall_ms = wall_ms;
     }
 
     /// The agreement's part of this server.
@@ -156,6 +193,11 @@ impl<M: Machine> Node<M> {
     /// The state machine.
     pub fn machine(&self) -> &M {
         &self.machine
+    }
+
+    /// The state machine, for what its driver has to do with it between two steps.
+    pub fn machine_mut(&mut self) -> &mut M {
+        &mut self.machine
     }
 
     /// The last transaction that the state machine has seen.
@@ -179,6 +221,7 @@ impl<M: Machine> Node<M> {
     }
 
     fn start(&mut self, out: &mut Vec<Effect>) {
+        self.oracle_decided(out);
         out.push(Effect::Arm { timer: Timer::Heartbeat, after: self.config.heartbeat });
         out.push(Effect::Arm { timer: Timer::Liveness, after: self.config.liveness });
         self.elect(Cause::Start, out);
@@ -242,10 +285,13 @@ impl<M: Machine> Node<M> {
                 }
             }
             (Channel::Quorum, Message::Forward { epoch, requests }) => self.forwarded(from, epoch, requests),
+            (Channel::Quorum, Message::Touch { epoch, id, sessions }) => self.touched(from, epoch, id, sessions, out),
+            (Channel::Quorum, Message::TouchDone { epoch, id }) => self.touch_done(from, epoch, id, out),
             (Channel::Quorum, Message::SyncAsk { epoch, id }) => self.sync_asked(from, epoch, id),
             (Channel::Quorum, Message::SyncDone { epoch, id, zxid }) => self.sync_done(from, epoch, id, zxid),
             (Channel::Election, message @ (Message::Zab(_) | Message::Forward { .. } | Message::SyncAsk { .. }))
-            | (Channel::Election, message @ Message::SyncDone { .. })
+            | (Channel::Election, message @ (Message::SyncDone { .. } | Message::Touch { .. }))
+            | (Channel::Election, message @ Message::TouchDone { .. })
             | (Channel::Quorum, message @ (Message::Election(_) | Message::Heartbeat { .. } | Message::Echo { .. })) => {
                 let what = message.name();
                 self.refuse(from, channel, alloc::format!("{what} does not belong on the {channel:?} link"), out);

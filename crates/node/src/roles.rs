@@ -14,6 +14,7 @@ use pole_zab::{Epoch, Phase, Zab};
 use crate::accounts::Milestone;
 use crate::liveness;
 use crate::node::Node;
+use crate::sessions::Expiry;
 use crate::{Channel, Effect, Machine, Message, Note, Timer};
 
 impl<M: Machine> Node<M> {
@@ -148,6 +149,8 @@ impl<M: Machine> Node<M> {
     pub(crate) fn established(&mut self, epoch: Epoch, out: &mut Vec<Effect>) {
         self.machine.forget_prepared();
         self.scoring.took_the_lead(self.now);
+        self.expiry = Expiry::begin(self.now, self.machine.sessions());
+        self.chores_at = self.now + self.config.chores_every;
         self.serve(self.config.me, epoch, out);
         // What is found in the history waits for nothing more; the rest is proposed now.
         let me = self.config.me;
@@ -168,6 +171,7 @@ impl<M: Machine> Node<M> {
         self.accounts.established(epoch, self.now);
         self.election.established(epoch);
         self.scoring.led_by(leader);
+        self.touches.led_anew();
         out.push(Effect::Cancel(Timer::Phase));
         if core::mem::take(&mut self.grace) {
             out.push(Effect::Cancel(Timer::Grace));
@@ -247,8 +251,10 @@ impl<M: Machine> Node<M> {
             self.with_zab(|zab, outputs| zab.link_down(peer, outputs));
         }
         if leads && !paused {
-            self.with_zab(Zab::ping);
+            let question = self.with_zab(Zab::ping);
+            self.look_at_sessions(question);
         }
+        self.report_touches(out);
         if self.zab.needs_new_epoch() {
             self.outbid(out);
         }

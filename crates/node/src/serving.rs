@@ -4,6 +4,7 @@
 //! Holds: a write is answered when this server has applied its transaction; a client does not notice a leader change,
 //! because what is held is matched against the recovered history and the rest is sent again, in order.
 
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_election::{ServerId, Zxid};
@@ -18,6 +19,7 @@ impl<M: Machine> Node<M> {
     pub(crate) fn attach(&mut self, client: ClientId, session: SessionId, body: Bytes, out: &mut Vec<Effect>) {
         if let Some(older) = self.clients.attach(client, session) {
             self.asked.forget(older);
+            self.machine.forget(older);
             out.push(Effect::Close { client: older, reason: "the session was attached again" });
         }
         self.attachments = self.attachments.wrapping_add(1);
@@ -111,7 +113,8 @@ impl<M: Machine> Node<M> {
             && let Some((_, request)) = self.inbox.pop_front()
         {
             let zxid = Zxid::new(first.epoch(), first.counter() + batch.len() as u32);
-            if let Some(body) = self.machine.prepare(zxid, &request) {
+            self.expiry.touch(request.origin.session);
+            if let Some(body) = self.machine.prepare(zxid, &request, self.wall_ms) {
                 batch.push((request.origin, body));
                 room -= 1;
             }
@@ -150,6 +153,7 @@ impl<M: Machine> Node<M> {
         self.applied = snapshot.zxid;
         self.since_checkpoint = 0;
         self.history_bytes = body.len() as u64;
+        self.oracle_decided(out);
         self.close_all_clients("the state was replaced by a snapshot", out);
         out.push(Effect::Note(Note::Installed { zxid: snapshot.zxid }));
     }
@@ -166,15 +170,25 @@ impl<M: Machine> Node<M> {
     }
 
     fn apply_entry(&mut self, entry: &Entry, out: &mut Vec<Effect>) {
-        let outcome = self.machine.apply(entry);
-        self.applied = entry.zxid;
-        let session = entry.origin.session;
-        match self.requests.applied(entry) {
+        let (zxid, session) = (entry.zxid, entry.origin.session);
+        let concerned = self.requests.applied(entry);
+        let outcome = self.machine.apply(entry, matches!(concerned, Applied::Answers(_)));
+        self.applied = zxid;
+        if let Some((session, timeout)) = outcome.opened {
+            self.expiry.track(session, timeout);
+        }
+        if outcome.oracle {
+            self.oracle_decided(out);
+        }
+        out.extend(outcome.events.into_iter().map(|(client, body)| Effect::Notify { client, zxid, body }));
+        match concerned {
             Applied::Foreign => {}
             Applied::Answers(held) => self.answer_held(&held, outcome.reply, out),
             Applied::Supersedes(_) => self.close_session(session, "the session moved", out),
         }
         if let Some(ended) = outcome.ended {
+            self.expiry.forget(ended);
+            self.touches.forget(ended);
             self.requests.detach(ended);
             self.close_session(ended, "the session has ended", out);
         }
@@ -198,6 +212,72 @@ impl<M: Machine> Node<M> {
             self.with_zab(|zab, outputs| zab.checkpoint(zxid, body, outputs));
         }
         self.zab.trim(self.applied, self.config.retain_bytes);
+    }
+
+    /// The ensemble decided on its oracle, or had decided in a state that we take over. One that we cannot build is a
+    /// newer version's: we say so, and keep ours.
+    pub(crate) fn oracle_decided(&mut self, out: &mut Vec<Effect>) {
+        let Some((text, version)) = self.machine.oracle() else { return };
+        let spec = core::str::from_utf8(&text).map_err(|error| error.to_string());
+        let oracle =
+            spec.and_then(|spec| pole_oracle::Spec::parse(spec).and_then(|s| s.build()).map_err(|e| e.to_string()));
+        match oracle {
+            Ok(oracle) => self.set_oracle(oracle, version),
+            Err(error) => out.push(Effect::Note(Note::BadOracle { version, error })),
+        }
+    }
+
+    /// Leader: sessions that are silent are closed, and what is due by the calendar is done.
+    pub(crate) fn look_at_sessions(&mut self, question: u64) {
+        for session in self.touches.report_to_quorum(question, self.now) {
+            self.expiry.touch(session);
+        }
+        if self.zab.phase() != Phase::Established {
+            return;
+        }
+        let me = self.config.me;
+        let own = |session, body| Request { origin: Origin { session, cxid: Cxid::OWN }, floor: Zxid::ZERO, body };
+        for session in self.expiry.advance(self.now, self.config.tick) {
+            self.inbox.push_back((me, own(session, self.machine.closing())));
+        }
+        if self.now >= self.chores_at {
+            self.chores_at = self.now + self.config.chores_every;
+            let chores = self.machine.chores(self.wall_ms);
+            self.inbox.extend(chores.into_iter().map(|body| (me, own(SessionId(0), body))));
+        }
+    }
+
+    /// Follower: tells the leader whose clients were heard.
+    pub(crate) fn report_touches(&mut self, out: &mut Vec<Effect>) {
+        if let (Phase::Serving, Some(to), Some(epoch)) = (self.zab.phase(), self.zab.leader(), self.zab.serving_epoch())
+            && let Some((id, sessions)) = self.touches.report(self.now)
+        {
+            let message = Message::Touch { epoch, id, sessions };
+            out.push(Effect::Send { to, channel: Channel::Quorum, message });
+        }
+    }
+
+    /// Leader: a follower heard these.
+    pub(crate) fn touched(
+        &mut self,
+        from: ServerId,
+        epoch: Epoch,
+        id: u64,
+        sessions: Vec<SessionId>,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.zab.phase() == Phase::Established && self.zab.serving_epoch() == Some(epoch) {
+            sessions.into_iter().for_each(|session| self.expiry.touch(session));
+            let message = Message::TouchDone { epoch, id };
+            out.push(Effect::Send { to: from, channel: Channel::Quorum, message });
+        }
+    }
+
+    /// The leader knows whose clients we heard.
+    pub(crate) fn touch_done(&mut self, from: ServerId, epoch: Epoch, id: u64, out: &mut Vec<Effect>) {
+        if self.zab.leader() == Some(from) && self.zab.serving_epoch() == Some(epoch) {
+            out.extend(self.touches.answered(id).map(|at| Effect::Confirmed { at }));
+        }
     }
 
     /// A client's read: at once, or behind the writes that came before it.
@@ -248,6 +328,9 @@ impl<M: Machine> Node<M> {
             self.confirmations.round_began(round);
         }
         let Some(epoch) = self.zab.serving_epoch() else { return };
+        if self.zab.leader() == Some(self.config.me) {
+            out.extend(self.touches.answered(self.zab.confirmed()).map(|at| Effect::Confirmed { at }));
+        }
         while let Some((server, id, zxid)) = self.confirmations.done(self.zab.confirmed(), self.zab.committed()) {
             if server == self.config.me {
                 self.sync_done(server, epoch, id, zxid);
@@ -280,6 +363,7 @@ impl<M: Machine> Node<M> {
     /// A connection is closed from outside.
     pub(crate) fn detach(&mut self, client: ClientId) {
         self.asked.forget(client);
+        self.machine.forget(client);
         if let Some(session) = self.clients.remove(client) {
             self.requests.detach(session);
         }
@@ -288,6 +372,7 @@ impl<M: Machine> Node<M> {
     fn close_session(&mut self, session: SessionId, reason: &'static str, out: &mut Vec<Effect>) {
         if let Some(client) = self.clients.remove_session(session) {
             self.asked.forget(client);
+            self.machine.forget(client);
             out.push(Effect::Close { client, reason });
         }
     }
@@ -295,7 +380,10 @@ impl<M: Machine> Node<M> {
     pub(crate) fn close_all_clients(&mut self, reason: &'static str, out: &mut Vec<Effect>) {
         self.requests.clear();
         self.asked.clear();
-        out.extend(self.clients.take_all().into_iter().map(|client| Effect::Close { client, reason }));
+        for client in self.clients.take_all() {
+            self.machine.forget(client);
+            out.push(Effect::Close { client, reason });
+        }
     }
 
     fn answer(&mut self, client: ClientId, cxid: Cxid, reply: Bytes, out: &mut Vec<Effect>) {
@@ -310,7 +398,11 @@ impl<M: Machine> Node<M> {
             let (zxid, body) = match answer {
                 Answer::Known(zxid, reply) => (zxid, reply),
                 Answer::Synced => (self.applied, Bytes::new()),
-                Answer::Read(body) => (self.applied, self.machine.read(session, &body)),
+                Answer::Read(body) => {
+                    let (zxid, told) = (self.applied, self.machine.read(client, session, &body));
+                    out.extend(told.events.into_iter().map(|body| Effect::Notify { client, zxid, body }));
+                    (zxid, told.reply)
+                }
             };
             out.push(Effect::Reply { client, cxid, zxid, body });
         }

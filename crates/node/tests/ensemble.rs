@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pole_election::{ServerId, Span, Voters, Zxid};
-use pole_node::{Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Outcome, Request, Timer};
+use pole_node::{Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Outcome, Request, Timer, Told};
 use pole_oracle::{Spec, Time};
 use pole_zab::{Cxid, Entry, Recovered, SessionId, Ticket};
 use std::collections::{BTreeMap, VecDeque};
@@ -12,19 +12,19 @@ use std::collections::{BTreeMap, VecDeque};
 struct Tape(Vec<u8>);
 
 impl Machine for Tape {
-    fn prepare(&mut self, _: Zxid, request: &Request) -> Option<Bytes> {
+    fn prepare(&mut self, _: Zxid, request: &Request, _: i64) -> Option<Bytes> {
         Some(request.body.clone())
     }
     fn forget_prepared(&mut self) {}
-    fn apply(&mut self, entry: &Entry) -> Outcome {
+    fn apply(&mut self, entry: &Entry, _: bool) -> Outcome {
         self.0.extend_from_slice(&entry.body);
-        Outcome { reply: entry.body.clone(), ended: None }
+        Outcome { reply: entry.body.clone(), ..Outcome::default() }
     }
-    fn read(&self, _: SessionId, _: &Bytes) -> Bytes {
-        Bytes::copy_from_slice(&self.0)
+    fn read(&mut self, _: ClientId, _: SessionId, _: &Bytes) -> Told {
+        Told { events: Vec::new(), reply: Bytes::copy_from_slice(&self.0) }
     }
-    fn snapshot(&self) -> Bytes {
-        Bytes::copy_from_slice(&self.0)
+    fn snapshot(&self) -> pole_zab::Body {
+        Bytes::copy_from_slice(&self.0).into()
     }
     fn restore(&mut self, body: &Bytes) -> Result<(), &'static str> {
         self.0 = body.to_vec();
@@ -115,6 +115,7 @@ impl Ensemble {
                 Effect::Reply { client, cxid, body, .. } => self.replies.push((client, cxid, body)),
                 Effect::Attached { client, .. } => self.attached.push(client),
                 Effect::Close { client, .. } => self.closed.push(client),
+                Effect::Notify { .. } | Effect::Confirmed { .. } => {}
                 Effect::Note(note) => println!("{:>8} {id}: {note:?}", self.now.0 / 1000),
                 Effect::Halt { reason } => panic!("server {id} halted: {reason}"),
             }

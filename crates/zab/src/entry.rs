@@ -28,6 +28,9 @@ impl Cxid {
     /// a few below zero.
     const ATTACHMENTS_BELOW: i32 = -1024;
 
+    /// What a leader asks of its own accord. Clients get it as the number of what they did not ask, so none uses it.
+    pub const OWN: Self = Self(-1);
+
     /// The number of a server's `nth` connection: what tells a session's attachments apart.
     #[must_use]
     pub fn attachment(server: ServerId, nth: u32) -> Self {

@@ -133,7 +133,7 @@ impl Driven {
                 Output::Installed(snapshot) => self.applied = snapshot.zxid,
                 Output::WantsSnapshot { to } => {
                     let mut more = Vec::new();
-                    self.zab.provide_snapshot(to, self.applied, Bytes::from_static(b"state"), &mut more);
+                    self.zab.provide_snapshot(to, self.applied, Bytes::from_static(b"state").into(), &mut more);
                     self.carry_out(more);
                 }
                 Output::Send { .. }

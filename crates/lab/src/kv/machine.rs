@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use pole_election::Zxid;
-use pole_node::{Machine, Outcome, Request};
+use pole_node::{ClientId, Machine, Outcome, Request, Told};
 use pole_zab::{Body, Entry, SessionId};
 
 use super::overlay::Overlay;
@@ -115,7 +115,7 @@ impl Default for Kv {
 }
 
 impl Machine for Kv {
-    fn prepare(&mut self, zxid: Zxid, request: &Request) -> Option<Bytes> {
+    fn prepare(&mut self, zxid: Zxid, request: &Request, _wall_ms: i64) -> Option<Bytes> {
         let session = request.origin.session;
         let known = self.prepared_sessions.get(session).or_else(|| self.sessions.get(&session));
         if !request.origin.cxid.is_attachment()
@@ -143,7 +143,7 @@ impl Machine for Kv {
         self.prepared_sessions.clear();
     }
 
-    fn apply(&mut self, entry: &Entry) -> Outcome {
+    fn apply(&mut self, entry: &Entry, _answer: bool) -> Outcome {
         let session = entry.origin.session;
         let txn = Txn::decode(&entry.body).expect("a leader proposes only what `prepare` returned");
         match txn {
@@ -163,12 +163,13 @@ impl Machine for Kv {
             Txn::Refused(..) => {}
         }
         let ended = matches!(txn, Txn::Closed(_)).then_some(session);
-        Outcome { reply: txn.answer().encode(), ended }
+        Outcome { reply: txn.answer().encode(), ended, ..Outcome::default() }
     }
 
-    fn read(&self, _session: SessionId, body: &Bytes) -> Bytes {
+    fn read(&mut self, _client: ClientId, _session: SessionId, body: &Bytes) -> Told {
         let key = body.as_ref().try_into().ok().map(u32::from_le_bytes);
-        key.map_or(Answer::Refused(Refusal::Malformed), |key| Answer::Holds(self.get(key))).encode()
+        let answer = key.map_or(Answer::Refused(Refusal::Malformed), |key| Answer::Holds(self.get(key)));
+        Told { events: Vec::new(), reply: answer.encode() }
     }
 
     fn snapshot(&self) -> Body {
@@ -271,7 +272,7 @@ mod tests {
     }
 
     fn prepare(kv: &mut Kv, at: u32, request: &Request) -> Option<Txn> {
-        kv.prepare(zxid(at), request).map(|bytes| Txn::decode(&bytes).expect("a transaction"))
+        kv.prepare(zxid(at), request, 0).map(|bytes| Txn::decode(&bytes).expect("a transaction"))
     }
 
     fn attachment(nth: u32) -> Cxid {
@@ -311,8 +312,8 @@ mod tests {
         let mut kv = Kv::new();
         for (counter, change) in [(1, Change::Create), (2, Change::Put(3, 4)), (3, Change::Add(3, 4))] {
             let cxid = if counter == 1 { attachment(1) } else { Cxid(counter as i32) };
-            let body = kv.prepare(zxid(counter), &request(cxid, zxid(1), change)).expect("prepared");
-            kv.apply(&Entry { zxid: zxid(counter), origin: Origin { session: SESSION, cxid }, body });
+            let body = kv.prepare(zxid(counter), &request(cxid, zxid(1), change), 0).expect("prepared");
+            kv.apply(&Entry { zxid: zxid(counter), origin: Origin { session: SESSION, cxid }, body }, false);
         }
         let mut restored = Kv::new();
         restored.restore(&kv.snapshot().to_bytes()).expect("a snapshot");

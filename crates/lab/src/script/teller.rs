@@ -114,6 +114,9 @@ impl Teller {
             Note::InvalidScore { reason, .. } => {
                 self.share(server, format!("ranks as unknown: {reason}"), format!("rank as unknown: {reason}"));
             }
+            Note::BadOracle { version, error } => {
+                self.say(format!("{} cannot build the oracle of {version}: {error}", id(server)));
+            }
             Note::Installed { zxid } => self.say(format!("{} installs a snapshot at {zxid}", id(server))),
             Note::DiskHangs => self.say(format!("{} finds its disk hanging", id(server))),
             Note::Leading { .. } | Note::Following { .. } => {}

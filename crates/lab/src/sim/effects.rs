@@ -63,6 +63,8 @@ impl World {
                 self.tell_client(server, client, Told::Reply(cxid, Heard { zxid, body }));
                 Ok(())
             }
+            // The small machine tells nobody what was not asked, and its sessions do not expire.
+            Effect::Notify { .. } | Effect::Confirmed { .. } => Ok(()),
             Effect::Close { client, reason } => {
                 self.mark_close(reason);
                 self.tell_client(server, client, Told::Closed(reason));
@@ -162,6 +164,7 @@ impl World {
             | Note::Following { .. }
             | Note::Resigning { .. }
             | Note::InvalidScore { .. }
+            | Note::BadOracle { .. }
             | Note::Installed { .. } => {}
         }
     }

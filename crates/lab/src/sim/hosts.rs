@@ -397,6 +397,8 @@ pub(crate) fn acknowledges(effect: &Effect) -> bool {
         | Effect::Cancel(_)
         | Effect::Attached { .. }
         | Effect::Reply { .. }
+        | Effect::Notify { .. }
+        | Effect::Confirmed { .. }
         | Effect::Close { .. }
         | Effect::Note(_)
         | Effect::Halt { .. } => false,

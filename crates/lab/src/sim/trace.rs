@@ -49,6 +49,8 @@ pub(crate) fn message(message: &Message) -> String {
             let origins: Vec<_> = requests.iter().map(|r| r.origin.to_string()).collect();
             format!("Forward epoch={epoch} [{}]", origins.join(" "))
         }
+        Message::Touch { epoch, id, sessions } => format!("Touch epoch={epoch} id={id} sessions={}", sessions.len()),
+        Message::TouchDone { epoch, id } => format!("TouchDone epoch={epoch} id={id}"),
         Message::SyncAsk { epoch, id } => format!("SyncAsk epoch={epoch} id={id}"),
         Message::SyncDone { epoch, id, zxid } => format!("SyncDone epoch={epoch} id={id} zxid={zxid}"),
     }
@@ -99,6 +101,7 @@ pub(crate) fn event(event: &Event) -> String {
         | Event::Written { .. }
         | Event::DiskFailed { .. }
         | Event::Expired(_)
+        | Event::Touched { .. }
         | Event::Detach { .. }
         | Event::Sync { .. }
         | Event::Transfer { .. } => format!("{event:?}"),
@@ -141,6 +144,7 @@ pub(crate) fn note(note: &Note) -> String {
         | Note::Abandoned { .. }
         | Note::BadPeer { .. }
         | Note::InvalidScore { .. }
+        | Note::BadOracle { .. }
         | Note::Installed { .. }
         | Note::DiskHangs => format!("{note:?}"),
     }

@@ -79,7 +79,7 @@ impl History {
         if let Some(Txn::Set(_, key, value)) = Txn::decode(&entry.body) {
             self.timelines.entry(key).or_default().push((self.entries.len(), value));
         }
-        self.model.apply(entry);
+        self.model.apply(entry, false);
         self.digests.push(self.model.digest());
         self.entries.push(entry.clone());
         Ok(())

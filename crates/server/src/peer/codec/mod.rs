@@ -55,6 +55,8 @@ pub fn encode(message: &Message, out: &mut BytesMut) {
                 });
             }
         }
+        Message::Touch { epoch, id, sessions } => frame(out, |out| put!(out, kind::TOUCH, epoch, id, sessions)),
+        Message::TouchDone { epoch, id } => frame(out, |out| put!(out, kind::TOUCH_DONE, epoch, id)),
         Message::SyncAsk { epoch, id } => frame(out, |out| put!(out, kind::SYNC_ASK, epoch, id)),
         Message::SyncDone { epoch, id, zxid } => frame(out, |out| put!(out, kind::SYNC_DONE, epoch, id, zxid)),
     }
@@ -76,6 +78,12 @@ pub fn decode(frame: Bytes) -> Result<Message, Error> {
         kind::FORWARD => {
             Message::Forward { epoch: from.field("Forward.epoch")?, requests: from.field("Forward.requests")? }
         }
+        kind::TOUCH => Message::Touch {
+            epoch: from.field("Touch.epoch")?,
+            id: from.field("Touch.id")?,
+            sessions: from.field("Touch.sessions")?,
+        },
+        kind::TOUCH_DONE => Message::TouchDone { epoch: from.field("TouchDone.epoch")?, id: from.field("TouchDone.id")? },
         kind::SYNC_ASK => Message::SyncAsk { epoch: from.field("SyncAsk.epoch")?, id: from.field("SyncAsk.id")? },
         kind::SYNC_DONE => Message::SyncDone {
             epoch: from.field("SyncDone.epoch")?,
@@ -142,6 +150,8 @@ mod kind {
     pub(super) const FORWARD: u8 = 0x05;
     pub(super) const SYNC_ASK: u8 = 0x06;
     pub(super) const SYNC_DONE: u8 = 0x07;
+    pub(super) const TOUCH: u8 = 0x08;
+    pub(super) const TOUCH_DONE: u8 = 0x09;
     pub(super) const HELLO: u8 = 0x20;
     pub(super) const DECLINE: u8 = 0x21;
     pub(super) const NEW_EPOCH: u8 = 0x22;

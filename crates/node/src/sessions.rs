@@ -1,0 +1,200 @@
+//! Sessions and time: who was heard, what the leader knows of it, and who is silent for too long.
+//!
+//! In: clients heard, the leader's confirmations, `now`. Out: reports to the leader; sessions to close.
+//! Why a report: only the leader ends a session, so every server tells it whose clients it hears. And since a server
+//! that is cut off must not keep its clients believing in sessions that the others may end, it has to know when it was
+//! last believed: from the *sending* of the last report that the leader confirmed.
+//! Holds: a session is closed only when the leader, established and running, had no word of it for its whole timeout.
+//! Not here: what ends with a session (the state machine).
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use pole_election::Span;
+use pole_oracle::Time;
+use pole_zab::SessionId;
+
+/// Every server: whose clients were heard, and what the leader knows of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Touches {
+    /// Heard since the last report.
+    heard: BTreeSet<SessionId>,
+    next: u64,
+    /// Reports without an answer, oldest first, each with the moment of its sending. A leader reports to itself, and a
+    /// quorum answers: the number is that of its question whether they are still its own.
+    sent: VecDeque<(u64, Time)>,
+}
+
+impl Touches {
+    pub(crate) fn hear(&mut self, sessions: Vec<SessionId>) {
+        self.heard.extend(sessions);
+    }
+
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        self.heard.remove(&session);
+    }
+
+    /// A report for the leader, unless there is nothing to say or the leader owes too many answers already.
+    pub(crate) fn report(&mut self, now: Time) -> Option<(u64, Vec<SessionId>)> {
+        if self.heard.is_empty() || self.sent.len() >= UNANSWERED_MAX {
+            return None;
+        }
+        self.next += 1;
+        self.sent.push_back((self.next, now));
+        Some((self.next, core::mem::take(&mut self.heard).into_iter().collect()))
+    }
+
+    /// A leader's report to itself, which a quorum answers.
+    pub(crate) fn report_to_quorum(&mut self, question: u64, now: Time) -> Vec<SessionId> {
+        if self.sent.len() < UNANSWERED_MAX {
+            self.sent.push_back((question, now));
+        }
+        core::mem::take(&mut self.heard).into_iter().collect()
+    }
+
+    /// Everything up to `id` is answered: returns when the last of it was sent.
+    pub(crate) fn answered(&mut self, id: u64) -> Option<Time> {
+        let answered = self.sent.partition_point(|(sent, _)| *sent <= id);
+        self.sent.drain(..answered).next_back().map(|(_, when)| when)
+    }
+
+    /// Another leader, who does not know what we told the last one, and gives every session its whole time.
+    pub(crate) fn led_anew(&mut self) {
+        self.sent.clear();
+    }
+}
+
+/// The leader: when each session will have been silent for too long.
+///
+/// Its clock is its own: it stands still while there is no leader, and a pause between two looks counts as one tick at
+/// most, so that whoever slept does not find everybody late.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expiry {
+    /// Its own time.
+    clock: Time,
+    /// When it last looked, in the server's time.
+    looked: Time,
+    sessions: BTreeMap<SessionId, Tracked>,
+    /// When to look at whom. A session that was heard in the meantime is entered again when its turn comes.
+    turns: BTreeSet<(Time, SessionId)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Tracked {
+    timeout: Span,
+    deadline: Time,
+}
+
+impl Expiry {
+    /// A leader begins: every session has its whole time.
+    pub(crate) fn begin(now: Time, sessions: Vec<(SessionId, Span)>) -> Self {
+        let mut expiry = Self { looked: now, ..Self::default() };
+        sessions.into_iter().for_each(|(session, timeout)| expiry.track(session, timeout));
+        expiry
+    }
+
+    /// A session is opened or attached anew.
+    pub(crate) fn track(&mut self, session: SessionId, timeout: Span) {
+        let deadline = self.clock + timeout;
+        if self.sessions.insert(session, Tracked { timeout, deadline }).is_none() {
+            self.turns.insert((deadline, session));
+        }
+    }
+
+    /// A session was heard.
+    pub(crate) fn touch(&mut self, session: SessionId) {
+        if let Some(tracked) = self.sessions.get_mut(&session) {
+            tracked.deadline = self.clock + tracked.timeout;
+        }
+    }
+
+    /// A session has ended.
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        self.sessions.remove(&session);
+    }
+
+    /// Time goes on. Returns the sessions that were silent for too long, each once.
+    pub(crate) fn advance(&mut self, now: Time, tick: Span) -> Vec<SessionId> {
+        self.clock = self.clock + (now - self.looked).min(tick);
+        self.looked = now;
+        let mut expired = Vec::new();
+        while let Some((turn, session)) = self.turns.first().copied().filter(|(turn, _)| *turn <= self.clock) {
+            self.turns.remove(&(turn, session));
+            match self.sessions.get(&session) {
+                None => {}
+                Some(tracked) if tracked.deadline > self.clock => {
+                    self.turns.insert((tracked.deadline, session));
+                }
+                Some(_) => {
+                    self.sessions.remove(&session);
+                    expired.push(session);
+                }
+            }
+        }
+        expired
+    }
+}
+
+/// A leader that answers is never asked for more than a few; one that does not gets no more to read.
+const UNANSWERED_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: SessionId = SessionId(1);
+    const TICK: Span = Span::from_ms(100);
+
+    fn at(ms: u64) -> Time {
+        Time(ms * 1_000_000)
+    }
+
+    /// Looks at every tick up to `until`, and says when the session was found silent.
+    fn expires(expiry: &mut Expiry, from: u64, until: u64) -> Option<u64> {
+        (from / 100 + 1..=until / 100).map(|n| n * 100).find(|ms| expiry.advance(at(*ms), TICK) == [A])
+    }
+
+    #[test]
+    fn a_silent_session_expires_after_its_timeout_and_once() {
+        let mut expiry = Expiry::begin(at(0), [(A, Span::from_ms(1_000))].into());
+        assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_000));
+        assert_eq!(expires(&mut expiry, 1_000, 5_000), None);
+    }
+
+    #[test]
+    fn a_session_that_is_heard_has_its_whole_time_again() {
+        let mut expiry = Expiry::begin(at(0), [(A, Span::from_ms(1_000))].into());
+        assert_eq!(expires(&mut expiry, 0, 900), None);
+        expiry.touch(A);
+        assert_eq!(expires(&mut expiry, 900, 5_000), Some(1_900));
+    }
+
+    #[test]
+    fn a_session_that_ended_and_came_back_is_looked_at_in_its_own_time() {
+        let mut expiry = Expiry::begin(at(0), [(A, Span::from_ms(1_000))].into());
+        expiry.forget(A);
+        assert_eq!(expires(&mut expiry, 0, 500), None);
+        expiry.track(A, Span::from_ms(1_000));
+        assert_eq!(expires(&mut expiry, 500, 5_000), Some(1_500));
+    }
+
+    #[test]
+    fn a_pause_of_the_leader_counts_as_one_tick() {
+        let mut expiry = Expiry::begin(at(0), [(A, Span::from_ms(1_000))].into());
+        assert_eq!(expiry.advance(at(60_000), TICK), []);
+        expiry.looked = at(0);
+        assert_eq!(expires(&mut expiry, 0, 5_000), Some(900));
+    }
+
+    #[test]
+    fn a_report_is_confirmed_from_its_sending() {
+        let mut touches = Touches::default();
+        assert_eq!(touches.report(at(1)), None, "nobody was heard");
+        touches.hear([A].into());
+        let (first, sessions) = touches.report(at(2)).expect("a report");
+        assert_eq!(sessions, [A]);
+        touches.hear([A].into());
+        let (second, _) = touches.report(at(3)).expect("a report");
+        assert_eq!(touches.answered(second), Some(at(3)));
+        assert_eq!(touches.answered(first), None, "it is older than what is known");
+    }
+}

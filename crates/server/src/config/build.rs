@@ -1,0 +1,415 @@
+//! From checked values to the configuration: rules between keys, and the files that the configuration names.
+//!
+//! In: [`Values`], each allowed by itself. Out: a [`Config`], whole even if a problem was reported, so that one reading
+//! finds all of them.
+//! Holds: this server is one of the ensemble; no two ports collide on one host; the oracle can be built.
+//! Not here: `server.N` by itself (`servers`), TLS (`ssl`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pole_election::ServerId;
+use pole_oracle::Spec;
+use pole_topology::Topology;
+
+use super::properties::{self, Entry};
+use super::report::Report;
+use super::servers::{self, Address, Server};
+use super::settings::{Admin, Clients, Emulation, Ensemble, Pole, Secret, Service, Storage, Timing, Words};
+use super::values::Values;
+use super::{Config, ReadFile, ssl};
+
+pub(super) fn config(values: &Values, read: ReadFile<'_>, report: &mut Report) -> Config {
+    let storage = storage(values, report);
+    let servers = servers(values, read, report);
+    let alone = servers.is_empty() || (servers.len() == 1 && values.bool("standaloneEnabled"));
+    let only = servers.values().next().filter(|_| alone).and_then(|server| server.client.clone());
+    let ensemble = if alone {
+        if servers.is_empty() && !values.bool("standaloneEnabled") {
+            let line = values.line("standaloneEnabled");
+            report.problem(line, "standaloneEnabled", "false", "needs at least one server.N line");
+        }
+        None
+    } else {
+        ensemble(values, servers, &storage.data_dir, read, report)
+    };
+    let mut clients = clients(values, report);
+    join_client_port(&mut clients, ensemble.as_ref(), only, values, report);
+    refuse_shared_ports(ensemble.as_ref(), &clients, report);
+    let service = service(values);
+    if service.extended_types && ensemble.as_ref().is_some_and(|ensemble| ensemble.me > LAST_ID_WITH_TTL) {
+        let line = values.line("extendedTypesEnabled");
+        report.problem(
+            line,
+            "extendedTypesEnabled",
+            "true",
+            "leaves server ids up to 254: choose another for this one",
+        );
+    }
+    Config {
+        timing: timing(values, report),
+        admin: admin(values, report),
+        tls: ssl::tls(values, report),
+        pole: pole(values, ensemble.as_ref(), read, report),
+        ensemble,
+        clients,
+        storage,
+        service,
+    }
+}
+
+fn storage(values: &Values, report: &mut Report) -> Storage {
+    if values.text("dataDir").is_none() {
+        report.problem(values.line("dataDir"), "dataDir", "", "not set: name a directory for snapshots and log");
+    }
+    let data_dir = PathBuf::from(values.text("dataDir").unwrap_or_default());
+    let retain = values.count("autopurge.snapRetainCount");
+    if retain < SNAPSHOTS_MIN {
+        let why = format!("at least {SNAPSHOTS_MIN} are kept");
+        let key = "autopurge.snapRetainCount";
+        report.warning(values.line(key), key, &retain.to_string(), why);
+    }
+    Storage {
+        log_dir: values.text("dataLogDir").map_or_else(|| data_dir.clone(), PathBuf::from),
+        data_dir,
+        snap_count: values.count("snapCount"),
+        snap_size_limit_bytes: u64::try_from(values.number("snapSizeLimitInKb") << 10).ok().filter(|limit| *limit > 0),
+        prealloc_bytes: values.count("preAllocSize") << 10,
+        snap_retain_count: retain.max(SNAPSHOTS_MIN),
+        purge_interval_hours: Some(values.count("autopurge.purgeInterval")).filter(|hours| *hours > 0),
+        force_sync: values.bool("forceSync"),
+        fsync_warning_ms: values.count("fsync.warningthresholdms"),
+    }
+}
+
+/// The `server.N` lines, from this file or from the one that it names.
+fn servers(values: &Values, read: ReadFile<'_>, report: &mut Report) -> BTreeMap<ServerId, Server> {
+    let Some(file) = values.text("dynamicConfigFile") else { return members(&values.families, report) };
+    let line = values.line("dynamicConfigFile");
+    for Entry { key, value, line } in values.families.iter().filter(|entry| is_member(&entry.key)) {
+        report.problem(*line, key, value, "belongs into the dynamicConfigFile, since there is one");
+    }
+    let others: Vec<Entry> = values.families.iter().filter(|entry| !is_member(&entry.key)).cloned().collect();
+    members(&others, report);
+    match read(Path::new(file)) {
+        Ok(text) => {
+            let before = report.switch_file(file);
+            let entries = properties::parse(&text, report);
+            for Entry { key, value, line } in entries.iter().filter(|entry| !is_member(&entry.key)) {
+                // The version of the ensemble: it cannot change here, so it says nothing.
+                if key != "version" {
+                    report.problem(*line, key, value, "only server.N may stand in the dynamicConfigFile");
+                }
+            }
+            let members = members(&entries, report);
+            report.switch_file(&before);
+            members
+        }
+        Err(error) => {
+            report.problem(line, "dynamicConfigFile", file, format!("cannot be read: {error}"));
+            BTreeMap::new()
+        }
+    }
+}
+
+fn is_member(key: &str) -> bool {
+    ["server.", "group.", "weight."].iter().any(|family| key.starts_with(family))
+}
+
+fn members(entries: &[Entry], report: &mut Report) -> BTreeMap<ServerId, Server> {
+    let mut servers = BTreeMap::new();
+    for Entry { key, value, line } in entries {
+        let Some((family, ending)) = key.strip_prefix("zookeeper.").unwrap_or(key).split_once('.') else { continue };
+        match family {
+            "server" => match (ending.parse(), Server::parse(value)) {
+                (Ok(id @ 0..=255), Ok(server)) => {
+                    if servers.insert(ServerId(id), server).is_some() {
+                        report.warning(*line, key, value, "this server was named before; this line counts");
+                    }
+                }
+                (_, Err(why)) => report.problem(*line, key, value, why),
+                (_, Ok(_)) => report.problem(*line, key, value, "the id of a server is a number from 0 to 255"),
+            },
+            "group" | "weight" => {
+                let why = "hierarchical quorums are not supported: every server has one vote";
+                report.problem(*line, key, value, why);
+            }
+            "authProvider" => auth_provider(key, value, *line, report),
+            _ => report.warning(*line, key, value, "unknown key, not used"),
+        }
+    }
+    servers
+}
+
+fn auth_provider(key: &str, class: &str, line: usize, report: &mut Report) {
+    let class_name = class.rsplit('.').next().unwrap_or(class);
+    match class_name {
+        "X509AuthenticationProvider" | "DigestAuthenticationProvider" | "IPAuthenticationProvider" => {}
+        "SASLAuthenticationProvider" => {
+            report.problem(line, key, class, "Pole does not speak SASL; use digest or x509");
+        }
+        _ => report.warning(line, key, class, "accepted and not used: classes of Java cannot be loaded"),
+    }
+}
+
+fn ensemble(
+    values: &Values,
+    servers: BTreeMap<ServerId, Server>,
+    data_dir: &Path,
+    read: ReadFile<'_>,
+    report: &mut Report,
+) -> Option<Ensemble> {
+    match servers.len() {
+        1 | 2 => report.warning(0, "", "", "No server failure will be tolerated. You need at least 3 servers."),
+        count if count % 2 == 0 => {
+            report.warning(0, "", "", "Non-optimal configuration, consider an odd number of servers.");
+        }
+        _ => {}
+    }
+    let myid = data_dir.join("myid");
+    let listed = || servers.keys().map(ServerId::to_string).collect::<Vec<_>>().join(", ");
+    let why = match read(&myid).as_deref().map(|text| text.lines().next().unwrap_or_default().trim().parse()) {
+        Ok(Ok(id)) if servers.contains_key(&ServerId(id)) => {
+            return Some(Ensemble { me: ServerId(id), servers, listen_on_all: values.bool("quorumListenOnAllIPs") });
+        }
+        Ok(Ok(id)) => format!("says {id}, and there is no server.{id} line: allowed is one of {}", listed()),
+        Ok(Err(_)) => format!("holds no number: write the id of this server into it, one of {}", listed()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            format!("is missing: write the id of this server into it, one of {}", listed())
+        }
+        Err(error) => format!("cannot be read: {error}"),
+    };
+    report.problem(
+        values.line("dataDir"),
+        "dataDir",
+        &data_dir.display().to_string(),
+        format!("{} {why}", myid.display()),
+    );
+    None
+}
+
+fn clients(values: &Values, report: &mut Report) -> Clients {
+    let read_only_mode = values.bool("readonlymode.enabled");
+    Clients {
+        plain: listener(values, "clientPort", "clientPortAddress", report),
+        secure: listener(values, "secureClientPort", "secureClientPortAddress", report),
+        max_per_host: values.count("maxClientCnxns"),
+        max_total: values.count("maxCnxns"),
+        backlog: u32::try_from(values.number("clientPortListenBacklog")).ok(),
+        outstanding_max: values.count("globalOutstandingLimit"),
+        request_bytes_max: values.count("jute.maxbuffer"),
+        words: words(values.text("4lw.commands.whitelist").unwrap_or_default(), read_only_mode),
+        read_only_mode,
+    }
+}
+
+fn listener(values: &Values, port: &'static str, host: &'static str, report: &mut Report) -> Option<Address> {
+    let number = u16::try_from(values.count(port)).unwrap_or_default();
+    let name = values.text(host).and_then(|name| parse_host(values, host, name, report));
+    match (number, name) {
+        (0, Some(name)) => {
+            report.problem(values.line(host), host, &name, format!("is set, but {port} is not"));
+            None
+        }
+        (0, None) => None,
+        (number, name) => Some(Address::new(name.unwrap_or_else(|| "0.0.0.0".to_owned()), number)),
+    }
+}
+
+fn parse_host(values: &Values, key: &'static str, name: &str, report: &mut Report) -> Option<String> {
+    servers::host(name).map_err(|why| report.problem(values.line(key), key, name, why)).ok()
+}
+
+/// `srvr` is always there because `zkServer.sh` depends on it, and `isro` because read-only clients do.
+fn words(list: &str, read_only_mode: bool) -> Words {
+    let named = list.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let always = ["srvr"].into_iter().chain(read_only_mode.then_some("isro"));
+    let mut named: BTreeSet<String> = named.chain(always).map(str::to_owned).collect();
+    Words { all: named.remove("*"), named }
+}
+
+/// The client part of our own line is the client port; both may be given if they agree.
+fn join_client_port(
+    clients: &mut Clients,
+    ensemble: Option<&Ensemble>,
+    only: Option<Address>,
+    values: &Values,
+    report: &mut Report,
+) {
+    let mine =
+        ensemble.and_then(|ensemble| ensemble.servers.get(&ensemble.me)).and_then(|server| server.client.clone());
+    let Some(listed) = mine.or(only) else {
+        if clients.plain.is_none() && clients.secure.is_none() {
+            report.warning(0, "clientPort", "", "not set: this server has no port for clients");
+        }
+        return;
+    };
+    if let Some(given) = &clients.plain {
+        let differs = given.port != listed.port || (!given.is_wildcard() && given.host != listed.host);
+        if differs {
+            let why = format!("differs from {listed} in the server.N line of this server: leave one of them out");
+            report.problem(values.line("clientPort"), "clientPort", &given.port.to_string(), why);
+        }
+    }
+    clients.plain = Some(listed);
+}
+
+fn refuse_shared_ports(ensemble: Option<&Ensemble>, clients: &Clients, report: &mut Report) {
+    let mut taken = BTreeMap::new();
+    let mut take = |(host, port): (String, u16), whose: String| {
+        if let Some(other) = taken.insert((host.to_ascii_lowercase(), port), whose.clone()) {
+            report.problem(0, &whose, "", format!("port {port} on {host} is also a port of {other}: choose another"));
+        }
+    };
+    let mut own_host = "0.0.0.0";
+    let mut listed = None;
+    for (id, server) in ensemble.iter().flat_map(|ensemble| &ensemble.servers) {
+        server.sockets().into_iter().for_each(|socket| take(socket, format!("server.{id}")));
+        if ensemble.is_some_and(|ensemble| ensemble.me == *id) {
+            own_host = &server.host;
+            listed = server.client.as_ref();
+        }
+    }
+    let plain = clients.plain.iter().filter(|_| listed.is_none());
+    plain.for_each(|address| take(address.on(own_host), "clientPort".to_owned()));
+    clients.secure.iter().for_each(|address| take(address.on(own_host), "secureClientPort".to_owned()));
+}
+
+fn timing(values: &Values, report: &mut Report) -> Timing {
+    let tick_ms = values.count("tickTime");
+    let timing = Timing {
+        tick_ms,
+        init_limit: values.count("initLimit"),
+        sync_limit: values.count("syncLimit"),
+        min_session_timeout_ms: u64::try_from(values.number("minSessionTimeout")).unwrap_or(2 * tick_ms),
+        max_session_timeout_ms: u64::try_from(values.number("maxSessionTimeout")).unwrap_or(20 * tick_ms),
+    };
+    let Timing { min_session_timeout_ms: min, max_session_timeout_ms: max, .. } = timing;
+    if min > max {
+        let line = values.line("minSessionTimeout").max(values.line("maxSessionTimeout"));
+        report.problem(line, "minSessionTimeout", &min.to_string(), format!("is more than maxSessionTimeout={max}"));
+    }
+    timing
+}
+
+fn service(values: &Values) -> Service {
+    Service {
+        extended_types: values.bool("extendedTypesEnabled"),
+        container_check_ms: values.count("znode.container.checkIntervalMs"),
+        container_max_per_minute: values.count("znode.container.maxPerMinute"),
+        enforce_quota: values.bool("enforceQuota"),
+        skip_acl: values.bool("skipACL"),
+        super_digest: secret(values, "DigestAuthenticationProvider.superDigest"),
+        x509_super_user: values.text("X509AuthenticationProvider.superUser").map(str::to_owned),
+    }
+}
+
+fn admin(values: &Values, report: &mut Report) -> Admin {
+    let mut address = |host: &'static str, port: &'static str| {
+        let name = values.text(host).and_then(|name| parse_host(values, host, name, report))?;
+        let port = u16::try_from(values.count(port)).ok().filter(|port| *port > 0)?;
+        Some(Address::new(name, port))
+    };
+    Admin {
+        address: address("admin.serverAddress", "admin.serverPort").filter(|_| values.bool("admin.enableServer")),
+        metrics: address("metricsProvider.httpHost", "metricsProvider.httpPort"),
+        token: secret(values, "pole.admin.token"),
+    }
+}
+
+fn secret(values: &Values, key: &'static str) -> Option<Secret> {
+    values.text(key).map(|text| Secret(text.to_owned()))
+}
+
+fn pole(values: &Values, ensemble: Option<&Ensemble>, read: ReadFile<'_>, report: &mut Report) -> Pole {
+    let emulation = emulation(values, ensemble, read, report);
+    let topology_site = emulation
+        .as_ref()
+        .zip(ensemble)
+        .and_then(|(emulation, ensemble)| emulation.topology.site(ensemble.me.0).map(str::to_owned));
+    let pole = Pole {
+        oracle: values.text("pole.oracle").unwrap_or_default().to_owned(),
+        preference: values.text("pole.oracle.preference").map(str::to_owned),
+        combined: values.text("pole.oracle.combined").map(str::to_owned),
+        rate_half_life_ms: values.count("pole.oracle.rateHalfLifeMs"),
+        heartbeat_ms: values.count("pole.heartbeatMs"),
+        liveness_ms: values.count("pole.livenessMs"),
+        liveness_timeout_ms: values.count("pole.livenessTimeoutMs"),
+        election_timeout_ms: values.count("pole.electionTimeoutMs"),
+        first_score_wait_ms: values.count("pole.firstScoreWaitMs"),
+        patience_ms: values.count("pole.patienceMs"),
+        diff_retain_mb: values.count("pole.diffRetainMb"),
+        resign: values.bool("pole.resign"),
+        resign_margin_percent: values.count("pole.resign.marginPercent"),
+        resign_margin_ms: values.count("pole.resign.marginMs"),
+        resign_hold_ms: values.count("pole.resign.holdMs"),
+        resign_cooldown_ms: values.count("pole.resign.cooldownMs"),
+        resign_max_per_hour: values.count("pole.resign.maxPerHour"),
+        site: values.text("pole.site").map(str::to_owned).or(topology_site),
+        emulation,
+        log_json: values.word("pole.log") == Some("json"),
+    };
+    if pole.liveness_timeout_ms < 2 * pole.liveness_ms {
+        let why =
+            format!("allowed is at least twice pole.livenessMs={}: one late message is no death", pole.liveness_ms);
+        let key = "pole.livenessTimeoutMs";
+        report.problem(values.line(key), key, &pole.liveness_timeout_ms.to_string(), why);
+    }
+    check_oracle(&pole, values, report);
+    pole
+}
+
+/// The oracle in force is built, and so are those that a parameter is kept for.
+fn check_oracle(pole: &Pole, values: &Values, report: &mut Report) {
+    let mut bad_param = false;
+    let preference = ("pole.oracle.preference", "preference", &pole.preference);
+    for (key, name, text) in [preference, ("pole.oracle.combined", "combined", &pole.combined)] {
+        let Some(text) = text else { continue };
+        let spec = Spec::new(name).with(name, text);
+        // A preference within a combination has its own key, checked in the line before.
+        let within = pole.preference.as_deref().filter(|_| name == "combined" && !bad_param);
+        let spec = within.map_or(spec.clone(), |preference| spec.with("preference", preference));
+        if let Err(error) = spec.build() {
+            bad_param = true;
+            report.problem(values.line(key), key, text, error.to_string());
+        }
+    }
+    if let Err(error) = pole.spec()
+        && !bad_param
+    {
+        report.problem(values.line("pole.oracle"), "pole.oracle", &pole.oracle, error.to_string());
+    }
+}
+
+fn emulation(
+    values: &Values,
+    ensemble: Option<&Ensemble>,
+    read: ReadFile<'_>,
+    report: &mut Report,
+) -> Option<Emulation> {
+    let (key, file) = ("pole.topology", values.text("pole.topology")?);
+    let line = values.line(key);
+    let topology = match read(Path::new(file)).map(|text| Topology::parse(&text)) {
+        Ok(Ok(topology)) => topology,
+        Ok(Err(error)) => {
+            report.problem(line, key, file, error.in_file(file).to_string());
+            return None;
+        }
+        Err(error) => {
+            report.problem(line, key, file, format!("cannot be read: {error}"));
+            return None;
+        }
+    };
+    report.warning(line, key, file, "delays of this file are put on the links to other servers: for tests only");
+    let strangers = ensemble.iter().flat_map(|ensemble| ensemble.servers.keys());
+    for id in strangers.filter(|id| topology.site(id.0).is_none()) {
+        report.problem(line, key, file, format!("server {id} has no site there: add a [[server]] with id={id}"));
+    }
+    Some(Emulation { file: PathBuf::from(file), topology })
+}
+
+/// Apache refuses to purge further, so that an operator never finds only a damaged one.
+const SNAPSHOTS_MIN: u64 = 3;
+/// The id 255 marks nodes with a time to live, in the byte where a session has the id of its server.
+const LAST_ID_WITH_TTL: ServerId = ServerId(254);

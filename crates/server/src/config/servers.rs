@@ -1,0 +1,184 @@
+//! The lines `server.N`: who votes and where they listen.
+//!
+//! In: `host:quorumPort:electionPort[:role][;[address:]clientPort]`, IPv6 addresses in brackets. Out: a [`Server`].
+//! Holds: what is printed is what Apache prints for the same line, and reads back the same.
+//! Not here: names are not resolved; that is for whoever connects.
+
+use std::fmt;
+
+/// A server that votes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Server {
+    /// Its name or address, without brackets.
+    pub host: String,
+    /// Where peers talk about the agreement.
+    pub quorum_port: u16,
+    /// Where peers talk about elections.
+    pub election_port: u16,
+    /// Where clients connect, if its line says so.
+    pub client: Option<Address>,
+}
+
+/// A host and a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// A name or an address, without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl Server {
+    /// Reads the value of a `server.N` line.
+    ///
+    /// # Errors
+    /// What is wrong with it, and the form that it should have.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (server, client) = match text.split_once(';') {
+            Some((server, client)) => (server.trim(), Some(client.trim())),
+            None => (text.trim(), None),
+        };
+        if server.contains('|') {
+            return Err("several addresses for one server are not supported: name one".to_owned());
+        }
+        let (host, rest) = split_host(server)?;
+        let mut parts = rest.split(':').map(str::trim);
+        let quorum_port = port(parts.next().unwrap_or_default())?;
+        let election_port = port(parts.next().unwrap_or_default())?;
+        match parts.next().map(str::to_ascii_lowercase).as_deref() {
+            None | Some("participant") => {}
+            Some("observer") => return Err("observers are not supported yet".to_owned()),
+            Some(role) => return Err(format!("\"{role}\" is no role: allowed is participant")),
+        }
+        if parts.next().is_some() {
+            return Err(FORM.to_owned());
+        }
+        let client = client.map(parse_client).transpose()?;
+        Ok(Self { host, quorum_port, election_port, client })
+    }
+
+    /// The three ports of the server with the hosts that they are on: a port on all addresses is on its own host.
+    pub(super) fn sockets(&self) -> Vec<(String, u16)> {
+        let mut sockets = vec![(self.host.clone(), self.quorum_port), (self.host.clone(), self.election_port)];
+        sockets.extend(self.client.as_ref().map(|client| client.on(&self.host)));
+        sockets
+    }
+}
+
+impl fmt::Display for Server {
+    /// As Apache writes it to `/zookeeper/config`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}:participant", Host(&self.host), self.quorum_port, self.election_port)?;
+        match &self.client {
+            Some(client) => write!(f, ";{client}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Address {
+    /// An address.
+    #[must_use]
+    pub fn new(host: impl Into<String>, port: u16) -> Self {
+        Self { host: host.into(), port }
+    }
+
+    /// Whether it stands for all addresses of the machine.
+    #[must_use]
+    pub fn is_wildcard(&self) -> bool {
+        matches!(self.host.as_str(), "0.0.0.0" | "::")
+    }
+
+    /// Where it is on this host.
+    pub(super) fn on(&self, host: &str) -> (String, u16) {
+        (if self.is_wildcard() { host.to_owned() } else { self.host.clone() }, self.port)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", Host(&self.host), self.port)
+    }
+}
+
+/// A host as it stands before a port.
+struct Host<'a>(&'a str);
+
+impl fmt::Display for Host<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.contains(':') { write!(f, "[{}]", self.0) } else { f.write_str(self.0) }
+    }
+}
+
+/// A host without brackets, as `clientPortAddress` has it with or without them.
+pub(super) fn host(text: &str) -> Result<String, String> {
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let plausible = |char: char| char.is_alphanumeric() || matches!(char, '.' | '-' | '_' | ':' | '%');
+    if inner.is_empty() || !inner.chars().all(plausible) {
+        return Err(format!("\"{text}\" is no host: allowed is a name or an address"));
+    }
+    Ok(inner.to_owned())
+}
+
+fn parse_client(text: &str) -> Result<Address, String> {
+    if !text.contains(':') {
+        return Ok(Address::new("0.0.0.0", port(text)?));
+    }
+    let (host, rest) = split_host(text)?;
+    Ok(Address::new(host, port(rest)?))
+}
+
+/// `host` and what follows its colon.
+fn split_host(text: &str) -> Result<(String, &str), String> {
+    let end = match text.strip_prefix('[') {
+        Some(_) => text.find(']').map(|end| end + 1),
+        None => text.find(':'),
+    };
+    let (name, rest) = text.split_at(end.ok_or(FORM)?);
+    Ok((host(name)?, rest.strip_prefix(':').ok_or(FORM)?))
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    let number = text.trim().parse().ok().filter(|port| *port > 0);
+    number.ok_or_else(|| format!("\"{text}\" is no port (1 to 65535): {FORM}"))
+}
+
+const FORM: &str = "the form is host:quorumPort:electionPort[:participant][;[address:]clientPort], \
+                    with an IPv6 address in brackets";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_a_server_is_written_as_apache_writes_it() {
+        let forms = [
+            ("a:1:2", "a:1:2:participant"),
+            ("a:1:2:PARTICIPANT;5", "a:1:2:participant;0.0.0.0:5"),
+            ("[::1]:1:2;[fe80::1%eth0]:5", "[::1]:1:2:participant;[fe80::1%eth0]:5"),
+            (" a : 1 : 2 ; b:5 ", ""),
+            ("a:1:2;b:5", "a:1:2:participant;b:5"),
+        ];
+        for (text, written) in forms {
+            let read = Server::parse(text).map(|server| server.to_string()).unwrap_or_default();
+            assert_eq!(read, written, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_supported_is_named() {
+        assert!(Server::parse("a:1:2|b:1:2").unwrap_err().contains("several addresses"));
+        assert!(Server::parse("a:1:2:observer").unwrap_err().contains("observers"));
+        assert!(Server::parse("a:1:2:king").unwrap_err().contains("king"));
+    }
+
+    #[test]
+    fn a_broken_line_is_told_the_form() {
+        for text in
+            ["", "a", "a:1", "a:1:0", "a:1:70000", ":1:2", "[::1:1:2", "a:1:2;", "a:1:2;b:", "a:1:2:participant:x"]
+        {
+            let error = Server::parse(text).unwrap_err();
+            assert!(error.contains("the form is") || error.contains("no host"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The typed settings: what a file says after it has been read, checked and completed. Parsed once, then trusted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+
+use pole_election::ServerId;
+use pole_topology::Topology;
+
+use super::servers::{Address, Server};
+
+/// The servers of an ensemble, and which of them this one is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ensemble {
+    /// From the file `myid` in `dataDir`; always one of `servers`.
+    pub me: ServerId,
+    /// All that vote.
+    pub servers: BTreeMap<ServerId, Server>,
+    /// `quorumListenOnAllIPs`.
+    pub listen_on_all: bool,
+}
+
+/// Ports and limits for clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clients {
+    /// `clientPort` and `clientPortAddress`, or the client part of our own `server.N`. The host `0.0.0.0` means all.
+    pub plain: Option<Address>,
+    /// `secureClientPort` and `secureClientPortAddress`.
+    pub secure: Option<Address>,
+    /// `maxClientCnxns`: from one address; 0 for no limit.
+    pub max_per_host: u64,
+    /// `maxCnxns`: in all; 0 for no limit.
+    pub max_total: u64,
+    /// `clientPortListenBacklog`; `None` for the system's default.
+    pub backlog: Option<u32>,
+    /// `globalOutstandingLimit`.
+    pub outstanding_max: u64,
+    /// `jute.maxbuffer`.
+    pub request_bytes_max: u64,
+    /// `4lw.commands.whitelist`.
+    pub words: Words,
+    /// `readonlymode.enabled`.
+    pub read_only_mode: bool,
+}
+
+/// Which four-letter words are answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Words {
+    /// `*`.
+    pub all: bool,
+    /// The words named; `srvr` is always among them, and `isro` in read-only mode.
+    pub named: BTreeSet<String>,
+}
+
+impl Words {
+    /// Whether this word is answered, provided that it exists.
+    #[must_use]
+    pub fn allow(&self, word: &str) -> bool {
+        self.all || self.named.contains(word)
+    }
+}
+
+/// Ticks and what is counted in them, all in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// `tickTime`.
+    pub tick_ms: u64,
+    /// `initLimit`, in ticks.
+    pub init_limit: u64,
+    /// `syncLimit`, in ticks.
+    pub sync_limit: u64,
+    /// `minSessionTimeout`, or two ticks.
+    pub min_session_timeout_ms: u64,
+    /// `maxSessionTimeout`, or twenty ticks.
+    pub max_session_timeout_ms: u64,
+}
+
+/// What is written where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storage {
+    /// `dataDir`.
+    pub data_dir: PathBuf,
+    /// `dataLogDir`, or `dataDir`.
+    pub log_dir: PathBuf,
+    /// `snapCount`.
+    pub snap_count: u64,
+    /// `snapSizeLimitInKb`, in bytes; `None` for no limit.
+    pub snap_size_limit_bytes: Option<u64>,
+    /// `preAllocSize`, in bytes.
+    pub prealloc_bytes: u64,
+    /// `autopurge.snapRetainCount`, at least 3.
+    pub snap_retain_count: u64,
+    /// `autopurge.purgeInterval`; `None` for never.
+    pub purge_interval_hours: Option<u64>,
+    /// `forceSync`.
+    pub force_sync: bool,
+    /// `fsync.warningthresholdms`.
+    pub fsync_warning_ms: u64,
+}
+
+/// Znodes and permissions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// `extendedTypesEnabled`: nodes with a time to live.
+    pub extended_types: bool,
+    /// `znode.container.checkIntervalMs`.
+    pub container_check_ms: u64,
+    /// `znode.container.maxPerMinute`.
+    pub container_max_per_minute: u64,
+    /// `enforceQuota`.
+    pub enforce_quota: bool,
+    /// `skipACL`.
+    pub skip_acl: bool,
+    /// `DigestAuthenticationProvider.superDigest`.
+    pub super_digest: Option<Secret>,
+    /// `X509AuthenticationProvider.superUser`.
+    pub x509_super_user: Option<String>,
+}
+
+/// The admin server and metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// `admin.serverAddress` and `admin.serverPort`; `None` if `admin.enableServer` is false.
+    pub address: Option<Address>,
+    /// `metricsProvider.httpHost` and `metricsProvider.httpPort`.
+    pub metrics: Option<Address>,
+    /// `pole.admin.token`.
+    pub token: Option<Secret>,
+}
+
+/// TLS on both kinds of ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// `ssl.*`, for `secureClientPort`.
+    pub clients: TlsSettings,
+    /// `ssl.quorum.*`.
+    pub peers: TlsSettings,
+    /// `sslQuorum`.
+    pub between_servers: bool,
+    /// `ssl.handshakeDetectionTimeoutMillis`.
+    pub handshake_timeout_ms: u64,
+}
+
+/// The TLS settings of one kind of port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// Our key and certificates.
+    pub key_store: Option<Store>,
+    /// Whom we trust to sign the other side.
+    pub trust_store: Option<Store>,
+    /// Whether the side that connects shows a certificate.
+    pub client_auth: ClientAuth,
+    /// Whether a certificate must name its host.
+    pub verify_host: bool,
+    /// Whether TLS 1.2 is spoken.
+    pub tls12: bool,
+    /// Whether TLS 1.3 is spoken.
+    pub tls13: bool,
+    /// Java's names of the cipher suites in use, all known to Pole; empty for all.
+    pub cipher_suites: Vec<String>,
+}
+
+/// A key store or trust store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// The file.
+    pub location: PathBuf,
+    /// Its format, as configured or by the ending of the file.
+    pub format: StoreFormat,
+    /// Its password.
+    pub password: Password,
+}
+
+/// The format of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreFormat {
+    /// Java's own, which today is PKCS12 inside; the old form is refused.
+    Jks,
+    /// Key and certificates as text, in one file.
+    Pem,
+    /// What Java and OpenSSL have in common.
+    Pkcs12,
+}
+
+impl StoreFormat {
+    /// As the configuration writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Jks => "JKS",
+            Self::Pem => "PEM",
+            Self::Pkcs12 => "PKCS12",
+        }
+    }
+}
+
+/// Where the password of a store is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Password {
+    /// There is none.
+    None,
+    /// In the configuration.
+    Given(Secret),
+    /// The first line of this file.
+    InFile(PathBuf),
+}
+
+/// `ssl.clientAuth`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// No certificate, no connection.
+    Need,
+    /// A certificate is checked if there is one.
+    Want,
+    /// Not asked for.
+    None,
+}
+
+impl ClientAuth {
+    /// As the configuration writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Need => "need",
+            Self::Want => "want",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A text that is not printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(hidden)")
+    }
+}
+
+/// Pole's own settings: elections, measurements, resignation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pole {
+    /// `pole.oracle`; see [`super::Config::oracle`].
+    pub oracle: String,
+    /// `pole.oracle.preference`, also if the oracle is another: it may be switched to.
+    pub preference: Option<String>,
+    /// `pole.oracle.combined`, likewise.
+    pub combined: Option<String>,
+    /// `pole.oracle.rateHalfLifeMs`.
+    pub rate_half_life_ms: u64,
+    /// `pole.heartbeatMs`.
+    pub heartbeat_ms: u64,
+    /// `pole.livenessMs`.
+    pub liveness_ms: u64,
+    /// `pole.livenessTimeoutMs`.
+    pub liveness_timeout_ms: u64,
+    /// `pole.electionTimeoutMs`.
+    pub election_timeout_ms: u64,
+    /// `pole.firstScoreWaitMs`.
+    pub first_score_wait_ms: u64,
+    /// `pole.patienceMs`.
+    pub patience_ms: u64,
+    /// `pole.diffRetainMb`.
+    pub diff_retain_mb: u64,
+    /// `pole.resign`.
+    pub resign: bool,
+    /// `pole.resign.marginPercent`.
+    pub resign_margin_percent: u64,
+    /// `pole.resign.marginMs`.
+    pub resign_margin_ms: u64,
+    /// `pole.resign.holdMs`.
+    pub resign_hold_ms: u64,
+    /// `pole.resign.cooldownMs`.
+    pub resign_cooldown_ms: u64,
+    /// `pole.resign.maxPerHour`.
+    pub resign_max_per_hour: u64,
+    /// `pole.topology`.
+    pub emulation: Option<Emulation>,
+    /// `pole.site`, or the site that the topology gives to this server.
+    pub site: Option<String>,
+    /// `pole.log=json`.
+    pub log_json: bool,
+}
+
+/// Delays to put on the links to other servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emulation {
+    /// The file.
+    pub file: PathBuf,
+    /// What it says.
+    pub topology: Topology,
+}

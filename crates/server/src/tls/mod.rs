@@ -1,0 +1,263 @@
+//! TLS for clients and between servers.
+//!
+//! In: [`TlsSettings`], with the files that they name. Out: configurations of `rustls` for both ends, and the identity of
+//! a client by its certificate.
+//! Why: stores and passwords are opened once, at the start, where an operator sees what is wrong.
+//! Holds: certificates are checked up to a trusted one in both directions between servers; `ring` does the arithmetic,
+//! whatever else the process may have installed.
+//! Not here: sockets, the meaning of an identity (`tree`), the keys of the configuration (`config`).
+
+mod principal;
+mod stores;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme, SupportedCipherSuite,
+    SupportedProtocolVersion,
+};
+
+use crate::config::{ClientAuth, Store, TlsSettings};
+
+pub use principal::principal;
+
+/// The configuration of the port for clients.
+///
+/// # Errors
+/// A store that is missing, cannot be opened or does not hold what is needed.
+pub fn acceptor(settings: &TlsSettings) -> Result<Arc<ServerConfig>, Error> {
+    let provider = provider(settings);
+    let builder = ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(&versions(settings))?;
+    let builder = match settings.client_auth {
+        ClientAuth::None => builder.with_no_client_auth(),
+        ClientAuth::Need | ClientAuth::Want => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(settings)?), provider);
+            let optional = settings.client_auth == ClientAuth::Want;
+            let verifier = if optional { verifier.allow_unauthenticated() } else { verifier };
+            builder.with_client_cert_verifier(verifier.build().map_err(|error| Error::Settings(error.to_string()))?)
+        }
+    };
+    let store = key_store(settings)?;
+    let identity = stores::identity(store)?;
+    let config = builder.with_single_cert(identity.chain, identity.key);
+    Ok(Arc::new(config.map_err(|source| Error::Identity { file: store.location.clone(), source })?))
+}
+
+/// Both ends of a connection between servers: each shows a certificate and checks the other's.
+#[derive(Clone, Debug)]
+pub struct PeerTls {
+    /// For connections that come in. It checks who signed the other's certificate; whose it is must be asked with
+    /// [`PeerTls::check_host`] once the other has said which server it is.
+    pub acceptor: Arc<ServerConfig>,
+    /// For connections that go out, to the name of [`server_name`]. It checks the host too, if that is asked for.
+    pub connector: Arc<ClientConfig>,
+    verify_host: bool,
+}
+
+impl PeerTls {
+    /// Opens the stores.
+    ///
+    /// # Errors
+    /// As [`acceptor`].
+    pub fn open(settings: &TlsSettings) -> Result<Self, Error> {
+        let provider = provider(settings);
+        let roots = Arc::new(roots(settings)?);
+        let builder =
+            ClientConfig::builder_with_provider(provider.clone()).with_protocol_versions(&versions(settings))?;
+        let verifier: Arc<dyn ServerCertVerifier> = if settings.verify_host {
+            let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+            verifier.map_err(|error| Error::Settings(error.to_string()))?
+        } else {
+            Arc::new(AnyHost { roots, provider })
+        };
+        let store = key_store(settings)?;
+        let identity = stores::identity(store)?;
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+        let connector = builder.with_client_auth_cert(identity.chain, identity.key);
+        let connector = connector.map_err(|source| Error::Identity { file: store.location.clone(), source })?;
+        let mutual = TlsSettings { client_auth: ClientAuth::Need, ..settings.clone() };
+        Ok(Self { acceptor: acceptor(&mutual)?, connector: Arc::new(connector), verify_host: settings.verify_host })
+    }
+
+    /// Whether the certificate that came in over a connection names this host. Always, if that is not asked for.
+    ///
+    /// # Errors
+    /// There is no certificate, or it names other hosts.
+    pub fn check_host(&self, chain: Option<&[CertificateDer<'_>]>, host: &str) -> Result<(), Error> {
+        if !self.verify_host {
+            return Ok(());
+        }
+        let stranger = |why: String| Error::Host { host: host.to_owned(), why };
+        let first = chain.and_then(<[_]>::first).ok_or_else(|| stranger("there is none".to_owned()))?;
+        let parsed = ParsedCertificate::try_from(first).map_err(|error| stranger(error.to_string()))?;
+        let checked = rustls::client::verify_server_name(&parsed, &server_name(host)?);
+        checked.map_err(|error| stranger(error.to_string()))
+    }
+}
+
+/// The name under which a server is dialled: its host, a name or an address.
+///
+/// # Errors
+/// The host is neither.
+pub fn server_name(host: &str) -> Result<ServerName<'static>, Error> {
+    ServerName::try_from(host.to_owned()).map_err(|error| Error::Host { host: host.to_owned(), why: error.to_string() })
+}
+
+/// Why TLS cannot be had, or a certificate is no good.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A store that is needed is not configured.
+    #[error("{what} is not set: TLS needs it")]
+    Missing {
+        /// The key, without its prefix.
+        what: &'static str,
+    },
+    /// A file that cannot be read.
+    #[error("{}: cannot be read: {source}", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Java's old format.
+    #[error(
+        "{0}: this is the old JKS format; convert it with: keytool -importkeystore -srckeystore {0} \
+         -destkeystore {0}.p12 -deststoretype PKCS12, then set the location to {0}.p12 and the type to PKCS12",
+        file.display()
+    )]
+    OldJks {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A store that does not hold what is needed.
+    #[error("{}: {why}", file.display())]
+    Store {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+    /// Key and certificates that do not go together.
+    #[error("{}: key and certificates do not go together: {source}", file.display())]
+    Identity {
+        /// The file.
+        file: PathBuf,
+        /// What `rustls` says.
+        source: rustls::Error,
+    },
+    /// Protocols and cipher suites that leave nothing.
+    #[error("protocols and cipher suites: {0}")]
+    Protocols(#[from] rustls::Error),
+    /// Settings that `rustls` refuses.
+    #[error("trust store: {0}")]
+    Settings(String),
+    /// A certificate that does not name the host.
+    #[error(
+        "certificate of {host}: {why}; name the host in subjectAltName, or turn ssl.quorum.hostnameVerification off"
+    )]
+    Host {
+        /// The host.
+        host: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A certificate that cannot be read.
+    #[error("certificate: {0}")]
+    Certificate(String),
+}
+
+/// Whether Pole has the cipher suite of this name of Java's.
+#[must_use]
+pub fn knows_suite(name: &str) -> bool {
+    suite_names().iter().any(|known| known == name)
+}
+
+/// Java's names of all cipher suites there are.
+#[must_use]
+pub fn suite_names() -> Vec<String> {
+    ring::ALL_CIPHER_SUITES.iter().map(java_name).collect()
+}
+
+/// `rustls` marks the suites of TLS 1.3 by their first word; Java has the name of the standard.
+fn java_name(suite: &SupportedCipherSuite) -> String {
+    format!("{:?}", suite.suite()).replacen("TLS13_", "TLS_", 1)
+}
+
+fn provider(settings: &TlsSettings) -> Arc<CryptoProvider> {
+    let mut provider = ring::default_provider();
+    if !settings.cipher_suites.is_empty() {
+        provider.cipher_suites.retain(|suite| settings.cipher_suites.contains(&java_name(suite)));
+    }
+    Arc::new(provider)
+}
+
+fn versions(settings: &TlsSettings) -> Vec<&'static SupportedProtocolVersion> {
+    let old = settings.tls12.then_some(&rustls::version::TLS12);
+    settings.tls13.then_some(&rustls::version::TLS13).into_iter().chain(old).collect()
+}
+
+fn key_store(settings: &TlsSettings) -> Result<&Store, Error> {
+    settings.key_store.as_ref().ok_or(Error::Missing { what: "keyStore.location" })
+}
+
+fn roots(settings: &TlsSettings) -> Result<RootCertStore, Error> {
+    stores::roots(settings.trust_store.as_ref().ok_or(Error::Missing { what: "trustStore.location" })?)
+}
+
+/// Checks who signed a certificate, not whom it names: `hostnameVerification=false`.
+#[derive(Debug)]
+struct AnyHost {
+    roots: Arc<RootCertStore>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for AnyHost {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let parsed = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        rustls::client::verify_server_cert_signed_by_trust_anchor(
+            &parsed,
+            &self.roots,
+            intermediates,
+            now,
+            algorithms,
+        )?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,147 @@
+//! Key stores and trust stores: files to keys and certificates.
+//!
+//! In: a [`Store`]. Out: a key with its chain, or certificates to trust.
+//! Holds: a store of the type JKS is opened by its content, as Java does: most are PKCS12 today. The old form is refused
+//! with the command that converts it.
+
+use std::io::Read;
+
+use p12_keystore::{KeyStore, KeyStoreEntry, Pkcs12Archive, Pkcs12ImportPolicy};
+use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use super::Error;
+use crate::config::{Password, Store, StoreFormat};
+
+/// What a server shows of itself.
+pub(super) struct Identity {
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) key: PrivateKeyDer<'static>,
+}
+
+/// Opens a key store.
+pub(super) fn identity(store: &Store) -> Result<Identity, Error> {
+    let bytes = open(store)?;
+    let identity = match store.format {
+        StoreFormat::Pem => {
+            Identity { chain: pem_certificates(store, &bytes)?, key: pem_key(store, &bytes, &password(store)?)? }
+        }
+        StoreFormat::Jks | StoreFormat::Pkcs12 => pkcs12_identity(store, &bytes, &password(store)?)?,
+    };
+    if identity.chain.is_empty() {
+        return Err(bad(store, "there is no certificate for the key in it"));
+    }
+    Ok(identity)
+}
+
+/// Opens a trust store.
+pub(super) fn roots(store: &Store) -> Result<RootCertStore, Error> {
+    let bytes = open(store)?;
+    let certificates = match store.format {
+        StoreFormat::Pem => pem_certificates(store, &bytes)?,
+        StoreFormat::Jks | StoreFormat::Pkcs12 => pkcs12_certificates(store, &bytes, &password(store)?)?,
+    };
+    if certificates.is_empty() {
+        return Err(bad(store, "there is no certificate to trust in it; add one with keytool -importcert"));
+    }
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates {
+        roots.add(certificate).map_err(|error| bad(store, &format!("a certificate cannot be trusted: {error}")))?;
+    }
+    Ok(roots)
+}
+
+fn pem_certificates(store: &Store, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let certificates = CertificateDer::pem_slice_iter(bytes).collect::<Result<_, _>>();
+    certificates.map_err(|error| bad(store, &format!("a certificate cannot be read: {error}")))
+}
+
+fn pem_key(store: &Store, bytes: &[u8], password: &str) -> Result<PrivateKeyDer<'static>, Error> {
+    let text = String::from_utf8_lossy(bytes);
+    let Some(block) = encrypted_block(&text) else {
+        let key = PrivateKeyDer::from_pem_slice(bytes);
+        return key.map_err(|error| bad(store, &format!("no private key can be read from it: {error}")));
+    };
+    let no_key = |error: String| bad(store, &format!("its key cannot be decrypted, is the password right? {error}"));
+    let (_, sealed) = SecretDocument::from_pem(block).map_err(|error| no_key(error.to_string()))?;
+    let sealed = EncryptedPrivateKeyInfoRef::try_from(sealed.as_bytes()).map_err(|error| no_key(error.to_string()))?;
+    let key = sealed.decrypt(password).map_err(|error| no_key(error.to_string()))?;
+    Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into())
+}
+
+/// The part of a PEM file that is an encrypted key, from its first line to its last.
+fn encrypted_block(text: &str) -> Option<&str> {
+    const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
+    const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
+    let block = &text[text.find(BEGIN)?..];
+    Some(&block[..block.find(END)? + END.len()])
+}
+
+fn pkcs12_identity(store: &Store, bytes: &[u8], password: &str) -> Result<Identity, Error> {
+    let opened = KeyStore::from_pkcs12(bytes, password, Pkcs12ImportPolicy::Strict);
+    let opened = opened.map_err(|error| unopened(store, &error))?;
+    let chain = opened.entries().find_map(|(_, entry)| match entry {
+        KeyStoreEntry::PrivateKeyChain(chain) => Some(chain),
+        KeyStoreEntry::Certificate(_) | KeyStoreEntry::Secret(_) => None,
+    });
+    let chain = chain.ok_or_else(|| bad(store, "there is no private key with a certificate in it"))?;
+    Ok(Identity {
+        chain: chain.certs().iter().map(|cert| CertificateDer::from(cert.as_der().to_vec())).collect(),
+        key: PrivatePkcs8KeyDer::from(chain.key().as_der().to_vec()).into(),
+    })
+}
+
+/// Java marks what it trusts. OpenSSL does not: then it is every certificate that belongs to no key.
+fn pkcs12_certificates(store: &Store, bytes: &[u8], password: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let archive = Pkcs12Archive::from_pkcs12(bytes, password).map_err(|error| unopened(store, &error))?;
+    let marked = archive.certs.iter().any(|bag| bag.trusted);
+    let trusted = archive.certs.iter().filter(|bag| if marked { bag.trusted } else { bag.local_key_id.is_none() });
+    Ok(trusted.map(|bag| CertificateDer::from(bag.cert.as_der().to_vec())).collect())
+}
+
+fn open(store: &Store) -> Result<Vec<u8>, Error> {
+    let failed = |source| Error::Read { file: store.location.clone(), source };
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(&store.location).map_err(failed)?;
+    file.take(STORE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > STORE_BYTES_MAX {
+        return Err(bad(store, "longer than 16 megabytes: this is no key store"));
+    }
+    if bytes.starts_with(&OLD_JKS) {
+        return Err(Error::OldJks { file: store.location.clone() });
+    }
+    Ok(bytes)
+}
+
+fn password(store: &Store) -> Result<String, Error> {
+    match &store.password {
+        Password::None => Ok(String::new()),
+        Password::Given(secret) => Ok(secret.0.clone()),
+        Password::InFile(file) => {
+            let text = std::fs::read_to_string(file).map_err(|source| Error::Read { file: file.clone(), source })?;
+            Ok(text.lines().next().unwrap_or_default().to_owned())
+        }
+    }
+}
+
+fn unopened(store: &Store, error: &p12_keystore::error::Error) -> Error {
+    let file = store.location.display();
+    bad(
+        store,
+        &format!(
+            "cannot be opened as PKCS12, is the password right? ({error}) If its ciphers are those of Java 8, rewrite it \
+             with: keytool -importkeystore -srckeystore {file} -destkeystore {file}.new -deststoretype PKCS12"
+        ),
+    )
+}
+
+fn bad(store: &Store, why: &str) -> Error {
+    Error::Store { file: store.location.clone(), why: why.to_owned() }
+}
+
+/// Every public authority in the world takes a quarter of a megabyte.
+const STORE_BYTES_MAX: u64 = 16 << 20;
+/// How files in Java's old format begin.
+const OLD_JKS: [u8; 4] = [0xfe, 0xed, 0xfe, 0xed];

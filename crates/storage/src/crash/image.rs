@@ -1,0 +1,178 @@
+//! A directory as the file system may leave it: what is durable, and what was asked for since.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::Dice;
+use crate::volume::Effect;
+
+/// A file, whatever it is called.
+type Inode = usize;
+
+/// What of the changes that were not synced a crash leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Survival {
+    Nothing,
+    Everything,
+    /// Any names, any lengths, any blocks.
+    Some,
+}
+
+impl Survival {
+    fn keeps(self, dice: &mut Dice) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Everything => true,
+            Self::Some => dice.flip(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    synced: Vec<u8>,
+    since: Vec<Change>,
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Write(u64, Box<[u8]>),
+    SetLen(u64),
+}
+
+#[derive(Clone, Debug)]
+enum Naming {
+    Set(String, Inode),
+    Move(String, String, Inode),
+    Unset(String, Inode),
+}
+
+/// One directory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Image {
+    contents: Vec<Content>,
+    /// What a program sees.
+    live: BTreeMap<String, Inode>,
+    synced: BTreeMap<String, Inode>,
+    since: Vec<Naming>,
+}
+
+impl Image {
+    /// A directory with these files, all of them durable.
+    pub(super) fn of(files: &BTreeMap<String, Vec<u8>>) -> Self {
+        let mut image = Self::default();
+        for (name, content) in files {
+            image.live.insert(name.clone(), image.contents.len());
+            image.contents.push(Content { synced: content.clone(), since: Vec::new() });
+        }
+        image.synced = image.live.clone();
+        image
+    }
+
+    pub(super) fn apply(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Create(path) => self.create(name(path)),
+            Effect::Write(path, at, bytes) => self.change(path, Change::Write(*at, bytes.clone())),
+            Effect::SetLen(path, len) => self.change(path, Change::SetLen(*len)),
+            Effect::Sync(path) => {
+                let inode = self.live[&name(path)];
+                self.contents[inode].sync();
+            }
+            Effect::Rename(from, to) => {
+                let inode = self.live.remove(&name(from)).unwrap();
+                self.live.insert(name(to), inode);
+                self.since.push(Naming::Move(name(from), name(to), inode));
+            }
+            Effect::Remove(path) => {
+                let inode = self.live.remove(&name(path)).unwrap();
+                self.since.push(Naming::Unset(name(path), inode));
+            }
+            Effect::SyncDir => {
+                self.since.clear();
+                self.synced = self.live.clone();
+            }
+        }
+    }
+
+    /// What is found after a crash now.
+    pub(super) fn crash(&self, survival: Survival, dice: &mut Dice) -> BTreeMap<String, Vec<u8>> {
+        let mut names = self.synced.clone();
+        for naming in &self.since {
+            if survival.keeps(dice) {
+                naming.apply(&mut names);
+            }
+        }
+        names.into_iter().map(|(name, inode)| (name, self.contents[inode].crash(survival, dice))).collect()
+    }
+
+    /// A name that exists already is emptied, not replaced.
+    fn create(&mut self, name: String) {
+        if let Some(inode) = self.live.get(&name) {
+            self.contents[*inode].since.push(Change::SetLen(0));
+            return;
+        }
+        let inode = self.contents.len();
+        self.contents.push(Content::default());
+        self.live.insert(name.clone(), inode);
+        self.since.push(Naming::Set(name, inode));
+    }
+
+    fn change(&mut self, path: &Path, change: Change) {
+        let inode = self.live[&name(path)];
+        self.contents[inode].since.push(change);
+    }
+}
+
+impl Content {
+    fn sync(&mut self) {
+        let mut dice = Dice::new(0);
+        self.synced = self.crash(Survival::Everything, &mut dice);
+        self.since.clear();
+    }
+
+    fn crash(&self, survival: Survival, dice: &mut Dice) -> Vec<u8> {
+        let mut content = self.synced.clone();
+        for change in &self.since {
+            match change {
+                Change::SetLen(len) if survival.keeps(dice) => content.resize(*len as usize, 0),
+                Change::SetLen(_) => {}
+                Change::Write(at, bytes) => write(&mut content, *at as usize, bytes, survival, dice),
+            }
+        }
+        content
+    }
+}
+
+/// Block by block, each of which may be lost.
+fn write(content: &mut Vec<u8>, at: usize, bytes: &[u8], survival: Survival, dice: &mut Dice) {
+    let mut from = at;
+    while from < at + bytes.len() {
+        let to = (from / BLOCK_BYTES * BLOCK_BYTES + BLOCK_BYTES).min(at + bytes.len());
+        if survival.keeps(dice) {
+            content.resize(content.len().max(to), 0);
+            content[from..to].copy_from_slice(&bytes[from - at..to - at]);
+        }
+        from = to;
+    }
+}
+
+impl Naming {
+    fn apply(&self, names: &mut BTreeMap<String, Inode>) {
+        match self {
+            Self::Set(name, inode) => {
+                names.insert(name.clone(), *inode);
+            }
+            Self::Move(from, to, inode) => {
+                names.retain(|name, found| name != from || found != inode);
+                names.insert(to.clone(), *inode);
+            }
+            Self::Unset(name, inode) => names.retain(|found, at| found != name || at != inode),
+        }
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+const BLOCK_BYTES: usize = 4096;

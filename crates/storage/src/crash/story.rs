@@ -1,0 +1,274 @@
+//! Stories of random operations, what a restart may find after each, and the tests.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use bytes::Bytes;
+use pole_jute::{Record, TxnHeader};
+use pole_zab::{Cxid, DiskOp, Entry, Epoch, Epochs, Origin, Recovered, SessionId, Snapshot, Ticket, Zxid};
+
+use super::image::{Image, Survival};
+use super::{Dice, Scratch, Trace};
+use crate::recovery::open_on;
+use crate::volume::Volume;
+use crate::{Config, Repair};
+
+/// What a disk holds, whichever snapshot it is kept under: a snapshot's body lists the zxids up to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct State {
+    accepted: Epoch,
+    current: Epoch,
+    history: Vec<Zxid>,
+}
+
+impl State {
+    fn last(&self) -> Zxid {
+        self.history.last().copied().unwrap_or_default()
+    }
+
+    fn of(recovered: &Recovered) -> Self {
+        let body = recovered.snapshot.as_ref().map(|s| s.body.to_bytes()).unwrap_or_default();
+        let mut history: Vec<_> =
+            body.chunks(8).map(|zxid| Zxid(u64::from_be_bytes(zxid.try_into().unwrap()))).collect();
+        let snapshot = recovered.snapshot_zxid();
+        history.extend(recovered.entries.iter().map(|entry| entry.zxid).filter(|zxid| *zxid > snapshot));
+        Self { accepted: recovered.accepted_epoch, current: recovered.current_epoch, history }
+    }
+
+    fn body(&self, to: Zxid) -> Bytes {
+        self.history.iter().filter(|zxid| **zxid <= to).flat_map(|zxid| zxid.0.to_be_bytes()).collect()
+    }
+}
+
+/// Makes operations that `zab` could ask for.
+struct Teller {
+    dice: Dice,
+    state: State,
+    committed: Zxid,
+    ticket: u64,
+}
+
+impl Teller {
+    /// The next operation, and every state that a crash during it may leave, the last one when it is done.
+    fn next(&mut self) -> ((Ticket, DiskOp), Vec<State>) {
+        let (op, states) = match self.dice.below(12) {
+            0..6 => self.append(),
+            6 => self.accept(),
+            7 => self.take_in(),
+            8 => self.take_over(),
+            9 => self.truncate(),
+            10 => self.checkpoint(),
+            _ => self.install(),
+        };
+        self.state = states.last().unwrap().clone();
+        self.ticket += 1;
+        ((Ticket(self.ticket), op), states)
+    }
+
+    fn append(&mut self) -> (DiskOp, Vec<State>) {
+        // Nobody sends anything before an epoch was promised.
+        if self.state.accepted == Epoch(0) {
+            return self.accept();
+        }
+        let (mut state, mut entries, mut states) = (self.state.clone(), Vec::new(), vec![self.state.clone()]);
+        for _ in 0..=self.dice.below(4) {
+            let (last, epoch) = (state.last(), state.accepted);
+            let zxid = if last.epoch() < epoch { Zxid::new(epoch, 1) } else { Zxid(last.0 + 1) };
+            let size = [0, 10, 300, 5000][self.dice.below(4) as usize];
+            entries.push(entry(zxid, size));
+            state.history.push(zxid);
+            states.push(state.clone());
+        }
+        (DiskOp::Append(entries), states)
+    }
+
+    fn accept(&mut self) -> (DiskOp, Vec<State>) {
+        let after = State { accepted: self.state.accepted.next(), ..self.state.clone() };
+        (DiskOp::AcceptedEpoch(after.accepted), vec![self.state.clone(), after])
+    }
+
+    fn take_in(&mut self) -> (DiskOp, Vec<State>) {
+        let after = State { current: self.state.accepted, ..self.state.clone() };
+        (DiskOp::CurrentEpoch(after.current), vec![self.state.clone(), after])
+    }
+
+    fn take_over(&mut self) -> (DiskOp, Vec<State>) {
+        let epoch = self.state.accepted.next();
+        let after = State { accepted: epoch, current: epoch, ..self.state.clone() };
+        (DiskOp::TakeOver(epoch), vec![self.state.clone(), after])
+    }
+
+    /// To some place that is not committed, and then a new epoch, or zxids would be used twice.
+    fn truncate(&mut self) -> (DiskOp, Vec<State>) {
+        let Some(place) = self.place() else { return self.accept() };
+        if self.state.accepted <= self.state.last().epoch() {
+            return self.accept();
+        }
+        let mut states = vec![self.state.clone()];
+        while states.last().unwrap().last() > place {
+            let mut shorter = states.last().unwrap().clone();
+            shorter.history.pop();
+            states.push(shorter);
+        }
+        (DiskOp::Truncate { to: place }, states)
+    }
+
+    fn checkpoint(&mut self) -> (DiskOp, Vec<State>) {
+        let Some(place) = self.place() else { return self.append() };
+        self.committed = place;
+        (DiskOp::Checkpoint(snapshot(place, self.state.body(place))), vec![self.state.clone()])
+    }
+
+    /// What is committed, and then another history of the epoch that was promised.
+    fn install(&mut self) -> (DiskOp, Vec<State>) {
+        let epoch = self.state.accepted;
+        if epoch <= self.state.last().epoch() {
+            return self.accept();
+        }
+        let mut after = self.state.clone();
+        after.history.retain(|zxid| *zxid <= self.committed);
+        after.history.extend((1..=1 + self.dice.below(3) as u32).map(|counter| Zxid::new(epoch, counter)));
+        self.committed = after.last();
+        let op = DiskOp::Install(snapshot(after.last(), after.body(after.last())));
+        (op, vec![self.state.clone(), after])
+    }
+
+    /// A position at or above what is committed.
+    fn place(&mut self) -> Option<Zxid> {
+        let places: Vec<_> = self.state.history.iter().filter(|zxid| **zxid >= self.committed).collect();
+        if places.is_empty() { None } else { Some(*places[self.dice.below(places.len() as u64) as usize]) }
+    }
+}
+
+pub(crate) fn entry(zxid: Zxid, size: usize) -> Entry {
+    let header = TxnHeader { client_id: 7, cxid: zxid.counter() as i32, zxid: zxid.0 as i64, time: 1, op: -1 };
+    let mut body = header.encode().to_vec();
+    body.extend((0..size).map(|at| (at as u8 ^ zxid.0 as u8) | 1));
+    let origin = Origin { session: SessionId(7), cxid: Cxid(zxid.counter() as i32) };
+    Entry { zxid, origin, body: body.into() }
+}
+
+fn snapshot(zxid: Zxid, body: Bytes) -> Snapshot {
+    Snapshot { zxid, epochs: Epochs::starting_at(zxid), body: body.into() }
+}
+
+fn config(dir: &Path) -> Config {
+    Config { preallocate_bytes: 16 << 10, snap_retain_count: 2, blank: Some(Bytes::new()), ..Config::in_dir(dir) }
+}
+
+/// What was done, and what each place in the record may be found as.
+struct Told {
+    trace: Trace,
+    /// From so many effects on, these are legal.
+    legal: Vec<(usize, Vec<State>)>,
+}
+
+/// Performs a story, now and then several operations at a time.
+fn tell(seed: u64, operations: usize) -> Told {
+    let scratch = Scratch::new();
+    let trace = Trace::recording();
+    let volume = Volume::recorded_by(&trace);
+    let purge_interval = Some(std::time::Duration::ZERO);
+    let (mut disk, _, _) = open_on(volume, Config { purge_interval, ..config(&scratch.0) }).unwrap();
+    let mut teller = Teller { dice: Dice::new(seed), state: State::default(), committed: Zxid::ZERO, ticket: 0 };
+    let mut legal = vec![(0, vec![State::default()])];
+    for _ in 0..operations {
+        let (mut ops, mut states) = (Vec::new(), vec![teller.state.clone()]);
+        for _ in 0..=teller.dice.below(2) {
+            let (op, more) = teller.next();
+            ops.push(op);
+            states.extend(more);
+        }
+        legal.push((trace.len(), states));
+        let last = ops.last().map(|(ticket, _)| *ticket);
+        assert_eq!(disk.perform(&mut ops).unwrap(), last);
+        disk.finish_checkpoints();
+        // Reported: from here on nothing older will do.
+        legal.push((trace.len(), vec![teller.state.clone()]));
+    }
+    Told { trace, legal }
+}
+
+/// Opens a directory with these files.
+fn recover(files: &BTreeMap<String, Vec<u8>>) -> (Recovered, Vec<Repair>, Trace) {
+    let scratch = Scratch::new();
+    let dir = scratch.0.join("version-2");
+    fs::create_dir_all(&dir).unwrap();
+    for (name, content) in files {
+        fs::write(dir.join(name), content).unwrap();
+    }
+    let trace = Trace::recording();
+    let volume = Volume::recorded_by(&trace);
+    let opened = open_on(volume, config(&scratch.0));
+    let (disk, recovered, repairs) = opened
+        .unwrap_or_else(|error| panic!("{error}\n{:?}", files.iter().map(|(n, c)| (n, c.len())).collect::<Vec<_>>()));
+    drop(disk);
+    check_goes_on(&scratch.0, &recovered);
+    (recovered, repairs, trace)
+}
+
+/// What was mended stays mended, and the log can be continued.
+fn check_goes_on(dir: &Path, first: &Recovered) {
+    let (mut disk, again, repairs) = open_on(Volume::default(), config(dir)).unwrap();
+    assert_eq!((&again, &repairs[..]), (first, &[][..]), "a second start finds something else");
+    let next = Zxid::new(first.standing().last_zxid.epoch().max(first.accepted_epoch).next(), 1);
+    disk.perform(&mut vec![(Ticket(1), DiskOp::Append(vec![entry(next, 40)]))]).unwrap();
+    drop(disk);
+    let (_, longer, _) = open_on(Volume::default(), config(dir)).unwrap();
+    assert_eq!(longer.entries.last().map(|entry| entry.zxid), Some(next));
+    assert_eq!(State::of(&longer).history.len(), State::of(first).history.len() + 1);
+}
+
+#[test]
+fn a_crash_at_any_step_leaves_what_was_reported_and_a_legal_history() {
+    for seed in 0..SEEDS {
+        let told = tell(seed, 12);
+        let effects = told.trace.effects();
+        let mut dice = Dice::new(!seed);
+        let mut image = Image::default();
+        for step in 0..=effects.len() {
+            // What was legal before the operation under way, while it is, and after.
+            let begun = told.legal.iter().rposition(|(from, _)| *from <= step).unwrap();
+            let legal = &told.legal[begun].1;
+            for survival in [Survival::Nothing, Survival::Everything, Survival::Some, Survival::Some] {
+                let files = image.crash(survival, &mut dice);
+                let (recovered, _, _) = recover(&files);
+                let found = State::of(&recovered);
+                assert!(legal.contains(&found), "seed {seed} step {step} {survival:?}: {found:?}\nlegal: {legal:?}");
+            }
+            if let Some(effect) = effects.get(step) {
+                image.apply(effect);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_crash_while_start_up_mends_changes_nothing_of_what_it_finds() {
+    let mut mended = 0;
+    for seed in 0..SEEDS {
+        let told = tell(seed, 8);
+        let mut dice = Dice::new(!seed);
+        let mut image = Image::default();
+        for effect in told.trace.effects() {
+            image.apply(&effect);
+            let files = image.crash(Survival::Some, &mut dice);
+            let (first, repairs, trace) = recover(&files);
+            if repairs.is_empty() {
+                continue;
+            }
+            mended += 1;
+            let mut mending = Image::of(&files);
+            for effect in trace.effects() {
+                mending.apply(&effect);
+                let (again, _, _) = recover(&mending.crash(Survival::Some, &mut dice));
+                assert_eq!(State::of(&again), State::of(&first), "seed {seed}: {repairs:?}");
+            }
+        }
+    }
+    assert!(mended > 20, "only {mended} of the crashes left something to mend");
+}
+
+/// Enough to meet every operation at every step; each takes about a second.
+const SEEDS: u64 = 6;

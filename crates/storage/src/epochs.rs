@@ -1,0 +1,95 @@
+//! The two epoch files, `acceptedEpoch` and `currentEpoch`: a number each, in decimal digits.
+//!
+//! Holds: each changes as a whole; `currentEpoch` is never above `acceptedEpoch` when an operation has ended.
+
+use pole_zab::{Epoch, Zxid};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use crate::error::Fault;
+use crate::volume::Volume;
+use crate::{Damage, FileError, Repair, names};
+
+pub(crate) const ACCEPTED: &str = "acceptedEpoch";
+pub(crate) const CURRENT: &str = "currentEpoch";
+
+/// Replaces one of the files, durably.
+pub(crate) fn write(volume: &Volume, dir: &Path, name: &str, epoch: Epoch) -> Result<(), FileError> {
+    prepare(volume, dir, name, epoch)?;
+    publish(volume, dir, name)?;
+    volume.sync_dir(dir)
+}
+
+/// Replaces both, never the one downwards that is higher already. An intent makes it one step.
+pub(crate) fn raise_both(volume: &Volume, dir: &Path, to: Epoch) -> Result<(), Fault> {
+    let lower = |name| read(dir, name).map(|found| found.is_none_or(|epoch| epoch < to));
+    let (accepted, current) = (lower(ACCEPTED)?, lower(CURRENT)?);
+    let names = [(ACCEPTED, accepted), (CURRENT, current)];
+    for (name, _) in names.iter().filter(|(_, lower)| *lower) {
+        prepare(volume, dir, name, to)?;
+    }
+    for (name, _) in names.iter().filter(|(_, lower)| *lower) {
+        publish(volume, dir, name)?;
+    }
+    Ok(volume.sync_dir(dir)?)
+}
+
+/// Both epochs of a directory whose history ends at `last`: accepted, current.
+///
+/// A server of Apache that stood alone has no such files: its history tells, and is written down at once, because a
+/// history can later reach beyond the current epoch. A promise alone was made by a server without history: whatever
+/// it has been sent since, it has taken over nothing.
+pub(crate) fn recover(
+    volume: &Volume,
+    dir: &Path,
+    last: Zxid,
+    repairs: &mut Vec<Repair>,
+) -> Result<(Epoch, Epoch), Fault> {
+    match (read(dir, ACCEPTED)?, read(dir, CURRENT)?) {
+        (Some(accepted), Some(current)) if current > accepted => {
+            let expected = format!("at most {accepted}, as in {ACCEPTED}");
+            Err(Damage { path: dir.join(CURRENT), offset: 0, expected, got: current.to_string() }.into())
+        }
+        (Some(accepted), current) => Ok((accepted, current.unwrap_or_default())),
+        (None, Some(current)) => Ok((current, current)),
+        (None, None) => {
+            let epoch = last.epoch();
+            if epoch > Epoch(0) {
+                write(volume, dir, CURRENT, epoch)?;
+                write(volume, dir, ACCEPTED, epoch)?;
+                repairs
+                    .push(Repair::new(&dir.join(CURRENT), format!("absent; {epoch} by the last transaction, {last}")));
+            }
+            Ok((epoch, epoch))
+        }
+    }
+}
+
+fn prepare(volume: &Volume, dir: &Path, name: &str, epoch: Epoch) -> Result<(), FileError> {
+    volume.prepare(&dir.join(names::temporary(name)), epoch.to_string().as_bytes())
+}
+
+fn publish(volume: &Volume, dir: &Path, name: &str) -> Result<(), FileError> {
+    volume.rename(&dir.join(names::temporary(name)), &dir.join(name))
+}
+
+fn read(dir: &Path, name: &str) -> Result<Option<Epoch>, Fault> {
+    let path = dir.join(name);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(FileError::during("read", &path)(error).into()),
+    };
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES_MAX)]);
+    match text.trim().parse() {
+        Ok(epoch) => Ok(Some(Epoch(epoch))),
+        Err(_) => {
+            Err(Damage { path, offset: 0, expected: "an epoch in decimal digits".into(), got: format!("{text:?}") }
+                .into())
+        }
+    }
+}
+
+/// More than any epoch has, and enough of anything else to recognise it.
+const SHOWN_BYTES_MAX: usize = 64;

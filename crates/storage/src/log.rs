@@ -1,0 +1,194 @@
+//! The log while it is written: a batch is one write and one sync.
+//!
+//! In: entries, contiguous. Out: files `log.<first zxid>`, of which only the last grows.
+//! Holds: nothing is written behind a flaw, because a file that was not written by this run is never continued: the
+//! first append after a start, a truncation or a checkpoint begins a new file.
+
+use pole_zab::{Entry, Zxid};
+use std::path::{Path, PathBuf};
+
+use crate::records::{self, Next, Records};
+use crate::tail::BATCH_BYTES_MAX;
+use crate::volume::{Output, Volume};
+use crate::{FileError, WriteError, names};
+
+/// The end of the log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    volume: Volume,
+    dir: PathBuf,
+    preallocate_bytes: u64,
+    bytes_max: Option<u64>,
+    sync: bool,
+    /// The file that grows.
+    growing: Option<Growing>,
+    /// Records that wait for the write; kept for its room.
+    buffer: Vec<u8>,
+    /// The first entry in `buffer`.
+    first: Zxid,
+    /// The last entry, written or waiting.
+    last: Zxid,
+}
+
+#[derive(Debug)]
+struct Growing {
+    output: Output,
+    /// Where the next record goes.
+    end: u64,
+    /// How far there is room.
+    allocated: u64,
+}
+
+impl Log {
+    pub(crate) fn new(volume: Volume, dir: PathBuf, config: &crate::Config, last: Zxid) -> Self {
+        Self {
+            volume,
+            dir,
+            preallocate_bytes: config.preallocate_bytes,
+            bytes_max: config.log_bytes_max,
+            sync: config.sync,
+            growing: None,
+            buffer: Vec::new(),
+            first: Zxid::ZERO,
+            last,
+        }
+    }
+
+    /// Takes an entry in. It is durable after [`Self::flush`].
+    pub(crate) fn append(&mut self, entry: &Entry) -> Result<(), WriteError> {
+        if !follows(self.last, entry.zxid) {
+            return Err(WriteError::OutOfOrder { last: self.last, next: entry.zxid });
+        }
+        if self.buffer.is_empty() {
+            self.begin(entry.zxid)?;
+        }
+        if !records::put(&mut self.buffer, entry.zxid, &entry.body) {
+            return Err(WriteError::Mislabelled { zxid: entry.zxid, bytes: entry.body.len() });
+        }
+        self.last = entry.zxid;
+        if self.buffer.len() >= BATCH_BYTES_MAX { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what waits, and makes it durable.
+    pub(crate) fn flush(&mut self) -> Result<(), WriteError> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let created = self.growing.is_none();
+        let mut growing = match self.growing.take() {
+            Some(growing) => growing,
+            None => {
+                let output = self.volume.create(&self.dir.join(names::log(self.first)))?;
+                Growing { output, end: 0, allocated: 0 }
+            }
+        };
+        let end = growing.end + self.buffer.len() as u64;
+        if end > growing.allocated {
+            let room = end + self.preallocate_bytes;
+            growing.output.allocate(growing.allocated, room)?;
+            growing.allocated = room;
+        }
+        growing.output.write_at(&self.buffer, growing.end)?;
+        if self.sync {
+            growing.output.sync()?;
+        }
+        if created {
+            self.volume.sync_dir(&self.dir)?;
+        }
+        growing.end = end;
+        self.growing = Some(growing);
+        self.buffer.clear();
+        self.buffer.shrink_to(2 * BATCH_BYTES_MAX);
+        Ok(())
+    }
+
+    /// The next entry begins a new file.
+    pub(crate) fn roll(&mut self) -> Result<(), WriteError> {
+        self.flush()?;
+        if let Some(growing) = self.growing.take() {
+            // Room that nobody will use. If a crash undoes this, zeros are left, which end a file as well.
+            growing.output.set_len(growing.end)?;
+        }
+        Ok(())
+    }
+
+    /// Drops every entry above `to`, from the end backwards. A crash leaves a part of it done: a history that is
+    /// shorter than before, and whole.
+    pub(crate) fn truncate(&mut self, to: Zxid) -> Result<(), WriteError> {
+        self.roll()?;
+        truncate(&self.volume, &self.dir, to)?;
+        self.last = self.last.min(to);
+        Ok(())
+    }
+
+    /// The history was replaced by a snapshot.
+    pub(crate) fn restart(&mut self, at: Zxid) {
+        self.growing = None;
+        self.buffer.clear();
+        self.last = at;
+    }
+
+    /// A batch begins; with the header, if it begins a file.
+    fn begin(&mut self, first: Zxid) -> Result<(), WriteError> {
+        self.first = first;
+        let full = |growing: &Growing| self.bytes_max.is_some_and(|max| growing.end >= max);
+        if self.growing.as_ref().is_some_and(full) {
+            self.roll()?;
+        }
+        if self.growing.is_none() {
+            self.buffer.extend_from_slice(&records::file_header());
+        }
+        Ok(())
+    }
+}
+
+/// Whether `next` may stand right after `last` in a history.
+pub(crate) fn follows(last: Zxid, next: Zxid) -> bool {
+    if next.epoch() == last.epoch() {
+        next.counter().checked_sub(1) == Some(last.counter())
+    } else {
+        next.epoch() > last.epoch() && next.counter() == 1
+    }
+}
+
+/// Drops every entry above `to` from the files of a directory.
+pub(crate) fn truncate(volume: &Volume, dir: &Path, to: Zxid) -> Result<(), FileError> {
+    for (first, path) in names::logs(dir)?.into_iter().rev() {
+        if first > to {
+            volume.remove(&path)?;
+            // Without this a crash could bring this file back after an older one is gone.
+            volume.sync_dir(dir)?;
+            continue;
+        }
+        let mut records = Records::open(&path)?;
+        let mut end = records.position();
+        while let Next::Entry(entry) = records.next()? {
+            if entry.zxid > to {
+                break;
+            }
+            end = records.position();
+        }
+        if end < records.data_end() {
+            let output = volume.modify(&path)?;
+            output.set_len(end)?;
+            output.sync()?;
+        }
+        break;
+    }
+    Ok(())
+}
+
+/// The last entry in the files of a directory.
+pub(crate) fn last(dir: &Path) -> Result<Option<Zxid>, FileError> {
+    for (_, path) in names::logs(dir)?.into_iter().rev() {
+        let mut records = Records::open(&path)?;
+        let mut last = None;
+        while let Next::Entry(entry) = records.next()? {
+            last = Some(entry.zxid);
+        }
+        if last.is_some() {
+            return Ok(last);
+        }
+    }
+    Ok(None)
+}

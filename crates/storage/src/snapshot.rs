@@ -1,0 +1,181 @@
+//! Snapshots: a state under the name of its last transaction.
+//!
+//! In: a state that writes itself. Out: a file whose seal says that it is whole; and the way back.
+//! The file is a header, the state, and a seal: the Adler-32 of all before it, and the string `/`. Since 3.6 Apache
+//! adds a digest of the tree and a second seal; we read both forms and write the first, which every release reads.
+//! Holds: a file has its name only when it is whole and durable.
+
+use bytes::Bytes;
+use pole_jute::{FileHeader, Record, SNAPSHOT_MAGIC, VERSION};
+use pole_zab::{Body, Zxid};
+use simd_adler32::Adler32;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::volume::{Output, Volume};
+use crate::{FileError, OpenError, names};
+
+/// Writes a snapshot under its temporary name and makes it durable. `go_on` is asked before each piece; if it says no,
+/// the rest is not written, and none is returned.
+pub(crate) fn prepare(
+    volume: &Volume,
+    dir: &Path,
+    zxid: Zxid,
+    body: &Body,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Option<PathBuf>, FileError> {
+    let path = dir.join(names::temporary(&names::snapshot(zxid)));
+    let mut sink = Sink::new(volume.create(&path)?);
+    sink.put(&FileHeader { magic: SNAPSHOT_MAGIC, version: VERSION, dbid: -1 }.encode());
+    let mut stopped = false;
+    body.write(&mut |piece| {
+        stopped = stopped || !go_on();
+        if !stopped {
+            sink.put(piece);
+        }
+    });
+    if stopped {
+        volume.remove(&path)?;
+        return Ok(None);
+    }
+    sink.seal();
+    match sink.finish() {
+        Ok(()) => Ok(Some(path)),
+        Err(error) => {
+            // It is of no use to anybody. That this fails too would say nothing new.
+            let _ = volume.remove(&path);
+            Err(error)
+        }
+    }
+}
+
+/// Gives a prepared snapshot its name, durably.
+pub(crate) fn publish(volume: &Volume, dir: &Path, zxid: Zxid) -> Result<(), FileError> {
+    let name = names::snapshot(zxid);
+    volume.rename(&dir.join(names::temporary(&name)), &dir.join(name))?;
+    volume.sync_dir(dir)
+}
+
+/// What is on its way to the file: gathered into large writes, the checksum running along.
+struct Sink {
+    output: Output,
+    buffer: Vec<u8>,
+    at: u64,
+    checksum: Adler32,
+    /// A state cannot be told to stop writing itself, so the first error waits here.
+    failed: Option<FileError>,
+}
+
+impl Sink {
+    fn new(output: Output) -> Self {
+        Self { output, buffer: Vec::with_capacity(BUFFER_BYTES), at: 0, checksum: Adler32::new(), failed: None }
+    }
+
+    fn put(&mut self, piece: &[u8]) {
+        self.checksum.write(piece);
+        for part in piece.chunks(BUFFER_BYTES) {
+            if self.buffer.len() + part.len() > BUFFER_BYTES {
+                self.write();
+            }
+            self.buffer.extend_from_slice(part);
+        }
+    }
+
+    fn seal(&mut self) {
+        let checksum = i64::from(self.checksum.finish()).to_be_bytes();
+        self.put(&checksum);
+        self.put(&SEAL);
+    }
+
+    fn write(&mut self) {
+        if self.failed.is_none() {
+            self.failed = self.output.write_at(&self.buffer, self.at).err();
+        }
+        self.at += self.buffer.len() as u64;
+        self.buffer.clear();
+    }
+
+    fn finish(mut self) -> Result<(), FileError> {
+        self.write();
+        self.failed.map_or(Ok(()), Err)?;
+        self.output.sync()
+    }
+}
+
+/// Why a snapshot cannot be used. Another one may do.
+#[derive(Debug)]
+pub(crate) struct Flaw {
+    pub(crate) offset: u64,
+    pub(crate) expected: String,
+    pub(crate) got: String,
+}
+
+/// The state in a snapshot, checked to the last byte.
+pub(crate) fn read(path: &Path) -> Result<Result<Bytes, Flaw>, OpenError> {
+    let file = Bytes::from(fs::read(path).map_err(FileError::during("read", path))?);
+    if file.len() < HEADER_BYTES + SEAL_BYTES {
+        let expected = format!("at least {} bytes", HEADER_BYTES + SEAL_BYTES);
+        return Ok(Err(Flaw { offset: 0, expected, got: file.len().to_string() }));
+    }
+    let header = FileHeader::decode(file.slice(..HEADER_BYTES)).expect("its bytes are there");
+    if header.magic != SNAPSHOT_MAGIC {
+        let (expected, got) = (format!("{SNAPSHOT_MAGIC:#x}"), format!("{:#x}", header.magic));
+        return Ok(Err(Flaw { offset: 0, expected, got }));
+    }
+    if header.version != VERSION {
+        return Err(OpenError::Version { path: path.into(), expected: VERSION, got: header.version.into() });
+    }
+    Ok(unseal(&file).map(|end| file.slice(HEADER_BYTES..end)))
+}
+
+/// Where the state ends, if every seal is right.
+fn unseal(file: &Bytes) -> Result<usize, Flaw> {
+    let last = file.len() - SEAL_BYTES;
+    check_seal(file, last)?;
+    // If there is a digest, another seal stands before it. Its length depends on its version.
+    let digests = DIGEST_BYTES.filter_map(|digest| last.checked_sub(digest + SEAL_BYTES));
+    let first = digests.filter(|at| *at >= HEADER_BYTES).find(|at| check_seal(file, *at).is_ok());
+    Ok(first.unwrap_or(last))
+}
+
+fn check_seal(file: &Bytes, at: usize) -> Result<(), Flaw> {
+    let flaw = |offset: usize, expected: String, got: String| Err(Flaw { offset: offset as u64, expected, got });
+    let (checksum, mark) = (&file[at..at + 8], &file[at + 8..at + SEAL_BYTES]);
+    if mark != SEAL {
+        return flaw(at + 8, format!("the seal {SEAL:02x?}"), format!("{mark:02x?}"));
+    }
+    let got = i64::from_be_bytes(checksum.try_into().expect("eight bytes"));
+    let computed = i64::from(simd_adler32::adler32(&&file[..at]));
+    if got != computed {
+        return flaw(at, format!("the checksum {computed:#x}"), format!("{got:#x}"));
+    }
+    Ok(())
+}
+
+/// Whether a file begins and ends as a snapshot does. Cheap, and enough to tell one that a crash cut short.
+pub(crate) fn looks_whole(path: &Path) -> Result<bool, FileError> {
+    let failed = || FileError::during("read", path);
+    let file = File::open(path).map_err(failed())?;
+    let length = file.metadata().map_err(failed())?.len();
+    if length < (HEADER_BYTES + SEAL_BYTES) as u64 {
+        return Ok(false);
+    }
+    let (mut magic, mut mark) = ([0; 4], [0; SEAL.len()]);
+    file.read_exact_at(&mut magic, 0).map_err(failed())?;
+    file.read_exact_at(&mut mark, length - SEAL.len() as u64).map_err(failed())?;
+    Ok(magic == SNAPSHOT_MAGIC.to_be_bytes() && mark == SEAL)
+}
+
+/// The string that ends a seal.
+const SEAL: [u8; 5] = [0, 0, 0, 1, b'/'];
+
+const SEAL_BYTES: usize = 8 + SEAL.len();
+
+const HEADER_BYTES: usize = FileHeader::BYTES_MIN;
+
+/// A zxid, a version, and a number or a string of up to 16 digits.
+const DIGEST_BYTES: std::ops::RangeInclusive<usize> = 16..=32;
+
+/// Large enough that the calls do not matter beside the bytes.
+const BUFFER_BYTES: usize = 256 << 10;

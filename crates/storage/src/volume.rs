@@ -1,0 +1,173 @@
+//! The few things that are done to files, each in one place.
+//!
+//! Why: everything that changes the disk passes here, so it can be counted, its errors name the path, and the tests can
+//! record it and ask what a crash after any step would leave.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::FileError;
+
+/// How often the disk was asked for something, since start.
+#[derive(Debug, Default)]
+pub struct Counts {
+    writes: AtomicU64,
+    written_bytes: AtomicU64,
+    syncs: AtomicU64,
+}
+
+impl Counts {
+    /// Writes, of logs, snapshots and epochs.
+    #[must_use]
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes in them.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the disk, for files and directories.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+}
+
+/// The way to the files.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Volume {
+    counts: Arc<Counts>,
+    #[cfg(test)]
+    trace: crate::crash::Trace,
+}
+
+impl Volume {
+    #[cfg(test)]
+    pub(crate) fn recorded_by(trace: &crate::crash::Trace) -> Self {
+        Self { trace: trace.clone(), ..Self::default() }
+    }
+
+    pub(crate) fn counts(&self) -> Arc<Counts> {
+        self.counts.clone()
+    }
+
+    /// An empty file; what had that name is gone.
+    pub(crate) fn create(&self, path: &Path) -> Result<Output, FileError> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        let file = options.open(path).map_err(FileError::during("create", path))?;
+        self.note(|| Effect::Create(path.into()));
+        Ok(Output { volume: self.clone(), file, path: path.into() })
+    }
+
+    /// A file that exists, to be changed.
+    pub(crate) fn modify(&self, path: &Path) -> Result<Output, FileError> {
+        let file = OpenOptions::new().write(true).open(path).map_err(FileError::during("open", path))?;
+        Ok(Output { volume: self.clone(), file, path: path.into() })
+    }
+
+    /// Gives a file its name; what had that name is gone. Durable with the directory.
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<(), FileError> {
+        fs::rename(from, to).map_err(FileError::during("rename", from))?;
+        self.note(|| Effect::Rename(from.into(), to.into()));
+        Ok(())
+    }
+
+    /// Durable with the directory.
+    pub(crate) fn remove(&self, path: &Path) -> Result<(), FileError> {
+        fs::remove_file(path).map_err(FileError::during("remove", path))?;
+        self.note(|| Effect::Remove(path.into()));
+        Ok(())
+    }
+
+    /// Makes names durable.
+    pub(crate) fn sync_dir(&self, dir: &Path) -> Result<(), FileError> {
+        let failed = || FileError::during("sync the directory", dir);
+        File::open(dir).map_err(failed())?.sync_all().map_err(failed())?;
+        self.counts.syncs.fetch_add(1, Ordering::Relaxed);
+        self.note(|| Effect::SyncDir);
+        Ok(())
+    }
+
+    /// A small file, whole and synced under a temporary name that it keeps until it is renamed.
+    pub(crate) fn prepare(&self, temporary: &Path, content: &[u8]) -> Result<(), FileError> {
+        let output = self.create(temporary)?;
+        output.write_at(content, 0)?;
+        output.sync()
+    }
+
+    #[cfg(test)]
+    fn note(&self, effect: impl FnOnce() -> Effect) {
+        self.trace.note(effect);
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "the same call records in tests")]
+    fn note(&self, _: impl FnOnce() -> Effect) {}
+}
+
+/// A file that is being written.
+#[derive(Debug)]
+pub(crate) struct Output {
+    volume: Volume,
+    file: File,
+    path: PathBuf,
+}
+
+impl Output {
+    pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), FileError> {
+        self.file.write_all_at(bytes, offset).map_err(FileError::during("write to", &self.path))?;
+        let counts = &self.volume.counts;
+        counts.writes.fetch_add(1, Ordering::Relaxed);
+        counts.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.volume.note(|| Effect::Write(self.path.clone(), offset, bytes.into()));
+        Ok(())
+    }
+
+    /// Room up to `to`, filled with zeros; the file is that long afterwards.
+    pub(crate) fn allocate(&self, from: u64, to: u64) -> Result<(), FileError> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        let failed = || FileError::during("make room in", &self.path);
+        match fallocate(&self.file, FallocateFlags::empty(), from, to - from) {
+            Ok(()) => self.volume.note(|| Effect::SetLen(self.path.clone(), to)),
+            // A file system that cannot reserve room still gives zeros; it can then be full at a write.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.set_len(to)?,
+            Err(errno) => return Err(failed()(errno.into())),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_len(&self, len: u64) -> Result<(), FileError> {
+        self.file.set_len(len).map_err(FileError::during("set the length of", &self.path))?;
+        self.volume.note(|| Effect::SetLen(self.path.clone(), len));
+        Ok(())
+    }
+
+    /// Makes the content durable, and the length as far as it is needed to read it.
+    pub(crate) fn sync(&self) -> Result<(), FileError> {
+        self.file.sync_data().map_err(FileError::during("sync", &self.path))?;
+        self.volume.counts.syncs.fetch_add(1, Ordering::Relaxed);
+        self.volume.note(|| Effect::Sync(self.path.clone()));
+        Ok(())
+    }
+}
+
+/// A change of the disk, for the tests of crashes.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "only tests look at what is recorded"))]
+pub(crate) enum Effect {
+    Create(PathBuf),
+    Write(PathBuf, u64, Box<[u8]>),
+    SetLen(PathBuf, u64),
+    Sync(PathBuf),
+    Rename(PathBuf, PathBuf),
+    Remove(PathBuf),
+    SyncDir,
+}

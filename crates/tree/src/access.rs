@@ -1,0 +1,190 @@
+//! Who may do what: checks of permissions, and ACLs that clients hand in.
+//!
+//! In: an ACL and the identities of a connection. Out: yes or no; for a new ACL, the list that is kept, or that it makes
+//! no sense.
+//! Source: Apache's `checkACL` and `fixupACL`. Ours to add: addresses of version 6, and the admin path, which has an
+//! identity of its own ([`Caller::ADMIN_SCHEME`]) that no client can get.
+
+use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use pole_jute::{Acl, ErrorCode, Id, Perms};
+
+use crate::acls::{AclHandle, is_world};
+use crate::{Caller, Rules};
+
+/// Whether the caller has any of these permissions.
+pub(crate) fn may(rules: Rules, acl: &AclHandle, any_of: Perms, caller: &Caller) -> bool {
+    let Some(list) = acl.list() else { return true };
+    rules.skip_acl
+        || acl.world().intersects(any_of)
+        || caller.ids.iter().any(|id| id.scheme == "super")
+        || list.iter().any(|entry| entry.perms.intersects(any_of) && caller.ids.iter().any(|id| is(id, &entry.id)))
+}
+
+/// The same, as a client is told.
+pub(crate) fn check(rules: Rules, acl: &AclHandle, any_of: Perms, caller: &Caller) -> Result<(), ErrorCode> {
+    if may(rules, acl, any_of, caller) { Ok(()) } else { Err(ErrorCode::NoAuth) }
+}
+
+/// The list that is kept: without repetitions, `auth` replaced by what the caller has proved to be.
+pub(crate) fn fix_up(list: &[Acl], caller: &Caller) -> Result<Vec<Acl>, ErrorCode> {
+    let mut kept = Vec::new();
+    for (at, acl) in list.iter().enumerate() {
+        if list[..at].contains(acl) {
+            continue;
+        }
+        if acl.id.scheme == "auth" {
+            let proved = caller.ids.iter().filter(|id| matches!(id.scheme.as_str(), "digest" | "x509"));
+            let before = kept.len();
+            kept.extend(proved.map(|id| Acl { perms: acl.perms, id: id.clone() }));
+            if kept.len() == before {
+                return Err(ErrorCode::InvalidAcl);
+            }
+        } else if is_world(&acl.id) || is_valid(&acl.id) {
+            kept.push(acl.clone());
+        } else {
+            return Err(ErrorCode::InvalidAcl);
+        }
+    }
+    if kept.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(kept) }
+}
+
+/// What a reader without the right to change an ACL sees of it: no hashes of passwords.
+pub(crate) fn masked(acl: &Acl) -> Acl {
+    match acl.id.id.split_once(':') {
+        Some((user, _)) if acl.id.scheme == "digest" => {
+            Acl { perms: acl.perms, id: Id { scheme: acl.id.scheme.clone(), id: user.to_owned() + ":x" } }
+        }
+        Some(_) | None => acl.clone(),
+    }
+}
+
+/// Whether an identity of a connection is meant by one of an ACL.
+fn is(id: &Id, meant: &Id) -> bool {
+    id.scheme == meant.scheme
+        && match id.scheme.as_str() {
+            "ip" => is_in_network(&id.id, &meant.id),
+            "digest" | "x509" => id.id == meant.id,
+            _ => false,
+        }
+}
+
+/// Whether it can stand in an ACL.
+fn is_valid(id: &Id) -> bool {
+    match id.scheme.as_str() {
+        "ip" => network(&id.id).is_some(),
+        // Two parts, as Java splits: empty ones at the end do not count.
+        "digest" => id.id.trim_end_matches(':').matches(':').count() == 1,
+        "x509" => id.id.contains('='),
+        _ => false,
+    }
+}
+
+fn is_in_network(address: &str, expression: &str) -> bool {
+    let (Ok(address), Some((network, bits))) = (address.parse::<IpAddr>(), network(expression)) else { return false };
+    match (address.to_canonical(), network) {
+        (IpAddr::V4(address), IpAddr::V4(network)) => (address.to_bits() ^ network.to_bits()).leading_zeros() >= bits,
+        (IpAddr::V6(address), IpAddr::V6(network)) => (address.to_bits() ^ network.to_bits()).leading_zeros() >= bits,
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+    }
+}
+
+/// An address and how many of its bits count.
+fn network(expression: &str) -> Option<(IpAddr, u32)> {
+    let (address, bits) =
+        expression.split_once('/').map_or((expression, None), |(address, bits)| (address, Some(bits)));
+    let address: IpAddr = address.parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.map_or(Some(most), |bits| bits.parse().ok().filter(|bits| *bits <= most))?;
+    Some((address, bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn id(scheme: &str, id: &str) -> Id {
+        Id { scheme: scheme.into(), id: id.into() }
+    }
+
+    fn acl(perms: Perms, scheme: &str, who: &str) -> Acl {
+        Acl { perms, id: id(scheme, who) }
+    }
+
+    fn caller(ids: &[(&str, &str)]) -> Caller {
+        Caller { ids: ids.iter().map(|(scheme, who)| id(scheme, who)).collect() }
+    }
+
+    fn lets(list: &[Acl], perms: Perms, ids: &[(&str, &str)]) -> bool {
+        may(Rules::default(), &AclHandle::unnumbered(list.to_vec()), perms, &caller(ids))
+    }
+
+    #[test]
+    fn world_may_what_its_entries_say_together() {
+        let list = [acl(Perms::READ, "world", "anyone"), acl(Perms::WRITE, "world", "anyone")];
+        assert!(lets(&list, Perms::WRITE, &[]));
+        assert!(!lets(&list, Perms::ADMIN, &[]));
+    }
+
+    #[test]
+    fn one_of_several_permissions_is_enough() {
+        assert!(lets(&[acl(Perms::ADMIN, "world", "anyone")], Perms::READ | Perms::ADMIN, &[]));
+    }
+
+    #[test]
+    fn a_digest_must_be_the_same_and_super_may_everything() {
+        let list = [acl(Perms::ALL, "digest", "u:h")];
+        assert!(lets(&list, Perms::READ, &[("digest", "u:h")]));
+        assert!(!lets(&list, Perms::READ, &[("digest", "u:i"), ("x509", "u:h")]));
+        assert!(lets(&list, Perms::READ, &[("super", "")]));
+    }
+
+    #[test]
+    fn an_address_is_compared_by_its_leading_bits() {
+        let in_network = |address, expression| is_in_network(address, expression);
+        assert!(in_network("10.1.2.3", "10.1.0.0/16") && in_network("10.1.2.3", "10.1.2.3"));
+        assert!(!in_network("10.2.2.3", "10.1.0.0/16") && !in_network("10.1.2.3", "10.1.2.4"));
+        assert!(in_network("10.1.2.3", "0.0.0.0/0") && in_network("::ffff:10.1.2.3", "10.1.2.3"));
+        assert!(in_network("2001:db8::7", "2001:db8::/32") && !in_network("2001:db9::7", "2001:db8::/32"));
+        assert!(!in_network("10.1.2.3", "10.1.2.3/33") && !in_network("nonsense", "10.1.2.3"));
+    }
+
+    #[test]
+    fn auth_becomes_what_the_caller_has_proved() {
+        let asked = [acl(Perms::READ, "auth", "")];
+        let given = fix_up(&asked, &caller(&[("ip", "::1"), ("digest", "u:h"), ("super", "")]));
+        assert_eq!(given, Ok(vec![acl(Perms::READ, "digest", "u:h")]));
+        assert_eq!(fix_up(&asked, &caller(&[("ip", "::1")])), Err(ErrorCode::InvalidAcl));
+    }
+
+    #[test]
+    fn an_acl_without_sense_is_refused() {
+        let odd = [
+            vec![],
+            vec![acl(Perms::ALL, "world", "someone")],
+            vec![acl(Perms::ALL, "digest", "nocolon")],
+            vec![acl(Perms::ALL, "digest", "u:")],
+            vec![acl(Perms::ALL, "ip", "10.0.0.1/40")],
+            vec![acl(Perms::ALL, "super", "")],
+            vec![acl(Perms::ALL, "world", "anyone"), acl(Perms::ALL, "foo", "bar")],
+        ];
+        for list in odd {
+            assert_eq!(fix_up(&list, &caller(&[])), Err(ErrorCode::InvalidAcl), "{list:?}");
+        }
+    }
+
+    #[test]
+    fn repetitions_are_dropped() {
+        let open = acl(Perms::ALL, "world", "anyone");
+        assert_eq!(fix_up(&[open.clone(), open.clone()], &caller(&[])), Ok(vec![open]));
+    }
+
+    #[test]
+    fn a_reader_does_not_see_hashes() {
+        assert_eq!(masked(&acl(Perms::ALL, "digest", "u:h")).id.id, "u:x");
+        assert_eq!(masked(&acl(Perms::ALL, "ip", "::1")).id.id, "::1");
+    }
+}

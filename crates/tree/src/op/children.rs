@@ -1,0 +1,57 @@
+//! getChildren, getChildren2, getAllChildrenNumber.
+
+use core::ops::DerefMut;
+
+use pole_jute::{
+    ErrorCode, GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetChildren2Request, GetChildrenRequest,
+    Record, Writer,
+};
+
+use crate::node::{Node, count};
+use crate::read::Reading;
+use crate::watches::Modes;
+use crate::{Tree, Watches};
+
+pub(crate) fn read<W: DerefMut<Target = Watches>>(
+    desk: &Reading,
+    watches: impl FnOnce() -> W,
+    request: &GetChildrenRequest,
+    reply: &mut Writer,
+) -> Result<(), ErrorCode> {
+    let node = desk.readable(&request.path)?;
+    desk.watch(watches, request.watch, &request.path, Modes::CHILD);
+    write_names(desk.tree, node, reply);
+    Ok(())
+}
+
+pub(crate) fn read_with_stat<W: DerefMut<Target = Watches>>(
+    desk: &Reading,
+    watches: impl FnOnce() -> W,
+    request: &GetChildren2Request,
+    reply: &mut Writer,
+) -> Result<(), ErrorCode> {
+    let node = desk.readable(&request.path)?;
+    desk.watch(watches, request.watch, &request.path, Modes::CHILD);
+    write_names(desk.tree, node, reply);
+    node.shown().write(reply);
+    Ok(())
+}
+
+/// How many are below, at any depth. It walks there: nobody asks often enough to keep count everywhere.
+pub(crate) fn count_all(
+    desk: &Reading,
+    request: &GetAllChildrenNumberRequest,
+    reply: &mut Writer,
+) -> Result<(), ErrorCode> {
+    desk.readable(&request.path)?;
+    let nodes = &desk.tree.nodes;
+    let all = nodes.find(&request.path).map_or(1, |top| nodes.below(top).count());
+    GetAllChildrenNumberResponse { total_number: count(all - 1) }.write(reply);
+    Ok(())
+}
+
+/// As the vector of a record would be written, without copying the names first.
+fn write_names(tree: &Tree, node: &Node, reply: &mut Writer) {
+    reply.length(node.children.len());
+    node.children.iter().for_each(|child| reply.string(tree.nodes.get(*child).name()));
+}

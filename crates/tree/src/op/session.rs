@@ -1,0 +1,68 @@
+//! The opening, the attachment and the end of a session. Their replies are the server's own (a connect response) or a
+//! header.
+//!
+//! An attachment is a createSession once more: Apache's log has no other transaction that could say it, and its servers
+//! make nothing of a second one.
+
+use alloc::string::ToString;
+
+use pole_jute::{CloseSessionTxn, CreateSessionTxn, ErrorCode, Txn, TxnHeader};
+
+use super::{Done, delete};
+use crate::desk::Desk;
+use crate::tree::Session;
+use crate::{Changes, SessionChange, Tree, path};
+
+pub(crate) fn prepare_attach(desk: &mut Desk, timeout_ms: i32, resume: bool) -> Result<Txn, ErrorCode> {
+    let open = desk.open_session(desk.session);
+    let timeout = match (resume, open) {
+        (false, _) => timeout_ms,
+        (true, Some(session)) => session.timeout_ms,
+        (true, None) => return Err(ErrorCode::SessionExpired),
+    };
+    desk.put_session(desk.session, Some(Session { timeout_ms: timeout, attached: desk.at.zxid }));
+    Ok(Txn::CreateSession(CreateSessionTxn { timeout }))
+}
+
+/// Lists the ephemeral nodes, those in flight included, so that every server deletes the same.
+pub(crate) fn prepare_close(desk: &mut Desk) -> Result<Txn, ErrorCode> {
+    let paths = desk.ephemerals(desk.session);
+    // A session that is no more but left nodes behind can be closed too: see `Tree::dead_sessions`.
+    if desk.open_session(desk.session).is_none() && paths.is_empty() {
+        return Err(ErrorCode::SessionExpired);
+    }
+    for path in &paths {
+        let parent = path::split(path).and_then(|(parent, _)| desk.find(parent));
+        if let (Some(node), Some(parent)) = (desk.find(path), parent) {
+            desk.erase(node, parent);
+        }
+    }
+    desk.put_session(desk.session, None);
+    let paths_to_delete = paths.iter().map(ToString::to_string).collect();
+    Ok(Txn::CloseSession(Some(CloseSessionTxn { paths_to_delete })))
+}
+
+pub(crate) fn apply_create(tree: &mut Tree, header: &TxnHeader, txn: CreateSessionTxn) -> Done {
+    let id = header.client_id;
+    tree.open_session(id, Session { timeout_ms: txn.timeout, attached: header.zxid });
+    Done::Session(SessionChange::Attached { id, timeout_ms: txn.timeout })
+}
+
+/// Deletes what the transaction lists, and what the session still has after that: nothing, unless the log is Apache's.
+pub(crate) fn apply_close(
+    tree: &mut Tree,
+    header: &TxnHeader,
+    txn: Option<&CloseSessionTxn>,
+    changes: &mut Changes,
+) -> Done {
+    let id = header.client_id;
+    tree.end_session(id);
+    for path in txn.into_iter().flat_map(|txn| &txn.paths_to_delete) {
+        // One that is gone already is no loss.
+        let _ = delete::apply(tree, header.zxid, path, changes);
+    }
+    for path in tree.ephemerals(id) {
+        let _ = delete::apply(tree, header.zxid, &path, changes);
+    }
+    Done::Session(SessionChange::Closed { id })
+}

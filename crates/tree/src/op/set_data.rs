@@ -1,0 +1,60 @@
+//! setData.
+
+use alloc::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use pole_jute::{
+    ErrorCode, EventType, MultiResult, Perms, Record, SetDataRequest, SetDataResponse, SetDataTxn, Txn, TxnHeader,
+    Writer,
+};
+
+use super::Done;
+use crate::desk::{Desk, bytes, next_version};
+use crate::node::NodeId;
+use crate::overlay::Shape;
+use crate::quota::Usage;
+use crate::{Changes, Tree, path};
+
+pub(crate) fn prepare(desk: &mut Desk, request: &SetDataRequest) -> Result<Txn, ErrorCode> {
+    if !path::is_valid(&request.path) {
+        return Err(ErrorCode::BadArguments);
+    }
+    let node = desk.get(&request.path)?;
+    desk.check_write(&request.path, &node.acl, Perms::WRITE)?;
+    let data_length = request.data.as_ref().map_or(0, Bytes::len);
+    let usage = Usage { nodes: 0, bytes: bytes(data_length) - bytes(node.data_length) };
+    desk.check_quota(&request.path, usage)?;
+    let version = next_version(node.version, request.version)?;
+
+    desk.charge(&request.path, usage);
+    desk.put(Shape { version, mtime: desk.at.wall_ms, data_length, ..node });
+    Ok(Txn::SetData(SetDataTxn { path: request.path.clone(), data: request.data.clone(), version }))
+}
+
+pub(crate) fn apply(
+    tree: &mut Tree,
+    header: &TxnHeader,
+    txn: &SetDataTxn,
+    changes: &mut Changes,
+) -> Result<Done, ErrorCode> {
+    let id = tree.nodes.find(&txn.path).ok_or(ErrorCode::NoNode)?;
+    // Copied: the bytes are a part of something larger that must not stay in memory for them.
+    tree.write(id, txn.data.as_ref().map(|data| Arc::from(&data[..])), |stat| {
+        stat.version = txn.version;
+        stat.mzxid = header.zxid;
+        stat.mtime = header.time;
+    });
+    changes.push(EventType::NodeDataChanged, &tree.nodes.get(id).path);
+    Ok(Done::DataSet(id))
+}
+
+/// Of setACL too: a stat.
+pub(crate) fn reply(tree: &Tree, id: NodeId) -> Bytes {
+    let mut writer = Writer::over(BytesMut::with_capacity(80));
+    tree.nodes.get(id).shown().write(&mut writer);
+    writer.into_bytes()
+}
+
+pub(crate) fn result(tree: &Tree, id: NodeId) -> MultiResult {
+    MultiResult::SetData(SetDataResponse { stat: tree.nodes.get(id).shown() })
+}

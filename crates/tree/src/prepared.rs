@@ -1,0 +1,107 @@
+//! The leader's side: requests become transactions.
+//!
+//! In: requests in the order in which they will be applied. Out: for each, exactly one transaction, encoded as Apache's
+//! log holds it; one that says why if the request is refused, so that it keeps its place in the history.
+//! Why an overlay: hundreds of transactions are in flight, and each must be validated against all before it.
+//! Holds: what is prepared here is applied without meeting anything that it did not expect. Validating against the tree
+//! and the overlay gives what validating against the tree gives once all is applied.
+//! Not here: zxids and wall-clock times, which the caller brings.
+
+use bytes::{Bytes, BytesMut};
+use pole_jute::{ErrorCode, ErrorTxn, Record, Txn, TxnEntry, TxnHeader, Writer};
+
+use crate::desk::Desk;
+use crate::overlay::Overlay;
+use crate::{Ask, Caller, Tree, What, op};
+
+/// What the leader has decided and not yet applied.
+#[derive(Clone, Debug, Default)]
+pub struct Prepared {
+    overlay: Overlay,
+}
+
+/// The place of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// In the history.
+    pub zxid: i64,
+    /// On the leader's wall clock, in milliseconds since 1970.
+    pub wall_ms: i64,
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct From {
+    /// The session.
+    pub session: i64,
+    /// Its number for the request.
+    pub cxid: i32,
+    /// The zxid of the attachment of the connection that it came by; 0 for attachments and for what the leader asks.
+    pub floor: i64,
+}
+
+impl Prepared {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a request into the transaction at this place. None: the session has left the connection that it came by, so
+    /// it is dropped.
+    pub fn prepare(&mut self, tree: &Tree, at: Position, from: From, ask: &Bytes) -> Option<Bytes> {
+        let ask_bytes = ask.len();
+        self.overlay.begin();
+        let ask = Ask::decode(ask);
+        let nobody = Caller::default();
+        let caller = ask.as_ref().map_or(&nobody, |ask| &ask.caller);
+        let mut desk = Desk { tree, overlay: &mut self.overlay, at, session: from.session, caller };
+        if from.floor != 0 && desk.open_session(from.session).is_some_and(|session| from.floor < session.attached) {
+            return None;
+        }
+        let decided = match &ask {
+            Ok(ask) => decide(&mut desk, &ask.what),
+            Err(_) => Err(ErrorCode::MarshallingError),
+        };
+        let txn = decided.unwrap_or_else(|code| Txn::Error(ErrorTxn::from(code)));
+        let header = TxnHeader {
+            client_id: from.session,
+            cxid: from.cxid,
+            zxid: at.zxid,
+            time: at.wall_ms,
+            op: txn.op().number(),
+        };
+        // What was asked is nearly all of what is written.
+        let mut writer = Writer::over(BytesMut::with_capacity(ask_bytes + TXN_ROOM_BYTES));
+        TxnEntry { header, txn, digest: None }.write(&mut writer);
+        Some(writer.into_bytes())
+    }
+
+    /// Everything up to this transaction has been applied to the tree.
+    pub fn applied(&mut self, zxid: i64) {
+        self.overlay.applied(zxid);
+    }
+
+    /// What was prepared will not be applied, or not by us.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn decide(desk: &mut Desk, what: &What) -> Result<Txn, ErrorCode> {
+    match what {
+        What::Attach { timeout_ms, resume } => op::session::prepare_attach(desk, *timeout_ms, *resume),
+        What::CloseSession => op::session::prepare_close(desk),
+        What::DeleteContainer(path) => op::delete::prepare_container(desk, path),
+        What::Request(request) => {
+            // The admin path has no session.
+            if desk.open_session(desk.session).is_none() && !desk.caller.is_admin() {
+                return Err(ErrorCode::SessionExpired);
+            }
+            op::prepare(desk, request)
+        }
+    }
+}
+
+/// The header, versions, and the ACL that a create may have gained.
+const TXN_ROOM_BYTES: usize = 96;
