@@ -83,7 +83,9 @@ pub fn decode(frame: Bytes) -> Result<Message, Error> {
             id: from.field("Touch.id")?,
             sessions: from.field("Touch.sessions")?,
         },
-        kind::TOUCH_DONE => Message::TouchDone { epoch: from.field("TouchDone.epoch")?, id: from.field("TouchDone.id")? },
+        kind::TOUCH_DONE => {
+            Message::TouchDone { epoch: from.field("TouchDone.epoch")?, id: from.field("TouchDone.id")? }
+        }
         kind::SYNC_ASK => Message::SyncAsk { epoch: from.field("SyncAsk.epoch")?, id: from.field("SyncAsk.id")? },
         kind::SYNC_DONE => Message::SyncDone {
             epoch: from.field("SyncDone.epoch")?,

@@ -174,6 +174,9 @@ fn message() -> impl Strategy<Value = Message> {
         agreement().prop_map(Message::Zab),
         synchronisation().prop_map(Message::Zab),
         (epoch(), vec(request(), 0..4)).prop_map(|(epoch, requests)| Message::Forward { epoch, requests }),
+        (epoch(), any::<u64>(), vec(any::<i64>().prop_map(SessionId), 0..4))
+            .prop_map(|(epoch, id, sessions)| Message::Touch { epoch, id, sessions }),
+        (epoch(), any::<u64>()).prop_map(|(epoch, id)| Message::TouchDone { epoch, id }),
         (epoch(), any::<u64>()).prop_map(|(epoch, id)| Message::SyncAsk { epoch, id }),
         (epoch(), any::<u64>(), zxid()).prop_map(|(epoch, id, zxid)| Message::SyncDone { epoch, id, zxid }),
     ]
