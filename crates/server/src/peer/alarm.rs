@@ -100,7 +100,8 @@ impl Future for Sleep {
         if !sleepers.running {
             sleepers.running = true;
             let shared = Arc::clone(&shared);
-            thread::spawn(move || shared.wake_the_due());
+            let thread = thread::Builder::new().name("alarm".into()).spawn(move || shared.wake_the_due());
+            thread.expect("the system has a thread for emulated delays");
         } else if earliest {
             shared.changed.notify_one();
         }
@@ -148,5 +149,38 @@ impl Shared {
                 sleepers = woken.unwrap_or_else(PoisonError::into_inner).0;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block_on(sleep: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(sleep);
+    }
+
+    #[test]
+    fn a_sleep_is_never_short_and_an_earlier_one_is_not_kept_by_a_later() {
+        let alarm = Alarm::new();
+        let (near, far) = (Time(3_000_000), Time(60_000_000_000));
+        let mut long = alarm.sleep_until(far);
+        block_on(async {
+            let first_poll = std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut long).poll(context)));
+            assert_eq!(first_poll.await, Poll::Pending);
+            alarm.sleep_until(near).await;
+        });
+        assert!((near..far).contains(&alarm.now()));
+    }
+
+    #[test]
+    fn a_sleep_that_is_dropped_is_forgotten() {
+        let alarm = Alarm::new();
+        let mut sleep = alarm.sleep_until(Time(60_000_000_000));
+        let pending = Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(pending, Poll::Pending);
+        assert_eq!(alarm.0.0.lock().by_instant.len(), 1);
+        drop(sleep);
+        assert_eq!(alarm.0.0.lock().by_instant.len(), 0);
     }
 }

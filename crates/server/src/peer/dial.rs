@@ -39,11 +39,11 @@ pub(super) async fn keep_dialled(hub: Rc<Hub>, link: Rc<Link>) {
                     hub.inbox.note(said.clone());
                     told = Some(said);
                 }
-                pause = (2 * pause).min(REDIAL_MAX);
             }
         }
         // From the start of the attempt: a link that lived long is dialled at once, one that flaps is not.
         sleep_until(started + pause).await;
+        pause = (2 * pause).min(REDIAL_MAX);
     }
 }
 
@@ -54,21 +54,21 @@ async fn dial(hub: &Hub, link: &Link) -> Result<Stream, Refusal> {
         Channel::Quorum => address.quorum_port,
     };
     // Not under a time limit: a lookup that hangs cannot be taken back, and another beside it would hang too.
-    let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{} has no address", address.host));
+    let mut last = Refusal::Io(io::Error::new(io::ErrorKind::NotFound, format!("{} has no address", address.host)));
     for place in lookup_host((address.host.as_str(), port)).await? {
-        match connect(place).await {
-            Ok(socket) => return greet(hub, link, socket, &address.host).await,
-            Err(error) => last = error,
+        match connect(hub, link, place, &address.host).await {
+            Ok(stream) => return Ok(stream),
+            Err(refusal) => last = refusal,
         }
     }
-    Err(last.into())
+    Err(last)
 }
 
-async fn connect(place: SocketAddr) -> io::Result<TcpStream> {
+async fn connect(hub: &Hub, link: &Link, place: SocketAddr, host: &str) -> Result<Stream, Refusal> {
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer from {place}"));
     let socket = timeout(CONNECT_LIMIT, TcpStream::connect(place)).await.map_err(late)??;
     stream::prepare(&socket)?;
-    Ok(socket)
+    greet(hub, link, socket, host).await
 }
 
 async fn greet(hub: &Hub, link: &Link, socket: TcpStream, host: &str) -> Result<Stream, Refusal> {

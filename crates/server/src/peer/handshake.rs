@@ -3,7 +3,8 @@
 //! In: what the other end sent. Out: its id, or a [`Refusal`] that says what to do.
 //! Why: whoever reaches a port may send anything; nothing reaches the node before this has passed.
 //! How: the end that dials speaks first, the other answers with the same record of itself, also when it refuses. So each
-//! end finds out by itself, and can name, what does not fit.
+//! end finds out by itself, and can name, what does not fit. Last the end that dials says that it goes on: a process
+//! that was frozen finds greetings of connections that were given up long ago, and none may replace a living one.
 //! Holds: magic and version come first and never move, so that any two versions can name each other.
 //! Source: ZAB.md, scenario 19 (short, random and oddly encoded bytes on the election port).
 
@@ -40,6 +41,8 @@ pub(super) enum Refusal {
     Direction { from: ServerId, me: ServerId },
     #[error("is server {from} of an ensemble of other servers: compare the server lists of both")]
     Ensemble { from: ServerId },
+    #[error("is server {from}, which greets and then sends {got:#04x}, expected {GO_ON:#04x}: damaged")]
+    GoesOn { from: ServerId, got: u8 },
     #[error("said nothing complete for {limit_ms} ms")]
     Silent { limit_ms: u128 },
     #[error("{0}")]
@@ -95,10 +98,12 @@ pub(super) async fn dialled(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), 
     if theirs.from != ours.to {
         return Err(Refusal::NotThem { got: theirs.from, expected: ours.to });
     }
-    fits(theirs, ours)
+    fits(theirs, ours)?;
+    stream.write_u8(GO_ON).await?;
+    Ok(stream.flush().await?)
 }
 
-/// The end that listens: reads a greeting, answers it, returns who is there. `ours` names nobody as `to` yet.
+/// The end that listens: reads a greeting, answers it, returns who is there.
 pub(super) async fn accepted(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     ours: impl Fn(ServerId) -> Greeting,
@@ -123,7 +128,10 @@ pub(super) async fn accepted(
     if from < ours.from {
         return Err(Refusal::Direction { from, me: ours.from });
     }
-    Ok(from)
+    match stream.read_u8().await? {
+        GO_ON => Ok(from),
+        got => Err(Refusal::GoesOn { from, got }),
+    }
 }
 
 fn fits(theirs: Greeting, ours: Greeting) -> Result<(), Refusal> {
@@ -160,6 +168,9 @@ const HEAD_BYTES: usize = MAGIC.len() + 2;
 
 pub(super) const GREETING_BYTES: usize = 31;
 
+/// The last byte of the handshake, from the end that dials.
+pub(super) const GO_ON: u8 = 0x06;
+
 /// No server has this id: ids are from 1.
 const NOBODY: ServerId = ServerId(0);
 
@@ -170,6 +181,10 @@ mod tests {
     fn greeting(from: u64, to: u64) -> Greeting {
         let ensemble = ensemble([1, 2, 3].map(ServerId));
         Greeting { channel: Channel::Election, from: ServerId(from), to: ServerId(to), ensemble }
+    }
+
+    fn going_on(greeting: Greeting) -> Vec<u8> {
+        [&greeting.to_bytes()[..], &[GO_ON]].concat()
     }
 
     /// What server 1 says to these bytes, and what it answers.
@@ -193,7 +208,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_peer_is_let_in_and_answered() {
-        let (verdict, answer) = at_server_1(&greeting(3, 1).to_bytes()).await;
+        let (verdict, answer) = at_server_1(&going_on(greeting(3, 1))).await;
         assert_eq!((verdict, answer), (Ok(ServerId(3)), greeting(1, 3).to_bytes().to_vec()));
     }
 
@@ -216,7 +231,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_truncation_of_a_greeting_is_refused() {
-        let bytes = greeting(3, 1).to_bytes();
+        let bytes = going_on(greeting(3, 1));
         for length in 0..bytes.len() {
             assert!(at_server_1(&bytes[..length]).await.0.is_err(), "{length}");
         }

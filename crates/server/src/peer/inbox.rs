@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 /// What happened on the links.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are messages; a box for each would cost more than it saves")]
 pub enum Arrival {
     /// A link is open.
     Up {

@@ -34,3 +34,6 @@ pub use delay::{DelayLine, Delays};
 pub use inbox::{Arrival, Inbox};
 pub use peers::{Peers, open};
 pub use stream::PeerTls;
+
+#[cfg(test)]
+mod tests;

@@ -176,3 +176,6 @@ mod kind {
     pub(super) const PING: u8 = 0x33;
     pub(super) const PONG: u8 = 0x34;
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+//! Order, replacement, reset, restart, bounds.
+
+use pole_zab::{Epochs, SnapshotPart, Zxid};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::super::handshake;
+use super::*;
+
+#[test]
+fn every_pair_is_linked_on_both_channels() {
+    run(async {
+        let mut servers = Vec::new();
+        for config in ensemble(3) {
+            servers.push(Server::open(config).await);
+        }
+        for server in &servers {
+            let mut ups = Vec::new();
+            while ups.len() < 4 {
+                if let Arrival::Up { peer, channel } = server.any().await {
+                    ups.push((peer, channel));
+                }
+            }
+            ups.sort();
+            let others = (1..=3).map(ServerId).filter(|id| *id != server.config.me);
+            let all: Vec<_> = others.flat_map(|id| [(id, Channel::Election), (id, Channel::Quorum)]).collect();
+            assert_eq!(ups, all);
+        }
+    });
+}
+
+#[test]
+fn messages_arrive_in_order_and_whole_in_both_directions() {
+    run(async {
+        let (mut one, mut two) = pair(ensemble(2)).await;
+        let large = proposals(50, 1024);
+        for seq in 0..2_000 {
+            one.send(2, &ping(seq));
+            two.send(1, &ping(seq));
+            if seq % 100 == 0 {
+                one.send(2, &large);
+                one.peers.flush();
+            }
+        }
+        one.peers.flush();
+        two.peers.flush();
+        for seq in 0..2_000 {
+            assert_eq!(two.next().await, received(1, ping(seq)));
+            if seq % 100 == 0 {
+                assert_eq!(two.next().await, received(1, large.clone()));
+            }
+            assert_eq!(one.next().await, received(2, ping(seq)));
+        }
+    });
+}
+
+#[test]
+fn a_reset_link_brings_nothing_old_and_comes_up_again() {
+    run(async {
+        let (mut one, mut two) = pair(ensemble(2)).await;
+        two.send(1, &ping(1));
+        two.send(1, &ping(2));
+        two.peers.flush();
+        assert_eq!(one.next().await, received(2, ping(1)));
+        // The second is in the inbox, in the socket, or on its way: in no case may it arrive.
+        one.peers.reset(ServerId(2), Channel::Quorum);
+        assert_eq!(one.next().await, up(2));
+        assert_eq!(two.next().await, down(1));
+        assert_eq!(two.next().await, up(1));
+        two.send(1, &ping(3));
+        two.peers.flush();
+        assert_eq!(one.next().await, received(2, ping(3)));
+    });
+}
+
+#[test]
+fn a_reset_by_the_side_that_dials_is_dialled_again() {
+    run(async {
+        let (one, mut two) = pair(ensemble(2)).await;
+        two.peers.reset(ServerId(1), Channel::Quorum);
+        assert_eq!(two.next().await, up(1));
+        assert_eq!(one.next().await, down(2));
+        assert_eq!(one.next().await, up(2));
+    });
+}
+
+#[test]
+fn a_server_that_restarts_is_found_again() {
+    run(async {
+        let (one, two) = pair(ensemble(2)).await;
+        let config = one.config.clone();
+        drop(one);
+        assert_eq!(two.next().await, down(1));
+        let one = Server::open(config).await;
+        assert_eq!(two.next().await, up(1));
+        one.linked(2).await;
+    });
+}
+
+#[test]
+fn a_new_connection_of_a_peer_replaces_the_old_one() {
+    run(async {
+        let one = Server::open(ensemble(2).remove(0)).await;
+        let mut old = impostor(&one).await;
+        assert_eq!(one.next().await, up(2));
+        let mut new = impostor(&one).await;
+        assert_eq!((one.next().await, one.next().await), (down(2), up(2)));
+        // The old one is closed by server 1, so at some point it cannot be written to; nothing of it arrives.
+        let _ = old.write_all(&frames(&ping(1))).await;
+        new.write_all(&frames(&ping(2))).await.expect("open");
+        assert_eq!(one.next().await, received(2, ping(2)));
+    });
+}
+
+#[test]
+fn a_connection_that_was_given_up_in_its_handshake_replaces_nobody() {
+    run(async {
+        let one = Server::open(ensemble(2).remove(0)).await;
+        let mut living = impostor(&one).await;
+        assert_eq!(one.next().await, up(2));
+        drop(greeted(&one).await);
+        assert!(one.note().await.starts_with("refused a connection"));
+        living.write_all(&frames(&ping(1))).await.expect("open");
+        assert_eq!(one.next().await, received(2, ping(1)));
+    });
+}
+
+#[test]
+fn what_was_sent_before_a_link_closed_arrives_before_its_end() {
+    run(async {
+        let (one, mut two) = pair(ensemble(2)).await;
+        (0..100).for_each(|seq| two.send(1, &ping(seq)));
+        two.peers.close_all();
+        for seq in 0..100 {
+            assert_eq!(one.next().await, received(2, ping(seq)));
+        }
+        assert_eq!(one.next().await, down(2));
+    });
+}
+
+#[test]
+fn a_link_on_which_too_much_waits_is_closed() {
+    run(async {
+        let mut config = ensemble(2).remove(0);
+        config.limits.outgoing_bytes_max = 1 << 20;
+        let mut one = Server::open(config).await;
+        let _never_reads = impostor(&one).await;
+        assert_eq!(one.next().await, up(2));
+        let batch = proposals(50, 1024);
+        let mut sent_bytes = 0;
+        while one.inbox.is_empty() {
+            one.send(2, &batch);
+            one.peers.flush();
+            sent_bytes += batch.size_bytes();
+            tokio::task::yield_now().await;
+            // What the buffers of two sockets can take, at the very most.
+            assert!(sent_bytes < 100 << 20, "nothing bounds what waits");
+        }
+        assert!(one.note().await.contains("the peer is too slow: more than 1048576 bytes wait for it"));
+        assert_eq!(one.next().await, down(2));
+    });
+}
+
+#[test]
+fn a_snapshot_larger_than_the_bound_goes_through() {
+    run(async {
+        let mut configs = ensemble(2);
+        configs.iter_mut().for_each(|config| config.limits.outgoing_bytes_max = 1 << 20);
+        let (mut one, two) = pair(configs).await;
+        let (whole, piece) = (Bytes::from(vec![5; 32 << 20]), 256 << 10);
+        let part = |offset: usize| {
+            let epochs = Epochs::starting_at(Zxid(9));
+            let body = whole.slice(offset..offset + piece);
+            Message::Zab(Zab::Snapshot(SnapshotPart { zxid: Zxid(9), epochs, total: whole.len(), offset, body }))
+        };
+        (0..whole.len()).step_by(piece).for_each(|offset| one.send(2, &part(offset)));
+        one.peers.flush();
+        for offset in (0..whole.len()).step_by(piece) {
+            assert_eq!(two.next().await, received(1, part(offset)));
+        }
+    });
+}
+
+#[test]
+fn a_node_that_does_not_take_stops_the_reading_and_loses_nothing() {
+    run(async {
+        let (mut one, two) = pair(ensemble(2)).await;
+        let batch = proposals(50, 1024);
+        (0..2_000).for_each(|_| one.send(2, &batch));
+        one.send(2, &ping(1));
+        one.peers.flush();
+        // 100 MB are on their way. Wait until reading has stopped: nothing more comes in while others get their turns.
+        let mut waiting = 0;
+        while two.inbox.len() > waiting || waiting == 0 {
+            waiting = two.inbox.len();
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+        }
+        assert!(waiting * batch.size_bytes() < 20 << 20, "{waiting} batches wait");
+        for _ in 0..2_000 {
+            assert_eq!(two.next().await, received(1, batch.clone()));
+        }
+        assert_eq!(two.next().await, received(1, ping(1)));
+    });
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    run(async {
+        let config = ensemble(1).remove(0);
+        let _first = Server::open(config.clone()).await;
+        let error = open(config.clone(), Inbox::new()).await.expect_err("in use");
+        assert!(error.is_in_use());
+        assert!(error.to_string().contains(&config.listen.quorum.to_string()), "{error}");
+    });
+}
+
+#[test]
+fn a_name_without_an_address_delays_nobody_else() {
+    run(async {
+        let mut configs = ensemble(3);
+        let mut three = configs.pop().expect("three");
+        three.peers.get_mut(&ServerId(2)).expect("two").host = "no-such-host.invalid".into();
+        let three = Server::open(three).await;
+        let one = Server::open(configs.swap_remove(0)).await;
+        one.linked(3).await;
+        three.linked(1).await;
+    });
+}
+
+/// A connection that passes for server 2 at server 1.
+pub(super) async fn impostor(server: &Server) -> TcpStream {
+    let mut socket = greeted(server).await;
+    socket.write_u8(handshake::GO_ON).await.expect("open");
+    socket
+}
+
+/// A connection that was greeted and answered, and has not gone on.
+async fn greeted(server: &Server) -> TcpStream {
+    let mut socket = TcpStream::connect(server.address(Channel::Quorum)).await.expect("listens");
+    let ensemble = handshake::ensemble(server.config.peers.keys().copied());
+    let (from, to) = (ServerId(2), server.config.me);
+    let greeting = handshake::Greeting { channel: Channel::Quorum, from, to, ensemble };
+    socket.write_all(&greeting.to_bytes()).await.expect("open");
+    let mut answer = [0; handshake::GREETING_BYTES];
+    socket.read_exact(&mut answer).await.expect("answered");
+    socket
+}
+
+pub(super) fn frames(message: &Message) -> Vec<u8> {
+    let mut out = bytes::BytesMut::new();
+    codec::encode(message, &mut out);
+    out.to_vec()
+}

@@ -1,0 +1,142 @@
+//! Links over real sockets of the loopback: several servers in one process, on one thread.
+
+mod delays;
+mod links;
+mod strangers;
+mod tls;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::Duration;
+
+use bytes::Bytes;
+use pole_election::ServerId;
+use pole_node::{Channel, Message};
+use pole_zab::Message as Zab;
+use tokio::task::LocalSet;
+use tokio::time::timeout;
+
+use super::*;
+
+/// One server: its links, and what they brought.
+struct Server {
+    config: PeerConfig,
+    inbox: Inbox,
+    peers: Peers,
+}
+
+impl Server {
+    async fn open(config: PeerConfig) -> Self {
+        let inbox = Inbox::new();
+        let peers = open(config.clone(), inbox.clone()).await.expect("free ports");
+        Self { config, inbox, peers }
+    }
+
+    /// The next arrival of the quorum channel. The election link comes and goes on its own.
+    async fn next(&self) -> Arrival {
+        loop {
+            match self.any().await {
+                Arrival::Note { .. }
+                | Arrival::Up { channel: Channel::Election, .. }
+                | Arrival::Down { channel: Channel::Election, .. } => {}
+                arrival @ (Arrival::Up { .. } | Arrival::Down { .. } | Arrival::Received { .. }) => return arrival,
+            }
+        }
+    }
+
+    async fn note(&self) -> String {
+        loop {
+            if let Arrival::Note { text } = self.any().await {
+                return text;
+            }
+        }
+    }
+
+    async fn any(&self) -> Arrival {
+        timeout(PATIENCE, self.inbox.arrived()).await.expect("something arrives");
+        self.inbox.pop().expect("it is there")
+    }
+
+    /// Takes arrivals until the quorum link with the peer is up.
+    async fn linked(&self, peer: u64) {
+        while self.next().await != up(peer) {}
+    }
+
+    fn send(&mut self, to: u64, message: &Message) {
+        self.peers.send(ServerId(to), Channel::Quorum, message);
+    }
+
+    fn address(&self, channel: Channel) -> SocketAddr {
+        match channel {
+            Channel::Election => self.peers.listen().election,
+            Channel::Quorum => self.peers.listen().quorum,
+        }
+    }
+}
+
+/// Runs a test as the node's thread would.
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    LocalSet::new().block_on(&runtime, test);
+}
+
+/// The settings of so many servers on free ports of the loopback.
+fn ensemble(servers: u64) -> Vec<PeerConfig> {
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let held: Vec<_> = (0..2 * servers).map(|_| TcpListener::bind(local).expect("a free port")).collect();
+    let ports: Vec<u16> = held.iter().map(|port| port.local_addr().expect("bound").port()).collect();
+    let address = |at: &[u16]| PeerAddress { host: "localhost".into(), quorum_port: at[0], election_port: at[1] };
+    let peers: BTreeMap<_, _> = (1..).map(ServerId).zip(ports.chunks(2).map(address)).collect();
+    let config = |(me, address): (&ServerId, &PeerAddress)| PeerConfig {
+        me: *me,
+        peers: peers.clone(),
+        listen: Listen {
+            quorum: (Ipv4Addr::LOCALHOST, address.quorum_port).into(),
+            election: (Ipv4Addr::LOCALHOST, address.election_port).into(),
+        },
+        tls: None,
+        delays: None,
+        limits: PeerLimits::default(),
+    };
+    peers.iter().map(config).collect()
+}
+
+/// Two servers whose quorum link is up.
+async fn pair(configs: Vec<PeerConfig>) -> (Server, Server) {
+    let [one, two] = configs.try_into().expect("two servers");
+    let (one, two) = (Server::open(one).await, Server::open(two).await);
+    one.linked(2).await;
+    two.linked(1).await;
+    (one, two)
+}
+
+fn up(peer: u64) -> Arrival {
+    Arrival::Up { peer: ServerId(peer), channel: Channel::Quorum }
+}
+
+fn down(peer: u64) -> Arrival {
+    Arrival::Down { peer: ServerId(peer), channel: Channel::Quorum }
+}
+
+fn ping(seq: u64) -> Message {
+    Message::Zab(Zab::Ping { seq })
+}
+
+fn received(from: u64, message: Message) -> Arrival {
+    Arrival::Received { from: ServerId(from), channel: Channel::Quorum, message }
+}
+
+fn proposals(count: u32, bytes: usize) -> Message {
+    let body = Bytes::from(vec![7; bytes]);
+    let entry = |n| pole_zab::Entry {
+        zxid: pole_zab::Zxid::new(pole_zab::Epoch(1), n),
+        origin: pole_zab::Origin::default(),
+        body: body.clone(),
+    };
+    let (epoch, prev, committed) = (pole_zab::Epoch(1), pole_zab::Zxid::ZERO, pole_zab::Zxid::ZERO);
+    Message::Zab(Zab::Propose { epoch, prev, entries: (1..=count).map(entry).collect(), committed })
+}
+
+/// Nothing here takes long; this is for a machine with too much to do.
+const PATIENCE: Duration = Duration::from_secs(30);
