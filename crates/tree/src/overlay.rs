@@ -118,6 +118,11 @@ impl Overlay {
         }
     }
 
+    /// Whether nothing will change.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.log.is_empty() && self.nodes.is_empty() && self.sessions.is_empty() && self.usage.is_empty()
+    }
+
     /// The node as it will be, if anything will change it: deleted is `Some(None)`.
     pub(crate) fn node(&self, hash: u64, path: &str) -> Option<Option<&Shape>> {
         self.nodes.find(hash, |pending| &*pending.path == path).map(|pending| pending.shape.as_ref())

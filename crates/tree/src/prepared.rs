@@ -77,6 +77,12 @@ impl Prepared {
         Some(writer.into_bytes())
     }
 
+    /// Whether everything that was prepared has been applied.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.overlay.is_empty()
+    }
+
     /// Everything up to this transaction has been applied to the tree.
     pub fn applied(&mut self, zxid: i64) {
         self.overlay.applied(zxid);
