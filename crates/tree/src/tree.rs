@@ -45,7 +45,7 @@ pub struct Tree {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) timeout_ms: i32,
-    /// The zxid of the last attachment; 0 if that was before a snapshot, which has no room for it.
+    /// The zxid of the last attachment; 0 if an Apache server opened it, which has none.
     pub(crate) attached: i64,
 }
 

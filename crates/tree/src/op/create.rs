@@ -186,8 +186,8 @@ struct Fresh<'a> {
 
 impl Fresh<'_> {
     fn apply(self, tree: &mut Tree, header: &TxnHeader, changes: &mut Changes) -> Result<NodeId, ErrorCode> {
-        let parent = path::split(self.path).and_then(|(parent, _)| tree.nodes.find(parent));
-        let parent = parent.ok_or(ErrorCode::NoNode)?;
+        let named = path::split(self.path).filter(|(_, name)| !name.is_empty());
+        let parent = named.and_then(|(parent, _)| tree.nodes.find(parent)).ok_or(ErrorCode::NoNode)?;
         let parent_path = tree.nodes.change(parent, |node| {
             // Logs before 3.4 have no number: one more than it was.
             let next = node.stat.cversion.wrapping_add(1);

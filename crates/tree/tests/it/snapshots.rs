@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use pole_jute::{CreateMode, CreateRequest, Perms, Request};
-use pole_tree::{RestoreError, Rules, Tree};
+use pole_tree::{Ask, Caller, From, RestoreError, Rules, Tree};
 
 use crate::apache::content;
-use crate::server::{Server, acl, body, new_node, new_ttl, set_acl};
+use crate::server::{ALICE, Server, acl, ask, body, new_node, new_ttl, set_acl, set_data};
 
 /// A little of everything.
 fn furnished() -> Server {
@@ -87,6 +87,19 @@ fn damage_is_an_error_or_another_tree_and_never_a_panic() {
     }
 }
 
+#[test]
+fn a_leader_from_a_snapshot_still_knows_which_connection_a_session_has_left() {
+    let mut server = furnished();
+    let old = server.tree.last_zxid();
+    server.propose(From { session: ALICE, cxid: 0, floor: 0 }, &Ask::attach(4000, true));
+    server.settle();
+    let now = server.tree.last_zxid();
+    let mut server = Server::over(Tree::restore(Rules::default(), &server.snapshot()).unwrap().at(now));
+    let request = ask(&Caller::default(), &set_data("/p", b"", -1));
+    assert_eq!(server.propose(From { session: ALICE, cxid: 1, floor: old }, &request), None);
+    assert!(server.propose(From { session: ALICE, cxid: 1, floor: now }, &request).is_some());
+}
+
 /// A snapshot with these nodes (path, reference to an ACL) and no sessions.
 fn with_nodes(nodes: &[(&str, i64)]) -> Result<Tree, RestoreError> {
     use pole_jute::{DataNode, Record, SnapshotNode, StatPersisted, Writer};
@@ -130,9 +143,9 @@ fn ephemeral_nodes_without_a_session_are_found_and_can_be_closed() {
     let mut bytes = vec![0; 4];
     bytes.extend_from_slice(&whole[16..]);
     let tree = Tree::restore(Rules::default(), &Bytes::from(bytes)).unwrap();
-    assert_eq!(tree.dead_sessions(), [crate::server::ALICE]);
+    assert_eq!(tree.dead_sessions(), [ALICE]);
     let mut server = Server::over(tree);
-    server.propose(pole_tree::From { session: crate::server::ALICE, cxid: 0, floor: 0 }, &pole_tree::Ask::close());
+    server.propose(From { session: ALICE, cxid: 0, floor: 0 }, &Ask::close());
     server.settle();
     assert_eq!((server.tree.dead_sessions().len(), server.tree.stat("/e")), (0, None));
 }
