@@ -216,8 +216,8 @@ impl Fresh<'_> {
         // Copied: the bytes are a part of something larger that must not stay in memory for them.
         let data = self.data.map(|data| Arc::from(&data[..]));
         let path: Arc<str> = self.path.into();
-        changes.push(EventType::NodeCreated, &path);
-        changes.push(EventType::NodeChildrenChanged, &parent_path);
+        changes.push(EventType::NodeCreated, &path, &acl);
+        changes.push_children(&parent_path);
         Ok(tree.graft(parent, Node::new(path, data, acl, stat)))
     }
 }

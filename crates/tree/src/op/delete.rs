@@ -2,6 +2,7 @@
 
 use alloc::borrow::ToOwned;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use pole_jute::{DeleteRequest, DeleteTxn, ErrorCode, EventType, Perms, Txn};
 
@@ -54,16 +55,14 @@ pub(crate) fn apply(tree: &mut Tree, zxid: i64, path: &str, changes: &mut Change
         node.stat.pzxid = node.stat.pzxid.max(zxid);
         Arc::clone(&node.path)
     });
-    let node = tree.nodes.find(path).filter(|id| *id != ROOT_ID).ok_or(ErrorCode::NoNode)?;
-    let mut below: alloc::vec::Vec<NodeId> = tree.nodes.below(node).collect();
+    // The service's own nodes stay, whatever a log says.
+    let node = tree.nodes.find(path).filter(|_| !path::is_reserved(path)).ok_or(ErrorCode::NoNode)?;
+    let mut below: Vec<NodeId> = tree.nodes.below(node).collect();
     // Children first. There are none but in the logs of Apache, see `apply`.
     while let Some(id) = below.pop() {
         let gone = tree.prune(id);
-        changes.push(EventType::NodeDeleted, &gone.path);
+        changes.push(EventType::NodeDeleted, &gone.path, &gone.acl);
     }
-    changes.push(EventType::NodeChildrenChanged, &parent_path);
+    changes.push_children(&parent_path);
     Ok(Done::Deleted)
 }
-
-/// Nothing deletes the root.
-const ROOT_ID: NodeId = NodeId(0);

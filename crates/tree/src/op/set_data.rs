@@ -44,7 +44,8 @@ pub(crate) fn apply(
         stat.mzxid = header.zxid;
         stat.mtime = header.time;
     });
-    changes.push(EventType::NodeDataChanged, &tree.nodes.get(id).path);
+    let node = tree.nodes.get(id);
+    changes.push(EventType::NodeDataChanged, &node.path, &node.acl);
     Ok(Done::DataSet(id))
 }
 

@@ -1,12 +1,13 @@
 //! Watches: who is told what, how often, and what wchs counts.
 
 use pole_jute::{
-    AddWatchMode, AddWatchRequest, CheckWatchesRequest, CreateMode, ErrorCode, EventType, ExistsRequest,
-    GetChildrenRequest, GetDataRequest, MultiOp, RemoveWatchesRequest, Request, SetWatches, SetWatches2, WatcherType,
+    AddWatchMode, AddWatchRequest, CheckWatchesRequest, CreateMode, CreateRequest, ErrorCode, EventType, ExistsRequest,
+    GetChildrenRequest, GetDataRequest, MultiOp, Perms, RemoveWatchesRequest, Request, SetWatches, SetWatches2,
+    WatcherType,
 };
 use pole_tree::{Watcher, WatchesSummary};
 
-use crate::server::{HERE, Server, new_node};
+use crate::server::{HERE, Server, acl, id, new_node};
 
 use EventType::{NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted};
 
@@ -137,6 +138,22 @@ fn a_recursive_watch_sees_every_descendant_and_never_children_changed() {
         event(NodeDeleted, "/p/a/b"),
     ];
     assert_eq!(told(&mut server), expected);
+}
+
+#[test]
+fn a_recursive_watch_tells_of_no_node_that_the_caller_may_not_read() {
+    let mut server = server();
+    server.read(&add("/", AddWatchMode::PersistentRecursive)).unwrap();
+    let secret = CreateRequest {
+        acl: vec![acl(Perms::ALL, "digest", "u:h")],
+        ..new_node("/secret", b"", CreateMode::Persistent)
+    };
+    server.write(&Request::Create(secret)).unwrap();
+    assert_eq!(told(&mut server), []);
+    server.caller.ids.push(id("digest", "u:h"));
+    server.watches.get_mut().identify(HERE, &server.caller);
+    server.set("/secret", b"").unwrap();
+    assert_eq!(told(&mut server), [event(NodeDataChanged, "/secret")]);
 }
 
 #[test]
