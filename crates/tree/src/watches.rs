@@ -9,7 +9,6 @@
 //! Source: Apache's `WatchManager`, with the modes side by side as since 3.9.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -81,29 +80,35 @@ impl Watches {
     }
 
     fn fire_one(&mut self, rules: Rules, change: &Change, out: &mut Vec<(Watcher, WatcherEvent)>) {
-        let first = out.len();
-        let event =
-            || WatcherEvent { kind: change.kind, state: KeeperState::SyncConnected, path: change.path.to_string() };
         let seen = Modes::that_see(change.kind);
+        let mut told = Vec::new();
         self.edit(&change.path, |watcher, modes| {
             if modes.intersects(seen) {
-                out.push((watcher, event()));
+                told.push(watcher);
             }
             modes.without(seen.intersection(Modes::ONE_SHOT))
         });
-        if self.recursive == 0 || !seen.intersects(Modes::RECURSIVE) {
-            return;
+        if self.recursive > 0 && seen.intersects(Modes::RECURSIVE) {
+            self.find_above(rules, change, &mut told);
+            told.sort_unstable();
+            told.dedup();
         }
+        let event =
+            |path: &str| WatcherEvent { kind: change.kind, state: KeeperState::SyncConnected, path: path.into() };
+        out.extend(told.into_iter().map(|watcher| (watcher, event(&change.path))));
+    }
+
+    /// Adds those who watch the node from above. They have not named it, so they may not be allowed to know of it.
+    fn find_above(&self, rules: Rules, change: &Change, told: &mut Vec<Watcher>) {
+        let may_know = |watcher: &Watcher| {
+            self.by_watcher
+                .get(watcher)
+                .is_some_and(|connection| may(rules, &change.acl, Perms::READ, &connection.caller))
+        };
         for above in path::upwards(&change.path).skip(1) {
             let Some(watched) = self.by_path.find(hash(above), |watched| &*watched.path == above) else { continue };
-            for (watcher, _) in watched.by.iter().filter(|(_, modes)| modes.intersects(Modes::RECURSIVE)) {
-                let is_told = out[first..].iter().any(|(told, _)| told == watcher);
-                // It has not named the node, and may not be allowed to know of it.
-                let may_know = |connection: &Connection| may(rules, &change.acl, Perms::READ, &connection.caller);
-                if !is_told && self.by_watcher.get(watcher).is_some_and(may_know) {
-                    out.push((*watcher, event()));
-                }
-            }
+            let recursive = watched.by.iter().filter(|(_, modes)| modes.intersects(Modes::RECURSIVE));
+            told.extend(recursive.map(|(watcher, _)| *watcher).filter(may_know));
         }
     }
 

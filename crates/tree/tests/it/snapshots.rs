@@ -1,5 +1,7 @@
 //! Snapshots: frozen while the tree goes on, read back, and refused when they are damaged.
 
+use std::thread;
+
 use bytes::Bytes;
 use pole_jute::{CreateMode, CreateRequest, Perms, Request};
 use pole_tree::{Ask, Caller, From, RestoreError, Rules, Tree};
@@ -47,9 +49,13 @@ fn a_frozen_tree_does_not_see_what_comes_after() {
         server.create("/p/s", CreateMode::PersistentSequential);
     }
     server.write(&Request::CloseSession).unwrap();
-    let mut bytes = Vec::new();
-    frozen.write(&mut |piece| bytes.extend_from_slice(piece));
-    assert_eq!(content(&bytes.into()), content(&before));
+    // By another thread, as a server would.
+    let write = move || {
+        let mut bytes = Vec::new();
+        frozen.write(&mut |piece| bytes.extend_from_slice(piece));
+        bytes
+    };
+    assert_eq!(content(&thread::spawn(write).join().unwrap().into()), content(&before));
     assert_ne!(content(&server.snapshot()), content(&before));
 }
 
