@@ -2,6 +2,7 @@
 
 mod acls;
 mod apache;
+mod conversations;
 mod create;
 mod delete;
 mod laws;
