@@ -1,6 +1,6 @@
 //! delete, and deleteContainer, which the leader asks itself.
 
-use alloc::borrow::ToOwned;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ use crate::overlay::Shape;
 use crate::tree::is_due;
 use crate::{Changes, Tree, path};
 
-pub(crate) fn prepare(desk: &mut Desk, request: &DeleteRequest) -> Result<Txn, ErrorCode> {
+pub(crate) fn prepare(desk: &mut Desk, request: DeleteRequest) -> Result<Txn, ErrorCode> {
     let parent = parent_of(desk, &request.path)?;
     desk.check_write(&request.path, &parent.acl, Perms::DELETE)?;
     let node = desk.get(&request.path)?;
@@ -22,13 +22,13 @@ pub(crate) fn prepare(desk: &mut Desk, request: &DeleteRequest) -> Result<Txn, E
         return Err(ErrorCode::NotEmpty);
     }
     desk.erase(node, parent);
-    Ok(Txn::Delete(DeleteTxn { path: request.path.clone() }))
+    Ok(Txn::Delete(DeleteTxn { path: request.path }))
 }
 
 /// Looks again whether the node is due: it may have changed since the leader asked.
-pub(crate) fn prepare_container(desk: &mut Desk, path: &str) -> Result<Txn, ErrorCode> {
-    let parent = parent_of(desk, path)?;
-    let node = desk.get(path)?;
+pub(crate) fn prepare_container(desk: &mut Desk, path: String) -> Result<Txn, ErrorCode> {
+    let parent = parent_of(desk, &path)?;
+    let node = desk.get(&path)?;
     if node.children > 0 {
         return Err(ErrorCode::NotEmpty);
     }
@@ -36,7 +36,7 @@ pub(crate) fn prepare_container(desk: &mut Desk, path: &str) -> Result<Txn, Erro
         return Err(ErrorCode::BadVersion);
     }
     desk.erase(node, parent);
-    Ok(Txn::DeleteContainer(DeleteTxn { path: path.to_owned() }))
+    Ok(Txn::DeleteContainer(DeleteTxn { path }))
 }
 
 /// The parent of a node that may be deleted at all.
