@@ -14,7 +14,6 @@ use crate::acls::AclHandle;
 use crate::ask::Identity;
 use crate::node::hash;
 use crate::overlay::{Overlay, Shape};
-use crate::owner::Owner;
 use crate::quota::Usage;
 use crate::tree::Session;
 use crate::{Caller, Position, Tree, access, path};
@@ -108,15 +107,9 @@ impl Desk<'_> {
 
     /// The ephemeral nodes that the session will have.
     pub(crate) fn ephemerals(&self, session: i64) -> BTreeSet<Arc<str>> {
-        let mut paths: BTreeSet<Arc<str>> = self.tree.ephemerals(session).into_iter().collect();
-        for (path, shape) in self.overlay.nodes() {
-            if shape.is_some_and(|shape| shape.owner == Owner::Session(session)) {
-                paths.insert(Arc::clone(path));
-            } else {
-                paths.remove(path);
-            }
-        }
-        paths
+        let committed = self.tree.ephemerals(session).into_iter();
+        let untouched = committed.filter(|path| self.overlay.node(hash(path), path).is_none());
+        untouched.chain(self.overlay.ephemerals(session).cloned()).collect()
     }
 }
 

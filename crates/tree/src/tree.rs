@@ -52,7 +52,8 @@ pub(crate) struct Session {
 /// What a transaction did, beside changing the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// The answer to whoever asked, if it was wanted: how it went, and the body of the reply.
+    /// The answer to whoever asked, if it was wanted: how it went, and the body of the reply. A multi that failed went
+    /// `Ok`, as in Apache: its body tells.
     pub reply: Option<(ErrorCode, Bytes)>,
     /// What happened to a session.
     pub session: Option<SessionChange>,

@@ -103,7 +103,9 @@ fn an_acl_in_flight_counts_already() {
 #[test]
 fn the_configuration_can_be_read_by_all_and_written_by_none() {
     let mut server = Server::new();
+    let digest = server.tree.digest();
     server.tree.set_config(b"server.1=one:2888:3888:participant;0.0.0.0:2181\nversion=0");
+    assert_eq!(server.tree.digest(), digest, "it is each server's own");
     assert!(server.read(&get_data("/zookeeper/config")).is_ok());
     assert_eq!(server.set("/zookeeper/config", b"mine"), Err(ErrorCode::NoAuth));
     assert_eq!(server.tree.stat("/zookeeper/config").unwrap().aversion, -1);

@@ -9,7 +9,7 @@ use pole_tree::{Ask, Caller, From, Rules, Tree};
 use proptest::prelude::*;
 
 use crate::apache::content;
-use crate::server::{Server, acl, ask, body, open, reply, set_acl};
+use crate::server::{ALICE, Server, acl, ask, body, open, reply, set_acl};
 
 const RULES: Rules = Rules { skip_acl: false, enforce_quota: false, extended_types: true };
 
@@ -176,6 +176,23 @@ proptest! {
             prop_assert_eq!(restored.digest(), server.tree.digest(), "after {:?}", step);
             prop_assert_eq!(content(&body(&restored)), content(&server.snapshot()));
         }
+    }
+
+    #[test]
+    fn no_bytes_are_too_odd_to_be_decided(step in steps(), junk in prop::collection::vec((0_usize..300, any::<u8>()), 1..4)) {
+        let mut server = Server::new();
+        for step in &step {
+            let Step::Ask(_, request) = step else { continue };
+            let mut bytes = ask(&server.caller, request).to_vec();
+            for (at, byte) in &junk {
+                let at = at % bytes.len();
+                bytes[at] = *byte;
+            }
+            let decided = server.propose(From { session: ALICE, cxid: 1, floor: 0 }, &bytes.into());
+            prop_assert!(decided.is_some());
+            server.settle();
+        }
+        prop_assert_eq!(Tree::restore(RULES, &server.snapshot()).map(|tree| tree.digest()), Ok(server.tree.digest()));
     }
 
     #[test]
