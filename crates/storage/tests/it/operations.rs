@@ -60,6 +60,18 @@ fn an_entry_whose_bytes_name_another_zxid_is_refused() {
 }
 
 #[test]
+fn room_that_nobody_will_use_is_given_back_at_the_next_start() {
+    let scratch = Scratch::new();
+    let (mut disk, _, _) = open(Config { preallocate_bytes: 8 << 20, ..scratch.config() }).unwrap();
+    perform(&mut disk, vec![append(1, 1..=2, 10)]);
+    drop(disk);
+    let bytes = || fs::metadata(scratch.file("log.100000001")).unwrap().len();
+    assert!(bytes() > 8 << 20);
+    assert_eq!(scratch.found().len(), 2);
+    assert_eq!(bytes(), 16 + 2 * (45 + 10));
+}
+
+#[test]
 fn truncation_goes_back_over_files_and_the_log_goes_on_after_it() {
     let scratch = Scratch::new();
     for counters in [1..=3, 4..=6, 7..=9] {
