@@ -122,7 +122,9 @@ impl History {
     fn take(&mut self, entry: Entry, path: &Path, offset: u64) -> Result<(), OpenError> {
         let (zxid, snapshot) = (entry.zxid, self.snapshot);
         let last = self.entries.back().map(|entry| entry.zxid);
-        if !last.is_some_and(|last| follows(last, zxid)) {
+        // A run that stopped short of the snapshot is not what led to it, even if a new epoch seems to continue it.
+        let continues = |last| follows(last, zxid) && !(last < snapshot && snapshot < zxid);
+        if !last.is_some_and(continues) {
             let below = zxid <= snapshot && last.is_none_or(|last| last < zxid);
             let bridged = last.is_none_or(|last| last <= snapshot) && follows(snapshot, zxid);
             if !below && !bridged {

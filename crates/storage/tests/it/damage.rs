@@ -223,6 +223,15 @@ fn any_flipped_bit_of_the_only_snapshot_is_refused() {
     }
 }
 
+/// Apache leaves an old log beside a leader's snapshot, and the first transaction of a new epoch looks as if it came next.
+#[test]
+fn a_log_that_stopped_short_of_the_snapshot_is_not_continued_by_what_follows_it() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=3, 20), DiskOp::Checkpoint(snapshot(zxid(2, 9), b"leader's"))]);
+    scratch.write(vec![append(3, 1..=2, 20)]);
+    assert_eq!(scratch.found(), [zxid(3, 1), zxid(3, 2)]);
+}
+
 /// The leader's snapshot had replaced the log. What is left of the older snapshot does not lead to what follows, though
 /// the first transaction of a new epoch looks as if it did.
 #[test]
