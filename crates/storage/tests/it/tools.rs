@@ -175,7 +175,7 @@ impl Server {
 
     fn ask(&self, word: &[u8; 4]) -> String {
         loop {
-            let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+            let mut stream = self.stream();
             stream.write_all(word).unwrap();
             let answer: Vec<_> = BufReader::new(stream).lines().map_while(Result::ok).collect();
             // While it reads its files it says so, in one line.
@@ -185,9 +185,16 @@ impl Server {
         }
     }
 
+    /// A server that has just begun to listen may take a connection and forget it, so nobody waits for ever.
+    fn stream(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+        stream
+    }
+
     /// A session, which is a transaction.
     fn connect(&self) {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let mut stream = self.stream();
         let request = pole_jute::ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: 0,
