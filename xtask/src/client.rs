@@ -18,9 +18,12 @@ pub(crate) use connection::Connection;
 pub(crate) use session::{Answer, Event, Refusal, Session, Timing};
 
 use pole_jute::{
-    Acl, CreateMode, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest, GetDataRequest, Id, Perms,
-    Request, SetDataRequest, SyncRequest,
+    Acl, CreateMode, CreateRequest, ExistsRequest, GetChildrenRequest, GetDataRequest, Id, Perms, Request,
+    SetDataRequest, SyncRequest,
 };
+use tokio::task::LocalSet;
+
+use crate::Failure;
 
 /// Why a connection is of no more use.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +59,13 @@ pub(crate) enum Error {
     Refused(pole_jute::ErrorCode),
 }
 
+/// Runs clients on this thread until `work` is done. Those still there afterwards are dropped with their connections.
+pub(crate) fn drive<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|why| Failure::Check(format!("cannot start a runtime: {why}")))?;
+    LocalSet::new().block_on(&runtime, work)
+}
+
 /// Replaces data, whatever the version.
 pub(crate) fn set_data(path: &str, data: &[u8]) -> Request {
     Request::SetData(SetDataRequest { path: path.to_owned(), data: Some(data.to_vec().into()), version: -1 })
@@ -71,11 +81,6 @@ pub(crate) fn create(path: &str, data: &[u8], mode: CreateMode) -> Request {
     let acl = Acl { perms: Perms::ALL, id: Id { scheme: "world".into(), id: "anyone".into() } };
     let data = Some(data.to_vec().into());
     Request::Create(CreateRequest { path: path.to_owned(), data, acl: vec![acl], flags: mode.number() })
-}
-
-/// Deletes a node, whatever the version.
-pub(crate) fn delete(path: &str) -> Request {
-    Request::Delete(DeleteRequest { path: path.to_owned(), version: -1 })
 }
 
 /// Asks whether a node is there.

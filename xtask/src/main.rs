@@ -12,6 +12,7 @@ mod ensemble;
 mod lab;
 mod mutants;
 mod scenarios;
+mod soak;
 mod test;
 #[cfg(test)]
 mod tidy;
@@ -45,6 +46,7 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "model" => lab::run("model", rest),
         "failover" => lab::run("failover", rest),
         "bench" => in_release(args, bench::run),
+        "soak" => in_release(args, soak::run),
         "ensemble" => ensemble::run(rest),
         "mutants" => mutants::run(rest),
         "scenarios" => scenarios::run(rest),
@@ -106,6 +108,8 @@ usage: cargo xtask CHORE [ARGUMENTS]
   failover                how long a leader change takes, in the simulator
   bench [--rounds 5]      Apache ZooKeeper and Pole side by side, and who reached what
       [--only writes,reads,latency,kill,freeze,memory,start,sessions] [--product apache|pole|both] [--quick]
+  soak [--seconds 600]    real servers killed and stopped under load, and all that clients saw checked
+      [--product pole|apache] [--servers 5] [--sessions 30] [--rate 1000] [--majority N] [--seed S]
   ensemble [--product apache|pole] [--servers 3] [--config LINE]
                           real servers on loopback, until the input ends
   mutants [--only NN,NN]  take each protection away and see who notices

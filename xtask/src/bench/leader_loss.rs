@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 
 use super::Plan;
 use super::metric::{Metric, Row};
-use super::stage::{EAGER, drive};
+use super::stage::EAGER;
 use crate::Failure;
-use crate::client::{self, Refusal, Session};
+use crate::client::{self, Refusal, Session, drive};
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup};
 
 /// Kills and freezes leaders, one after the other.

@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use pole_jute::{CreateMode, ErrorCode, Request};
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::JoinSet;
 
 use super::Plan;
 use super::metric::{Metric, Row};
 use crate::Failure;
 use crate::client::load::{self, Lane, Tally, Window};
-use crate::client::{self, Timing};
+use crate::client::{self, Timing, drive};
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup, Usage};
 
 /// Measures what was asked for, if it is measured here.
@@ -196,13 +196,6 @@ fn memory_mb(ensemble: &Ensemble) -> f64 {
 
 fn ms(tally: &Tally, percent: f64) -> f64 {
     tally.latency(percent).as_secs_f64() * 1e3
-}
-
-/// Runs clients on this thread until `work` is done. Those still there afterwards are dropped with their connections.
-pub(super) fn drive<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| Failure::Check(format!("cannot start a runtime: {why}")))?;
-    LocalSet::new().block_on(&runtime, work)
 }
 
 pub(super) fn failed(why: client::Error) -> Failure {

@@ -6,9 +6,9 @@ use pole_jute::CreateMode;
 
 use super::Plan;
 use super::metric::{Metric, Row};
-use super::stage::{drive, failed, first_write};
+use super::stage::{failed, first_write};
 use crate::Failure;
-use crate::client::{self, load};
+use crate::client::{self, drive, load};
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup};
 
 /// Fills a server, ends it in order, and measures the next start on the same data.
