@@ -113,7 +113,8 @@ async fn soak(launcher: &Launcher, options: &Options, mut dice: Dice) -> Result<
     let counts = ledger.counts();
     let unwatched = last_change(&writers[0], &ledger).await;
 
-    println!("looking at every server");
+    println!("looking at every server, the first of them with a new disk");
+    faults.replace_disk(0).await?;
     let shown = ending::look(&servers, options.sessions, &ledger).await?;
     let history = History { shown, unwatched, ..ledger.take_history() };
     let mut violations = violations(&history);

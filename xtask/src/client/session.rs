@@ -57,9 +57,9 @@ pub(crate) enum Refusal {
 /// What happened to a session.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// It has a connection to the server with this index.
-    Connected(usize),
-    /// That connection broke.
+    /// It has a connection.
+    Connected,
+    /// The connection to the server with this index broke.
     Disconnected(usize, String),
     /// A server did not take it; the next will be tried.
     NotTaken(usize),
@@ -162,7 +162,7 @@ impl Keeper {
                 Ok((mut connection, response)) => {
                     self.identity = Identity { id: response.session_id, password: response.passwd.unwrap_or_default() };
                     self.watch_again(&mut connection);
-                    self.tell(Event::Connected(self.at));
+                    self.tell(Event::Connected);
                     return Some(connection);
                 }
                 Err(Error::Expired) => {

@@ -108,7 +108,9 @@ impl Writer {
     async fn listen(self, mut events: mpsc::UnboundedReceiver<Event>) {
         while let Some(event) = events.recv().await {
             self.ledger.happened(self.number, &event);
-            if matches!(event, Event::Watch(_)) {
+            if let Event::Watch(event) = event
+                && event.path == path_of(WATCHED)
+            {
                 tokio::task::spawn_local(self.clone().read_watched());
             }
         }

@@ -19,6 +19,8 @@ pub(super) struct Faults {
     dice: Dice,
     ledger: Ledger,
     wounds: Vec<Wound>,
+    /// What comes next, in random order: two kills for each stop, over any run that is long enough to count.
+    deck: Vec<Kind>,
     next: Instant,
     /// SIGKILLs sent.
     pub(super) kills: usize,
@@ -49,8 +51,18 @@ enum Kind {
 impl Faults {
     /// None yet.
     pub(super) fn new(ensemble: Ensemble, dice: Dice, ledger: Ledger) -> Self {
-        let next = Instant::now();
-        Self { ensemble, dice, ledger, wounds: Vec::new(), next, kills: 0, stops: 0, leaders: 0, blackouts: 0 }
+        Self {
+            ensemble,
+            dice,
+            ledger,
+            wounds: Vec::new(),
+            deck: Vec::new(),
+            next: Instant::now(),
+            kills: 0,
+            stops: 0,
+            leaders: 0,
+            blackouts: 0,
+        }
     }
 
     /// Does what is due: heals, looks who has recovered, and strikes if it is time.
@@ -111,9 +123,17 @@ impl Faults {
         self.wounds.iter().map(|wound| wound.server + 1).collect()
     }
 
-    /// The servers.
-    pub(super) fn ensemble(&self) -> &Ensemble {
-        &self.ensemble
+    /// Gives a server an empty disk and waits until it serves: it must get everything from the others. Not before all
+    /// is healed, or what only this one and another have might be lost, rightly.
+    pub(super) async fn replace_disk(&mut self, index: usize) -> Result<(), Failure> {
+        assert!(self.wounds.is_empty(), "servers {:?} do not serve yet", self.down());
+        self.ledger.signalled(index);
+        let server = self.ensemble.server(index);
+        server.kill()?;
+        server.reap()?;
+        server.wipe()?;
+        self.wounds.push(Wound { server: index, kind: Kind::Killed, heal_at: Instant::now(), treated: false });
+        self.heal().await
     }
 
     async fn strike(&mut self) -> Result<(), Failure> {
@@ -126,7 +146,10 @@ impl Faults {
             Some(_) | None => well[self.dice.below(well.len())],
         };
         self.leaders += usize::from(leader == Some(victim));
-        let kind = if self.dice.one_in(3) { Kind::Stopped } else { Kind::Killed };
+        if self.deck.is_empty() {
+            self.deck.extend([Kind::Killed, Kind::Killed, Kind::Stopped]);
+        }
+        let kind = self.deck.swap_remove(self.dice.below(self.deck.len()));
         self.wound(victim, kind)
     }
 

@@ -152,7 +152,7 @@ impl Ledger {
         let at = self.now();
         let mut book = self.book.borrow_mut();
         match event {
-            Event::Connected(_) => (),
+            Event::Connected => (),
             Event::Disconnected(server, _) if book.is_excused(*server, at) => book.counts.excused_errors += 1,
             Event::Disconnected(server, why) => {
                 book.counts.innocent_errors += 1;
@@ -246,7 +246,6 @@ fn outcome(kind: Kind, answer: Result<Answer, Refusal>, answered: At) -> Outcome
     state_or_path(kind, answer, answered).unwrap_or_else(|| Outcome::Refused("a reply of another kind".into()))
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "three kinds of requests have three kinds of replies")]
 fn state_or_path(kind: Kind, answer: Answer, answered: At) -> Option<Outcome> {
     let state = match (kind, answer.reply) {
         (Kind::Write { value, .. }, Reply::SetData(reply)) => {
