@@ -284,3 +284,6 @@ impl Keeper {
         let _ = self.events.send(event);
     }
 }
+
+#[cfg(test)]
+mod tests;
