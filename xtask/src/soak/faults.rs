@@ -214,9 +214,10 @@ impl Faults {
 /// Between two looks at the wounded.
 pub(super) const STEP: Duration = Duration::from_millis(50);
 
-/// Between two strikes, if a minority is not down already. On average there are three in ten seconds.
-const PAUSE_MIN: Duration = Duration::from_millis(1500);
-const PAUSE_MAX: Duration = Duration::from_millis(4000);
+/// Between two strikes, if a minority is not down already. Servers that recover at once meet one in two
+/// seconds.
+const PAUSE_MIN: Duration = Duration::from_millis(1000);
+const PAUSE_MAX: Duration = Duration::from_millis(3000);
 
 /// How long a server is down or stands still. Some stops are over before anyone notices, some are long enough for a new
 /// leader and for clients to give up.
