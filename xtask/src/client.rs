@@ -46,6 +46,16 @@ pub(crate) enum Error {
     /// What came is no reply.
     #[error(transparent)]
     Decode(#[from] pole_jute::Error),
+    /// What came is too short or too long for a reply.
+    #[error("expected a reply of {least} to {most} bytes, got a length of {declared}")]
+    Length {
+        /// What its first four bytes say.
+        declared: i32,
+        /// A header.
+        least: usize,
+        /// Our limit.
+        most: usize,
+    },
     /// A reply to something else.
     #[error("expected the reply to request {expected}, got that to {got}")]
     Order {

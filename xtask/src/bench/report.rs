@@ -43,8 +43,8 @@ impl Report {
         let lines = metrics.into_iter().map(|metric| Line::new(metric, samples)).collect();
         let notes = vec![
             format!(
-                "{rounds} rounds, alternating, each with new servers on an empty disk; median (least to most). Under load \
-                 {:.0} s of warm-up, then {:.0} s that count. {} kills and {} freezes a round, all pooled.",
+                "Rounds: {rounds}, alternating, each with new servers on an empty disk; median (least to most). Under load \
+                 {:.0} s of warm-up, then {:.0} s that count. Kills a round: {}, freezes: {}; all pooled.",
                 plan.warm_up.as_secs_f64(),
                 plan.window.as_secs_f64(),
                 plan.kills,

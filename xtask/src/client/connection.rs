@@ -93,13 +93,13 @@ impl Connection {
     /// The header of the next reply that has arrived whole; its body is dropped unread. For loads, where only numbers
     /// and codes matter and every allocation would be the generator's share of the machine.
     pub(crate) fn skip(&mut self) -> Result<Option<ReplyHeader>, Error> {
-        let Some(length) = self.arrived.first_chunk().copied().map(u32::from_be_bytes) else { return Ok(None) };
-        let whole = LENGTH_BYTES + length as usize;
-        if self.arrived.len() < whole {
+        let Some(declared) = self.arrived.first_chunk().copied().map(i32::from_be_bytes) else { return Ok(None) };
+        let length = usize::try_from(declared).ok().filter(|length| (HEADER_BYTES..=REPLY_BYTES_MAX).contains(length));
+        let Some(length) = length else {
+            return Err(Error::Length { declared, least: HEADER_BYTES, most: REPLY_BYTES_MAX });
+        };
+        if self.arrived.len() < LENGTH_BYTES + length {
             return Ok(None);
-        }
-        if whole < LENGTH_BYTES + HEADER_BYTES {
-            return Err(Error::Closed);
         }
         self.arrived.advance(LENGTH_BYTES);
         let header = ReplyHeader {
@@ -107,7 +107,7 @@ impl Connection {
             zxid: i64::from_be_bytes(*self.arrived[4..].first_chunk().expect("a header has arrived")),
             err: code(i32::from_be_bytes(*self.arrived[12..].first_chunk().expect("a header has arrived"))),
         };
-        self.arrived.advance(length as usize);
+        self.arrived.advance(length);
         Ok(Some(header))
     }
 }
@@ -151,3 +151,44 @@ const ROOM_BYTES_MIN: usize = 16 << 10;
 
 /// A list of many children is longer than what servers take.
 const REPLY_BYTES_MAX: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection on which these bytes have arrived, and nothing more will.
+    async fn after(bytes: &[u8]) -> Connection {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        Connection { stream, arrived: bytes.into(), deframer: Deframer::default(), out: Writer::new() }
+    }
+
+    #[tokio::test]
+    async fn headers_come_out_and_bodies_are_skipped() {
+        let reply = |xid: i32, err: i32, body: &[u8]| {
+            let mut writer = Writer::new();
+            writer.frame(|writer| {
+                writer.int(xid);
+                writer.long(9);
+                writer.int(err);
+                writer.raw(body);
+            });
+            writer.into_bytes()
+        };
+        let mut stream = [reply(1, 0, b"body"), reply(2, -101, b"")].concat();
+        stream.extend(&reply(3, 0, b"cut off")[..8]);
+        let mut connection = after(&stream).await;
+        let first = connection.skip().unwrap().unwrap();
+        assert_eq!((first.xid, first.zxid, first.err), (1, 9, ErrorCode::Ok));
+        assert_eq!(connection.skip().unwrap().map(|header| header.err), Some(ErrorCode::NoNode));
+        assert_eq!(connection.skip().unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_length_that_no_reply_has_is_refused() {
+        for declared in [-1, 0, 15, i32::MAX] {
+            let refused = after(&i32::to_be_bytes(declared)).await.skip();
+            assert!(matches!(refused, Err(Error::Length { declared: got, .. }) if got == declared), "{refused:?}");
+        }
+    }
+}

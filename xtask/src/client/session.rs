@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use pole_jute::{ConnectRequest, ErrorCode, GetDataRequest, OpCode, Reply, Request, SetWatches, WatcherEvent, Xid};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::connection::{decode, xid_of};
 use super::{Connection, Error};
@@ -206,8 +206,11 @@ impl Keeper {
         let mut heard = Instant::now();
         let mut next_ping = heard + self.timing.silence_max / 3;
         loop {
-            if let Err(why) = connection.flush().await {
-                return Left::Broken(why);
+            // A server that stands still takes nothing either, once the buffers are full.
+            match timeout(self.timing.silence_max, connection.flush()).await {
+                Ok(Ok(())) => (),
+                Ok(Err(why)) => return Left::Broken(why),
+                Err(_) => return Left::Broken(Error::Silent(self.timing.silence_max)),
             }
             tokio::select! {
                 frame = connection.frame() => {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use pole_jute::{CreateMode, ErrorCode, Request};
+use pole_jute::{CreateMode, Request};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -166,12 +166,7 @@ pub(super) async fn come_and_go(
 /// Whether another session still sees a node, after a sync. Without an answer: no.
 async fn is_there(witness: &Session, path: &str) -> bool {
     let (sync, look) = (witness.ask(client::sync()), witness.ask(client::exists(path)));
-    let synced = sync.await.is_ok();
-    match look.await {
-        Ok(_) => synced,
-        Err(Refusal::Code(ErrorCode::NoNode, _)) => false,
-        Err(Refusal::Code(..) | Refusal::Lost | Refusal::Expired) => false,
-    }
+    sync.await.is_ok() && look.await.is_ok()
 }
 
 /// The queue of a session.

@@ -57,7 +57,7 @@ fn a_watch_that_has_fired_is_not_set_again() {
 
         let (mut peer, _) = Peer::accept(&server).await;
         peer.welcome(77).await;
-        let _ = session.ask(set_data("/b", b""));
+        drop(session.ask(set_data("/b", b"")));
         assert_eq!(peer.hear().await.1.op(), OpCode::SetData);
     });
 }
