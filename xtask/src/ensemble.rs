@@ -97,7 +97,7 @@ impl Ensemble {
     pub(crate) fn wait_ready(&mut self, limit: Duration) -> Result<usize, Failure> {
         let deadline = Instant::now() + limit;
         loop {
-            self.servers.iter_mut().try_for_each(Server::check_running)?;
+            self.check_running()?;
             let started = self.servers.iter().filter(|server| server.is_started());
             let modes: Vec<Option<Mode>> = started.map(|server| server.probe().mode()).collect();
             if modes.iter().all(Option::is_some)
@@ -113,6 +113,11 @@ impl Ensemble {
             }
             std::thread::sleep(PROBE_PAUSE);
         }
+    }
+
+    /// An error, with the end of its log, if a server that was started has ended by itself.
+    pub(crate) fn check_running(&mut self) -> Result<(), Failure> {
+        self.servers.iter_mut().try_for_each(Server::check_running)
     }
 
     /// The index of the server that says it leads, or stands alone.

@@ -68,7 +68,7 @@ fn to_first_write(launcher: &Launcher) -> Result<(Ensemble, Duration), Failure> 
     for index in 0..SERVERS {
         ensemble.server(index).start()?;
     }
-    let took = first_write(&ensemble, start)?;
+    let took = first_write(&mut ensemble, start)?;
     Ok((ensemble, took))
 }
 
@@ -76,7 +76,7 @@ fn to_first_write(launcher: &Launcher) -> Result<(Ensemble, Duration), Failure> 
 ///
 /// A new client tries every few milliseconds, whatever became of those before: Apache was seen to take a connection while
 /// it starts and never to answer on it, and the patience of a client is not what is measured.
-pub(super) fn first_write(ensemble: &Ensemble, start: Instant) -> Result<Duration, Failure> {
+pub(super) fn first_write(ensemble: &mut Ensemble, start: Instant) -> Result<Duration, Failure> {
     let addresses = ensemble.addresses();
     drive(async {
         let mut trying = JoinSet::new();
@@ -90,6 +90,7 @@ pub(super) fn first_write(ensemble: &Ensemble, start: Instant) -> Result<Duratio
                     return Ok(took);
                 }
             }
+            ensemble.check_running()?;
             if start.elapsed() > READY_LIMIT {
                 break;
             }

@@ -28,7 +28,7 @@ pub(super) fn run(
 
     let start = Instant::now();
     ensemble.server(0).start()?;
-    let took = first_write(&ensemble, start)?;
+    let took = first_write(&mut ensemble, start)?;
     if asked(Row::Start) {
         note(Metric::StartTree, took.as_secs_f64() * 1e3);
     }
