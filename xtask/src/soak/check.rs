@@ -405,4 +405,6 @@ fn appended(kind: Kind) -> Option<Value> {
 }
 
 #[cfg(test)]
+mod laws;
+#[cfg(test)]
 mod tests;
