@@ -6,6 +6,7 @@
 //! Not here: the simulator, the model checker and the benchmarks themselves (`lab`); this only starts them.
 
 mod command;
+mod ensemble;
 mod lab;
 mod mutants;
 mod scenarios;
@@ -40,6 +41,7 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "sim" => lab::run("sim", rest),
         "model" => lab::run("model", rest),
         "bench" => lab::run("failover", rest),
+        "ensemble" => ensemble::run(rest),
         "mutants" => mutants::run(rest),
         "scenarios" => scenarios::run(rest),
         "help" | "--help" | "-h" => {
@@ -48,6 +50,17 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         }
         other => Err(Failure::Usage(format!("there is no chore called `{other}`"))),
     }
+}
+
+/// The arguments of a chore that are described by a type. Help is printed as asked for and is no failure, but ends us.
+fn arguments<T: clap::Parser>(chore: &str, args: &[String]) -> Result<T, Failure> {
+    let named = std::iter::once(format!("cargo xtask {chore}")).chain(args.iter().cloned());
+    T::try_parse_from(named).map_err(|refused| {
+        if !refused.use_stderr() {
+            refused.exit();
+        }
+        Failure::Usage(refused.to_string())
+    })
 }
 
 /// Why a chore ended without doing its work. A check that ran and failed returns an exit code instead.
@@ -75,6 +88,8 @@ usage: cargo xtask CHORE [ARGUMENTS]
   sim --seed S --trace    one seed, event by event
   model [--minutes M]     the model checker on election and agreement
   bench                   how long a leader change takes
+  ensemble [--product apache|pole] [--servers 3] [--config LINE]
+                          real servers on loopback, until the input ends
   mutants [--only NN,NN]  take each protection away and see who notices
       [--seeds 500] [--both] [--quick] [--dirty]
   scenarios               write docs/scenarios.md: each known trap and its scripts

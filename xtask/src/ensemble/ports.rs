@@ -1,0 +1,39 @@
+//! Ports on loopback that nobody uses.
+//!
+//! They lie below the range from which the kernel takes ports for outgoing connections. From within it, a client that
+//! reconnects a thousand times would now and then take the port of a server that is down, which then could not come
+//! back.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use crate::Failure;
+
+/// So many free ports. Nothing holds them for us: another program may come first, but hardly on a port out of these.
+pub(super) fn free(count: usize) -> Result<Vec<u16>, Failure> {
+    // Two runs at the same time begin at different places.
+    let start = std::process::id() % u32::from(LAST - FIRST);
+    let candidates = (0..LAST - FIRST).map(|n| FIRST + (u32::from(n) + start * STRIDE) as u16 % (LAST - FIRST));
+    let mut held = Vec::new();
+    for port in candidates {
+        held.extend(TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok().map(|listener| (port, listener)));
+        if held.len() == count {
+            return Ok(held.into_iter().map(|(port, _)| port).collect());
+        }
+    }
+    Err(Failure::Check(format!("fewer than {count} of the ports {FIRST} to {LAST} on loopback are free")))
+}
+
+const FIRST: u16 = 24_000;
+const LAST: u16 = 32_000;
+
+/// More ports than one run takes, so that neighbouring process ids do not begin among each other's.
+const STRIDE: u32 = 61;
+
+#[test]
+fn ports_are_free_distinct_and_below_those_of_outgoing_connections() {
+    let mut ports = free(30).unwrap();
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), 30);
+    assert!(ports.iter().all(|port| (FIRST..LAST).contains(port)));
+}
