@@ -6,6 +6,7 @@
 //! Not here: the simulator, the model checker and the benchmarks themselves (`lab`); this only starts them.
 
 mod command;
+mod compat;
 mod ensemble;
 mod lab;
 mod mutants;
@@ -42,6 +43,7 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "model" => lab::run("model", rest),
         "bench" => lab::run("failover", rest),
         "ensemble" => ensemble::run(rest),
+        "compat" => compat::run(rest),
         "mutants" => mutants::run(rest),
         "scenarios" => scenarios::run(rest),
         "help" | "--help" | "-h" => {
@@ -90,6 +92,9 @@ usage: cargo xtask CHORE [ARGUMENTS]
   bench                   how long a leader change takes
   ensemble [--product apache|pole] [--servers 3] [--config LINE]
                           real servers on loopback, until the input ends
+  compat [--part kazoo|cli|curator|failover|ci] [--on apache|pole|both]
+         [--servers 1|3] [--jobs 2] [--record]
+                          clients of others, on Apache ZooKeeper and on Pole
   mutants [--only NN,NN]  take each protection away and see who notices
       [--seeds 500] [--both] [--quick] [--dirty]
   scenarios               write docs/scenarios.md: each known trap and its scripts

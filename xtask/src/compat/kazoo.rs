@@ -7,21 +7,22 @@
 //! Holds: a test that passes on Apache and not on Pole is run twice more, alone, on both, before it counts.
 //! Not here: where kazoo comes from (`python`).
 
+mod ports;
 mod recording;
 mod results;
 
 use std::collections::VecDeque;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::options::Options;
 use super::python::Python;
-use super::{Tally, work_dir};
+use super::{Tally, java, work_dir};
 use crate::Failure;
 use crate::command::{logged, root};
-use crate::ensemble::{Launcher, Product, ports};
+use crate::ensemble::{Launcher, Product};
 use results::{Comparison, Ended, Outcome, Results};
 
 /// Runs the tests on what the options say and compares.
@@ -99,13 +100,13 @@ impl Suite<'_> {
             .env("COMPAT_SERVER_LOG", folder.join(format!("{name}.servers.log")))
             .env("ZOOKEEPER_VERSION", "3.8.0")
             .env("ZOOKEEPER_CLUSTER_SIZE", self.size.to_string())
-            .env("ZOOKEEPER_PORT_OFFSET", ports::free_block(PORTS)?.to_string())
+            .env("ZOOKEEPER_PORT_OFFSET", ports::block(PORTS)?.to_string())
             // The tests then ask the server for its version, as they do everywhere but on kazoo's own CI.
             .env_remove("CI");
         match self.launcher.product {
             // kazoo's harness knows how to start Apache, and says some things by Java properties alone.
-            Product::Apache => command.env("ZOOKEEPER_CLASSPATH", self.launcher.class_path()),
-            Product::Pole => command.env("COMPAT_SERVER", self.launcher.words_as_json()),
+            Product::Apache => command.env("ZOOKEEPER_CLASSPATH", java::class_path(java::SERVER)?),
+            Product::Pole => command.env("COMPAT_SERVER", words_of(self.launcher)),
         };
         logged(&mut command, &folder.join(format!("{name}.log")), Some(FILE_LIMIT))?;
         let text = fs::read_to_string(&results).map_err(|why| Failure::io("read", &results, &why))?;
@@ -138,6 +139,15 @@ impl Suite<'_> {
             logs.display()
         )
     }
+}
+
+/// The command that starts a server, as the plugin takes it: a list in JSON, to which the configuration is added.
+fn words_of(launcher: &Launcher) -> String {
+    let command = launcher.command(Path::new(""));
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let mut words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    words.pop();
+    serde_json::to_string(&words).expect("words are JSON")
 }
 
 /// Prints the lists and looks again at what differs.

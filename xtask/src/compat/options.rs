@@ -1,7 +1,7 @@
 //! What the command line of `cargo xtask compat` says.
 
-use super::product::Product;
 use crate::Failure;
+use crate::ensemble::Product;
 
 /// What to run, on what.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,6 +80,14 @@ impl Options {
             }
         }
         Ok(())
+    }
+
+    /// The sizes with which a part is run. With one server there is no failover.
+    pub(super) fn sizes_of(&self, part: Part) -> &[usize] {
+        match part {
+            Part::Failover => &[3],
+            Part::Kazoo | Part::Cli | Part::Curator => &self.sizes,
+        }
     }
 
     /// Whether this part is to be run.

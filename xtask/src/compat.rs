@@ -1,0 +1,75 @@
+//! `cargo xtask compat`: clients that we did not write, against Apache ZooKeeper and against Pole.
+//!
+//! In: kazoo's own tests, scripts for Apache's command line, programs over Curator's recipes and Apache's Java client. Out:
+//! what differs; exit code 1 if anything works on Apache only, or if nothing could be run.
+//! Why: a promise to speak somebody else's protocol is tested by somebody else's clients.
+//! Holds: a run without Apache is held against what was recorded from Apache (`--record`), so CI needs only Pole.
+//! What cannot be run here (no Python, no Java, no network) is said, and counted in the last line.
+//! Not here: starting servers (`ensemble`).
+
+mod java;
+mod kazoo;
+mod options;
+mod python;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::Failure;
+use crate::command::target_dir;
+use crate::ensemble::Launcher;
+use options::{Options, Part};
+
+/// Runs the parts that the arguments choose.
+pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
+    let options = Options::parse(args)?;
+    let launchers = options.products.iter().map(|product| product.launcher()).collect::<Result<Vec<_>, _>>()?;
+    let mut all = Tally::default();
+    for (part, run) in PARTS {
+        for &size in options.sizes_of(*part) {
+            if options.chooses(*part) {
+                all.add(&run(&options, size, &launchers).or_else(|why| not_run(*part, why))?);
+            }
+        }
+    }
+    println!("{} passed, {} failed, {} not run", all.passed, all.failed, all.not_run);
+    Ok(ExitCode::from(u8::from(all.failed > 0 || all.passed == 0)))
+}
+
+/// How each part is run with so many servers on these products.
+type Run = fn(&Options, usize, &[Launcher]) -> Result<Tally, Failure>;
+const PARTS: &[(Part, Run)] = &[(Part::Kazoo, kazoo::run)];
+
+/// A part whose tools are missing does not keep the others from running.
+fn not_run(part: Part, why: Failure) -> Result<Tally, Failure> {
+    match why {
+        Failure::Check(why) => {
+            println!("{part:?} could not be run: {why}");
+            Ok(Tally { not_run: 1, ..Tally::default() })
+        }
+        Failure::Usage(_) => Err(why),
+    }
+}
+
+/// How many checks ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    passed: usize,
+    /// Works on Apache only.
+    failed: usize,
+    /// Left out, with the reason printed.
+    not_run: usize,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.not_run += other.not_run;
+    }
+}
+
+/// Where tools, logs and results are kept.
+fn work_dir() -> PathBuf {
+    target_dir().join("compat")
+}
