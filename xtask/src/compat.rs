@@ -7,6 +7,7 @@
 //! What cannot be run here (no Python, no Java, no network) is said, and counted in the last line.
 //! Not here: starting servers (`ensemble`).
 
+mod cli;
 mod java;
 mod kazoo;
 mod options;
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
 
 /// How each part is run with so many servers on these products.
 type Run = fn(&Options, usize, &[Launcher]) -> Result<Tally, Failure>;
-const PARTS: &[(Part, Run)] = &[(Part::Kazoo, kazoo::run)];
+const PARTS: &[(Part, Run)] = &[(Part::Kazoo, kazoo::run), (Part::Cli, cli::run)];
 
 /// A part whose tools are missing does not keep the others from running.
 fn not_run(part: Part, why: Failure) -> Result<Tally, Failure> {
@@ -62,6 +63,10 @@ struct Tally {
 }
 
 impl Tally {
+    fn of(passed: bool) -> Self {
+        Self { passed: usize::from(passed), failed: usize::from(!passed), not_run: 0 }
+    }
+
     fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.failed += other.failed;

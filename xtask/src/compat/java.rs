@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::work_dir;
@@ -100,34 +100,32 @@ fn client_path() -> Result<OsString, Failure> {
     Ok(path)
 }
 
-/// Installs Curator and the compiler if they are missing and we may, and compiles `compat/java`.
-pub(super) fn compile() -> Result<(), Failure> {
-    let has_curator = || folders().iter().any(|folder| folder.join("curator-recipes.jar").is_file());
-    if !has_curator() || !is_installed("javac") {
-        install()?;
+/// Installs what is missing, if we may.
+pub(super) fn prepare() -> Result<(), Failure> {
+    let has = |jar: &str| folders().iter().any(|folder| folder.join(jar).is_file());
+    if has("zookeeper.jar") && has("curator-recipes.jar") && is_installed("javac") {
+        return Ok(());
     }
-    let folder = root().join("compat/java");
-    let entries = fs::read_dir(&folder).map_err(|why| Failure::io("read", &folder, &why))?;
-    let sources = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(is_java));
-    fs::create_dir_all(classes()).map_err(|why| Failure::io("create", &classes(), &why))?;
-    let mut javac = program("javac");
-    javac.args(["-proc:none", "-nowarn", "-Xlint:all,-classfile,-path", "-Werror", "-d"]).arg(classes());
-    output_of(javac.arg("-cp").arg(class_path(CLIENT)?).args(sources)).map(drop)
-}
-
-fn is_java(extension: &std::ffi::OsStr) -> bool {
-    Path::new(extension) == Path::new("java")
-}
-
-fn install() -> Result<(), Failure> {
-    let packages = ["libcurator-recipes-java", "default-jdk-headless"];
+    let packages = ["libzookeeper-java", "libcurator-recipes-java", "default-jdk-headless"];
     let may = is_installed("apt-get") && output_of(program("id").arg("-u"))? == "0";
     if !may {
-        return Err(Failure::Check(format!("Curator or javac is missing: install Debian's {}", packages.join(" "))));
+        let packages = packages.join(" ");
+        return Err(Failure::Check(format!("ZooKeeper's jar, Curator's or javac is missing: install Debian's {packages}")));
     }
     println!("installing Debian's {}", packages.join(" "));
     let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
     output_of(program("apt-get").args(install).args(packages).env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
+}
+
+/// Compiles `compat/java`.
+pub(super) fn compile() -> Result<(), Failure> {
+    let folder = root().join("compat/java");
+    let entries = fs::read_dir(&folder).map_err(|why| Failure::io("read", &folder, &why))?;
+    let sources = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|extension| extension == "java"));
+    fs::create_dir_all(classes()).map_err(|why| Failure::io("create", &classes(), &why))?;
+    let mut javac = program("javac");
+    javac.args(["-proc:none", "-Xlint:all,-classfile,-path,-processing", "-Werror", "-d"]).arg(classes());
+    output_of(javac.arg("-cp").arg(class_path(CLIENT)?).args(sources)).map(drop)
 }
 
 fn classes() -> PathBuf {
