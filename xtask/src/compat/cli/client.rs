@@ -16,6 +16,8 @@ pub(super) struct Client {
     lines: Receiver<String>,
     /// Seen, and not asked for yet.
     events: Vec<String>,
+    /// The mark was seen last. Without a session the command line complains once more after answering it.
+    after_mark: bool,
 }
 
 impl Client {
@@ -37,7 +39,7 @@ impl Client {
                 let _ = sender.send(line);
             }
         });
-        let mut client = Self { process, typed, lines, events: Vec::new() };
+        let mut client = Self { process, typed, lines, events: Vec::new(), after_mark: false };
         client.ask("")?;
         client.wait_connected()?;
         Ok(client)
@@ -50,6 +52,7 @@ impl Client {
         let mut answer = Vec::new();
         while let Some(said) = self.next_line(deadline)? {
             if said == MARK_ANSWER {
+                self.after_mark = true;
                 return Ok(answer);
             }
             answer.push(said);
@@ -82,6 +85,7 @@ impl Client {
             match self.lines.recv_timeout(left) {
                 Ok(line) if line.starts_with("WatchedEvent ") => self.events.push(line),
                 Ok(line) if line.is_empty() || line == "WATCHER::" => (),
+                Ok(line) if line == MARK_COMPLAINT && std::mem::take(&mut self.after_mark) => (),
                 Ok(line) => return Ok(Some(line)),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(None),
             }
@@ -118,6 +122,7 @@ fn failed(doing: &'static str) -> impl Fn(std::io::Error) -> Failure {
 /// A command that the command line answers by itself, connected or not: it shows that the one before has ended.
 const MARK_COMMAND: &str = "printwatches";
 const MARK_ANSWER: &str = "printwatches is on";
+const MARK_COMPLAINT: &str = "Not connected";
 
 /// A command that takes longer hangs.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);

@@ -9,6 +9,24 @@ pub(super) fn text(session: &str) -> String {
     lines.map(|line| names.plain(line) + "\n").collect()
 }
 
+/// The answer to a command, sorted if Apache answers out of a hash table.
+pub(super) fn in_order(command: &str, mut answer: Vec<String>) -> Vec<String> {
+    match command.split(' ').next() {
+        Some("whoami") => answer.sort(),
+        Some("getEphemerals") => answer.iter_mut().for_each(|line| *line = sorted_list(line)),
+        _ => (),
+    }
+    answer
+}
+
+/// `[b, a]` becomes `[a, b]`.
+fn sorted_list(line: &str) -> String {
+    let Some(list) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else { return line.to_owned() };
+    let mut items: Vec<&str> = list.split(", ").collect();
+    items.sort_unstable();
+    format!("[{}]", items.join(", "))
+}
+
 /// Traces of Java's stack: where Apache's client stood is not our business.
 fn is_noise(line: &str) -> bool {
     line.starts_with("\tat ") || line.starts_with("\t... ")
@@ -91,4 +109,12 @@ fn ports_are_named_and_hosts_kept() {
 #[test]
 fn stacks_of_java_are_left_out() {
     assert_eq!(text("it failed\n\tat org.Example.run(Example.java:1)\n\t... 3 more\n"), "it failed\n");
+}
+
+#[test]
+fn sets_are_sorted_and_lists_are_not() {
+    let line = |text: &str| vec![text.to_owned()];
+    assert_eq!(in_order("getEphemerals /", line("[/b, /a]")), ["[/a, /b]"]);
+    assert_eq!(in_order("ls /", line("[b, a]")), ["[b, a]"]);
+    assert_eq!(in_order("whoami", vec!["ip: 127.0.0.1".to_owned(), "digest: a".to_owned()])[0], "digest: a");
 }

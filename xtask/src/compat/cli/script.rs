@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
+use super::plain;
 use crate::Failure;
 
 /// One file `NAME.zk`.
@@ -62,7 +63,8 @@ impl Script {
                     let client = clients.get_mut(number).expect("it was just put there");
                     let prompt = if *number == 1 { String::new() } else { number.to_string() };
                     text += &format!("{prompt}{PROMPT}{line}\n");
-                    for answer in client.ask(&line.replace("{server}", &server.to_string()))? {
+                    let answers = client.ask(&line.replace("{server}", &server.to_string()))?;
+                    for answer in plain::in_order(line, answers) {
                         text += &format!("{answer}\n");
                     }
                 }
