@@ -11,6 +11,7 @@ mod cli;
 mod java;
 mod kazoo;
 mod options;
+mod programs;
 mod python;
 
 use std::path::PathBuf;
@@ -39,7 +40,12 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
 
 /// How each part is run with so many servers on these products.
 type Run = fn(&Options, usize, &[Launcher]) -> Result<Tally, Failure>;
-const PARTS: &[(Part, Run)] = &[(Part::Kazoo, kazoo::run), (Part::Cli, cli::run)];
+const PARTS: &[(Part, Run)] = &[
+    (Part::Kazoo, kazoo::run),
+    (Part::Cli, cli::run),
+    (Part::Curator, programs::curator),
+    (Part::Failover, programs::failover),
+];
 
 /// A part whose tools are missing does not keep the others from running.
 fn not_run(part: Part, why: Failure) -> Result<Tally, Failure> {

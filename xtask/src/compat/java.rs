@@ -124,7 +124,7 @@ pub(super) fn compile() -> Result<(), Failure> {
     let sources = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|extension| extension == "java"));
     fs::create_dir_all(classes()).map_err(|why| Failure::io("create", &classes(), &why))?;
     let mut javac = program("javac");
-    javac.args(["-proc:none", "-Xlint:all,-classfile,-path,-processing", "-Werror", "-d"]).arg(classes());
+    javac.args(["-proc:none", "-Xlint:all,-classfile,-path,-processing,-try", "-Werror", "-d"]).arg(classes());
     output_of(javac.arg("-cp").arg(class_path(CLIENT)?).args(sources)).map(drop)
 }
 
