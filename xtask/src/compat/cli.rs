@@ -27,10 +27,13 @@ pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Res
     for script in Script::all(&root().join("compat/cli"))?.iter().filter(|script| script.runs_with(size)) {
         for launcher in launchers {
             let said = answers(script, size, launcher)?;
-            if launcher.product == Product::Apache && options.record {
+            // With three servers it must say the same: that is compared, not recorded.
+            let is_model = launcher.product == Product::Apache && (size == 1 || !script.runs_with(1));
+            if options.record && is_model {
                 fs::write(&script.expected, &said).map_err(|why| Failure::io("write", &script.expected, &why))?;
             }
-            let expected = fs::read_to_string(&script.expected).map_err(|why| Failure::io("read", &script.expected, &why))?;
+            let expected =
+                fs::read_to_string(&script.expected).map_err(|why| Failure::io("read", &script.expected, &why))?;
             let differences = differences(&expected, &said);
             let (product, name) = (launcher.product, &script.name);
             let verdict = if differences.is_empty() { "same" } else { "DIFFERENT" };
@@ -51,7 +54,8 @@ fn answers(script: &Script, size: usize, launcher: &Launcher) -> Result<String, 
     let ensemble = Ensemble::ready(launcher, &setup)?;
     let said = plain::text(&script.run(&ensemble.addresses())?);
     let path = kept(&script.name, size, launcher.product);
-    fs::create_dir_all(path.parent().expect("it lies in a folder")).map_err(|why| Failure::io("create", &path, &why))?;
+    fs::create_dir_all(path.parent().expect("it lies in a folder"))
+        .map_err(|why| Failure::io("create", &path, &why))?;
     fs::write(&path, &said).map_err(|why| Failure::io("write", &path, &why))?;
     Ok(said)
 }
@@ -60,40 +64,37 @@ fn kept(name: &str, size: usize, product: Product) -> PathBuf {
     work_dir().join(format!("cli/{product}-{size}/{name}.txt"))
 }
 
-/// The first lines that differ, with the command before them.
+/// The commands whose answers differ, with the first line that does.
 fn differences(expected: &str, said: &str) -> Vec<String> {
-    let mut expected_after = expected.lines();
-    let mut said_after = said.lines();
-    let mut command = "";
+    let (expected, said) = (by_command(expected), by_command(said));
     let mut found = Vec::new();
-    while found.len() < DIFFERENCES_MAX {
-        let (wanted, got) = (expected_after.next(), said_after.next());
-        match (wanted, got) {
-            (None, None) => break,
-            (Some(wanted), Some(got)) if wanted == got => {
-                if script::is_command(wanted) {
-                    command = wanted;
-                }
-            }
-            _ => {
-                let shown = |line: Option<&str>| line.map_or("nothing more".to_owned(), |line| format!("`{line}`"));
-                found.push(format!("after `{command}`: Apache says {}, this says {}", shown(wanted), shown(got)));
-                // Go on with the next command, or one line more would make all the rest differ.
-                skip_to_common_command(&mut expected_after, &mut said_after);
-            }
+    for index in 0..expected.len().max(said.len()) {
+        let (wanted, got) = (expected.get(index), said.get(index));
+        if wanted != got {
+            found.push(difference(wanted.map_or(&[], Vec::as_slice), got.map_or(&[], Vec::as_slice)));
         }
     }
+    found.truncate(DIFFERENCES_MAX);
     found
 }
 
-fn skip_to_common_command(expected: &mut std::str::Lines, said: &mut std::str::Lines) {
-    let to_command = |lines: &mut std::str::Lines| {
-        while lines.clone().next().is_some_and(|line| !script::is_command(line)) {
-            lines.next();
+/// Each command with the lines of its answer.
+fn by_command(session: &str) -> Vec<Vec<&str>> {
+    let mut blocks: Vec<Vec<&str>> = Vec::new();
+    for line in session.lines() {
+        match blocks.last_mut() {
+            Some(block) if !script::is_command(line) => block.push(line),
+            Some(_) | None => blocks.push(vec![line]),
         }
-    };
-    to_command(expected);
-    to_command(said);
+    }
+    blocks
+}
+
+fn difference(wanted: &[&str], got: &[&str]) -> String {
+    let command = wanted.first().or(got.first()).copied().unwrap_or_default();
+    let place = (0..).find(|&line| wanted.get(line) != got.get(line)).expect("they differ somewhere");
+    let shown = |line: Option<&&str>| line.map_or("nothing more".to_owned(), |line| format!("`{line}`"));
+    format!("`{command}`: Apache says {}, this says {}", shown(wanted.get(place)), shown(got.get(place)))
 }
 
 /// Kinds of nodes that are off by default, quotas that bind, and a superuser with the password `test`.
@@ -109,13 +110,17 @@ const DIFFERENCES_MAX: usize = 12;
 #[test]
 fn one_line_more_is_one_difference() {
     let found = differences("> ls /\n[a]\n> get /a\nx\n", "> ls /\n[a]\nnoise\n> get /a\nx\n");
-    assert_eq!(found, ["after `> ls /`: Apache says `> get /a`, this says `noise`"]);
+    assert_eq!(found, ["`> ls /`: Apache says nothing more, this says `noise`"]);
 }
 
 #[test]
 fn each_command_with_another_answer_is_a_difference() {
-    let found = differences("> ls /\n[a]\n> get /a\nx\n> ls /b\n", "> ls /\n[b]\n> get /a\ny\n> ls /b\nz\n");
-    assert_eq!(found.len(), 3, "{found:?}");
-    assert!(found[1].starts_with("after `> get /a`"), "{found:?}");
-    assert!(found[2].ends_with("Apache says nothing more, this says `z`"), "{found:?}");
+    let found = differences("> ls /\n[a]\n> get /a\nx\n> ls /b\n", "> ls /\n[b]\n> get /a\ny\n> ls /b\n");
+    assert_eq!(found, ["`> ls /`: Apache says `[a]`, this says `[b]`", "`> get /a`: Apache says `x`, this says `y`"]);
+}
+
+#[test]
+fn a_session_that_is_cut_off_differs() {
+    let found = differences("> ls /\n[a]\n> get /a\nx\n", "> ls /\n[a]\n");
+    assert_eq!(found, ["`> get /a`: Apache says `> get /a`, this says nothing more"]);
 }

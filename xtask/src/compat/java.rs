@@ -110,7 +110,9 @@ pub(super) fn prepare() -> Result<(), Failure> {
     let may = is_installed("apt-get") && output_of(program("id").arg("-u"))? == "0";
     if !may {
         let packages = packages.join(" ");
-        return Err(Failure::Check(format!("ZooKeeper's jar, Curator's or javac is missing: install Debian's {packages}")));
+        return Err(Failure::Check(format!(
+            "ZooKeeper's jar, Curator's or javac is missing: install Debian's {packages}"
+        )));
     }
     println!("installing Debian's {}", packages.join(" "));
     let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
@@ -121,7 +123,10 @@ pub(super) fn prepare() -> Result<(), Failure> {
 pub(super) fn compile() -> Result<(), Failure> {
     let folder = root().join("compat/java");
     let entries = fs::read_dir(&folder).map_err(|why| Failure::io("read", &folder, &why))?;
-    let sources = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|extension| extension == "java"));
+    let sources = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "java"));
     fs::create_dir_all(classes()).map_err(|why| Failure::io("create", &classes(), &why))?;
     let mut javac = program("javac");
     javac.args(["-proc:none", "-Xlint:all,-classfile,-path,-processing,-try", "-Werror", "-d"]).arg(classes());

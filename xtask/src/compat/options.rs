@@ -74,18 +74,18 @@ impl Options {
                 self.products = vec![Product::Pole];
             }
             other => {
-                return Err(Failure::Usage(format!(
-                    "--part is kazoo, cli, curator, failover or ci, not `{other}`"
-                )));
+                return Err(Failure::Usage(format!("--part is kazoo, cli, curator, failover or ci, not `{other}`")));
             }
         }
         Ok(())
     }
 
-    /// The sizes with which a part is run. With one server there is no failover.
+    /// The sizes with which a part is run. With one server there is no failover; and for the test command, the parts that
+    /// take long are run where more can go wrong.
     pub(super) fn sizes_of(&self, part: Part) -> &[usize] {
         match part {
             Part::Failover => &[3],
+            Part::Kazoo | Part::Curator if self.ci => &[3],
             Part::Kazoo | Part::Cli | Part::Curator => &self.sizes,
         }
     }
@@ -149,6 +149,8 @@ mod tests {
         let ci = parse("--part ci").unwrap();
         assert!(ci.ci && ci.chooses(Part::Kazoo));
         assert_eq!(ci.products, [Product::Pole]);
+        assert_eq!(ci.sizes_of(Part::Kazoo), [3]);
+        assert_eq!(ci.sizes_of(Part::Cli), [1, 3]);
     }
 
     #[test]

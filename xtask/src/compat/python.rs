@@ -46,7 +46,8 @@ impl Python {
         let folder = self.source.join("kazoo/tests");
         let entries = fs::read_dir(&folder).map_err(|why| Failure::io("read", &folder, &why))?;
         let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let is_test = |name: &String| name.starts_with("test_") && Path::new(name).extension() == Some(OsStr::new("py"));
+        let is_test =
+            |name: &String| name.starts_with("test_") && Path::new(name).extension() == Some(OsStr::new("py"));
         let mut names: Vec<String> = names.filter(is_test).collect();
         names.sort_by_key(|name| (!LONG.contains(&name.as_str()), name.clone()));
         Ok(names)

@@ -57,7 +57,9 @@ impl Client {
             }
             answer.push(said);
         }
-        Err(Failure::Check(format!("the command line did not answer `{line}` within {ANSWER_LIMIT:?}; it said {answer:?}")))
+        Err(Failure::Check(format!(
+            "the command line did not answer `{line}` within {ANSWER_LIMIT:?}; it said {answer:?}"
+        )))
     }
 
     /// The events since the last call.

@@ -89,7 +89,8 @@ const HOST: &str = "127.0.0.1";
 
 #[test]
 fn equal_zxids_stay_equal() {
-    let session = "cZxid = 0x100000002\nctime = Sun Nov 15 13:00:00 UTC 2026\nmZxid = 0x100000003\npZxid = 0x100000002\n";
+    let session =
+        "cZxid = 0x100000002\nctime = Sun Nov 15 13:00:00 UTC 2026\nmZxid = 0x100000003\npZxid = 0x100000002\n";
     assert_eq!(text(session), "cZxid = <zxid 1>\nctime = <time>\nmZxid = <zxid 2>\npZxid = <zxid 1>\n");
 }
 
@@ -102,7 +103,8 @@ fn no_owner_stays_no_owner() {
 #[test]
 fn ports_are_named_and_hosts_kept() {
     let session = "server.1=127.0.0.1:2888:3888:participant;127.0.0.1:2181\n127.0.0.1:2181\nip: 127.0.0.1\n";
-    let plain = "server.1=127.0.0.1:<port 1>:<port 2>:participant;127.0.0.1:<port 3>\n127.0.0.1:<port 3>\nip: 127.0.0.1\n";
+    let plain =
+        "server.1=127.0.0.1:<port 1>:<port 2>:participant;127.0.0.1:<port 3>\n127.0.0.1:<port 3>\nip: 127.0.0.1\n";
     assert_eq!(text(session), plain);
 }
 

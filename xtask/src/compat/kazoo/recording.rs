@@ -39,7 +39,7 @@ fn text(results: &Results) -> String {
 fn parse(text: &str) -> Results {
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
     let known = pairs.filter_map(|(word, test)| Some((test.to_owned(), outcome(word)?)));
-    known.map(|(test, outcome)| (test, Ended { outcome, seconds: 0.0, why: String::new() })).collect()
+    known.map(|(test, outcome)| (test, Ended { outcome, why: String::new() })).collect()
 }
 
 fn outcome(word: &str) -> Option<Outcome> {
@@ -57,7 +57,7 @@ const SKIPPED: &str = "skipped";
 
 #[test]
 fn a_recording_reads_back() {
-    let ended = |outcome| Ended { outcome, seconds: 0.0, why: String::new() };
+    let ended = |outcome| Ended { outcome, why: String::new() };
     let results = Results::from([
         ("kazoo/tests/test_a.py::A::test_x".to_owned(), ended(Outcome::Passed)),
         ("kazoo/tests/test_a.py::A::test_y[1 2]".to_owned(), ended(Outcome::Failed)),

@@ -10,10 +10,9 @@ use crate::Failure;
 pub(super) type Results = BTreeMap<String, Ended>;
 
 /// How one test ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
-    pub(super) seconds: f64,
     /// The last line of a failure, or the reason of a skip.
     pub(super) why: String,
 }
@@ -32,7 +31,7 @@ pub(super) fn read(text: &str) -> Result<Results, Failure> {
     let pairs = lines.map(|line| {
         let line: Line = serde_json::from_str(line)
             .map_err(|why| Failure::Check(format!("the plugin wrote a line that is no result ({why}): {line}")))?;
-        Ok((line.test, Ended { outcome: line.outcome, seconds: line.seconds, why: line.why }))
+        Ok((line.test, Ended { outcome: line.outcome, why: line.why }))
     });
     pairs.collect()
 }
@@ -41,7 +40,6 @@ pub(super) fn read(text: &str) -> Result<Results, Failure> {
 struct Line {
     test: String,
     outcome: Outcome,
-    seconds: f64,
     why: String,
 }
 
@@ -88,14 +86,14 @@ mod tests {
     use super::*;
 
     fn results(list: &[(&str, Outcome)]) -> Results {
-        let ended = |outcome| Ended { outcome, seconds: 0.0, why: String::new() };
+        let ended = |outcome| Ended { outcome, why: String::new() };
         list.iter().map(|(name, outcome)| ((*name).to_owned(), ended(*outcome))).collect()
     }
 
     #[test]
     fn lines_of_the_plugin_are_read() {
         let text = r#"{"test": "a::b", "outcome": "failed", "seconds": 1.5, "why": "AssertionError"}"#;
-        let ended = Ended { outcome: Outcome::Failed, seconds: 1.5, why: "AssertionError".to_owned() };
+        let ended = Ended { outcome: Outcome::Failed, why: "AssertionError".to_owned() };
         assert_eq!(read(text).unwrap()["a::b"], ended);
         assert!(read("{").is_err());
     }
