@@ -1,5 +1,6 @@
 package pole.compat;
 
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -24,8 +25,10 @@ final class Barrier {
         DistributedBarrier barrier = new DistributedBarrier(a, "/barrier");
         barrier.setBarrier();
         AtomicBoolean removed = new AtomicBoolean();
-        Future<Boolean> first = stage.start(() -> passes(a, removed));
-        Future<Boolean> second = stage.start(() -> passes(b, removed));
+        CountDownLatch come = new CountDownLatch(2);
+        Future<Boolean> first = stage.start(() -> passes(a, come, removed));
+        Future<Boolean> second = stage.start(() -> passes(b, come, removed));
+        come.await();
         stage.fault();
         Stage.check(!first.isDone() && !second.isDone(), "both still wait after the fault");
         removed.set(true);
@@ -34,7 +37,8 @@ final class Barrier {
         Stage.end(second);
     }
 
-    private static boolean passes(CuratorFramework client, AtomicBoolean removed) throws Exception {
+    private static boolean passes(CuratorFramework client, CountDownLatch come, AtomicBoolean removed) throws Exception {
+        come.countDown();
         boolean passed = new DistributedBarrier(client, "/barrier").waitOnBarrier(50, TimeUnit.SECONDS);
         Stage.check(passed, "the barrier opens when it is removed");
         Stage.check(removed.get(), "the barrier opens only when it is removed");
