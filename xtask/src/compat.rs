@@ -13,6 +13,7 @@ mod kazoo;
 mod options;
 mod programs;
 mod python;
+mod servers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::options::Options;
-use super::{Tally, java, work_dir};
+use super::{Tally, java, servers, work_dir};
 use crate::Failure;
 use crate::command::root;
 use crate::ensemble::{Ensemble, Launcher, Product, Setup};
@@ -51,7 +51,10 @@ pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Res
 fn answers(script: &Script, size: usize, launcher: &Launcher) -> Result<String, Failure> {
     let name = format!("compat-cli-{}-{size}", launcher.product);
     let setup = CONFIG.iter().fold(Setup::new(&name, size), |setup, line| setup.with(line));
-    let ensemble = Ensemble::ready(launcher, &setup)?;
+    let ensemble = match script.wants_addresses() {
+        true => servers::with_addresses(launcher, &setup)?,
+        false => Ensemble::ready(launcher, &setup)?,
+    };
     let said = plain::text(&script.run(&ensemble.addresses())?);
     let path = kept(&script.name, size, launcher.product);
     fs::create_dir_all(path.parent().expect("it lies in a folder"))

@@ -109,7 +109,8 @@ impl Suite<'_> {
         match self.launcher.product {
             // kazoo's harness knows how to start Apache, and says some things by Java properties alone.
             Product::Apache => command.env("ZOOKEEPER_CLASSPATH", java::class_path(java::SERVER)?),
-            Product::Pole => command.env("COMPAT_SERVER", words_of(self.launcher)),
+            // It asks for a class path all the same.
+            Product::Pole => command.env("COMPAT_SERVER", words_of(self.launcher)).env("ZOOKEEPER_CLASSPATH", "none"),
         };
         logged(&mut command, &folder.join(format!("{name}.log")), Some(FILE_LIMIT))?;
         let text = fs::read_to_string(&results).map_err(|why| Failure::io("read", &results, &why))?;

@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::options::Options;
-use super::{Tally, java, work_dir};
+use super::{Tally, java, servers, work_dir};
 use crate::Failure;
 use crate::ensemble::{Ensemble, Launcher, Product, READY_LIMIT, Setup};
 
@@ -59,7 +59,7 @@ fn promised(product: Product, said: String) -> Result<String, String> {
 /// What the program said at its end, or what went wrong.
 fn run(program: &str, size: usize, launcher: &Launcher) -> Result<Result<String, String>, Failure> {
     let name = format!("compat-{program}-{}-{size}", launcher.product);
-    let mut ensemble = serving(launcher, &Setup::new(&name, size))?;
+    let mut ensemble = servers::with_addresses(launcher, &Setup::new(&name, size))?;
     let log = log_path(&name)?;
     let mut running = Running::start(program, &ensemble.connect_string(), &log)?;
     let deadline = Instant::now() + PROGRAM_LIMIT;
@@ -79,28 +79,6 @@ fn run(program: &str, size: usize, launcher: &Launcher) -> Result<Result<String,
         }
     };
     Ok(said)
-}
-
-/// Servers that tell clients of each other: Curator follows the addresses in `/zookeeper/config`, and without the client's
-/// part of each line it would go to one server only, and be alone when that dies.
-fn serving(launcher: &Launcher, setup: &Setup) -> Result<Ensemble, Failure> {
-    let mut ensemble = Ensemble::prepare(launcher, setup)?;
-    for server in ensemble.servers() {
-        let path = server.config_path();
-        let text = fs::read_to_string(&path).map_err(|why| Failure::io("read", &path, &why))?;
-        let text: String = text.lines().map(|line| with_client_port(line, &ensemble) + "\n").collect();
-        fs::write(&path, text).map_err(|why| Failure::io("write", &path, &why))?;
-    }
-    for index in 0..setup.servers {
-        ensemble.server(index).start()?;
-    }
-    ensemble.wait_ready(READY_LIMIT)?;
-    Ok(ensemble)
-}
-
-fn with_client_port(line: &str, ensemble: &Ensemble) -> String {
-    let server = ensemble.servers().iter().find(|server| line.starts_with(&format!("server.{}=", server.id())));
-    server.map_or_else(|| line.to_owned(), |server| format!("{line}:participant;{}", server.address()))
 }
 
 /// Kills the leader, or the server of this number, and brings it back when the others serve.

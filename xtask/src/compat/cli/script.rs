@@ -49,6 +49,11 @@ impl Script {
         }
     }
 
+    /// Whether the servers are to tell where clients can connect.
+    pub(super) fn wants_addresses(&self) -> bool {
+        self.name.starts_with("ensemble-addresses")
+    }
+
     /// Types it, and returns commands and answers as they were.
     pub(super) fn run(&self, servers: &[SocketAddr]) -> Result<String, Failure> {
         let mut clients: BTreeMap<usize, Client> = BTreeMap::new();
