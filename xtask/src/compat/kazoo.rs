@@ -104,6 +104,7 @@ impl Suite<'_> {
             .env("ZOOKEEPER_VERSION", "3.8.0")
             .env("ZOOKEEPER_CLUSTER_SIZE", self.size.to_string())
             .env("ZOOKEEPER_PORT_OFFSET", ports::block(PORTS)?.to_string())
+            .env("PYTHONDONTWRITEBYTECODE", "1")
             // The tests then ask the server for its version, as they do everywhere but on kazoo's own CI.
             .env_remove("CI");
         match self.launcher.product {
