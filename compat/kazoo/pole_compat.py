@@ -10,6 +10,7 @@ How: the harness starts a server in one place, by `subprocess.Popen`. Only that 
 import fnmatch
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -28,6 +29,9 @@ class Servers:
         if self.command is not None:
             hand_over_properties(args, config)
             args = self.command + [config]
+        elif shutil.which("setpriv"):
+            # The kernel ends the server when we end, however we end. The other command brings its own such words.
+            args = ["setpriv", "--pdeathsig", "KILL", "--"] + args
         with open(self.log_path, "ab") as log:
             return subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 

@@ -16,10 +16,10 @@ mod python;
 mod servers;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use crate::Failure;
-use crate::command::target_dir;
+use crate::command::{is_installed, program, target_dir};
 use crate::ensemble::{Launcher, Product};
 use options::{Options, Part};
 
@@ -94,6 +94,17 @@ impl Tally {
         self.failed += other.failed;
         self.not_run += other.not_run;
     }
+}
+
+/// A program that the kernel ends when our thread ends, however it ends, where `setpriv` is installed. It then has the
+/// process id of the program.
+fn tied(name: &str) -> Command {
+    if !is_installed("setpriv") {
+        return program(name);
+    }
+    let mut command = program("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", name]);
+    command
 }
 
 /// Where tools, logs and results are kept.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::work_dir;
+use super::{tied, work_dir};
 use crate::Failure;
 use crate::command::{is_installed, output_of, program, root, target_dir};
 
@@ -87,7 +87,7 @@ fn folders() -> [PathBuf; 2] {
 
 /// A virtual machine for a client: small, and quick to start.
 pub(super) fn client() -> Result<Command, Failure> {
-    let mut command = program("java");
+    let mut command = tied("java");
     command.args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]).arg("-cp").arg(client_path()?);
     Ok(command)
 }
