@@ -28,11 +28,18 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options = Options::parse(args)?;
     let launchers = launchers(&options)?;
     let mut all = Tally::default();
-    for (part, run) in PARTS {
+    for (part, prepare, run) in PARTS.iter().filter(|(part, ..)| options.chooses(*part)) {
+        // Missing tools keep a part from being run; whatever goes wrong after that is a failure.
+        if let Err(why) = prepare() {
+            println!("{part:?} could not be run: {}", words(why));
+            all.not_run += 1;
+            continue;
+        }
         for &size in options.sizes_of(*part) {
-            if options.chooses(*part) {
-                all.add(&run(&options, size, &launchers).or_else(|why| not_run(*part, why))?);
-            }
+            all.add(&run(&options, size, &launchers).unwrap_or_else(|why| {
+                println!("{part:?} with servers: {size} FAILED: {}", words(why));
+                Tally::of(false)
+            }));
         }
     }
     println!("{} passed, {} failed, {} not run", all.passed, all.failed, all.not_run);
@@ -54,23 +61,21 @@ fn launchers(options: &Options) -> Result<Vec<Launcher>, Failure> {
     Ok(found)
 }
 
-/// How each part is run with so many servers on these products.
+/// Finds or installs what a part needs.
+type Prepare = fn() -> Result<(), Failure>;
+/// Runs a part with so many servers on these products.
 type Run = fn(&Options, usize, &[Launcher]) -> Result<Tally, Failure>;
-const PARTS: &[(Part, Run)] = &[
-    (Part::Kazoo, kazoo::run),
-    (Part::Cli, cli::run),
-    (Part::Curator, programs::curator),
-    (Part::Failover, programs::failover),
+
+const PARTS: &[(Part, Prepare, Run)] = &[
+    (Part::Kazoo, kazoo::prepare, kazoo::run),
+    (Part::Cli, java::prepare, cli::run),
+    (Part::Curator, java::prepare, programs::curator),
+    (Part::Failover, java::prepare, programs::failover),
 ];
 
-/// A part whose tools are missing does not keep the others from running.
-fn not_run(part: Part, why: Failure) -> Result<Tally, Failure> {
+fn words(why: Failure) -> String {
     match why {
-        Failure::Check(why) => {
-            println!("{part:?} could not be run: {why}");
-            Ok(Tally { not_run: 1, ..Tally::default() })
-        }
-        Failure::Usage(_) => Err(why),
+        Failure::Usage(words) | Failure::Check(words) => words,
     }
 }
 

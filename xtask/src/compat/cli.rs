@@ -13,7 +13,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::options::Options;
-use super::{Tally, java, servers, work_dir};
+use super::{Tally, servers, words, work_dir};
 use crate::Failure;
 use crate::command::root;
 use crate::ensemble::{Ensemble, Launcher, Product, Setup};
@@ -21,23 +21,15 @@ use script::Script;
 
 /// Runs all scripts for this size.
 pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
-    // Before any server is started: without Java nothing can be compared.
-    java::prepare()?;
     let mut tally = Tally::default();
     for script in Script::all(&root().join("compat/cli"))?.iter().filter(|script| script.runs_with(size)) {
         for launcher in launchers {
-            let said = answers(script, size, launcher)?;
-            // With three servers it must say the same: that is compared, not recorded.
-            let is_model = launcher.product == Product::Apache && (size == 1 || !script.runs_with(1));
-            if options.record && is_model {
-                fs::write(&script.expected, &said).map_err(|why| Failure::io("write", &script.expected, &why))?;
-            }
-            let expected =
-                fs::read_to_string(&script.expected).map_err(|why| Failure::io("read", &script.expected, &why))?;
-            let differences = differences(&expected, &said);
-            let (product, name) = (launcher.product, &script.name);
+            let differences = match answers(script, size, launcher) {
+                Ok(said) => compared(script, size, launcher, &said, options.record)?,
+                Err(why) => vec![words(why)],
+            };
             let verdict = if differences.is_empty() { "same" } else { "DIFFERENT" };
-            println!("cli {name} on {product}, servers: {size}: {verdict}, {} lines", said.lines().count());
+            println!("cli {} on {}, servers: {size}: {verdict}", script.name, launcher.product);
             for line in &differences {
                 println!("    {line}");
             }
@@ -45,6 +37,24 @@ pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Res
         }
     }
     Ok(tally)
+}
+
+/// What differs from the recording, after it was made if it is to be.
+fn compared(
+    script: &Script,
+    size: usize,
+    launcher: &Launcher,
+    said: &str,
+    record: bool,
+) -> Result<Vec<String>, Failure> {
+    let path = &script.expected;
+    // With three servers it must say the same: that is compared, not recorded.
+    let is_model = launcher.product == Product::Apache && (size == 1 || !script.runs_with(1));
+    if record && is_model {
+        fs::write(path, said).map_err(|why| Failure::io("write", path, &why))?;
+    }
+    let expected = fs::read_to_string(path).map_err(|why| Failure::io("read", path, &why))?;
+    Ok(differences(&expected, said))
 }
 
 /// The whole session, without what differs from run to run. Kept beside the logs.

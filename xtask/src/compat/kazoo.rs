@@ -25,6 +25,11 @@ use crate::command::{logged, root};
 use crate::ensemble::{Launcher, Product};
 use results::{Comparison, Ended, Outcome, Results};
 
+/// Makes sure that there is a Python with kazoo.
+pub(super) fn prepare() -> Result<(), Failure> {
+    Python::prepare().map(drop)
+}
+
 /// Runs the tests on what the options say and compares.
 pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
     let python = Python::prepare()?;

@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::options::Options;
-use super::{Tally, java, servers, work_dir};
+use super::{Tally, java, servers, words, work_dir};
 use crate::Failure;
 use crate::ensemble::{Ensemble, Launcher, Product, READY_LIMIT, Setup};
 
@@ -30,13 +30,13 @@ pub(super) fn failover(_options: &Options, size: usize, launchers: &[Launcher]) 
 }
 
 fn run_all(programs: &[&str], size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
-    java::prepare()?;
     java::compile()?;
     let mut tally = Tally::default();
     for program in programs {
         for launcher in launchers {
             let start = Instant::now();
-            let ended = run(program, size, launcher)?.and_then(|said| promised(launcher.product, said));
+            let ended = run(program, size, launcher).unwrap_or_else(|why| Err(words(why)));
+            let ended = ended.and_then(|said| promised(launcher.product, said));
             let seconds = start.elapsed().as_secs_f64();
             let (product, said) = (launcher.product, ended.as_ref().unwrap_or_else(|why| why));
             let verdict = if ended.is_ok() { "ok" } else { "FAILED" };
