@@ -8,6 +8,7 @@
 mod bench;
 mod client;
 mod command;
+mod compat;
 mod ensemble;
 mod lab;
 mod mutants;
@@ -48,6 +49,7 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "bench" => in_release(args, bench::run),
         "soak" => in_release(args, soak::run),
         "ensemble" => ensemble::run(rest),
+        "compat" => compat::run(rest),
         "mutants" => mutants::run(rest),
         "scenarios" => scenarios::run(rest),
         "help" | "--help" | "-h" => {
@@ -112,6 +114,9 @@ usage: cargo xtask CHORE [ARGUMENTS]
       [--product pole|apache] [--servers 5] [--sessions 30] [--rate 1000] [--majority N] [--seed S]
   ensemble [--product apache|pole] [--servers 3] [--config LINE]
                           real servers on loopback, until the input ends
+  compat [--part kazoo|cli|curator|failover|ci] [--on apache|pole|both]
+         [--servers 1|3] [--jobs 2] [--record]
+                          clients of others, on Apache ZooKeeper and on Pole
   mutants [--only NN,NN]  take each protection away and see who notices
       [--seeds 500] [--both] [--quick] [--dirty]
   scenarios               write docs/scenarios.md: each known trap and its scripts

@@ -52,7 +52,7 @@ impl Launcher {
     ///
     /// `setpriv` has the kernel kill the server when our thread ends, however it ends; then it becomes the server, so
     /// the process id is the same.
-    pub(super) fn command(&self, config: &Path) -> Command {
+    pub(crate) fn command(&self, config: &Path) -> Command {
         let mut command = if is_installed("setpriv") {
             let mut command = program("setpriv");
             command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program);
