@@ -7,6 +7,7 @@
 //! whatever else the process may have installed.
 //! Not here: sockets, the meaning of an identity (`tree`), the keys of the configuration (`config`).
 
+mod jks;
 mod principal;
 mod stores;
 
@@ -125,16 +126,6 @@ pub enum Error {
         file: PathBuf,
         /// Why.
         source: std::io::Error,
-    },
-    /// Java's old format.
-    #[error(
-        "{0}: this is the old JKS format; convert it with: keytool -importkeystore -srckeystore {0} \
-         -destkeystore {0}.p12 -deststoretype PKCS12, then set the location to {0}.p12 and the type to PKCS12",
-        file.display()
-    )]
-    OldJks {
-        /// The file.
-        file: PathBuf,
     },
     /// A store that does not hold what is needed.
     #[error("{}: {why}", file.display())]
