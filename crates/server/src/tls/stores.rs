@@ -42,6 +42,15 @@ pub(super) fn identity(store: &Store) -> Result<Identity, Error> {
 
 /// Opens a trust store.
 pub(super) fn roots(store: &Store) -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    for certificate in trusted(store)? {
+        roots.add(certificate).map_err(|error| bad(store, &format!("a certificate cannot be trusted: {error}")))?;
+    }
+    Ok(roots)
+}
+
+/// The certificates of a trust store, at least one.
+pub(super) fn trusted(store: &Store) -> Result<Vec<CertificateDer<'static>>, Error> {
     let bytes = open(store)?;
     let certificates = match store.format {
         StoreFormat::Pem => pem_certificates(store, &bytes)?,
@@ -53,11 +62,7 @@ pub(super) fn roots(store: &Store) -> Result<RootCertStore, Error> {
     if certificates.is_empty() {
         return Err(bad(store, "there is no certificate to trust in it; add one with keytool -importcert"));
     }
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates {
-        roots.add(certificate).map_err(|error| bad(store, &format!("a certificate cannot be trusted: {error}")))?;
-    }
-    Ok(roots)
+    Ok(certificates)
 }
 
 fn pem_certificates(store: &Store, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
