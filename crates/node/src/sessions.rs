@@ -19,9 +19,17 @@ pub(crate) struct Touches {
     /// Heard since the last report.
     heard: BTreeSet<SessionId>,
     next: u64,
-    /// Reports without an answer, oldest first, each with the moment of its sending. A leader reports to itself, and a
-    /// quorum answers: the number is that of its question whether they are still its own.
-    sent: VecDeque<(u64, Time)>,
+    /// Reports without an answer, oldest first. A leader reports to itself, and a quorum answers: the number is that of
+    /// its question whether they are still its own.
+    sent: VecDeque<Report>,
+}
+
+#[derive(Clone, Debug)]
+struct Report {
+    id: u64,
+    /// When it was sent.
+    at: Time,
+    sessions: Vec<SessionId>,
 }
 
 impl Touches {
@@ -39,27 +47,30 @@ impl Touches {
             return None;
         }
         self.next += 1;
-        self.sent.push_back((self.next, now));
-        Some((self.next, core::mem::take(&mut self.heard).into_iter().collect()))
+        let sessions: Vec<_> = core::mem::take(&mut self.heard).into_iter().collect();
+        self.sent.push_back(Report { id: self.next, at: now, sessions: sessions.clone() });
+        Some((self.next, sessions))
     }
 
     /// A leader's report to itself, which a quorum answers.
     pub(crate) fn report_to_quorum(&mut self, question: u64, now: Time) -> Vec<SessionId> {
+        let sessions: Vec<_> = core::mem::take(&mut self.heard).into_iter().collect();
         if self.sent.len() < UNANSWERED_MAX {
-            self.sent.push_back((question, now));
+            self.sent.push_back(Report { id: question, at: now, sessions: sessions.clone() });
         }
-        core::mem::take(&mut self.heard).into_iter().collect()
+        sessions
     }
 
     /// Everything up to `id` is answered: returns when the last of it was sent.
     pub(crate) fn answered(&mut self, id: u64) -> Option<Time> {
-        let answered = self.sent.partition_point(|(sent, _)| *sent <= id);
-        self.sent.drain(..answered).next_back().map(|(_, when)| when)
+        let answered = self.sent.partition_point(|sent| sent.id <= id);
+        self.sent.drain(..answered).next_back().map(|report| report.at)
     }
 
-    /// Another leader, who does not know what we told the last one, and gives every session its whole time.
+    /// Another leader, who does not know what we told the last one: what that one did not answer is told again. Else a
+    /// client that is held until the leader knows of it would be held for ever, since it is not heard again.
     pub(crate) fn led_anew(&mut self) {
-        self.sent.clear();
+        self.heard.extend(self.sent.drain(..).flat_map(|report| report.sessions));
     }
 }
 
@@ -196,5 +207,14 @@ mod tests {
         let (second, _) = touches.report(at(3)).expect("a report");
         assert_eq!(touches.answered(second), Some(at(3)));
         assert_eq!(touches.answered(first), None, "it is older than what is known");
+    }
+
+    #[test]
+    fn what_the_last_leader_did_not_confirm_is_told_to_the_next() {
+        let mut touches = Touches::default();
+        touches.hear([A].into());
+        touches.report(at(1)).expect("a report");
+        touches.led_anew();
+        assert_eq!(touches.report(at(2)).map(|(_, sessions)| sessions), Some(Vec::from([A])));
     }
 }
