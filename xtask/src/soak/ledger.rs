@@ -224,6 +224,10 @@ impl Book {
     fn acknowledged(&mut self, at: At) {
         self.counts.acknowledged += 1;
         let gap = Duration::from_micros(at.saturating_sub(self.last_acknowledged));
+        if gap > WORTH_A_LINE {
+            let end = Duration::from_micros(at);
+            println!("  no write for {:.3} s, until {:.3} s", gap.as_secs_f64(), end.as_secs_f64());
+        }
         self.counts.longest_gap = self.counts.longest_gap.max(gap);
         self.last_acknowledged = at;
     }
@@ -270,3 +274,6 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// So many errors are shown in words.
 const EXAMPLES: usize = 5;
+
+/// A gap that is not explained by an election, however unlucky.
+const WORTH_A_LINE: Duration = Duration::from_secs(1);
