@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// Print what the server answered, as JSON
+    /// Where a server is asked: print its answer as it came, in JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Colours: on a terminal only, always, or never

@@ -19,6 +19,7 @@ pub(crate) fn run(args: &ServerArgs) -> Result<(), Failure> {
     for warning in warnings {
         log::warn("configuration", &[("what", &warning.to_string())]);
     }
+    log::info("starting", &[("id", &config.me().to_string()), ("version", env!("CARGO_PKG_VERSION"))]);
     let signals = Signals::catch().map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")))?;
     let server = Server::start(&config).map_err(|error| Failure::new(kind(&error), advised(&error)))?;
     let stopper = server.stopper();

@@ -77,8 +77,8 @@ fn a_leader_that_is_killed_is_succeeded_and_comes_back_and_all_of_it_is_told() {
     let told = up.running.until(" leads in epoch ");
     let successor = told.last().unwrap();
     assert!(!successor.contains(&format!("server {id} (")), "{successor}");
-    up.running.until(&format!("server {id} (D"));
-    up.running.until(" is back and follows ");
+    let told = up.running.until(" is back, as process ");
+    assert!(told.last().unwrap().contains(&format!("server {id} (")), "{told:?}");
 }
 
 #[test]

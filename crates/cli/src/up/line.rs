@@ -41,10 +41,12 @@ impl Line {
     }
 }
 
-/// `server 3 leads by score, next is …` without whom it names, which is said before it.
+/// `score, next is 4` of `server 3 leads by score, next is 4: …`.
 fn short(record: &str) -> String {
     let first = record.lines().next().unwrap_or_default();
-    first.split_once(" leads by ").map_or(first, |(_, by)| by).to_owned()
+    let by = first.split_once(" leads by ").map_or(first, |(_, by)| by);
+    // What follows compares scores in units of their own.
+    by.split_once(": ").map_or(by, |(by, _)| by).to_owned()
 }
 
 /// The fields of all events that we read.
@@ -71,7 +73,7 @@ mod tests {
         assert_eq!(parse(r#"{"event":"serving","leader":"nobody"}"#), Line::Other);
         assert_eq!(parse(r#"{"event":"disk"}"#), Line::Other);
         let elected = r#"{"event":"elected","why":"server 3 leads by score, next is 4: 1 against 2\n  round 1"}"#;
-        assert_eq!(parse(elected), Line::Elected { why: "score, next is 4: 1 against 2".into() });
+        assert_eq!(parse(elected), Line::Elected { why: "score, next is 4".into() });
         assert_eq!(parse("pole: no such file"), Line::Plain { text: "no such file".into() });
     }
 }

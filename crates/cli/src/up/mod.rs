@@ -168,7 +168,8 @@ impl Up<'_> {
             Line::Serving { leader, epoch } => {
                 if server.failures > 0 {
                     let (who, whom) = (self.plan.name(id), self.plan.name(leader));
-                    self.words.event(&format!("{who} is back and follows {whom}"));
+                    let pid = server.pid().unwrap_or_default();
+                    self.words.event(&format!("{who} is back, as process {pid}, and follows {whom}"));
                 }
                 server.serves(Mode::Follows { epoch });
             }

@@ -45,8 +45,7 @@ impl Words {
         }
         text += &table.text();
         text += &format!("\nRound trips, emulated: {}.\n", round_trips(plan, &sites));
-        let because = if why.is_empty() { String::new() } else { format!(", by {why}") };
-        text += &format!("Server {leader} leads epoch {epoch}{because}; the oracle is {}.\n\n", plan.oracle());
+        text += &format!("The oracle is {}. Server {leader} leads epoch {epoch}{}.\n\n", plan.oracle(), because(why));
         text += &next_steps(plan, rows, leader);
         self.print(&text);
     }
@@ -54,8 +53,8 @@ impl Words {
     /// A leader after the first.
     pub(crate) fn leads(&self, name: &str, epoch: u64, pause: Option<Duration>, why: &str) {
         let pause = pause.map_or_else(String::new, |pause| format!(" after {} ms without a leader", pause.as_millis()));
-        let because = if why.is_empty() { String::new() } else { format!(", by {why}") };
-        self.event(&format!("{} in epoch {epoch}{pause}{because}", self.paint.green(&format!("{name} leads"))));
+        let leads = self.paint.green(&format!("{name} leads"));
+        self.event(&format!("{leads} in epoch {epoch}{pause}{}", because(why)));
     }
 
     /// One line, with the seconds since the start.
@@ -72,6 +71,10 @@ impl Words {
     fn print(&self, text: &str) {
         let _ = crate::print(text);
     }
+}
+
+fn because(why: &str) -> String {
+    if why.is_empty() { String::new() } else { format!(": {why}") }
 }
 
 /// How a process ended.

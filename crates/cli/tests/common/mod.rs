@@ -10,42 +10,42 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// The command, with these arguments.
-pub fn pole(args: &[&str]) -> Command {
+pub(crate) fn pole(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pole"));
     command.args(args).stdin(Stdio::null()).env_remove("POLE_ADMIN_TOKEN");
     command
 }
 
 /// Runs a command that ends by itself: its exit code, standard output and standard error.
-pub fn run(args: &[&str]) -> (i32, String, String) {
+pub(crate) fn run(args: &[&str]) -> (i32, String, String) {
     let Output { status, stdout, stderr } = pole(args).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code().unwrap(), text(stdout), text(stderr))
 }
 
 /// A command that runs, with what it says on one of its outputs.
-pub struct Running {
+pub(crate) struct Running {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Running {
     /// Starts it, to read its standard output.
-    pub fn reading_stdout(args: &[&str]) -> Self {
+    pub(crate) fn reading_stdout(args: &[&str]) -> Self {
         let mut child = pole(args).stdout(Stdio::piped()).spawn().unwrap();
         let lines = lines(child.stdout.take().unwrap());
         Self { child, lines }
     }
 
     /// Starts it, to read its standard error.
-    pub fn reading_stderr(args: &[&str]) -> Self {
+    pub(crate) fn reading_stderr(args: &[&str]) -> Self {
         let mut child = pole(args).stderr(Stdio::piped()).spawn().unwrap();
         let lines = lines(child.stderr.take().unwrap());
         Self { child, lines }
     }
 
     /// Reads up to a line that contains this, and returns all lines.
-    pub fn until(&self, expected: &str) -> Vec<String> {
+    pub(crate) fn until(&self, expected: &str) -> Vec<String> {
         let mut read = Vec::new();
         loop {
             match self.lines.recv_timeout(LIMIT) {
@@ -59,12 +59,12 @@ impl Running {
     }
 
     /// Sends it a signal.
-    pub fn signal(&self, signal: &str) {
+    pub(crate) fn signal(&self, signal: &str) {
         send(signal, self.child.id());
     }
 
     /// Waits until it has closed its output, then for its end.
-    pub fn end(&mut self) -> ExitStatus {
+    pub(crate) fn end(&mut self) -> ExitStatus {
         loop {
             match self.lines.recv_timeout(LIMIT) {
                 Ok(_) => {}
@@ -77,14 +77,19 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // After a failed test; its servers notice.
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        // Gently, so that it removes what it wrote.
+        self.signal("-INT");
+        while self.lines.recv_timeout(LIMIT).is_ok() {}
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 /// Sends a signal to a process.
-pub fn send(signal: &str, pid: u32) {
+pub(crate) fn send(signal: &str, pid: u32) {
     assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
 }
 
@@ -101,7 +106,7 @@ fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
 }
 
 /// A base port all of whose ports are free. Below those that the system gives to connections.
-pub fn free_base_port() -> u16 {
+pub(crate) fn free_base_port() -> u16 {
     let is_free = |base: u16| {
         let ports = [0, 100, 200, 300].into_iter().flat_map(|offset| (1..=5).map(move |id| base + offset + id));
         ports.into_iter().all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
@@ -112,10 +117,10 @@ pub fn free_base_port() -> u16 {
 }
 
 /// A directory that is removed in the end.
-pub struct Scratch(pub PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let dir = std::env::temp_dir().join(format!("pole-cli-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
@@ -123,7 +128,7 @@ impl Scratch {
     }
 
     /// Writes a file, and returns its path.
-    pub fn file(&self, name: &str, text: &str) -> String {
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
         let path = self.0.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
@@ -138,4 +143,4 @@ impl Drop for Scratch {
 }
 
 /// What takes this long on a busy machine will not happen any more.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
