@@ -40,9 +40,9 @@ impl Admin {
         self.get("/v1/scores")
     }
 
-    /// The newest first.
+    /// The newest first. The leader knows best: a server that joined later only found it at work.
     pub(crate) fn elections(&self, last: u32) -> Result<Said<Vec<Election>>, Failure> {
-        self.get(&format!("/v1/election?last={last}"))
+        self.first(&self.leader_first()?, "GET", &format!("/v1/election?last={last}"), "", LIMIT)
     }
 
     pub(crate) fn set_oracle(&self, name: &str, params: &[Param]) -> Result<Said<OracleSet>, Failure> {
@@ -68,14 +68,21 @@ impl Admin {
 
     /// Only the leader can hand over; if it is among the servers, it is the one that is asked.
     pub(crate) fn transfer(&self, to: Option<u64>, timeout: Ms) -> Result<Said<Transferred>, Failure> {
-        let mut urls = self.urls()?;
-        urls.sort_by_cached_key(|url| !self.leads(url));
         let mut body = json!({ "timeout_ms": timeout.0 });
         if let Some(to) = to {
             body["to"] = to.into();
         }
         let limit = LIMIT + Duration::from_millis(timeout.0);
-        self.first(&urls, "POST", "/v1/transfer", &body.to_string(), limit)
+        self.first(&self.leader_first()?, "POST", "/v1/transfer", &body.to_string(), limit)
+    }
+
+    /// With one address there is no choice, and nobody is asked.
+    fn leader_first(&self) -> Result<Vec<Url>, Failure> {
+        let mut urls = self.urls()?;
+        if urls.len() > 1 {
+            urls.sort_by_cached_key(|url| !self.leads(url));
+        }
+        Ok(urls)
     }
 
     fn leads(&self, url: &Url) -> bool {

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use admin::Admin;
-use args::{Cli, Command, LabCommand, OracleCommand, ScoreCommand, UpArgs};
+use args::{Cli, Command, LabCommand, Ms, OracleCommand, ScoreCommand, UpArgs};
 use failure::Failure;
 use paint::Paint;
 
@@ -59,10 +59,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             let answer = Admin::new(&at).set_oracle(&name, &params)?;
             print(&answer.text(cli.json, |set| format!("The oracle is {name} from version {} on.\n", set.version))?)
         }
-        Command::Transfer { to, timeout, at } => {
-            let answer = Admin::new(&at).transfer(to, timeout)?;
-            print(&answer.text(cli.json, show::transferred)?)
-        }
+        Command::Transfer { to, timeout, at } => transfer(&Admin::new(&at), to, timeout, cli.json),
         Command::Score(ScoreCommand::Set { value, ttl, at }) => {
             Admin::new(&at).set_score(value, ttl)?;
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
@@ -78,6 +75,18 @@ fn oracle_get(admin: &Admin, json: bool, paint: Paint) -> Result<(), Failure> {
     }
     let scores = admin.scores()?;
     print(&show::oracle(&ensemble.typed()?, &scores.typed()?, paint))
+}
+
+fn transfer(admin: &Admin, to: Option<u64>, timeout: Ms, json: bool) -> Result<(), Failure> {
+    let answer = admin.transfer(to, timeout)?;
+    print(&answer.text(json, show::transferred)?)?;
+    // The one that was to lead may have lost its quorum at once, and another may have been elected.
+    match (to, answer.typed()?.leader) {
+        (Some(wanted), Some(leader)) if wanted != leader => Err(Failure::failed(format!(
+            "server {wanted} was to lead, and {leader} does; `pole explain --last 3` says why"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn story(seed: u64) -> Result<(), Failure> {

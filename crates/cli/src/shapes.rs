@@ -1,11 +1,11 @@
 //! The answers of the admin port that are shown to people.
 //!
-//! Fields that a server leaves out are taken as absent, and those that it adds are passed over: the command and the
-//! server may be of different releases. `--json` prints what came and does not pass through here.
+//! Fields that a server leaves out or that are null are taken as absent, and those that it adds are passed over: the
+//! command and the server may be of different releases. `--json` prints what came and does not pass through here.
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 /// `/v1/ensemble`.
 #[derive(Debug, Default, Deserialize)]
@@ -13,7 +13,9 @@ use serde::Deserialize;
 pub(crate) struct Ensemble {
     pub(crate) leader: Option<u64>,
     pub(crate) epoch: Option<u64>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) oracle: OracleInForce,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) servers: Vec<Server>,
 }
 
@@ -21,8 +23,10 @@ pub(crate) struct Ensemble {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct OracleInForce {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) name: String,
     pub(crate) version: Option<String>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) params: BTreeMap<String, serde_json::Value>,
 }
 
@@ -35,6 +39,7 @@ pub(crate) struct Server {
     pub(crate) mode: Option<String>,
     pub(crate) zxid: Option<String>,
     /// To each other server.
+    #[serde(deserialize_with = "or_default")]
     pub(crate) rtt_ms: BTreeMap<u64, Option<f64>>,
     /// Writes of its clients in a second.
     pub(crate) write_rate: Option<f64>,
@@ -53,6 +58,7 @@ pub(crate) struct Health {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Scores {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) oracles: BTreeMap<String, OracleScores>,
 }
 
@@ -60,9 +66,12 @@ pub(crate) struct Scores {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct OracleScores {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) better: String,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) unit: String,
     pub(crate) winner: Option<u64>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) servers: BTreeMap<u64, ServerScore>,
 }
 
@@ -71,6 +80,7 @@ pub(crate) struct OracleScores {
 #[serde(default)]
 pub(crate) struct ServerScore {
     pub(crate) score: Option<f64>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) known: bool,
 }
 
@@ -80,16 +90,22 @@ pub(crate) struct ServerScore {
 pub(crate) struct Election {
     pub(crate) epoch: Option<u64>,
     pub(crate) at_ms: Option<i64>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) cause: String,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) oracle: String,
     pub(crate) oracle_version: Option<String>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) participants: Vec<u64>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) proposals: Vec<Proposal>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) failed_rounds: u64,
     pub(crate) winner: Option<u64>,
     pub(crate) decided_by: Option<String>,
     pub(crate) runner_up: Option<u64>,
     pub(crate) margin: Option<f64>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) steps: Vec<Step>,
     pub(crate) ended: Option<String>,
     pub(crate) reason: Option<String>,
@@ -101,10 +117,12 @@ pub(crate) struct Election {
 pub(crate) struct Proposal {
     pub(crate) id: u64,
     pub(crate) score: Option<f64>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) known: bool,
     pub(crate) zxid: Option<String>,
     pub(crate) able: Option<bool>,
     /// What was measured under the score.
+    #[serde(deserialize_with = "or_default")]
     pub(crate) inputs: BTreeMap<String, f64>,
 }
 
@@ -112,7 +130,9 @@ pub(crate) struct Proposal {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Step {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) step: String,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) ms: f64,
 }
 
@@ -120,6 +140,7 @@ pub(crate) struct Step {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct OracleSet {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) version: String,
 }
 
@@ -135,6 +156,13 @@ pub(crate) struct Transferred {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Refusal {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) error: String,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) code: String,
+}
+
+/// Null is as good as nothing: a hand-over has no oracle and no proposals.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -170,3 +170,11 @@ fn the_leader_is_the_one_that_is_asked_to_hand_over() {
     leader.asked();
     assert_eq!(leader.asked().body, r#"{"timeout_ms":2000,"to":3}"#);
 }
+
+#[test]
+fn a_hand_over_that_ends_elsewhere_has_failed() {
+    let server = Script::answering(&[("POST /v1/transfer", 200, r#"{"leader":2,"pause_ms":69.2}"#)]);
+    let (code, _, said) = run(&["transfer", "--to", "3", "--admin", &server.url]);
+    assert_eq!(code, 1);
+    assert!(said.contains("server 3 was to lead, and 2 does"), "{said}");
+}

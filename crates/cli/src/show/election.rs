@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::paint::{Paint, Table};
 use crate::shapes::{Election, Proposal};
 
-use super::values::{Unit, input, number, servers, with_unit};
+use super::values::{Unit, input, number, servers, told_apart, with_unit};
 
 /// The elections, newest first.
 pub(crate) fn explain(elections: &[Election], paint: Paint) -> String {
@@ -17,15 +17,18 @@ pub(crate) fn explain(elections: &[Election], paint: Paint) -> String {
 /// One line: by what the winner won.
 pub(crate) fn why(election: &Election) -> String {
     let unit = Unit::of(&election.oracle);
-    let score_of = |id: Option<u64>| {
-        let proposal = election.proposals.iter().find(|proposal| Some(proposal.id) == id && proposal.known)?;
-        Some(with_unit(proposal.score?, unit))
-    };
+    let score_of =
+        |id: Option<u64>| election.proposals.iter().find(|proposal| Some(proposal.id) == id && proposal.known)?.score;
     let second = election.runner_up.map_or_else(|| "any other".to_owned(), |id| format!("server {id}"));
     match election.decided_by.as_deref() {
         Some("score") => match (score_of(election.winner), score_of(election.runner_up)) {
-            (Some(first), Some(next)) => format!("{} of {first}, against {next} of {second}", election.oracle),
-            (Some(first), None) => format!("{} of {first}; that of {second} is not known", election.oracle),
+            (Some(first), Some(next)) => {
+                let (first, next) = told_apart(first, next, unit);
+                format!("{} of {first}, against {next} of {second}", election.oracle)
+            }
+            (Some(first), None) => {
+                format!("{} of {}; that of {second} is not known", election.oracle, with_unit(first, unit))
+            }
             (None, _) => format!("the best score by {}", election.oracle),
         },
         Some("id") => format!("its id, as {} scores no other better", election.oracle),
@@ -53,10 +56,12 @@ fn story(election: &Election, now_ms: i64, paint: Paint) -> String {
 }
 
 fn headline(election: &Election, now_ms: i64, paint: Paint) -> String {
+    // Whom the last leader chose was not elected.
+    let how = if election.decided_by.is_some() { "was elected" } else { "took over" };
     let headline = match (election.ended.as_deref(), election.winner, election.epoch) {
         (Some("failed"), _, _) => "An election failed".to_owned(),
-        (_, Some(winner), Some(epoch)) => format!("Server {winner} was elected and leads epoch {epoch}"),
-        (_, Some(winner), None) => format!("Server {winner} was elected"),
+        (_, Some(winner), Some(epoch)) => format!("Server {winner} {how} for epoch {epoch}"),
+        (_, Some(winner), None) => format!("Server {winner} {how}"),
         (_, None, _) => "An election is under way".to_owned(),
     };
     let ago = election.at_ms.filter(|at_ms| *at_ms > YEAR_2001_MS).map(|at_ms| format!(", {}", ago(now_ms - at_ms)));
@@ -149,7 +154,7 @@ fn decision(election: &Election) -> String {
     let ahead = margin.zip(election.runner_up).map(|(margin, second)| {
         format!(" That is ahead of server {second} by {}.", with_unit(margin.abs(), Unit::of(&election.oracle)))
     });
-    format!("Server {winner} leads: {}.{}\n", why(election), ahead.unwrap_or_default())
+    format!("Why server {winner}: {}.{}\n", why(election), ahead.unwrap_or_default())
 }
 
 /// Each step with how long it took, and all of them together.
@@ -157,12 +162,13 @@ fn steps(election: &Election) -> String {
     let mut before = 0.0;
     let mut words = Vec::new();
     for step in &election.steps {
-        if step.ms > 0.0 {
-            words.push(format!("{} {} ms", step.step, number(step.ms - before)));
+        if step.ms > before {
+            words.push(format!("{} ms until {}", number(step.ms - before), step.step));
         }
         before = step.ms;
     }
-    format!("It took {} ms: {}.", number(before), words.join(", then "))
+    let all = format!("It took {} ms", number(before));
+    if words.is_empty() { format!("{all}.") } else { format!("{all}: {}.", words.join(", ")) }
 }
 
 /// Before it, a number is not a date but a count since some start.
@@ -193,7 +199,7 @@ mod tests {
         assert_eq!(
             story(&after_a_crash(), 1_700_000_090_000, Paint::new(Color::Never)),
             "\
-Server 3 was elected and leads epoch 3, 90 s ago.
+Server 3 was elected for epoch 3, 90 s ago.
 It was called because the leader was lost. Servers 1, 2, 3 and 4 took part.
 
 Scores by the oracle latency (lower is better):
@@ -203,8 +209,8 @@ Scores by the oracle latency (lower is better):
      4       38.9 ms  0x200000009
      1       unknown  0x200000009    had just failed to lead
 
-Server 3 leads: latency of 30.9 ms, against 38.9 ms of server 4. That is ahead of server 4 by 8 ms.
-It took 31.2 ms: decided 1.2 ms, then serving 30 ms.
+Why server 3: latency of 30.9 ms, against 38.9 ms of server 4. That is ahead of server 4 by 8 ms.
+It took 31.2 ms: 1.2 ms until decided, 30 ms until serving.
 "
         );
     }
@@ -216,6 +222,21 @@ It took 31.2 ms: decided 1.2 ms, then serving 30 ms.
         let text = story(&election, 0, Paint::new(Color::Never));
         assert!(text.starts_with("An election failed.\n"), "{text}");
         assert!(text.ends_with("It came to nothing: no quorum.\n"), "{text}");
+    }
+
+    #[test]
+    fn a_hand_over_is_no_election() {
+        let text = r#"{"epoch":2,"at_ms":null,"cause":"transfer","oracle":null,"participants":null,"proposals":[],
+            "winner":1,"decided_by":null,"runner_up":null,"margin":null,"steps":[],"ended":"established"}"#;
+        assert_eq!(
+            story(&serde_json::from_str(text).unwrap(), 0, Paint::new(Color::Never)),
+            "\
+Server 1 took over for epoch 2.
+An operator had leadership transferred.
+
+Why server 1: the last leader chose it.
+"
+        );
     }
 
     #[test]

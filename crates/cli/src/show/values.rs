@@ -26,6 +26,16 @@ pub(super) fn with_unit(value: f64, unit: Option<Unit>) -> String {
     format!("{} {}", number(value), unit.map_or("", |unit| unit.name)).trim_end().to_owned()
 }
 
+/// Two values with as many digits as it takes to see that they differ.
+pub(super) fn told_apart(one: f64, other: f64, unit: Option<Unit>) -> (String, String) {
+    let plain = (with_unit(one, unit), with_unit(other, unit));
+    if plain.0 != plain.1 || one == other {
+        return plain;
+    }
+    let fine = |value: f64| format!("{value:.3} {}", unit.map_or("", |unit| unit.name)).trim_end().to_owned();
+    (fine(one), fine(other))
+}
+
 /// As many digits as tell something.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
@@ -67,6 +77,14 @@ mod tests {
     fn numbers_have_the_digits_that_matter() {
         let shown = [0.123, 9.876, 77.06, 166.04, 3.0, -2.5].map(number);
         assert_eq!(shown, ["0.12", "9.9", "77.1", "166", "3", "-2.5"]);
+    }
+
+    #[test]
+    fn values_that_differ_look_different() {
+        let apart = |one, other| told_apart(one, other, Unit::of("latency"));
+        assert_eq!(apart(16.9, 17.2), ("16.9 ms".into(), "17.2 ms".into()));
+        assert_eq!(apart(16.91, 16.93), ("16.910 ms".into(), "16.930 ms".into()));
+        assert_eq!(apart(16.91, 16.91), ("16.9 ms".into(), "16.9 ms".into()));
     }
 
     #[test]

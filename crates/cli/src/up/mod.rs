@@ -151,6 +151,7 @@ impl Up<'_> {
         match line {
             Line::Electing => {
                 server.mode = Mode::Looking;
+                server.elected.clear();
                 // A follower that looks for a leader may only have lost sight of it.
                 if self.leader.as_ref().is_none_or(|leader| leader.id == id) {
                     self.lost.get_or_insert_with(Instant::now);
