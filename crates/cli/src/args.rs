@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 ///
 /// Without a command: `pole up`, an ensemble of five servers in three emulated data centres, to look at and to play with.
 #[derive(Debug, Parser)]
-#[command(name = "pole", version, max_term_width = 110, after_help = EXIT_CODES)]
+#[command(name = "pole", version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -120,8 +120,10 @@ const ORACLE_DEFAULT: &str = "latency";
 
 #[derive(Debug, Args)]
 pub(crate) struct AdminArgs {
-    /// Admin addresses of servers, the first that answers is asked. A server that is not on this machine wants the
-    /// token of its pole.admin.token before it changes anything: set POLE_ADMIN_TOKEN
+    /// Admin addresses of servers; the first that can help is asked
+    ///
+    /// A server that is not on this machine wants to see its pole.admin.token before it changes anything: put it into
+    /// the variable POLE_ADMIN_TOKEN of the environment.
     #[arg(long, value_name = "URL[,URL]", value_delimiter = ',', default_value = "http://127.0.0.1:8080")]
     pub(crate) admin: Vec<String>,
 }
