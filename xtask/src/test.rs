@@ -26,7 +26,7 @@ const STEPS: &[Step] = &[
     Step::new("lints", "cargo clippy --workspace --all-targets -- -D warnings"),
     Step::new("tests", "cargo test --workspace --exclude xtask").shows(Note::Tests),
     Step::new("docs", "cargo doc --workspace --no-deps --document-private-items").env("RUSTDOCFLAGS", "-D warnings"),
-    Step::new("first-command", "cargo run --release"),
+    Step::new("first-command", "cargo run --release -- up --until-ready"),
     Step::new("embedding", "cargo run --package pole-election --example embed"),
     Step::new("own-oracle", "cargo run --package pole-oracle --example own_oracle"),
     Step::new("seeds-fixed", "cargo xtask sim --first 1 --seeds 200").shows(Note::LastLine),

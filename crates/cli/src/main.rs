@@ -1,50 +1,109 @@
 //! The `pole` command. It calls the other rooms and decides nothing itself.
 //!
-//! Until the service exists it has one thing to show: an ensemble in the simulator that elects, loses its leader, and
-//! tells why the next one won.
+//! In: arguments. Out: text for people or JSON for programs, and an exit code that says what kind of end it was.
+//!
+//! ```text
+//! server              one server in the foreground            -> the crate `server`
+//! up                  an ensemble of child processes          -> this program again, once for each server
+//! status, explain …   questions and wishes to a running one   -> `admin`, over HTTP; `show` makes them readable
+//! ```
 
+mod admin;
+mod args;
+mod failure;
+mod http;
+mod paint;
 mod server;
+mod shapes;
+mod show;
+mod signals;
+mod up;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use clap::Parser;
+
+use admin::Admin;
+use args::{Cli, Command, LabCommand, Ms, OracleCommand, ScoreCommand, UpArgs};
+use failure::Failure;
+use paint::Paint;
+
 fn main() -> ExitCode {
-    let given: Vec<String> = std::env::args().skip(1).collect();
-    if let [command, option, file] = &given[..]
-        && (command.as_str(), option.as_str()) == ("server", "--config")
-    {
-        return server::run(file.as_ref());
-    }
-    let mut args = given.into_iter();
-    let seed = match (args.next().as_deref(), args.next()) {
-        (None, _) => 1,
-        (Some("--seed"), Some(seed)) => match seed.parse() {
-            Ok(seed) => seed,
-            Err(_) => return usage(&format!("--seed {seed}: expected a whole number")),
-        },
-        (Some("--help" | "-h"), _) => {
-            println!("{USAGE}");
-            return ExitCode::SUCCESS;
-        }
-        (Some(other), _) => return usage(&format!("{other}: no such command")),
-    };
-    let mut out = io::stdout().lock();
-    match pole_lab::story::tell(seed, &mut out).and_then(|()| out.flush()) {
+    // What clap refuses ends with 2, as bad arguments do everywhere here.
+    let cli = Cli::parse();
+    match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("pole: {error}");
-            ExitCode::FAILURE
+        Err(failure) => {
+            eprintln!("pole: {failure}");
+            failure.exit_code()
         }
     }
 }
 
-fn usage(problem: &str) -> ExitCode {
-    eprintln!("pole: {problem}\n\n{USAGE}");
-    ExitCode::from(2)
+fn run(cli: Cli) -> Result<(), Failure> {
+    let paint = Paint::new(cli.color);
+    match cli.command.unwrap_or_else(|| Command::Up(UpArgs::default())) {
+        Command::Server(args) => server::run(&args),
+        Command::Up(args) => up::run(&args, paint),
+        Command::Status(args) => {
+            let answer = Admin::new(&args).ensemble()?;
+            print(&answer.text(cli.json, |ensemble| show::status(ensemble, paint))?)
+        }
+        Command::Explain { at, last } => {
+            let answer = Admin::new(&at).elections(last)?;
+            print(&answer.text(cli.json, |elections| show::explain(elections, paint))?)
+        }
+        Command::Oracle(OracleCommand::Get(at)) => oracle_get(&Admin::new(&at), cli.json, paint),
+        Command::Oracle(OracleCommand::Set { name, params, at }) => {
+            let answer = Admin::new(&at).set_oracle(&name, &params)?;
+            print(&answer.text(cli.json, |set| format!("The oracle is {name} from version {} on.\n", set.version))?)
+        }
+        Command::Transfer { to, timeout, at } => transfer(&Admin::new(&at), to, timeout, cli.json),
+        Command::Score(ScoreCommand::Set { value, ttl, at }) => {
+            Admin::new(&at).set_score(value, ttl)?;
+            if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
+        }
+        Command::Lab(LabCommand::Story { seed }) => story(seed),
+    }
 }
 
-const USAGE: &str = "usage: pole [--seed N]
+fn oracle_get(admin: &Admin, json: bool, paint: Paint) -> Result<(), Failure> {
+    let ensemble = admin.ensemble()?;
+    if json {
+        return print(&format!("{}\n", ensemble.field("oracle")?));
+    }
+    let scores = admin.scores()?;
+    print(&show::oracle(&ensemble.typed()?, &scores.typed()?, paint))
+}
 
-Simulates five servers in three data centres: they elect a leader, lose it, and tell why the next one won.
-The seed (1 unless given) decides everything; the same seed tells the same story.";
+fn transfer(admin: &Admin, to: Option<u64>, timeout: Ms, json: bool) -> Result<(), Failure> {
+    let answer = admin.transfer(to, timeout)?;
+    print(&answer.text(json, show::transferred)?)?;
+    // The one that was to lead may have lost its quorum at once, and another may have been elected.
+    match (to, answer.typed()?.leader) {
+        (Some(wanted), Some(leader)) if wanted != leader => Err(Failure::failed(format!(
+            "server {wanted} was to lead, and {leader} does; `pole explain --last 3` says why"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn story(seed: u64) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    not_if_closed(pole_lab::story::tell(seed, &mut out).and_then(|()| out.flush()))
+}
+
+/// On standard output, at once.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    not_if_closed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Who reads our output may stop when they have seen enough, as `head` does.
+fn not_if_closed(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::failed(error.to_string())),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

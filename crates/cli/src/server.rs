@@ -1,53 +1,82 @@
 //! `pole server`: one server in the foreground, until a signal stops it.
+//!
+//! In: a configuration file. Out: a log on standard error, and an exit code that says why the server ended.
+//! Holds: a signal that arrives while the server still opens its files stops it as soon as it has.
 
-use std::path::Path;
-use std::process::ExitCode;
+use std::io;
 
 use pole_server::config::Config;
 use pole_server::{Exit, Server, StartError, log};
-use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::ServerArgs;
+use crate::failure::{Failure, Kind};
+use crate::signals::Signals;
 
 /// Runs the server of a configuration file.
-pub(crate) fn run(file: &Path) -> ExitCode {
-    let (config, warnings) = match Config::load(file) {
-        Ok(loaded) => loaded,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::from(2);
-        }
-    };
+pub(crate) fn run(args: &ServerArgs) -> Result<(), Failure> {
+    let (config, warnings) = Config::load(&args.config).map_err(|error| Failure::bad_input(error.to_string()))?;
     log::set_json(config.pole.log_json);
     for warning in warnings {
         log::warn("configuration", &[("what", &warning.to_string())]);
     }
-    match serve(&config) {
-        Ok(Exit::Stopped) => ExitCode::SUCCESS,
-        Ok(Exit::Halted(reason)) => {
+    log::info("starting", &[("id", &config.me().to_string()), ("version", env!("CARGO_PKG_VERSION"))]);
+    let signals = Signals::catch().map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")))?;
+    let server = Server::start(&config).map_err(|error| Failure::new(kind(&error), advised(&error)))?;
+    let stopper = server.stopper();
+    if args.until_stdin_ends {
+        let stopper = stopper.clone();
+        std::thread::spawn(move || {
+            // Nothing is expected there; an error is an end as well.
+            let _ = io::copy(&mut io::stdin(), &mut io::sink());
+            stopper.stop();
+        });
+    }
+    signals.each(move || {
+        stopper.stop();
+        false
+    });
+    match server.wait() {
+        Exit::Stopped => Ok(()),
+        Exit::Halted(reason) => {
             log::error("disk_failed", &[("reason", &reason)]);
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("pole server: {error}");
-            ExitCode::from(2)
+            Err(Failure::failed(format!("the server stopped itself: {reason}")))
         }
     }
 }
 
-fn serve(config: &Config) -> Result<Exit, StartError> {
-    let server = Server::start(config)?;
-    let stopper = server.stopper();
-    std::thread::spawn(move || {
-        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-        runtime.block_on(async {
-            let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
-                return;
-            };
-            tokio::select! {
-                _ = term.recv() => {}
-                _ = int.recv() => {}
+fn kind(error: &StartError) -> Kind {
+    use pole_storage::OpenError::{Compressed, Damaged, File, InUse, Misplaced, Version};
+    let of_port = |error: &io::Error| match error.kind() == io::ErrorKind::AddrInUse {
+        true => Kind::InUse,
+        false => Kind::BadInput,
+    };
+    match error {
+        StartError::Disk(InUse { .. }) => Kind::InUse,
+        StartError::Disk(Damaged(_) | Version { .. } | Compressed { .. }) => Kind::BadData,
+        StartError::Disk(Misplaced { .. }) | StartError::Tls(_) | StartError::Host { .. } => Kind::BadInput,
+        StartError::Disk(File(_)) | StartError::System(_) => Kind::Failed,
+        StartError::Port { error, .. } => of_port(error),
+        StartError::Peers(error) => {
+            if error.is_in_use() {
+                Kind::InUse
+            } else {
+                Kind::BadInput
             }
-            stopper.stop();
-        });
-    });
-    Ok(server.wait())
+        }
+    }
+}
+
+/// What the operator can do, where the error itself does not say.
+fn advised(error: &StartError) -> String {
+    match error {
+        StartError::Port { port, error: cause, .. } if cause.kind() == io::ErrorKind::AddrInUse => {
+            format!("{error}; stop what listens there, or change {port}")
+        }
+        StartError::Port { port, .. } => format!("{error}; check {port} and its address"),
+        StartError::Disk(_)
+        | StartError::Peers(_)
+        | StartError::Tls(_)
+        | StartError::Host { .. }
+        | StartError::System(_) => error.to_string(),
+    }
 }

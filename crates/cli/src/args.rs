@@ -1,0 +1,257 @@
+//! Commands and options, and the help that they show.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A coordination service that puts its leader where it serves its clients best.
+///
+/// Without a command: `pole up`, an ensemble of five servers in three emulated data centres, to look at and to play with.
+#[derive(Debug, Parser)]
+#[command(name = "pole", version, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Where a server is asked: print its answer as it came, in JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Colours: on a terminal only, always, or never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+}
+
+const EXIT_CODES: &str = "Exit codes:
+  0 done; 1 the operation failed; 2 bad arguments, configuration or file; 3 cannot reach a server;
+  4 no quorum in time; 5 data directory damaged or of another release; 6 port or data directory in use";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one server in the foreground
+    ///
+    /// Logs to standard error. SIGTERM and SIGINT stop it; a leader hands over to another server first.
+    Server(ServerArgs),
+    /// Run an ensemble on this machine, with the delays of a wide area network between its servers
+    ///
+    /// Each server is a process of its own on loopback. Server I listens for clients on the base port + I, for other
+    /// servers on + 100 + I and + 200 + I, and for this command and HTTP on + 300 + I. Ctrl-C stops them all.
+    Up(UpArgs),
+    /// Show the servers, who leads, and how far apart they are
+    Status(AdminArgs),
+    /// Tell why the leader leads: who stood for election, with which scores, and what decided
+    Explain {
+        #[command(flatten)]
+        at: AdminArgs,
+        /// Tell of so many elections, the newest first
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        last: u32,
+    },
+    /// Show or change what makes a good leader
+    #[command(subcommand)]
+    Oracle(OracleCommand),
+    /// Hand leadership over to another server, without an election
+    Transfer {
+        /// The server that is to lead; without it, the one with the best score
+        #[arg(long, value_name = "ID")]
+        to: Option<u64>,
+        /// How long the hand-over may take
+        #[arg(long, value_name = "TIME", default_value = "5s")]
+        timeout: Ms,
+        #[command(flatten)]
+        at: AdminArgs,
+    },
+    /// Give a server a score of your own, for the oracle `custom`
+    #[command(subcommand)]
+    Score(ScoreCommand),
+    /// Experiments in the simulator
+    #[command(subcommand, hide = true)]
+    Lab(LabCommand),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// The configuration: zoo.cfg as ZooKeeper has it, or TOML if the name ends in .toml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Stop when standard input ends: whoever holds its other end has gone
+    #[arg(long, hide = true)]
+    pub(crate) until_stdin_ends: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Servers, sites and the links between them: a TOML file, or one of two, d1, d2, d3, recovery-8a, recovery-8b
+    #[arg(long, value_name = "FILE", default_value = TOPOLOGY_DEFAULT)]
+    pub(crate) topology: String,
+    /// Where to keep data; without it, in a temporary directory that goes with the ensemble
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// The port below the first client port
+    #[arg(long, value_name = "PORT", default_value_t = BASE_PORT_DEFAULT)]
+    pub(crate) base_port: u16,
+    /// What makes a good leader: history, request, consensus, latency, worst-case, rotating, recovery, custom,
+    /// preference=3,1,2 or combined=latency/10ms,history
+    #[arg(long, value_name = "ORACLE", default_value = ORACLE_DEFAULT)]
+    pub(crate) oracle: String,
+    /// Stop as soon as the ensemble serves
+    #[arg(long, hide = true)]
+    pub(crate) until_ready: bool,
+}
+
+impl Default for UpArgs {
+    fn default() -> Self {
+        let (topology, oracle) = (TOPOLOGY_DEFAULT.to_owned(), ORACLE_DEFAULT.to_owned());
+        Self { topology, dir: None, base_port: BASE_PORT_DEFAULT, oracle, until_ready: false }
+    }
+}
+
+/// Three data centres, of which the two that are near each other hold four of the five servers.
+const TOPOLOGY_DEFAULT: &str = "d1";
+const BASE_PORT_DEFAULT: u16 = 21_810;
+/// What most clients feel.
+const ORACLE_DEFAULT: &str = "latency";
+
+#[derive(Debug, Args)]
+pub(crate) struct AdminArgs {
+    /// Admin addresses of servers; the first that can help is asked
+    ///
+    /// A server that is not on this machine wants to see its pole.admin.token before it changes anything: put it into
+    /// the variable POLE_ADMIN_TOKEN of the environment.
+    #[arg(long, value_name = "URL[,URL]", value_delimiter = ',', default_value = "http://127.0.0.1:8080")]
+    pub(crate) admin: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OracleCommand {
+    /// Show the oracle in force, and whom each of the others would choose
+    Get(AdminArgs),
+    /// Change it, for the whole ensemble and at run time
+    Set {
+        /// Its name, or the short forms latency/10ms, preference=3,1,2 and combined=latency/10ms,history
+        name: String,
+        /// A parameter of it, such as class=10ms
+        #[arg(long = "param", value_name = "KEY=VALUE")]
+        params: Vec<Param>,
+        #[command(flatten)]
+        at: AdminArgs,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScoreCommand {
+    /// Set the score of the one server that is asked; higher is better
+    Set {
+        /// Any number
+        #[arg(allow_negative_numbers = true)]
+        value: f64,
+        /// How long it counts
+        #[arg(long, value_name = "TIME", default_value = "30s")]
+        ttl: Ms,
+        #[command(flatten)]
+        at: AdminArgs,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// An ensemble in the simulator elects, loses its leader, and tells why the next one won
+    Story {
+        /// Decides everything: the same seed tells the same story
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        seed: u64,
+    },
+}
+
+/// A parameter of an oracle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Param {
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+impl FromStr for Param {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((key, value)) if !key.is_empty() => Ok(Self { key: key.to_owned(), value: value.to_owned() }),
+            Some(_) | None => Err("expected KEY=VALUE".to_owned()),
+        }
+    }
+}
+
+/// A time, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ms(pub(crate) u64);
+
+impl Ms {
+    /// As one would say it.
+    pub(crate) fn text(self) -> String {
+        match self.0 {
+            ms if ms >= 60_000 && ms.is_multiple_of(60_000) => format!("{} min", ms / 60_000),
+            ms if ms.is_multiple_of(1_000) => format!("{} s", ms / 1_000),
+            ms => format!("{ms} ms"),
+        }
+    }
+}
+
+impl FromStr for Ms {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+        let found = units.iter().find_map(|(unit, ms)| Some((text.strip_suffix(unit)?, ms)));
+        let parsed = found.and_then(|(digits, ms)| digits.trim().parse::<u64>().ok()?.checked_mul(*ms));
+        parsed.map(Self).ok_or_else(|| "expected a whole number with a unit: 500ms, 5s, 2m or 1h".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_commands_fit_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn plain_pole_is_pole_up() {
+        let Ok(Cli { command: Some(Command::Up(given)), .. }) = Cli::try_parse_from(["pole", "up"]) else { panic!() };
+        let silent = UpArgs::default();
+        assert_eq!(Cli::try_parse_from(["pole"]).unwrap().command.map(|_| ()), None);
+        assert_eq!((given.topology, given.dir, given.base_port), (silent.topology, silent.dir, silent.base_port));
+        assert_eq!((given.oracle, given.until_ready), (silent.oracle, silent.until_ready));
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!("500ms".parse(), Ok(Ms(500)));
+        assert_eq!("5s".parse(), Ok(Ms(5_000)));
+        assert_eq!("2m".parse(), Ok(Ms(120_000)));
+        for wrong in ["5", "s", "-1s", "5 parsecs", "99999999999999999999s", "18446744073709551615h"] {
+            assert!(wrong.parse::<Ms>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_are_said_in_the_unit_that_fits() {
+        assert_eq!([Ms(500).text(), Ms(30_000).text(), Ms(120_000).text()], ["500 ms", "30 s", "2 min"]);
+    }
+
+    #[test]
+    fn several_admin_addresses_are_divided_by_commas() {
+        let cli = Cli::try_parse_from(["pole", "status", "--admin", "http://a:1,http://b:2"]).unwrap();
+        let Some(Command::Status(at)) = cli.command else { panic!() };
+        assert_eq!(at.admin, ["http://a:1", "http://b:2"]);
+    }
+}

@@ -1,0 +1,168 @@
+//! The answers of the admin port that are shown to people.
+//!
+//! Fields that a server leaves out or that are null are taken as absent, and those that it adds are passed over: the
+//! command and the server may be of different releases. `--json` prints what came and does not pass through here.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+
+/// `/v1/ensemble`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Ensemble {
+    pub(crate) leader: Option<u64>,
+    pub(crate) epoch: Option<u64>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) oracle: OracleInForce,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) servers: Vec<Server>,
+}
+
+/// The oracle that the ensemble uses.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct OracleInForce {
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) name: String,
+    pub(crate) version: Option<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) params: BTreeMap<String, serde_json::Value>,
+}
+
+/// One server, as the one that was asked knows it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Server {
+    pub(crate) id: u64,
+    pub(crate) site: Option<String>,
+    pub(crate) mode: Option<String>,
+    pub(crate) zxid: Option<String>,
+    /// To each other server.
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) rtt_ms: BTreeMap<u64, Option<f64>>,
+    /// Writes of its clients in a second.
+    pub(crate) write_rate: Option<f64>,
+    pub(crate) alive: Option<bool>,
+}
+
+/// `/v1/health`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Health {
+    pub(crate) id: u64,
+    pub(crate) leader: Option<u64>,
+}
+
+/// `/v1/scores`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Scores {
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) oracles: BTreeMap<String, OracleScores>,
+}
+
+/// What one oracle says of all servers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct OracleScores {
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) better: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) unit: String,
+    pub(crate) winner: Option<u64>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) servers: BTreeMap<u64, ServerScore>,
+}
+
+/// What it says of one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ServerScore {
+    pub(crate) score: Option<f64>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) known: bool,
+}
+
+/// One element of `/v1/election`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Election {
+    pub(crate) epoch: Option<u64>,
+    pub(crate) at_ms: Option<i64>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) cause: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) oracle: String,
+    pub(crate) oracle_version: Option<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) participants: Vec<u64>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) proposals: Vec<Proposal>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) failed_rounds: u64,
+    pub(crate) winner: Option<u64>,
+    pub(crate) decided_by: Option<String>,
+    pub(crate) runner_up: Option<u64>,
+    pub(crate) margin: Option<f64>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) steps: Vec<Step>,
+    pub(crate) ended: Option<String>,
+    pub(crate) reason: Option<String>,
+}
+
+/// Who stood for election, with what.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Proposal {
+    pub(crate) id: u64,
+    pub(crate) score: Option<f64>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) known: bool,
+    pub(crate) zxid: Option<String>,
+    pub(crate) able: Option<bool>,
+    /// What was measured under the score.
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) inputs: BTreeMap<String, f64>,
+}
+
+/// What was reached, and when since the beginning.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Step {
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) step: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) ms: f64,
+}
+
+/// Of PUT `/v1/oracle`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct OracleSet {
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) version: String,
+}
+
+/// Of POST `/v1/transfer`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Transferred {
+    pub(crate) leader: Option<u64>,
+    pub(crate) pause_ms: Option<f64>,
+}
+
+/// Of anything that was refused.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Refusal {
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) error: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) code: String,
+}
+
+/// Null is as good as nothing: a hand-over has no oracle and no proposals.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}

@@ -1,0 +1,255 @@
+//! `pole explain`: the story of an election, in sentences.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::paint::{Paint, Table};
+use crate::shapes::{Election, Proposal};
+
+use super::values::{Unit, input, number, servers, told_apart, with_unit};
+
+/// The elections, newest first.
+pub(crate) fn explain(elections: &[Election], paint: Paint) -> String {
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+    let stories: Vec<String> = elections.iter().map(|election| story(election, now_ms, paint)).collect();
+    if stories.is_empty() { "There has been no election yet.\n".to_owned() } else { stories.join("\n") }
+}
+
+/// One line: by what the winner won.
+pub(crate) fn why(election: &Election) -> String {
+    let unit = Unit::of(&election.oracle);
+    let score_of =
+        |id: Option<u64>| election.proposals.iter().find(|proposal| Some(proposal.id) == id && proposal.known)?.score;
+    let second = election.runner_up.map_or_else(|| "any other".to_owned(), |id| format!("server {id}"));
+    match election.decided_by.as_deref() {
+        Some("score") => match (score_of(election.winner), score_of(election.runner_up)) {
+            (Some(first), Some(next)) => {
+                let (first, next) = told_apart(first, next, unit);
+                format!("{} of {first}, against {next} of {second}", election.oracle)
+            }
+            (Some(first), None) => {
+                format!("{} of {}; that of {second} is not known", election.oracle, with_unit(first, unit))
+            }
+            (None, _) => format!("the best score by {}", election.oracle),
+        },
+        Some("id") => format!("its id, as {} scores no other better", election.oracle),
+        Some("history") => "its history, after scores had failed to bring a leader".to_owned(),
+        Some("able") => format!("{second} was better, but had just failed to lead"),
+        Some("oracle") => format!("{second} was scored by an older oracle"),
+        Some("only-candidate") => "no other stood for election".to_owned(),
+        Some("incumbent") => "it led already".to_owned(),
+        Some(other) => other.to_owned(),
+        None => "the last leader chose it".to_owned(),
+    }
+}
+
+fn story(election: &Election, now_ms: i64, paint: Paint) -> String {
+    let mut text = headline(election, now_ms, paint);
+    text += &format!("{}{}\n", called(&election.cause), took_part(election));
+    if !election.proposals.is_empty() {
+        text += &format!("\n{}", proposals(election, paint));
+    }
+    text += &format!("\n{}", decision(election));
+    if !election.steps.is_empty() {
+        text += &format!("{}\n", steps(election));
+    }
+    text
+}
+
+fn headline(election: &Election, now_ms: i64, paint: Paint) -> String {
+    // Whom the last leader chose was not elected.
+    let how = if election.decided_by.is_some() { "was elected" } else { "took over" };
+    let headline = match (election.ended.as_deref(), election.winner, election.epoch) {
+        (Some("failed"), _, _) => "An election failed".to_owned(),
+        (_, Some(winner), Some(epoch)) => format!("Server {winner} {how} for epoch {epoch}"),
+        (_, Some(winner), None) => format!("Server {winner} {how}"),
+        (_, None, _) => "An election is under way".to_owned(),
+    };
+    let ago = election.at_ms.filter(|at_ms| *at_ms > YEAR_2001_MS).map(|at_ms| format!(", {}", ago(now_ms - at_ms)));
+    format!("{}{}.\n", paint.bold(&headline), ago.unwrap_or_default())
+}
+
+/// How long ago, as one would say it.
+fn ago(ms: i64) -> String {
+    match ms.max(0) / 1_000 {
+        0 => "just now".to_owned(),
+        seconds @ 1..120 => format!("{seconds} s ago"),
+        seconds @ 120..7_200 => format!("{} min ago", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h ago", seconds / 3_600),
+        seconds => format!("{} days ago", seconds / 86_400),
+    }
+}
+
+fn called(cause: &str) -> String {
+    match cause {
+        "start" => "It was called because the server started.".to_owned(),
+        "leader-lost" => "It was called because the leader was lost.".to_owned(),
+        "quorum-lost" => "It was called because the leader lost its quorum.".to_owned(),
+        "resigned" => "The last leader gave way to a better one.".to_owned(),
+        "transfer" => "An operator had leadership transferred.".to_owned(),
+        "retry" => "It was called because the round before brought no leader.".to_owned(),
+        other => format!("It was called for this cause: {other}."),
+    }
+}
+
+fn took_part(election: &Election) -> String {
+    let mut text = match &election.participants[..] {
+        [] => String::new(),
+        ids => {
+            let servers = servers(ids);
+            format!(" {}{} took part.", servers[..1].to_uppercase(), &servers[1..])
+        }
+    };
+    match election.failed_rounds {
+        0 => {}
+        1 => text += " One round before it failed.",
+        failed => text += &format!(" {failed} rounds before it failed."),
+    }
+    text
+}
+
+fn proposals(election: &Election, paint: Paint) -> String {
+    let unit = Unit::of(&election.oracle);
+    let mut table = Table::new(&["", "server", &format!(">{}", election.oracle), "history up to", "measured"], paint);
+    for proposal in &election.proposals {
+        let won = Some(proposal.id) == election.winner;
+        let cells = [
+            if won { "→" } else { "" }.to_owned(),
+            proposal.id.to_string(),
+            score(proposal, unit),
+            proposal.zxid.clone().unwrap_or_default(),
+            measured(proposal),
+        ];
+        table.row(cells, |text| if won { paint.green(text) } else { text.to_owned() });
+    }
+    let version = match election.oracle_version.as_deref() {
+        None | Some("" | "0x0") => String::new(),
+        Some(version) => format!(", set at {version}"),
+    };
+    let better = unit.map_or(String::new(), |unit| format!(" ({})", unit.which_is_better()));
+    format!("Scores by the oracle {}{better}{version}:\n\n{}", election.oracle, table.text())
+}
+
+fn score(proposal: &Proposal, unit: Option<Unit>) -> String {
+    match proposal.score.filter(|_| proposal.known) {
+        Some(score) => with_unit(score, unit),
+        None => "unknown".to_owned(),
+    }
+}
+
+fn measured(proposal: &Proposal) -> String {
+    let mut words: Vec<String> = proposal.inputs.iter().map(|(name, value)| input(name, *value)).collect();
+    if proposal.able == Some(false) {
+        words.push("had just failed to lead".to_owned());
+    }
+    words.join(", ")
+}
+
+fn decision(election: &Election) -> String {
+    if election.ended.as_deref() == Some("failed") {
+        let reason = election.reason.as_deref().filter(|reason| !reason.is_empty());
+        return format!("It came to nothing: {}.\n", reason.unwrap_or("no reason was given"));
+    }
+    let Some(winner) = election.winner else { return String::new() };
+    let margin = election.margin.filter(|_| election.decided_by.as_deref() == Some("score"));
+    let ahead = margin.zip(election.runner_up).map(|(margin, second)| {
+        format!(" That is ahead of server {second} by {}.", with_unit(margin.abs(), Unit::of(&election.oracle)))
+    });
+    format!("Why server {winner}: {}.{}\n", why(election), ahead.unwrap_or_default())
+}
+
+/// Each step with how long it took, and all of them together.
+fn steps(election: &Election) -> String {
+    let mut before = 0.0;
+    let mut words = Vec::new();
+    for step in &election.steps {
+        if step.ms > before {
+            words.push(format!("{} ms until {}", number(step.ms - before), step.step));
+        }
+        before = step.ms;
+    }
+    let all = format!("It took {} ms", number(before));
+    if words.is_empty() { format!("{all}.") } else { format!("{all}: {}.", words.join(", ")) }
+}
+
+/// Before it, a number is not a date but a count since some start.
+const YEAR_2001_MS: i64 = 1_000_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use crate::args::Color;
+
+    use super::*;
+
+    fn after_a_crash() -> Election {
+        serde_json::from_str(
+            r#"{"epoch":3,"at_ms":1700000000000,"cause":"leader-lost","oracle":"latency","oracle_version":"0x0",
+                "participants":[1,2,3,4],"proposals":[
+                    {"id":3,"score":30.9,"known":true,"zxid":"0x200000007","able":true,"inputs":{"consensus_ms":9.9,"hop_ms":21.0}},
+                    {"id":4,"score":38.9,"known":true,"zxid":"0x200000009","able":true,"inputs":{}},
+                    {"id":1,"score":null,"known":false,"zxid":"0x200000009","able":false,"inputs":{}}],
+                "failed_rounds":0,"winner":3,"decided_by":"score","runner_up":4,"margin":8.0,
+                "steps":[{"step":"detected","ms":0.0},{"step":"decided","ms":1.2},{"step":"serving","ms":31.2}],
+                "ended":"established","reason":""}"#,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn an_election_is_told_in_sentences() {
+        assert_eq!(
+            story(&after_a_crash(), 1_700_000_090_000, Paint::new(Color::Never)),
+            "\
+Server 3 was elected for epoch 3, 90 s ago.
+It was called because the leader was lost. Servers 1, 2, 3 and 4 took part.
+
+Scores by the oracle latency (lower is better):
+
+     server  latency  history up to  measured
+  →  3       30.9 ms  0x200000007    consensus 9.9 ms, hop 21 ms
+     4       38.9 ms  0x200000009
+     1       unknown  0x200000009    had just failed to lead
+
+Why server 3: latency of 30.9 ms, against 38.9 ms of server 4. That is ahead of server 4 by 8 ms.
+It took 31.2 ms: 1.2 ms until decided, 30 ms until serving.
+"
+        );
+    }
+
+    #[test]
+    fn a_failed_election_says_why_it_failed() {
+        let election =
+            Election { ended: Some("failed".into()), reason: Some("no quorum".into()), ..Election::default() };
+        let text = story(&election, 0, Paint::new(Color::Never));
+        assert!(text.starts_with("An election failed.\n"), "{text}");
+        assert!(text.ends_with("It came to nothing: no quorum.\n"), "{text}");
+    }
+
+    #[test]
+    fn a_hand_over_is_no_election() {
+        let text = r#"{"epoch":2,"at_ms":null,"cause":"transfer","oracle":null,"participants":null,"proposals":[],
+            "winner":1,"decided_by":null,"runner_up":null,"margin":null,"steps":[],"ended":"established"}"#;
+        assert_eq!(
+            story(&serde_json::from_str(text).unwrap(), 0, Paint::new(Color::Never)),
+            "\
+Server 1 took over for epoch 2.
+An operator had leadership transferred.
+
+Why server 1: the last leader chose it.
+"
+        );
+    }
+
+    #[test]
+    fn every_reason_has_a_sentence() {
+        for reason in ["score", "id", "history", "able", "oracle", "only-candidate", "incumbent"] {
+            let election = Election { decided_by: Some(reason.into()), ..after_a_crash() };
+            assert_ne!(why(&election), reason);
+        }
+    }
+
+    #[test]
+    fn times_are_told_from_seconds_to_days() {
+        let told = [-5, 1_500, 180_000, 7_200_000, 259_200_000].map(ago);
+        assert_eq!(told, ["just now", "1 s ago", "3 min ago", "2 h ago", "3 days ago"]);
+    }
+}

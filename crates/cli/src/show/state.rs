@@ -1,0 +1,160 @@
+//! `pole status`, `pole oracle get`, `pole transfer`.
+
+use crate::paint::{Paint, Table};
+use crate::shapes::{Ensemble, OracleInForce, OracleScores, Scores, Server, Transferred};
+
+use super::values::number;
+
+/// The servers, who leads, and how far apart they are.
+pub(crate) fn status(ensemble: &Ensemble, paint: Paint) -> String {
+    let mut text = headline(ensemble, paint);
+    let measured: Vec<u64> = ensemble.servers.iter().map(|server| server.id).collect();
+    let mut headings: Vec<String> = ["server", "site", "mode", "last zxid", ">writes/s"].map(str::to_owned).to_vec();
+    headings.extend(measured.iter().map(|id| format!(">to {id} (ms)")));
+    let mut table = Table::new(&headings, paint);
+    for server in &ensemble.servers {
+        let mode = mode(server);
+        let mut cells = vec![
+            server.id.to_string(),
+            server.site.clone().unwrap_or_default(),
+            mode.to_owned(),
+            server.zxid.clone().unwrap_or_else(unknown),
+            server.write_rate.map_or_else(unknown, number),
+        ];
+        cells.extend(measured.iter().map(|other| rtt(server, *other)));
+        table.row(cells, |text| match mode {
+            "leader" | "standalone" => paint.green(text),
+            "down" => paint.red(text),
+            _ => text.to_owned(),
+        });
+    }
+    text += &table.text();
+    text
+}
+
+fn headline(ensemble: &Ensemble, paint: Paint) -> String {
+    let leads = match (ensemble.leader, ensemble.epoch) {
+        (Some(leader), Some(epoch)) => format!("Server {leader} leads in epoch {epoch}"),
+        (Some(leader), None) => format!("Server {leader} leads"),
+        (None, _) => "There is no leader".to_owned(),
+    };
+    format!("{}; the oracle is {}.\n\n", paint.bold(&leads), in_force(&ensemble.oracle))
+}
+
+fn in_force(oracle: &OracleInForce) -> String {
+    let plain = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let params = oracle.params.iter().map(|(key, value)| format!(" {key}={}", plain(value)));
+    oracle.name.clone() + &params.collect::<String>()
+}
+
+fn mode(server: &Server) -> &str {
+    match server.alive {
+        Some(false) => "down",
+        Some(true) | None => server.mode.as_deref().unwrap_or("?"),
+    }
+}
+
+fn rtt(server: &Server, other: u64) -> String {
+    if server.id == other {
+        return "-".to_owned();
+    }
+    server.rtt_ms.get(&other).copied().flatten().map_or_else(unknown, number)
+}
+
+fn unknown() -> String {
+    "?".to_owned()
+}
+
+/// The oracle in force, and whom each would choose.
+pub(crate) fn oracle(ensemble: &Ensemble, scores: &Scores, paint: Paint) -> String {
+    let since = match ensemble.oracle.version.as_deref() {
+        // Nobody has changed it yet.
+        None | Some("0x0" | "") => "as configured".to_owned(),
+        Some(version) => format!("since {version}"),
+    };
+    let headline = paint.bold(&format!("The oracle is {}", in_force(&ensemble.oracle)));
+    let mut table = Table::new(&["oracle", ">would elect", ">score", "", "better", ">next", ">score", ""], paint);
+    for (name, of) in &scores.oracles {
+        let mut ranked: Vec<(u64, f64)> = of.servers.iter().filter_map(|(id, s)| Some((*id, s.score?))).collect();
+        ranked.retain(|(id, _)| Some(*id) != of.winner);
+        let next = ranked.into_iter().reduce(|best, other| if is_better(of, other.1, best.1) { other } else { best });
+        let winner = of.winner.and_then(|id| of.servers.get(&id)).filter(|score| score.known);
+        let cells = [
+            name.clone(),
+            of.winner.map_or_else(unknown, |id| id.to_string()),
+            winner.and_then(|score| score.score).map_or_else(unknown, number),
+            of.unit.clone(),
+            of.better.clone(),
+            next.map_or_else(unknown, |(id, _)| id.to_string()),
+            next.map_or_else(unknown, |(_, score)| number(score)),
+            of.unit.clone(),
+        ];
+        let active = *name == ensemble.oracle.name;
+        table.row(cells, |text| if active { paint.green(text) } else { text.to_owned() });
+    }
+    format!("{headline}, {since}.\n\n{}", table.text())
+}
+
+fn is_better(of: &OracleScores, one: f64, other: f64) -> bool {
+    if of.better == "lower" { one < other } else { one > other }
+}
+
+/// How a hand-over went.
+pub(crate) fn transferred(transferred: &Transferred) -> String {
+    let leader = transferred.leader.map_or_else(unknown, |id| id.to_string());
+    match transferred.pause_ms {
+        Some(pause) => format!("Server {leader} leads. No write was answered for {} ms.\n", number(pause)),
+        None => format!("Server {leader} leads.\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::Color;
+
+    use super::*;
+
+    #[test]
+    fn status_lines_up_and_says_what_it_does_not_know() {
+        let ensemble = serde_json::from_str(
+            r#"{"leader":3,"epoch":2,"oracle":{"name":"latency","version":"0x0","params":{}},"servers":[
+                {"id":1,"site":"D3","mode":"follower","zxid":"0x200000007","rtt_ms":{"3":53.26},"write_rate":166.0,"alive":true},
+                {"id":2,"site":"D2","mode":null,"zxid":null,"rtt_ms":{"3":null},"alive":false},
+                {"id":3,"site":"D2","mode":"leader","zxid":"0x200000007","rtt_ms":{"1":53.3,"2":0.1},"write_rate":0.5,"alive":true}]}"#,
+        );
+        assert_eq!(
+            status(&ensemble.unwrap(), Paint::new(Color::Never)),
+            "\
+Server 3 leads in epoch 2; the oracle is latency.
+
+  server  site  mode      last zxid    writes/s  to 1 (ms)  to 2 (ms)  to 3 (ms)
+  1       D3    follower  0x200000007       166          -          ?       53.3
+  2       D2    down      ?                   ?          ?          -          ?
+  3       D2    leader    0x200000007      0.50       53.3       0.10          -
+"
+        );
+    }
+
+    #[test]
+    fn oracles_are_compared_by_whom_they_would_elect() {
+        let ensemble = serde_json::from_str(
+            r#"{"oracle":{"name":"combined","version":"0x100000002","params":{"combined":"latency/10ms,history"}}}"#,
+        );
+        let scores = serde_json::from_str(
+            r#"{"oracles":{
+                "latency":{"better":"lower","unit":"ms","winner":3,"servers":{
+                    "1":{"score":80.0,"known":true},"3":{"score":30.9,"known":true},"4":{"score":38.9,"known":true}}},
+                "request":{"better":"higher","unit":"1/s","winner":1,"servers":{"1":{"score":12,"known":true},"3":{"known":false}}}}}"#,
+        );
+        assert_eq!(
+            oracle(&ensemble.unwrap(), &scores.unwrap(), Paint::new(Color::Never)),
+            "\
+The oracle is combined combined=latency/10ms,history, since 0x100000002.
+
+  oracle   would elect  score       better  next  score
+  latency            3   30.9  ms   lower      4   38.9  ms
+  request            1     12  1/s  higher     ?      ?  1/s
+"
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! What `pole up` says.
+
+use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use crate::paint::{Paint, Table};
+
+use super::plan::Plan;
+
+/// Speaks on standard output, and knows when it began.
+pub(crate) struct Words {
+    paint: Paint,
+    began: Instant,
+}
+
+/// Id, mode and process of a server.
+pub(crate) type Row = (u64, &'static str, Option<u32>);
+
+impl Words {
+    pub(crate) fn new(paint: Paint) -> Self {
+        Self { paint, began: Instant::now() }
+    }
+
+    /// The ensemble serves.
+    pub(crate) fn ready(&self, plan: &Plan, rows: &[Row], leader: u64, epoch: u64, why: &str) {
+        let paint = self.paint;
+        let sites = sites(plan);
+        let headline = format!("Pole is up: {} servers in {} data centres", rows.len(), sites.len());
+        let mut text =
+            format!("{}, ready after {:.1} s.\n\n", paint.bold(&headline), self.began.elapsed().as_secs_f64());
+        let mut table = Table::new(&["server", "site", "clients", "admin", "mode", ">pid"], paint);
+        for (id, mode, pid) in rows {
+            let ports = plan.ports(*id);
+            let cells = [
+                id.to_string(),
+                plan.site(*id).to_owned(),
+                format!("127.0.0.1:{}", ports.client),
+                format!("http://127.0.0.1:{}", ports.admin),
+                (*mode).to_owned(),
+                pid.map_or_else(String::new, |pid| pid.to_string()),
+            ];
+            table.row(cells, |text| if *id == leader { paint.green(text) } else { text.to_owned() });
+        }
+        text += &table.text();
+        text += &format!("\nRound trips, emulated: {}.\n", round_trips(plan, &sites));
+        text += &format!("The oracle is {}. Server {leader} leads epoch {epoch}{}.\n\n", plan.oracle(), because(why));
+        text += &next_steps(plan, rows, leader);
+        self.print(&text);
+    }
+
+    /// A leader after the first.
+    pub(crate) fn leads(&self, name: &str, epoch: u64, pause: Option<Duration>, why: &str) {
+        let pause = pause.map_or_else(String::new, |pause| format!(" after {} ms without a leader", pause.as_millis()));
+        let leads = self.paint.green(&format!("{name} leads"));
+        self.event(&format!("{leads} in epoch {epoch}{pause}{}", because(why)));
+    }
+
+    /// One line, with the seconds since the start.
+    pub(crate) fn event(&self, text: &str) {
+        let when = self.paint.dim(&format!("{:>7.1} s", self.began.elapsed().as_secs_f64()));
+        self.print(&format!("{when}  {text}\n"));
+    }
+
+    pub(crate) fn stopping(&self) {
+        self.event("stopping all servers");
+    }
+
+    /// Nobody may be reading any more; the ensemble does not stop for that.
+    fn print(&self, text: &str) {
+        let _ = crate::print(text);
+    }
+}
+
+fn because(why: &str) -> String {
+    if why.is_empty() { String::new() } else { format!(": {why}") }
+}
+
+/// How a process ended.
+pub(crate) fn ended(status: ExitStatus, last_words: &str) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("was killed by signal {signal}"),
+        (None, Some(0)) => "has stopped".to_owned(),
+        (None, Some(code)) => format!("has ended with code {code}: {last_words}"),
+        (None, None) => "has ended".to_owned(),
+    }
+}
+
+fn sites(plan: &Plan) -> BTreeSet<&str> {
+    plan.ids().map(|id| plan.site(id)).collect()
+}
+
+fn round_trips(plan: &Plan, sites: &BTreeSet<&str>) -> String {
+    let mut words = Vec::new();
+    for (n, a) in sites.iter().enumerate() {
+        for b in sites.iter().skip(n + 1) {
+            let rtt_ns = plan.topology().link_of_sites(a, b).map_or(0, |link| link.rtt_ns);
+            words.push(format!("{a} to {b} {:.1} ms", rtt_ns as f64 / 1e6));
+        }
+    }
+    if words.is_empty() { "all in one place".to_owned() } else { words.join(", ") }
+}
+
+/// What a newcomer can do now.
+fn next_steps(plan: &Plan, rows: &[Row], leader: u64) -> String {
+    // As it was typed: a program that was built just now is on nobody's path.
+    let pole = std::env::args().next().unwrap_or_else(|| "pole".to_owned());
+    let addresses: Vec<String> = plan.ids().map(|id| format!("127.0.0.1:{}", plan.ports(id).client)).collect();
+    let admin = format!("--admin http://127.0.0.1:{}", plan.ports(leader).admin);
+    let pid = rows.iter().find(|(id, ..)| *id == leader).and_then(|(.., pid)| *pid);
+    let kept = if plan.is_temporary() { "and go with the ensemble" } else { "and stay there" };
+    let kill = pid.map_or_else(String::new, |pid| format!("  lose the leader      kill -9 {pid}\n"));
+    format!(
+        "  connect a client     any ZooKeeper client, to {}\n\
+         \x20 see the servers      {pole} status {admin}\n\
+         \x20 ask why it leads     {pole} explain {admin}\n\
+         \x20 change the oracle    {pole} oracle set consensus {admin}\n\
+         {kill}\n\
+         Data and logs are in {} {kept}. Ctrl-C stops all.\n\n",
+        addresses.join(","),
+        plan.dir().display(),
+    )
+}

@@ -1,0 +1,146 @@
+//! The `pole` command as a process: started, read line by line, ended.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// The command, with these arguments.
+pub(crate) fn pole(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pole"));
+    command.args(args).stdin(Stdio::null()).env_remove("POLE_ADMIN_TOKEN");
+    command
+}
+
+/// Runs a command that ends by itself: its exit code, standard output and standard error.
+pub(crate) fn run(args: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = pole(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+/// A command that runs, with what it says on one of its outputs.
+pub(crate) struct Running {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    /// Starts it, to read its standard output.
+    pub(crate) fn reading_stdout(args: &[&str]) -> Self {
+        let mut child = pole(args).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = lines(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    /// Starts it, to read its standard error.
+    pub(crate) fn reading_stderr(args: &[&str]) -> Self {
+        let mut child = pole(args).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = lines(child.stderr.take().unwrap());
+        Self { child, lines }
+    }
+
+    /// Reads up to a line that contains this, and returns all lines.
+    pub(crate) fn until(&self, expected: &str) -> Vec<String> {
+        let mut read = Vec::new();
+        loop {
+            match self.lines.recv_timeout(LIMIT) {
+                Ok(line) => read.push(line),
+                Err(error) => panic!("no line with {expected:?} ({error}) in:\n{}", read.join("\n")),
+            }
+            if read.last().is_some_and(|line| line.contains(expected)) {
+                return read;
+            }
+        }
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: &str) {
+        send(signal, self.child.id());
+    }
+
+    /// Waits until it has closed its output, then for its end.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        loop {
+            match self.lines.recv_timeout(LIMIT) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.child.wait().unwrap(),
+                Err(RecvTimeoutError::Timeout) => panic!("it does not end"),
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        // Gently, so that it removes what it wrote.
+        self.signal("-INT");
+        while self.lines.recv_timeout(LIMIT).is_ok() {}
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal to a process.
+pub(crate) fn send(signal: &str, pid: u32) {
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+}
+
+fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (tell, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if tell.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+/// A base port all of whose ports are free. Below those that the system gives to connections.
+pub(crate) fn free_base_port() -> u16 {
+    let is_free = |base: u16| {
+        let ports = [0, 100, 200, 300].into_iter().flat_map(|offset| (1..=5).map(move |id| base + offset + id));
+        ports.into_iter().all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
+    };
+    let first = std::process::id() % 40;
+    let bases = (0..40).map(|n| 14_000 + 400 * ((first + n) % 40) as u16);
+    bases.into_iter().find(|base| is_free(*base)).expect("some ports are free")
+}
+
+/// A directory that is removed in the end.
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("pole-cli-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+
+    /// Writes a file, and returns its path.
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What takes this long on a busy machine will not happen any more.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);

@@ -1,0 +1,141 @@
+//! `pole up` with real processes on loopback.
+
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use common::{LIMIT, Running, free_base_port, run, send};
+use pole_jute::{ConnectRequest, ConnectResponse, Record as _};
+
+/// An ensemble that is ready.
+struct Up {
+    running: Running,
+    base: u16,
+    said: Vec<String>,
+    /// One at a time: each of them is five processes.
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Up {
+    fn ready() -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let base = free_base_port();
+        let running = Running::reading_stdout(&["up", "--base-port", &base.to_string()]);
+        let said = running.until("Ctrl-C stops all");
+        Self { running, base, said, _turn: turn }
+    }
+
+    /// The rows of the table, as words: id, site, clients, admin, mode, pid.
+    fn rows(&self) -> Vec<Vec<&str>> {
+        let words = self.said.iter().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        words.filter(|words| words.len() == 6 && words[0].parse::<u64>().is_ok()).collect()
+    }
+
+    /// Id and process of the leader.
+    fn leader(&self) -> (String, u32) {
+        let rows = self.rows();
+        let leader = rows.iter().find(|row| row[4] == "leader").expect("one leads");
+        (leader[0].to_owned(), leader[5].parse().unwrap())
+    }
+
+    fn dir(&self) -> &str {
+        let line = self.said.iter().find_map(|line| line.strip_prefix("Data and logs are in "));
+        line.and_then(|line| line.split(' ').next()).expect("it says where")
+    }
+
+    /// A client with a session at each server.
+    fn clients(&self) -> Vec<TcpStream> {
+        (1..=5).map(|id| session(self.base + id)).collect()
+    }
+}
+
+static TURN: Mutex<()> = Mutex::new(());
+
+#[test]
+fn it_shows_five_servers_of_which_one_leads() {
+    let up = Up::ready();
+    let modes: Vec<_> = up.rows().iter().map(|row| row[4].to_owned()).collect();
+    assert_eq!(modes.len(), 5, "{:#?}", up.said);
+    assert_eq!(modes.iter().filter(|mode| *mode == "leader").count(), 1, "{modes:?}");
+}
+
+#[test]
+fn a_client_of_zookeeper_gets_a_session_from_every_server() {
+    assert_eq!(Up::ready().clients().len(), 5);
+}
+
+#[test]
+fn a_leader_that_is_killed_is_succeeded_and_comes_back_and_all_of_it_is_told() {
+    let up = Up::ready();
+    let (id, pid) = up.leader();
+    send("-KILL", pid);
+    up.running.until(&format!("server {id} ("));
+    let told = up.running.until(" leads in epoch ");
+    let successor = told.last().unwrap();
+    assert!(!successor.contains(&format!("server {id} (")), "{successor}");
+    let told = up.running.until(" is back, as process ");
+    assert!(told.last().unwrap().contains(&format!("server {id} (")), "{told:?}");
+}
+
+#[test]
+fn an_interrupt_ends_the_servers_and_removes_what_they_wrote() {
+    let mut up = Up::ready();
+    let dir = up.dir().to_owned();
+    assert!(Path::new(&dir).is_dir(), "{dir}");
+    up.running.signal("-INT");
+    assert_eq!(up.running.end().code(), Some(0));
+    assert!(!Path::new(&dir).exists(), "{dir}");
+    for id in 1..=5 {
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, up.base + id)).is_err(), "server {id} still listens");
+    }
+}
+
+#[test]
+fn the_servers_end_when_the_command_is_killed() {
+    let up = Up::ready();
+    let (clients, dir) = (up.clients(), up.dir().to_owned());
+    up.running.signal("-KILL");
+    for mut client in clients {
+        // An end of the stream, or a reset: the process has gone. Only a time-out is neither.
+        if let Err(error) = client.read(&mut [0]) {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        }
+    }
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn it_can_end_as_soon_as_it_is_ready() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (code, said, _) = run(&["up", "--until-ready", "--base-port", &free_base_port().to_string()]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.starts_with("Pole is up: 5 servers in 3 data centres"), "{said}");
+}
+
+/// Opens a session, as every client of ZooKeeper does first.
+fn session(port: u16) -> TcpStream {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let request = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: 0,
+        timeout: 40_000,
+        session_id: 0,
+        passwd: Some(Bytes::from_static(&[0; 16])),
+        read_only: Some(false),
+    }
+    .encode();
+    stream.write_all(&(request.len() as u32).to_be_bytes()).unwrap();
+    stream.write_all(&request).unwrap();
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).unwrap();
+    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut answer).unwrap();
+    let answer = ConnectResponse::decode(answer.into()).unwrap();
+    assert!(answer.timeout > 0 && answer.session_id != 0, "{answer:?}");
+    stream
+}

@@ -1,0 +1,114 @@
+//! Every way to fail has its exit code, and a sentence that says what to do.
+
+mod common;
+
+use std::net::TcpListener;
+
+use common::{Running, Scratch, free_base_port, run};
+
+/// A server on its own, without ports.
+fn alone(scratch: &Scratch) -> String {
+    format!("dataDir={}\nclientPort=0\nadmin.enableServer=false\npreAllocSize=64\n", scratch.0.join("data").display())
+}
+
+#[test]
+fn bad_arguments_are_2() {
+    for wrong in [
+        &["serve"][..],
+        &["server"],
+        &["up", "--base-port", "x"],
+        &["up", "--oracle", "delphi"],
+        &["up", "--topology", "/nowhere.toml"],
+        &["status", "--admin", "ftp://x"],
+        &["transfer", "--timeout", "5"],
+        &["score", "set", "NaN"],
+        &["explain", "--color", "mauve"],
+    ] {
+        let (code, _, said) = run(wrong);
+        assert_eq!(code, 2, "{wrong:?}: {said}");
+        assert!(!said.is_empty(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_configuration_that_is_not_there_is_2() {
+    let (code, _, said) = run(&["server", "--config", "/nowhere/zoo.cfg"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("/nowhere/zoo.cfg"), "{said}");
+}
+
+#[test]
+fn a_configuration_with_an_unknown_key_is_2_and_names_the_line() {
+    let scratch = Scratch::new("unknown-key");
+    let config = scratch.file("zoo.cfg", "tickTime=2000\npole.oracel=latency\n");
+    let (code, _, said) = run(&["server", "--config", &config]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("zoo.cfg:2: pole.oracel"), "{said}");
+}
+
+#[test]
+fn no_server_at_the_address_is_3() {
+    // Bound and not accepted from: closed again, nobody has it.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}");
+    for command in [&["status"][..], &["explain"], &["oracle", "get"], &["oracle", "set", "latency"], &["transfer"]] {
+        let (code, _, said) = run(&[command, &["--admin", &url]].concat());
+        assert_eq!(code, 3, "{command:?}: {said}");
+        assert!(said.contains(&url) && said.contains("--admin"), "{said}");
+    }
+}
+
+#[test]
+fn a_damaged_data_directory_is_5_and_is_left_as_it_is() {
+    let scratch = Scratch::new("damaged");
+    let config = scratch.file("zoo.cfg", &alone(&scratch));
+    let damaged = scratch.file("data/version-2/currentEpoch", "banana");
+    let (code, _, said) = run(&["server", "--config", &config]);
+    assert_eq!(code, 5, "{said}");
+    assert!(said.contains("currentEpoch"), "{said}");
+    assert_eq!(std::fs::read_to_string(damaged).unwrap(), "banana");
+}
+
+#[test]
+fn a_data_directory_in_use_is_6() {
+    let scratch = Scratch::new("in-use");
+    let config = scratch.file("zoo.cfg", &alone(&scratch));
+    let first = Running::reading_stderr(&["server", "--config", &config]);
+    first.until(" serving ");
+    let (code, _, said) = run(&["server", "--config", &config]);
+    assert_eq!(code, 6, "{said}");
+    assert!(said.contains("in use by another server"), "{said}");
+}
+
+#[test]
+fn a_client_port_in_use_is_6() {
+    let scratch = Scratch::new("port");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let text = alone(&scratch).replace("clientPort=0", &format!("clientPort={port}\nclientPortAddress=127.0.0.1"));
+    let (code, _, said) = run(&["server", "--config", &scratch.file("zoo.cfg", &text)]);
+    assert_eq!(code, 6, "{said}");
+    assert!(said.contains(&port.to_string()) && said.contains("clientPort"), "{said}");
+}
+
+#[test]
+fn a_port_that_the_ensemble_needs_is_6_and_is_named() {
+    let base = free_base_port();
+    let taken = TcpListener::bind(("127.0.0.1", base + 203)).unwrap();
+    let (code, _, said) = run(&["up", "--base-port", &base.to_string()]);
+    drop(taken);
+    assert_eq!(code, 6, "{said}");
+    assert!(said.contains(&format!("port {} (elections of server 3)", base + 203)), "{said}");
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_ends_with_0() {
+    for signal in ["-TERM", "-INT"] {
+        let scratch = Scratch::new(signal);
+        let config = scratch.file("zoo.cfg", &alone(&scratch));
+        let mut server = Running::reading_stderr(&["server", "--config", &config]);
+        server.until(" serving ");
+        server.signal(signal);
+        assert_eq!(server.end().code(), Some(0), "{signal}");
+    }
+}
