@@ -17,6 +17,8 @@ use crate::{Effect, Machine, Note, Timer};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
     to: ServerId,
+    /// Whether somebody asked for it.
+    asked: bool,
     /// Where our log ended at the beginning. A target that has acknowledged this keeps up with us.
     mark: Zxid,
     /// New proposals wait.
@@ -36,7 +38,8 @@ impl<M: Machine> Node<M> {
         };
         match (refusal, target) {
             (None, Some(to)) => {
-                self.transfer = Some(Transfer { to, mark: self.zab.log().last(), frozen: false });
+                self.transfer =
+                    Some(Transfer { to, asked: cause == Cause::Transfer, mark: self.zab.log().last(), frozen: false });
                 self.scoring.resignation_noted(self.now);
                 out.push(Effect::Note(Note::Resigning { to, cause }));
                 out.push(Effect::Arm { timer: Timer::Drain, after: self.config.drain_limit });
@@ -54,14 +57,14 @@ impl<M: Machine> Node<M> {
     /// Moves a hand-over on as far as it can go now.
     pub(crate) fn try_hand_over(&mut self, out: &mut Vec<Effect>) {
         let Some(transfer) = &mut self.transfer else { return };
-        let Transfer { to, mark, .. } = *transfer;
+        let Transfer { to, asked, mark, .. } = *transfer;
         transfer.frozen |= self.zab.followers().any(|(id, acked)| id == to && acked >= mark);
         if !transfer.frozen || self.zab.can_hand_over(to).is_err() {
             return;
         }
         let round = Round { epoch: self.election.round().epoch + 1, failed: 0 };
         let choice = self.scoring.proposal_of(to, self.now);
-        let handed_over = self.with_zab(|zab, outputs| zab.hand_over(round, choice, outputs));
+        let handed_over = self.with_zab(|zab, outputs| zab.hand_over(round, choice, asked, outputs));
         debug_assert!(handed_over.is_ok(), "it could be handed over a moment ago");
         out.push(Effect::Cancel(Timer::Drain));
         self.transfer = None;
@@ -76,14 +79,14 @@ impl<M: Machine> Node<M> {
     }
 
     /// The leader handed over, here or elsewhere: the target leads, without an election.
-    pub(crate) fn handed_over(&mut self, round: Round, choice: Proposal, out: &mut Vec<Effect>) {
+    pub(crate) fn handed_over(&mut self, round: Round, choice: Proposal, asked: bool, out: &mut Vec<Effect>) {
         let to = choice.id;
         self.end_leadership(out);
         // Whoever resigned noted it when it began.
         if !self.scoring.is_led_by(self.config.me) {
             self.scoring.resignation_noted(self.now);
         }
-        self.accounts.begin(Cause::Resigned, round, self.now);
+        self.accounts.begin(if asked { Cause::Transfer } else { Cause::Resigned }, round, self.now);
         self.accounts.handed_over(to, self.now);
         self.election.adopt(round, choice);
         self.liveness.clear();
@@ -95,8 +98,11 @@ impl<M: Machine> Node<M> {
             out.push(Effect::Note(Note::Following { leader: to }));
             self.liveness.watch(to, self.now);
         }
-        // Time enough for the target to take over, but no more than an election takes.
-        out.push(Effect::Arm { timer: Timer::Phase, after: self.time_to_gather() });
+        // Time enough for the target, which may be far from the last leader and from us, to hear of it and to take over.
+        let there_and_back = self.scoring.measurements.round_trip(to, self.now).unwrap_or_default();
+        let apart = self.scoring.slowest_round_trip(self.now).unwrap_or_default().min(self.config.election_timeout);
+        let after = self.time_to_gather().max(there_and_back.saturating_mul(3)).saturating_add(apart);
+        out.push(Effect::Arm { timer: Timer::Phase, after });
     }
 
     /// Followers that joined before we knew that we lead.

@@ -441,7 +441,7 @@ impl<M: Machine> Node<M> {
                 }
             }
             Output::Outbid { .. } => self.outbid(out),
-            Output::HandedOver { round, choice } => self.handed_over(round, choice, out),
+            Output::HandedOver { round, choice, asked } => self.handed_over(round, choice, asked, out),
         }
     }
 

@@ -370,7 +370,7 @@ impl Zab {
         epoch: Epoch,
         next: Epoch,
         last: Zxid,
-        (round, choice): (Round, Proposal),
+        (round, choice, asked): (Round, Proposal, bool),
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
         self.check_epoch(from, "Handover", next)?;
@@ -397,7 +397,7 @@ impl Zab {
             self.role = Role::Following(Following::new(target, round));
             self.greet(out);
         }
-        out.push(Output::HandedOver { round, choice });
+        out.push(Output::HandedOver { round, choice, asked });
         Ok(())
     }
 

@@ -94,6 +94,8 @@ pub enum Output {
         round: Round,
         /// The new leader's proposal.
         choice: Proposal,
+        /// Whether somebody asked the last leader to.
+        asked: bool,
     },
 }
 

@@ -114,6 +114,8 @@ pub enum Message {
         round: Round,
         /// The target's proposal, for the votes of its followers.
         choice: Proposal,
+        /// Whether somebody asked the leader to; otherwise it resigns of its own accord.
+        asked: bool,
     },
     /// To the target: promise and take-over of `epoch` are durable, the history ends at `last`.
     TakenOver {

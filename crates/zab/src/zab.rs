@@ -187,8 +187,8 @@ impl Zab {
                 self.on_propose(from, epoch, prev, entries, committed, out)
             }
             Message::Commit { epoch, zxid } => self.on_commit(from, epoch, zxid, out),
-            Message::Handover { epoch, next, last, round, choice } => {
-                self.on_handover(from, epoch, next, last, (round, choice), out)
+            Message::Handover { epoch, next, last, round, choice, asked } => {
+                self.on_handover(from, epoch, next, last, (round, choice, asked), out)
             }
             Message::Ping { seq } => self.on_ping(from, seq, out),
         }

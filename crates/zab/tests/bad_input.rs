@@ -185,7 +185,11 @@ fn an_epoch_far_above_ours_is_refused_wherever_it_stands() {
     let (version, fingerprint, standing, inputs) = (Zxid::ZERO, 0, Standing::default(), Vec::new());
     let choice = Proposal { id: ME, rank, version, fingerprint, standing, inputs };
     let last = zxid(1, 4);
-    refused(serving(), LEADER, Message::Handover { epoch: Epoch(1), next: far, last, round: ROUND, choice });
+    refused(
+        serving(),
+        LEADER,
+        Message::Handover { epoch: Epoch(1), next: far, last, round: ROUND, choice, asked: false },
+    );
 }
 
 #[test]

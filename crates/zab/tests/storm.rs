@@ -104,7 +104,7 @@ impl Dice {
                 let (rank, version, fingerprint) = (Rank::Unknown, Zxid::ZERO, 0);
                 let choice = Proposal { id, rank, version, fingerprint, standing: Standing::default(), inputs: vec![] };
                 let next = Epoch(epoch.0.wrapping_add(self.below(3) as u32));
-                Message::Handover { epoch, next, last, round: self.round(), choice }
+                Message::Handover { epoch, next, last, round: self.round(), choice, asked: false }
             }
             18 => Message::TakenOver { epoch, last },
             19 => Message::Ping { seq: self.below(9) },

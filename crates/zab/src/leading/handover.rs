@@ -35,7 +35,13 @@ impl Zab {
     ///
     /// # Errors
     /// If the target cannot take over now; nothing has changed then.
-    pub fn hand_over(&mut self, round: Round, choice: Proposal, out: &mut Vec<Output>) -> Result<(), NotReady> {
+    pub fn hand_over(
+        &mut self,
+        round: Round,
+        choice: Proposal,
+        asked: bool,
+        out: &mut Vec<Output>,
+    ) -> Result<(), NotReady> {
         let target = choice.id;
         self.can_hand_over(target)?;
         let (me, last) = (self.me, self.log.last());
@@ -46,13 +52,13 @@ impl Zab {
         let next = leading.accepted_max.max(self.accepted_epoch).next();
         for (id, peer) in leading.peers.iter().filter(|(id, _)| **id != me) {
             if peer.stage == PeerStage::Level {
-                Self::send(*id, Message::Handover { epoch, next, last, round, choice: choice.clone() }, out);
+                Self::send(*id, Message::Handover { epoch, next, last, round, choice: choice.clone(), asked }, out);
             } else {
                 self.reset(*id, out);
             }
         }
         self.take_over(next, target, round, out);
-        out.push(Output::HandedOver { round, choice });
+        out.push(Output::HandedOver { round, choice, asked });
         Ok(())
     }
 

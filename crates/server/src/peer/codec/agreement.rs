@@ -34,8 +34,8 @@ pub(super) fn put_message(message: &Message, out: &mut BytesMut) {
         Message::Propose { epoch, prev, entries, committed } => put_propose(*epoch, *prev, entries, *committed, out),
         Message::Ack { epoch, zxid, server } => put!(out, kind::ACK, epoch, zxid, server),
         Message::Commit { epoch, zxid } => put!(out, kind::COMMIT, epoch, zxid),
-        Message::Handover { epoch, next, last, round, choice } => {
-            put!(out, kind::HANDOVER, epoch, next, last, round, choice);
+        Message::Handover { epoch, next, last, round, choice, asked } => {
+            put!(out, kind::HANDOVER, epoch, next, last, round, choice, asked);
         }
         Message::TakenOver { epoch, last } => put!(out, kind::TAKEN_OVER, epoch, last),
         Message::Ping { seq } => put!(out, kind::PING, seq),
@@ -95,6 +95,7 @@ pub(super) fn take_message(got: u8, from: &mut Reader) -> Result<Message, Error>
             last: from.field("Handover.last")?,
             round: from.field("Handover.round")?,
             choice: from.field("Handover.choice")?,
+            asked: from.field("Handover.asked")?,
         },
         kind::TAKEN_OVER => {
             Message::TakenOver { epoch: from.field("TakenOver.epoch")?, last: from.field("TakenOver.last")? }

@@ -202,13 +202,9 @@ fn agreement() -> impl Strategy<Value = Zab> {
         }),
         (epoch(), zxid(), server()).prop_map(|(epoch, zxid, server)| Zab::Ack { epoch, zxid, server }),
         (epoch(), zxid()).prop_map(|(epoch, zxid)| Zab::Commit { epoch, zxid }),
-        (epoch(), epoch(), zxid(), round(), proposal()).prop_map(|(epoch, next, last, round, choice)| Zab::Handover {
-            epoch,
-            next,
-            last,
-            round,
-            choice
-        }),
+        (epoch(), epoch(), zxid(), round(), proposal(), any::<bool>()).prop_map(
+            |(epoch, next, last, round, choice, asked)| Zab::Handover { epoch, next, last, round, choice, asked }
+        ),
         (epoch(), zxid()).prop_map(|(epoch, last)| Zab::TakenOver { epoch, last }),
         any::<u64>().prop_map(|seq| Zab::Ping { seq }),
         (any::<u64>(), epoch()).prop_map(|(seq, accepted)| Zab::Pong { seq, accepted }),

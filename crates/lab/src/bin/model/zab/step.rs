@@ -133,7 +133,7 @@ fn hand_over(world: &mut World, at: usize, to: usize) -> Result<(), Violation> {
         standing: Standing::default(),
         inputs: Vec::new(),
     };
-    world.act(at, |zab, out| zab.hand_over(round, choice, out).expect("it was possible"))?;
+    world.act(at, |zab, out| zab.hand_over(round, choice, false, out).expect("it was possible"))?;
     world.reopen_links();
     Ok(())
 }
