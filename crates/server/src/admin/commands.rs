@@ -66,7 +66,7 @@ async fn tell(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str> {
         }
         "dump" => dump(shared),
         "environment" => {
-            environment().into_iter().map(|(name, value)| (name, value.into())).collect::<Map<_, _>>().into()
+            environment().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect::<Map<_, _>>().into()
         }
         "get_trace_mask" => json!({"tracemask": 306}),
         "hash" => {

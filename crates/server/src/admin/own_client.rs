@@ -62,7 +62,7 @@ impl OwnClient {
     }
 
     async fn frame(&mut self) -> Result<Bytes, Fault> {
-        let mut deframer = Deframer::new(FRAME_BYTES_MAX);
+        let deframer = Deframer::new(FRAME_BYTES_MAX);
         loop {
             self.arrived.extend_from_slice(&self.handle.take_unsent());
             if let Some(frame) = deframer.next(&mut self.arrived).map_err(unreadable)? {
