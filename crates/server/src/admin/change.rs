@@ -20,6 +20,7 @@ use pole_oracle::Spec;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
+use super::door::Caller;
 use super::fault::Fault;
 use super::own_client::OwnClient;
 use super::{look, page};
@@ -29,7 +30,7 @@ use crate::status::Role;
 /// `PUT /v1/oracle`: another oracle for the whole ensemble. Committed when it answers.
 pub(crate) async fn oracle(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    ConnectInfo(Caller(from)): ConnectInfo<Caller>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Fault> {
@@ -48,7 +49,7 @@ pub(crate) async fn oracle(
 /// `PUT /v1/score`: what a probe says of this server, for as long as it says.
 pub(crate) async fn score(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    ConnectInfo(Caller(from)): ConnectInfo<Caller>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<StatusCode, Fault> {

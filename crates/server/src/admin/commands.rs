@@ -75,7 +75,7 @@ async fn tell(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str> {
         }
         "initial_configuration" => json!({"initial_configuration": shared.settings.config.membership()}),
         "is_read_only" => json!({"read_only": mode(shared) == "read-only"}),
-        "last_snapshot" => last_snapshot(shared).ok_or("no snapshot can be read from the data directory")?,
+        "last_snapshot" => last_snapshot(shared),
         "leader" => leader(shared).ok_or("server is not initialized")?,
         "monitor" => monitor(shared).await,
         "observers" => json!({"synced_observers": 0, "observers": []}),
@@ -160,16 +160,19 @@ fn dump(shared: &Shared) -> Value {
     json!({"expiry_time_to_session_ids": {}, "session_id_to_ephemeral_paths": ephemerals})
 }
 
-fn last_snapshot(shared: &Shared) -> Option<Value> {
+fn last_snapshot(shared: &Shared) -> Value {
     let dir = shared.settings.config.storage.data_dir.join("version-2");
-    let files = std::fs::read_dir(dir).ok()?.flatten();
+    let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let snapshots = files.filter_map(|file| {
         let zxid = u64::from_str_radix(file.file_name().to_str()?.strip_prefix("snapshot.")?, 16).ok()?;
         let modified = file.metadata().ok()?.modified().ok()?;
         Some((zxid, modified.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()))
     });
-    let (zxid, seconds) = snapshots.max()?;
-    Some(json!({"zxid": format!("{zxid:x}"), "timestamp": seconds}))
+    // Where there is none yet Apache has -1 in both.
+    match snapshots.max() {
+        Some((zxid, seconds)) => json!({"zxid": format!("{zxid:x}"), "timestamp": seconds}),
+        None => json!({"zxid": "ffffffffffffffff", "timestamp": -1}),
+    }
 }
 
 fn leader(shared: &Shared) -> Option<Value> {

@@ -99,7 +99,8 @@ fn margin(record: &Record, oracle: Option<&dyn Oracle>) -> Option<f64> {
     match record.margin? {
         Margin::Score { place: 0, winner: Some(winner), runner_up: Some(second) } => {
             let value = |component| oracle.map(|oracle| oracle.value(&Score::from(component)));
-            Some((value(winner)? - value(second)?).abs())
+            // Scores are whole numbers of millionths at the least; more digits are noise of the subtraction.
+            Some(((value(winner)? - value(second)?).abs() * 1e6).round() / 1e6)
         }
         Margin::Score { winner: Some(winner), runner_up: Some(second), .. } => Some(second as f64 - winner as f64),
         Margin::Id { .. } => Some(0.0),

@@ -2,7 +2,7 @@
 //!
 //! In: requests. Out: JSON; what Apache's admin server tells under `/commands`, Pole's own under `/v1`, and `/metrics`.
 //! Why no TLS: it listens on loopback unless told otherwise, and what changes something needs a token from elsewhere.
-//! Holds: a port that is taken costs a warning, never the server; bodies are bounded; a page of a browser elsewhere
+//! Holds: a port that is taken costs a warning, never the server; bodies and connections are bounded; a page of a browser elsewhere
 //! changes nothing here.
 //! Not here: decisions (`node`), the figures (`metrics`).
 //!
@@ -17,6 +17,7 @@
 
 mod change;
 mod commands;
+mod door;
 mod elections;
 mod fault;
 mod look;
@@ -43,6 +44,7 @@ use crate::config::{Address, Config};
 use crate::server::resolve;
 use crate::shared::Shared;
 use crate::{log, metrics};
+use door::{Caller, Door};
 use fault::Fault;
 
 /// Where it listens.
@@ -77,9 +79,9 @@ fn listen(key: &'static str, address: &Address, router: Router, runtime: &Runtim
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    runtime.spawn(async move { axum::serve(listener, service).await });
+    let door = Door::new(tokio::net::TcpListener::from_std(listener)?);
+    let service = router.into_make_service_with_connect_info::<Caller>();
+    runtime.spawn(async move { axum::serve(door, service).await });
     Ok(address)
 }
 

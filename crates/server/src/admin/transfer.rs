@@ -3,7 +3,6 @@
 //! In: a target, or none for the best score. Out: the new leader, once it serves this server's clients.
 //! Why only on the leader: it alone knows who keeps up, and nobody else can freeze what it proposes.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use pole_zab::Phase;
 use serde_json::{Value, json};
 
 use super::change::{fields, permit, whole};
+use super::door::Caller;
 use super::fault::Fault;
 use super::{look, page};
 use crate::driver::Driver;
@@ -29,7 +29,7 @@ use crate::status::Role;
 
 pub(crate) async fn transfer(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    ConnectInfo(Caller(from)): ConnectInfo<Caller>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Fault> {

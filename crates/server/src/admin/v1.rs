@@ -76,15 +76,16 @@ fn of_server(driver: &Driver, id: ServerId, leader: Option<ServerId>) -> Value {
         }
         false => node.measurements().last_report(id).map(|(report, _)| report),
     };
-    // A leader knows its followers better than their last heartbeat does.
+    // A leader knows its followers better than their last heartbeat does, and a leader has what is committed.
     let acked = node.zab().followers().find(|(follower, _)| *follower == id).map(|(_, acked)| acked);
-    let zxid = report.map(|report| report.standing.last_zxid).max(acked);
+    let committed = (leader == Some(id)).then(|| node.zab().committed());
+    let zxid = report.map(|report| report.standing.last_zxid).max(acked).max(committed);
     let mode = match (is_me, alive) {
-        (true, _) => mode(&driver.shared),
-        (false, true) if leader == Some(id) => "leader",
-        (false, true) if leader.is_some() => "follower",
-        (false, true) => "looking",
-        (false, false) => "unknown",
+        (true, _) => Some(mode(&driver.shared)),
+        (false, true) if leader == Some(id) => Some("leader"),
+        (false, true) if leader.is_some() => Some("follower"),
+        (false, true) => Some("looking"),
+        (false, false) => None,
     };
     json!({
         "id": id.0,

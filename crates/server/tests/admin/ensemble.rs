@@ -130,5 +130,19 @@ fn without_a_quorum_a_server_says_so() {
     let error = house.get("/commands/monitor")["error"].clone();
     assert_eq!(error, "This ZooKeeper instance is not currently serving requests");
     let alive = house.get("/v1/ensemble");
-    assert_eq!(alive["servers"][1]["alive"], false, "{alive}");
+    assert_eq!((&alive["servers"][1]["alive"], &alive["servers"][1]["mode"]), (&json!(false), &Value::Null), "{alive}");
+}
+
+#[test]
+fn without_a_quorum_a_server_may_serve_readers_and_says_that() {
+    let mut houses = House::three("4lw.commands.whitelist=*\nreadonlymode.enabled=true\n");
+    leader(&houses);
+    houses[1].stop();
+    houses[2].stop();
+    let house = &houses[0];
+    house.until("read-only mode", |house| house.word("isro") == "ro");
+    assert!(house.word("srvr").contains("\nMode: read-only\n"));
+    let (status, health) = house.health();
+    assert_eq!((status, &health["mode"], &health["quorum"]), (503, &json!("read-only"), &json!(false)), "{health}");
+    assert_eq!(house.get("/commands/is_read_only")["read_only"], true);
 }
