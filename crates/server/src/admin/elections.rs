@@ -48,6 +48,7 @@ fn of_account(driver: &Driver, oracles: &Oracles, account: &Account) -> Value {
     let record = account.record.as_ref();
     let choice = record.and_then(|record| winning(record));
     let oracle = choice.and_then(|proposal| oracles.by_fingerprint(proposal.fingerprint));
+    let participants: Vec<u64> = record.iter().flat_map(|record| &record.participants).map(|id| id.0).collect();
     let steps: Vec<Value> =
         account.steps.iter().map(|(step, after)| json!({"step": step.to_string(), "ms": ms(*after)})).collect();
     json!({
@@ -56,7 +57,7 @@ fn of_account(driver: &Driver, oracles: &Oracles, account: &Account) -> Value {
         "cause": account.cause.to_string(),
         "oracle": oracle.map(|(name, _)| name),
         "oracle_version": choice.map(|proposal| hex(proposal.version)),
-        "participants": record.map(|record| record.participants.iter().map(|id| id.0).collect()).unwrap_or_else(Vec::new),
+        "participants": participants,
         "proposals": record.map(|record| proposals(oracles, record)).unwrap_or_default(),
         "failed_rounds": record.map_or(account.round.failed, |record| record.failed_rounds),
         "winner": account.winner.map(|id| id.0),
