@@ -8,7 +8,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use pole_election::{Rank, ServerId, Span, Zxid};
-use pole_oracle::{Assessed, Gossip, InvalidProbe, Measurements, Moment, Oracle, Report, Time};
+use pole_oracle::{Assessed, Gossip, InvalidProbe, Measurements, Moment, Oracle, Report, Time, View};
 
 use crate::node::Node;
 use crate::{Config, Machine};
@@ -63,28 +63,28 @@ impl<M: Machine> Node<M> {
         self.scoring.measurements.report(now, self.position(), unknown(), unknown())
     }
 
-    /// The score of each server that is alive under any oracle, as far as this server can tell; nothing for one that
-    /// has not measured enough. After a crash of the leader, the leader is not among them. Under the oracle in force a
-    /// peer's own word counts, if it is fresh.
-    pub fn scores(&self, oracle: &dyn Oracle, moment: Moment, now: Time) -> BTreeMap<ServerId, Option<Assessed>> {
-        let leader = self.scoring.leader();
+    /// What each server that is alive would score itself by: our own view, and those of the others as far as their
+    /// reports tell; nothing for one that never reported. After a crash of the leader, the leader is not among them.
+    pub fn views(&self, moment: Moment, now: Time) -> BTreeMap<ServerId, Option<View>> {
+        let (leader, suspected) = (self.scoring.leader(), self.scoring.suspected());
+        let measurements = &self.scoring.measurements;
+        let own = self.own_report(now);
+        let view = |id: ServerId| {
+            if id == self.config.me {
+                return Some(measurements.view(now, leader, suspected, moment, self.position()));
+            }
+            let (theirs, position) = measurements.of_peer(id, own.clone(), now)?;
+            Some(theirs.view(now, leader, suspected, moment, position))
+        };
         let is_asked = |id: &ServerId| self.is_alive(*id) && !(moment == Moment::AfterCrash && leader == Some(*id));
-        let score = |id| (id, self.score(id, oracle, moment, now));
-        self.config.voters.iter().filter(is_asked).map(score).collect()
+        self.config.voters.iter().filter(is_asked).map(|id| (id, view(id))).collect()
     }
 
-    fn score(&self, id: ServerId, oracle: &dyn Oracle, moment: Moment, now: Time) -> Option<Assessed> {
-        let (leader, suspected) = (self.scoring.leader(), self.scoring.suspected());
-        let epoch = self.election.round().epoch + 1;
-        if id == self.config.me {
-            let view = self.scoring.measurements.view(now, leader, suspected, moment, self.position());
-            return oracle.assess(&view, epoch);
-        }
-        let computed =
-            self.scoring.measurements.of_peer(id, self.own_report(now), now).and_then(|(theirs, position)| {
-                oracle.assess(&theirs.view(now, leader, suspected, moment, position), epoch)
-            });
-        match self.own_word(id, oracle, moment, now) {
+    /// How the server of a view would do under any oracle; nothing if it has not measured enough. Under the oracle in
+    /// force a peer's own word counts, if it is fresh.
+    pub fn score(&self, oracle: &dyn Oracle, view: &View, now: Time) -> Option<Assessed> {
+        let computed = oracle.assess(view, self.election.round().epoch + 1);
+        match self.own_word(view.me(), oracle, view.moment(), now) {
             Some(Rank::Known(score)) => {
                 Some(Assessed { score: score.clone(), inputs: computed.map_or_else(Vec::new, |known| known.inputs) })
             }

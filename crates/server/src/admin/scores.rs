@@ -5,13 +5,13 @@
 //! Under the oracle in force the others' own words count. Under another one this server computes what they would say,
 //! from their last reports.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use axum::response::Response;
 use pole_election::{Score, ServerId};
-use pole_oracle::{Assessed, Moment, Oracle, shown};
+use pole_oracle::{Assessed, Moment, Oracle, View, shown};
 use serde_json::{Map, Value, json};
 
 use super::fault::Fault;
@@ -40,10 +40,11 @@ fn all(driver: &Driver, moment: Moment) -> Value {
     let mut oracles = Map::new();
     let active = name_of_active(driver);
     let in_force = driver.node.oracle().fingerprint();
+    let views = driver.node.views(moment, driver.shared.clock.now());
     with_each_oracle(driver, |name, oracle| {
         // The one in force stands under the name by which it was chosen.
         let name = if oracle.fingerprint() == in_force { &active } else { name };
-        oracles.insert(name.to_owned(), of_oracle(driver, oracle, moment));
+        oracles.insert(name.to_owned(), of_oracle(driver, oracle, &views));
     });
     let kind = match moment {
         Moment::AfterCrash => "after-crash",
@@ -52,8 +53,10 @@ fn all(driver: &Driver, moment: Moment) -> Value {
     json!({"active": active, "kind": kind, "oracles": oracles})
 }
 
-fn of_oracle(driver: &Driver, oracle: &dyn Oracle, moment: Moment) -> Value {
-    let scores = driver.node.scores(oracle, moment, driver.shared.clock.now());
+fn of_oracle(driver: &Driver, oracle: &dyn Oracle, views: &BTreeMap<ServerId, Option<View>>) -> Value {
+    let now = driver.shared.clock.now();
+    let score = |view: &Option<View>| driver.node.score(oracle, view.as_ref()?, now);
+    let scores: BTreeMap<_, _> = views.iter().map(|(id, view)| (*id, score(view))).collect();
     let known = scores.iter().filter_map(|(id, assessed)| Some((&assessed.as_ref()?.score, *id)));
     let winner = known.min_by(|a, b| better(*a, *b)).map(|(_, id)| id.0);
     let servers: Map<String, Value> =

@@ -25,8 +25,6 @@ pub(crate) struct Inside {
     pub(crate) rate_milli: u64,
     pub(crate) oracle: String,
     pub(crate) round_trips: BTreeMap<ServerId, Span>,
-    /// By oracle and server, as humans read them.
-    pub(crate) scores: Vec<(String, ServerId, f64)>,
 }
 
 impl Inside {
@@ -55,7 +53,6 @@ impl Inside {
             rate_milli: report.rate_milli,
             oracle: node.oracle().name().to_owned(),
             round_trips: report.round_trips,
-            scores: scores(driver),
         }
     }
 }
@@ -71,12 +68,19 @@ pub(crate) fn with_each_oracle(driver: &Driver, mut ask: impl FnMut(&str, &dyn O
     ask(active.name(), active);
 }
 
-fn scores(driver: &Driver) -> Vec<(String, ServerId, f64)> {
+/// Scores if the leader resigned now, by oracle and server, as humans read them.
+pub(crate) async fn scores(shared: &Shared) -> Vec<(String, ServerId, f64)> {
+    look(shared, |driver| all_scores(driver)).await.unwrap_or_default()
+}
+
+fn all_scores(driver: &Driver) -> Vec<(String, ServerId, f64)> {
     let now = driver.shared.clock.now();
+    let views = driver.node.views(Moment::BeforeResignation, now);
     let mut scores = Vec::new();
     with_each_oracle(driver, |name, oracle| {
-        for (id, assessed) in driver.node.scores(oracle, Moment::BeforeResignation, now) {
-            scores.extend(assessed.map(|known| (name.to_owned(), id, oracle.value(&known.score))));
+        for view in views.values().flatten() {
+            let score = driver.node.score(oracle, view, now).map(|known| oracle.value(&known.score));
+            scores.extend(score.map(|score| (name.to_owned(), view.me(), score)));
         }
     });
     scores

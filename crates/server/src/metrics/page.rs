@@ -6,6 +6,7 @@
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;
 
+use super::inside::scores;
 use super::{Inside, Value, figures, host, mode, ms};
 use crate::shared::Shared;
 use crate::status::Role;
@@ -25,6 +26,9 @@ pub(crate) async fn page(shared: &Shared) -> String {
     if let Some(inside) = inside {
         of_node(&inside, &mut page);
     }
+    let label = |oracle: &str, id| format!("oracle=\"{oracle}\",server=\"{id}\"");
+    let scores = scores(shared).await.into_iter().map(|(oracle, id, score)| (label(&oracle, id), score));
+    page.many("pole_score", "gauge", "Scores of servers under each oracle, if the leader resigned now.", scores);
     page.0
 }
 
@@ -86,9 +90,6 @@ fn of_node(inside: &Inside, page: &mut Page) {
     page.many("pole_round_trip_ms", "gauge", "Round trips to other servers.", round_trips);
     let active = [(format!("oracle=\"{}\"", inside.oracle), 1)];
     page.many("pole_oracle", "gauge", "The oracle in force.", active);
-    let label = |oracle: &str, id| format!("oracle=\"{oracle}\",server=\"{id}\"");
-    let scores = inside.scores.iter().map(|(oracle, id, score)| (label(oracle, id), *score));
-    page.many("pole_score", "gauge", "Scores of servers under each oracle, if the leader resigned now.", scores);
 }
 
 struct Page(String);

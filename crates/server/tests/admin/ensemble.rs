@@ -96,6 +96,20 @@ fn a_transfer_makes_another_leader_and_says_how_long_it_took() {
 }
 
 #[test]
+fn nothing_is_handed_over_to_a_server_that_does_not_follow() {
+    let (mut houses, leader) = three();
+    let gone = (leader + 1) % 3;
+    houses[gone].stop();
+    let leader = &houses[leader];
+    leader.until("its absence", |house| house.get("/v1/ensemble")["servers"][gone]["alive"] == json!(false));
+    let refused = |house: &House| house.change("POST", "/v1/transfer", &json!({"to": gone + 1}).to_string());
+    leader.until("a refusal", |house| refused(house).0 == 409);
+    let (_, answer) = refused(leader);
+    assert_eq!(answer["code"], "conflict", "{answer}");
+    assert_eq!(leader.health().1["mode"], "leader");
+}
+
+#[test]
 fn an_oracle_chosen_on_any_server_is_chosen_on_all() {
     let (houses, leader) = three();
     let follower = &houses[(leader + 1) % 3];

@@ -18,6 +18,7 @@ pub(crate) struct House {
     dir: PathBuf,
     pub(crate) client: SocketAddr,
     pub(crate) admin: Option<SocketAddr>,
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 impl House {
@@ -47,8 +48,8 @@ impl House {
         let (config, _) = Config::parse_cfg("test.cfg", &text, &read).unwrap_or_else(|error| panic!("{error}"));
         let server = Server::start(&config).unwrap_or_else(|error| panic!("{error}"));
         let client = server.client_address().expect("a port for clients");
-        let admin = server.admin_address();
-        Self { server: Some(server), dir, client, admin }
+        let (admin, metrics) = (server.admin_address(), server.metrics_address());
+        Self { server: Some(server), dir, client, admin, metrics }
     }
 
     /// Stops it, and waits for its end.
@@ -70,7 +71,11 @@ impl House {
 
     /// Status and body of a page.
     pub(crate) fn http(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.admin.expect("an admin server")).expect("the admin port is open");
+        Self::http_at(self.admin.expect("an admin server"), method, path, headers, body)
+    }
+
+    pub(crate) fn http_at(at: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(at).expect("the port is open");
         let length = body.len();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}"

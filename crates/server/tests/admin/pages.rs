@@ -51,6 +51,14 @@ fn metrics_have_the_names_of_both_kinds_of_exporters_and_our_own() {
 }
 
 #[test]
+fn the_port_for_metrics_serves_nothing_else() {
+    let house = alone(&format!("metricsProvider.httpPort={}\nmetricsProvider.httpHost=127.0.0.1\n", free_port()));
+    let at = house.metrics.expect("a port for metrics");
+    assert!(House::http_at(at, "GET", "/metrics", "", "").1.contains("\nzk_znode_count 4\n"));
+    assert_eq!(House::http_at(at, "GET", "/v1/health", "", "").0, 404);
+}
+
+#[test]
 fn health_says_where_the_server_stands() {
     let house = alone("");
     let health = house.get("/v1/health");
