@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use pole_election::{Epoch, ServerId, Span};
-use pole_node::Queues;
-use pole_oracle::{Moment, Oracle, Spec};
+use pole_node::{Milestone, Queues};
+use pole_oracle::{Moment, Oracle, Spec, Time};
 use pole_zab::Phase;
 
 use crate::admin::look;
@@ -18,6 +18,8 @@ pub(crate) struct Inside {
     /// As leader: those who follow, and those of them who are level.
     pub(crate) learners: usize,
     pub(crate) synced: usize,
+    /// Since when clients are served under the present leader.
+    pub(crate) served: Option<Span>,
     pub(crate) pending_syncs: usize,
     pub(crate) queues: Queues,
     pub(crate) fsync_p50: Span,
@@ -46,6 +48,7 @@ impl Inside {
             epoch: standing.current_epoch,
             learners: zab.followers().count(),
             synced: zab.followers().filter(|(_, acked)| is_level(*acked)).count(),
+            served: served_since(driver).map(|since| now - since),
             pending_syncs: node.pending_syncs(),
             queues: node.queues(),
             fsync_p50: report.fsync_p50,
@@ -55,6 +58,11 @@ impl Inside {
             round_trips: report.round_trips,
         }
     }
+}
+
+fn served_since(driver: &Driver) -> Option<Time> {
+    let newest = driver.node.accounts().next()?;
+    newest.steps.iter().find(|(step, _)| *step == Milestone::Serving).map(|(_, after)| newest.began + *after)
 }
 
 /// The oracles that can be asked at any time: those without parameters, and the one in force.

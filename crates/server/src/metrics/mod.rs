@@ -111,6 +111,7 @@ fn of_node(shared: &Shared, inside: &Inside, list: &mut List) {
         list.whole("synced_observers", 0);
         list.whole("pending_syncs", inside.pending_syncs as u64);
         list.whole("outstanding_proposals", inside.queues.uncommitted);
+        list.whole("leader_uptime", inside.served.unwrap_or_default().as_us() / 1000);
     }
 }
 

@@ -45,6 +45,7 @@ fn each_server_tells_who_leads_and_who_is_there() {
     }
     let mntr = houses[leader].word("mntr");
     assert!(mntr.contains("zk_synced_followers\t2\n") && mntr.contains("zk_learners\t2\n"), "{mntr}");
+    assert!(mntr.contains("zk_leader_uptime\t") && !mntr.contains("zk_leader_uptime\t0\n"), "{mntr}");
 }
 
 #[test]
