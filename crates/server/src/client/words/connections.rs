@@ -81,15 +81,15 @@ pub(crate) fn dump(shared: &Shared) -> String {
     for (id, timeout_ms) in tree.sessions() {
         let _ = writeln!(text, "{id:#x}\t{timeout_ms}ms");
     }
-    text.push_str("ephemeral nodes dump:\n");
-    let _ = writeln!(text, "Sessions with Ephemerals ({}):", tree.sessions_with_ephemerals().count());
-    for (id, paths) in tree.sessions_with_ephemerals() {
+    let ephemerals: Vec<_> = tree.sessions_with_ephemerals().collect();
+    drop(tree);
+    let _ = writeln!(text, "ephemeral nodes dump:\nSessions with Ephemerals ({}):", ephemerals.len());
+    for (id, paths) in ephemerals {
         let _ = writeln!(text, "{id:#x}:");
         for path in paths {
             let _ = writeln!(text, "\t{path}");
         }
     }
-    drop(tree);
     let handles = handles(shared);
     let _ = writeln!(text, "Connections dump:\nConnections Sets (1)/({}):", handles.len());
     for handle in handles {
