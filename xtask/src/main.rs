@@ -5,14 +5,20 @@
 //! Why a program and not shell scripts: it runs wherever the workspace builds, and its pieces have tests.
 //! Not here: the simulator, the model checker and the benchmarks themselves (`lab`); this only starts them.
 
+mod bench;
+mod client;
 mod command;
+mod compat;
+mod ensemble;
 mod lab;
 mod mutants;
 mod scenarios;
+mod soak;
 mod test;
 #[cfg(test)]
 mod tidy;
 
+use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -39,7 +45,11 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "test" => test::run(rest),
         "sim" => lab::run("sim", rest),
         "model" => lab::run("model", rest),
-        "bench" => lab::run("failover", rest),
+        "failover" => lab::run("failover", rest),
+        "bench" => in_release(args, bench::run),
+        "soak" => in_release(args, soak::run),
+        "ensemble" => ensemble::run(rest),
+        "compat" => compat::run(rest),
         "mutants" => mutants::run(rest),
         "scenarios" => scenarios::run(rest),
         "help" | "--help" | "-h" => {
@@ -48,6 +58,29 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         }
         other => Err(Failure::Usage(format!("there is no chore called `{other}`"))),
     }
+}
+
+/// Runs a chore that generates load, in release: built without optimisation it would take the machine from the servers.
+///
+/// We become that program, so that whoever stops us stops it.
+fn in_release(args: &[String], chore: fn(&[String]) -> Result<ExitCode, Failure>) -> Result<ExitCode, Failure> {
+    if !cfg!(debug_assertions) {
+        return chore(&args[1..]);
+    }
+    let mut cargo = command::program("cargo");
+    let why = cargo.args(["run", "--quiet", "--release", "--package", "xtask", "--"]).args(args).exec();
+    Err(Failure::Check(format!("cannot run cargo: {why}")))
+}
+
+/// The arguments of a chore that are described by a type. Help is printed as asked for and is no failure, but ends us.
+fn arguments<T: clap::Parser>(chore: &str, args: &[String]) -> Result<T, Failure> {
+    let named = std::iter::once(format!("cargo xtask {chore}")).chain(args.iter().cloned());
+    T::try_parse_from(named).map_err(|refused| {
+        if !refused.use_stderr() {
+            refused.exit();
+        }
+        Failure::Usage(refused.to_string())
+    })
 }
 
 /// Why a chore ended without doing its work. A check that ran and failed returns an exit code instead.
@@ -74,7 +107,16 @@ usage: cargo xtask CHORE [ARGUMENTS]
       [--first S] [--servers N] [--virtual-s 60] [--stop-at-first-failure]
   sim --seed S --trace    one seed, event by event
   model [--minutes M]     the model checker on election and agreement
-  bench                   how long a leader change takes
+  failover                how long a leader change takes, in the simulator
+  bench [--rounds 5]      Apache ZooKeeper and Pole side by side, and who reached what
+      [--only writes,reads,latency,kill,freeze,memory,start,sessions] [--product apache|pole|both] [--quick]
+  soak [--seconds 600]    real servers killed and stopped under load, and all that clients saw checked
+      [--product pole|apache] [--servers 5] [--sessions 30] [--rate 1000] [--majority N] [--seed S]
+  ensemble [--product apache|pole] [--servers 3] [--config LINE]
+                          real servers on loopback, until the input ends
+  compat [--part kazoo|cli|curator|failover|ci] [--on apache|pole|both]
+         [--servers 1|3] [--jobs 2] [--record]
+                          clients of others, on Apache ZooKeeper and on Pole
   mutants [--only NN,NN]  take each protection away and see who notices
       [--seeds 500] [--both] [--quick] [--dirty]
   scenarios               write docs/scenarios.md: each known trap and its scripts

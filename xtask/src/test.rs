@@ -31,7 +31,7 @@ const STEPS: &[Step] = &[
     Step::new("own-oracle", "cargo run --package pole-oracle --example own_oracle"),
     Step::new("seeds-fixed", "cargo xtask sim --first 1 --seeds 200").shows(Note::LastLine),
     Step::new("seeds-fresh", "cargo xtask sim --first {fresh} --seeds 300").shows(Note::LastLine),
-    Step::new("failover", "cargo xtask bench"),
+    Step::new("failover", "cargo xtask failover"),
     Step::new("model", "cargo xtask model --minutes 3").shows(Note::LastLine),
     Step::new("mutants", "cargo xtask mutants --quick --seeds 50").shows(Note::LastLine),
 ];

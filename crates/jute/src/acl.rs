@@ -4,15 +4,30 @@ use alloc::string::String;
 use core::ops::BitOr;
 
 use crate::record::record;
-use crate::{Error, Place, Reader, Value, Writer};
+use crate::{Error, Place, Reader, Record, Value, Writer};
 
-record! {
-    /// An identity.
-    pub struct Id {
-        /// The kind: `world`, `auth`, `digest`, `ip`, `x509`, …
-        pub scheme: String,
-        /// Who, as the scheme spells it.
-        pub id: String,
+/// An identity.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Id {
+    /// The kind: `world`, `auth`, `digest`, `ip`, `x509`, …
+    pub scheme: String,
+    /// Who, as the scheme spells it. Nobody in particular, as under `auth`, is null from some clients: it reads as empty.
+    pub id: String,
+}
+
+impl Record for Id {
+    const NAME: &'static str = "Id";
+    const BYTES_MIN: usize = 8;
+
+    fn read(reader: &mut Reader) -> Result<Self, Error> {
+        let scheme = reader.string(Place::new(Self::NAME, "scheme"))?;
+        let id = reader.nullable_string(Place::new(Self::NAME, "id"))?.unwrap_or_default();
+        Ok(Self { scheme, id })
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        writer.string(&self.scheme);
+        writer.string(&self.id);
     }
 }
 
@@ -76,5 +91,17 @@ impl Value for Perms {
 
     fn put(&self, writer: &mut Writer) {
         writer.int(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    #[test]
+    fn an_identity_without_a_name_may_be_null() {
+        let bytes = Bytes::from_static(&[0, 0, 0, 4, b'a', b'u', b't', b'h', 0xff, 0xff, 0xff, 0xff]);
+        assert_eq!(Id::decode(bytes), Ok(Id { scheme: "auth".into(), id: String::new() }));
     }
 }

@@ -19,6 +19,8 @@ pub struct Config {
     pub first_score_wait: Span,
     /// `pole.heartbeatMs`: between measurements.
     pub heartbeat: Span,
+    /// `pole.oracle.rateHalfLifeMs`: how fast the measured rate of requests forgets.
+    pub rate_half_life: Span,
     /// `pole.livenessMs`: between liveness messages.
     pub liveness: Span,
     /// `pole.livenessTimeoutMs`: the least silence after which a peer is given up.
@@ -64,6 +66,7 @@ impl Config {
             election_timeout: Span::from_ms(200),
             first_score_wait: Span::from_ms(100),
             heartbeat: Span::from_ms(1_000),
+            rate_half_life: Span::from_ms(10_000),
             liveness: Span::from_ms(50),
             liveness_timeout: Span::from_ms(400),
             sync_limit: Span::from_ms(10_000),

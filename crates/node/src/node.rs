@@ -88,6 +88,7 @@ impl<M: Machine> Node<M> {
         election.first_score_wait = config.first_score_wait;
         let measure = MeasureConfig {
             heartbeat: config.heartbeat,
+            half_life: config.rate_half_life,
             started: now,
             diff_retain_bytes: config.retain_bytes as u64,
             ..MeasureConfig::default()

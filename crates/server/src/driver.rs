@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pole_election::Span;
@@ -17,7 +18,7 @@ use pole_jute::ErrorCode;
 use pole_node::{ClientId, Effect, Event, Node, Timer, Znodes};
 use pole_oracle::Time;
 use pole_storage::Writer;
-use pole_zab::SessionId;
+use pole_zab::{DiskOp, SessionId, Ticket};
 
 use crate::client::{Handle, connect_response, password};
 use crate::clock::wall_ms;
@@ -40,6 +41,9 @@ pub(crate) struct Driver {
     letters: Vec<Letter>,
     events: Vec<Event>,
     effects: Vec<Effect>,
+    writes: Vec<(Ticket, DiskOp)>,
+    /// How long a write on this thread took of late.
+    write_took: Duration,
     /// Connections with something to send.
     dirty: Vec<Arc<Handle>>,
     /// The server was told to stop, and leads: it hands over first, but not for longer than this.
@@ -82,6 +86,8 @@ impl Driver {
             letters: Vec::new(),
             events: Vec::from([Event::Start]),
             effects: Vec::new(),
+            writes: Vec::new(),
+            write_took: Duration::ZERO,
             dirty: Vec::new(),
             leaving: None,
             stopping: None,
@@ -92,6 +98,10 @@ impl Driver {
     pub(crate) async fn run(mut self) -> Exit {
         loop {
             self.turn();
+            // What was written on this thread is news.
+            while !self.events.is_empty() && self.stopping.is_none() {
+                self.turn();
+            }
             if let Some(exit) = self.stopping.take() {
                 self.disk.stop();
                 return exit;
@@ -116,6 +126,7 @@ impl Driver {
             peers.flush();
         }
         self.publish();
+        self.write();
         if self.leaving.is_some_and(|until| now >= until || !self.leads()) {
             self.stopping.get_or_insert(Exit::Stopped);
         }
@@ -132,6 +143,35 @@ impl Driver {
             self.carry_out(effect, now);
         }
         self.effects = effects;
+    }
+
+    /// Writes what the turn asks for. A server with little to do writes on this thread: to wake the disk's thread and be
+    /// woken by it takes about as long as the write. One with much to do must not wait, and a disk that was slow of late
+    /// is not trusted to be quick.
+    fn write(&mut self) {
+        let entries = |op: &DiskOp| match op {
+            DiskOp::Append(entries) => entries.len(),
+            // Rare, and longer than an append.
+            DiskOp::Truncate { .. }
+            | DiskOp::AcceptedEpoch(_)
+            | DiskOp::CurrentEpoch(_)
+            | DiskOp::TakeOver(_)
+            | DiskOp::Install(_)
+            | DiskOp::Checkpoint(_) => usize::MAX,
+        };
+        let [(_, op)] = &self.writes[..] else {
+            return self.writes.drain(..).for_each(|(ticket, op)| self.disk.write(ticket, op));
+        };
+        if entries(op) > ENTRIES_HERE_MAX || self.write_took > WRITE_HERE_MAX {
+            // Now and then it is tried again.
+            self.write_took = self.write_took * 31 / 32;
+            return self.writes.drain(..).for_each(|(ticket, op)| self.disk.write(ticket, op));
+        }
+        let began = Instant::now();
+        if let Some(through) = self.disk.write_here(&mut self.writes) {
+            self.write_took = (self.write_took * 7 + began.elapsed()) / 8;
+            self.events.push(Event::Written { through });
+        }
     }
 
     /// Stops; a leader with followers hands over first.
@@ -216,7 +256,7 @@ impl Driver {
                     peers.send(to, channel, &message);
                 }
             }
-            Effect::Write { ticket, op } => self.disk.write(ticket, op),
+            Effect::Write { ticket, op } => self.writes.push((ticket, op)),
             Effect::Reset { peer, channel } => {
                 if let Some(peers) = &mut self.peers {
                     peers.reset(peer, channel);
@@ -275,6 +315,12 @@ impl Driver {
         }
     }
 }
+
+/// More transactions at once than this come from several clients: then there is more to do than to wait.
+const ENTRIES_HERE_MAX: usize = 2;
+
+/// A disk that takes longer has a thread of its own for good reason.
+const WRITE_HERE_MAX: Duration = Duration::from_millis(1);
 
 /// A hand-over takes a few round trips; one that takes longer is not worth waiting for.
 const HAND_OVER_LIMIT: Span = Span::from_ms(3_000);

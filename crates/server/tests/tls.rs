@@ -165,7 +165,7 @@ fn a_store_with_the_ciphers_of_java_8_opens() {
 }
 
 #[test]
-fn stores_of_keytool_open_and_its_old_format_is_told_how_to_convert() {
+fn stores_of_keytool_open_in_its_old_format_too() {
     let shop = Shop::open();
     if !shop.has_keytool() {
         eprintln!("skipped: keytool is not installed");
@@ -183,8 +183,13 @@ fn stores_of_keytool_open_and_its_old_format_is_told_how_to_convert() {
     let two = PeerTls::open(&settings).unwrap();
     let one = PeerTls::open(&shop.settings("ca", "one")).unwrap();
     assert!(handshake(&two, &one, "localhost").is_ok());
-    settings.trust_store = Some(shop.store("old.jks", StoreFormat::Jks, given("secret")));
-    assert!(PeerTls::open(&settings).unwrap_err().to_string().contains("keytool -importkeystore -srckeystore"));
+    shop.keytool(&[&copy[..], &["-destkeystore", "old-key.jks", "-deststoretype", "JKS"]].concat());
+    let mut old = shop.with_key_store("old-key.jks", StoreFormat::Jks, given("secret"));
+    old.trust_store = Some(shop.store("old.jks", StoreFormat::Jks, given("secret")));
+    let old = PeerTls::open(&old).unwrap();
+    assert!(handshake(&old, &one, "localhost").is_ok());
+    settings.trust_store = Some(shop.store("old.jks", StoreFormat::Jks, given("wrong")));
+    assert!(PeerTls::open(&settings).unwrap_err().to_string().contains("the password is wrong"));
 }
 
 #[test]

@@ -8,6 +8,7 @@
 use pole_jute::VERSION;
 use pole_zab::{Entry, Zxid};
 use std::collections::VecDeque;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::log::follows;
@@ -26,6 +27,8 @@ pub(crate) struct History {
     below_bytes: usize,
     /// Ends of files after the last entry, to be cut off.
     cuts: Vec<Cut>,
+    /// The last file that ends as it should, and where.
+    end: Option<(PathBuf, u64)>,
     /// What is wrong below the snapshot, where it does no harm.
     passed_over: Vec<Repair>,
 }
@@ -49,6 +52,7 @@ impl History {
             entries: VecDeque::new(),
             below_bytes: 0,
             cuts: Vec::new(),
+            end: None,
             passed_over: Vec::new(),
         };
         for index in first_needed(&files, snapshot, retain_bytes)?..files.len() {
@@ -75,6 +79,7 @@ impl History {
     /// Cuts off what was never durable, and gives the entries away.
     pub(crate) fn mend(self, volume: &Volume, dir: &Path, repairs: &mut Vec<Repair>) -> Result<Vec<Entry>, FileError> {
         repairs.extend(self.passed_over);
+        self.end.map_or(Ok(()), |(path, at)| give_room_back(volume, &path, at))?;
         for Cut { path, at, damage } in self.cuts.into_iter().rev() {
             let why = damage.map_or("nothing but room".into(), |d| format!("expected {}, got {}", d.expected, d.got));
             if at == 0 {
@@ -105,7 +110,7 @@ impl History {
                     self.take(entry, path, at)?;
                 }
                 Next::End if empty => break self.cuts.push(Cut { path: path.into(), at: 0, damage: None }),
-                Next::End => break,
+                Next::End => break self.end = Some((path.into(), at)),
                 Next::Flaw(flaw) if below => break self.pass_over(records.damage(flaw)),
                 Next::Flaw(flaw) => break self.judge(&records, flaw, empty)?,
             }
@@ -117,7 +122,9 @@ impl History {
     fn take(&mut self, entry: Entry, path: &Path, offset: u64) -> Result<(), OpenError> {
         let (zxid, snapshot) = (entry.zxid, self.snapshot);
         let last = self.entries.back().map(|entry| entry.zxid);
-        if !last.is_some_and(|last| follows(last, zxid)) {
+        // A run that stopped short of the snapshot is not what led to it, even if a new epoch seems to continue it.
+        let continues = |last| follows(last, zxid) && !(last < snapshot && snapshot < zxid);
+        if !last.is_some_and(continues) {
             let below = zxid <= snapshot && last.is_none_or(|last| last < zxid);
             let bridged = last.is_none_or(|last| last <= snapshot) && follows(snapshot, zxid);
             if !below && !bridged {
@@ -171,6 +178,12 @@ impl History {
     }
 }
 
+/// Room that a crash left unused: this file is not continued, and a server that crashes often would fill its disk.
+fn give_room_back(volume: &Volume, path: &Path, at: u64) -> Result<(), FileError> {
+    let taken = path.metadata().map_err(FileError::during("look at", path))?.blocks() * 512;
+    if taken > at + UNUSED_BYTES_MAX { volume.modify(path)?.set_len(at) } else { Ok(()) }
+}
+
 /// The file that the snapshot lies in, or older ones if they fit into what is kept in memory.
 fn first_needed(files: &[(Zxid, PathBuf)], snapshot: Zxid, retain_bytes: usize) -> Result<usize, FileError> {
     let mut needed = files.iter().rposition(|(first, _)| *first <= snapshot).unwrap_or(0);
@@ -186,3 +199,6 @@ fn first_needed(files: &[(Zxid, PathBuf)], snapshot: Zxid, retain_bytes: usize) 
     }
     Ok(needed)
 }
+
+/// As much unused room as is not worth touching a file for.
+const UNUSED_BYTES_MAX: u64 = 1 << 20;

@@ -5,6 +5,7 @@
 //! first append after a start, a truncation or a checkpoint begins a new file.
 
 use pole_zab::{Entry, Zxid};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::records::{self, Next, Records};
@@ -84,9 +85,7 @@ impl Log {
         };
         let end = growing.end + self.buffer.len() as u64;
         if end > growing.allocated {
-            let room = end + self.preallocate_bytes;
-            growing.output.allocate(growing.allocated, room)?;
-            growing.allocated = room;
+            growing.make_room(end, self.preallocate_bytes)?;
         }
         growing.output.write_at(&self.buffer, growing.end)?;
         if self.sync {
@@ -138,6 +137,22 @@ impl Log {
         if self.growing.is_none() {
             self.buffer.extend_from_slice(&records::file_header());
         }
+        Ok(())
+    }
+}
+
+impl Growing {
+    /// Room up to `end` and beyond. On a disk that is nearly full, what is needed now will do.
+    fn make_room(&mut self, end: u64, beyond: u64) -> Result<(), FileError> {
+        let mut room = end + beyond;
+        match self.output.allocate(self.allocated, room) {
+            Err(error) if error.source.kind() == ErrorKind::StorageFull => {
+                room = end;
+                self.output.allocate(self.allocated, room)?;
+            }
+            other => other?,
+        }
+        self.allocated = room;
         Ok(())
     }
 }

@@ -156,7 +156,7 @@ impl Records {
         let failed = || FileError::during("read", &self.path);
         let length = self.file.metadata().map_err(failed())?.len().min(got.len() as u64) as usize;
         self.file.read_exact_at(&mut got[..length], 0).map_err(failed())?;
-        if got[..4] == expected[..4] && length >= 8 {
+        if got[..4] == expected[..4] && self.data_end >= 8 {
             self.version = i32::from_be_bytes(got[4..8].try_into().expect("four bytes"));
         }
         if got[..8] == expected[..8] && length == expected.len() {

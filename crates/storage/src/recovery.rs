@@ -58,11 +58,15 @@ fn directory(volume: &Volume, parent: &Path) -> Result<PathBuf, OpenError> {
     if fs::exists(&dir).map_err(FileError::during("look for", &dir))? {
         return Ok(dir);
     }
-    if fs::exists(parent).map_err(FileError::during("look for", parent))? {
+    let there = fs::exists(parent).map_err(FileError::during("look for", parent))?;
+    if there {
         check_versions(parent)?;
     }
     fs::create_dir_all(&dir).map_err(FileError::during("create", &dir))?;
     volume.sync_dir(parent)?;
+    if let Some(above) = parent.parent().filter(|above| !there && above.is_dir()) {
+        volume.sync_dir(above)?;
+    }
     Ok(dir)
 }
 

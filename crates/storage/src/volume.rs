@@ -91,7 +91,7 @@ impl Volume {
         let failed = || FileError::during("sync the directory", dir);
         File::open(dir).map_err(failed())?.sync_all().map_err(failed())?;
         self.counts.syncs.fetch_add(1, Ordering::Relaxed);
-        self.note(|| Effect::SyncDir);
+        self.note(|| Effect::SyncDir(dir.into()));
         Ok(())
     }
 
@@ -169,5 +169,5 @@ pub(crate) enum Effect {
     Sync(PathBuf),
     Rename(PathBuf, PathBuf),
     Remove(PathBuf),
-    SyncDir,
+    SyncDir(PathBuf),
 }

@@ -10,12 +10,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 use crate::checkpoint::{Report, tell};
-use crate::{Disk, Event};
+use crate::{Counts, Disk, Event};
 
 /// The way to a disk that has a thread of its own.
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
+    counts: Arc<Counts>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -38,7 +39,7 @@ struct Queue {
 
 impl Writer {
     pub(crate) fn new(disk: Disk, report: Report) -> Self {
-        let (queue, wake) = (Mutex::default(), Condvar::new());
+        let (queue, wake, counts) = (Mutex::default(), Condvar::new(), disk.counts());
         let shared = Arc::new(Shared { disk: Mutex::new(disk), queue, wake, report });
         let thread = std::thread::Builder::new().name("disk".into());
         let spawned = thread.spawn({
@@ -47,7 +48,7 @@ impl Writer {
         });
         // Without the thread nothing could ever be reported, so that is the report.
         let thread = spawned.map_err(|error| shared.fail(format!("no thread for the disk: {error}"))).ok();
-        Self { shared, thread }
+        Self { shared, counts, thread }
     }
 
     /// Asks for an operation. [`Event::Written`] tells when it is durable.
@@ -73,6 +74,12 @@ impl Writer {
             return None;
         }
         self.shared.perform(&mut disk, ops)
+    }
+
+    /// How often the disk was asked for something.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// Ends the thread when all that waits is done. A checkpoint under way is given up.

@@ -6,6 +6,7 @@
 //! identity of its own ([`Caller::ADMIN_SCHEME`]) that no client can get.
 
 use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -31,8 +32,10 @@ pub(crate) fn check(rules: Rules, acl: &AclHandle, any_of: Perms, caller: &Calle
 /// The list that is kept: without repetitions, `auth` replaced by what the caller has proved to be.
 pub(crate) fn fix_up(list: &[Acl], caller: &Caller) -> Result<Vec<Acl>, ErrorCode> {
     let mut kept = Vec::new();
-    for (at, acl) in list.iter().enumerate() {
-        if list[..at].contains(acl) {
+    // A client chooses how long the list is, so each entry is not compared with all before it.
+    let mut seen = BTreeSet::new();
+    for acl in list {
+        if !seen.insert((acl.perms, &acl.id.scheme, &acl.id.id)) {
             continue;
         }
         if acl.id.scheme == "auth" {

@@ -16,6 +16,7 @@ impl Tree {
     /// Applies a transaction. What changed is added to `changes`; the answer is made only if wanted.
     pub fn apply(&mut self, entry: &TxnEntry, want_reply: bool, changes: &mut Changes) -> Applied {
         let before = changes.iter().count();
+        changes.rules = self.rules;
         let mut applied = Applied::default();
         match &entry.txn {
             Txn::Multi(multi) => {

@@ -6,6 +6,8 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::OnceCell;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use pole_jute::{Cause, DeleteContainerRequest, Error, Id, OpCode, Place, Reader, Record, Request, Value, Writer};
 
@@ -96,9 +98,15 @@ impl Ask {
     /// # Errors
     /// If the client's body is not the request that its header said.
     pub fn decode(bytes: &Bytes) -> Result<Self, Error> {
+        let (identity, what) = Self::open(bytes)?;
+        Ok(Self { caller: identity.caller().clone(), what })
+    }
+
+    /// The same, with the identities as they came.
+    pub(crate) fn open(bytes: &Bytes) -> Result<(Identity, What), Error> {
         let mut reader = Reader::new(bytes.clone());
         let number = reader.int(Place::new("Ask", "kind"))?;
-        let caller = Caller { ids: Vec::<Id>::take(&mut reader, Place::new("Ask", "caller"))? };
+        let ids = reader.buffer(Place::new("Ask", "caller"))?.unwrap_or_default();
         let what = match number {
             ATTACH => What::Attach {
                 timeout_ms: reader.int(Place::new("Ask", "timeout_ms"))?,
@@ -112,15 +120,32 @@ impl Ask {
                 What::Request(Request::decode(OpCode::from_number(number).ok_or(unknown)?, &mut reader)?)
             }
         };
-        Ok(Self { caller, what })
+        Ok((Identity { bytes: ids, caller: OnceCell::new() }, what))
+    }
+}
+
+/// Who asks, read only if somebody wants to know: most nodes are open to everyone.
+#[derive(Debug, Default)]
+pub(crate) struct Identity {
+    bytes: Bytes,
+    caller: OnceCell<Caller>,
+}
+
+impl Identity {
+    /// The caller. Whoever cannot be read is nobody.
+    pub(crate) fn caller(&self) -> &Caller {
+        self.caller.get_or_init(|| {
+            let ids = Reader::new(self.bytes.clone()).vector(Place::new("Ask", "caller"));
+            Caller { ids: ids.unwrap_or_default() }
+        })
     }
 }
 
 fn head(number: i32, caller: &Caller, room: usize) -> Writer {
-    let mut bytes = BytesMut::with_capacity(8 + room);
+    let mut bytes = BytesMut::with_capacity(12 + room);
     bytes.put_i32(number);
     let mut writer = Writer::over(bytes);
-    caller.ids.put(&mut writer);
+    writer.frame(|writer| caller.ids.put(writer));
     writer
 }
 
@@ -153,6 +178,6 @@ mod tests {
         for end in 0..whole.len() {
             assert!(Ask::decode(&whole.slice(..end)).is_err(), "{end}");
         }
-        assert!(Ask::decode(&Bytes::from_static(&[0, 0, 0, 99, 0, 0, 0, 0])).is_err());
+        assert!(Ask::decode(&Bytes::from_static(&[0, 0, 0, 99, 0, 0, 0, 4, 0, 0, 0, 0])).is_err());
     }
 }

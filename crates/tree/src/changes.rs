@@ -5,19 +5,26 @@ use alloc::vec::Vec;
 
 use pole_jute::EventType;
 
+use crate::Rules;
+use crate::acls::AclHandle;
+
 /// The changes of one or more transactions, in order. Reused from one to the next.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Changes {
     list: Vec<Change>,
+    /// Of the tree that changed.
+    pub(crate) rules: Rules,
 }
 
 /// One change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Change {
     /// What happened.
     pub kind: EventType,
     /// To which node. For a change of children, their parent.
     pub path: Arc<str>,
+    /// Who may read the node: a watch from above tells nobody else of it.
+    pub(crate) acl: AclHandle,
 }
 
 impl Changes {
@@ -37,8 +44,14 @@ impl Changes {
         self.list.iter()
     }
 
-    pub(crate) fn push(&mut self, kind: EventType, path: &Arc<str>) {
-        self.list.push(Change { kind, path: Arc::clone(path) });
+    /// Something happened to a node.
+    pub(crate) fn push(&mut self, kind: EventType, path: &Arc<str>, acl: &AclHandle) {
+        self.list.push(Change { kind, path: Arc::clone(path), acl: acl.clone() });
+    }
+
+    /// A child came or went. Who watches that has named the parent, so no ACL is asked.
+    pub(crate) fn push_children(&mut self, parent: &Arc<str>) {
+        self.push(EventType::NodeChildrenChanged, parent, &AclHandle::default());
     }
 }
 

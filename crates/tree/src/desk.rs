@@ -11,9 +11,9 @@ use alloc::sync::Arc;
 use pole_jute::{ErrorCode, Perms};
 
 use crate::acls::AclHandle;
+use crate::ask::Identity;
 use crate::node::hash;
 use crate::overlay::{Overlay, Shape};
-use crate::owner::Owner;
 use crate::quota::Usage;
 use crate::tree::Session;
 use crate::{Caller, Position, Tree, access, path};
@@ -26,10 +26,15 @@ pub(crate) struct Desk<'a> {
     pub(crate) at: Position,
     /// Whose request it is.
     pub(crate) session: i64,
-    pub(crate) caller: &'a Caller,
+    pub(crate) identity: &'a Identity,
 }
 
 impl Desk<'_> {
+    /// Who asks.
+    pub(crate) fn caller(&self) -> &Caller {
+        self.identity.caller()
+    }
+
     /// The node, if it will be there.
     pub(crate) fn find(&self, path: &str) -> Option<Shape> {
         let hash = hash(path);
@@ -51,11 +56,16 @@ impl Desk<'_> {
 
     /// Whether the caller may write to `path`, where `acl` decides. Pole's settings are the admin path's alone.
     pub(crate) fn check_write(&self, path: &str, acl: &AclHandle, perms: Perms) -> Result<(), ErrorCode> {
-        match (path::is_settings(path), self.caller.is_admin()) {
-            (true, true) => Ok(()),
-            (true, false) => Err(ErrorCode::NoAuth),
-            (false, _) => access::check(self.tree.rules, acl, perms, self.caller),
+        if path::is_settings(path) {
+            return if self.caller().is_admin() { Ok(()) } else { Err(ErrorCode::NoAuth) };
         }
+        self.check(acl, perms)
+    }
+
+    /// Whether the caller has any of these permissions.
+    pub(crate) fn check(&self, acl: &AclHandle, any_of: Perms) -> Result<(), ErrorCode> {
+        let everyone_may = acl.world().intersects(any_of);
+        if everyone_may { Ok(()) } else { access::check(self.tree.rules, acl, any_of, self.caller()) }
     }
 
     /// Whether a quota has room for this.
@@ -97,15 +107,9 @@ impl Desk<'_> {
 
     /// The ephemeral nodes that the session will have.
     pub(crate) fn ephemerals(&self, session: i64) -> BTreeSet<Arc<str>> {
-        let mut paths: BTreeSet<Arc<str>> = self.tree.ephemerals(session).into_iter().collect();
-        for (path, shape) in self.overlay.nodes() {
-            if shape.is_some_and(|shape| shape.owner == Owner::Session(session)) {
-                paths.insert(Arc::clone(path));
-            } else {
-                paths.remove(path);
-            }
-        }
-        paths
+        let committed = self.tree.ephemerals(session).into_iter();
+        let untouched = committed.filter(|path| self.overlay.node(hash(path), path).is_none());
+        untouched.chain(self.overlay.ephemerals(session).cloned()).collect()
     }
 }
 

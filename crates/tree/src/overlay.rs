@@ -4,11 +4,12 @@
 //! there. A path has at most one entry, that of the last transaction that touched it.
 //! Not here: reading through it to the tree (`desk`).
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use crate::acls::AclHandle;
 use crate::node::Node;
@@ -20,6 +21,8 @@ use crate::tree::Session;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overlay {
     nodes: HashTable<Pending>,
+    /// The ephemeral ones among them, by session.
+    ephemerals: BTreeMap<i64, BTreeSet<Arc<str>>>,
     sessions: BTreeMap<i64, (i64, Option<Session>)>,
     usage: BTreeMap<Arc<str>, Usage>,
     /// What was entered, by zxid: what to take out once it is applied.
@@ -103,8 +106,8 @@ impl Overlay {
             match self.log.pop_front() {
                 Some((at, Logged::Node(hash, path))) => {
                     let same = |pending: &Pending| pending.zxid == at && pending.path == path;
-                    if let Ok(entry) = self.nodes.find_entry(hash, same) {
-                        entry.remove();
+                    if self.nodes.find(hash, same).is_some() {
+                        self.exchange(hash, &path, None);
                     }
                 }
                 Some((at, Logged::Session(id))) => {
@@ -118,14 +121,19 @@ impl Overlay {
         }
     }
 
+    /// Whether nothing will change.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.log.is_empty() && self.nodes.is_empty() && self.sessions.is_empty() && self.usage.is_empty()
+    }
+
     /// The node as it will be, if anything will change it: deleted is `Some(None)`.
     pub(crate) fn node(&self, hash: u64, path: &str) -> Option<Option<&Shape>> {
         self.nodes.find(hash, |pending| &*pending.path == path).map(|pending| pending.shape.as_ref())
     }
 
-    /// All nodes that will change: path, and how they will be.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&Arc<str>, Option<&Shape>)> {
-        self.nodes.iter().map(|pending| (&pending.path, pending.shape.as_ref()))
+    /// The ephemeral nodes of a session that will change and still be there.
+    pub(crate) fn ephemerals(&self, session: i64) -> impl Iterator<Item = &Arc<str>> {
+        self.ephemerals.get(&session).into_iter().flatten()
     }
 
     /// The session as it will be, if anything will change it: closed is `Some(None)`.
@@ -166,9 +174,9 @@ impl Overlay {
         }
     }
 
-    fn exchange(&mut self, hash: u64, path: &str, now: Option<Pending>) -> Option<Pending> {
-        use hashbrown::hash_table::Entry;
-        match (self.nodes.entry(hash, |pending| &*pending.path == path, |pending| pending.hash), now) {
+    fn exchange(&mut self, hash: u64, path: &Arc<str>, now: Option<Pending>) -> Option<Pending> {
+        let owner = now.as_ref().and_then(Pending::session);
+        let before = match (self.nodes.entry(hash, |pending| pending.path == *path, |pending| pending.hash), now) {
             (Entry::Occupied(mut entry), Some(now)) => Some(core::mem::replace(entry.get_mut(), now)),
             (Entry::Occupied(entry), None) => Some(entry.remove().0),
             (Entry::Vacant(entry), Some(now)) => {
@@ -176,6 +184,28 @@ impl Overlay {
                 None
             }
             (Entry::Vacant(_), None) => None,
+        };
+        if let Some(session) = before.as_ref().and_then(Pending::session)
+            && let Some(paths) = self.ephemerals.get_mut(&session)
+        {
+            paths.remove(path);
+            if paths.is_empty() {
+                self.ephemerals.remove(&session);
+            }
+        }
+        if let Some(session) = owner {
+            self.ephemerals.entry(session).or_default().insert(Arc::clone(path));
+        }
+        before
+    }
+}
+
+impl Pending {
+    /// The session that the node will belong to.
+    fn session(&self) -> Option<i64> {
+        match self.shape.as_ref()?.owner {
+            Owner::Session(session) => Some(session),
+            Owner::Nobody | Owner::Container | Owner::Ttl(_) => None,
         }
     }
 }

@@ -10,9 +10,10 @@
 use bytes::{Bytes, BytesMut};
 use pole_jute::{ErrorCode, ErrorTxn, Record, Txn, TxnEntry, TxnHeader, Writer};
 
+use crate::ask::Identity;
 use crate::desk::Desk;
 use crate::overlay::Overlay;
-use crate::{Ask, Caller, Tree, What, op};
+use crate::{Ask, Tree, What, op};
 
 /// What the leader has decided and not yet applied.
 #[derive(Clone, Debug, Default)]
@@ -50,19 +51,16 @@ impl Prepared {
     /// Makes a request into the transaction at this place. None: the session has left the connection that it came by, so
     /// it is dropped.
     pub fn prepare(&mut self, tree: &Tree, at: Position, from: From, ask: &Bytes) -> Option<Bytes> {
-        let ask_bytes = ask.len();
         self.overlay.begin();
-        let ask = Ask::decode(ask);
-        let nobody = Caller::default();
-        let caller = ask.as_ref().map_or(&nobody, |ask| &ask.caller);
-        let mut desk = Desk { tree, overlay: &mut self.overlay, at, session: from.session, caller };
+        let (identity, what) = match Ask::open(ask) {
+            Ok((identity, what)) => (identity, Ok(what)),
+            Err(_) => (Identity::default(), Err(ErrorCode::MarshallingError)),
+        };
+        let mut desk = Desk { tree, overlay: &mut self.overlay, at, session: from.session, identity: &identity };
         if from.floor != 0 && desk.open_session(from.session).is_some_and(|session| from.floor < session.attached) {
             return None;
         }
-        let decided = match &ask {
-            Ok(ask) => decide(&mut desk, &ask.what),
-            Err(_) => Err(ErrorCode::MarshallingError),
-        };
+        let decided = what.and_then(|what| decide(&mut desk, what));
         let txn = decided.unwrap_or_else(|code| Txn::Error(ErrorTxn::from(code)));
         let header = TxnHeader {
             client_id: from.session,
@@ -72,9 +70,15 @@ impl Prepared {
             op: txn.op().number(),
         };
         // What was asked is nearly all of what is written.
-        let mut writer = Writer::over(BytesMut::with_capacity(ask_bytes + TXN_ROOM_BYTES));
+        let mut writer = Writer::over(BytesMut::with_capacity(ask.len() + TXN_ROOM_BYTES));
         TxnEntry { header, txn, digest: None }.write(&mut writer);
         Some(writer.into_bytes())
+    }
+
+    /// Whether everything that was prepared has been applied.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.overlay.is_empty()
     }
 
     /// Everything up to this transaction has been applied to the tree.
@@ -88,14 +92,14 @@ impl Prepared {
     }
 }
 
-fn decide(desk: &mut Desk, what: &What) -> Result<Txn, ErrorCode> {
+fn decide(desk: &mut Desk, what: What) -> Result<Txn, ErrorCode> {
     match what {
-        What::Attach { timeout_ms, resume } => op::session::prepare_attach(desk, *timeout_ms, *resume),
+        What::Attach { timeout_ms, resume } => op::session::prepare_attach(desk, timeout_ms, resume),
         What::CloseSession => op::session::prepare_close(desk),
         What::DeleteContainer(path) => op::delete::prepare_container(desk, path),
         What::Request(request) => {
             // The admin path has no session.
-            if desk.open_session(desk.session).is_none() && !desk.caller.is_admin() {
+            if desk.open_session(desk.session).is_none() && !desk.caller().is_admin() {
                 return Err(ErrorCode::SessionExpired);
             }
             op::prepare(desk, request)

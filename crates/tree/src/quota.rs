@@ -11,6 +11,7 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use crate::Tree;
 use crate::path::{self, QUOTA, ROOT, ZOOKEEPER};
@@ -88,7 +89,7 @@ impl Tree {
         let Some(quota) = self.nodes.find(QUOTA) else { return };
         let paths = self.nodes.below(quota).map(|id| Arc::clone(&self.nodes.get(id).path));
         let limits = paths.filter(|path| matches!(quota_node(path), Some((_, LIMITS))));
-        for path in limits.collect::<alloc::vec::Vec<_>>() {
+        for path in limits.collect::<Vec<_>>() {
             let Some((top, _)) = quota_node(&path) else { continue };
             let usage = self.measure(top);
             self.quotas.used.insert(top.into(), usage);

@@ -100,7 +100,7 @@ impl<'a> Reading<'a> {
         mode: Modes,
     ) {
         if wanted {
-            watches().add(path, self.watcher, mode);
+            watches().add(path, self.watcher, self.caller, mode);
         }
     }
 }

@@ -4,17 +4,20 @@
 //! Holds: every reference in the bytes is looked up before it is believed; what is wrong is an error that says which node.
 //! Not here: the header of the file, its checksum and its name (`storage`).
 //!
-//! A snapshot does not know when sessions were last attached. Apache has no place for it, and one that a session needs is
-//! in the log that follows.
+//! Apache's snapshot has no place for the last attachment of a session, and without it a leader that comes from a snapshot
+//! would take a request of a connection that the session has left. So the attachments stand in the table of ACLs, as one
+//! list that no node refers to and with a scheme that no ACL can have: Apache drops such a list when it has read it.
 
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 use pole_jute::{
-    AclEntry, DataNode, Error, OPEN_ACL_REFERENCE, Place, Reader, Record, SessionEntry, SnapshotNode, Value, Writer,
+    Acl, AclEntry, DataNode, Error, Id, OPEN_ACL_REFERENCE, Perms, Place, Reader, Record, SessionEntry, SnapshotNode,
+    Value, Writer,
 };
 
 use crate::acls::AclHandle;
@@ -27,7 +30,7 @@ use crate::{Rules, Tree};
 /// A tree as it was at one moment, sharing all that has not changed since. It can be written by another thread.
 #[derive(Clone, Debug)]
 pub struct Frozen {
-    sessions: Vec<SessionEntry>,
+    sessions: Vec<(i64, Session)>,
     nodes: Slab,
     size_bytes: u64,
 }
@@ -70,7 +73,7 @@ impl Tree {
     /// The state as it is now, without copying it.
     #[must_use]
     pub fn freeze(&self) -> Frozen {
-        let sessions = self.sessions().map(|(id, timeout)| SessionEntry { id, timeout }).collect();
+        let sessions = self.sessions.iter().map(|(id, session)| (*id, *session)).collect();
         Frozen { sessions, nodes: self.nodes.image(), size_bytes: self.size_bytes() }
     }
 
@@ -81,7 +84,8 @@ impl Tree {
     pub fn restore(rules: Rules, body: &Bytes) -> Result<Self, RestoreError> {
         let mut reader = Reader::new(body.clone());
         let sessions: Vec<SessionEntry> = reader.vector(Place::new("snapshot", "sessions"))?;
-        let table: Vec<AclEntry> = reader.vector(Place::new("snapshot", "acls"))?;
+        let mut table: Vec<AclEntry> = reader.vector(Place::new("snapshot", "acls"))?;
+        let attachments = take_attachments(&mut table);
 
         let root = match SnapshotNode::read(&mut reader)? {
             SnapshotNode::Node(path, root) if path.is_empty() => root,
@@ -101,8 +105,9 @@ impl Tree {
         tree.acls.drop_unused();
         tree.add_reserved();
         tree.measure_quotas();
-        for session in sessions {
-            tree.open_session(session.id, Session { timeout_ms: session.timeout, attached: 0 });
+        for SessionEntry { id, timeout } in sessions {
+            let attached = attachments.get(&id).copied().unwrap_or_default();
+            tree.open_session(id, Session { timeout_ms: timeout, attached });
         }
         Ok(tree)
     }
@@ -149,7 +154,10 @@ impl Frozen {
     /// Writes it, piece by piece.
     pub fn write(&self, sink: &mut dyn FnMut(&[u8])) {
         let mut writer = Writer::new();
-        self.sessions.put(&mut writer);
+        writer.length(self.sessions.len());
+        for (id, session) in &self.sessions {
+            SessionEntry { id: *id, timeout: session.timeout_ms }.write(&mut writer);
+        }
         self.write_acls(&mut writer);
         let mut stack = Vec::from([NodeId(0)]);
         while let Some(id) = stack.pop() {
@@ -178,20 +186,43 @@ impl Frozen {
     fn write_acls(&self, writer: &mut Writer) {
         let nodes = self.nodes.iter().filter(|node| node.acl.list().is_some());
         let table: BTreeMap<i64, &AclHandle> = nodes.map(|node| (node.acl.reference(), &node.acl)).collect();
-        writer.length(table.len());
-        for (reference, acl) in table {
+        let attachments = self.attachments();
+        writer.length(table.len() + usize::from(!attachments.is_empty()));
+        let unused = table.keys().max().map_or(1, |last| last.saturating_add(1));
+        let lists = table.into_iter().map(|(reference, acl)| (reference, acl.list().unwrap_or_default()));
+        for (reference, list) in lists.chain((!attachments.is_empty()).then_some((unused, &attachments[..]))) {
             writer.long(reference);
-            let list = acl.list().unwrap_or_default();
             writer.length(list.len());
             list.iter().for_each(|entry| entry.put(writer));
         }
     }
+
+    /// When each session was last attached, as a list of permissions to do nothing.
+    fn attachments(&self) -> Vec<Acl> {
+        let known = self.sessions.iter().filter(|(_, session)| session.attached != 0);
+        let entry = |(id, session): &(i64, Session)| {
+            let id = format!("{id:x}:{:x}", session.attached);
+            Acl { perms: Perms::NONE, id: Id { scheme: ATTACHED.into(), id } }
+        };
+        known.map(entry).collect()
+    }
+}
+
+/// Takes the attachments out of the table, by session. What cannot be read is not known.
+fn take_attachments(table: &mut Vec<AclEntry>) -> BTreeMap<i64, i64> {
+    let is_ours = |entry: &mut AclEntry| entry.acl.first().is_some_and(|acl| acl.id.scheme == ATTACHED);
+    let number = |text: &str| u64::from_str_radix(text, 16).ok().map(u64::cast_signed);
+    let pair = |acl: Acl| acl.id.id.split_once(':').and_then(|(id, zxid)| Some((number(id)?, number(zxid)?)));
+    table.extract_if(.., is_ours).flat_map(|entry| entry.acl).filter_map(pair).collect()
 }
 
 /// A node without its place. The data is copied, or a node would keep the whole snapshot in memory.
 fn bare(path: &str, node: &DataNode, acl: AclHandle) -> Node {
     Node::new(path.into(), node.data.as_deref().map(Arc::from), acl, node.stat)
 }
+
+/// The scheme of entries that are attachments of sessions.
+const ATTACHED: &str = "pole-attached";
 
 /// Written at once: large enough to make calls rare, small enough to stay in a cache.
 const PIECE_BYTES: usize = 64 * 1024;

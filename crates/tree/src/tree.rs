@@ -45,14 +45,15 @@ pub struct Tree {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) timeout_ms: i32,
-    /// The zxid of the last attachment; 0 if that was before a snapshot, which has no room for it.
+    /// The zxid of the last attachment; 0 if an Apache server opened it, which has none.
     pub(crate) attached: i64,
 }
 
 /// What a transaction did, beside changing the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// The answer to whoever asked, if it was wanted: how it went, and the body of the reply.
+    /// The answer to whoever asked, if it was wanted: how it went, and the body of the reply. A multi that failed went
+    /// `Ok`, as in Apache: its body tells.
     pub reply: Option<(ErrorCode, Bytes)>,
     /// What happened to a session.
     pub session: Option<SessionChange>,

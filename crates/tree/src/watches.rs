@@ -4,20 +4,20 @@
 //! Why by connection and not by session: a connection that ends takes its watches with it, and the client sets them again
 //! where it goes.
 //! Holds: a connection gets at most one event for one change of one path, however many of its watches see it; a one-shot
-//! watch is gone once it has fired; the table by path and the one by connection hold the same pairs.
+//! watch is gone once it has fired; a recursive watch tells of no node that its connection may not read; the table by path and the one by connection hold the same pairs.
 //! Not here: replicated state. Each server has its own.
 //! Source: Apache's `WatchManager`, with the modes side by side as since 3.9.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hashbrown::HashTable;
-use pole_jute::{EventType, KeeperState, WatcherEvent};
+use pole_jute::{EventType, KeeperState, Perms, WatcherEvent};
 
+use crate::access::may;
 use crate::node::hash;
-use crate::{Change, Changes, path};
+use crate::{Caller, Change, Changes, Rules, path};
 
 /// A connection, by the number that the server gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,11 +27,19 @@ pub struct Watcher(pub u64);
 #[derive(Clone, Debug, Default)]
 pub struct Watches {
     by_path: HashTable<Watched>,
-    by_watcher: BTreeMap<Watcher, BTreeSet<Arc<str>>>,
+    by_watcher: BTreeMap<Watcher, Connection>,
     /// How many watches see below their path. While there are none, nobody looks up there.
     recursive: usize,
     /// See [`Self::count`].
     count: usize,
+}
+
+/// What a connection watches.
+#[derive(Clone, Debug)]
+struct Connection {
+    /// Who it was when it last set a watch or was identified.
+    caller: Caller,
+    paths: BTreeSet<Arc<str>>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,36 +76,45 @@ impl Watches {
         if self.by_watcher.is_empty() {
             return;
         }
-        changes.iter().for_each(|change| self.fire_one(change, out));
+        changes.iter().for_each(|change| self.fire_one(changes.rules, change, out));
     }
 
-    fn fire_one(&mut self, change: &Change, out: &mut Vec<(Watcher, WatcherEvent)>) {
-        let first = out.len();
-        let event =
-            || WatcherEvent { kind: change.kind, state: KeeperState::SyncConnected, path: change.path.to_string() };
+    fn fire_one(&mut self, rules: Rules, change: &Change, out: &mut Vec<(Watcher, WatcherEvent)>) {
         let seen = Modes::that_see(change.kind);
+        let mut told = Vec::new();
         self.edit(&change.path, |watcher, modes| {
             if modes.intersects(seen) {
-                out.push((watcher, event()));
+                told.push(watcher);
             }
             modes.without(seen.intersection(Modes::ONE_SHOT))
         });
-        if self.recursive == 0 || !seen.intersects(Modes::RECURSIVE) {
-            return;
+        if self.recursive > 0 && seen.intersects(Modes::RECURSIVE) {
+            self.find_above(rules, change, &mut told);
+            told.sort_unstable();
+            told.dedup();
         }
+        let event =
+            |path: &str| WatcherEvent { kind: change.kind, state: KeeperState::SyncConnected, path: path.into() };
+        out.extend(told.into_iter().map(|watcher| (watcher, event(&change.path))));
+    }
+
+    /// Adds those who watch the node from above. They have not named it, so they may not be allowed to know of it.
+    fn find_above(&self, rules: Rules, change: &Change, told: &mut Vec<Watcher>) {
+        let may_know = |watcher: &Watcher| {
+            self.by_watcher
+                .get(watcher)
+                .is_some_and(|connection| may(rules, &change.acl, Perms::READ, &connection.caller))
+        };
         for above in path::upwards(&change.path).skip(1) {
             let Some(watched) = self.by_path.find(hash(above), |watched| &*watched.path == above) else { continue };
-            for (watcher, _) in watched.by.iter().filter(|(_, modes)| modes.intersects(Modes::RECURSIVE)) {
-                if !out[first..].iter().any(|(told, _)| told == watcher) {
-                    out.push((*watcher, event()));
-                }
-            }
+            let recursive = watched.by.iter().filter(|(_, modes)| modes.intersects(Modes::RECURSIVE));
+            told.extend(recursive.map(|(watcher, _)| *watcher).filter(may_know));
         }
     }
 
     /// The connection has ended.
     pub fn forget(&mut self, watcher: Watcher) {
-        for path in self.by_watcher.get(&watcher).cloned().unwrap_or_default() {
+        for path in self.by_watcher.get(&watcher).map(|connection| connection.paths.clone()).unwrap_or_default() {
             self.remove(&path, watcher, Modes::ALL);
         }
     }
@@ -114,13 +131,13 @@ impl Watches {
         WatchesSummary {
             connections: self.by_watcher.len(),
             paths: self.by_path.len(),
-            watches: self.by_watcher.values().map(BTreeSet::len).sum(),
+            watches: self.by_watcher.values().map(|connection| connection.paths.len()).sum(),
         }
     }
 
     /// Who watches what, for wchc.
     pub fn by_watcher(&self) -> impl Iterator<Item = (Watcher, impl Iterator<Item = &str>)> {
-        self.by_watcher.iter().map(|(watcher, paths)| (*watcher, paths.iter().map(|path| &**path)))
+        self.by_watcher.iter().map(|(watcher, connection)| (*watcher, connection.paths.iter().map(|path| &**path)))
     }
 
     /// What is watched by whom, for wchp; in no order.
@@ -128,8 +145,17 @@ impl Watches {
         self.by_path.iter().map(|watched| (&*watched.path, watched.by.iter().map(|(watcher, _)| *watcher)))
     }
 
+    /// The connection has proved to be somebody else too: what its watches may tell it changes.
+    pub fn identify(&mut self, watcher: Watcher, caller: &Caller) {
+        if let Some(connection) = self.by_watcher.get_mut(&watcher)
+            && connection.caller != *caller
+        {
+            connection.caller = caller.clone();
+        }
+    }
+
     /// Adds to what the connection watches on the path.
-    pub(crate) fn add(&mut self, path: &str, watcher: Watcher, modes: Modes) {
+    pub(crate) fn add(&mut self, path: &str, watcher: Watcher, caller: &Caller, modes: Modes) {
         let hash_of = |watched: &Watched| hash(&watched.path);
         let entry = self.by_path.entry(hash(path), |watched| &*watched.path == path, hash_of);
         let mut entry = entry.or_insert_with(|| Watched { path: path.into(), by: Vec::new() });
@@ -142,11 +168,13 @@ impl Watches {
             }
             Err(at) => {
                 watched.by.insert(at, (watcher, modes));
-                self.by_watcher.entry(watcher).or_default().insert(Arc::clone(&watched.path));
+                let fresh = || Connection { caller: caller.clone(), paths: BTreeSet::new() };
+                self.by_watcher.entry(watcher).or_insert_with(fresh).paths.insert(Arc::clone(&watched.path));
                 Modes::NONE
             }
         };
         self.account(before, before.with(modes));
+        self.identify(watcher, caller);
     }
 
     /// What the connection watches on the path.
@@ -190,9 +218,9 @@ impl Watches {
     }
 
     fn let_go(&mut self, watcher: Watcher, path: &str) {
-        if let Some(paths) = self.by_watcher.get_mut(&watcher) {
-            paths.remove(path);
-            if paths.is_empty() {
+        if let Some(connection) = self.by_watcher.get_mut(&watcher) {
+            connection.paths.remove(path);
+            if connection.paths.is_empty() {
                 self.by_watcher.remove(&watcher);
             }
         }

@@ -4,7 +4,7 @@ use super::words::{code, has_word};
 use super::{File, assert_none, files};
 
 /// Crates that decide and never act: events and `now` go in, effects come out.
-const PURE: &[&str] = &["election", "oracle", "zab", "node", "topology", "jute"];
+const PURE: &[&str] = &["election", "oracle", "zab", "node", "topology", "jute", "tree"];
 
 /// What a pure crate does without. Most are `no_std`, where the compiler says so too; this covers the rest, and says
 /// why.

@@ -408,6 +408,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Ok(ids) => {
                 let new = ids.into_iter().filter(|id| !self.caller.ids.contains(id)).collect::<Vec<_>>();
                 self.caller.ids.extend(new);
+                self.shared.watches.lock().identify(Watcher(self.handle.id.0), &self.caller);
                 put_frame(&mut self.replies, xid, 0, ErrorCode::Ok.number(), &[]);
                 Ok(())
             }

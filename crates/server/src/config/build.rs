@@ -148,7 +148,12 @@ fn auth_provider(key: &str, class: &str, line: usize, report: &mut Report) {
     match class_name {
         "X509AuthenticationProvider" | "DigestAuthenticationProvider" | "IPAuthenticationProvider" => {}
         "SASLAuthenticationProvider" => {
-            report.problem(line, key, class, "Pole does not speak SASL; use digest or x509");
+            report.warning(
+                line,
+                key,
+                class,
+                "Pole does not speak SASL: clients that need it are refused; use digest or x509",
+            );
         }
         _ => report.warning(line, key, class, "accepted and not used: classes of Java cannot be loaded"),
     }

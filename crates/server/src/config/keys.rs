@@ -169,8 +169,8 @@ pub const KEYS: &[Key] = &[
     key("standaloneEnabled", TRUE_FALSE, "true", "Whether a single `server.N` line means a server on its own."),
     key(
         "reconfigEnabled",
-        Only(&["false"], "the ensemble cannot be changed at run time yet"),
-        "false",
+        Unused("the ensemble cannot be changed at run time yet, and whoever asks is told so"),
+        "",
         "Changes of the ensemble at run time.",
     ),
     key(

@@ -174,7 +174,7 @@ pub struct Store {
 /// The format of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreFormat {
-    /// Java's own, which today is PKCS12 inside; the old form is refused.
+    /// Java's own, which today is PKCS12 inside; the old form is read too.
     Jks,
     /// Key and certificates as text, in one file.
     Pem,

@@ -7,8 +7,10 @@
 //! whatever else the process may have installed.
 //! Not here: sockets, the meaning of an identity (`tree`), the keys of the configuration (`config`).
 
+mod jks;
 mod principal;
 mod stores;
+mod version_one;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme, SupportedCipherSuite,
     SupportedProtocolVersion,
@@ -26,6 +29,7 @@ use rustls::{
 use crate::config::{ClientAuth, Store, TlsSettings};
 
 pub use principal::principal;
+use version_one::{VersionOne, is_version_one};
 
 /// The configuration of the port for clients.
 ///
@@ -37,16 +41,24 @@ pub fn acceptor(settings: &TlsSettings) -> Result<Arc<ServerConfig>, Error> {
     let builder = match settings.client_auth {
         ClientAuth::None => builder.with_no_client_auth(),
         ClientAuth::Need | ClientAuth::Want => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(settings)?), provider);
+            let trusted = stores::trusted(trust_store(settings)?)?;
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(settings)?), provider.clone());
             let optional = settings.client_auth == ClientAuth::Want;
             let verifier = if optional { verifier.allow_unauthenticated() } else { verifier };
-            builder.with_client_cert_verifier(verifier.build().map_err(|error| Error::Settings(error.to_string()))?)
+            let others = verifier.build().map_err(|error| Error::Settings(error.to_string()))?;
+            builder.with_client_cert_verifier(Arc::new(VersionOne { others, trusted, provider: provider.clone() }))
         }
     };
     let store = key_store(settings)?;
     let identity = stores::identity(store)?;
-    let config = builder.with_single_cert(identity.chain, identity.key);
-    Ok(Arc::new(config.map_err(|source| Error::Identity { file: store.location.clone(), source })?))
+    let failed = |source| Error::Identity { file: store.location.clone(), source };
+    if !identity.chain.first().is_some_and(is_version_one) {
+        return Ok(Arc::new(builder.with_single_cert(identity.chain, identity.key).map_err(failed)?));
+    }
+    // `rustls` cannot compare key and certificate here; a client notices if they do not go together.
+    let key = provider.key_provider.load_private_key(identity.key).map_err(failed)?;
+    let own = SingleCertAndKey::from(CertifiedKey::new(identity.chain, key));
+    Ok(Arc::new(builder.with_cert_resolver(Arc::new(own))))
 }
 
 /// Both ends of a connection between servers: each shows a certificate and checks the other's.
@@ -126,16 +138,6 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// Java's old format.
-    #[error(
-        "{0}: this is the old JKS format; convert it with: keytool -importkeystore -srckeystore {0} \
-         -destkeystore {0}.p12 -deststoretype PKCS12, then set the location to {0}.p12 and the type to PKCS12",
-        file.display()
-    )]
-    OldJks {
-        /// The file.
-        file: PathBuf,
-    },
     /// A store that does not hold what is needed.
     #[error("{}: {why}", file.display())]
     Store {
@@ -207,8 +209,12 @@ fn key_store(settings: &TlsSettings) -> Result<&Store, Error> {
     settings.key_store.as_ref().ok_or(Error::Missing { what: "keyStore.location" })
 }
 
+fn trust_store(settings: &TlsSettings) -> Result<&Store, Error> {
+    settings.trust_store.as_ref().ok_or(Error::Missing { what: "trustStore.location" })
+}
+
 fn roots(settings: &TlsSettings) -> Result<RootCertStore, Error> {
-    stores::roots(settings.trust_store.as_ref().ok_or(Error::Missing { what: "trustStore.location" })?)
+    stores::roots(trust_store(settings)?)
 }
 
 /// Checks who signed a certificate, not whom it names: `hostnameVerification=false`.

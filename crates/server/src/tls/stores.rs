@@ -1,8 +1,8 @@
 //! Key stores and trust stores: files to keys and certificates.
 //!
 //! In: a [`Store`]. Out: a key with its chain, or certificates to trust.
-//! Holds: a store of the type JKS is opened by its content, as Java does: most are PKCS12 today. The old form is refused
-//! with the command that converts it.
+//! Holds: a store of the type JKS or PKCS12 is opened by its content, as Java does: most are PKCS12 today, whatever they
+//! are called.
 
 use std::io::Read;
 
@@ -12,7 +12,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use super::Error;
+use super::{Error, jks};
 use crate::config::{Password, Store, StoreFormat};
 
 /// What a server shows of itself.
@@ -28,6 +28,10 @@ pub(super) fn identity(store: &Store) -> Result<Identity, Error> {
         StoreFormat::Pem => {
             Identity { chain: pem_certificates(store, &bytes)?, key: pem_key(store, &bytes, &password(store)?)? }
         }
+        StoreFormat::Jks | StoreFormat::Pkcs12 if bytes.starts_with(&jks::MAGIC) => {
+            let opened = jks::open(&bytes, &password(store)?).map_err(|why| bad(store, why))?;
+            opened.identity.ok_or_else(|| bad(store, "there is no private key with a certificate in it"))?
+        }
         StoreFormat::Jks | StoreFormat::Pkcs12 => pkcs12_identity(store, &bytes, &password(store)?)?,
     };
     if identity.chain.is_empty() {
@@ -38,19 +42,27 @@ pub(super) fn identity(store: &Store) -> Result<Identity, Error> {
 
 /// Opens a trust store.
 pub(super) fn roots(store: &Store) -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    for certificate in trusted(store)? {
+        roots.add(certificate).map_err(|error| bad(store, &format!("a certificate cannot be trusted: {error}")))?;
+    }
+    Ok(roots)
+}
+
+/// The certificates of a trust store, at least one.
+pub(super) fn trusted(store: &Store) -> Result<Vec<CertificateDer<'static>>, Error> {
     let bytes = open(store)?;
     let certificates = match store.format {
         StoreFormat::Pem => pem_certificates(store, &bytes)?,
+        StoreFormat::Jks | StoreFormat::Pkcs12 if bytes.starts_with(&jks::MAGIC) => {
+            jks::open(&bytes, &password(store)?).map_err(|why| bad(store, why))?.trusted
+        }
         StoreFormat::Jks | StoreFormat::Pkcs12 => pkcs12_certificates(store, &bytes, &password(store)?)?,
     };
     if certificates.is_empty() {
         return Err(bad(store, "there is no certificate to trust in it; add one with keytool -importcert"));
     }
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates {
-        roots.add(certificate).map_err(|error| bad(store, &format!("a certificate cannot be trusted: {error}")))?;
-    }
-    Ok(roots)
+    Ok(certificates)
 }
 
 fn pem_certificates(store: &Store, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
@@ -109,9 +121,6 @@ fn open(store: &Store) -> Result<Vec<u8>, Error> {
     if bytes.len() as u64 > STORE_BYTES_MAX {
         return Err(bad(store, "longer than 16 megabytes: this is no key store"));
     }
-    if bytes.starts_with(&OLD_JKS) {
-        return Err(Error::OldJks { file: store.location.clone() });
-    }
     Ok(bytes)
 }
 
@@ -136,5 +145,3 @@ fn bad(store: &Store, why: &str) -> Error {
 
 /// Every public authority in the world takes a quarter of a megabyte.
 const STORE_BYTES_MAX: u64 = 16 << 20;
-/// How files in Java's old format begin.
-const OLD_JKS: [u8; 4] = [0xfe, 0xed, 0xfe, 0xed];

@@ -1,4 +1,6 @@
-//! A directory as the file system may leave it: what is durable, and what was asked for since.
+//! Directories as the file system may leave them: what is durable, and what was asked for since.
+//!
+//! Files are called by the directory above `version-2` and their own name.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -47,7 +49,7 @@ enum Naming {
     Unset(String, Inode),
 }
 
-/// One directory.
+/// One directory, or two.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Image {
     contents: Vec<Content>,
@@ -87,10 +89,8 @@ impl Image {
                 let inode = self.live.remove(&name(path)).unwrap();
                 self.since.push(Naming::Unset(name(path), inode));
             }
-            Effect::SyncDir => {
-                self.since.clear();
-                self.synced = self.live.clone();
-            }
+            Effect::SyncDir(dir) if dir.ends_with("version-2") => self.sync_dir(&name(&dir.join(""))),
+            Effect::SyncDir(_) => {}
         }
     }
 
@@ -103,6 +103,14 @@ impl Image {
             }
         }
         names.into_iter().map(|(name, inode)| (name, self.contents[inode].crash(survival, dice))).collect()
+    }
+
+    /// Makes the names that begin like this durable, and no others.
+    fn sync_dir(&mut self, prefix: &str) {
+        self.since.retain(|naming| !naming.name().starts_with(prefix));
+        self.synced.retain(|name, _| !name.starts_with(prefix));
+        let live = self.live.iter().filter(|(name, _)| name.starts_with(prefix));
+        self.synced.extend(live.map(|(name, inode)| (name.clone(), *inode)));
     }
 
     /// A name that exists already is emptied, not replaced.
@@ -157,6 +165,13 @@ fn write(content: &mut Vec<u8>, at: usize, bytes: &[u8], survival: Survival, dic
 }
 
 impl Naming {
+    /// The name that it is about; a file is moved within its directory.
+    fn name(&self) -> &str {
+        match self {
+            Self::Set(name, _) | Self::Move(name, _, _) | Self::Unset(name, _) => name,
+        }
+    }
+
     fn apply(&self, names: &mut BTreeMap<String, Inode>) {
         match self {
             Self::Set(name, inode) => {
@@ -172,7 +187,8 @@ impl Naming {
 }
 
 fn name(path: &Path) -> String {
-    path.file_name().unwrap().to_str().unwrap().to_owned()
+    let (above, own) = path.to_str().unwrap().split_once("/version-2/").expect("files are in version-2");
+    format!("{}/{own}", above.rsplit('/').next().unwrap())
 }
 
 const BLOCK_BYTES: usize = 4096;

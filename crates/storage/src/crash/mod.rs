@@ -45,7 +45,9 @@ impl Scratch {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("pole-storage-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
+        // In memory if there is such a place: thousands of directories are made, and none must survive anything.
+        let memory = PathBuf::from("/dev/shm");
+        let path = if memory.is_dir() { memory } else { std::env::temp_dir() }.join(name);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }

@@ -9,7 +9,8 @@ use core::fmt::Write as _;
 use bytes::{Bytes, BytesMut};
 use pole_jute::{
     Acl, Create2Response, CreateContainerTxn, CreateMode, CreateRequest, CreateResponse, CreateTtlRequest,
-    CreateTtlTxn, CreateTxn, ErrorCode, EventType, MultiResult, Perms, Record, StatPersisted, Txn, TxnHeader, Writer,
+    CreateTtlTxn, CreateTxn, ErrorCode, EventType, MultiResult, Perms, Record, Stat, StatPersisted, Txn, TxnHeader,
+    Writer,
 };
 
 use super::Done;
@@ -30,7 +31,7 @@ pub(crate) enum Form {
     Container,
 }
 
-pub(crate) fn prepare(desk: &mut Desk, form: Form, request: &CreateRequest) -> Result<Txn, ErrorCode> {
+pub(crate) fn prepare(desk: &mut Desk, form: Form, request: CreateRequest) -> Result<Txn, ErrorCode> {
     let mode = CreateMode::from_number(request.flags).ok_or(ErrorCode::BadArguments)?;
     if mode.has_ttl() && !desk.tree.rules.extended_types {
         return Err(ErrorCode::Unimplemented);
@@ -46,9 +47,15 @@ pub(crate) fn prepare(desk: &mut Desk, form: Form, request: &CreateRequest) -> R
         // Apache makes an ordinary node of a container that comes by create: not what was asked for.
         (_, _) => return Err(ErrorCode::BadArguments),
     };
-    let wanted = Wanted { path: &request.path, data: request.data.as_ref(), acl: &request.acl, mode, owner };
+    let wanted = Wanted {
+        path: request.path,
+        data_length: request.data.as_ref().map_or(0, Bytes::len),
+        acl: &request.acl,
+        mode,
+        owner,
+    };
     let Granted { path, acl, parent_cversion } = wanted.enter(desk)?;
-    let (data, ephemeral) = (request.data.clone(), mode.is_ephemeral());
+    let (data, ephemeral) = (request.data, mode.is_ephemeral());
     Ok(match form {
         Form::Create => Txn::Create(CreateTxn { path, data, acl, ephemeral, parent_cversion }),
         Form::Create2 => Txn::Create2(CreateTxn { path, data, acl, ephemeral, parent_cversion }),
@@ -56,7 +63,7 @@ pub(crate) fn prepare(desk: &mut Desk, form: Form, request: &CreateRequest) -> R
     })
 }
 
-pub(crate) fn prepare_ttl(desk: &mut Desk, request: &CreateTtlRequest) -> Result<Txn, ErrorCode> {
+pub(crate) fn prepare_ttl(desk: &mut Desk, request: CreateTtlRequest) -> Result<Txn, ErrorCode> {
     let mode = CreateMode::from_number(request.flags).ok_or(ErrorCode::BadArguments)?;
     if mode.has_ttl() && !desk.tree.rules.extended_types {
         return Err(ErrorCode::Unimplemented);
@@ -65,15 +72,21 @@ pub(crate) fn prepare_ttl(desk: &mut Desk, request: &CreateTtlRequest) -> Result
         return Err(ErrorCode::BadArguments);
     }
     let owner = Owner::Ttl(request.ttl);
-    let wanted = Wanted { path: &request.path, data: request.data.as_ref(), acl: &request.acl, mode, owner };
+    let wanted = Wanted {
+        path: request.path,
+        data_length: request.data.as_ref().map_or(0, Bytes::len),
+        acl: &request.acl,
+        mode,
+        owner,
+    };
     let Granted { path, acl, parent_cversion } = wanted.enter(desk)?;
-    Ok(Txn::CreateTtl(CreateTtlTxn { path, data: request.data.clone(), acl, parent_cversion, ttl: request.ttl }))
+    Ok(Txn::CreateTtl(CreateTtlTxn { path, data: request.data, acl, parent_cversion, ttl: request.ttl }))
 }
 
 /// A node that somebody wants.
 struct Wanted<'a> {
-    path: &'a str,
-    data: Option<&'a Bytes>,
+    path: String,
+    data_length: usize,
     acl: &'a [Acl],
     mode: CreateMode,
     owner: Owner,
@@ -89,17 +102,17 @@ struct Granted {
 impl Wanted<'_> {
     /// Checks it in the order of Apache, and enters it.
     fn enter(self, desk: &mut Desk) -> Result<Granted, ErrorCode> {
-        let (parent, _) = path::split(self.path).ok_or(ErrorCode::BadArguments)?;
+        let (parent, _) = path::split(&self.path).ok_or(ErrorCode::BadArguments)?;
         if self.path.contains('\0') {
             return Err(ErrorCode::BadArguments);
         }
-        let acl = match path::is_settings(self.path) {
+        let acl = match path::is_settings(&self.path) {
             true => read_only().to_vec(),
-            false => access::fix_up(self.acl, desk.caller)?,
+            false => access::fix_up(self.acl, desk.caller())?,
         };
         let mut parent = desk.get(parent)?;
-        desk.check_write(self.path, &parent.acl, Perms::CREATE)?;
-        let mut path = self.path.to_owned();
+        desk.check_write(&self.path, &parent.acl, Perms::CREATE)?;
+        let mut path = self.path;
         if self.mode.is_sequential() {
             // The count of creates, not the cversion that clients see.
             write!(path, "{:010}", parent.cversion).expect("a string takes everything");
@@ -113,8 +126,7 @@ impl Wanted<'_> {
         if matches!(parent.owner, Owner::Session(_)) {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
-        let data_length = self.data.map_or(0, Bytes::len);
-        let usage = Usage { nodes: 1, bytes: bytes(data_length) };
+        let usage = Usage { nodes: 1, bytes: bytes(self.data_length) };
         desk.check_quota(&path, usage)?;
 
         desk.charge(&path, usage);
@@ -132,7 +144,7 @@ impl Wanted<'_> {
             owner: self.owner,
             acl: AclHandle::unnumbered(acl.clone()),
             children: 0,
-            data_length,
+            data_length: self.data_length,
         });
         Ok(Granted { path, acl, parent_cversion })
     }
@@ -186,8 +198,8 @@ struct Fresh<'a> {
 
 impl Fresh<'_> {
     fn apply(self, tree: &mut Tree, header: &TxnHeader, changes: &mut Changes) -> Result<NodeId, ErrorCode> {
-        let parent = path::split(self.path).and_then(|(parent, _)| tree.nodes.find(parent));
-        let parent = parent.ok_or(ErrorCode::NoNode)?;
+        let named = path::split(self.path).filter(|(_, name)| !name.is_empty());
+        let parent = named.and_then(|(parent, _)| tree.nodes.find(parent)).ok_or(ErrorCode::NoNode)?;
         let parent_path = tree.nodes.change(parent, |node| {
             // Logs before 3.4 have no number: one more than it was.
             let next = node.stat.cversion.wrapping_add(1);
@@ -216,8 +228,8 @@ impl Fresh<'_> {
         // Copied: the bytes are a part of something larger that must not stay in memory for them.
         let data = self.data.map(|data| Arc::from(&data[..]));
         let path: Arc<str> = self.path.into();
-        changes.push(EventType::NodeCreated, &path);
-        changes.push(EventType::NodeChildrenChanged, &parent_path);
+        changes.push(EventType::NodeCreated, &path, &acl);
+        changes.push_children(&parent_path);
         Ok(tree.graft(parent, Node::new(path, data, acl, stat)))
     }
 }
@@ -231,7 +243,7 @@ pub(crate) fn reply(tree: &Tree, id: NodeId) -> Bytes {
 
 pub(crate) fn reply_with_stat(tree: &Tree, id: NodeId) -> Bytes {
     let node = tree.nodes.get(id);
-    let mut writer = Writer::over(BytesMut::with_capacity(80 + node.path.len()));
+    let mut writer = Writer::over(BytesMut::with_capacity(4 + node.path.len() + Stat::BYTES_MIN));
     writer.string(&node.path);
     node.shown().write(&mut writer);
     writer.into_bytes()

@@ -1,7 +1,8 @@
 //! delete, and deleteContainer, which the leader asks itself.
 
-use alloc::borrow::ToOwned;
+use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use pole_jute::{DeleteRequest, DeleteTxn, ErrorCode, EventType, Perms, Txn};
 
@@ -12,7 +13,7 @@ use crate::overlay::Shape;
 use crate::tree::is_due;
 use crate::{Changes, Tree, path};
 
-pub(crate) fn prepare(desk: &mut Desk, request: &DeleteRequest) -> Result<Txn, ErrorCode> {
+pub(crate) fn prepare(desk: &mut Desk, request: DeleteRequest) -> Result<Txn, ErrorCode> {
     let parent = parent_of(desk, &request.path)?;
     desk.check_write(&request.path, &parent.acl, Perms::DELETE)?;
     let node = desk.get(&request.path)?;
@@ -21,13 +22,13 @@ pub(crate) fn prepare(desk: &mut Desk, request: &DeleteRequest) -> Result<Txn, E
         return Err(ErrorCode::NotEmpty);
     }
     desk.erase(node, parent);
-    Ok(Txn::Delete(DeleteTxn { path: request.path.clone() }))
+    Ok(Txn::Delete(DeleteTxn { path: request.path }))
 }
 
 /// Looks again whether the node is due: it may have changed since the leader asked.
-pub(crate) fn prepare_container(desk: &mut Desk, path: &str) -> Result<Txn, ErrorCode> {
-    let parent = parent_of(desk, path)?;
-    let node = desk.get(path)?;
+pub(crate) fn prepare_container(desk: &mut Desk, path: String) -> Result<Txn, ErrorCode> {
+    let parent = parent_of(desk, &path)?;
+    let node = desk.get(&path)?;
     if node.children > 0 {
         return Err(ErrorCode::NotEmpty);
     }
@@ -35,7 +36,7 @@ pub(crate) fn prepare_container(desk: &mut Desk, path: &str) -> Result<Txn, Erro
         return Err(ErrorCode::BadVersion);
     }
     desk.erase(node, parent);
-    Ok(Txn::DeleteContainer(DeleteTxn { path: path.to_owned() }))
+    Ok(Txn::DeleteContainer(DeleteTxn { path }))
 }
 
 /// The parent of a node that may be deleted at all.
@@ -54,16 +55,14 @@ pub(crate) fn apply(tree: &mut Tree, zxid: i64, path: &str, changes: &mut Change
         node.stat.pzxid = node.stat.pzxid.max(zxid);
         Arc::clone(&node.path)
     });
-    let node = tree.nodes.find(path).filter(|id| *id != ROOT_ID).ok_or(ErrorCode::NoNode)?;
-    let mut below: alloc::vec::Vec<NodeId> = tree.nodes.below(node).collect();
+    // The service's own nodes stay, whatever a log says.
+    let node = tree.nodes.find(path).filter(|_| !path::is_reserved(path)).ok_or(ErrorCode::NoNode)?;
+    let mut below: Vec<NodeId> = tree.nodes.below(node).collect();
     // Children first. There are none but in the logs of Apache, see `apply`.
     while let Some(id) = below.pop() {
         let gone = tree.prune(id);
-        changes.push(EventType::NodeDeleted, &gone.path);
+        changes.push(EventType::NodeDeleted, &gone.path, &gone.acl);
     }
-    changes.push(EventType::NodeChildrenChanged, &parent_path);
+    changes.push_children(&parent_path);
     Ok(Done::Deleted)
 }
-
-/// Nothing deletes the root.
-const ROOT_ID: NodeId = NodeId(0);

@@ -67,7 +67,7 @@ pub fn is_write(op: OpCode) -> bool {
 }
 
 /// Makes a client's write into a transaction.
-pub(crate) fn prepare(desk: &mut Desk, request: &Request) -> Result<Txn, ErrorCode> {
+pub(crate) fn prepare(desk: &mut Desk, request: Request) -> Result<Txn, ErrorCode> {
     match request {
         Request::Create(request) => create::prepare(desk, create::Form::Create, request),
         Request::Create2(request) => create::prepare(desk, create::Form::Create2, request),

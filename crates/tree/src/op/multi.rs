@@ -15,10 +15,10 @@ use crate::apply::apply_one;
 use crate::desk::Desk;
 use crate::{Changes, Tree};
 
-pub(crate) fn prepare(desk: &mut Desk, request: &MultiRequest) -> MultiTxn {
+pub(crate) fn prepare(desk: &mut Desk, request: MultiRequest) -> MultiTxn {
     let mut txns = Vec::with_capacity(request.ops.len());
     let mut failed = false;
-    for op in &request.ops {
+    for op in request.ops {
         let decided = if failed { Err(ErrorCode::RuntimeInconsistency) } else { prepare_part(desk, op) };
         failed |= decided.is_err();
         txns.push(decided.unwrap_or_else(|code| Txn::Error(ErrorTxn::from(code))));
@@ -29,7 +29,7 @@ pub(crate) fn prepare(desk: &mut Desk, request: &MultiRequest) -> MultiTxn {
     MultiTxn { txns }
 }
 
-fn prepare_part(desk: &mut Desk, op: &MultiOp) -> Result<Txn, ErrorCode> {
+fn prepare_part(desk: &mut Desk, op: MultiOp) -> Result<Txn, ErrorCode> {
     match op {
         MultiOp::Create(request) => create::prepare(desk, create::Form::Create, request),
         MultiOp::Create2(request) => create::prepare(desk, create::Form::Create2, request),

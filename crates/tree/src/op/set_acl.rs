@@ -9,19 +9,19 @@ use crate::overlay::Shape;
 use crate::tree::read_only;
 use crate::{Tree, access, path};
 
-pub(crate) fn prepare(desk: &mut Desk, request: &SetAclRequest) -> Result<Txn, ErrorCode> {
+pub(crate) fn prepare(desk: &mut Desk, request: SetAclRequest) -> Result<Txn, ErrorCode> {
     if !path::is_valid(&request.path) {
         return Err(ErrorCode::BadArguments);
     }
     let acl = match path::is_settings(&request.path) {
         true => read_only().to_vec(),
-        false => access::fix_up(&request.acl, desk.caller)?,
+        false => access::fix_up(&request.acl, desk.caller())?,
     };
     let node = desk.get(&request.path)?;
     desk.check_write(&request.path, &node.acl, Perms::ADMIN)?;
     let version = next_version(node.aversion, request.version)?;
     desk.put(Shape { aversion: version, acl: AclHandle::unnumbered(acl.clone()), ..node });
-    Ok(Txn::SetAcl(SetAclTxn { path: request.path.clone(), acl, version }))
+    Ok(Txn::SetAcl(SetAclTxn { path: request.path, acl, version }))
 }
 
 /// Nobody watches ACLs, so there is no change to tell.

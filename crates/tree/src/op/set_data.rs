@@ -4,8 +4,8 @@ use alloc::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use pole_jute::{
-    ErrorCode, EventType, MultiResult, Perms, Record, SetDataRequest, SetDataResponse, SetDataTxn, Txn, TxnHeader,
-    Writer,
+    ErrorCode, EventType, MultiResult, Perms, Record, SetDataRequest, SetDataResponse, SetDataTxn, Stat, Txn,
+    TxnHeader, Writer,
 };
 
 use super::Done;
@@ -15,7 +15,7 @@ use crate::overlay::Shape;
 use crate::quota::Usage;
 use crate::{Changes, Tree, path};
 
-pub(crate) fn prepare(desk: &mut Desk, request: &SetDataRequest) -> Result<Txn, ErrorCode> {
+pub(crate) fn prepare(desk: &mut Desk, request: SetDataRequest) -> Result<Txn, ErrorCode> {
     if !path::is_valid(&request.path) {
         return Err(ErrorCode::BadArguments);
     }
@@ -28,7 +28,7 @@ pub(crate) fn prepare(desk: &mut Desk, request: &SetDataRequest) -> Result<Txn, 
 
     desk.charge(&request.path, usage);
     desk.put(Shape { version, mtime: desk.at.wall_ms, data_length, ..node });
-    Ok(Txn::SetData(SetDataTxn { path: request.path.clone(), data: request.data.clone(), version }))
+    Ok(Txn::SetData(SetDataTxn { path: request.path, data: request.data, version }))
 }
 
 pub(crate) fn apply(
@@ -44,13 +44,14 @@ pub(crate) fn apply(
         stat.mzxid = header.zxid;
         stat.mtime = header.time;
     });
-    changes.push(EventType::NodeDataChanged, &tree.nodes.get(id).path);
+    let node = tree.nodes.get(id);
+    changes.push(EventType::NodeDataChanged, &node.path, &node.acl);
     Ok(Done::DataSet(id))
 }
 
 /// Of setACL too: a stat.
 pub(crate) fn reply(tree: &Tree, id: NodeId) -> Bytes {
-    let mut writer = Writer::over(BytesMut::with_capacity(80));
+    let mut writer = Writer::over(BytesMut::with_capacity(Stat::BYTES_MIN));
     tree.nodes.get(id).shown().write(&mut writer);
     writer.into_bytes()
 }

@@ -38,7 +38,7 @@ pub(crate) fn set_all_again<W: DerefMut<Target = Watches>>(
     let mut watches = watches();
     let mut again = Again { desk, watches: &mut watches, since: request.relative_zxid, events };
     again.one_shot(&request.data_watches, &request.exist_watches, &request.child_watches);
-    let mut add = |path: &String, mode| watches.add(path, desk.watcher, mode);
+    let mut add = |path: &String, mode| watches.add(path, desk.watcher, desk.caller, mode);
     request.persistent_watches.iter().for_each(|path| add(path, Modes::PERSISTENT));
     request.persistent_recursive_watches.iter().for_each(|path| add(path, Modes::RECURSIVE));
     Ok(())
@@ -62,7 +62,7 @@ impl Again<'_> {
         for path in exist {
             match self.desk.find(path) {
                 Some(_) => self.tell(path, EventType::NodeCreated),
-                None => self.watches.add(path, self.desk.watcher, Modes::DATA),
+                None => self.watches.add(path, self.desk.watcher, self.desk.caller, Modes::DATA),
             }
         }
         for path in child {
@@ -75,7 +75,7 @@ impl Again<'_> {
         let event = self.desk.find(path).map_or(Some(EventType::NodeDeleted), |node| missed(node, self.since));
         match event {
             Some(event) => self.tell(path, event),
-            None => self.watches.add(path, self.desk.watcher, mode),
+            None => self.watches.add(path, self.desk.watcher, self.desk.caller, mode),
         }
     }
 
@@ -95,7 +95,7 @@ pub(crate) fn add<W: DerefMut<Target = Watches>>(
         AddWatchMode::Persistent => Modes::PERSISTENT,
         AddWatchMode::PersistentRecursive => Modes::RECURSIVE,
     };
-    watches().add(&request.path, desk.watcher, mode);
+    watches().add(&request.path, desk.watcher, desk.caller, mode);
     ErrorResponse { err: ErrorCode::Ok }.write(reply);
     Ok(())
 }

@@ -1,0 +1,245 @@
+//! What a crash may leave is cut off with a word; what it cannot have left is refused, and nothing is touched.
+
+use pole_storage::{Damage, OpenError};
+use pole_zab::DiskOp;
+use std::fs;
+
+use crate::scratch::{Scratch, append, snapshot, zxid};
+
+/// Three records of 45 + 20 bytes after the header.
+const FIRST: usize = 16;
+const RECORD: usize = 45 + 20;
+const LOG: &str = "log.100000001";
+
+fn three() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=3, 20)]);
+    scratch
+}
+
+fn damage(scratch: &Scratch) -> Damage {
+    let before = scratch.contents();
+    match scratch.try_open() {
+        Err(OpenError::Damaged(damage)) => {
+            assert_eq!(scratch.contents(), before, "a refusal changes nothing");
+            damage
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_last_record_that_is_cut_short_anywhere_is_cut_off() {
+    let scratch = three();
+    let whole = fs::read(scratch.file(LOG)).unwrap();
+    for cut in FIRST + 2 * RECORD + 1..FIRST + 3 * RECORD {
+        fs::write(scratch.file(LOG), &whole[..cut]).unwrap();
+        let (_, recovered, repairs) = scratch.open();
+        assert_eq!(recovered.entries.len(), 2, "cut at {cut}");
+        // The first four bytes of a record are zeros, as is the room after the last one.
+        let unseen = cut <= FIRST + 2 * RECORD + 4;
+        assert_eq!(repairs.iter().filter(|repair| repair.path == scratch.file(LOG)).count(), usize::from(!unseen));
+        assert_eq!(scratch.open().1.entries.len(), 2);
+    }
+}
+
+#[test]
+fn a_last_record_that_ends_in_zeros_anywhere_is_cut_off() {
+    let scratch = three();
+    let whole = fs::read(scratch.file(LOG)).unwrap();
+    for cut in FIRST + 2 * RECORD..FIRST + 3 * RECORD {
+        let mut torn = whole.clone();
+        torn[cut..].fill(0);
+        fs::write(scratch.file(LOG), torn).unwrap();
+        assert_eq!(scratch.open().1.entries.len(), 2, "zeros from {cut}");
+    }
+}
+
+#[test]
+fn a_first_record_that_is_cut_short_takes_its_file_with_it() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=1, 20)]);
+    let whole = fs::read(scratch.file(LOG)).unwrap();
+    for cut in 0..FIRST + RECORD {
+        fs::write(scratch.file(LOG), &whole[..cut]).unwrap();
+        let (_, recovered, repairs) = scratch.open();
+        assert_eq!((recovered.entries.len(), repairs.len()), (0, 1), "cut at {cut}");
+        assert!(!scratch.file(LOG).exists());
+    }
+}
+
+#[test]
+fn a_flipped_bit_before_the_last_record_is_refused_with_its_place() {
+    let scratch = three();
+    let whole = fs::read(scratch.file(LOG)).unwrap();
+    for at in FIRST + RECORD..FIRST + 2 * RECORD {
+        for bit in [0, 5, 7] {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << bit;
+            fs::write(scratch.file(LOG), flipped).unwrap();
+            let damage = damage(&scratch);
+            assert_eq!(
+                (damage.path, damage.offset),
+                (scratch.file(LOG), (FIRST + RECORD) as u64),
+                "byte {at} bit {bit}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_header_that_is_none_is_refused_if_records_follow() {
+    let scratch = three();
+    let mut bytes = fs::read(scratch.file(LOG)).unwrap();
+    bytes[0] = b'X';
+    fs::write(scratch.file(LOG), bytes).unwrap();
+    assert_eq!(damage(&scratch).offset, 0);
+}
+
+#[test]
+fn an_error_says_file_place_expected_got_and_what_to_do() {
+    let scratch = three();
+    let mut bytes = fs::read(scratch.file(LOG)).unwrap();
+    bytes[FIRST + RECORD + 7] ^= 0xff;
+    fs::write(scratch.file(LOG), bytes).unwrap();
+    let text = damage(&scratch).to_string();
+    for part in ["log.100000001 at byte 81: expected the checksum 0x", ", got 0x", "Keep a copy"] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+/// Blocks of one write reach the disk in any order, so one in the middle may be missing and later ones there.
+#[test]
+fn a_batch_that_misses_a_block_is_cut_off_where_that_begins() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=2, 20), append(1, 3..=6, 5000)]);
+    let mut bytes = fs::read(scratch.file(LOG)).unwrap();
+    bytes[8192..12288].fill(0);
+    fs::write(scratch.file(LOG), bytes).unwrap();
+    let (_, recovered, repairs) = scratch.open();
+    assert_eq!(recovered.entries.len(), 3);
+    assert!(repairs.iter().any(|repair| repair.to_string().contains("torn tail")), "{repairs:?}");
+}
+
+#[test]
+fn a_missing_block_further_back_than_a_batch_is_refused() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=300, 5000)]);
+    let mut bytes = fs::read(scratch.file(LOG)).unwrap();
+    bytes[8192..12288].fill(0);
+    fs::write(scratch.file(LOG), bytes).unwrap();
+    assert_eq!(damage(&scratch).path, scratch.file(LOG));
+}
+
+#[test]
+fn a_missing_file_is_a_gap() {
+    let scratch = Scratch::new();
+    for counters in [1..=3, 4..=6, 7..=9] {
+        scratch.write(vec![append(1, counters, 20)]);
+    }
+    fs::remove_file(scratch.file("log.100000004")).unwrap();
+    let damage = damage(&scratch);
+    assert_eq!((damage.path, damage.offset), (scratch.file("log.100000007"), FIRST as u64));
+    assert_eq!((&*damage.expected, &*damage.got), ("the transaction after 1.3", "1.7"));
+}
+
+#[test]
+fn a_log_that_starts_above_the_snapshot_is_a_gap() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=3, 20), DiskOp::Checkpoint(snapshot(zxid(1, 2), b"state"))]);
+    scratch.write(vec![append(1, 4..=6, 20)]);
+    fs::remove_file(scratch.file(LOG)).unwrap();
+    assert_eq!(damage(&scratch).got, "1.4");
+}
+
+/// Apache starts a new file after a torn end and leaves the end as it is.
+#[test]
+fn a_torn_end_that_the_next_file_continues_is_no_damage() {
+    let scratch = three();
+    scratch.write(vec![append(1, 4..=5, 20)]);
+    let mut bytes = fs::read(scratch.file(LOG)).unwrap();
+    bytes.truncate(FIRST + 3 * RECORD);
+    bytes.extend_from_slice(&[0, 0, 0, 0, 1, 2, 3]);
+    fs::write(scratch.file(LOG), bytes).unwrap();
+    let (_, recovered, repairs) = scratch.open();
+    assert_eq!((recovered.entries.len(), repairs), (5, vec![]));
+}
+
+/// The record was perhaps durable and is now lost; the first transaction of a new epoch does not tell.
+#[test]
+fn a_bad_end_before_a_file_of_a_new_epoch_is_refused() {
+    let scratch = three();
+    scratch.write(vec![append(2, 1..=2, 20)]);
+    let mut bytes = fs::read(scratch.file(LOG)).unwrap();
+    bytes[FIRST + 2 * RECORD + 30] ^= 1;
+    fs::write(scratch.file(LOG), bytes).unwrap();
+    assert_eq!(damage(&scratch).offset, (FIRST + 2 * RECORD) as u64);
+}
+
+#[test]
+fn damage_below_the_snapshot_is_passed_over_with_a_word() {
+    let scratch = Scratch::new();
+    for counters in [1..=3, 4..=6, 7..=9] {
+        scratch.write(vec![append(1, counters, 20)]);
+    }
+    scratch.write(vec![DiskOp::Checkpoint(snapshot(zxid(1, 8), b"state"))]);
+    let mut bytes = fs::read(scratch.file(LOG)).unwrap();
+    bytes[FIRST + 30] ^= 1;
+    fs::write(scratch.file(LOG), bytes).unwrap();
+    let (_, recovered, repairs) = scratch.open();
+    assert_eq!(recovered.entries.first().map(|entry| entry.zxid), Some(zxid(1, 4)));
+    assert!(repairs.iter().any(|repair| repair.path == scratch.file(LOG)), "{repairs:?}");
+}
+
+#[test]
+fn a_bad_snapshot_is_passed_over_if_an_older_one_and_the_log_have_it_all() {
+    for cut in [0, 5, 17, 30] {
+        let scratch = Scratch::new();
+        scratch.write(vec![append(1, 1..=3, 20), DiskOp::Checkpoint(snapshot(zxid(1, 2), b"older"))]);
+        scratch.write(vec![append(1, 4..=6, 20), DiskOp::Checkpoint(snapshot(zxid(1, 5), b"newer"))]);
+        let newest = scratch.file("snapshot.100000005");
+        let mut bytes = fs::read(&newest).unwrap();
+        bytes.truncate(cut);
+        fs::write(&newest, bytes).unwrap();
+        let (_, recovered, repairs) = scratch.open();
+        assert_eq!(recovered.snapshot, Some(snapshot(zxid(1, 2), b"older")));
+        assert_eq!(recovered.standing().last_zxid, zxid(1, 6));
+        assert!(repairs.iter().any(|repair| repair.path == newest), "{repairs:?}");
+    }
+}
+
+#[test]
+fn any_flipped_bit_of_the_only_snapshot_is_refused() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=3, 20), DiskOp::Checkpoint(snapshot(zxid(1, 2), b"state"))]);
+    let path = scratch.file("snapshot.100000002");
+    let whole = fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 0x10;
+        fs::write(&path, flipped).unwrap();
+        let refused = scratch.try_open();
+        assert!(matches!(refused, Err(OpenError::Damaged(_) | OpenError::Version { .. })), "byte {at}: {refused:?}");
+    }
+}
+
+/// Apache leaves an old log beside a leader's snapshot, and the first transaction of a new epoch looks as if it came next.
+#[test]
+fn a_log_that_stopped_short_of_the_snapshot_is_not_continued_by_what_follows_it() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=3, 20), DiskOp::Checkpoint(snapshot(zxid(2, 9), b"leader's"))]);
+    scratch.write(vec![append(3, 1..=2, 20)]);
+    assert_eq!(scratch.found(), [zxid(3, 1), zxid(3, 2)]);
+}
+
+/// The leader's snapshot had replaced the log. What is left of the older snapshot does not lead to what follows, though
+/// the first transaction of a new epoch looks as if it did.
+#[test]
+fn a_bad_snapshot_is_refused_if_the_log_does_not_lead_to_it() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=3, 20), DiskOp::Checkpoint(snapshot(zxid(1, 3), b"older"))]);
+    scratch.write(vec![DiskOp::Install(snapshot(zxid(2, 9), b"leader's")), append(3, 1..=1, 20)]);
+    let newest = scratch.file("snapshot.200000009");
+    fs::write(&newest, &fs::read(&newest).unwrap()[..20]).unwrap();
+    assert_eq!(damage(&scratch).path, newest);
+}

@@ -1,0 +1,142 @@
+//! Which files are there, which are refused, and what the epoch files say.
+
+use pole_storage::{Config, OpenError, open};
+use pole_zab::{DiskOp, Epoch, Recovered};
+use std::fs;
+
+use crate::scratch::{Scratch, append, snapshot, zxid};
+
+#[test]
+fn a_blank_start_makes_the_directory_and_nothing_needless() {
+    let scratch = Scratch::new();
+    let (_disk, recovered, repairs) = scratch.open();
+    assert_eq!((recovered, repairs), (Recovered::blank(), vec![]));
+    assert_eq!(scratch.names(), Vec::<String>::new());
+}
+
+#[test]
+fn only_files_of_apache_are_left_behind() {
+    let scratch = Scratch::new();
+    let blank = Some(bytes::Bytes::from_static(b"nothing"));
+    let (mut disk, _, _) = open(Config { blank, ..scratch.config() }).unwrap();
+    let ops = vec![
+        DiskOp::AcceptedEpoch(Epoch(1)),
+        append(1, 1..=3, 10),
+        DiskOp::CurrentEpoch(Epoch(1)),
+        DiskOp::Checkpoint(snapshot(zxid(1, 2), b"state")),
+        append(1, 4..=5, 10),
+        DiskOp::TakeOver(Epoch(2)),
+        append(2, 1..=1, 10),
+    ];
+    crate::scratch::perform(&mut disk, ops);
+    disk.finish_checkpoints();
+    drop(disk);
+    let names = ["acceptedEpoch", "currentEpoch", "log.100000001", "log.100000004", "snapshot.0", "snapshot.100000002"];
+    assert_eq!(scratch.names(), names);
+    assert_eq!(scratch.contents()["currentEpoch"], b"2");
+}
+
+#[test]
+fn log_and_snapshots_can_have_a_directory_each() {
+    let (data, log) = (Scratch::new(), Scratch::new());
+    let config = || Config { data_log_dir: log.path().into(), ..data.config() };
+    let (mut disk, _, _) = open(config()).unwrap();
+    crate::scratch::perform(&mut disk, vec![append(1, 1..=3, 10), DiskOp::Checkpoint(snapshot(zxid(1, 2), b"state"))]);
+    disk.finish_checkpoints();
+    drop(disk);
+    assert_eq!((data.names(), log.names()), (vec!["snapshot.100000002".into()], vec!["log.100000001".into()]));
+    let (_, recovered, _) = open(config()).unwrap();
+    assert_eq!(recovered.standing().last_zxid, zxid(1, 3));
+}
+
+#[test]
+fn a_log_among_the_snapshots_of_two_directories_is_refused() {
+    let (data, log) = (Scratch::new(), Scratch::new());
+    data.write(vec![append(1, 1..=1, 10)]);
+    let refused = open(Config { data_log_dir: log.path().into(), ..data.config() });
+    assert!(matches!(refused, Err(OpenError::Misplaced { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_directory_in_use_is_refused_until_it_is_free() {
+    let scratch = Scratch::new();
+    let (disk, _, _) = scratch.open();
+    assert!(matches!(scratch.try_open(), Err(OpenError::InUse { .. })));
+    drop(disk);
+    scratch.open();
+}
+
+#[test]
+fn what_another_release_wrote_is_refused() {
+    let scratch = Scratch::new();
+    fs::create_dir_all(scratch.path().join("version-3")).unwrap();
+    assert!(matches!(scratch.try_open(), Err(OpenError::Version { got: 3, .. })));
+
+    for name in ["log.100000001", "snapshot.100000002"] {
+        let scratch = Scratch::new();
+        scratch.write(vec![append(1, 1..=3, 10), DiskOp::Checkpoint(snapshot(zxid(1, 2), b"state"))]);
+        let mut bytes = fs::read(scratch.file(name)).unwrap();
+        bytes[7] = 9;
+        fs::write(scratch.file(name), bytes).unwrap();
+        let refused = scratch.try_open();
+        assert!(matches!(refused, Err(OpenError::Version { got: 9, .. })), "{name}: {refused:?}");
+    }
+}
+
+#[test]
+fn a_compressed_snapshot_is_refused_unless_a_newer_one_is_not() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=3, 10), DiskOp::Checkpoint(snapshot(zxid(1, 2), b"state"))]);
+    fs::write(scratch.file("snapshot.100000001.gz"), b"older").unwrap();
+    scratch.open();
+    fs::write(scratch.file("snapshot.100000003.snappy"), b"newer").unwrap();
+    assert!(matches!(scratch.try_open(), Err(OpenError::Compressed { .. })));
+}
+
+#[test]
+fn epochs_come_back() {
+    let scratch = Scratch::new();
+    scratch.write(vec![DiskOp::AcceptedEpoch(Epoch(7)), DiskOp::CurrentEpoch(Epoch(6))]);
+    let recovered = scratch.open().1;
+    assert_eq!((recovered.accepted_epoch, recovered.current_epoch), (Epoch(7), Epoch(6)));
+    scratch.write(vec![DiskOp::TakeOver(Epoch(9))]);
+    let recovered = scratch.open().1;
+    assert_eq!((recovered.accepted_epoch, recovered.current_epoch), (Epoch(9), Epoch(9)));
+}
+
+#[test]
+fn a_history_without_epoch_files_tells_its_epoch_and_is_believed_once() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(3, 1..=2, 10)]);
+    let (mut disk, recovered, repairs) = scratch.open();
+    assert_eq!((recovered.accepted_epoch, recovered.current_epoch, repairs.len()), (Epoch(3), Epoch(3), 1));
+    // Transactions of a later epoch arrive, and the server stops before it has taken that epoch over.
+    crate::scratch::perform(&mut disk, vec![DiskOp::AcceptedEpoch(Epoch(4)), append(4, 1..=1, 10)]);
+    drop(disk);
+    let recovered = scratch.open().1;
+    assert_eq!((recovered.accepted_epoch, recovered.current_epoch), (Epoch(4), Epoch(3)));
+}
+
+#[test]
+fn a_promise_without_history_is_no_take_over() {
+    let scratch = Scratch::new();
+    scratch.write(vec![DiskOp::AcceptedEpoch(Epoch(1)), append(1, 1..=2, 10)]);
+    let recovered = scratch.open().1;
+    assert_eq!((recovered.accepted_epoch, recovered.current_epoch), (Epoch(1), Epoch(0)));
+}
+
+#[test]
+fn impossible_epochs_are_refused_with_their_file() {
+    for (accepted, current, file) in
+        [("3", "4", "currentEpoch"), ("x", "1", "acceptedEpoch"), ("1", "", "currentEpoch")]
+    {
+        let scratch = Scratch::new();
+        scratch.open();
+        fs::write(scratch.file("acceptedEpoch"), accepted).unwrap();
+        fs::write(scratch.file("currentEpoch"), current).unwrap();
+        match scratch.try_open() {
+            Err(OpenError::Damaged(damage)) => assert_eq!(damage.path, scratch.file(file)),
+            other => panic!("{other:?}"),
+        }
+    }
+}

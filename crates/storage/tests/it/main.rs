@@ -1,0 +1,9 @@
+//! The disk from outside: what is written comes back, what is damaged is refused, and Apache reads and writes the same.
+
+mod apache;
+mod damage;
+mod directory;
+mod operations;
+mod scratch;
+mod threads;
+mod tools;

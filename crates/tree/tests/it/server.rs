@@ -1,0 +1,232 @@
+//! One server that agrees with itself at once: what is asked is prepared, and applied when the test says so.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use pole_jute::{
+    Acl, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, ErrorCode, EventType, Id, MultiOp, MultiRequest,
+    MultiResponse, MultiResult, OpCode, Perms, Reader, Record, Reply, Request, SetAclRequest, SetDataRequest, Txn,
+    TxnEntry, WatcherEvent, Writer,
+};
+use pole_tree::{Applied, Ask, Caller, Changes, From, Position, Prepared, Rules, Tree, Watcher, Watches};
+
+pub(crate) struct Server {
+    pub(crate) tree: Tree,
+    pub(crate) prepared: Prepared,
+    pub(crate) watches: RefCell<Watches>,
+    /// Prepared and not applied.
+    pub(crate) in_flight: VecDeque<Bytes>,
+    /// Of the next transaction.
+    pub(crate) zxid: i64,
+    pub(crate) wall_ms: i64,
+    pub(crate) caller: Caller,
+    /// What watches were told.
+    pub(crate) told: Vec<(Watcher, WatcherEvent)>,
+    pub(crate) last: Applied,
+}
+
+/// The session of most tests.
+pub(crate) const ALICE: i64 = 0x100_0000_0001;
+pub(crate) const BOB: i64 = 0x100_0000_0002;
+
+/// The connection of most tests.
+pub(crate) const HERE: Watcher = Watcher(7);
+
+impl Server {
+    /// With the session of Alice.
+    pub(crate) fn new() -> Self {
+        Self::with(Rules { extended_types: true, enforce_quota: true, skip_acl: false })
+    }
+
+    pub(crate) fn with(rules: Rules) -> Self {
+        let mut server = Self::over(Tree::new(rules));
+        server.attach(ALICE, 4000);
+        server
+    }
+
+    /// On a tree that is there already.
+    pub(crate) fn over(tree: Tree) -> Self {
+        Self {
+            zxid: tree.last_zxid() + 1,
+            tree,
+            prepared: Prepared::new(),
+            watches: RefCell::default(),
+            in_flight: VecDeque::new(),
+            wall_ms: 1_000_000,
+            caller: Caller { ids: vec![id("ip", "127.0.0.1")] },
+            told: Vec::new(),
+            last: Applied::default(),
+        }
+    }
+
+    pub(crate) fn attach(&mut self, session: i64, timeout_ms: i32) {
+        let txn = self.propose(From { session, cxid: -2000, floor: 0 }, &Ask::attach(timeout_ms, false));
+        assert!(matches!(txn, Some(Txn::CreateSession(_))));
+        self.settle();
+    }
+
+    /// Prepares and does not apply.
+    pub(crate) fn propose(&mut self, from: From, ask: &Bytes) -> Option<Txn> {
+        let at = Position { zxid: self.zxid, wall_ms: self.wall_ms };
+        let bytes = self.prepared.prepare(&self.tree, at, from, ask)?;
+        self.zxid += 1;
+        self.in_flight.push_back(bytes.clone());
+        let entry = TxnEntry::decode(bytes).unwrap();
+        assert_eq!((entry.header.zxid, entry.header.time), (at.zxid, at.wall_ms));
+        assert_eq!((entry.header.client_id, entry.header.cxid), (from.session, from.cxid));
+        assert_eq!(entry.header.op, entry.txn.op().number());
+        Some(entry.txn)
+    }
+
+    /// Prepares a client's request and does not apply it.
+    pub(crate) fn send(&mut self, session: i64, request: &Request) -> Txn {
+        let from = From { session, cxid: 1, floor: i64::MAX };
+        let ask = ask(&self.caller, request);
+        self.propose(from, &ask).expect("a request of a connection that the session has not left")
+    }
+
+    /// Applies one that is in flight.
+    pub(crate) fn step(&mut self) {
+        let bytes = self.in_flight.pop_front().expect("something in flight");
+        let entry = TxnEntry::decode(bytes).unwrap();
+        let mut changes = Changes::new();
+        self.last = self.tree.apply(&entry, true, &mut changes);
+        self.prepared.applied(entry.header.zxid);
+        self.watches.get_mut().fire(&changes, &mut self.told);
+    }
+
+    /// Applies all that is in flight.
+    pub(crate) fn settle(&mut self) {
+        while !self.in_flight.is_empty() {
+            self.step();
+        }
+    }
+
+    /// What the last transaction answers.
+    pub(crate) fn answer(&self, op: OpCode) -> Result<Reply, ErrorCode> {
+        let (code, body) = self.last.reply.clone().expect("a reply was wanted");
+        if code != ErrorCode::Ok {
+            assert!(body.is_empty(), "a failure has no body");
+            return Err(code);
+        }
+        Ok(reply(op, body))
+    }
+
+    /// A write by Alice, done.
+    pub(crate) fn write(&mut self, request: &Request) -> Result<Reply, ErrorCode> {
+        self.write_by(ALICE, request)
+    }
+
+    pub(crate) fn write_by(&mut self, session: i64, request: &Request) -> Result<Reply, ErrorCode> {
+        self.send(session, request);
+        self.settle();
+        self.answer(request.op())
+    }
+
+    /// Several writes at once.
+    pub(crate) fn multi(&mut self, ops: Vec<MultiOp>) -> Vec<MultiResult> {
+        match self.write(&Request::Multi(MultiRequest { ops })) {
+            Ok(Reply::Multi(MultiResponse { results })) => results,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A create that must work; the path.
+    pub(crate) fn create(&mut self, path: &str, mode: CreateMode) -> String {
+        match self.write(&Request::Create(new_node(path, b"", mode))) {
+            Ok(Reply::Create(created)) => created.path,
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    pub(crate) fn set(&mut self, path: &str, data: &[u8]) -> Result<Reply, ErrorCode> {
+        self.write(&set_data(path, data, -1))
+    }
+
+    pub(crate) fn delete(&mut self, path: &str) -> Result<Reply, ErrorCode> {
+        self.write(&delete(path, -1))
+    }
+
+    /// A read by Alice at [`HERE`].
+    pub(crate) fn read(&mut self, request: &Request) -> Result<Reply, ErrorCode> {
+        self.read_at(HERE, request)
+    }
+
+    pub(crate) fn read_at(&mut self, watcher: Watcher, request: &Request) -> Result<Reply, ErrorCode> {
+        let mut writer = Writer::new();
+        let mut events = Vec::new();
+        let watches = || self.watches.borrow_mut();
+        let code =
+            pole_tree::read(&self.tree, watches, watcher, ALICE, &self.caller, request, &mut writer, &mut events);
+        self.told.extend(events.into_iter().map(|event| (watcher, event)));
+        let body = writer.into_bytes();
+        if code != ErrorCode::Ok {
+            assert!(body.is_empty(), "a failure has no body");
+            return Err(code);
+        }
+        Ok(reply(request.op(), body))
+    }
+
+    /// What watches were told since the last time.
+    pub(crate) fn events(&mut self) -> Vec<(u64, EventType, String)> {
+        self.told.drain(..).map(|(Watcher(watcher), event)| (watcher, event.kind, event.path)).collect()
+    }
+
+    /// The whole state as bytes.
+    pub(crate) fn snapshot(&self) -> Bytes {
+        body(&self.tree)
+    }
+}
+
+pub(crate) fn body(tree: &Tree) -> Bytes {
+    let mut bytes = Vec::new();
+    tree.freeze().write(&mut |piece| bytes.extend_from_slice(piece));
+    bytes.into()
+}
+
+pub(crate) fn ask(caller: &Caller, request: &Request) -> Bytes {
+    let mut writer = Writer::new();
+    request.write(&mut writer);
+    Ask::encode(request.op(), caller, &writer.into_bytes())
+}
+
+pub(crate) fn reply(op: OpCode, body: Bytes) -> Reply {
+    let mut reader = Reader::new(body);
+    let reply = Reply::decode(op, &mut reader).unwrap();
+    reader.finish("reply").unwrap();
+    reply
+}
+
+pub(crate) fn id(scheme: &str, id: &str) -> Id {
+    Id { scheme: scheme.into(), id: id.into() }
+}
+
+pub(crate) fn acl(perms: Perms, scheme: &str, who: &str) -> Acl {
+    Acl { perms, id: id(scheme, who) }
+}
+
+pub(crate) fn open() -> Vec<Acl> {
+    vec![acl(Perms::ALL, "world", "anyone")]
+}
+
+pub(crate) fn new_node(path: &str, data: &[u8], mode: CreateMode) -> CreateRequest {
+    let data = Some(Bytes::copy_from_slice(data));
+    CreateRequest { path: path.into(), data, acl: open(), flags: mode.number() }
+}
+
+pub(crate) fn new_ttl(path: &str, mode: CreateMode, ttl: i64) -> Request {
+    Request::CreateTtl(CreateTtlRequest { path: path.into(), data: None, acl: open(), flags: mode.number(), ttl })
+}
+
+pub(crate) fn set_data(path: &str, data: &[u8], version: i32) -> Request {
+    Request::SetData(SetDataRequest { path: path.into(), data: Some(Bytes::copy_from_slice(data)), version })
+}
+
+pub(crate) fn set_acl(path: &str, acl: Vec<Acl>, version: i32) -> Request {
+    Request::SetAcl(SetAclRequest { path: path.into(), acl, version })
+}
+
+pub(crate) fn delete(path: &str, version: i32) -> Request {
+    Request::Delete(DeleteRequest { path: path.into(), version })
+}

@@ -1,0 +1,302 @@
+//! Watches: who is told what, how often, and what wchs counts.
+
+use pole_jute::{
+    AddWatchMode, AddWatchRequest, CheckWatchesRequest, CreateMode, CreateRequest, ErrorCode, EventType, ExistsRequest,
+    GetChildrenRequest, GetDataRequest, MultiOp, Perms, RemoveWatchesRequest, Request, SetWatches, SetWatches2,
+    WatcherType,
+};
+use pole_tree::{Watcher, WatchesSummary};
+
+use crate::server::{HERE, Server, acl, id, new_node};
+
+use EventType::{NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted};
+
+fn get_data(path: &str) -> Request {
+    Request::GetData(GetDataRequest { path: path.into(), watch: true })
+}
+
+fn exists(path: &str) -> Request {
+    Request::Exists(ExistsRequest { path: path.into(), watch: true })
+}
+
+fn get_children(path: &str) -> Request {
+    Request::GetChildren(GetChildrenRequest { path: path.into(), watch: true })
+}
+
+fn add(path: &str, mode: AddWatchMode) -> Request {
+    Request::AddWatch(AddWatchRequest { path: path.into(), mode })
+}
+
+fn check(path: &str, kind: WatcherType) -> Request {
+    Request::CheckWatches(CheckWatchesRequest { path: path.into(), kind })
+}
+
+fn remove(path: &str, kind: WatcherType) -> Request {
+    Request::RemoveWatches(RemoveWatchesRequest { path: path.into(), kind })
+}
+
+/// With a node `/p`, and nobody told of it.
+fn server() -> Server {
+    let mut server = Server::new();
+    server.create("/p", CreateMode::Persistent);
+    server
+}
+
+fn told(server: &mut Server) -> Vec<(EventType, String)> {
+    server.events().into_iter().map(|(_, kind, path)| (kind, path)).collect()
+}
+
+fn event(kind: EventType, path: &str) -> (EventType, String) {
+    (kind, path.into())
+}
+
+#[test]
+fn a_data_watch_fires_once() {
+    let mut server = server();
+    server.read(&get_data("/p")).unwrap();
+    server.set("/p", b"1").unwrap();
+    server.set("/p", b"2").unwrap();
+    assert_eq!(told(&mut server), [event(NodeDataChanged, "/p")]);
+    assert_eq!(server.watches.borrow().count(), 0);
+}
+
+#[test]
+fn a_watch_on_a_node_to_come_sees_it_come() {
+    let mut server = server();
+    assert_eq!(server.read(&exists("/p/x")), Err(ErrorCode::NoNode));
+    assert_eq!(server.read(&get_data("/p/y")), Err(ErrorCode::NoNode));
+    server.create("/p/x", CreateMode::Persistent);
+    server.create("/p/y", CreateMode::Persistent);
+    assert_eq!(told(&mut server), [event(NodeCreated, "/p/x")]);
+}
+
+#[test]
+fn a_child_watch_sees_children_come_and_go_and_not_their_data() {
+    let mut server = server();
+    server.read(&get_children("/p")).unwrap();
+    server.create("/p/a", CreateMode::Persistent);
+    assert_eq!(told(&mut server), [event(NodeChildrenChanged, "/p")]);
+    server.read(&get_children("/p")).unwrap();
+    server.set("/p/a", b"").unwrap();
+    server.set("/p", b"").unwrap();
+    assert_eq!(told(&mut server), []);
+    server.delete("/p/a").unwrap();
+    assert_eq!(told(&mut server), [event(NodeChildrenChanged, "/p")]);
+}
+
+#[test]
+fn a_deletion_is_told_once_for_a_data_and_a_child_watch() {
+    let mut server = server();
+    server.read(&get_data("/p")).unwrap();
+    server.read(&get_children("/p")).unwrap();
+    server.delete("/p").unwrap();
+    assert_eq!(told(&mut server), [event(NodeDeleted, "/p")]);
+    assert_eq!(server.watches.borrow().summary(), WatchesSummary::default());
+}
+
+#[test]
+fn the_parent_is_told_after_the_child() {
+    let mut server = server();
+    server.read(&get_children("/")).unwrap();
+    server.read(&get_data("/p")).unwrap();
+    server.delete("/p").unwrap();
+    assert_eq!(told(&mut server), [event(NodeDeleted, "/p"), event(NodeChildrenChanged, "/")]);
+}
+
+#[test]
+fn a_persistent_watch_stays_and_sees_node_and_children() {
+    let mut server = server();
+    server.read(&add("/p", AddWatchMode::Persistent)).unwrap();
+    server.set("/p", b"").unwrap();
+    server.create("/p/a", CreateMode::Persistent);
+    server.set("/p/a", b"").unwrap();
+    server.delete("/p/a").unwrap();
+    server.delete("/p").unwrap();
+    server.create("/p", CreateMode::Persistent);
+    let expected = [
+        event(NodeDataChanged, "/p"),
+        event(NodeChildrenChanged, "/p"),
+        event(NodeChildrenChanged, "/p"),
+        event(NodeDeleted, "/p"),
+        event(NodeCreated, "/p"),
+    ];
+    assert_eq!(told(&mut server), expected);
+}
+
+#[test]
+fn a_recursive_watch_sees_every_descendant_and_never_children_changed() {
+    let mut server = server();
+    server.read(&add("/", AddWatchMode::PersistentRecursive)).unwrap();
+    server.create("/p/a", CreateMode::Persistent);
+    server.create("/p/a/b", CreateMode::Persistent);
+    server.set("/p/a/b", b"").unwrap();
+    server.delete("/p/a/b").unwrap();
+    let expected = [
+        event(NodeCreated, "/p/a"),
+        event(NodeCreated, "/p/a/b"),
+        event(NodeDataChanged, "/p/a/b"),
+        event(NodeDeleted, "/p/a/b"),
+    ];
+    assert_eq!(told(&mut server), expected);
+}
+
+#[test]
+fn a_recursive_watch_tells_of_no_node_that_the_caller_may_not_read() {
+    let mut server = server();
+    server.read(&add("/", AddWatchMode::PersistentRecursive)).unwrap();
+    let secret = CreateRequest {
+        acl: vec![acl(Perms::ALL, "digest", "u:h")],
+        ..new_node("/secret", b"", CreateMode::Persistent)
+    };
+    server.write(&Request::Create(secret)).unwrap();
+    assert_eq!(told(&mut server), []);
+    server.caller.ids.push(id("digest", "u:h"));
+    server.watches.get_mut().identify(HERE, &server.caller);
+    server.set("/secret", b"").unwrap();
+    assert_eq!(told(&mut server), [event(NodeDataChanged, "/secret")]);
+}
+
+#[test]
+fn modes_stand_side_by_side_and_a_connection_hears_of_a_change_once() {
+    let mut server = server();
+    server.read(&add("/p", AddWatchMode::Persistent)).unwrap();
+    server.read(&add("/p", AddWatchMode::PersistentRecursive)).unwrap();
+    server.read(&add("/", AddWatchMode::PersistentRecursive)).unwrap();
+    server.read(&get_data("/p")).unwrap();
+    server.read(&get_children("/p")).unwrap();
+    server.set("/p", b"").unwrap();
+    assert_eq!(told(&mut server), [event(NodeDataChanged, "/p")]);
+    server.create("/p/a", CreateMode::Persistent);
+    assert_eq!(told(&mut server), [event(NodeCreated, "/p/a"), event(NodeChildrenChanged, "/p")]);
+    server.read(&remove("/p", WatcherType::Persistent)).unwrap();
+    server.create("/p/b", CreateMode::Persistent);
+    assert_eq!(told(&mut server), [event(NodeCreated, "/p/b")]);
+}
+
+#[test]
+fn every_part_of_a_multi_is_told() {
+    let mut server = server();
+    server.read(&get_children("/p")).unwrap();
+    server.read(&exists("/p/a")).unwrap_err();
+    let op = |path: &str| MultiOp::Create(new_node(path, b"", CreateMode::Persistent));
+    server.multi(vec![op("/p/a"), op("/p/b")]);
+    assert_eq!(told(&mut server), [event(NodeCreated, "/p/a"), event(NodeChildrenChanged, "/p")]);
+}
+
+#[test]
+fn a_failure_is_told_nobody() {
+    let mut server = server();
+    server.read(&add("/", AddWatchMode::PersistentRecursive)).unwrap();
+    server.delete("/none").unwrap_err();
+    let op = |path: &str| MultiOp::Create(new_node(path, b"", CreateMode::Persistent));
+    server.multi(vec![op("/p/a"), op("/p")]);
+    assert_eq!(told(&mut server), []);
+}
+
+#[test]
+fn the_end_of_a_session_is_told_for_each_of_its_nodes() {
+    let mut server = server();
+    server.create("/p/e", CreateMode::Ephemeral);
+    server.read(&get_children("/p")).unwrap();
+    server.read(&get_data("/p/e")).unwrap();
+    server.write(&Request::CloseSession).unwrap();
+    assert_eq!(told(&mut server), [event(NodeDeleted, "/p/e"), event(NodeChildrenChanged, "/p")]);
+}
+
+#[test]
+fn a_connection_that_ends_is_told_nothing_more() {
+    let mut server = server();
+    server.read_at(Watcher(1), &get_data("/p")).unwrap();
+    server.read_at(Watcher(2), &get_data("/p")).unwrap();
+    server.read_at(Watcher(1), &add("/", AddWatchMode::PersistentRecursive)).unwrap();
+    server.watches.get_mut().forget(Watcher(1));
+    server.set("/p", b"").unwrap();
+    assert_eq!(server.events(), [(2, NodeDataChanged, "/p".into())]);
+    assert_eq!(server.watches.borrow().summary(), WatchesSummary::default());
+}
+
+#[test]
+fn what_was_missed_is_told_before_the_rest_is_set_again() {
+    let mut server = server();
+    server.create("/same", CreateMode::Persistent);
+    let seen = server.tree.last_zxid();
+    server.set("/p", b"").unwrap();
+    server.create("/new", CreateMode::Persistent);
+    server.create("/p/child", CreateMode::Persistent);
+    let paths = |list: &[&str]| list.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+    let request = SetWatches {
+        relative_zxid: seen,
+        data_watches: paths(&["/p", "/gone", "/same"]),
+        exist_watches: paths(&["/new", "/later"]),
+        child_watches: paths(&["/p", "/gone", "/same"]),
+    };
+    server.read(&Request::SetWatches(request)).unwrap();
+    let missed = [
+        event(NodeDataChanged, "/p"),
+        event(NodeDeleted, "/gone"),
+        event(NodeCreated, "/new"),
+        event(NodeChildrenChanged, "/p"),
+        event(NodeDeleted, "/gone"),
+    ];
+    assert_eq!(told(&mut server), missed);
+    server.create("/later", CreateMode::Persistent);
+    server.set("/same", b"").unwrap();
+    server.create("/same/x", CreateMode::Persistent);
+    let now = [event(NodeCreated, "/later"), event(NodeDataChanged, "/same"), event(NodeChildrenChanged, "/same")];
+    assert_eq!(told(&mut server), now);
+}
+
+#[test]
+fn persistent_watches_are_set_again_without_an_event() {
+    let mut server = server();
+    let request = SetWatches2 {
+        relative_zxid: 0,
+        data_watches: vec![],
+        exist_watches: vec![],
+        child_watches: vec![],
+        persistent_watches: vec!["/p".into()],
+        persistent_recursive_watches: vec!["/".into()],
+    };
+    server.read(&Request::SetWatches2(request)).unwrap();
+    assert_eq!(told(&mut server), []);
+    server.create("/p/a", CreateMode::Persistent);
+    assert_eq!(told(&mut server), [event(NodeCreated, "/p/a"), event(NodeChildrenChanged, "/p")]);
+}
+
+#[test]
+fn watches_are_checked_and_removed_by_kind() {
+    let mut server = server();
+    server.read(&get_data("/p")).unwrap();
+    assert!(server.read(&check("/p", WatcherType::Data)).is_ok());
+    assert_eq!(server.read(&check("/p", WatcherType::Children)), Err(ErrorCode::NoWatcher));
+    assert_eq!(server.read_at(Watcher(9), &check("/p", WatcherType::Any)), Err(ErrorCode::NoWatcher));
+    assert_eq!(server.read(&remove("/p", WatcherType::Children)), Err(ErrorCode::NoWatcher));
+    assert!(server.read(&remove("/p", WatcherType::Any)).is_ok());
+    assert_eq!(server.read(&remove("/p", WatcherType::Any)), Err(ErrorCode::NoWatcher));
+    server.set("/p", b"").unwrap();
+    assert_eq!(told(&mut server), []);
+}
+
+#[test]
+fn wchs_counts_a_data_and_a_child_watch_of_one_connection_as_one() {
+    let mut server = server();
+    server.read(&get_data("/p")).unwrap();
+    server.read(&get_children("/p")).unwrap();
+    server.read_at(Watcher(9), &get_data("/p")).unwrap();
+    let watches = server.watches.borrow();
+    assert_eq!(watches.summary(), WatchesSummary { connections: 2, paths: 1, watches: 2 });
+    assert_eq!(watches.count(), 3);
+    let by_path: Vec<(&str, Vec<Watcher>)> = watches.by_path().map(|(path, who)| (path, who.collect())).collect();
+    assert_eq!(by_path, [("/p", vec![HERE, Watcher(9)])]);
+    let by_watcher: Vec<(Watcher, Vec<&str>)> =
+        watches.by_watcher().map(|(who, paths)| (who, paths.collect())).collect();
+    assert_eq!(by_watcher, [(HERE, vec!["/p"]), (Watcher(9), vec!["/p"])]);
+}
+
+#[test]
+fn a_read_that_fails_sets_no_watch() {
+    let mut server = server();
+    server.read(&get_children("/none")).unwrap_err();
+    server.read(&get_data("/none")).unwrap_err();
+    assert_eq!(server.watches.borrow().count(), 0);
+}

@@ -1,0 +1,116 @@
+//! Five servers: how long nobody can write when the leader is killed or stands still.
+//!
+//! From the signal to the first acknowledgement of a write that was sent after it, by a client of a survivor. There is a
+//! client at every survivor; each writes at once, and again as soon as it learns that its write was lost. They try to
+//! reconnect every 5 ms. Apache's own client would wait up to a second, at random, which is kind to Apache here.
+
+use std::time::{Duration, Instant};
+
+use pole_jute::CreateMode;
+use tokio::sync::mpsc;
+
+use super::Plan;
+use super::metric::{Metric, Row};
+use super::stage::EAGER;
+use crate::Failure;
+use crate::client::{self, Refusal, Session, drive};
+use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup};
+
+/// Kills and freezes leaders, one after the other.
+pub(super) fn run(
+    launcher: &Launcher,
+    rows: &[Row],
+    plan: Plan,
+    note: &mut dyn FnMut(Metric, f64),
+) -> Result<(), Failure> {
+    let asked = |row| rows.contains(&row);
+    if !asked(Row::Kill) && !asked(Row::Freeze) {
+        return Ok(());
+    }
+    let mut ensemble = Ensemble::ready(launcher, &Setup::new("bench-leader", SERVERS))?;
+    if asked(Row::Kill) {
+        for _ in 0..plan.kills {
+            note(Metric::Kill, gap(&mut ensemble, Loss::Killed)?.as_secs_f64() * 1e3);
+        }
+    }
+    if asked(Row::Freeze) {
+        for _ in 0..plan.freezes {
+            note(Metric::Freeze, gap(&mut ensemble, Loss::Frozen)?.as_secs_f64() * 1e3);
+        }
+    }
+    Ok(())
+}
+
+/// How a leader is lost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    Killed,
+    Frozen,
+}
+
+/// Loses the leader, measures, and brings it back.
+fn gap(ensemble: &mut Ensemble, loss: Loss) -> Result<Duration, Failure> {
+    let leader = ensemble.wait_ready(READY_LIMIT)?;
+    let took = drive(measure(ensemble, leader, loss))?;
+    match loss {
+        Loss::Killed => ensemble.server(leader).start()?,
+        Loss::Frozen => ensemble.server(leader).thaw()?,
+    }
+    ensemble.wait_ready(READY_LIMIT)?;
+    Ok(took)
+}
+
+async fn measure(ensemble: &mut Ensemble, leader: usize, loss: Loss) -> Result<Duration, Failure> {
+    let mut survivors = ensemble.addresses();
+    survivors.remove(leader);
+    let clients: Vec<_> = (0..survivors.len()).map(|first| Session::open(survivors.clone(), first, EAGER)).collect();
+    for (session, _) in &clients {
+        // So that every client is connected, and every server warm.
+        for _ in 0..WARM_WRITES {
+            session.ask(write()).await.map_err(|why| Failure::Check(format!("a write before the loss: {why:?}")))?;
+        }
+    }
+
+    let signalled = Instant::now();
+    match loss {
+        Loss::Killed => ensemble.server(leader).kill()?,
+        Loss::Frozen => ensemble.server(leader).freeze()?,
+    }
+    let (acknowledged, mut first) = mpsc::unbounded_channel();
+    for (session, _) in &clients {
+        tokio::task::spawn_local(write_until_acknowledged(session.clone(), acknowledged.clone()));
+    }
+    drop(acknowledged);
+    match tokio::time::timeout(GAP_MAX, first.recv()).await {
+        Ok(Some(at)) => Ok(at.duration_since(signalled)),
+        Ok(None) => Err(Failure::Check("all sessions were lost with the leader".into())),
+        Err(_) => Err(Failure::Check(format!("no write for {GAP_MAX:?}; logs: {}", ensemble.folder().display()))),
+    }
+}
+
+async fn write_until_acknowledged(session: Session, acknowledged: mpsc::UnboundedSender<Instant>) {
+    loop {
+        match session.ask(write()).await {
+            Ok(_) => {
+                // Somebody else may have been first.
+                let _ = acknowledged.send(Instant::now());
+                return;
+            }
+            Err(Refusal::Lost) => (),
+            Err(Refusal::Expired | Refusal::Code(..)) => return,
+        }
+    }
+}
+
+/// One that needs no node to be there, and whose node goes with its session.
+fn write() -> pole_jute::Request {
+    client::create("/written-", b"", CreateMode::EphemeralSequential)
+}
+
+const SERVERS: usize = 5;
+
+/// Enough to touch everything once.
+const WARM_WRITES: usize = 20;
+
+/// Apache was once seen to need 20 s.
+const GAP_MAX: Duration = Duration::from_secs(90);

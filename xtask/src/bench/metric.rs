@@ -1,0 +1,203 @@
+//! The rows of the table, their figures, and what is good enough.
+
+use clap::ValueEnum;
+
+/// A row of the table; what `--only` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Row {
+    /// 1 KiB set, 30 sessions with 16 outstanding.
+    Writes,
+    /// The same with reads.
+    Reads,
+    /// One session, one outstanding.
+    Latency,
+    /// No write after `kill -9` of the leader.
+    Kill,
+    /// No write after SIGSTOP of the leader.
+    Freeze,
+    /// Resident memory.
+    Memory,
+    /// From the start of processes to the first write.
+    Start,
+    /// 1,000 sessions connecting.
+    Sessions,
+}
+
+/// One figure, in the order of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Metric {
+    /// CPU time of all servers for a write.
+    WriteCpu,
+    /// Writes acknowledged a second.
+    WriteRate,
+    /// Latency under that load.
+    WriteP50,
+    /// Latency under that load.
+    WriteP99,
+    /// What the generator took of the machine meanwhile.
+    WriteGenerator,
+    /// What the servers took.
+    WriteServers,
+    /// CPU time of all servers for a read.
+    ReadCpu,
+    /// Reads a second.
+    ReadRate,
+    /// Latency under that load.
+    ReadP50,
+    /// Latency under that load.
+    ReadP99,
+    /// What the generator took of the machine meanwhile.
+    ReadGenerator,
+    /// What the servers took.
+    ReadServers,
+    /// One write at a time, via the leader.
+    LeaderP50,
+    /// One write at a time, via the leader.
+    LeaderP99,
+    /// One write at a time, via a follower.
+    FollowerP50,
+    /// One write at a time, via a follower.
+    FollowerP99,
+    /// From the kill to the next write.
+    Kill,
+    /// From the freeze to the next write.
+    Freeze,
+    /// Of a server with nothing in it.
+    MemoryFresh,
+    /// Of a server after the write load.
+    MemoryLoaded,
+    /// Of a server started on many znodes.
+    MemoryTree,
+    /// Three servers to the first write.
+    StartThree,
+    /// One server on many znodes to the first write.
+    StartTree,
+    /// All sessions connected.
+    Sessions,
+}
+
+/// What Pole has to reach.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Goal {
+    /// At least so many times Apache's.
+    Times(f64),
+    /// At most this part of Apache's.
+    Part(f64),
+    /// At most this part of Apache's, and at most so much.
+    PartAndMax(f64, f64),
+    /// At most so much, whatever Apache has.
+    Max(f64),
+    /// Nothing: it explains the others.
+    Told,
+}
+
+impl Metric {
+    /// As in the table.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::WriteCpu => "writes: CPU of all servers per write",
+            Self::WriteRate => "writes a second",
+            Self::WriteP50 => "writes: latency p50",
+            Self::WriteP99 => "writes: latency p99",
+            Self::WriteGenerator => "writes: load generator, of the machine",
+            Self::WriteServers => "writes: servers, of the machine",
+            Self::ReadCpu => "reads: CPU of all servers per read",
+            Self::ReadRate => "reads a second",
+            Self::ReadP50 => "reads: latency p50",
+            Self::ReadP99 => "reads: latency p99",
+            Self::ReadGenerator => "reads: load generator, of the machine",
+            Self::ReadServers => "reads: servers, of the machine",
+            Self::LeaderP50 => "one write at a time via the leader, p50",
+            Self::LeaderP99 => "one write at a time via the leader, p99",
+            Self::FollowerP50 => "one write at a time via a follower, p50",
+            Self::FollowerP99 => "one write at a time via a follower, p99",
+            Self::Kill => "no write after kill -9 of the leader",
+            Self::Freeze => "no write after SIGSTOP of the leader",
+            Self::MemoryFresh => "memory of a server, fresh",
+            Self::MemoryLoaded => "memory of a server, after the write load",
+            Self::MemoryTree => "memory of a server, 100,000 znodes of 100 B",
+            Self::StartThree => "start: three servers to the first write",
+            Self::StartTree => "start: one server on the 100,000 znodes",
+            Self::Sessions => "1,000 sessions connecting",
+        }
+    }
+
+    /// Of its figures.
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            Self::WriteCpu | Self::ReadCpu => "µs",
+            Self::WriteRate | Self::ReadRate => "/s",
+            Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => "%",
+            Self::MemoryFresh | Self::MemoryLoaded | Self::MemoryTree => "MB",
+            Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 => "ms",
+            Self::LeaderP50 | Self::LeaderP99 | Self::FollowerP50 | Self::FollowerP99 => "ms",
+            Self::Kill | Self::Freeze | Self::StartThree | Self::StartTree | Self::Sessions => "ms",
+        }
+    }
+
+    /// What Pole has to reach.
+    pub(super) fn goal(self) -> Goal {
+        match self {
+            Self::WriteCpu | Self::ReadCpu => Goal::Part(1.0 / 3.0),
+            Self::WriteRate | Self::ReadRate => Goal::Times(3.0),
+            Self::LeaderP50 | Self::LeaderP99 | Self::FollowerP50 | Self::FollowerP99 => Goal::Part(0.5),
+            Self::Kill => Goal::PartAndMax(0.1, 50.0),
+            Self::Freeze => Goal::Max(1000.0),
+            Self::MemoryFresh => Goal::Part(0.1),
+            Self::MemoryLoaded | Self::StartThree | Self::StartTree => Goal::Part(0.2),
+            Self::MemoryTree | Self::Sessions => Goal::Part(0.25),
+            Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 => Goal::Told,
+            Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => Goal::Told,
+        }
+    }
+
+    /// The share of the generator under which a rate counts; other figures always count.
+    pub(super) fn counts_if(self) -> Option<Self> {
+        if self == Self::WriteRate {
+            Some(Self::WriteGenerator)
+        } else if self == Self::ReadRate {
+            Some(Self::ReadGenerator)
+        } else {
+            None
+        }
+    }
+}
+
+impl Goal {
+    /// As in the table.
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::Times(times) => format!("at least {times} ×"),
+            Self::Part(part) => format!("at most 1/{:.0}", 1.0 / part),
+            Self::PartAndMax(part, max) => format!("at most 1/{:.0} and {max:.0}", 1.0 / part),
+            Self::Max(max) => format!("at most {max:.0}"),
+            Self::Told => String::new(),
+        }
+    }
+
+    /// Whether it is reached; none if there is nothing to reach, or nothing to compare with.
+    pub(super) fn reached(self, pole: f64, apache: Option<f64>) -> Option<bool> {
+        match self {
+            Self::Times(times) => apache.map(|apache| pole >= times * apache),
+            Self::Part(part) => apache.map(|apache| pole <= part * apache),
+            Self::PartAndMax(part, max) => apache.map(|apache| pole <= part * apache && pole <= max),
+            Self::Max(max) => Some(pole <= max),
+            Self::Told => None,
+        }
+    }
+}
+
+/// Over this share of the machine the generator may be what limits a rate.
+pub(super) const GENERATOR_PERCENT_MAX: f64 = 15.0;
+
+#[test]
+fn goals_are_reached_at_their_limit_and_missed_beyond() {
+    assert_eq!(Goal::Times(3.0).reached(30.0, Some(10.0)), Some(true));
+    assert_eq!(Goal::Times(3.0).reached(29.0, Some(10.0)), Some(false));
+    assert_eq!(Goal::Part(0.5).reached(5.0, Some(10.0)), Some(true));
+    assert_eq!(Goal::Part(0.5).reached(5.1, Some(10.0)), Some(false));
+    assert_eq!(Goal::PartAndMax(0.1, 50.0).reached(51.0, Some(1000.0)), Some(false));
+    assert_eq!(Goal::PartAndMax(0.1, 50.0).reached(50.0, Some(400.0)), Some(false));
+    assert_eq!(Goal::Max(1000.0).reached(999.0, None), Some(true));
+    assert_eq!(Goal::Part(0.5).reached(5.0, None), None);
+}

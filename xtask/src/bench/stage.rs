@@ -1,0 +1,238 @@
+//! Three servers: their start, memory, sessions, load and latency, in one go.
+//!
+//! The order matters: memory before any load, and latency last, when the JVM has compiled what it will.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use pole_jute::{CreateMode, ErrorCode, Request};
+use tokio::task::JoinSet;
+
+use super::Plan;
+use super::metric::{Metric, Row};
+use crate::Failure;
+use crate::client::load::{self, Lane, Tally, Window};
+use crate::client::{self, Timing, drive};
+use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup, Usage};
+
+/// Measures what was asked for, if it is measured here.
+pub(super) fn run(
+    launcher: &Launcher,
+    rows: &[Row],
+    plan: Plan,
+    note: &mut dyn FnMut(Metric, f64),
+) -> Result<(), Failure> {
+    let asked = |row| rows.contains(&row);
+    if ![Row::Start, Row::Memory, Row::Sessions, Row::Writes, Row::Reads, Row::Latency].into_iter().any(asked) {
+        return Ok(());
+    }
+    let (mut ensemble, first_write) = to_first_write(launcher)?;
+    let leader = ensemble.wait_ready(READY_LIMIT)?;
+    if asked(Row::Start) {
+        note(Metric::StartThree, first_write.as_secs_f64() * 1e3);
+    }
+    if asked(Row::Memory) {
+        std::thread::sleep(plan.settle);
+        note(Metric::MemoryFresh, memory_mb(&ensemble));
+    }
+    if asked(Row::Sessions) {
+        note(Metric::Sessions, sessions(&ensemble)?.as_secs_f64() * 1e3);
+    }
+    if asked(Row::Writes) || asked(Row::Memory) {
+        let found = under_load(&ensemble, plan, |path| client::set_data(path, &[b'x'; PAYLOAD_BYTES]))?;
+        if asked(Row::Writes) {
+            found.note(WRITES, note);
+        }
+    }
+    if asked(Row::Memory) {
+        note(Metric::MemoryLoaded, memory_mb(&ensemble));
+    }
+    if asked(Row::Reads) {
+        under_load(&ensemble, plan, |path| client::get_data(path, false))?.note(READS, note);
+    }
+    if asked(Row::Latency) {
+        let via = |server| one_at_a_time(&ensemble, server, plan);
+        let (by_leader, by_follower) = (via(leader)?, via((leader + 1) % SERVERS)?);
+        note(Metric::LeaderP50, ms(&by_leader, 50.0));
+        note(Metric::LeaderP99, ms(&by_leader, 99.0));
+        note(Metric::FollowerP50, ms(&by_follower, 50.0));
+        note(Metric::FollowerP99, ms(&by_follower, 99.0));
+    }
+    Ok(())
+}
+
+/// Starts three servers and writes as soon as one lets us.
+fn to_first_write(launcher: &Launcher) -> Result<(Ensemble, Duration), Failure> {
+    let mut ensemble = Ensemble::prepare(launcher, &Setup::new("bench", SERVERS))?;
+    let start = Instant::now();
+    for index in 0..SERVERS {
+        ensemble.server(index).start()?;
+    }
+    let took = first_write(&mut ensemble, start)?;
+    Ok((ensemble, took))
+}
+
+/// How long after `start` a client has its first write acknowledged.
+///
+/// A new client tries every few milliseconds, whatever became of those before: Apache was seen to take a connection while
+/// it starts and never to answer on it, and the patience of a client is not what is measured.
+pub(super) fn first_write(ensemble: &mut Ensemble, start: Instant) -> Result<Duration, Failure> {
+    let addresses = ensemble.addresses();
+    drive(async {
+        let mut trying = JoinSet::new();
+        let mut pace = tokio::time::interval(ATTEMPT_PAUSE);
+        for address in addresses.iter().cycle().copied() {
+            let write = client::create("/first", b"", CreateMode::EphemeralSequential);
+            trying.spawn_local(async move { load::once(address, &write).await.map(|()| start.elapsed()) });
+            pace.tick().await;
+            while let Some(tried) = trying.try_join_next() {
+                if let Ok(took) = tried.expect("no task of ours panics") {
+                    return Ok(took);
+                }
+            }
+            ensemble.check_running()?;
+            if start.elapsed() > READY_LIMIT {
+                break;
+            }
+        }
+        let logs = ensemble.folder().display();
+        Err(Failure::Check(format!("no write within {READY_LIMIT:?} of the start; logs: {logs}")))
+    })
+}
+
+/// Opens many sessions at once, spread over the servers.
+fn sessions(ensemble: &Ensemble) -> Result<Duration, Failure> {
+    let addresses: Vec<SocketAddr> = ensemble.addresses().into_iter().cycle().take(MANY_SESSIONS).collect();
+    drive(async {
+        let start = Instant::now();
+        let mut connections = load::connect(&addresses).await.map_err(failed)?;
+        let took = start.elapsed();
+        for connection in &mut connections {
+            load::close(connection, 1).await.map_err(failed)?;
+        }
+        Ok(took)
+    })
+}
+
+/// What a load showed.
+struct Found {
+    tally: Tally,
+    seconds: f64,
+    servers: Duration,
+    generator: Duration,
+}
+
+/// Where its figures go.
+struct Columns {
+    cpu: Metric,
+    rate: Metric,
+    p50: Metric,
+    p99: Metric,
+    generator: Metric,
+    servers: Metric,
+}
+
+impl Found {
+    fn note(&self, columns: Columns, note: &mut dyn FnMut(Metric, f64)) {
+        let replies = self.tally.replies as f64;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let share = |cpu: Duration| 100.0 * cpu.as_secs_f64() / (self.seconds * cores);
+        note(columns.cpu, self.servers.as_secs_f64() * 1e6 / replies);
+        note(columns.rate, replies / self.seconds);
+        note(columns.p50, ms(&self.tally, 50.0));
+        note(columns.p99, ms(&self.tally, 99.0));
+        note(columns.generator, share(self.generator));
+        note(columns.servers, share(self.servers));
+    }
+}
+
+/// Every session has a node of its own and goes on asking for the same.
+fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request) -> Result<Found, Failure> {
+    let path = |session: usize| format!("/bench-{session}");
+    let addresses = ensemble.addresses();
+    let lanes: Vec<Lane> = (0..SESSIONS)
+        .map(|session| {
+            let address = addresses[session % addresses.len()];
+            Lane { address, request: request(&path(session)), outstanding: OUTSTANDING }
+        })
+        .collect();
+    drive(async {
+        let nodes = (0..SESSIONS).map(|n| client::create(&path(n), &[b'x'; PAYLOAD_BYTES], CreateMode::Persistent));
+        load::pour(addresses[0], nodes, OUTSTANDING, Some(ErrorCode::NodeExists)).await.map_err(failed)?;
+        // A read at another server must find the node.
+        for address in &addresses {
+            load::pour(*address, std::iter::once(client::sync()), 1, None).await.map_err(failed)?;
+        }
+        let from = Instant::now() + plan.warm_up;
+        let window = Window { from, until: from + plan.window };
+        let load = tokio::task::spawn_local(async move { load::run(&lanes, window).await });
+        let me = || Usage::of(std::process::id()).unwrap_or_default().cpu;
+        tokio::time::sleep_until(window.from.into()).await;
+        let (begin, servers, generator) = (Instant::now(), ensemble.usage().cpu, me());
+        tokio::time::sleep_until(window.until.into()).await;
+        let servers = ensemble.usage().cpu.saturating_sub(servers);
+        let (generator, seconds) = (me().saturating_sub(generator), begin.elapsed().as_secs_f64());
+        let tally = load.await.expect("no task of ours panics").map_err(failed)?;
+        Ok(Found { tally, seconds, servers, generator })
+    })
+}
+
+/// One session, one write under way.
+fn one_at_a_time(ensemble: &Ensemble, server: usize, plan: Plan) -> Result<Tally, Failure> {
+    let address = ensemble.addresses()[server];
+    let path = "/bench-latency";
+    let lane = Lane { address, request: client::set_data(path, &[b'x'; PAYLOAD_BYTES]), outstanding: 1 };
+    drive(async {
+        let node = client::create(path, b"", CreateMode::Persistent);
+        load::pour(address, std::iter::once(node), 1, Some(ErrorCode::NodeExists)).await.map_err(failed)?;
+        let from = Instant::now() + plan.warm_up / 2;
+        load::run(&[lane], Window { from, until: from + plan.window / 2 }).await.map_err(failed)
+    })
+}
+
+/// Of one server, on average.
+fn memory_mb(ensemble: &Ensemble) -> f64 {
+    ensemble.usage().resident_bytes as f64 / 1e6 / ensemble.servers().len() as f64
+}
+
+fn ms(tally: &Tally, percent: f64) -> f64 {
+    tally.latency(percent).as_secs_f64() * 1e3
+}
+
+pub(super) fn failed(why: client::Error) -> Failure {
+    Failure::Check(format!("a client of the load failed: {why}"))
+}
+
+/// A client that does not wait between attempts: what it measures is the servers.
+pub(super) const EAGER: Timing = Timing {
+    session_timeout: Duration::from_secs(30),
+    silence_max: Duration::from_secs(15),
+    reconnect_pause: Duration::from_millis(5),
+};
+
+const WRITES: Columns = Columns {
+    cpu: Metric::WriteCpu,
+    rate: Metric::WriteRate,
+    p50: Metric::WriteP50,
+    p99: Metric::WriteP99,
+    generator: Metric::WriteGenerator,
+    servers: Metric::WriteServers,
+};
+
+const READS: Columns = Columns {
+    cpu: Metric::ReadCpu,
+    rate: Metric::ReadRate,
+    p50: Metric::ReadP50,
+    p99: Metric::ReadP99,
+    generator: Metric::ReadGenerator,
+    servers: Metric::ReadServers,
+};
+
+/// Short against every start.
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
+
+const SERVERS: usize = 3;
+const SESSIONS: usize = 30;
+const OUTSTANDING: usize = 16;
+const PAYLOAD_BYTES: usize = 1024;
+const MANY_SESSIONS: usize = 1000;

@@ -1,0 +1,66 @@
+//! One server with many znodes: how long it takes to start on them, and what they cost in memory.
+
+use std::time::{Duration, Instant};
+
+use pole_jute::CreateMode;
+
+use super::Plan;
+use super::metric::{Metric, Row};
+use super::stage::{failed, first_write};
+use crate::Failure;
+use crate::client::{self, drive, load};
+use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup};
+
+/// Fills a server, ends it in order, and measures the next start on the same data.
+pub(super) fn run(
+    launcher: &Launcher,
+    rows: &[Row],
+    plan: Plan,
+    note: &mut dyn FnMut(Metric, f64),
+) -> Result<(), Failure> {
+    let asked = |row| rows.contains(&row);
+    if !asked(Row::Start) && !asked(Row::Memory) {
+        return Ok(());
+    }
+    let mut ensemble = Ensemble::ready(launcher, &Setup::new("bench-tree", 1))?;
+    fill(&ensemble, plan.znodes)?;
+    ensemble.server(0).terminate(END_LIMIT)?;
+
+    let start = Instant::now();
+    ensemble.server(0).start()?;
+    let took = first_write(&mut ensemble, start)?;
+    if asked(Row::Start) {
+        note(Metric::StartTree, took.as_secs_f64() * 1e3);
+    }
+    if asked(Row::Memory) {
+        ensemble.wait_ready(READY_LIMIT)?;
+        std::thread::sleep(plan.settle);
+        note(Metric::MemoryTree, ensemble.usage().resident_bytes as f64 / 1e6);
+    }
+    Ok(())
+}
+
+/// Creates the znodes, a thousand under each parent.
+fn fill(ensemble: &Ensemble, znodes: u32) -> Result<(), Failure> {
+    let parents = (0..znodes.div_ceil(PER_PARENT)).map(|n| client::create(&parent(n), b"", CreateMode::Persistent));
+    let nodes = (0..znodes).map(|n| {
+        let path = format!("{}/{:04}", parent(n / PER_PARENT), n % PER_PARENT);
+        client::create(&path, &[b'x'; ZNODE_BYTES], CreateMode::Persistent)
+    });
+    let address = ensemble.addresses()[0];
+    drive(async { load::pour(address, parents.chain(nodes), OUTSTANDING, None).await.map_err(failed) })?;
+    Ok(())
+}
+
+fn parent(number: u32) -> String {
+    format!("/tree-{number:04}")
+}
+
+const PER_PARENT: u32 = 1000;
+const ZNODE_BYTES: usize = 100;
+
+/// Enough to keep a server busy, too little to meet a limit of its own.
+const OUTSTANDING: usize = 200;
+
+/// A server that has not ended so long after SIGTERM will not.
+const END_LIMIT: Duration = Duration::from_secs(30);

@@ -1,0 +1,139 @@
+//! Apache's command line: sessions as a person would type them, compared line by line.
+//!
+//! In: `compat/cli/NAME.zk`. Out: what the command line answered, against `NAME.expected`, which was recorded from Apache.
+//! Why: it shows every field of every answer, and how errors reach a user.
+//! Holds: each script has fresh servers, so that it has only its own reasons to fail.
+//! Not here: what differs from run to run (`plain` takes it out).
+
+mod client;
+mod plain;
+mod script;
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::options::Options;
+use super::{Tally, servers, words, work_dir};
+use crate::Failure;
+use crate::command::root;
+use crate::ensemble::{Ensemble, Launcher, Product, Setup};
+use script::Script;
+
+/// Runs all scripts for this size.
+pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
+    let mut tally = Tally::default();
+    for script in Script::all(&root().join("compat/cli"))?.iter().filter(|script| script.runs_with(size)) {
+        for launcher in launchers {
+            let differences = match answers(script, size, launcher) {
+                Ok(said) => compared(script, size, launcher, &said, options.record)?,
+                Err(why) => vec![words(why)],
+            };
+            let verdict = if differences.is_empty() { "same" } else { "DIFFERENT" };
+            println!("cli {} on {}, servers: {size}: {verdict}", script.name, launcher.product);
+            for line in &differences {
+                println!("    {line}");
+            }
+            tally.add(&Tally::of(differences.is_empty()));
+        }
+    }
+    Ok(tally)
+}
+
+/// What differs from the recording, after it was made if it is to be.
+fn compared(
+    script: &Script,
+    size: usize,
+    launcher: &Launcher,
+    said: &str,
+    record: bool,
+) -> Result<Vec<String>, Failure> {
+    let path = &script.expected;
+    // With three servers it must say the same: that is compared, not recorded.
+    let is_model = launcher.product == Product::Apache && (size == 1 || !script.runs_with(1));
+    if record && is_model {
+        fs::write(path, said).map_err(|why| Failure::io("write", path, &why))?;
+    }
+    let expected = fs::read_to_string(path).map_err(|why| Failure::io("read", path, &why))?;
+    Ok(differences(&expected, said))
+}
+
+/// The whole session, without what differs from run to run. Kept beside the logs.
+fn answers(script: &Script, size: usize, launcher: &Launcher) -> Result<String, Failure> {
+    let name = format!("compat-cli-{}-{size}", launcher.product);
+    let setup = CONFIG.iter().fold(Setup::new(&name, size), |setup, line| setup.with(line));
+    let ensemble = match script.wants_addresses() {
+        true => servers::with_addresses(launcher, &setup)?,
+        false => Ensemble::ready(launcher, &setup)?,
+    };
+    let said = plain::text(&script.run(&ensemble.addresses())?);
+    let path = kept(&script.name, size, launcher.product);
+    fs::create_dir_all(path.parent().expect("it lies in a folder"))
+        .map_err(|why| Failure::io("create", &path, &why))?;
+    fs::write(&path, &said).map_err(|why| Failure::io("write", &path, &why))?;
+    Ok(said)
+}
+
+fn kept(name: &str, size: usize, product: Product) -> PathBuf {
+    work_dir().join(format!("cli/{product}-{size}/{name}.txt"))
+}
+
+/// The commands whose answers differ, with the first line that does.
+fn differences(expected: &str, said: &str) -> Vec<String> {
+    let (expected, said) = (by_command(expected), by_command(said));
+    let mut found = Vec::new();
+    for index in 0..expected.len().max(said.len()) {
+        let (wanted, got) = (expected.get(index), said.get(index));
+        if wanted != got {
+            found.push(difference(wanted.map_or(&[], Vec::as_slice), got.map_or(&[], Vec::as_slice)));
+        }
+    }
+    found.truncate(DIFFERENCES_MAX);
+    found
+}
+
+/// Each command with the lines of its answer.
+fn by_command(session: &str) -> Vec<Vec<&str>> {
+    let mut blocks: Vec<Vec<&str>> = Vec::new();
+    for line in session.lines() {
+        match blocks.last_mut() {
+            Some(block) if !script::is_command(line) => block.push(line),
+            Some(_) | None => blocks.push(vec![line]),
+        }
+    }
+    blocks
+}
+
+fn difference(wanted: &[&str], got: &[&str]) -> String {
+    let command = wanted.first().or(got.first()).copied().unwrap_or_default();
+    let place = (0..).find(|&line| wanted.get(line) != got.get(line)).expect("they differ somewhere");
+    let shown = |line: Option<&&str>| line.map_or("nothing more".to_owned(), |line| format!("`{line}`"));
+    format!("`{command}`: Apache says {}, this says {}", shown(wanted.get(place)), shown(got.get(place)))
+}
+
+/// Kinds of nodes that are off by default, quotas that bind, and a superuser with the password `test`.
+const CONFIG: &[&str] = &[
+    "extendedTypesEnabled=true",
+    "enforceQuota=true",
+    "DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
+];
+
+/// More than a reader takes in; the rest is in the file.
+const DIFFERENCES_MAX: usize = 12;
+
+#[test]
+fn one_line_more_is_one_difference() {
+    let found = differences("> ls /\n[a]\n> get /a\nx\n", "> ls /\n[a]\nnoise\n> get /a\nx\n");
+    assert_eq!(found, ["`> ls /`: Apache says nothing more, this says `noise`"]);
+}
+
+#[test]
+fn each_command_with_another_answer_is_a_difference() {
+    let found = differences("> ls /\n[a]\n> get /a\nx\n> ls /b\n", "> ls /\n[b]\n> get /a\ny\n> ls /b\n");
+    assert_eq!(found, ["`> ls /`: Apache says `[a]`, this says `[b]`", "`> get /a`: Apache says `x`, this says `y`"]);
+}
+
+#[test]
+fn a_session_that_is_cut_off_differs() {
+    let found = differences("> ls /\n[a]\n> get /a\nx\n", "> ls /\n[a]\n");
+    assert_eq!(found, ["`> get /a`: Apache says `> get /a`, this says nothing more"]);
+}

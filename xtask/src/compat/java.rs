@@ -1,0 +1,138 @@
+//! Java: the jars of Debian's packages, and our own programs compiled against them.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{tied, work_dir};
+use crate::Failure;
+use crate::command::{is_installed, output_of, program, root, target_dir};
+
+/// What a server needs with the Netty connections and the TLS that kazoo's harness asks for.
+pub(super) const SERVER: &[&str] = &[
+    "zookeeper",
+    "zookeeper-jute",
+    "slf4j-api",
+    "slf4j-log4j12",
+    "log4j-1.2",
+    "commons-cli",
+    "commons-io",
+    "jackson-annotations",
+    "jackson-core",
+    "jackson-databind",
+    "jetty9-http",
+    "jetty9-io",
+    "jetty9-security",
+    "jetty9-server",
+    "jetty9-servlet",
+    "jetty9-util",
+    "jetty9-util-ajax",
+    "servlet-api",
+    "metrics-core",
+    "netty-buffer",
+    "netty-codec",
+    "netty-common",
+    "netty-handler",
+    "netty-resolver",
+    "netty-transport",
+    "netty-transport-native-epoll",
+    "netty-transport-native-unix-common",
+    "snappy-java",
+];
+
+/// What the command line and our own programs need. Nothing logs: only what they print themselves is compared.
+pub(super) const CLIENT: &[&str] = &[
+    "zookeeper",
+    "zookeeper-jute",
+    "slf4j-api",
+    "slf4j-nop",
+    "commons-cli",
+    "netty-buffer",
+    "netty-codec",
+    "netty-common",
+    "netty-handler",
+    "netty-resolver",
+    "netty-transport",
+    "netty-transport-native-epoll",
+    "netty-transport-native-unix-common",
+    "curator-client",
+    "curator-framework",
+    "curator-recipes",
+    "guava",
+    "failureaccess",
+    "jackson-annotations",
+    "jackson-core",
+    "jackson-databind",
+    "metrics-core",
+    "snappy-java",
+];
+
+/// The class path of the jars of these names that there are. Debian's releases pack some of them differently.
+pub(super) fn class_path(names: &[&str]) -> Result<OsString, Failure> {
+    let folders = folders();
+    let jar = |name: &&str| folders.iter().map(|folder| folder.join(format!("{name}.jar"))).find(|jar| jar.is_file());
+    let jars: Vec<PathBuf> = names.iter().filter_map(jar).collect();
+    if !jars.iter().any(|jar| jar.ends_with("zookeeper.jar")) {
+        return Err(Failure::Check("there is no zookeeper.jar: install Debian's libzookeeper-java".to_owned()));
+    }
+    env::join_paths(jars).map_err(|why| Failure::Check(format!("a folder of jars with a colon in its name: {why}")))
+}
+
+/// Where jars may be: installed, or unpacked by `ensemble` where it may not install.
+fn folders() -> [PathBuf; 2] {
+    ["/usr/share/java".into(), target_dir().join("apache/root/usr/share/java")]
+}
+
+/// A virtual machine for a client: small, and quick to start.
+pub(super) fn client() -> Result<Command, Failure> {
+    let mut command = tied("java");
+    command.args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]).arg("-cp").arg(client_path()?);
+    Ok(command)
+}
+
+/// Our programs first, then the jars.
+fn client_path() -> Result<OsString, Failure> {
+    let mut path = classes().into_os_string();
+    path.push(":");
+    path.push(class_path(CLIENT)?);
+    Ok(path)
+}
+
+/// Installs what is missing, if we may.
+pub(super) fn prepare() -> Result<(), Failure> {
+    let has = |jar: &str| folders().iter().any(|folder| folder.join(jar).is_file());
+    if has("zookeeper.jar") && has("curator-recipes.jar") && is_installed("javac") {
+        return Ok(());
+    }
+    let packages = ["libzookeeper-java", "libcurator-recipes-java", "default-jdk-headless"];
+    let may = is_installed("apt-get") && output_of(program("id").arg("-u"))? == "0";
+    if !may {
+        let packages = packages.join(" ");
+        return Err(Failure::Check(format!(
+            "ZooKeeper's jar, Curator's or javac is missing: install Debian's {packages}"
+        )));
+    }
+    println!("installing Debian's {}", packages.join(" "));
+    let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
+    output_of(program("apt-get").args(install).args(packages).env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
+}
+
+/// Compiles `compat/java`.
+pub(super) fn compile() -> Result<(), Failure> {
+    let folder = root().join("compat/java");
+    let entries = fs::read_dir(&folder).map_err(|why| Failure::io("read", &folder, &why))?;
+    let sources = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "java"));
+    fs::create_dir_all(classes()).map_err(|why| Failure::io("create", &classes(), &why))?;
+    let mut javac = program("javac");
+    javac.args(["-proc:none", "-Xlint:all,-classfile,-path,-processing,-try", "-Werror", "-d"]).arg(classes());
+    output_of(javac.arg("-cp").arg(class_path(CLIENT)?).args(sources)).map(drop)
+}
+
+fn classes() -> PathBuf {
+    work_dir().join("classes")
+}

@@ -1,0 +1,67 @@
+//! What Apache did, written down: a run without Apache is held against it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::results::{Ended, Outcome, Results};
+use crate::Failure;
+use crate::command::root;
+
+/// Writes how each test ended on Apache with so many servers.
+pub(super) fn write(size: usize, results: &Results) -> Result<(), Failure> {
+    let path = path(size);
+    fs::write(&path, text(results)).map_err(|why| Failure::io("write", &path, &why))
+}
+
+/// Reads what was written down about these files.
+pub(super) fn read(size: usize, files: &[String]) -> Result<Results, Failure> {
+    let path = path(size);
+    let text = fs::read_to_string(&path).map_err(|why| Failure::io("read", &path, &why))?;
+    let mut results = parse(&text);
+    results.retain(|test, _| files.iter().any(|file| test.starts_with(&format!("kazoo/tests/{file}::"))));
+    Ok(results)
+}
+
+fn path(size: usize) -> PathBuf {
+    root().join(format!("compat/kazoo/apache-{size}.txt"))
+}
+
+/// One test to a line after how it ended; times are left out, so that recordings can be compared.
+fn text(results: &Results) -> String {
+    let word = |outcome| match outcome {
+        Outcome::Passed => PASSED,
+        Outcome::Failed => FAILED,
+        Outcome::Skipped => SKIPPED,
+    };
+    results.iter().map(|(test, ended)| format!("{} {test}\n", word(ended.outcome))).collect()
+}
+
+fn parse(text: &str) -> Results {
+    let pairs = text.lines().filter_map(|line| line.split_once(' '));
+    let known = pairs.filter_map(|(word, test)| Some((test.to_owned(), outcome(word)?)));
+    known.map(|(test, outcome)| (test, Ended { outcome, why: String::new() })).collect()
+}
+
+fn outcome(word: &str) -> Option<Outcome> {
+    match word {
+        PASSED => Some(Outcome::Passed),
+        FAILED => Some(Outcome::Failed),
+        SKIPPED => Some(Outcome::Skipped),
+        _ => None,
+    }
+}
+
+const PASSED: &str = "passed";
+const FAILED: &str = "failed";
+const SKIPPED: &str = "skipped";
+
+#[test]
+fn a_recording_reads_back() {
+    let ended = |outcome| Ended { outcome, why: String::new() };
+    let results = Results::from([
+        ("kazoo/tests/test_a.py::A::test_x".to_owned(), ended(Outcome::Passed)),
+        ("kazoo/tests/test_a.py::A::test_y[1 2]".to_owned(), ended(Outcome::Failed)),
+        ("kazoo/tests/test_b.py::B::test_z".to_owned(), ended(Outcome::Skipped)),
+    ]);
+    assert_eq!(parse(&text(&results)), results);
+}

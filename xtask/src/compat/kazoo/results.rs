@@ -1,0 +1,133 @@
+//! How tests ended: read from the lines that the pytest plugin writes, and compared between two servers.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::Failure;
+
+/// How each test ended, by its name.
+pub(super) type Results = BTreeMap<String, Ended>;
+
+/// How one test ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    /// The last line of a failure, or the reason of a skip.
+    pub(super) why: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Outcome {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// Reads one line of JSON for each test.
+pub(super) fn read(text: &str) -> Result<Results, Failure> {
+    let lines = text.lines().filter(|line| !line.is_empty());
+    let pairs = lines.map(|line| {
+        let line: Line = serde_json::from_str(line)
+            .map_err(|why| Failure::Check(format!("the plugin wrote a line that is no result ({why}): {line}")))?;
+        Ok((line.test, Ended { outcome: line.outcome, why: line.why }))
+    });
+    pairs.collect()
+}
+
+#[derive(Deserialize)]
+struct Line {
+    test: String,
+    outcome: Outcome,
+    why: String,
+}
+
+/// The tests by how they ended on Apache and on Pole.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Comparison {
+    pub(super) pass_on_both: Vec<String>,
+    pub(super) fail_on_both: Vec<String>,
+    /// Looked at again before anybody is blamed.
+    pub(super) pass_on_apache_only: Vec<String>,
+    pub(super) pass_on_pole_only: Vec<String>,
+    /// Left out by our list, or by the test itself on both.
+    pub(super) skipped: Vec<String>,
+}
+
+/// Sorts the tests that Apache was given. One that Pole's run did not reach counts as failed there.
+pub(super) fn compare(apache: &Results, pole: &Results) -> Comparison {
+    let mut sorted = Comparison::default();
+    for (test, on_apache) in apache {
+        let on_pole = pole.get(test).map_or(Outcome::Failed, |ended| ended.outcome);
+        let list = match (on_apache.outcome, on_pole) {
+            (Outcome::Passed, Outcome::Passed) => &mut sorted.pass_on_both,
+            (Outcome::Passed, Outcome::Failed | Outcome::Skipped) => &mut sorted.pass_on_apache_only,
+            (Outcome::Failed | Outcome::Skipped, Outcome::Passed) => &mut sorted.pass_on_pole_only,
+            (Outcome::Skipped, Outcome::Skipped) => &mut sorted.skipped,
+            (Outcome::Failed, Outcome::Failed | Outcome::Skipped) | (Outcome::Skipped, Outcome::Failed) => {
+                &mut sorted.fail_on_both
+            }
+        };
+        list.push(test.clone());
+    }
+    sorted
+}
+
+/// Whether a test that once failed on Pole only is to be blamed on Pole, from the tries after that, alone on an idle
+/// ensemble. One more failure is enough, unless Apache fails too: then the test is flaky.
+pub(super) fn is_lost(again_on_apache: &[Outcome], again_on_pole: &[Outcome]) -> bool {
+    let passes = |outcome: &Outcome| *outcome == Outcome::Passed;
+    again_on_apache.iter().all(passes) && !again_on_pole.iter().all(passes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results(list: &[(&str, Outcome)]) -> Results {
+        let ended = |outcome| Ended { outcome, why: String::new() };
+        list.iter().map(|(name, outcome)| ((*name).to_owned(), ended(*outcome))).collect()
+    }
+
+    #[test]
+    fn lines_of_the_plugin_are_read() {
+        let text = r#"{"test": "a::b", "outcome": "failed", "seconds": 1.5, "why": "AssertionError"}"#;
+        let ended = Ended { outcome: Outcome::Failed, why: "AssertionError".to_owned() };
+        assert_eq!(read(text).unwrap()["a::b"], ended);
+        assert!(read("{").is_err());
+    }
+
+    #[test]
+    fn a_test_that_never_ran_on_pole_passes_on_apache_only() {
+        let apache = results(&[("ran", Outcome::Passed), ("cut off", Outcome::Passed)]);
+        let pole = results(&[("ran", Outcome::Passed)]);
+        let sorted = compare(&apache, &pole);
+        assert_eq!(sorted.pass_on_both, ["ran"]);
+        assert_eq!(sorted.pass_on_apache_only, ["cut off"]);
+    }
+
+    #[test]
+    fn a_test_that_skips_itself_on_pole_does_not_pass_there() {
+        let sorted = compare(&results(&[("a", Outcome::Passed)]), &results(&[("a", Outcome::Skipped)]));
+        assert_eq!(sorted.pass_on_apache_only, ["a"]);
+    }
+
+    #[test]
+    fn what_fails_on_both_is_not_blamed_on_pole() {
+        let apache = results(&[("a", Outcome::Failed), ("b", Outcome::Skipped), ("c", Outcome::Failed)]);
+        let pole = results(&[("a", Outcome::Failed), ("b", Outcome::Skipped), ("c", Outcome::Passed)]);
+        let sorted = compare(&apache, &pole);
+        assert_eq!(sorted.fail_on_both, ["a"]);
+        assert_eq!(sorted.skipped, ["b"]);
+        assert_eq!(sorted.pass_on_pole_only, ["c"]);
+    }
+
+    #[test]
+    fn a_second_failure_is_a_loss_unless_apache_fails_too() {
+        let (ok, bad) = (Outcome::Passed, Outcome::Failed);
+        assert!(is_lost(&[ok, ok], &[ok, bad]));
+        assert!(!is_lost(&[ok, ok], &[ok, ok]));
+        assert!(!is_lost(&[ok, bad], &[bad, bad]));
+    }
+}

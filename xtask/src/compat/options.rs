@@ -1,0 +1,162 @@
+//! What the command line of `cargo xtask compat` says.
+
+use crate::Failure;
+use crate::ensemble::Product;
+
+/// What to run, on what.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    /// The parts asked for; empty means all.
+    parts: Vec<Part>,
+    /// Only what fits into the test command: chosen tests of kazoo and all scripts, on Pole, held against what was
+    /// recorded from Apache.
+    pub(super) ci: bool,
+    /// The servers to run. With Pole alone, what Apache did is taken from the recording.
+    pub(super) products: Vec<Product>,
+    /// Sizes of ensembles.
+    pub(super) sizes: Vec<usize>,
+    /// Test programs of kazoo that run at the same time, each with its own servers.
+    pub(super) jobs: usize,
+    /// Write down what Apache does, for runs without it.
+    pub(super) record: bool,
+}
+
+/// A kind of client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The tests of the Python client.
+    Kazoo,
+    /// Apache's command line.
+    Cli,
+    /// Curator's recipes, two clients contending.
+    Curator,
+    /// One session of Apache's Java client while every server dies once.
+    Failover,
+}
+
+impl Options {
+    /// Reads the arguments after `compat`.
+    pub(super) fn parse(args: &[String]) -> Result<Self, Failure> {
+        let mut options = Self {
+            parts: Vec::new(),
+            ci: false,
+            products: vec![Product::Apache, Product::Pole],
+            sizes: vec![1, 3],
+            jobs: JOBS,
+            record: false,
+        };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or_else(|| Failure::Usage(format!("{arg} needs a value")));
+            match arg.as_str() {
+                "--part" => options.part(value()?)?,
+                "--on" => options.products = products(value()?)?,
+                "--servers" => options.sizes = sizes(value()?)?,
+                "--jobs" => options.jobs = jobs(value()?)?,
+                "--record" => options.record = true,
+                other => return Err(Failure::Usage(format!("compat does not know `{other}`"))),
+            }
+        }
+        if options.record && !options.products.contains(&Product::Apache) {
+            return Err(Failure::Usage("--record writes down what Apache does: add `--on apache`".to_owned()));
+        }
+        Ok(options)
+    }
+
+    fn part(&mut self, text: &str) -> Result<(), Failure> {
+        match text {
+            "kazoo" => self.parts.push(Part::Kazoo),
+            "cli" => self.parts.push(Part::Cli),
+            "curator" => self.parts.push(Part::Curator),
+            "failover" => self.parts.push(Part::Failover),
+            "ci" => {
+                self.ci = true;
+                self.products = vec![Product::Pole];
+            }
+            other => {
+                return Err(Failure::Usage(format!("--part is kazoo, cli, curator, failover or ci, not `{other}`")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The sizes with which a part is run. With one server there is no failover; and for the test command, the parts that
+    /// take long are run where more can go wrong.
+    pub(super) fn sizes_of(&self, part: Part) -> &[usize] {
+        match part {
+            Part::Failover => &[3],
+            Part::Kazoo | Part::Curator if self.ci => &[3],
+            Part::Kazoo | Part::Cli | Part::Curator => &self.sizes,
+        }
+    }
+
+    /// Whether this part is to be run.
+    pub(super) fn chooses(&self, part: Part) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+}
+
+fn products(text: &str) -> Result<Vec<Product>, Failure> {
+    match text {
+        "apache" => Ok(vec![Product::Apache]),
+        "pole" => Ok(vec![Product::Pole]),
+        "both" => Ok(vec![Product::Apache, Product::Pole]),
+        other => Err(Failure::Usage(format!("--on is apache, pole or both, not `{other}`"))),
+    }
+}
+
+fn sizes(text: &str) -> Result<Vec<usize>, Failure> {
+    match text {
+        "1" => Ok(vec![1]),
+        "3" => Ok(vec![3]),
+        "1,3" => Ok(vec![1, 3]),
+        other => Err(Failure::Usage(format!("--servers is 1, 3 or 1,3, not `{other}`"))),
+    }
+}
+
+fn jobs(text: &str) -> Result<usize, Failure> {
+    let number = text.parse().ok().filter(|jobs| (1..=JOBS_MAX).contains(jobs));
+    number.ok_or_else(|| Failure::Usage(format!("--jobs is a number from 1 to {JOBS_MAX}, not `{text}`")))
+}
+
+/// Most tests of kazoo wait for sessions and servers to start: two of them share two cores without getting in each
+/// other's way.
+const JOBS: usize = 2;
+/// Each job has three servers; more of them would test the machine.
+const JOBS_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, Failure> {
+        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn everything_is_run_unless_chosen() {
+        let all = parse("").unwrap();
+        assert!(all.chooses(Part::Kazoo) && all.chooses(Part::Failover));
+        assert_eq!(all.products, [Product::Apache, Product::Pole]);
+        assert_eq!(all.sizes, [1, 3]);
+        let some = parse("--part cli --part curator --servers 3").unwrap();
+        assert!(some.chooses(Part::Cli) && some.chooses(Part::Curator) && !some.chooses(Part::Kazoo));
+        assert_eq!(some.sizes, [3]);
+    }
+
+    #[test]
+    fn the_part_for_ci_needs_no_apache() {
+        let ci = parse("--part ci").unwrap();
+        assert!(ci.ci && ci.chooses(Part::Kazoo));
+        assert_eq!(ci.products, [Product::Pole]);
+        assert_eq!(ci.sizes_of(Part::Kazoo), [3]);
+        assert_eq!(ci.sizes_of(Part::Cli), [1, 3]);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in ["--part", "--part x", "--on x", "--servers 2", "--jobs 0", "--jobs x", "--record --on pole", "x"] {
+            assert!(matches!(parse(line), Err(Failure::Usage(_))), "{line}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Programs over Curator's recipes and Apache's Java client, while servers die.
+//!
+//! In: `compat/java`, one class for each program, which checks itself. Out: what it says at its end.
+//! How: a program has two clients that contend. When it holds what matters it prints `@fault`; the leader is then killed
+//! with `kill -9`, another is awaited, the dead one started again, and the program told `done`. A server that stands alone is
+//! ended and started. `@fault N` is the same for server N.
+//! Why the program says when: a fault at a random moment rarely meets a held lock.
+//! Holds: each program has fresh servers.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use super::options::Options;
+use super::{Tally, java, servers, words, work_dir};
+use crate::Failure;
+use crate::ensemble::{Ensemble, Launcher, Product, READY_LIMIT, Setup};
+
+/// Curator's recipes.
+pub(super) fn curator(_options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
+    run_all(RECIPES, size, launchers)
+}
+
+/// Apache's Java client over the death of every server.
+pub(super) fn failover(_options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
+    run_all(&["failover"], size, launchers)
+}
+
+fn run_all(programs: &[&str], size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
+    java::compile()?;
+    let mut tally = Tally::default();
+    for program in programs {
+        for launcher in launchers {
+            let start = Instant::now();
+            let ended = run(program, size, launcher).unwrap_or_else(|why| Err(words(why)));
+            let ended = ended.and_then(|said| promised(launcher.product, said));
+            let seconds = start.elapsed().as_secs_f64();
+            let (product, said) = (launcher.product, ended.as_ref().unwrap_or_else(|why| why));
+            let verdict = if ended.is_ok() { "ok" } else { "FAILED" };
+            println!("{program} on {product}, servers: {size}: {verdict} in {seconds:.0} s: {said}");
+            tally.add(&Tally::of(ended.is_ok()));
+        }
+    }
+    Ok(tally)
+}
+
+/// Pole promises more than Apache does: a client whose own server lives keeps its connection.
+fn promised(product: Product, said: String) -> Result<String, String> {
+    let needless = said.split(' ').find_map(|word| word.strip_prefix("needless="));
+    match (product, needless) {
+        (Product::Pole, Some(count)) if count != "0" => Err(format!("{said}: cut off from a server that lived")),
+        _ => Ok(said),
+    }
+}
+
+/// What the program said at its end, or what went wrong.
+fn run(program: &str, size: usize, launcher: &Launcher) -> Result<Result<String, String>, Failure> {
+    let name = format!("compat-{program}-{}-{size}", launcher.product);
+    let mut ensemble = servers::with_addresses(launcher, &Setup::new(&name, size))?;
+    let log = log_path(&name)?;
+    let mut running = Running::start(program, &ensemble.connect_string(), &log)?;
+    let deadline = Instant::now() + PROGRAM_LIMIT;
+    let said = loop {
+        match running.next_line(deadline) {
+            Line::Said(line) => {
+                if let Some(said) = line.strip_prefix("ok: ") {
+                    break Ok(said.to_owned());
+                }
+                if let Some(which) = line.strip_prefix("@fault") {
+                    fault(&mut ensemble, which.trim().parse().ok())?;
+                    running.tell("done")?;
+                }
+            }
+            Line::Ended => break Err(format!("{}; all it said: {}", last_words(&log), log.display())),
+            Line::Late => break Err(format!("no end after {PROGRAM_LIMIT:?}; see {}", log.display())),
+        }
+    };
+    Ok(said)
+}
+
+/// Kills the leader, or the server of this number, and brings it back when the others serve.
+fn fault(ensemble: &mut Ensemble, number: Option<usize>) -> Result<(), Failure> {
+    let victim = match number {
+        Some(number) => number - 1,
+        None => ensemble.wait_ready(READY_LIMIT)?,
+    };
+    if ensemble.servers().len() == 1 {
+        ensemble.server(victim).terminate(STOP_LIMIT)?;
+    } else {
+        ensemble.server(victim).kill()?;
+        ensemble.server(victim).reap()?;
+        ensemble.wait_ready(READY_LIMIT)?;
+    }
+    ensemble.server(victim).start()?;
+    ensemble.wait_ready(READY_LIMIT).map(drop)
+}
+
+/// A program under way.
+struct Running {
+    process: Child,
+    answers: ChildStdin,
+    lines: Receiver<String>,
+}
+
+enum Line {
+    Said(String),
+    Ended,
+    /// The deadline has passed.
+    Late,
+}
+
+impl Running {
+    fn start(program: &str, servers: &str, log: &Path) -> Result<Self, Failure> {
+        let mut log = File::create(log).map_err(|why| Failure::io("create", log, &why))?;
+        let errors = log.try_clone().map_err(|why| Failure::Check(format!("cannot share a log: {why}")))?;
+        let mut command = java::client()?;
+        command.args(["pole.compat.Main", program, servers]);
+        let process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).spawn();
+        let mut process = process.map_err(|why| Failure::Check(format!("cannot start java: {why}")))?;
+        let answers = process.stdin.take().expect("it was asked for");
+        let said = process.stdout.take().expect("it was asked for");
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(said).lines().map_while(Result::ok) {
+                // The log is for a person; the line itself goes on.
+                let _ = writeln!(log, "{line}");
+                let _ = sender.send(line);
+            }
+        });
+        Ok(Self { process, answers, lines })
+    }
+
+    fn next_line(&mut self, deadline: Instant) -> Line {
+        match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => Line::Said(line),
+            Err(RecvTimeoutError::Disconnected) => Line::Ended,
+            Err(RecvTimeoutError::Timeout) => Line::Late,
+        }
+    }
+
+    fn tell(&mut self, answer: &str) -> Result<(), Failure> {
+        // A program that has ended meanwhile says so by its own last line.
+        match writeln!(self.answers, "{answer}") {
+            Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Failure::Check(format!("cannot answer the program: {why}")))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended, or nobody waits for it any more.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn log_path(name: &str) -> Result<PathBuf, Failure> {
+    let folder = work_dir().join("programs");
+    fs::create_dir_all(&folder).map_err(|why| Failure::io("create", &folder, &why))?;
+    Ok(folder.join(format!("{name}.log")))
+}
+
+/// The sentence of the check that failed, or the first line of whatever else it was.
+fn last_words(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let line = text.lines().find(|line| line.contains("this does not hold"));
+    line.or_else(|| text.lines().find(|line| line.contains("Exception") || line.contains("Error")))
+        .unwrap_or("it ended without a word")
+        .to_owned()
+}
+
+const RECIPES: &[&str] = &["latch", "selector", "mutex", "read-write", "barrier", "counter", "cache"];
+
+/// The longest takes half a minute on Apache, most of it for its leader to come back.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(180);
+/// A server that runs longer after SIGTERM hangs.
+const STOP_LIMIT: Duration = Duration::from_secs(20);
+
+#[test]
+fn pole_must_not_cut_off_clients_of_survivors() {
+    let said = |count: u32| format!("disconnected=3 needless={count} expired=0");
+    assert!(promised(Product::Apache, said(2)).is_ok());
+    assert!(promised(Product::Pole, said(0)).is_ok());
+    assert!(promised(Product::Pole, said(1)).is_err());
+    assert!(promised(Product::Pole, "60 times held".to_owned()).is_ok());
+}

@@ -1,0 +1,85 @@
+//! Python with kazoo, its source and what its tests import, under `target/compat`.
+//!
+//! Made once, and again when `compat/kazoo/requirements.txt` changes.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{tied, work_dir};
+use crate::Failure;
+use crate::command::{output_of, program, root};
+
+/// An environment of Python in which kazoo's tests run.
+pub(super) struct Python {
+    folder: PathBuf,
+    /// Where the source package was unpacked.
+    source: PathBuf,
+}
+
+impl Python {
+    /// Finds it, or makes it.
+    pub(super) fn prepare() -> Result<Self, Failure> {
+        let requirements = root().join("compat/kazoo/requirements.txt");
+        let wanted = fs::read_to_string(&requirements).map_err(|why| Failure::io("read", &requirements, &why))?;
+        let folder = work_dir().join("python");
+        let made_from = folder.join("made-from");
+        if fs::read_to_string(&made_from).ok().as_ref() != Some(&wanted) {
+            make(&folder, &requirements, &wanted)?;
+            // Last, so that one that was half made is made again.
+            fs::write(&made_from, &wanted).map_err(|why| Failure::io("write", &made_from, &why))?;
+        }
+        let source = folder.join(kazoo_of(&wanted)?.replace("==", "-"));
+        Ok(Self { folder, source })
+    }
+
+    /// pytest, in the folder of kazoo's source.
+    pub(super) fn pytest(&self) -> Command {
+        let mut command = python(&self.folder);
+        command.current_dir(&self.source).args(["-m", "pytest"]);
+        command
+    }
+
+    /// The names of kazoo's test files, the long ones first so that none of them is left for the end.
+    pub(super) fn test_files(&self) -> Result<Vec<String>, Failure> {
+        let folder = self.source.join("kazoo/tests");
+        let entries = fs::read_dir(&folder).map_err(|why| Failure::io("read", &folder, &why))?;
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let is_test =
+            |name: &String| name.starts_with("test_") && Path::new(name).extension() == Some(OsStr::new("py"));
+        let mut names: Vec<String> = names.filter(is_test).collect();
+        names.sort_by_key(|name| (!LONG.contains(&name.as_str()), name.clone()));
+        Ok(names)
+    }
+}
+
+fn make(folder: &Path, requirements: &Path, wanted: &str) -> Result<(), Failure> {
+    println!("making a Python with kazoo in {}", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(|why| Failure::io("remove", folder, &why))?;
+    }
+    fs::create_dir_all(folder).map_err(|why| Failure::io("create", folder, &why))?;
+    output_of(program("python3").args(["-m", "venv"]).arg(folder.join("venv")))?;
+    let pip = ["-m", "pip", "--disable-pip-version-check"];
+    output_of(python(folder).args(pip).args(["install", "--quiet", "--requirement"]).arg(requirements))?;
+    // The tests are in the source package only.
+    let kazoo = kazoo_of(wanted)?;
+    let download = ["download", "--quiet", "--no-deps", "--no-binary", "kazoo", "--dest"];
+    output_of(python(folder).args(pip).args(download).arg(folder).arg(kazoo))?;
+    let package = folder.join(format!("{}.tar.gz", kazoo.replace("==", "-")));
+    output_of(program("tar").arg("-xf").arg(package).arg("-C").arg(folder)).map(drop)
+}
+
+fn python(folder: &Path) -> Command {
+    tied(&folder.join("venv/bin/python").to_string_lossy())
+}
+
+/// The line `kazoo==VERSION`.
+fn kazoo_of(requirements: &str) -> Result<&str, Failure> {
+    let line = requirements.lines().find(|line| line.starts_with("kazoo=="));
+    line.ok_or_else(|| Failure::Check("compat/kazoo/requirements.txt has no line `kazoo==VERSION`".to_owned()))
+}
+
+/// Files that take more than half a minute.
+const LONG: &[&str] = &["test_client.py", "test_connection.py", "test_lock.py", "test_watchers.py"];

@@ -1,0 +1,272 @@
+//! Where everybody writes down what happens: the history for the judge, and the counts for people.
+//!
+//! Holds: an operation has its place from the moment it is asked for; its outcome is `Unknown` until an answer comes.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use pole_jute::Reply;
+
+use super::history::{At, Ephemeral, History, Kind, Op, Outcome, State, Value};
+use crate::client::{Answer, Event, Refusal};
+
+/// Shared by all tasks of the one thread.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    book: Rc<RefCell<Book>>,
+    start: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    history: History,
+    next_value: Value,
+    /// Operations of each session without an outcome.
+    open: Vec<usize>,
+    /// Up to when each server is excused: it was signalled, or has only just recovered.
+    excused: Vec<Excuse>,
+    /// The last version that the watch of each session led to.
+    watched: Vec<i32>,
+    counts: Counts,
+    last_acknowledged: At,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Excuse {
+    #[default]
+    None,
+    /// Under a signal.
+    Now,
+    /// For a while yet.
+    Until(At),
+}
+
+/// For people.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    /// Writes and appends with an answer that says yes.
+    pub(super) acknowledged: u64,
+    /// Writes and appends whose connection broke.
+    pub(super) unknown: u64,
+    /// Reads answered.
+    pub(super) reads: u64,
+    /// Events of watches.
+    pub(super) watch_events: u64,
+    /// Connections that broke though their server had got no signal.
+    pub(super) innocent_errors: u64,
+    /// The first of these, in words.
+    pub(super) innocent_examples: Vec<String>,
+    /// Connections that broke because their server had.
+    pub(super) excused_errors: u64,
+    /// Attempts to connect that a server without a signal did not take.
+    pub(super) not_taken: u64,
+    /// The longest time without an acknowledgement of a write.
+    pub(super) longest_gap: Duration,
+}
+
+impl Ledger {
+    /// Empty.
+    pub(super) fn new(sessions: usize, servers: usize) -> Self {
+        let book = Book {
+            open: vec![0; sessions],
+            excused: vec![Excuse::None; servers],
+            watched: vec![0; sessions],
+            ..Book::default()
+        };
+        Self { book: Rc::new(RefCell::new(book)), start: Instant::now() }
+    }
+
+    fn now(&self) -> At {
+        self.start.elapsed().as_micros() as At
+    }
+
+    /// A value that was not used yet.
+    pub(super) fn fresh_value(&self) -> Value {
+        let mut book = self.book.borrow_mut();
+        book.next_value += 1;
+        book.next_value
+    }
+
+    /// Something is asked for now. Returns its place.
+    pub(super) fn asked(&self, session: usize, kind: Kind) -> usize {
+        let asked = self.now();
+        let mut book = self.book.borrow_mut();
+        if let Some(open) = book.open.get_mut(session) {
+            *open += 1;
+        }
+        book.history.ops.push(Op { session, asked, kind, outcome: Outcome::Unknown });
+        book.history.ops.len() - 1
+    }
+
+    /// The sync before a read failed: the read is one like any other.
+    pub(super) fn not_synced(&self, place: usize) {
+        let op = &mut self.book.borrow_mut().history.ops[place];
+        if let Kind::Read { key, .. } = op.kind {
+            op.kind = Kind::Read { key, synced: false };
+        }
+    }
+
+    /// The answer to what was asked at `place`.
+    pub(super) fn settled(&self, place: usize, answer: Result<Answer, Refusal>) {
+        let at = self.now();
+        let mut book = self.book.borrow_mut();
+        let op = &mut book.history.ops[place];
+        let (session, kind) = (op.session, op.kind);
+        op.outcome = outcome(kind, answer, at);
+        let (done, unknown) = (op.outcome.answered().is_some(), op.outcome == Outcome::Unknown);
+        if let Some(open) = book.open.get_mut(session) {
+            *open -= 1;
+        }
+        match kind {
+            Kind::Read { .. } => book.counts.reads += u64::from(done),
+            Kind::Write { .. } | Kind::Append { .. } => {
+                book.counts.unknown += u64::from(unknown);
+                if done {
+                    book.acknowledged(at);
+                }
+            }
+        }
+    }
+
+    /// Operations of a session without an outcome.
+    pub(super) fn open(&self, session: usize) -> usize {
+        self.book.borrow().open[session]
+    }
+
+    /// Of all sessions.
+    pub(super) fn open_in_all(&self) -> usize {
+        self.book.borrow().open.iter().sum()
+    }
+
+    /// Gaps count from now on.
+    pub(super) fn begin(&self) {
+        let at = self.now();
+        let mut book = self.book.borrow_mut();
+        book.last_acknowledged = at;
+        book.counts.longest_gap = Duration::ZERO;
+    }
+
+    /// Something happened to a session that lives to the end.
+    pub(super) fn happened(&self, session: usize, event: &Event) {
+        let at = self.now();
+        let mut book = self.book.borrow_mut();
+        match event {
+            Event::Connected => (),
+            Event::Disconnected(server, _) if book.is_excused(*server, at) => book.counts.excused_errors += 1,
+            Event::Disconnected(server, why) => {
+                book.counts.innocent_errors += 1;
+                if book.counts.innocent_examples.len() < EXAMPLES {
+                    let seconds = Duration::from_micros(at).as_secs_f64();
+                    let example = format!("{seconds:.3} s: session {session} at server {}: {why}", server + 1);
+                    book.counts.innocent_examples.push(example);
+                }
+            }
+            Event::NotTaken(server) => book.counts.not_taken += u64::from(!book.is_excused(*server, at)),
+            Event::Watch(_) => book.counts.watch_events += 1,
+            Event::Expired => book.history.expired.push(session),
+        }
+    }
+
+    /// The watch of a session led to this version.
+    pub(super) fn watched(&self, session: usize, answer: &Answer) {
+        if let Reply::GetData(reply) = &answer.reply {
+            let watched = &mut self.book.borrow_mut().watched[session];
+            *watched = reply.stat.version.max(*watched);
+        }
+    }
+
+    /// The sessions whose watch has not led to this version.
+    pub(super) fn not_watched(&self, version: i32) -> Vec<usize> {
+        let book = self.book.borrow();
+        book.watched.iter().enumerate().filter(|(_, seen)| **seen < version).map(|(session, _)| session).collect()
+    }
+
+    /// The greatest version of a key that was acknowledged or seen.
+    pub(super) fn last_version(&self, key: usize) -> i32 {
+        let book = self.book.borrow();
+        let states = book.history.ops.iter().filter_map(|op| match (op.kind, &op.outcome) {
+            (Kind::Write { key: of, .. } | Kind::Read { key: of, .. }, Outcome::State { state, .. }) if of == key => {
+                Some(state.version)
+            }
+            (Kind::Write { .. } | Kind::Read { .. } | Kind::Append { .. }, _) => None,
+        });
+        states.max().unwrap_or(0)
+    }
+
+    /// A server is about to get a signal.
+    pub(super) fn signalled(&self, server: usize) {
+        self.book.borrow_mut().excused[server] = Excuse::Now;
+    }
+
+    /// It serves again.
+    pub(super) fn healed(&self, server: usize) {
+        self.book.borrow_mut().excused[server] = Excuse::Until(self.now() + GRACE.as_micros() as At);
+    }
+
+    /// An ephemeral node was created, perhaps.
+    pub(super) fn ephemeral(&self, path: String, created: Option<i64>, lives: bool) {
+        self.book.borrow_mut().history.ephemerals.push(Ephemeral { path, created, lives });
+    }
+
+    /// For people, as it stands.
+    pub(super) fn counts(&self) -> Counts {
+        self.book.borrow().counts.clone()
+    }
+
+    /// For the judge. The ledger is empty afterwards.
+    pub(super) fn take_history(&self) -> History {
+        std::mem::take(&mut self.book.borrow_mut().history)
+    }
+}
+
+impl Book {
+    fn acknowledged(&mut self, at: At) {
+        self.counts.acknowledged += 1;
+        let gap = Duration::from_micros(at.saturating_sub(self.last_acknowledged));
+        self.counts.longest_gap = self.counts.longest_gap.max(gap);
+        self.last_acknowledged = at;
+    }
+
+    fn is_excused(&self, server: usize, at: At) -> bool {
+        match self.excused[server] {
+            Excuse::None => false,
+            Excuse::Now => true,
+            Excuse::Until(end) => at < end,
+        }
+    }
+}
+
+fn outcome(kind: Kind, answer: Result<Answer, Refusal>, answered: At) -> Outcome {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(Refusal::Lost | Refusal::Expired) => return Outcome::Unknown,
+        Err(Refusal::Code(code, _)) => return Outcome::Refused(code.to_string()),
+    };
+    state_or_path(kind, answer, answered).unwrap_or_else(|| Outcome::Refused("a reply of another kind".into()))
+}
+
+fn state_or_path(kind: Kind, answer: Answer, answered: At) -> Option<Outcome> {
+    let state = match (kind, answer.reply) {
+        (Kind::Write { value, .. }, Reply::SetData(reply)) => {
+            State { value, version: reply.stat.version, zxid: reply.stat.mzxid }
+        }
+        (Kind::Read { .. }, Reply::GetData(reply)) => {
+            let text = String::from_utf8_lossy(reply.data.as_deref().unwrap_or_default()).into_owned();
+            // What is no number was written by nobody, and will be found to be so.
+            let value = text.parse().unwrap_or(Value::MAX);
+            State { value, version: reply.stat.version, zxid: reply.stat.mzxid }
+        }
+        (Kind::Append { .. }, Reply::Create(reply)) => {
+            return Some(Outcome::Appended { answered, zxid: answer.zxid, path: reply.path });
+        }
+        _ => return None,
+    };
+    Some(Outcome::State { answered, state })
+}
+
+/// A server that stood still may find out only now that it was left behind.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// So many errors are shown in words.
+const EXAMPLES: usize = 5;
