@@ -65,6 +65,21 @@ impl Scoring {
         self.version = version;
     }
 
+    /// The position of the transaction that chose the oracle.
+    pub(crate) fn version(&self) -> Zxid {
+        self.version
+    }
+
+    /// Peers that are believed dead.
+    pub(crate) fn suspected(&self) -> &BTreeSet<ServerId> {
+        &self.suspected
+    }
+
+    /// The leader, or the one just lost.
+    pub(crate) fn leader(&self) -> Option<ServerId> {
+        self.leader
+    }
+
     pub(crate) fn link_up(&mut self, peer: ServerId) {
         self.suspected.remove(&peer);
     }

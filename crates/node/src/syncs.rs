@@ -58,6 +58,11 @@ impl Asked {
         done
     }
 
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
     pub(crate) fn forget(&mut self, client: ClientId) {
         self.open.retain(|_, ask| ask.client != client);
     }

@@ -5,12 +5,14 @@
 //! which sends to other servers (`peer`), writes (`storage`) and answers (`client::handle`).
 //! Not here: decisions of the protocol (`node`), formats (`jute`), what a request means (`tree`).
 
+mod admin;
 mod client;
 mod clock;
 pub mod config;
 mod driver;
 pub mod log;
 mod mailbox;
+mod metrics;
 pub mod peer;
 mod server;
 mod settings;

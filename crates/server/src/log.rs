@@ -56,7 +56,10 @@ pub(crate) fn note(shared: &Shared, note: &Note) {
             info("resigning", &[("to", &to.to_string()), ("cause", &cause.to_string())]);
         }
         Note::ResignationAborted { reason } => warn("resignation_aborted", &[("reason", reason)]),
-        Note::HandedOver { to } => info("handed_over", &[("to", &to.to_string())]),
+        Note::HandedOver { to } => {
+            shared.status.hand_overs.fetch_add(1, Ordering::Relaxed);
+            info("handed_over", &[("to", &to.to_string())]);
+        }
         Note::Abandoned { reason } => warn("abandoned", &[("reason", reason)]),
         Note::BadPeer { from, error } => warn("bad_peer", &[("from", &from.to_string()), ("error", error)]),
         Note::InvalidScore { from, reason } => {
@@ -67,6 +70,8 @@ pub(crate) fn note(shared: &Shared, note: &Note) {
         }
         Note::Installed { zxid } => {
             shared.status.installed.fetch_add(1, Ordering::Relaxed);
+            let connections = shared.clients.lock().len() as u64;
+            shared.status.closed_by_snapshot.fetch_add(connections, Ordering::Relaxed);
             warn("installed", &[("zxid", &zxid.to_string()), ("what", "a snapshot of the leader; clients reconnect")]);
         }
         Note::DiskHangs => error("disk_hangs", &[("what", "a write has not ended in time: look at the disk")]),

@@ -18,6 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 use tokio_rustls::TlsAcceptor;
 
+use crate::admin;
 use crate::client::Listener;
 use crate::clock::{Clock, wall_ms};
 use crate::config::{Address, Config};
@@ -34,6 +35,7 @@ pub struct Server {
     node: JoinHandle<Exit>,
     clients: Runtime,
     client_address: Option<SocketAddr>,
+    admin: admin::Addresses,
 }
 
 /// Why a server does not start.
@@ -85,13 +87,26 @@ impl Server {
         }
         let client_address = listen(config, &shared, &clients)?;
         let node = start_node(config, Arc::clone(&shared), disk, recovered, wall)?;
-        Ok(Self { shared, node, clients, client_address })
+        let admin = admin::open(config, &shared, &clients);
+        Ok(Self { shared, node, clients, client_address, admin })
     }
 
     /// Where clients connect without TLS.
     #[must_use]
     pub fn client_address(&self) -> Option<SocketAddr> {
         self.client_address
+    }
+
+    /// Where the admin server listens; none if there is none, or its port was taken.
+    #[must_use]
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.admin
+    }
+
+    /// Where metrics are served beside the admin server.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.admin.metrics
     }
 
     /// A way to stop it from elsewhere: it hands over first if it leads.
@@ -193,7 +208,7 @@ fn peers(config: &Config) -> Result<Option<PeerConfig>, StartError> {
     }))
 }
 
-fn resolve(key: &'static str, address: &Address) -> Result<SocketAddr, StartError> {
+pub(crate) fn resolve(key: &'static str, address: &Address) -> Result<SocketAddr, StartError> {
     let failed = |error| StartError::Host { key, host: address.host.clone(), error };
     let mut found = (address.host.as_str(), address.port).to_socket_addrs().map_err(failed)?;
     found.next().ok_or_else(|| failed(io::Error::other("it has no address")))

@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     /// Clients may read after so long without a quorum; none: never.
     pub(crate) read_only_after: Option<Span>,
     pub(crate) words: Words,
+    /// All of it, for those who look.
+    pub(crate) config: Config,
 }
 
 impl Settings {
@@ -52,6 +54,7 @@ impl Settings {
             // As Apache waits before it serves readers: two seconds, or a tick if that is longer.
             read_only_after: config.clients.read_only_mode.then(|| Span::from_ms(config.timing.tick_ms.max(2_000))),
             words: config.clients.words.clone(),
+            config: config.clone(),
         }
     }
 }

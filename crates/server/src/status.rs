@@ -25,8 +25,12 @@ pub(crate) struct Status {
     pub(crate) elections: AtomicU64,
     /// Leaders that it followed or was.
     pub(crate) leader_changes: AtomicU64,
+    /// Leaders that gave way in order.
+    pub(crate) hand_overs: AtomicU64,
     /// Times that its clients were closed because its state was replaced.
     pub(crate) installed: AtomicU64,
+    /// Connections closed by that.
+    pub(crate) closed_by_snapshot: AtomicU64,
 }
 
 /// Where the server stands.

@@ -67,9 +67,9 @@ pub struct Measurements {
     pub(crate) disk: DiskTimes,
     /// The last report of each peer, kept when the peer dies: it says where its clients will go.
     pub(crate) heard: BTreeMap<ServerId, Heard>,
-    probe: Option<Probe>,
+    pub(super) probe: Option<Probe>,
     /// Our last score under each oracle: the memory of the hysteresis at class borders.
-    last: BTreeMap<(Moment, u64), Score>,
+    pub(super) last: BTreeMap<(Moment, u64), Score>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,7 +79,7 @@ pub(crate) struct Heard {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Probe {
+pub(super) struct Probe {
     milli: i64,
     until: Time,
 }

@@ -2,6 +2,7 @@
 
 mod bandwidths;
 mod disk_times;
+mod hearsay;
 mod measurements;
 mod report;
 mod request_rate;

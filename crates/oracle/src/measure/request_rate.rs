@@ -30,6 +30,16 @@ impl RequestRate {
         Self { half_life: Span(half_life.0.max(1_000_000)), started, weighted: 0, folded: started, pending: 0 }
     }
 
+    /// A rate that somebody else measured: it reads as `rate_milli` at `now`.
+    pub(crate) fn steady(rate_milli: u64, half_life: Span, now: Time) -> Self {
+        let mut rate = Self::new(half_life, now);
+        let seen = u128::from(ONE - power(SHORTEST, rate.half_life));
+        // The formula of `milli_per_s` the other way round.
+        let unseen = (u128::from(rate_milli) << UNIT_BITS) * u128::from(rate.half_life.0) / 693_147_000_000;
+        rate.weighted = ((unseen * seen) >> ONE_BITS).min(WEIGHTED_MAX);
+        rate
+    }
+
     /// So many requests came.
     pub fn record(&mut self, count: u64, now: Time) {
         if now - self.folded >= Span(self.half_life.0 / FOLDS_A_HALF_LIFE) {

@@ -101,8 +101,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// The first frame; none if the client sent a word of four letters, which is answered.
     async fn first_frame(&mut self) -> Result<Option<Bytes>, End> {
         loop {
-            if let Some(word) = pole_jute::four_letter_word(&self.arrived) {
-                let answer = words::answer(&self.shared, word).await;
+            if pole_jute::four_letter_word(&self.arrived).is_some() {
+                let answer = words::answer(&self.shared, self.handle.address, &self.arrived).await;
                 self.handle.push_frames(answer.unwrap_or_default().as_bytes(), 0, 0, None);
                 return Ok(None);
             }

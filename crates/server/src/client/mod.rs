@@ -5,9 +5,9 @@ mod credentials;
 mod handle;
 mod lease;
 mod listener;
-mod words;
+pub(crate) mod words;
 
 pub(crate) use connection::{End, connect_response};
 pub(crate) use credentials::{SessionIds, password};
-pub(crate) use handle::{Handle, Latency};
+pub(crate) use handle::{Handle, Latency, State, Waiting};
 pub(crate) use listener::Listener;

@@ -1,0 +1,98 @@
+//! Another server's measurements, as far as its reports tell.
+//!
+//! In: what we heard of everyone, and our own report. Out: the measurements that a peer would score itself by.
+//! Why: only the score under the oracle in force travels. Who asks "who would lead under another one?" must not have to
+//! switch to it; and the inputs of a peer's score are in its report anyway.
+//! Not here: transfers and the probe, which a report does not carry: bandwidths are assumed, and a probe is unknown.
+
+use alloc::collections::BTreeMap;
+
+use pole_election::ServerId;
+
+use super::{Bandwidths, DiskTimes, Measurements, Position, Report, RequestRate, RoundTrips};
+use crate::measure::Heard;
+use crate::time::Time;
+
+impl Measurements {
+    /// What `peer` measured by its own last word, and where it stands; nothing if it never reported. `own` is what we
+    /// would report now. For those who are curious: a peer scores itself.
+    #[must_use]
+    pub fn of_peer(&self, peer: ServerId, own: Report, now: Time) -> Option<(Self, Position)> {
+        let report = &self.heard.get(&peer)?.report;
+        let mut round_trips = RoundTrips::new(self.config.stale_after());
+        for (id, round_trip) in &report.round_trips {
+            round_trips.record(*id, *round_trip, now);
+        }
+        let mut disk = DiskTimes::default();
+        disk.record(report.fsync_p50);
+        let mut heard = self.heard.clone();
+        heard.remove(&peer);
+        heard.insert(self.me, Heard { report: own, at: now });
+        let measured = Self {
+            me: peer,
+            voters: self.voters.clone(),
+            config: self.config,
+            round_trips,
+            rate: RequestRate::steady(report.rate_milli, self.config.half_life, now),
+            bandwidths: Bandwidths::default(),
+            disk,
+            heard,
+            probe: None,
+            last: BTreeMap::new(),
+        };
+        Some((measured, Position::from(report)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Gossip, Latency, MeasureConfig, Moment, Oracle, Request};
+    use alloc::collections::BTreeSet;
+    use pole_election::{Span, Voters, Zxid};
+
+    const NOW: Time = Time(60_000_000_000);
+
+    /// Server `me` of three, with these round trips and that many requests in each of the last sixty seconds.
+    fn server(me: u64, round_trips: &[(u64, u64)], a_second: u64) -> Measurements {
+        let voters = Voters::new([1, 2, 3].map(ServerId));
+        let mut measured = Measurements::new(ServerId(me), voters, MeasureConfig::default());
+        (1..=60).for_each(|s| measured.record_requests(a_second, Time(s * 1_000_000_000)));
+        for (peer, ms) in round_trips {
+            measured.record_round_trip(ServerId(*peer), Span::from_ms(*ms), NOW);
+        }
+        measured
+    }
+
+    fn report(measured: &Measurements) -> Report {
+        let unknown = || Gossip::unknown(Zxid::ZERO, 0);
+        measured.report(NOW, Position::default(), unknown(), unknown())
+    }
+
+    #[test]
+    fn a_peer_is_scored_as_it_scores_itself() {
+        let mut all =
+            [server(1, &[(2, 10), (3, 30)], 5), server(2, &[(1, 10), (3, 20)], 100), server(3, &[(1, 30), (2, 20)], 0)];
+        let reports: [Report; 3] = core::array::from_fn(|i| report(&all[i]));
+        for measured in &mut all {
+            for (id, report) in (1..).zip(&reports) {
+                measured.hear(ServerId(id), report.clone(), NOW);
+            }
+        }
+        let score = |measured: &Measurements, oracle: &dyn Oracle| {
+            let view = measured.view(NOW, None, &BTreeSet::new(), Moment::BeforeResignation, Position::default());
+            oracle.assess(&view, 1).expect("enough is measured").score.components()[0]
+        };
+        for (id, own) in (1..).zip(&all).skip(1) {
+            let (theirs, _) = all[0].of_peer(ServerId(id), reports[0].clone(), NOW).expect("it reported");
+            assert!((score(&theirs, &Latency) - score(own, &Latency)).abs() <= 1, "server {id}");
+            assert!((score(&theirs, &Request) - score(own, &Request)).abs() <= 1, "server {id}");
+        }
+    }
+
+    #[test]
+    fn who_never_reported_is_not_guessed_at() {
+        let one = server(1, &[(2, 10)], 5);
+        assert!(one.of_peer(ServerId(2), report(&one), NOW).is_none());
+    }
+}

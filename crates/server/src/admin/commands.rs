@@ -1,0 +1,296 @@
+//! `/commands` and `/commands/NAME`: what Apache's admin server tells, under its names and in its form.
+//!
+//! Every answer is an object with what was asked, the full name of the command, and an error or null.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::extract::{Path, State};
+use axum::http::header;
+use axum::response::{Html, IntoResponse, Response};
+use pole_election::Zxid;
+use serde_json::{Map, Value, json};
+
+use super::v1::hex;
+use crate::client::Handle;
+use crate::client::words::{NOT_SERVING, connections, server, watches};
+use crate::metrics::{self, Inside, environment, mode, version};
+use crate::shared::Shared;
+use crate::status::Role;
+
+/// `/commands`: links to all of them.
+pub(crate) async fn list() -> Html<String> {
+    let mut text = String::new();
+    for (name, _) in COMMANDS {
+        let _ = writeln!(text, "<a href=\"/commands/{name}\">{name}</a>\n<br/>");
+    }
+    Html(text)
+}
+
+/// `/commands/NAME`.
+pub(crate) async fn run(State(shared): State<Arc<Shared>>, Path(asked): Path<String>) -> Response {
+    let known = COMMANDS.into_iter().find(|(name, short)| *name == asked || short.contains(&asked.as_str()));
+    let Some((name, _)) = known else {
+        return answer(&asked, Map::new(), Some(format!("Unknown command: {asked}")));
+    };
+    let needs_server = !matches!(name, "ruok" | "environment" | "system_properties" | "get_trace_mask");
+    if needs_server && mode(&shared) == "looking" {
+        return answer(name, Map::new(), Some(NOT_SERVING.trim_end().to_owned()));
+    }
+    match tell(&shared, name).await {
+        Ok(Value::Object(told)) => answer(name, told, None),
+        Ok(_) => answer(name, Map::new(), None),
+        Err(error) => answer(name, Map::new(), Some(error.to_owned())),
+    }
+}
+
+fn answer(name: &str, mut told: Map<String, Value>, error: Option<String>) -> Response {
+    told.insert("command".into(), name.into());
+    told.insert("error".into(), error.into());
+    let text = format!("{:#}\n", Value::Object(told));
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+async fn tell(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str> {
+    Ok(match name {
+        "configuration" => configuration(shared).await,
+        "connections" => connection_lists(shared),
+        "connection_stat_reset" => {
+            connections::reset(shared);
+            Value::Null
+        }
+        "dirs" => {
+            let (data, log) = server::sizes(shared).await;
+            json!({"datadir_size": data, "logdir_size": log})
+        }
+        "dump" => dump(shared),
+        "environment" => {
+            environment().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect::<Map<_, _>>().into()
+        }
+        "get_trace_mask" => json!({"tracemask": 306}),
+        "hash" => {
+            let tree = shared.tree.read();
+            json!({"digests": [{"zxid": tree.last_zxid(), "digest": tree.digest()}]})
+        }
+        "initial_configuration" => json!({"initial_configuration": shared.settings.config.membership()}),
+        "is_read_only" => json!({"read_only": mode(shared) == "read-only"}),
+        "last_snapshot" => last_snapshot(shared),
+        "leader" => leader(shared).ok_or("server is not initialized")?,
+        "monitor" => monitor(shared).await,
+        "observers" => json!({"synced_observers": 0, "observers": []}),
+        "ruok" => Value::Null,
+        "server_stats" => server_stats(shared, false).await,
+        "stats" => server_stats(shared, true).await,
+        "stat_reset" => {
+            shared.status.reset();
+            Value::Null
+        }
+        "system_properties" => json!({}),
+        "voting_view" => voting_view(shared).ok_or("this server is on its own: there is no ensemble")?,
+        "watch_summary" => {
+            let summary = shared.watches.lock().summary();
+            json!({"num_connections": summary.connections, "num_paths": summary.paths, "num_total_watches": summary.watches})
+        }
+        "watches" => json!({"session_id_to_watched_paths": by_text(watches::paths_by_session(shared))}),
+        "watches_by_path" => json!({"path_to_session_ids": by_text(watches::sessions_by_path(shared))}),
+        "zabstate" => zab_state(shared).await.ok_or("the node does not answer")?,
+        _ => return Err("not available"),
+    })
+}
+
+fn by_text<K: ToString, V: Into<Value>>(entries: impl IntoIterator<Item = (K, Vec<V>)>) -> Map<String, Value> {
+    entries.into_iter().map(|(key, values)| (key.to_string(), Value::from(values))).collect()
+}
+
+async fn configuration(shared: &Shared) -> Value {
+    let config = &shared.settings.config;
+    let (data, log) = server::sizes(shared).await;
+    let entries = config.entries(data, log).into_iter().map(|(name, text)| {
+        let value = text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from);
+        (snake(name), value)
+    });
+    entries.collect::<Map<_, _>>().into()
+}
+
+/// `clientPort` becomes `client_port`, as Apache's JSON has it.
+fn snake(name: &str) -> String {
+    let mut text = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
+}
+
+fn connection_lists(shared: &Shared) -> Value {
+    let list: Vec<Value> = connections::handles(shared).iter().map(|handle| connection(shared, handle)).collect();
+    json!({"connections": list, "secure_connections": []})
+}
+
+fn connection(shared: &Shared, handle: &Handle) -> Value {
+    let counts = handle.counts();
+    json!({
+        "remote_socket_address": handle.address.to_string(),
+        "interest_ops": 1,
+        "outstanding_requests": handle.waiting(),
+        "packets_received": counts.received,
+        "packets_sent": counts.sent,
+        "session_id": handle.session(),
+        "last_operation": connections::operation(counts.last_op),
+        "established": connections::established_ms(shared, handle.since),
+        "session_timeout": handle.timeout_ms(),
+        "last_cxid": counts.last_cxid,
+        "last_zxid": counts.last_zxid,
+        "last_response_time": counts.last_at.0 / 1_000_000,
+        "last_latency": counts.latency.last_ms,
+        "min_latency": counts.latency.min_ms,
+        "avg_latency": counts.latency.mean_ms() as u64,
+        "max_latency": counts.latency.max_ms,
+    })
+}
+
+fn dump(shared: &Shared) -> Value {
+    let tree = shared.tree.read();
+    let paths = |paths: Vec<Arc<str>>| paths.iter().map(|path| Value::from(&**path)).collect::<Vec<_>>();
+    let ephemerals = by_text(tree.sessions_with_ephemerals().map(|(id, list)| (id, paths(list))));
+    // When a session will expire only the leader knows: Apache's followers leave this empty too.
+    json!({"expiry_time_to_session_ids": {}, "session_id_to_ephemeral_paths": ephemerals})
+}
+
+fn last_snapshot(shared: &Shared) -> Value {
+    let dir = shared.settings.config.storage.data_dir.join("version-2");
+    let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let snapshots = files.filter_map(|file| {
+        let zxid = u64::from_str_radix(file.file_name().to_str()?.strip_prefix("snapshot.")?, 16).ok()?;
+        let modified = file.metadata().ok()?.modified().ok()?;
+        Some((zxid, modified.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()))
+    });
+    // Where there is none yet Apache has -1 in both.
+    match snapshots.max() {
+        Some((zxid, seconds)) => json!({"zxid": format!("{zxid:x}"), "timestamp": seconds}),
+        None => json!({"zxid": "ffffffffffffffff", "timestamp": -1}),
+    }
+}
+
+fn leader(shared: &Shared) -> Option<Value> {
+    let Role::Serving { leader, .. } = shared.status.role() else { return None };
+    let ensemble = shared.settings.config.ensemble.as_ref();
+    let host = ensemble.and_then(|ensemble| ensemble.servers.get(&leader)).map(|server| server.host.clone());
+    Some(json!({
+        "is_leader": leader == shared.settings.me,
+        "leader_id": leader.0,
+        "leader_ip": host.unwrap_or_default(),
+    }))
+}
+
+async fn monitor(shared: &Shared) -> Value {
+    let inside = Inside::look(shared).await;
+    let figures = metrics::figures(shared, inside.as_ref()).into_iter().map(|figure| {
+        let value = match figure.value {
+            metrics::Value::Whole(value) => value.into(),
+            metrics::Value::Real(value) => value.into(),
+            metrics::Value::Text(text) => text.into(),
+        };
+        (figure.name.to_owned(), value)
+    });
+    figures.collect::<Map<_, _>>().into()
+}
+
+async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
+    let status = &shared.status;
+    let (received, sent) = status.packets();
+    let latency = status.latency();
+    let (data, log) = server::sizes(shared).await;
+    let unrecorded = || json!({"last_buffer_size": -1, "min_buffer_size": -1, "max_buffer_size": -1});
+    let mut told = json!({
+        "version": version(),
+        "read_only": mode(shared) == "read-only",
+        "server_stats": {
+            "packets_sent": sent,
+            "packets_received": received,
+            "server_state": mode(shared),
+            "outstanding_requests": shared.outstanding.load(Ordering::Relaxed),
+            "min_latency": latency.min_ms,
+            "avg_latency": latency.mean_ms(),
+            "max_latency": latency.max_ms,
+            "data_dir_size": data,
+            "log_dir_size": log,
+            "last_processed_zxid": shared.applied.load(Ordering::Acquire),
+            "num_alive_client_connections": status.connections.load(Ordering::Relaxed),
+            "client_response_stats": unrecorded(),
+            "provider_null": false,
+            "uptime": u64::try_from(shared.clock.uptime().as_millis()).unwrap_or(u64::MAX),
+        },
+        "client_response": unrecorded(),
+        "proposal_stats": unrecorded(),
+        "node_count": shared.tree.read().node_count(),
+    });
+    if let (true, Value::Object(told), Value::Object(lists)) = (with_connections, &mut told, connection_lists(shared)) {
+        told.extend(lists);
+    }
+    told
+}
+
+fn voting_view(shared: &Shared) -> Option<Value> {
+    let ensemble = shared.settings.config.ensemble.as_ref()?;
+    let view: Map<String, Value> = ensemble
+        .servers
+        .iter()
+        .map(|(id, server)| {
+            let client = server.client.as_ref().map(|address| format!("{}:{}", address.host, address.port));
+            let told = json!({
+                "server_addresses": [format!("{}:{}", server.host, server.quorum_port)],
+                "election_addresses": [format!("{}:{}", server.host, server.election_port)],
+                "client_address": client.unwrap_or_default(),
+                "learner_type": "participant",
+            });
+            (id.to_string(), told)
+        })
+        .collect();
+    Some(json!({"current_config": view}))
+}
+
+async fn zab_state(shared: &Shared) -> Option<Value> {
+    let inside = Inside::look(shared).await?;
+    let zxid = Zxid(shared.applied.load(Ordering::Acquire).cast_unsigned());
+    Some(json!({
+        "myid": shared.settings.me.0,
+        "is_leader": matches!(mode(shared), "leader" | "standalone"),
+        "voting": true,
+        "last_zxid": hex(zxid),
+        "zab_epoch": inside.epoch.0,
+        "zab_counter": zxid.counter(),
+        "zabstate": metrics::zab_state(inside.phase),
+    }))
+}
+
+/// Names, and the other names by which each is known.
+const COMMANDS: [(&str, &[&str]); 24] = [
+    ("configuration", &["conf", "config"]),
+    ("connection_stat_reset", &["crst"]),
+    ("connections", &["cons"]),
+    ("dirs", &[]),
+    ("dump", &[]),
+    ("environment", &["env", "envi"]),
+    ("get_trace_mask", &["gtmk"]),
+    ("hash", &[]),
+    ("initial_configuration", &["icfg"]),
+    ("is_read_only", &["isro"]),
+    ("last_snapshot", &["lsnp"]),
+    ("leader", &["lead"]),
+    ("monitor", &["mntr"]),
+    ("observers", &["obsr"]),
+    ("ruok", &[]),
+    ("server_stats", &["srvr"]),
+    ("stat_reset", &["srst"]),
+    ("stats", &["stat"]),
+    ("system_properties", &["sysp"]),
+    ("voting_view", &[]),
+    ("watch_summary", &["wchs"]),
+    ("watches", &["wchc"]),
+    ("watches_by_path", &["wchp"]),
+    ("zabstate", &[]),
+];

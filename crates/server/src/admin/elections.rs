@@ -1,0 +1,129 @@
+//! `GET /v1/election?last=N`: the last elections and hand-overs as this server lived through them, newest first.
+//!
+//! Why from here: "why is that server the leader?" is answered by what decided, not by the scores of today.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::response::Response;
+use pole_election::{Margin, Proposal, Rank, Ranked, Record, Score};
+use pole_node::{Account, Ended};
+use pole_oracle::{Oracle, Spec};
+use serde_json::{Value, json};
+
+use super::fault::Fault;
+use super::scores::inputs;
+use super::v1::hex;
+use super::{look, page};
+use crate::clock::wall_ms;
+use crate::driver::Driver;
+use crate::metrics::ms;
+use crate::shared::Shared;
+
+pub(crate) async fn elections(
+    State(shared): State<Arc<Shared>>,
+    Query(query): Query<HashMap<String, String>>,
+) -> Result<Response, Fault> {
+    let last = match query.get("last").map(|text| text.parse()) {
+        None => usize::MAX,
+        Some(Ok(count @ 1..)) => count,
+        Some(Ok(_) | Err(_)) => return Err(Fault::bad_value("last: expected a whole number from 1")),
+    };
+    look(&shared, move |driver| all(driver, last)).await.map(|value| page(&value)).ok_or_else(Fault::busy)
+}
+
+fn all(driver: &Driver, last: usize) -> Value {
+    let oracles = Oracles::known_to(driver);
+    driver.node.accounts().take(last).map(|account| of_account(driver, &oracles, account)).collect()
+}
+
+fn of_account(driver: &Driver, oracles: &Oracles, account: &Account) -> Value {
+    let ago_ms = (driver.shared.clock.now() - account.began).0 / 1_000_000;
+    let (ended, epoch, reason) = match &account.ended {
+        Ended::Open => ("open", account.round.epoch, String::new()),
+        Ended::Established(epoch) => ("established", u64::from(epoch.0), String::new()),
+        Ended::Failed(reason) => ("failed", account.round.epoch, reason.clone()),
+    };
+    let record = account.record.as_ref();
+    let choice = record.and_then(|record| winning(record));
+    let oracle = choice.and_then(|proposal| oracles.by_fingerprint(proposal.fingerprint));
+    let participants: Vec<u64> = record.iter().flat_map(|record| &record.participants).map(|id| id.0).collect();
+    let steps: Vec<Value> =
+        account.steps.iter().map(|(step, after)| json!({"step": step.to_string(), "ms": ms(*after)})).collect();
+    json!({
+        "epoch": epoch,
+        "at_ms": wall_ms() - i64::try_from(ago_ms).unwrap_or(0),
+        "cause": account.cause.to_string(),
+        "oracle": oracle.map(|(name, _)| name),
+        "oracle_version": choice.map(|proposal| hex(proposal.version)),
+        "participants": participants,
+        "proposals": record.map(|record| proposals(oracles, record)).unwrap_or_default(),
+        "failed_rounds": record.map_or(account.round.failed, |record| record.failed_rounds),
+        "winner": account.winner.map(|id| id.0),
+        // Of a hand-over the last leader decided.
+        "decided_by": record.map(|record| record.decided_by.to_string()),
+        "runner_up": record.and_then(|record| record.runner_up).map(|id| id.0),
+        "margin": record.and_then(|record| margin(record, oracle.map(|(_, oracle)| oracle))),
+        "steps": steps,
+        "ended": ended,
+        "reason": reason,
+    })
+}
+
+fn winning(record: &Record) -> Option<&Proposal> {
+    record.proposals.iter().map(|ranked| &ranked.proposal).find(|proposal| proposal.id == record.winner)
+}
+
+fn proposals(oracles: &Oracles, record: &Record) -> Vec<Value> {
+    record.proposals.iter().map(|ranked| of_proposal(oracles, ranked)).collect()
+}
+
+fn of_proposal(oracles: &Oracles, Ranked { proposal, able }: &Ranked) -> Value {
+    let score = match &proposal.rank {
+        Rank::Known(score) => oracles.by_fingerprint(proposal.fingerprint).map(|(_, oracle)| oracle.value(score)),
+        Rank::Unknown => None,
+    };
+    let made_of: Vec<(String, i64)> = proposal.inputs.iter().map(|input| (input.name.clone(), input.value)).collect();
+    json!({
+        "id": proposal.id.0,
+        "score": score,
+        "known": matches!(proposal.rank, Rank::Known(_)),
+        "zxid": hex(proposal.standing.last_zxid),
+        "able": able,
+        "inputs": inputs(&made_of),
+    })
+}
+
+/// By how much the winner was better, in the unit of the oracle; nothing if something else than a number decided.
+fn margin(record: &Record, oracle: Option<&dyn Oracle>) -> Option<f64> {
+    match record.margin? {
+        Margin::Score { place: 0, winner: Some(winner), runner_up: Some(second) } => {
+            let value = |component| oracle.map(|oracle| oracle.value(&Score::from(component)));
+            // Scores are whole numbers of millionths at the least; more digits are noise of the subtraction.
+            Some(((value(winner)? - value(second)?).abs() * 1e6).round() / 1e6)
+        }
+        Margin::Score { winner: Some(winner), runner_up: Some(second), .. } => Some(second as f64 - winner as f64),
+        Margin::Id { .. } => Some(0.0),
+        Margin::Score { .. } | Margin::Able | Margin::Version { .. } | Margin::Fingerprint { .. } => None,
+        Margin::History { .. } => None,
+    }
+}
+
+/// The oracles that proposals may have been scored by, as far as this server can name them.
+struct Oracles(Vec<(String, Box<dyn Oracle>)>);
+
+impl Oracles {
+    fn known_to(driver: &Driver) -> Self {
+        let configured = driver.shared.settings.config.oracle();
+        let chosen = super::v1::active_spec(driver);
+        let plain = Spec::NAMES.iter().map(|name| Spec::new(name));
+        let specs = [chosen, configured].into_iter().chain(plain);
+        Self(specs.filter_map(|spec| Some((spec.name.clone(), spec.build().ok()?))).collect())
+    }
+
+    fn by_fingerprint(&self, fingerprint: u64) -> Option<(&str, &dyn Oracle)> {
+        let known = self.0.iter().find(|(_, oracle)| oracle.fingerprint() == fingerprint);
+        known.map(|(name, oracle)| (name.as_str(), oracle.as_ref()))
+    }
+}

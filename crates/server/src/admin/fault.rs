@@ -1,0 +1,57 @@
+//! What goes wrong with a request: one sentence for people, one word for programs.
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+/// An answer that is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    status: StatusCode,
+    code: &'static str,
+    error: String,
+}
+
+impl Fault {
+    pub(crate) fn bad_value(error: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, code: "bad-value", error: error.into() }
+    }
+
+    pub(crate) fn no_quorum() -> Self {
+        let error = "no leader with a quorum: start more servers, or look at /v1/ensemble for who is missing";
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, code: "no-quorum", error: error.into() }
+    }
+
+    pub(crate) fn not_found(error: impl Into<String>) -> Self {
+        Self { status: StatusCode::NOT_FOUND, code: "not-found", error: error.into() }
+    }
+
+    pub(crate) fn wrong_method() -> Self {
+        let error = "this page has another method: GET reads, PUT sets, POST acts";
+        Self { status: StatusCode::METHOD_NOT_ALLOWED, code: "bad-value", error: error.into() }
+    }
+
+    pub(crate) fn denied(error: impl Into<String>) -> Self {
+        Self { status: StatusCode::UNAUTHORIZED, code: "denied", error: error.into() }
+    }
+
+    pub(crate) fn timeout(error: impl Into<String>) -> Self {
+        Self { status: StatusCode::GATEWAY_TIMEOUT, code: "timeout", error: error.into() }
+    }
+
+    pub(crate) fn conflict(error: impl Into<String>) -> Self {
+        Self { status: StatusCode::CONFLICT, code: "conflict", error: error.into() }
+    }
+
+    /// The node does not answer.
+    pub(crate) fn busy() -> Self {
+        Self::timeout("this server's node did not answer in time: look at its log, its disk and its load")
+    }
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        let body = format!("{}\n", json!({"error": self.error, "code": self.code}));
+        (self.status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+    }
+}

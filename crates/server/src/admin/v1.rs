@@ -1,0 +1,144 @@
+//! Where this server and its ensemble stand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use pole_election::{ServerId, Span, Zxid};
+use pole_node::ORACLE_PATH;
+use pole_oracle::{Report, Spec};
+use serde_json::{Map, Value, json};
+
+use super::fault::Fault;
+use super::{look, page};
+use crate::driver::Driver;
+use crate::metrics::{mode, ms};
+use crate::shared::Shared;
+use crate::status::Role;
+
+/// `GET /v1/health`: for load balancers and probes. Answers even if the node is busy.
+pub(crate) async fn health(State(shared): State<Arc<Shared>>) -> Response {
+    let zxid = Zxid(shared.applied.load(Ordering::Acquire).cast_unsigned());
+    let (leader, epoch) = match shared.status.role() {
+        Role::Serving { leader, epoch } => (Some(leader.0), epoch),
+        Role::Starting | Role::Looking { .. } => (None, zxid.epoch()),
+    };
+    let body = json!({
+        "id": shared.settings.me.0,
+        "mode": mode(&shared),
+        "leader": leader,
+        "epoch": epoch.0,
+        "zxid": hex(zxid),
+        "quorum": leader.is_some(),
+        "version": env!("CARGO_PKG_VERSION"),
+    });
+    let status = if leader.is_some() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, page(&body)).into_response()
+}
+
+/// `GET /v1/ensemble`.
+pub(crate) async fn ensemble(State(shared): State<Arc<Shared>>) -> Result<Response, Fault> {
+    look(&shared, of_ensemble).await.map(|value| page(&value)).ok_or_else(Fault::busy)
+}
+
+/// `GET /v1/oracle`: the part of `/v1/ensemble` that `PUT` changes.
+pub(crate) async fn oracle(State(shared): State<Arc<Shared>>) -> Result<Response, Fault> {
+    look(&shared, |driver| of_oracle(driver)).await.map(|value| page(&value)).ok_or_else(Fault::busy)
+}
+
+fn of_ensemble(driver: &mut Driver) -> Value {
+    let role = driver.shared.status.role();
+    let (leader, epoch) = match role {
+        Role::Serving { leader, epoch } => (Some(leader), epoch),
+        Role::Starting | Role::Looking { .. } => (None, driver.node.zab().standing().current_epoch),
+    };
+    let servers: Vec<Value> = driver.node.config().voters.iter().map(|id| of_server(driver, id, leader)).collect();
+    json!({
+        "leader": leader.map(|id| id.0),
+        "epoch": epoch.0,
+        "oracle": of_oracle(driver),
+        "servers": servers,
+    })
+}
+
+fn of_server(driver: &Driver, id: ServerId, leader: Option<ServerId>) -> Value {
+    let (node, now) = (&driver.node, driver.shared.clock.now());
+    let is_me = id == driver.shared.settings.me;
+    let alive = node.is_alive(id);
+    let own;
+    let report = match is_me {
+        true => {
+            own = node.own_report(now);
+            Some(&own)
+        }
+        false => node.measurements().last_report(id).map(|(report, _)| report),
+    };
+    // A leader knows its followers better than their last heartbeat does, and a leader has what is committed.
+    let acked = node.zab().followers().find(|(follower, _)| *follower == id).map(|(_, acked)| acked);
+    let committed = (leader == Some(id)).then(|| node.zab().committed());
+    let zxid = report.map(|report| report.standing.last_zxid).max(acked).max(committed);
+    let mode = match (is_me, alive) {
+        (true, _) => Some(mode(&driver.shared)),
+        (false, true) if leader == Some(id) => Some("leader"),
+        (false, true) if leader.is_some() => Some("follower"),
+        (false, true) => Some("looking"),
+        (false, false) => None,
+    };
+    json!({
+        "id": id.0,
+        "site": site(&driver.shared, id),
+        "mode": mode,
+        "zxid": zxid.map(hex),
+        "rtt_ms": round_trips(report),
+        "write_rate": report.map(|report| report.rate_milli as f64 / 1000.0),
+        "alive": alive,
+    })
+}
+
+fn round_trips(report: Option<&Report>) -> Value {
+    let none = BTreeMap::new();
+    let known: &BTreeMap<ServerId, Span> = report.map_or(&none, |report| &report.round_trips);
+    Value::Object(known.iter().map(|(id, span)| (id.to_string(), ms(*span).into())).collect())
+}
+
+fn site(shared: &Shared, id: ServerId) -> Option<String> {
+    let pole = &shared.settings.config.pole;
+    let own = pole.site.as_ref().filter(|_| id == shared.settings.me);
+    let placed = || pole.emulation.as_ref()?.topology.site(id.0).map(str::to_owned);
+    own.cloned().or_else(placed)
+}
+
+fn of_oracle(driver: &Driver) -> Value {
+    let version = driver.node.oracle_version();
+    let params: Map<String, Value> =
+        active_spec(driver).params.into_iter().map(|(param, value)| (param, value.into())).collect();
+    json!({"name": name_of_active(driver), "version": hex(version), "params": params})
+}
+
+/// The name by which the oracle in force was chosen: `latency` also if it is cut into classes.
+pub(crate) fn name_of_active(driver: &Driver) -> String {
+    active_spec(driver).name
+}
+
+/// How the oracle in force was chosen: by the ensemble or, at first, by the file.
+pub(crate) fn active_spec(driver: &Driver) -> Spec {
+    let active = driver.node.oracle();
+    let is_it = |spec: &Spec| spec.build().is_ok_and(|oracle| oracle.fingerprint() == active.fingerprint());
+    let chosen = || {
+        let tree = driver.shared.tree.read();
+        Spec::parse(std::str::from_utf8(tree.data(ORACLE_PATH)??).ok()?).ok()
+    };
+    let chosen = if driver.node.oracle_version() == Zxid::ZERO { None } else { chosen() };
+    chosen.or_else(|| Some(driver.shared.settings.config.oracle())).filter(is_it).unwrap_or_else(|| {
+        // A choice that this server could not build: it kept what it had.
+        Spec::new(active.name())
+    })
+}
+
+/// As ZooKeeper's tools write it.
+pub(crate) fn hex(zxid: Zxid) -> String {
+    format!("{:#x}", zxid.0)
+}

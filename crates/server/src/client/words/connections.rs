@@ -1,0 +1,134 @@
+//! Words about connections and sessions: `cons`, `dump`, `crst`, and the list within `stat`.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use pole_jute::OpCode;
+use pole_oracle::Time;
+
+use crate::client::Handle;
+use crate::clock::wall_ms;
+use crate::shared::Shared;
+
+/// All that have a session or are about to, in the order in which they came.
+pub(crate) fn handles(shared: &Shared) -> Vec<Arc<Handle>> {
+    let mut handles: Vec<_> = shared.clients.lock().values().cloned().collect();
+    handles.sort_by_key(|handle| handle.id);
+    handles
+}
+
+/// The list within `stat`. Whoever asks is in it, as in Apache's.
+pub(crate) fn brief(shared: &Shared, from: SocketAddr) -> String {
+    let mut text = String::new();
+    for handle in handles(shared) {
+        let _ = writeln!(text, " {})", start(&handle));
+    }
+    let _ = writeln!(text, " /{from}[0](queued=0,recved=1,sent=0)");
+    text
+}
+
+/// `cons`.
+pub(crate) fn list(shared: &Shared, from: SocketAddr) -> String {
+    let mut text = String::new();
+    for handle in handles(shared) {
+        let counts = handle.counts();
+        let latency = counts.latency;
+        let _ = writeln!(
+            text,
+            " {},sid={:#x},lop={},est={},to={},lcxid={:#x},lzxid={:#x},lresp={},llat={},minlat={},avglat={},maxlat={})",
+            start(&handle),
+            handle.session(),
+            operation(counts.last_op),
+            established_ms(shared, handle.since),
+            handle.timeout_ms(),
+            counts.last_cxid,
+            counts.last_zxid,
+            counts.last_at.0 / 1_000_000,
+            latency.last_ms,
+            latency.min_ms,
+            latency.mean_ms() as u64,
+            latency.max_ms,
+        );
+    }
+    let _ = writeln!(text, " /{from}[0](queued=0,recved=1,sent=0)\n");
+    text
+}
+
+fn start(handle: &Handle) -> String {
+    let counts = handle.counts();
+    let (address, queued) = (handle.address, handle.waiting());
+    format!("/{address}[1](queued={queued},recved={},sent={}", counts.received, counts.sent)
+}
+
+/// By the calendar.
+pub(crate) fn established_ms(shared: &Shared, since: Time) -> i64 {
+    let age_ms = (shared.clock.now() - since).0 / 1_000_000;
+    wall_ms() - i64::try_from(age_ms).unwrap_or(0)
+}
+
+/// `crst`.
+pub(crate) fn reset(shared: &Shared) {
+    handles(shared).iter().for_each(|handle| handle.reset_counts());
+}
+
+/// `dump`: sessions, their ephemeral nodes, and the connections of this server. When a session will expire only the
+/// leader knows; so every server answers as Apache's followers do.
+pub(crate) fn dump(shared: &Shared) -> String {
+    let mut text = String::from("SessionTracker dump:\n");
+    let tree = shared.tree.read();
+    let _ = writeln!(text, "Global Sessions({}):", tree.sessions().count());
+    for (id, timeout_ms) in tree.sessions() {
+        let _ = writeln!(text, "{id:#x}\t{timeout_ms}ms");
+    }
+    let ephemerals: Vec<_> = tree.sessions_with_ephemerals().collect();
+    drop(tree);
+    let _ = writeln!(text, "ephemeral nodes dump:\nSessions with Ephemerals ({}):", ephemerals.len());
+    for (id, paths) in ephemerals {
+        let _ = writeln!(text, "{id:#x}:");
+        for path in paths {
+            let _ = writeln!(text, "\t{path}");
+        }
+    }
+    let handles = handles(shared);
+    let _ = writeln!(text, "Connections dump:\nConnections Sets (1)/({}):", handles.len());
+    for handle in handles {
+        let _ = writeln!(text, "\tip: /{} sessionId: {:#x}", handle.address, handle.session());
+    }
+    text
+}
+
+/// Apache's short names.
+pub(crate) fn operation(number: i32) -> &'static str {
+    let Some(op) = OpCode::from_number(number) else { return "NA" };
+    match op {
+        OpCode::Notification => "NA",
+        OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => "CREA",
+        OpCode::Delete | OpCode::DeleteContainer => "DELE",
+        OpCode::Exists => "EXIS",
+        OpCode::GetData => "GETD",
+        OpCode::SetData => "SETD",
+        OpCode::GetAcl => "GETA",
+        OpCode::SetAcl => "SETA",
+        OpCode::GetChildren | OpCode::GetChildren2 => "GETC",
+        OpCode::Sync => "SYNC",
+        OpCode::Ping => "PING",
+        OpCode::Check => "CHEC",
+        OpCode::Multi => "MULT",
+        OpCode::MultiRead => "MLTR",
+        OpCode::Reconfig => "RECO",
+        OpCode::CheckWatches => "CHKW",
+        OpCode::RemoveWatches => "REMW",
+        OpCode::Auth => "AUTH",
+        OpCode::SetWatches => "SETW",
+        OpCode::SetWatches2 => "STW2",
+        OpCode::Sasl => "SASL",
+        OpCode::GetEphemerals => "GETE",
+        OpCode::GetAllChildrenNumber => "GETACN",
+        OpCode::AddWatch => "ADDW",
+        OpCode::WhoAmI => "HOMI",
+        OpCode::CreateSession => "SESS",
+        OpCode::CloseSession => "CLOS",
+        OpCode::Error => "ERRO",
+    }
+}

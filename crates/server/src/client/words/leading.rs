@@ -1,0 +1,34 @@
+//! Words about who leads: ours, not Apache's. They act like `pole transfer`, for those who have nothing but `nc`.
+
+use pole_node::Event;
+
+use crate::mailbox::Letter;
+use crate::shared::Shared;
+use crate::status::Role;
+
+/// `rqld`: this server should lead. Only a leader hands over, and there is no way to ask it from here.
+pub(crate) fn ask_to_lead(shared: &Shared) -> String {
+    let me = shared.settings.me;
+    match shared.status.role() {
+        Role::Serving { leader, .. } if leader == me => format!("Server {me} leads already.\n"),
+        Role::Serving { leader, .. } => format!(
+            "Not asked: only the leader can hand over. Ask server {leader} on its admin port: pole transfer --to {me}\n"
+        ),
+        Role::Starting | Role::Looking { .. } => "There is no leader to ask.\n".into(),
+    }
+}
+
+/// `ydld`: this server should not lead any more. The answer does not wait for the hand-over.
+pub(crate) fn give_way(shared: &Shared) -> String {
+    match shared.status.role() {
+        Role::Serving { leader, .. } if leader != shared.settings.me => {
+            format!("This server does not lead: server {leader} does.\n")
+        }
+        Role::Serving { .. } if shared.settings.voters == 1 => "There is no other server to hand over to.\n".into(),
+        Role::Serving { .. } => {
+            shared.mailbox.post(Letter::Event(Event::Transfer { to: None }));
+            "Handing over to the server with the best score.\n".into()
+        }
+        Role::Starting | Role::Looking { .. } => "There is no leader.\n".into(),
+    }
+}

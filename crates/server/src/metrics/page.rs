@@ -1,0 +1,112 @@
+//! The page that Prometheus reads.
+//!
+//! Every figure of `mntr` stands there twice: under its name with `zk_`, as the exporters that read `mntr` have it, and
+//! without, as Apache's own provider has it; so that dashboards of either kind go on working. Ours begin with `pole_`.
+
+use std::fmt::{Display, Write};
+use std::sync::atomic::Ordering;
+
+use super::inside::scores;
+use super::{Inside, Value, figures, host, mode, ms};
+use crate::shared::Shared;
+use crate::status::Role;
+
+/// The page, in Prometheus's text format 0.0.4.
+pub(crate) async fn page(shared: &Shared) -> String {
+    let inside = Inside::look(shared).await;
+    let mut page = Page(String::new());
+    for figure in figures(shared, inside.as_ref()) {
+        let kind = if figure.grows { "counter" } else { "gauge" };
+        if let Value::Whole(_) | Value::Real(_) = figure.value {
+            page.one(&format!("zk_{}", figure.name), kind, "As mntr tells it.", &figure.value);
+            page.one(figure.name, kind, "As mntr tells it.", &figure.value);
+        }
+    }
+    of_server(shared, &mut page);
+    if let Some(inside) = inside {
+        of_node(&inside, &mut page);
+    }
+    let label = |oracle: &str, id| format!("oracle=\"{oracle}\",server=\"{id}\"");
+    let scores = scores(shared).await.into_iter().map(|(oracle, id, score)| (label(&oracle, id), score));
+    page.many("pole_score", "gauge", "Scores of servers under each oracle, if the leader resigned now.", scores);
+    page.0
+}
+
+fn of_server(shared: &Shared, page: &mut Page) {
+    let status = &shared.status;
+    let counters = [
+        ("pole_elections_total", "Elections that this server took part in.", &status.elections),
+        ("pole_leader_changes_total", "Leaders that this server followed or was.", &status.leader_changes),
+        ("pole_hand_overs_total", "Leaders that gave way in order, here or elsewhere.", &status.hand_overs),
+        ("pole_installs_total", "Times that the state was replaced by a snapshot of the leader.", &status.installed),
+        ("pole_connections_refused_total", "Connections that were not taken in.", &status.refused),
+        (
+            "pole_connections_closed_by_snapshot_total",
+            "Connections that were closed because the state was replaced.",
+            &status.closed_by_snapshot,
+        ),
+    ];
+    for (name, help, counter) in counters {
+        page.one(name, "counter", help, &counter.load(Ordering::Relaxed));
+    }
+    let serves = matches!(shared.status.role(), Role::Serving { .. });
+    page.one("pole_serving", "gauge", "1 under a leader, 0 without.", &u8::from(serves));
+    page.one(
+        "pole_leading",
+        "gauge",
+        "1 if this server leads.",
+        &u8::from(matches!(mode(shared), "leader" | "standalone")),
+    );
+    page.one("pole_applied_zxid", "gauge", "The last transaction applied.", &shared.applied.load(Ordering::Relaxed));
+    if let Some(bytes) = host::resident_bytes() {
+        page.one("pole_resident_bytes", "gauge", "Memory that the process occupies.", &bytes);
+    }
+}
+
+fn of_node(inside: &Inside, page: &mut Page) {
+    let queues = inside.queues;
+    page.one("pole_epoch", "gauge", "The epoch of the agreement.", &inside.epoch);
+    page.many(
+        "pole_fsync_ms",
+        "gauge",
+        "How long the last fsyncs took.",
+        [("quantile=\"0.5\"".to_owned(), ms(inside.fsync_p50)), ("quantile=\"0.99\"".to_owned(), ms(inside.fsync_p99))],
+    );
+    page.many(
+        "pole_queue_depth",
+        "gauge",
+        "What waits inside.",
+        [
+            ("queue=\"held\"".to_owned(), queues.held as u64),
+            ("queue=\"unproposed\"".to_owned(), queues.unproposed as u64),
+            ("queue=\"uncommitted\"".to_owned(), queues.uncommitted),
+            ("queue=\"syncs\"".to_owned(), inside.pending_syncs as u64),
+        ],
+    );
+    page.one("pole_log_entries", "gauge", "Entries of the log in memory.", &queues.log_entries);
+    page.one("pole_log_bytes", "gauge", "Their bytes.", &queues.log_bytes);
+    page.one("pole_write_rate", "gauge", "Writes of own clients a second.", &(inside.rate_milli as f64 / 1000.0));
+    let round_trips = inside.round_trips.iter().map(|(peer, span)| (format!("peer=\"{peer}\""), ms(*span)));
+    page.many("pole_round_trip_ms", "gauge", "Round trips to other servers.", round_trips);
+    let active = [(format!("oracle=\"{}\"", inside.oracle), 1)];
+    page.many("pole_oracle", "gauge", "The oracle in force.", active);
+}
+
+struct Page(String);
+
+impl Page {
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: &impl Display) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    }
+
+    fn many<V: Display>(&mut self, name: &str, kind: &str, help: &str, rows: impl IntoIterator<Item = (String, V)>) {
+        let mut rows = rows.into_iter().peekable();
+        if rows.peek().is_none() {
+            return;
+        }
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in rows {
+            let _ = writeln!(self.0, "{name}{{{labels}}} {value}");
+        }
+    }
+}

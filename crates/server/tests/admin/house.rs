@@ -1,0 +1,196 @@
+//! Servers in this process, and the simplest of clients for them.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use pole_jute::{ConnectRequest, ConnectResponse, OpCode, Reader, Record, ReplyHeader, RequestHeader, Writer};
+use pole_server::Server;
+use pole_server::config::Config;
+use serde_json::Value;
+
+/// A server that ends with the test.
+pub(crate) struct House {
+    server: Option<Server>,
+    dir: PathBuf,
+    pub(crate) client: SocketAddr,
+    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) metrics: Option<SocketAddr>,
+}
+
+impl House {
+    /// On its own, with these lines added to its configuration.
+    pub(crate) fn alone(more: &str) -> Self {
+        let client = free_port();
+        Self::start(1, &format!("clientPort={client}\nclientPortAddress=127.0.0.1\nadmin.serverPort=0\n{more}"))
+    }
+
+    /// Three servers, with these lines added to the configuration of each.
+    pub(crate) fn three(more: &str) -> Vec<Self> {
+        let lines: String = (1..=3)
+            .map(|id| format!("server.{id}=127.0.0.1:{}:{};127.0.0.1:{}\n", free_port(), free_port(), free_port()))
+            .collect();
+        let text = format!("{lines}admin.serverPort=0\n{more}");
+        (1..=3).map(|id| Self::start(id, &text)).collect()
+    }
+
+    pub(crate) fn start(id: u64, text: &str) -> Self {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("pole-admin-{}-{number}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory for the test");
+        fs::write(dir.join("myid"), id.to_string()).expect("a file for the test");
+        let text = format!("dataDir={}\ntickTime=500\ninitLimit=10\nsyncLimit=5\n{text}", dir.display());
+        let read = |path: &std::path::Path| fs::read_to_string(path);
+        let (config, _) = Config::parse_cfg("test.cfg", &text, &read).unwrap_or_else(|error| panic!("{error}"));
+        let server = Server::start(&config).unwrap_or_else(|error| panic!("{error}"));
+        let client = server.client_address().expect("a port for clients");
+        let (admin, metrics) = (server.admin_address(), server.metrics_address());
+        Self { server: Some(server), dir, client, admin, metrics }
+    }
+
+    /// Stops it, and waits for its end.
+    pub(crate) fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stopper().stop();
+            server.wait();
+        }
+    }
+
+    /// The answer to a word.
+    pub(crate) fn word(&self, word: &str) -> String {
+        let mut stream = TcpStream::connect(self.client).expect("the client port is open");
+        stream.write_all(word.as_bytes()).expect("a word is taken");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer, then the end");
+        answer
+    }
+
+    /// Status and body of a page.
+    pub(crate) fn http(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+        Self::http_at(self.admin.expect("an admin server"), method, path, headers, body)
+    }
+
+    pub(crate) fn http_at(at: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(at).expect("the port is open");
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).expect("a request is taken");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer, then the end");
+        let answer = String::from_utf8(answer).expect("text");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("a status");
+        (status, body.to_owned())
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let (status, body) = self.http("GET", path, "", "");
+        assert_eq!(status, 200, "{path}: {body}");
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
+    }
+
+    /// Status and JSON of a change; null if there is no body.
+    pub(crate) fn change(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let (status, body) = self.http(method, path, "", body);
+        (status, serde_json::from_str(&body).unwrap_or(Value::Null))
+    }
+
+    pub(crate) fn health(&self) -> (u16, Value) {
+        self.change("GET", "/v1/health", "")
+    }
+
+    /// Asks again until the answer is the right one, but not for ever.
+    pub(crate) fn until(&self, what: &str, is_right: impl Fn(&Self) -> bool) {
+        let limit = Instant::now() + PATIENCE;
+        while !is_right(self) {
+            assert!(Instant::now() < limit, "{what}: not within {PATIENCE:?}");
+            std::thread::yield_now();
+        }
+    }
+
+    pub(crate) fn until_it_serves(&self) {
+        self.until("a leader", |house| house.health().0 == 200);
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A client with a session.
+pub(crate) struct Client {
+    stream: TcpStream,
+    pub(crate) session: i64,
+    asked: i32,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("the client port is open");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: 0,
+            timeout: 10_000,
+            session_id: 0,
+            passwd: Some(vec![0; 16].into()),
+            read_only: Some(false),
+        };
+        let mut client = Self { stream, session: 0, asked: 0 };
+        client.send(|writer| request.write(writer));
+        let answer = ConnectResponse::read(&mut client.frame()).expect("a response");
+        client.session = answer.session_id;
+        client
+    }
+
+    /// Asks, and expects that all goes well.
+    pub(crate) fn ask(&mut self, op: OpCode, request: &impl Record) {
+        self.asked += 1;
+        let header = RequestHeader { xid: self.asked, op: op.number() };
+        self.send(|writer| {
+            header.write(writer);
+            request.write(writer);
+        });
+        let reply = ReplyHeader::read(&mut self.frame()).expect("a reply");
+        assert_eq!(reply.err, pole_jute::ErrorCode::Ok, "{op:?}");
+    }
+
+    fn send(&mut self, body: impl FnOnce(&mut Writer)) {
+        let mut writer = Writer::new();
+        writer.frame(body);
+        self.stream.write_all(&writer.into_bytes()).expect("the server reads");
+    }
+
+    fn frame(&mut self) -> Reader {
+        let mut length = [0; 4];
+        self.stream.read_exact(&mut length).expect("a length");
+        let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).expect("a length")];
+        self.stream.read_exact(&mut body).expect("a frame");
+        Reader::new(body.into())
+    }
+}
+
+/// A port that is free, below those that the system gives to whoever connects: between our look and the server's start
+/// one of these could be taken by a connection of another test.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let offset = (std::process::id() % 200) * 100 + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(12_000 + offset % 20_000).expect("a number below 32,000");
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Long, because the machine may be busy; a test that works needs little of it.
+const PATIENCE: Duration = Duration::from_secs(60);
