@@ -46,7 +46,7 @@ impl Shared {
         Self {
             clock,
             mailbox: Mailbox::default(),
-            tree: Arc::new(RwLock::new(Tree::new(settings.rules.clone()))),
+            tree: Arc::new(RwLock::new(Tree::new(settings.rules))),
             watches: Arc::default(),
             applied: AtomicI64::new(0),
             confirmed: AtomicU64::new(0),

@@ -461,16 +461,22 @@ enum Kind {
 impl Kind {
     fn of(header: &RequestHeader) -> Result<Self, End> {
         let Ok(op) = header.operation() else { return Err(End::ByUs("the operation is none of ZooKeeper's")) };
-        Ok(match op {
-            OpCode::Ping => Self::Ping,
-            OpCode::Auth => Self::Auth,
-            // These numbers have a meaning of their own; a request with one of them could not be told from others.
-            _ if header.xid == Cxid::OWN.0 || Cxid(header.xid).is_attachment() => {
-                return Err(End::ByUs("the number of the request is reserved"));
-            }
-            OpCode::Sync => Self::Sync,
-            op if pole_tree::is_write(op) => Self::Write(op),
-            op => Self::Read(op),
+        if op == OpCode::Ping {
+            return Ok(Self::Ping);
+        }
+        if op == OpCode::Auth {
+            return Ok(Self::Auth);
+        }
+        // These numbers have a meaning of their own; a request with one of them could not be told from others.
+        if header.xid == Cxid::OWN.0 || Cxid(header.xid).is_attachment() {
+            return Err(End::ByUs("the number of the request is reserved"));
+        }
+        Ok(if op == OpCode::Sync {
+            Self::Sync
+        } else if pole_tree::is_write(op) {
+            Self::Write(op)
+        } else {
+            Self::Read(op)
         })
     }
 }

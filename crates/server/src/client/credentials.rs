@@ -9,7 +9,7 @@ use pole_election::ServerId;
 
 /// Gives numbers to new sessions of this server.
 #[derive(Debug)]
-pub struct SessionIds {
+pub(crate) struct SessionIds {
     next: AtomicI64,
 }
 
@@ -17,21 +17,21 @@ impl SessionIds {
     /// A server's numbers begin with its own, then with the time of its start: no other server, and no earlier life of
     /// this one, gives the same.
     #[must_use]
-    pub fn new(server: ServerId, wall_ms: i64) -> Self {
+    pub(crate) fn new(server: ServerId, wall_ms: i64) -> Self {
         let time = (wall_ms << 24).cast_unsigned() >> 8;
         let first = (time & 0x00ff_ffff_ffff_ffff) | (server.0 & 0xff) << 56;
         Self { next: AtomicI64::new(first.cast_signed()) }
     }
 
     /// A number that was never given.
-    pub fn next(&self) -> i64 {
+    pub(crate) fn next(&self) -> i64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 }
 
 /// The password of a session: sixteen bytes of Java's generator, which is defined to the bit, seeded with its number.
 #[must_use]
-pub fn password(session: i64) -> [u8; 16] {
+pub(crate) fn password(session: i64) -> [u8; 16] {
     let mut state = (session ^ SECRET).cast_unsigned() ^ MULTIPLIER;
     state &= MASK;
     let mut password = [0; 16];

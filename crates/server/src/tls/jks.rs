@@ -111,14 +111,16 @@ impl<'a> Bytes<'a> {
         if head[0] != tag {
             return Err(SHORT);
         }
-        let length = match head[1] {
-            short @ 0..0x80 => usize::from(short),
+        let length = match usize::from(head[1]) {
+            short @ 0..=0x7f => short,
             // Longer lengths say first how many bytes they have; four are more than any key needs.
-            long @ 0x81..=0x84 => {
-                let bytes = self.take(usize::from(long & 0x7f))?;
+            long => {
+                let bytes = self.take(long & 0x7f)?;
+                if bytes.len() > 4 {
+                    return Err(SHORT);
+                }
                 bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte))
             }
-            _ => return Err(SHORT),
         };
         self.take(length)
     }
