@@ -27,12 +27,14 @@ const STEPS: &[Step] = &[
     Step::new("tests", "cargo test --workspace --exclude xtask").shows(Note::Tests),
     Step::new("docs", "cargo doc --workspace --no-deps --document-private-items").env("RUSTDOCFLAGS", "-D warnings"),
     Step::new("first-command", "cargo run --release -- up --until-ready"),
+    Step::new("clients-of-others", "cargo xtask compat --part ci").shows(Note::LastLine),
+    Step::new("soak", "cargo xtask soak --seconds 60").shows(Note::LastLine),
     Step::new("embedding", "cargo run --package pole-election --example embed"),
     Step::new("own-oracle", "cargo run --package pole-oracle --example own_oracle"),
     Step::new("seeds-fixed", "cargo xtask sim --first 1 --seeds 200").shows(Note::LastLine),
     Step::new("seeds-fresh", "cargo xtask sim --first {fresh} --seeds 300").shows(Note::LastLine),
     Step::new("failover", "cargo xtask failover"),
-    Step::new("model", "cargo xtask model --minutes 3").shows(Note::LastLine),
+    Step::new("model", "cargo xtask model --minutes 2").shows(Note::LastLine),
     Step::new("mutants", "cargo xtask mutants --quick --seeds 50").shows(Note::LastLine),
 ];
 

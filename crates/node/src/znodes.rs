@@ -47,7 +47,7 @@ pub struct Znodes<S> {
 impl<S: Shelf> Znodes<S> {
     /// Over the tree on this shelf.
     pub fn new(mut shelf: S, rules: Rules, config: Bytes) -> Self {
-        shelf.tree_mut().set_config(&config);
+        tell(shelf.tree_mut(), &config);
         Self { shelf, rules, config, prepared: Prepared::default(), changes: Changes::default(), fired: Vec::new() }
     }
 
@@ -148,7 +148,7 @@ impl<S: Shelf> Machine for Znodes<S> {
     fn restore(&mut self, zxid: Zxid, body: &Bytes) -> Result<(), String> {
         let tree = Tree::restore(self.rules, body).map_err(|error| error.to_string())?;
         let mut tree = tree.at(signed(zxid));
-        tree.set_config(&self.config);
+        tell(&mut tree, &self.config);
         *self.shelf.tree_mut() = tree;
         self.prepared.clear();
         Ok(())
@@ -169,6 +169,13 @@ fn reply(code: ErrorCode, body: &[u8]) -> Bytes {
     writer.int(code.number());
     writer.raw(body);
     writer.into_bytes()
+}
+
+/// Tells a tree of its ensemble. A server on its own has none to tell of, and its node stays as it was created.
+fn tell(tree: &mut Tree, config: &Bytes) {
+    if !config.is_empty() {
+        tree.set_config(config);
+    }
 }
 
 /// The transaction of an entry.

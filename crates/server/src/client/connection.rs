@@ -521,3 +521,13 @@ const BATCH_MAX: usize = 256;
 
 /// How long a client that is sent away may take to hear it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
+    /// Whole frames arrive, are handled, and the answers are taken.
+    pub(super) fn feed(&mut self, frames: &[u8]) {
+        self.arrived.extend_from_slice(frames);
+        self.handle_batch().expect("good requests");
+        drop(self.handle.take_unsent());
+    }
+}

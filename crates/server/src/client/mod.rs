@@ -5,6 +5,8 @@ mod credentials;
 mod handle;
 mod lease;
 mod listener;
+#[cfg(test)]
+mod scaling;
 pub(crate) mod words;
 
 pub(crate) use connection::{End, connect_response};

@@ -1,0 +1,103 @@
+//! Whether reads scale with the cores: the whole way of a read inside the server, without sockets.
+//!
+//! Each thread has a connection of its own, fed with batches of getData as sixteen outstanding requests arrive, and its
+//! answers are taken away. The tree, its lock and the counters are shared, as they are in a server.
+
+use std::sync::Arc;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use pole_jute::{CreateTxn, GetDataRequest, OpCode, Record, RequestHeader, Txn, TxnEntry, TxnHeader, Writer};
+use pole_node::ClientId;
+use pole_tree::{Caller, Changes};
+use tokio::io::{Empty, Sink};
+
+use super::connection::Connection;
+use super::handle::Handle;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::settings::Settings;
+use crate::shared::Shared;
+
+/// Run with `cargo test --release -p pole-server reads_scale -- --ignored --nocapture` on a quiet machine.
+#[test]
+#[ignore = "a benchmark: it needs two quiet cores"]
+fn reads_scale_with_the_cores() {
+    let shared = server_with_nodes();
+    let mut best = 0.0_f64;
+    for round in 1..=ROUNDS {
+        let one = reads_a_second(&shared, 1);
+        let two = reads_a_second(&shared, 2);
+        println!("round {round}: one thread {one:.0} reads/s, two threads {two:.0} reads/s, {:.2} times", two / one);
+        best = best.max(two / one);
+    }
+    assert!(best >= 1.7, "two threads read {best:.2} times as much as one; expected 1.7");
+}
+
+fn reads_a_second(shared: &Arc<Shared>, threads: u64) -> f64 {
+    let start = Barrier::new(usize::try_from(threads).expect("a few"));
+    let counts: Vec<(u64, Duration)> = std::thread::scope(|scope| {
+        let read = |thread| {
+            let (shared, start) = (Arc::clone(shared), &start);
+            scope.spawn(move || {
+                let mut connection = connection(&shared, thread);
+                let batch = batch(thread);
+                start.wait();
+                let (begin, mut count) = (Instant::now(), 0);
+                while begin.elapsed() < LENGTH {
+                    for _ in 0..BATCHES_BETWEEN_LOOKS {
+                        connection.feed(&batch);
+                        count += BATCH;
+                    }
+                }
+                (count, begin.elapsed())
+            })
+        };
+        let running: Vec<_> = (0..threads).map(read).collect();
+        running.into_iter().map(|thread| thread.join().expect("a reader")).collect()
+    });
+    counts.into_iter().map(|(count, took)| count as f64 / took.as_secs_f64()).sum()
+}
+
+fn server_with_nodes() -> Arc<Shared> {
+    let parsed =
+        Config::parse_cfg("zoo.cfg", "dataDir=/nowhere\nclientPort=1", &|_| Err(std::io::Error::other("none")));
+    let (config, _) = parsed.expect("a configuration");
+    let shared = Shared::new(Settings::new(&config), Clock::start(), 0);
+    for number in 0..NODES {
+        let zxid = i64::try_from(number).expect("few") + 1;
+        let header = TxnHeader { client_id: 1, cxid: 1, zxid, time: 0, op: OpCode::Create.number() };
+        let data = Some(vec![b'x'; 1024].into());
+        let txn = CreateTxn { path: path(number), data, acl: Vec::new(), ephemeral: false, parent_cversion: 0 };
+        let entry = TxnEntry { header, txn: Txn::Create(txn), digest: None };
+        shared.tree.write().apply(&entry, false, &mut Changes::new());
+    }
+    Arc::new(shared)
+}
+
+fn connection(shared: &Arc<Shared>, thread: u64) -> Connection<Empty, Sink> {
+    let address = ([127, 0, 0, 1], 1).into();
+    let handle = Handle::new(ClientId(thread + 1), address, shared.clock.now(), None);
+    Connection::new(Arc::clone(shared), handle.into(), tokio::io::empty(), None, Caller::default())
+}
+
+fn batch(thread: u64) -> Vec<u8> {
+    let mut writer = Writer::new();
+    for number in 0..BATCH {
+        writer.frame(|w| {
+            RequestHeader { xid: 1, op: OpCode::GetData.number() }.write(w);
+            GetDataRequest { path: path((thread * 31 + number) % NODES), watch: false }.write(w);
+        });
+    }
+    writer.into_bytes().to_vec()
+}
+
+fn path(number: u64) -> String {
+    format!("/bench-{number:04}")
+}
+
+const ROUNDS: usize = 5;
+const NODES: u64 = 1_000;
+const BATCH: u64 = 16;
+const BATCHES_BETWEEN_LOOKS: usize = 100;
+const LENGTH: Duration = Duration::from_secs(1);
