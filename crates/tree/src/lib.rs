@@ -8,7 +8,7 @@
 //! Source: the behaviour of Apache ZooKeeper 3.8, and of 3.9 where its clients can tell.
 //!
 //! The way of a write: [`Ask`] carries it to the leader, [`Prepared`] validates it against the [`Tree`] and all that is in
-//! flight, [`Tree::apply`] changes the tree and collects [`Changes`], [`Watches`] turns them into events. A [`read`] takes
+//! flight, [`Tree::apply`] changes the tree and collects [`Changes`], [`Watches`] turns them into events. A [`read()`] takes
 //! none of these steps. What an operation does at each step stands in one file of `op`.
 
 #![no_std]
