@@ -127,7 +127,9 @@ impl Driver {
         }
         self.publish();
         self.write();
-        if self.leaving.is_some_and(|until| now >= until || !self.leads()) {
+        // Also when nobody could take over.
+        let is_done = |until: Time| now >= until || !self.leads() || self.node.hand_over().is_none();
+        if self.leaving.is_some_and(is_done) {
             self.stopping.get_or_insert(Exit::Stopped);
         }
     }
