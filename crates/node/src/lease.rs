@@ -5,13 +5,14 @@
 //! an answer believes for two thirds of its timeout; the leader waits for the whole of it since it last knew; so we
 //! may answer for one third.
 //! Holds: what is not answered is held, not refused: the next confirmation releases it.
+//! Not here: who holds it. A driver asks for each connection before it answers on it.
 
 use pole_election::Span;
 use pole_oracle::Time;
 
 /// The belief of one connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lease {
+pub struct Lease {
     third: Span,
     /// The leader knows that the client was heard at this moment, or later.
     known: Time,
@@ -22,18 +23,19 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// The session was attached by a request that was made at `asked`.
-    pub(crate) fn new(timeout: Span, asked: Time) -> Self {
+    #[must_use]
+    pub fn new(timeout: Span, asked: Time) -> Self {
         Self { third: Span(timeout.0 / 3), known: asked, first: None, last: asked }
     }
 
     /// The client is heard.
-    pub(crate) fn hear(&mut self, now: Time) {
+    pub fn hear(&mut self, now: Time) {
         self.first.get_or_insert(now);
         self.last = now;
     }
 
     /// Whether it may be answered, given that the leader knows of all who were heard before `confirmed`.
-    pub(crate) fn allows(&mut self, now: Time, confirmed: Time) -> bool {
+    pub fn allows(&mut self, now: Time, confirmed: Time) -> bool {
         if self.last <= confirmed {
             self.known = self.last;
             self.first = None;
