@@ -73,6 +73,8 @@ pub(crate) struct Expiry {
     clock: Time,
     /// When it last looked, in the server's time.
     looked: Time,
+    /// What a pause counts at most.
+    tick: Span,
     sessions: BTreeMap<SessionId, Tracked>,
     /// When to look at whom. A session that was heard in the meantime is entered again when its turn comes.
     turns: BTreeSet<(Time, SessionId)>,
@@ -86,24 +88,25 @@ struct Tracked {
 
 impl Expiry {
     /// A leader begins: every session has its whole time.
-    pub(crate) fn begin(now: Time, sessions: Vec<(SessionId, Span)>) -> Self {
-        let mut expiry = Self { looked: now, ..Self::default() };
-        sessions.into_iter().for_each(|(session, timeout)| expiry.track(session, timeout));
+    pub(crate) fn begin(now: Time, tick: Span, sessions: Vec<(SessionId, Span)>) -> Self {
+        let mut expiry = Self { looked: now, tick, ..Self::default() };
+        sessions.into_iter().for_each(|(session, timeout)| expiry.track(session, timeout, now));
         expiry
     }
 
     /// A session is opened or attached anew.
-    pub(crate) fn track(&mut self, session: SessionId, timeout: Span) {
-        let deadline = self.clock + timeout;
+    pub(crate) fn track(&mut self, session: SessionId, timeout: Span, now: Time) {
+        let deadline = self.read(now) + timeout;
         if self.sessions.insert(session, Tracked { timeout, deadline }).is_none() {
             self.turns.insert((deadline, session));
         }
     }
 
     /// A session was heard.
-    pub(crate) fn touch(&mut self, session: SessionId) {
+    pub(crate) fn touch(&mut self, session: SessionId, now: Time) {
+        let heard = self.read(now);
         if let Some(tracked) = self.sessions.get_mut(&session) {
-            tracked.deadline = self.clock + tracked.timeout;
+            tracked.deadline = heard + tracked.timeout;
         }
     }
 
@@ -113,8 +116,8 @@ impl Expiry {
     }
 
     /// Time goes on. Returns the sessions that were silent for too long, each once.
-    pub(crate) fn advance(&mut self, now: Time, tick: Span) -> Vec<SessionId> {
-        self.clock = self.clock + (now - self.looked).min(tick);
+    pub(crate) fn advance(&mut self, now: Time) -> Vec<SessionId> {
+        self.clock = self.read(now);
         self.looked = now;
         let mut expired = Vec::new();
         while let Some((turn, session)) = self.turns.first().copied().filter(|(turn, _)| *turn <= self.clock) {
@@ -131,6 +134,12 @@ impl Expiry {
             }
         }
         expired
+    }
+
+    /// What its clock will say when it looks next. A word between two looks counts from when it came: from the last look
+    /// on, the session would lose up to the time between two.
+    fn read(&self, now: Time) -> Time {
+        self.clock + (now - self.looked).min(self.tick)
     }
 }
 
@@ -150,37 +159,45 @@ mod tests {
 
     /// Looks at every tick up to `until`, and says when the session was found silent.
     fn expires(expiry: &mut Expiry, from: u64, until: u64) -> Option<u64> {
-        (from / 100 + 1..=until / 100).map(|n| n * 100).find(|ms| expiry.advance(at(*ms), TICK) == [A])
+        (from / 100 + 1..=until / 100).map(|n| n * 100).find(|ms| expiry.advance(at(*ms)) == [A])
     }
 
     #[test]
     fn a_silent_session_expires_after_its_timeout_and_once() {
-        let mut expiry = Expiry::begin(at(0), [(A, Span::from_ms(1_000))].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
         assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_000));
         assert_eq!(expires(&mut expiry, 1_000, 5_000), None);
     }
 
     #[test]
     fn a_session_that_is_heard_has_its_whole_time_again() {
-        let mut expiry = Expiry::begin(at(0), [(A, Span::from_ms(1_000))].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
         assert_eq!(expires(&mut expiry, 0, 900), None);
-        expiry.touch(A);
+        expiry.touch(A, at(900));
         assert_eq!(expires(&mut expiry, 900, 5_000), Some(1_900));
     }
 
     #[test]
+    fn a_word_between_two_looks_counts_from_when_it_came() {
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
+        assert_eq!(expires(&mut expiry, 0, 900), None);
+        expiry.touch(A, at(999));
+        assert_eq!(expires(&mut expiry, 1_000, 5_000), Some(2_000), "1900 is 99 ms early");
+    }
+
+    #[test]
     fn a_session_that_ended_and_came_back_is_looked_at_in_its_own_time() {
-        let mut expiry = Expiry::begin(at(0), [(A, Span::from_ms(1_000))].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
         expiry.forget(A);
         assert_eq!(expires(&mut expiry, 0, 500), None);
-        expiry.track(A, Span::from_ms(1_000));
+        expiry.track(A, Span::from_ms(1_000), at(500));
         assert_eq!(expires(&mut expiry, 500, 5_000), Some(1_500));
     }
 
     #[test]
     fn a_pause_of_the_leader_counts_as_one_tick() {
-        let mut expiry = Expiry::begin(at(0), [(A, Span::from_ms(1_000))].into());
-        assert_eq!(expiry.advance(at(60_000), TICK), []);
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
+        assert_eq!(expiry.advance(at(60_000)), []);
         expiry.looked = at(0);
         assert_eq!(expires(&mut expiry, 0, 5_000), Some(900));
     }

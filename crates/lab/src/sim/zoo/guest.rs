@@ -48,6 +48,8 @@ pub(crate) struct Guest {
     think: u64,
     /// Whether it now and then falls asleep for longer than its session lasts.
     sleepy: bool,
+    /// It acts on nothing that it hears meanwhile, so it believes in nothing.
+    asleep: bool,
     thought: u64,
     rng: Rng,
 }
@@ -110,6 +112,7 @@ impl Guest {
             depth: own.between(1, setup.depth_max) as usize,
             think: if index % 4 == 3 { 20 * setup.think } else { setup.think },
             sleepy: own.per_mille(300),
+            asleep: false,
             thought: 0,
             rng: own,
         }
@@ -122,8 +125,8 @@ impl Guest {
     /// Until when it believes in its session without another word.
     fn believes_until(&self) -> u64 {
         match self.state {
-            State::Open | State::Closing => self.heard + self.timeout_ms * MS * 2 / 3,
-            State::Away | State::Attaching => 0,
+            State::Open | State::Closing if !self.asleep => self.heard + self.timeout_ms * MS * 2 / 3,
+            State::Away | State::Attaching | State::Open | State::Closing => 0,
         }
     }
 
@@ -161,10 +164,9 @@ impl World {
             State::Open => {
                 let asleep = !self.weather.over && this.sleepy && this.rng.per_mille(2);
                 if asleep {
-                    // It believes in nothing meanwhile: whoever sleeps acts on nothing.
                     let wakes = self.now + this.rng.between(timeout / 2, 2 * timeout);
                     self.trace.line(self.now, 0, format_args!("guest {guest} sleeps until {} ms", wakes / MS));
-                    this.heard = 0;
+                    this.asleep = true;
                     return self.guest_thinks_at(guest, wakes);
                 }
                 let room = this.depth.saturating_sub(this.waits_for.len());
@@ -184,6 +186,7 @@ impl World {
             }
         }
         let this = &mut self.guests[guest];
+        this.asleep = false;
         // Often enough for its pings.
         let wait = this.rng.spread(this.think).clamp(MS, this.timeout_ms * MS / 12);
         self.guest_thinks_at(guest, self.now + wait)
@@ -200,7 +203,7 @@ impl World {
     fn guest_despairs(&mut self, guest: usize) {
         *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
         let this = &self.guests[guest];
-        let (server, since, slept) = (this.server, this.heard, this.heard == 0);
+        let (server, since, slept) = (this.server, this.heard, this.asleep);
         let is_there = self.hosts[server].desks.contains_key(&this.connection);
         self.trace.line(self.now, 0, format_args!("guest {guest} despairs of server {}", server + 1));
         if is_there && !slept {
