@@ -45,6 +45,13 @@ impl Lease {
         }
         now <= self.known + self.third
     }
+
+    /// Whether the leader knows of every word: if it may still not be answered, the confirmation came too late, and the
+    /// client, who waits, has to be heard again. Otherwise it would wait for ever.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.first.is_none()
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +81,16 @@ mod tests {
         lease.hear(at(1_500));
         assert!(!lease.allows(at(1_500), at(1_499)));
         assert!(lease.allows(at(1_560), at(1_550)));
+    }
+
+    #[test]
+    fn a_confirmation_that_comes_too_late_asks_for_another_word() {
+        let mut lease = Lease::new(TIMEOUT, at(0));
+        lease.hear(at(1_500));
+        assert!(!lease.allows(at(3_000), at(1_400)) && !lease.is_known());
+        assert!(!lease.allows(at(3_000), at(1_600)) && lease.is_known());
+        lease.hear(at(3_000));
+        assert!(!lease.is_known() && lease.allows(at(3_060), at(3_010)));
     }
 
     #[test]

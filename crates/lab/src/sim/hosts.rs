@@ -410,7 +410,7 @@ impl World {
             let hears = |other: &Host| {
                 let node = other.node.as_ref().filter(|_| is_well(other));
                 node.is_some_and(|node| node.zab().serving_epoch() == zab.serving_epoch())
-                    && other.desks.values().any(|desk| desk.is_of(session) && desk.heard_at + timeout / 2 > self.now)
+                    && other.desks.values().any(|desk| desk.hears(session, timeout, self.now))
             };
             if let Some(at) = self.hosts.iter().position(|other| is_well(host) && hears(other)) {
                 let (leader, at) = (server + 1, at + 1);

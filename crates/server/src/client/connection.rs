@@ -269,8 +269,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn wait_for_belief(&mut self) -> Result<(), End> {
         loop {
             let anew = self.shared.confirmed_anew.notified();
-            if self.lease.allows(self.shared.clock.now(), self.shared.confirmed()) {
+            let now = self.shared.clock.now();
+            if self.lease.allows(now, self.shared.confirmed()) {
                 return Ok(());
+            }
+            if self.lease.is_known() {
+                self.lease.hear(now);
+                self.shared.touch(&self.handle);
             }
             tokio::select! {
                 () = anew => {}

@@ -31,8 +31,9 @@ pub(crate) struct Desk {
     arrived: VecDeque<Frame>,
     /// The first of what arrived was heard, and waits for the lease.
     heard: bool,
-    /// When the client was last heard, in true time.
-    pub(crate) heard_at: u64,
+    /// When the client was last heard, in true time, and since when without long pauses.
+    heard_at: u64,
+    heard_since: u64,
     /// Requests that the node has not answered.
     waiting: usize,
     /// When the last word arrives at the client: none after it arrives before it.
@@ -53,8 +54,9 @@ pub(crate) enum Frame {
 }
 
 impl Desk {
-    pub(crate) fn is_of(&self, session: SessionId) -> bool {
-        self.session == session
+    /// Whether it hears this session now and did so for the whole of a timeout.
+    pub(crate) fn hears(&self, session: SessionId, timeout: u64, now: u64) -> bool {
+        self.session == session && self.heard_since + timeout < now && self.heard_at + timeout / 2 > now
     }
 }
 
@@ -102,6 +104,7 @@ impl World {
             arrived: VecDeque::new(),
             heard: false,
             heard_at: self.now,
+            heard_since: self.now,
             waiting: 0,
             told_until: 0,
         };
@@ -125,10 +128,18 @@ impl World {
         let Some(lease) = desk.lease.as_mut().filter(|_| !desk.arrived.is_empty()) else { return };
         if !std::mem::replace(&mut desk.heard, true) {
             lease.hear(now);
-            desk.heard_at = self.now;
             host.touched.insert(desk.session);
+            let timeout = self.guests[desk.guest].timeout();
+            if desk.heard_at + timeout / 2 < self.now {
+                desk.heard_since = self.now;
+            }
+            desk.heard_at = self.now;
         }
         if !lease.allows(now, confirmed) {
+            if lease.is_known() {
+                lease.hear(now);
+                host.touched.insert(desk.session);
+            }
             self.report.held += 1;
             return;
         }

@@ -17,7 +17,7 @@ use crate::rng::Rng;
 use crate::sim::hosts::Death;
 use crate::sim::judge::{Heard, Kind, Service, Verdict, Watched, split};
 use crate::sim::world::{Happening, World};
-use crate::sim::{MS, Setup};
+use crate::sim::{MS, SECOND, Setup};
 
 /// One client.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Guest {
             attached: Zxid::ZERO,
             next_cxid: 1,
             waits_for: VecDeque::new(),
-            timeout_ms: *own.pick(&[1_500, 3_000, 4_000, 6_000]),
+            timeout_ms: *own.pick(&[3_000, 4_000, 6_000]),
             heard: 0,
             asked: 0,
             seen: Zxid::ZERO,
@@ -120,6 +120,10 @@ impl Guest {
 
     pub(crate) fn is_idle(&self) -> bool {
         self.waits_for.is_empty()
+    }
+
+    pub(crate) fn timeout(&self) -> u64 {
+        self.timeout_ms * MS
     }
 
     /// Until when it believes in its session without another word.
@@ -206,7 +210,9 @@ impl World {
         let (server, since, slept) = (this.server, this.heard, this.asleep);
         let is_there = self.hosts[server].desks.contains_key(&this.connection);
         self.trace.line(self.now, 0, format_args!("guest {guest} despairs of server {}", server + 1));
-        if is_there && !slept {
+        // Whether a client may be told that all is well is for the leader to say, and it may be slow to.
+        let led = self.leader().is_some_and(|leader| self.hosts[leader].faulted + 5 * SECOND < since);
+        if is_there && led && !slept {
             self.unexcused(server, "no answer", since);
         }
         self.guest_leaves(guest);
@@ -371,7 +377,7 @@ impl World {
         }
         *self.report.closed.entry(reason.to_owned()).or_default() += 1;
         if !matches!(reason, "reset" | BEHIND) && !own_doing && !expired {
-            self.unexcused(server, reason, self.now.saturating_sub(10 * super::super::SECOND));
+            self.unexcused(server, reason, self.now.saturating_sub(10 * SECOND));
         }
     }
 
