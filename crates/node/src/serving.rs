@@ -54,7 +54,10 @@ impl<M: Machine> Node<M> {
     /// On its way to validation, if there is a leader; otherwise it is held until there is.
     fn submit(&mut self, request: Request) {
         match self.zab.phase() {
-            Phase::Established => self.inbox.push_back((self.config.me, request)),
+            Phase::Established => {
+                self.expiry.touch(request.origin.session, self.now);
+                self.inbox.push_back((self.config.me, request));
+            }
             Phase::Serving => self.outbox.push(request),
             Phase::Looking
             | Phase::Greeting
@@ -97,7 +100,11 @@ impl<M: Machine> Node<M> {
     /// and it sends them again.
     pub(crate) fn forwarded(&mut self, from: ServerId, epoch: Epoch, requests: Vec<Request>) {
         if self.zab.phase() == Phase::Established && self.zab.serving_epoch() == Some(epoch) {
-            self.inbox.extend(requests.into_iter().map(|request| (from, request)));
+            for request in requests {
+                // Heard when it comes, however long it waits for its turn.
+                self.expiry.touch(request.origin.session, self.now);
+                self.inbox.push_back((from, request));
+            }
         }
     }
 
@@ -113,7 +120,11 @@ impl<M: Machine> Node<M> {
             && let Some((_, request)) = self.inbox.pop_front()
         {
             let zxid = Zxid::new(first.epoch(), first.counter() + batch.len() as u32);
-            self.expiry.touch(request.origin.session, self.now);
+            if request.origin.cxid != Cxid::OWN {
+                self.expiry.touch(request.origin.session, self.now);
+            } else if !self.expiry.is_silent(request.origin.session) {
+                continue; // a word of it came before its end did
+            }
             if let Some(body) = self.machine.prepare(zxid, &request, self.wall_ms) {
                 batch.push((request.origin, body));
                 room -= 1;

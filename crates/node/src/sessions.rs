@@ -4,7 +4,8 @@
 //! Why a report: only the leader ends a session, so every server tells it whose clients it hears. And since a server
 //! that is cut off must not keep its clients believing in sessions that the others may end, it has to know when it was
 //! last believed: from the *sending* of the last report that the leader confirmed.
-//! Holds: a session is closed only when the leader, established and running, had no word of it for its whole timeout.
+//! Holds: a session is closed only when the leader, established and running, had no word of it for its whole timeout, and
+//! has had none since.
 //! Not here: what ends with a session (the state machine).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -84,6 +85,8 @@ pub(crate) struct Expiry {
 struct Tracked {
     timeout: Span,
     deadline: Time,
+    /// It was silent for too long, and its end was asked for.
+    found: bool,
 }
 
 impl Expiry {
@@ -97,7 +100,8 @@ impl Expiry {
     /// A session is opened or attached anew.
     pub(crate) fn track(&mut self, session: SessionId, timeout: Span, now: Time) {
         let deadline = self.read(now) + timeout;
-        if self.sessions.insert(session, Tracked { timeout, deadline }).is_none() {
+        let before = self.sessions.insert(session, Tracked { timeout, deadline, found: false });
+        if before.is_none_or(|before| before.found) {
             self.turns.insert((deadline, session));
         }
     }
@@ -107,7 +111,15 @@ impl Expiry {
         let heard = self.read(now);
         if let Some(tracked) = self.sessions.get_mut(&session) {
             tracked.deadline = heard + tracked.timeout;
+            if core::mem::take(&mut tracked.found) {
+                self.turns.insert((tracked.deadline, session));
+            }
         }
+    }
+
+    /// Whether a session that was found silent still is: its end may have waited behind its next word.
+    pub(crate) fn is_silent(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_none_or(|tracked| tracked.found)
     }
 
     /// A session has ended.
@@ -122,13 +134,13 @@ impl Expiry {
         let mut expired = Vec::new();
         while let Some((turn, session)) = self.turns.first().copied().filter(|(turn, _)| *turn <= self.clock) {
             self.turns.remove(&(turn, session));
-            match self.sessions.get(&session) {
+            match self.sessions.get_mut(&session) {
                 None => {}
                 Some(tracked) if tracked.deadline > self.clock => {
                     self.turns.insert((tracked.deadline, session));
                 }
-                Some(_) => {
-                    self.sessions.remove(&session);
+                Some(tracked) => {
+                    tracked.found = true;
                     expired.push(session);
                 }
             }
@@ -167,6 +179,16 @@ mod tests {
         let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
         assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_000));
         assert_eq!(expires(&mut expiry, 1_000, 5_000), None);
+    }
+
+    #[test]
+    fn a_session_that_is_heard_after_it_was_found_silent_has_its_whole_time_again() {
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
+        assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_000));
+        assert!(expiry.is_silent(A));
+        expiry.touch(A, at(1_050));
+        assert!(!expiry.is_silent(A));
+        assert_eq!(expires(&mut expiry, 1_050, 5_000), Some(2_100));
     }
 
     #[test]
