@@ -20,9 +20,17 @@ pub(crate) struct Touches {
     /// Heard since the last report.
     heard: BTreeSet<SessionId>,
     next: u64,
-    /// Reports without an answer, oldest first, each with the moment of its sending. A leader reports to itself, and a
-    /// quorum answers: the number is that of its question whether they are still its own.
-    sent: VecDeque<(u64, Time)>,
+    /// Reports without an answer, oldest first. A leader reports to itself, and a quorum answers: the number is that of
+    /// its question whether they are still its own.
+    sent: VecDeque<Report>,
+}
+
+#[derive(Clone, Debug)]
+struct Report {
+    id: u64,
+    /// When it was sent.
+    at: Time,
+    sessions: Vec<SessionId>,
 }
 
 impl Touches {
@@ -40,27 +48,32 @@ impl Touches {
             return None;
         }
         self.next += 1;
-        self.sent.push_back((self.next, now));
-        Some((self.next, core::mem::take(&mut self.heard).into_iter().collect()))
+        let sessions: Vec<_> = core::mem::take(&mut self.heard).into_iter().collect();
+        self.sent.push_back(Report { id: self.next, at: now, sessions: sessions.clone() });
+        Some((self.next, sessions))
     }
 
     /// A leader's report to itself, which a quorum answers.
     pub(crate) fn report_to_quorum(&mut self, question: u64, now: Time) -> Vec<SessionId> {
+        let sessions: Vec<_> = self.heard.iter().copied().collect();
         if self.sent.len() < UNANSWERED_MAX {
-            self.sent.push_back((question, now));
+            self.heard.clear();
+            self.sent.push_back(Report { id: question, at: now, sessions: sessions.clone() });
         }
-        core::mem::take(&mut self.heard).into_iter().collect()
+        sessions
     }
 
     /// Everything up to `id` is answered: returns when the last of it was sent.
     pub(crate) fn answered(&mut self, id: u64) -> Option<Time> {
-        let answered = self.sent.partition_point(|(sent, _)| *sent <= id);
-        self.sent.drain(..answered).next_back().map(|(_, when)| when)
+        let answered = self.sent.partition_point(|report| report.id <= id);
+        self.sent.drain(..answered).next_back().map(|report| report.at)
     }
 
-    /// Another leader, who does not know what we told the last one, and gives every session its whole time.
+    /// Another leader, or the same over another link. What was not answered may not have been heard, so it is told again:
+    /// a leader that goes on does not give every session its whole time, and whoever waits for its word to be known would
+    /// wait for ever.
     pub(crate) fn led_anew(&mut self) {
-        self.sent.clear();
+        self.heard.extend(self.sent.drain(..).flat_map(|report| report.sessions));
     }
 }
 
@@ -222,6 +235,18 @@ mod tests {
         assert_eq!(expiry.advance(at(60_000)), []);
         expiry.looked = at(0);
         assert_eq!(expires(&mut expiry, 0, 5_000), Some(900));
+    }
+
+    #[test]
+    fn what_was_not_answered_is_told_again_over_the_next_link() {
+        let mut touches = Touches::default();
+        touches.hear([A].into());
+        touches.report(at(1)).expect("a report");
+        touches.led_anew();
+        let (id, sessions) = touches.report(at(2)).expect("the same again");
+        assert_eq!((sessions, touches.answered(id)), ([A].into(), Some(at(2))));
+        touches.led_anew();
+        assert_eq!(touches.report(at(3)), None, "it was answered");
     }
 
     #[test]
