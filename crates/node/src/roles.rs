@@ -149,7 +149,7 @@ impl<M: Machine> Node<M> {
     pub(crate) fn established(&mut self, epoch: Epoch, out: &mut Vec<Effect>) {
         self.machine.forget_prepared();
         self.scoring.took_the_lead(self.now);
-        self.expiry = Expiry::begin(self.now, self.machine.sessions());
+        self.expiry = Expiry::begin(self.now, self.config.tick, self.machine.sessions());
         self.chores_at = self.now + self.config.chores_every;
         self.serve(self.config.me, epoch, out);
         // What is found in the history waits for nothing more; the rest is proposed now.

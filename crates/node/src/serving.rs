@@ -54,7 +54,10 @@ impl<M: Machine> Node<M> {
     /// On its way to validation, if there is a leader; otherwise it is held until there is.
     fn submit(&mut self, request: Request) {
         match self.zab.phase() {
-            Phase::Established => self.inbox.push_back((self.config.me, request)),
+            Phase::Established => {
+                self.expiry.touch(request.origin.session, self.now);
+                self.inbox.push_back((self.config.me, request));
+            }
             Phase::Serving => self.outbox.push(request),
             Phase::Looking
             | Phase::Greeting
@@ -97,7 +100,11 @@ impl<M: Machine> Node<M> {
     /// and it sends them again.
     pub(crate) fn forwarded(&mut self, from: ServerId, epoch: Epoch, requests: Vec<Request>) {
         if self.zab.phase() == Phase::Established && self.zab.serving_epoch() == Some(epoch) {
-            self.inbox.extend(requests.into_iter().map(|request| (from, request)));
+            for request in requests {
+                // Heard when it comes, however long it waits for its turn.
+                self.expiry.touch(request.origin.session, self.now);
+                self.inbox.push_back((from, request));
+            }
         }
     }
 
@@ -113,7 +120,11 @@ impl<M: Machine> Node<M> {
             && let Some((_, request)) = self.inbox.pop_front()
         {
             let zxid = Zxid::new(first.epoch(), first.counter() + batch.len() as u32);
-            self.expiry.touch(request.origin.session);
+            if request.origin.cxid != Cxid::OWN {
+                self.expiry.touch(request.origin.session, self.now);
+            } else if !self.expiry.is_silent(request.origin.session) {
+                continue; // a word of it came before its end did
+            }
             if let Some(body) = self.machine.prepare(zxid, &request, self.wall_ms) {
                 batch.push((request.origin, body));
                 room -= 1;
@@ -175,7 +186,7 @@ impl<M: Machine> Node<M> {
         let outcome = self.machine.apply(entry, matches!(concerned, Applied::Answers(_)));
         self.applied = zxid;
         if let Some((session, timeout)) = outcome.opened {
-            self.expiry.track(session, timeout);
+            self.expiry.track(session, timeout, self.now);
         }
         if outcome.oracle {
             self.oracle_decided(out);
@@ -230,14 +241,14 @@ impl<M: Machine> Node<M> {
     /// Leader: sessions that are silent are closed, and what is due by the calendar is done.
     pub(crate) fn look_at_sessions(&mut self, question: u64) {
         for session in self.touches.report_to_quorum(question, self.now) {
-            self.expiry.touch(session);
+            self.expiry.touch(session, self.now);
         }
         if self.zab.phase() != Phase::Established {
             return;
         }
         let me = self.config.me;
         let own = |session, body| Request { origin: Origin { session, cxid: Cxid::OWN }, floor: Zxid::ZERO, body };
-        for session in self.expiry.advance(self.now, self.config.tick) {
+        for session in self.expiry.advance(self.now) {
             self.inbox.push_back((me, own(session, self.machine.closing())));
         }
         if self.now >= self.chores_at {
@@ -267,7 +278,7 @@ impl<M: Machine> Node<M> {
         out: &mut Vec<Effect>,
     ) {
         if self.zab.phase() == Phase::Established && self.zab.serving_epoch() == Some(epoch) {
-            sessions.into_iter().for_each(|session| self.expiry.touch(session));
+            sessions.into_iter().for_each(|session| self.expiry.touch(session, self.now));
             let message = Message::TouchDone { epoch, id };
             out.push(Effect::Send { to: from, channel: Channel::Quorum, message });
         }

@@ -4,7 +4,8 @@
 //! Why a report: only the leader ends a session, so every server tells it whose clients it hears. And since a server
 //! that is cut off must not keep its clients believing in sessions that the others may end, it has to know when it was
 //! last believed: from the *sending* of the last report that the leader confirmed.
-//! Holds: a session is closed only when the leader, established and running, had no word of it for its whole timeout.
+//! Holds: a session is closed only when the leader, established and running, had no word of it for its whole timeout, and
+//! has had none since.
 //! Not here: what ends with a session (the state machine).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -54,8 +55,9 @@ impl Touches {
 
     /// A leader's report to itself, which a quorum answers.
     pub(crate) fn report_to_quorum(&mut self, question: u64, now: Time) -> Vec<SessionId> {
-        let sessions: Vec<_> = core::mem::take(&mut self.heard).into_iter().collect();
+        let sessions: Vec<_> = self.heard.iter().copied().collect();
         if self.sent.len() < UNANSWERED_MAX {
+            self.heard.clear();
             self.sent.push_back(Report { id: question, at: now, sessions: sessions.clone() });
         }
         sessions
@@ -63,12 +65,13 @@ impl Touches {
 
     /// Everything up to `id` is answered: returns when the last of it was sent.
     pub(crate) fn answered(&mut self, id: u64) -> Option<Time> {
-        let answered = self.sent.partition_point(|sent| sent.id <= id);
+        let answered = self.sent.partition_point(|report| report.id <= id);
         self.sent.drain(..answered).next_back().map(|report| report.at)
     }
 
-    /// Another leader, who does not know what we told the last one: what that one did not answer is told again. Else a
-    /// client that is held until the leader knows of it would be held for ever, since it is not heard again.
+    /// Another leader, or the same over another link. What was not answered may not have been heard, so it is told again:
+    /// a leader that goes on does not give every session its whole time, and whoever waits for its word to be known would
+    /// wait for ever.
     pub(crate) fn led_anew(&mut self) {
         self.heard.extend(self.sent.drain(..).flat_map(|report| report.sessions));
     }
@@ -84,6 +87,8 @@ pub(crate) struct Expiry {
     clock: Time,
     /// When it last looked, in the server's time.
     looked: Time,
+    /// What a pause counts at most.
+    tick: Span,
     sessions: BTreeMap<SessionId, Tracked>,
     /// When to look at whom. A session that was heard in the meantime is entered again when its turn comes.
     turns: BTreeSet<(Time, SessionId)>,
@@ -93,29 +98,41 @@ pub(crate) struct Expiry {
 struct Tracked {
     timeout: Span,
     deadline: Time,
+    /// It was silent for too long, and its end was asked for.
+    found: bool,
 }
 
 impl Expiry {
     /// A leader begins: every session has its whole time.
-    pub(crate) fn begin(now: Time, sessions: Vec<(SessionId, Span)>) -> Self {
-        let mut expiry = Self { looked: now, ..Self::default() };
-        sessions.into_iter().for_each(|(session, timeout)| expiry.track(session, timeout));
+    pub(crate) fn begin(now: Time, tick: Span, sessions: Vec<(SessionId, Span)>) -> Self {
+        let mut expiry = Self { looked: now, tick, ..Self::default() };
+        sessions.into_iter().for_each(|(session, timeout)| expiry.track(session, timeout, now));
         expiry
     }
 
     /// A session is opened or attached anew.
-    pub(crate) fn track(&mut self, session: SessionId, timeout: Span) {
-        let deadline = self.clock + timeout;
-        if self.sessions.insert(session, Tracked { timeout, deadline }).is_none() {
+    pub(crate) fn track(&mut self, session: SessionId, timeout: Span, now: Time) {
+        let deadline = self.read(now) + timeout;
+        let before = self.sessions.insert(session, Tracked { timeout, deadline, found: false });
+        if before.is_none_or(|before| before.found) {
             self.turns.insert((deadline, session));
         }
     }
 
     /// A session was heard.
-    pub(crate) fn touch(&mut self, session: SessionId) {
+    pub(crate) fn touch(&mut self, session: SessionId, now: Time) {
+        let heard = self.read(now);
         if let Some(tracked) = self.sessions.get_mut(&session) {
-            tracked.deadline = self.clock + tracked.timeout;
+            tracked.deadline = heard + tracked.timeout;
+            if core::mem::take(&mut tracked.found) {
+                self.turns.insert((tracked.deadline, session));
+            }
         }
+    }
+
+    /// Whether a session that was found silent still is: its end may have waited behind its next word.
+    pub(crate) fn is_silent(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_none_or(|tracked| tracked.found)
     }
 
     /// A session has ended.
@@ -124,24 +141,30 @@ impl Expiry {
     }
 
     /// Time goes on. Returns the sessions that were silent for too long, each once.
-    pub(crate) fn advance(&mut self, now: Time, tick: Span) -> Vec<SessionId> {
-        self.clock = self.clock + (now - self.looked).min(tick);
+    pub(crate) fn advance(&mut self, now: Time) -> Vec<SessionId> {
+        self.clock = self.read(now);
         self.looked = now;
         let mut expired = Vec::new();
         while let Some((turn, session)) = self.turns.first().copied().filter(|(turn, _)| *turn <= self.clock) {
             self.turns.remove(&(turn, session));
-            match self.sessions.get(&session) {
+            match self.sessions.get_mut(&session) {
                 None => {}
                 Some(tracked) if tracked.deadline > self.clock => {
                     self.turns.insert((tracked.deadline, session));
                 }
-                Some(_) => {
-                    self.sessions.remove(&session);
+                Some(tracked) => {
+                    tracked.found = true;
                     expired.push(session);
                 }
             }
         }
         expired
+    }
+
+    /// What its clock will say when it looks next. A word between two looks counts from when it came: from the last look
+    /// on, the session would lose up to the time between two.
+    fn read(&self, now: Time) -> Time {
+        self.clock + (now - self.looked).min(self.tick)
     }
 }
 
@@ -161,39 +184,69 @@ mod tests {
 
     /// Looks at every tick up to `until`, and says when the session was found silent.
     fn expires(expiry: &mut Expiry, from: u64, until: u64) -> Option<u64> {
-        (from / 100 + 1..=until / 100).map(|n| n * 100).find(|ms| expiry.advance(at(*ms), TICK) == [A])
+        (from / 100 + 1..=until / 100).map(|n| n * 100).find(|ms| expiry.advance(at(*ms)) == [A])
     }
 
     #[test]
     fn a_silent_session_expires_after_its_timeout_and_once() {
-        let mut expiry = Expiry::begin(at(0), [(A, Span::from_ms(1_000))].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
         assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_000));
         assert_eq!(expires(&mut expiry, 1_000, 5_000), None);
     }
 
     #[test]
+    fn a_session_that_is_heard_after_it_was_found_silent_has_its_whole_time_again() {
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
+        assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_000));
+        assert!(expiry.is_silent(A));
+        expiry.touch(A, at(1_050));
+        assert!(!expiry.is_silent(A));
+        assert_eq!(expires(&mut expiry, 1_050, 5_000), Some(2_100));
+    }
+
+    #[test]
     fn a_session_that_is_heard_has_its_whole_time_again() {
-        let mut expiry = Expiry::begin(at(0), [(A, Span::from_ms(1_000))].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
         assert_eq!(expires(&mut expiry, 0, 900), None);
-        expiry.touch(A);
+        expiry.touch(A, at(900));
         assert_eq!(expires(&mut expiry, 900, 5_000), Some(1_900));
     }
 
     #[test]
+    fn a_word_between_two_looks_counts_from_when_it_came() {
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
+        assert_eq!(expires(&mut expiry, 0, 900), None);
+        expiry.touch(A, at(999));
+        assert_eq!(expires(&mut expiry, 1_000, 5_000), Some(2_000), "1900 is 99 ms early");
+    }
+
+    #[test]
     fn a_session_that_ended_and_came_back_is_looked_at_in_its_own_time() {
-        let mut expiry = Expiry::begin(at(0), [(A, Span::from_ms(1_000))].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
         expiry.forget(A);
         assert_eq!(expires(&mut expiry, 0, 500), None);
-        expiry.track(A, Span::from_ms(1_000));
+        expiry.track(A, Span::from_ms(1_000), at(500));
         assert_eq!(expires(&mut expiry, 500, 5_000), Some(1_500));
     }
 
     #[test]
     fn a_pause_of_the_leader_counts_as_one_tick() {
-        let mut expiry = Expiry::begin(at(0), [(A, Span::from_ms(1_000))].into());
-        assert_eq!(expiry.advance(at(60_000), TICK), []);
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
+        assert_eq!(expiry.advance(at(60_000)), []);
         expiry.looked = at(0);
         assert_eq!(expires(&mut expiry, 0, 5_000), Some(900));
+    }
+
+    #[test]
+    fn what_was_not_answered_is_told_again_over_the_next_link() {
+        let mut touches = Touches::default();
+        touches.hear([A].into());
+        touches.report(at(1)).expect("a report");
+        touches.led_anew();
+        let (id, sessions) = touches.report(at(2)).expect("the same again");
+        assert_eq!((sessions, touches.answered(id)), ([A].into(), Some(at(2))));
+        touches.led_anew();
+        assert_eq!(touches.report(at(3)), None, "it was answered");
     }
 
     #[test]
@@ -207,14 +260,5 @@ mod tests {
         let (second, _) = touches.report(at(3)).expect("a report");
         assert_eq!(touches.answered(second), Some(at(3)));
         assert_eq!(touches.answered(first), None, "it is older than what is known");
-    }
-
-    #[test]
-    fn what_the_last_leader_did_not_confirm_is_told_to_the_next() {
-        let mut touches = Touches::default();
-        touches.hear([A].into());
-        touches.report(at(1)).expect("a report");
-        touches.led_anew();
-        assert_eq!(touches.report(at(2)).map(|(_, sessions)| sessions), Some(Vec::from([A])));
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) watches: Arc<Mutex<Watches>>,
     /// The last transaction that may be read.
     pub(crate) applied: AtomicI64,
-    /// The leader knows of all who were heard before this moment; see `client::lease`.
+    /// The leader knows of all who were heard before this moment; see `pole_node::Lease`.
     confirmed: AtomicU64,
     pub(crate) confirmed_anew: Notify,
     pub(crate) session_ids: SessionIds,

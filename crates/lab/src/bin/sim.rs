@@ -29,6 +29,7 @@ struct Options {
     seeds: u64,
     servers: usize,
     virtual_s: u64,
+    tree: bool,
     trace: bool,
     stop: bool,
     threads: usize,
@@ -37,7 +38,8 @@ struct Options {
 impl Options {
     fn parse(arguments: &[String]) -> Result<Self, String> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut options = Self { first: 1, seeds: 100, servers: 5, virtual_s: 60, trace: false, stop: false, threads };
+        let mut options =
+            Self { first: 1, seeds: 100, servers: 5, virtual_s: 60, tree: false, trace: false, stop: false, threads };
         let mut rest = arguments.iter();
         while let Some(flag) = rest.next() {
             let mut number = || -> Result<u64, String> {
@@ -51,6 +53,7 @@ impl Options {
                 "--servers" => options.servers = number()? as usize,
                 "--virtual-s" => options.virtual_s = number()?,
                 "--threads" => options.threads = number()?.max(1) as usize,
+                "--tree" => options.tree = true,
                 "--trace" => options.trace = true,
                 "--stop-at-first-failure" => options.stop = true,
                 _ => return Err(format!("unknown argument \"{flag}\"")),
@@ -68,6 +71,9 @@ impl Options {
     /// The one line that replays a seed.
     fn replay(&self, seed: u64) -> String {
         let mut line = format!("cargo xtask sim --seed {seed} --trace");
+        if self.tree {
+            line.push_str(" --tree");
+        }
         if self.servers != 5 {
             line.push_str(&format!(" --servers {}", self.servers));
         }
@@ -123,9 +129,10 @@ fn run_all(options: &Options) -> Vec<Report> {
 
 /// One seed. A panic inside it is its failure.
 fn run_seed(options: &Options, seed: u64) -> Report {
-    let (servers, length, trace) = (options.servers, options.virtual_s * SECOND, options.trace);
+    let (servers, length, trace, tree) = (options.servers, options.virtual_s * SECOND, options.trace, options.tree);
     let run = move || {
-        let setup = Setup::random(seed, servers, length);
+        let mut setup = Setup::random(seed, servers, length);
+        setup.tree = tree;
         let mut sink: Option<Sink> = None;
         if trace {
             println!("{setup:?}");
@@ -162,7 +169,7 @@ type Figure = fn(&Report) -> u64;
 fn summarise(reports: &[Report], seconds: f64) {
     let virtual_s: f64 = reports.iter().map(|r| r.virtual_ns as f64 / 1e9).sum();
     println!("{:.1} seeds/s, {:.0} virtual s/s, {:.1} s", reports.len() as f64 / seconds, virtual_s / seconds, seconds);
-    let rows: [(&str, Figure); 7] = [
+    let rows: [(&str, Figure); 10] = [
         ("faults", |r| r.faults),
         ("elections", |r| r.elections),
         ("acknowledged writes", |r| r.writes),
@@ -170,6 +177,9 @@ fn summarise(reports: &[Report], seconds: f64) {
         ("steps", |r| r.steps),
         ("healed after, ms", |r| r.healed_after / 1_000_000),
         ("unexcused client errors", |r| r.unexcused),
+        ("events of watches", |r| r.events),
+        ("sessions expired", |r| r.expired),
+        ("answers held back", |r| r.held),
     ];
     for (name, value) in rows {
         let mut values: Vec<_> = reports.iter().map(value).collect();
@@ -203,5 +213,5 @@ fn summarise(reports: &[Report], seconds: f64) {
 }
 
 const USAGE: &str =
-    "usage: sim --seeds N [--first S] [--servers N] [--virtual-s 60] [--threads N] [--stop-at-first-failure]
-       sim --seed S [--trace]";
+    "usage: sim --seeds N [--first S] [--tree] [--servers N] [--virtual-s 60] [--threads N] [--stop-at-first-failure]
+       sim --seed S [--tree] [--trace]";

@@ -316,9 +316,9 @@ mod tests {
             kv.apply(&Entry { zxid: zxid(counter), origin: Origin { session: SESSION, cxid }, body }, false);
         }
         let mut restored = Kv::new();
-        restored.restore(Zxid::ZERO, &kv.snapshot().to_bytes()).expect("a snapshot");
+        restored.restore(zxid(3), &kv.snapshot().to_bytes()).expect("a snapshot");
         assert_eq!((restored.digest(), restored.get(3)), (kv.digest(), Some(Value { data: 8, version: 2 })));
-        assert!(restored.restore(Zxid::ZERO, &Bytes::from_static(b"123")).is_err());
+        assert!(restored.restore(zxid(3), &Bytes::from_static(b"123")).is_err());
         assert_eq!(restored.digest(), kv.digest());
     }
 }

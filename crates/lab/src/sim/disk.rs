@@ -239,7 +239,11 @@ impl Disk {
                 return Some(Step::InstallClean);
             }
             Step::InstallClean => self.durable.finish_installation(),
-            Step::CheckpointTemp(snapshot) => return Some(Step::CheckpointRename(snapshot)),
+            // Only now is the image written, while the state has gone on.
+            Step::CheckpointTemp(snapshot) => {
+                let body = snapshot.body.to_bytes().into();
+                return Some(Step::CheckpointRename(Snapshot { body, ..snapshot }));
+            }
             Step::CheckpointRename(snapshot) => self.checkpoint(snapshot),
         }
         None

@@ -34,6 +34,7 @@ impl World {
         match effect {
             Effect::Send { to, channel, message } => self.send(server, to, channel, message),
             Effect::Write { ticket, op } => {
+                self.ends_only_the_silent(server, &op)?;
                 let host = &mut self.hosts[server];
                 if self.trace.is_on() {
                     self.trace.line(self.now, server + 1, format_args!("writes {}", trace::disk_op(&op)));
@@ -53,6 +54,17 @@ impl World {
             }
             Effect::Cancel(timer) => {
                 self.cancel(server, timer);
+                Ok(())
+            }
+            Effect::Attached { .. } | Effect::Reply { .. } | Effect::Notify { .. } | Effect::Confirmed { .. }
+                if self.setup.tree =>
+            {
+                self.node_says(server, effect);
+                Ok(())
+            }
+            Effect::Close { reason, .. } if self.setup.tree => {
+                self.mark_close(reason);
+                self.node_says(server, effect);
                 Ok(())
             }
             Effect::Attached { client, zxid, body } => {

@@ -22,9 +22,9 @@ impl World {
             return self.fails_to(HEALED_WITHIN, "serve");
         }
         self.report.healed_after = self.now - begun;
-        let writes = self.judge.promises.writes_acknowledged;
-        let writes_go_on =
-            |world: &Self| world.clients.is_empty() || world.judge.promises.writes_acknowledged > writes + 20;
+        let writes = self.writes();
+        let is_empty = self.clients.is_empty() && self.guests.is_empty();
+        let writes_go_on = |world: &Self| is_empty || world.writes() > writes + 20;
         if !self.runs_until_so(WRITES_WITHIN, writes_go_on) {
             return self.fails_to(WRITES_WITHIN, "take writes");
         }
@@ -125,6 +125,7 @@ impl World {
     fn all_is_done(&self) -> bool {
         let last = self.judge.history.last();
         self.clients.iter().all(|client| client.is_idle())
+            && self.guests.iter().all(|guest| guest.is_idle())
             && self
                 .hosts
                 .iter()

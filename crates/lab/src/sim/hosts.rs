@@ -3,30 +3,31 @@
 //! Why an inbox: a process that is paused or busy gets events late but in order, and an event that has become void
 //! meanwhile (a cancelled timer, a message of a link that was reset) must not reach it any more.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pole_election::ServerId;
 use pole_node::{Effect, Event, Message, Node, Timer};
 use pole_oracle::Time;
-use pole_zab::Phase;
+use pole_zab::{Cxid, DiskOp, Entry, Phase, SessionId};
 
 use super::clock::Clock;
 use super::disk::{Disk, Point};
-use super::judge::Verdict;
+use super::judge::{Verdict, Words};
 use super::network::LinkId;
 use super::opinion::Opinion;
 use super::stage::{OnDisk, Sight};
+use super::state::State;
 use super::trace;
 use super::world::{Happening, World};
-use super::{MS, Mark, Setup};
-use crate::kv::Kv;
+use super::zoo::Desk;
+use super::{MS, Mark, SECOND, Setup};
 use crate::rng::Rng;
 
 /// One server.
 pub(crate) struct Host {
     /// Counts its starts.
     pub(crate) boot: u32,
-    pub(crate) node: Option<Node<Kv>>,
+    pub(crate) node: Option<Node<State>>,
     pub(crate) clock: Clock,
     pub(crate) disk: Disk,
     /// Running timers: which arming, and when by the own clock.
@@ -38,6 +39,14 @@ pub(crate) struct Host {
     pub(crate) step_cost: u64,
     /// Connections of clients here, and whose they are.
     pub(crate) clients: BTreeMap<u64, usize>,
+    /// Connections of clients of the service.
+    pub(crate) desks: BTreeMap<u64, Desk>,
+    /// Whose clients were heard since the node was last told.
+    pub(crate) touched: BTreeSet<SessionId>,
+    /// The leader knows of all who were heard before this moment.
+    pub(crate) confirmed: Time,
+    /// Draws how much of what waits is taken at once.
+    batches: Rng,
     /// Dies at this point, the next time it gets there.
     pub(crate) dies_at: Option<Point>,
     /// ... after it has passed there so often.
@@ -83,6 +92,10 @@ impl Host {
             busy_until: 0,
             step_cost: setup.step_cost,
             clients: BTreeMap::new(),
+            desks: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            confirmed: Time(0),
+            batches: rng.fork("batches", server as u64),
             dies_at: None,
             passes_before: 0,
             faulted: 0,
@@ -98,7 +111,7 @@ impl World {
             return Ok(());
         }
         host.boot += 1;
-        (host.paused, host.busy_until) = (false, 0);
+        (host.paused, host.busy_until, host.confirmed) = (false, 0, Time(0));
         host.inbox.clear();
         let recovered = host.disk.recover(&mut self.report.marks);
         let standing = recovered.standing();
@@ -116,7 +129,8 @@ impl World {
         let config = self.setup.config(server, host.boot);
         let own_now = Time(host.clock.read(self.now));
         let oracle = host.opinion.as_ref().map_or_else(|| self.setup.build_oracle(), Opinion::build);
-        let mut node = Node::new(config, oracle, Kv::new(), recovered, own_now);
+        let state = if self.setup.tree { State::tree() } else { State::small() };
+        let mut node = Node::new(config, oracle, state, recovered, own_now);
         if let Some(opinion) = &host.opinion {
             node.set_oracle(opinion.build(), opinion.version);
         }
@@ -146,7 +160,13 @@ impl World {
     pub(crate) fn wakes(&mut self, server: usize, boot: u32) -> Verdict {
         while self.is_free(server, boot) {
             let Some(item) = self.hosts[server].inbox.pop_front() else { return Ok(()) };
-            self.take(server, item)?;
+            match item {
+                Item::Event(event) if self.setup.tree => {
+                    let events = self.hosts[server].batch(event);
+                    self.steps(server, events)?;
+                }
+                item => self.take(server, item)?,
+            }
         }
         let host = &self.hosts[server];
         if host.boot == boot && host.node.is_some() && !host.paused && !host.inbox.is_empty() {
@@ -167,6 +187,10 @@ impl World {
             Item::Timer { timer, arming } => {
                 if self.hosts[server].timers.get(&timer).is_some_and(|(armed, _)| *armed == arming) {
                     self.hosts[server].timers.remove(&timer);
+                    if self.setup.tree && timer == Timer::Liveness {
+                        let sessions = std::mem::take(&mut self.hosts[server].touched).into_iter().collect();
+                        return self.steps(server, vec![Event::Touched { sessions }, Event::Expired(timer)]);
+                    }
                     self.step(server, Event::Expired(timer))?;
                 }
                 Ok(())
@@ -212,6 +236,9 @@ impl World {
 
     /// One step of one server, and all that it asks for.
     fn step(&mut self, server: usize, event: Event) -> Verdict {
+        if self.setup.tree {
+            return self.steps(server, vec![event]);
+        }
         let host = &mut self.hosts[server];
         let Some(node) = &mut host.node else { return Ok(()) };
         if self.trace.is_on() && !matches!(event, Event::Expired(timer) if trace::is_quiet(timer)) {
@@ -221,7 +248,37 @@ impl World {
         let mut effects = Vec::new();
         let before = node.zab().phase();
         node.step(event, Time(host.clock.read(self.now)), &mut effects);
+        self.stepped(server, before, effects)
+    }
+
+    /// Several things at once, as the real driver has them, and all that they ask for.
+    fn steps(&mut self, server: usize, events: Vec<Event>) -> Verdict {
+        for event in events.iter().filter(|event| !matches!(event, Event::Expired(_) | Event::Touched { .. })) {
+            self.trace.line(self.now, server + 1, format_args!("{}", trace::event(event)));
+        }
+        let host = &mut self.hosts[server];
+        let Some(node) = &mut host.node else { return Ok(()) };
+        let own = host.clock.read(self.now);
+        for event in &events {
+            leader_hears(&mut self.judge.words, server, node, event, own);
+        }
+        self.report.steps += 1;
+        let mut effects = Vec::new();
+        let before = node.zab().phase();
+        // A calendar of this world: milliseconds since it began.
+        node.set_wall_ms((self.now / MS) as i64);
+        node.step_all(events, Time(own), &mut effects);
+        self.stepped(server, before, effects)
+    }
+
+    /// What a step changed is looked at, and what it asks for is carried out.
+    fn stepped(&mut self, server: usize, before: Phase, effects: Vec<Effect>) -> Verdict {
+        let host = &mut self.hosts[server];
+        let Some(node) = &host.node else { return Ok(()) };
         let after = node.zab().phase();
+        if before != after && after == Phase::Established {
+            self.judge.words.begins(server, host.clock.read(self.now));
+        }
         if before == Phase::Established && after == Phase::Promising {
             let overflows = node.zab().log().last().counter() >= self.setup.tuning.counter_max;
             self.report.marks.hit(if overflows { Mark::CounterEnd } else { Mark::Reopened });
@@ -232,6 +289,7 @@ impl World {
         }
         let node = self.hosts[server].node.as_ref().expect("it has just stepped");
         self.judge.stepped(server, node, self.hosts.iter().map(|host| &host.disk.durable))?;
+        self.nobody_believes()?;
         self.carry_out(server, effects)?;
         match &self.hosts[server].node {
             Some(node) => self.judge.wrote(server, node),
@@ -253,6 +311,7 @@ impl World {
         host.faulted = self.now;
         self.drop_links(server, death);
         self.drop_clients(server, death);
+        self.drop_guests(server, death);
         self.note_majority();
     }
 
@@ -297,6 +356,7 @@ impl World {
     pub(crate) fn clock_jumps(&mut self, server: usize, by: u64) {
         let host = &mut self.hosts[server];
         host.clock.jump(self.now, by);
+        self.jumped = self.now;
         let boot = host.boot;
         for (timer, (arming, own)) in &host.timers {
             let at = host.clock.when(*own, self.now);
@@ -312,7 +372,52 @@ impl World {
         host.faulted = self.now;
         self.trace.line(self.now, server + 1, format_args!("goes on"));
         let boot = self.hosts[server].boot;
-        self.wakes(server, boot)
+        self.wakes(server, boot)?;
+        self.serve_all(server);
+        Ok(())
+    }
+
+    /// Gives a client's event to a process, which takes it with what comes shortly after it.
+    pub(crate) fn hand_batched(&mut self, server: usize, event: Event) {
+        let host = &mut self.hosts[server];
+        if host.node.is_none() {
+            return;
+        }
+        host.inbox.push_back(Item::Event(event));
+        if host.inbox.len() == 1 && !host.paused {
+            let wait = host.batches.below(GATHERED_FOR);
+            let (boot, at) = (host.boot, host.busy_until.max(self.now + wait));
+            self.queue.push(at, Happening::Wakes { server, boot });
+        }
+    }
+
+    /// A leader ends a session: only after its whole timeout without a word, and not while its client is connected to a
+    /// server that hears both of them.
+    pub(crate) fn ends_only_the_silent(&self, server: usize, op: &DiskOp) -> Verdict {
+        let (Some(service), DiskOp::Append(entries)) = (&self.judge.service, op) else { return Ok(()) };
+        let host = &self.hosts[server];
+        let Some(zab) = host.node.as_ref().map(|node| node.zab()) else { return Ok(()) };
+        let is_own = |entry: &&Entry| {
+            entry.origin.cxid == Cxid::OWN
+                && zab.phase() == Phase::Established
+                && Some(entry.zxid.epoch()) == zab.serving_epoch()
+        };
+        for entry in entries.iter().filter(is_own) {
+            let session = entry.origin.session;
+            let Some(timeout) = service.timeout_ms(session).map(|ms| ms * MS) else { continue };
+            self.judge.words.ends(server, session, timeout, host.clock.read(self.now))?;
+            let is_well = |host: &Host| host.faulted == 0 || host.faulted + timeout + 5 * SECOND < self.now;
+            let hears = |other: &Host| {
+                let node = other.node.as_ref().filter(|_| is_well(other));
+                node.is_some_and(|node| node.zab().serving_epoch() == zab.serving_epoch())
+                    && other.desks.values().any(|desk| desk.hears(session, timeout, self.now))
+            };
+            if let Some(at) = self.hosts.iter().position(|other| is_well(host) && hears(other)) {
+                let (leader, at) = (server + 1, at + 1);
+                return Err(format!("server {leader} ends session {session}, whose client server {at} hears"));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn client_event(&mut self, server: usize, boot: u32, event: Event) -> Verdict {
@@ -382,6 +487,60 @@ impl World {
         }
     }
 }
+
+impl Host {
+    /// What a process takes together with this, as the real driver does.
+    fn batch(&mut self, first: Event) -> Vec<Event> {
+        let most = self.batches.between(1, BATCH_MAX);
+        let mut events = vec![first];
+        while (events.len() as u64) < most && matches!(self.inbox.front(), Some(Item::Event(_))) {
+            let Some(Item::Event(event)) = self.inbox.pop_front() else { break };
+            events.push(event);
+        }
+        events
+    }
+}
+
+/// Words of sessions that reach a leader with an event, for the judge.
+fn leader_hears(words: &mut Words, server: usize, node: &Node<State>, event: &Event, now: u64) {
+    let zab = node.zab();
+    if zab.phase() != Phase::Established {
+        return;
+    }
+    let mut hears = |session: SessionId| words.hears(server, session, now);
+    match event {
+        Event::Touched { sessions } => sessions.iter().copied().for_each(hears),
+        Event::Attach { session, .. } => hears(*session),
+        Event::Received { message: Message::Touch { epoch, sessions, .. }, .. }
+            if zab.serving_epoch() == Some(*epoch) =>
+        {
+            sessions.iter().copied().for_each(hears);
+        }
+        Event::Received { message: Message::Forward { epoch, requests }, .. }
+            if zab.serving_epoch() == Some(*epoch) =>
+        {
+            requests.iter().for_each(|request| hears(request.origin.session));
+        }
+        Event::Received { .. }
+        | Event::Start
+        | Event::LinkUp { .. }
+        | Event::LinkDown { .. }
+        | Event::Written { .. }
+        | Event::DiskFailed { .. }
+        | Event::Expired(_)
+        | Event::Request { .. }
+        | Event::Read { .. }
+        | Event::Sync { .. }
+        | Event::Detach { .. }
+        | Event::Transfer { .. } => {}
+    }
+}
+
+/// For how long a driver that was woken still gathers: about what a turn of it takes.
+const GATHERED_FOR: u64 = MS / 5;
+
+/// More than clients have under way.
+const BATCH_MAX: u64 = 16;
 
 /// Whether an effect acknowledges something.
 pub(crate) fn acknowledges(effect: &Effect) -> bool {

@@ -8,6 +8,7 @@
 //! world      the clock, the queue, who gets what            hosts     processes: start, step, crash, timers
 //! effects    what a step asks for                           wires     what arrives on links
 //! network    links        disk  disks        clock  clocks  workload  clients, paced: an experiment's
+//! state      the small state machine, or the service's tree zoo/      clients of the service
 //! faults     what goes wrong, and when it is mended         healing   the liveness phase
 //! controls   the hands of a script or a benchmark
 //! judge/     what must never happen                         marks     which rare branches were met
@@ -30,10 +31,12 @@ mod queue;
 mod report;
 mod setup;
 mod stage;
+mod state;
 mod trace;
 mod wires;
 mod workload;
 mod world;
+mod zoo;
 
 pub use disk::Point;
 pub(crate) use disk::Survival;

@@ -23,6 +23,12 @@ pub struct Report {
     pub writes: u64,
     /// Reads and syncs answered.
     pub reads: u64,
+    /// Events of watches that clients heard.
+    pub events: u64,
+    /// Sessions that a leader ended.
+    pub expired: u64,
+    /// How often a client had to wait because it must not be told that all is well.
+    pub held: u64,
     /// Transactions committed.
     pub committed: u64,
     /// Connections that clients lost, by reason.

@@ -27,6 +27,8 @@ pub struct Setup {
     pub faults: Vec<FaultKind>,
     /// The mean time between two faults.
     pub fault_every: u64,
+    /// Whether the servers hold the service's tree; if not, the small state machine.
+    pub tree: bool,
     /// How many clients.
     pub clients: usize,
     /// The mean pause of a client between two requests.
@@ -102,6 +104,7 @@ impl Setup {
             length: 10 * SECOND,
             faults: Vec::new(),
             fault_every: SECOND,
+            tree: false,
             clients: 0,
             think: 50 * MS,
             depth_max: 1,

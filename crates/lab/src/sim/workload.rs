@@ -22,6 +22,9 @@ pub(crate) struct Client {
     session: SessionId,
     /// Whether the session is known to exist.
     exists: bool,
+    /// It left a connection on which it had asked for this session, or for its end: that may still come true, and then
+    /// the session moves away from a later connection, or is over.
+    astray: bool,
     state: State,
     connection: u64,
     server: usize,
@@ -76,6 +79,7 @@ impl Client {
         Self {
             session: SessionId(((index as i64 + 1) << 32) | 1),
             exists: false,
+            astray: false,
             state: State::Away,
             connection: 0,
             server: own.below(setup.servers as u64) as usize,
@@ -117,6 +121,7 @@ impl Client {
     }
 
     fn leaves(&mut self) {
+        self.astray |= matches!(self.state, State::Attaching | State::Closing);
         self.state = State::Away;
         self.connection = 0;
         self.waits_for.clear();
@@ -222,7 +227,7 @@ impl World {
 
     /// A connection is lost. If neither its server nor a quorum met a fault after `since`, or shortly before, a client has
     /// noticed a leader change, or worse, and that must not be.
-    fn unexcused(&mut self, server: usize, reason: &str, since: u64) {
+    pub(crate) fn unexcused(&mut self, server: usize, reason: &str, since: u64) {
         // A script says itself what goes wrong, and shows what its clients hear.
         if self.is_staged() {
             return;
@@ -239,12 +244,10 @@ impl World {
         self.report.unexcused += 1;
         *self.report.unexcused_by.entry(reason.to_owned()).or_default() += 1;
         self.trace.line(self.now, server + 1, format_args!("UNEXCUSED {reason}"));
-        if reason != "the session moved" && reason != "the session has ended" {
-            let (server, ms) = (server + 1, since / MS);
-            self.fails(format!(
-                "a client of server {server} lost its connection ({reason}), but since {ms} ms nothing was wrong there"
-            ));
-        }
+        let (server, ms) = (server + 1, since / MS);
+        self.fails(format!(
+            "a client of server {server} lost its connection ({reason}), but since {ms} ms nothing was wrong there"
+        ));
     }
 
     fn connects(&mut self, client: usize) {
@@ -384,12 +387,13 @@ impl World {
     fn client_closed(&mut self, client: usize, reason: &'static str) {
         let this = &mut self.clients[client];
         let (server, closing) = (this.server, this.state == State::Closing);
+        let own_doing = this.astray && matches!(reason, "the session moved" | "the session has ended");
         this.leaves();
         if closing && reason == "the session has ended" {
             return this.begins_anew();
         }
         *self.report.closed.entry(reason.to_owned()).or_default() += 1;
-        if reason != "reset" {
+        if reason != "reset" && !own_doing {
             self.unexcused(server, reason, self.now.saturating_sub(10 * SECOND));
         }
     }
@@ -422,6 +426,6 @@ impl Client {
     fn begins_anew(&mut self) {
         self.leaves();
         self.session = SessionId(self.session.0 + 1);
-        self.exists = false;
+        (self.exists, self.astray) = (false, false);
     }
 }

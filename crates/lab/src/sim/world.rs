@@ -15,6 +15,7 @@ use super::queue::Queue;
 use super::stage::Sight;
 use super::trace::Trace;
 use super::workload::{Client, Told};
+use super::zoo::{Frame, Guest, Word};
 use super::{MS, Mark, Report, Setup, Sink};
 use crate::rng::Rng;
 
@@ -26,6 +27,10 @@ pub struct World {
     pub(crate) hosts: Vec<Host>,
     pub(crate) network: Network,
     pub(crate) clients: Vec<Client>,
+    /// The clients of the service.
+    pub(crate) guests: Vec<Guest>,
+    /// When a clock last jumped.
+    pub(crate) jumped: u64,
     pub(crate) weather: Weather,
     pub(crate) judge: Judge,
     pub(crate) trace: Trace,
@@ -71,6 +76,12 @@ pub(crate) enum Happening {
     Told { client: usize, connection: u64, told: Told },
     /// A client looks at what to do next.
     Thinks { client: usize, thought: u64 },
+    /// Something of a client of the service reaches a server.
+    Frame { server: usize, boot: u32, connection: u64, frame: Frame },
+    /// Something of a server reaches a client of the service.
+    Word { guest: usize, connection: u64, word: Word },
+    /// A client of the service looks at what to do next.
+    GuestThinks { guest: usize, thought: u64 },
     /// Something goes wrong.
     Fault,
     /// Something goes wrong with this server.
@@ -96,16 +107,21 @@ impl World {
         let hosts = (0..setup.servers).map(|s| Host::new(&setup, s, &rng)).collect();
         let clients = match &setup.topology {
             Some(topology) if setup.load_percent > 0 => paced::clients(&setup, topology, &rng),
+            Some(_) | None if setup.tree => Vec::new(),
             Some(_) | None => (0..setup.clients).map(|c| Client::new(&setup, c, &rng)).collect(),
         };
+        let guests = if setup.tree { setup.clients } else { 0 };
+        let guests = (0..guests).map(|g| Guest::new(&setup, g, &rng)).collect();
         Self {
             now: 0,
             queue: Queue::new(),
             hosts,
             network,
             clients,
+            guests,
+            jumped: 0,
             weather: Weather::new(rng.fork("weather", 0)),
-            judge: Judge::new(setup.servers),
+            judge: Judge::new(setup.servers, setup.tree),
             trace: Trace::new(sink),
             report: Report { seed: setup.seed, ..Report::default() },
             connections: 0,
@@ -127,6 +143,9 @@ impl World {
         }
         for client in 0..self.clients.len() {
             self.queue.push(rng.between(100 * MS, 400 * MS), Happening::Thinks { client, thought: 0 });
+        }
+        for guest in 0..self.guests.len() {
+            self.queue.push(rng.between(100 * MS, 400 * MS), Happening::GuestThinks { guest, thought: 0 });
         }
         if !self.setup.faults.is_empty() {
             self.queue.push(500 * MS + rng.spread(self.setup.fault_every), Happening::Fault);
@@ -166,7 +185,7 @@ impl World {
     /// Writes acknowledged to clients so far.
     #[must_use]
     pub fn writes(&self) -> u64 {
-        self.judge.promises.writes_acknowledged
+        self.judge.service.as_ref().map_or(self.judge.promises.writes_acknowledged, |s| s.writes_acknowledged)
     }
 
     /// The election round in which a server is.
@@ -195,7 +214,7 @@ impl World {
     #[must_use]
     pub fn into_report(mut self) -> Report {
         self.report.virtual_ns = self.now;
-        self.report.writes = self.judge.promises.writes_acknowledged;
+        self.report.writes = self.writes();
         self.report.committed = self.judge.history.len() as u64;
         self.report
     }
@@ -215,6 +234,9 @@ impl World {
             Happening::Client { server, boot, event } => self.client_event(server, boot, event),
             Happening::Told { client, connection, told } => self.client_told(client, connection, told),
             Happening::Thinks { client, thought } => self.client_thinks(client, thought),
+            Happening::Frame { server, boot, connection, frame } => self.frame_arrives(server, boot, connection, frame),
+            Happening::Word { guest, connection, word } => self.guest_hears(guest, connection, word),
+            Happening::GuestThinks { guest, thought } => self.guest_thinks(guest, thought),
             Happening::Fault => self.fault(),
             Happening::Strike { server, kind } => self.strike(server, kind),
             Happening::Mended(mending) => self.mended(mending),

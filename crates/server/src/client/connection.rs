@@ -18,7 +18,7 @@ use pole_jute::{
     AuthPacket, ConnectRequest, ConnectResponse, Deframer, ErrorCode, OpCode, Reader, Record, Request, RequestHeader,
     Writer, Xid,
 };
-use pole_node::Event;
+use pole_node::{Event, Lease};
 use pole_oracle::Time;
 use pole_tree::{Ask, Caller, Tree, Watcher};
 use pole_zab::Cxid;
@@ -27,7 +27,6 @@ use tokio::time::timeout;
 
 use super::credentials::password;
 use super::handle::{Handle, State, Waiting, put_frame};
-use super::lease::Lease;
 use super::words;
 use crate::mailbox::Letter;
 use crate::shared::Shared;
@@ -270,8 +269,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn wait_for_belief(&mut self) -> Result<(), End> {
         loop {
             let anew = self.shared.confirmed_anew.notified();
-            if self.lease.allows(self.shared.clock.now(), self.shared.confirmed()) {
+            let now = self.shared.clock.now();
+            if self.lease.allows(now, self.shared.confirmed()) {
                 return Ok(());
+            }
+            if self.lease.is_known() {
+                self.lease.hear(now);
+                self.shared.touch(&self.handle);
             }
             tokio::select! {
                 () = anew => {}

@@ -3,7 +3,6 @@
 mod connection;
 mod credentials;
 mod handle;
-mod lease;
 mod listener;
 #[cfg(test)]
 mod scaling;

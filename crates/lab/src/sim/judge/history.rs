@@ -16,6 +16,8 @@ pub(crate) struct History {
     entries: Vec<Entry>,
     /// After each entry.
     digests: Vec<u64>,
+    /// Before the first.
+    blank: u64,
     /// Where each epoch begins.
     epochs: Vec<(Epoch, usize)>,
     model: Kv,
@@ -24,9 +26,10 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(crate) fn new() -> Self {
+    /// Of a state that has this digest before the first entry.
+    pub(crate) fn new(blank: u64) -> Self {
         let (entries, digests, epochs) = (Vec::new(), Vec::new(), Vec::new());
-        Self { entries, digests, epochs, model: Kv::new(), timelines: std::collections::BTreeMap::new() }
+        Self { entries, digests, blank, epochs, model: Kv::new(), timelines: std::collections::BTreeMap::new() }
     }
 
     pub(crate) fn last(&self) -> Zxid {
@@ -65,8 +68,8 @@ impl History {
         timeline.get(after.checked_sub(1)?)?.1
     }
 
-    /// The next entry, committed first by `server`.
-    pub(crate) fn push(&mut self, server: usize, entry: &Entry) -> Verdict {
+    /// The next entry, committed first by `server`, and the digest after it; none: that of the small model.
+    pub(crate) fn push(&mut self, server: usize, entry: &Entry, digest: Option<u64>) -> Verdict {
         let (last, next) = (self.last(), entry.zxid);
         let same = next.epoch() == last.epoch() && next.counter() == last.counter() + 1;
         let later = next.epoch() > last.epoch() && next.counter() == 1;
@@ -76,13 +79,18 @@ impl History {
         if later {
             self.epochs.push((next.epoch(), self.entries.len()));
         }
+        let digest = digest.unwrap_or_else(|| self.apply(entry));
+        self.digests.push(digest);
+        self.entries.push(entry.clone());
+        Ok(())
+    }
+
+    fn apply(&mut self, entry: &Entry) -> u64 {
         if let Some(Txn::Set(_, key, value)) = Txn::decode(&entry.body) {
             self.timelines.entry(key).or_default().push((self.entries.len(), value));
         }
         self.model.apply(entry, false);
-        self.digests.push(self.model.digest());
-        self.entries.push(entry.clone());
-        Ok(())
+        self.model.digest()
     }
 
     /// An entry that a server calls committed is the one that stands here.
@@ -111,7 +119,7 @@ impl History {
     pub(crate) fn has_digest(&self, server: usize, zxid: Zxid, digest: u64) -> Verdict {
         let expected = match self.place(zxid) {
             Some(at) => self.digests[at],
-            None if zxid == Zxid::ZERO => 0,
+            None if zxid == Zxid::ZERO => self.blank,
             None => return self.reaches(server, zxid),
         };
         match digest == expected {

@@ -11,22 +11,32 @@
 //! | nor for what is served | here |
 //! | committed is never cut, memory and disk hold the same log | `logs` |
 //! | equal digest at equal zxid | `history` (against one model) |
-//! | no acknowledged write lost, exactly once, per-session order, linearizable, reads never go back | `promises` |
+//! | no acknowledged write lost, exactly once, per-session order, linearizable, reads never go back | `promises`, `service` |
+//! | ephemerals go once, with their session or before it | `ephemerals` |
+//! | a session expires only after its whole timeout without a word | `sessions`; what clients believe: `zoo` |
+//! | watches exactly once across reconnects, and before the read that shows the change | `watches` |
 
 mod acks;
+mod ephemerals;
 mod history;
 mod leaders;
 mod logs;
 mod promises;
+mod service;
+mod sessions;
+mod watches;
 
 use pole_election::{Epoch, Zxid};
 use pole_node::{Machine, Node};
 use pole_zab::{DiskOp, Entry, Message, Phase};
 
 use super::disk::Image;
-use crate::kv::Kv;
+use super::state::State;
 
 pub(crate) use promises::{Asked, Heard};
+pub(crate) use service::{Service, split};
+pub(crate) use sessions::Words;
+pub(crate) use watches::{Kind, Watched};
 
 /// What went wrong.
 pub(crate) type Verdict = Result<(), String>;
@@ -36,6 +46,9 @@ pub(crate) type Verdict = Result<(), String>;
 pub(crate) struct Judge {
     pub(crate) history: history::History,
     pub(crate) promises: promises::Promises,
+    /// What clients of the service were promised; none: the state machine is the small one.
+    pub(crate) service: Option<Service>,
+    pub(crate) words: sessions::Words,
     leaders: leaders::Leaders,
     acks: acks::Acks,
     logs: logs::Logs,
@@ -54,10 +67,13 @@ struct Seen {
 }
 
 impl Judge {
-    pub(crate) fn new(servers: usize) -> Self {
+    pub(crate) fn new(servers: usize, is_service: bool) -> Self {
+        let service = is_service.then(Service::new);
         Self {
-            history: history::History::new(),
+            history: history::History::new(service.as_ref().map_or(0, Service::digest)),
             promises: promises::Promises::new(),
+            service,
+            words: sessions::Words::new(servers),
             leaders: leaders::Leaders::new(),
             acks: acks::Acks::new(servers),
             logs: logs::Logs::new(servers),
@@ -68,7 +84,7 @@ impl Judge {
     }
 
     /// A server starts with what its disk had.
-    pub(crate) fn started(&mut self, server: usize, node: &Node<Kv>, image: &Image) -> Verdict {
+    pub(crate) fn started(&mut self, server: usize, node: &Node<State>, image: &Image) -> Verdict {
         self.seen[server] = Seen::default();
         self.logs.started(server, node.zab().log());
         if image.current_epoch > image.accepted_epoch {
@@ -92,7 +108,7 @@ impl Judge {
     pub(crate) fn stepped<'a>(
         &mut self,
         server: usize,
-        node: &Node<Kv>,
+        node: &Node<State>,
         images: impl Iterator<Item = &'a Image> + Clone,
     ) -> Verdict {
         let zab = node.zab();
@@ -117,7 +133,7 @@ impl Judge {
         Ok(())
     }
 
-    fn committed<'a>(&mut self, server: usize, node: &Node<Kv>, images: impl Iterator<Item = &'a Image>) -> Verdict {
+    fn committed<'a>(&mut self, server: usize, node: &Node<State>, images: impl Iterator<Item = &'a Image>) -> Verdict {
         let (before, now, log) = (self.seen[server].committed, node.zab().committed(), node.zab().log());
         if now < before {
             return Err(format!("server {} knew {before} to be committed, now only {now}", server + 1));
@@ -156,11 +172,14 @@ impl Judge {
             return self.history.agrees(server, entry);
         }
         self.leaders.was_proposed(entry)?;
-        self.promises.committed(entry, &self.history)?;
-        self.history.push(server, entry)
+        match &mut self.service {
+            None => self.promises.committed(entry, &self.history)?,
+            Some(service) => service.committed(entry)?,
+        }
+        self.history.push(server, entry, self.service.as_ref().map(Service::digest))
     }
 
-    fn state_is_right(&mut self, server: usize, node: &Node<Kv>) -> Verdict {
+    fn state_is_right(&mut self, server: usize, node: &Node<State>) -> Verdict {
         let applied = node.applied();
         self.seen[server].applied = applied;
         self.history.has_digest(server, applied, node.machine().digest())
@@ -175,7 +194,7 @@ impl Judge {
     }
 
     /// All effects of a step are carried out.
-    pub(crate) fn wrote(&self, server: usize, node: &Node<Kv>) -> Verdict {
+    pub(crate) fn wrote(&self, server: usize, node: &Node<State>) -> Verdict {
         self.logs.agree(server, node.zab().log().last())
     }
 
@@ -187,7 +206,11 @@ impl Judge {
 
 /// Whoever serves shows its clients nothing that its own disk has not: after a crash it would know less than they do.
 /// (A snapshot being installed is in memory first; nobody is served meanwhile.)
-fn serves_what_is_durable<'a>(server: usize, node: &Node<Kv>, mut images: impl Iterator<Item = &'a Image>) -> Verdict {
+fn serves_what_is_durable<'a>(
+    server: usize,
+    node: &Node<State>,
+    mut images: impl Iterator<Item = &'a Image>,
+) -> Verdict {
     let (applied, image) = (node.applied(), images.nth(server));
     match image.filter(|image| node.zab().serving_epoch().is_some() && !image.contains(applied)) {
         None => Ok(()),

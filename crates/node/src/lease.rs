@@ -5,13 +5,14 @@
 //! an answer believes for two thirds of its timeout; the leader waits for the whole of it since it last knew; so we
 //! may answer for one third.
 //! Holds: what is not answered is held, not refused: the next confirmation releases it.
+//! Not here: who holds it. A driver asks for each connection before it answers on it.
 
 use pole_election::Span;
 use pole_oracle::Time;
 
 /// The belief of one connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lease {
+pub struct Lease {
     third: Span,
     /// The leader knows that the client was heard at this moment, or later.
     known: Time,
@@ -22,18 +23,19 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// The session was attached by a request that was made at `asked`.
-    pub(crate) fn new(timeout: Span, asked: Time) -> Self {
+    #[must_use]
+    pub fn new(timeout: Span, asked: Time) -> Self {
         Self { third: Span(timeout.0 / 3), known: asked, first: None, last: asked }
     }
 
     /// The client is heard.
-    pub(crate) fn hear(&mut self, now: Time) {
+    pub fn hear(&mut self, now: Time) {
         self.first.get_or_insert(now);
         self.last = now;
     }
 
     /// Whether it may be answered, given that the leader knows of all who were heard before `confirmed`.
-    pub(crate) fn allows(&mut self, now: Time, confirmed: Time) -> bool {
+    pub fn allows(&mut self, now: Time, confirmed: Time) -> bool {
         if self.last <= confirmed {
             self.known = self.last;
             self.first = None;
@@ -42,6 +44,13 @@ impl Lease {
             self.first = Some(self.last);
         }
         now <= self.known + self.third
+    }
+
+    /// Whether the leader knows of every word: if it may still not be answered, the confirmation came too late, and the
+    /// client, who waits, has to be heard again. Otherwise it would wait for ever.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.first.is_none()
     }
 }
 
@@ -72,6 +81,16 @@ mod tests {
         lease.hear(at(1_500));
         assert!(!lease.allows(at(1_500), at(1_499)));
         assert!(lease.allows(at(1_560), at(1_550)));
+    }
+
+    #[test]
+    fn a_confirmation_that_comes_too_late_asks_for_another_word() {
+        let mut lease = Lease::new(TIMEOUT, at(0));
+        lease.hear(at(1_500));
+        assert!(!lease.allows(at(3_000), at(1_400)) && !lease.is_known());
+        assert!(!lease.allows(at(3_000), at(1_600)) && lease.is_known());
+        lease.hear(at(3_000));
+        assert!(!lease.is_known() && lease.allows(at(3_060), at(3_010)));
     }
 
     #[test]

@@ -1,0 +1,168 @@
+//! The state machine of a simulated server: the small one, or the tree of the service.
+//!
+//! Why both: the small one knows the request behind every transaction, so the agreement is judged by it down to single
+//! requests; the tree has what only a service has: sessions that expire, ephemerals, watches, images of a large state.
+
+use std::cell::{RefCell, RefMut};
+use std::ops::{Deref, DerefMut};
+
+use bytes::Bytes;
+use pole_election::{Span, Zxid};
+use pole_node::{ClientId, Machine, Outcome, Request, Shelf, Told, Znodes};
+use pole_tree::{Rules, Tree, Watches};
+use pole_zab::{Body, Entry, SessionId};
+
+use crate::kv::Kv;
+
+/// What a server agrees on with the others.
+pub(crate) enum State {
+    Small(Box<Kv>),
+    Tree(Box<Znodes<Stand>>),
+}
+
+/// The tree where the connections of a simulated server can read it: between two steps, when all that the last one said
+/// is on its way.
+#[derive(Debug)]
+pub(crate) struct Stand {
+    tree: Tree,
+    watches: RefCell<Watches>,
+}
+
+impl State {
+    pub(crate) fn small() -> Self {
+        Self::Small(Box::default())
+    }
+
+    pub(crate) fn tree() -> Self {
+        let stand = Stand { tree: Tree::new(RULES), watches: RefCell::new(Watches::new()) };
+        Self::Tree(Box::new(Znodes::new(stand, RULES, Bytes::new())))
+    }
+
+    /// The tree, for whoever reads it beside the node.
+    pub(crate) fn stand(&self) -> Option<&Stand> {
+        match self {
+            Self::Small(_) => None,
+            Self::Tree(znodes) => Some(znodes.shelf()),
+        }
+    }
+}
+
+impl Shelf for Stand {
+    fn tree(&self) -> impl Deref<Target = Tree> + '_ {
+        &self.tree
+    }
+
+    fn tree_mut(&mut self) -> &mut Tree {
+        &mut self.tree
+    }
+
+    fn watches(&self) -> impl DerefMut<Target = Watches> + '_ {
+        self.watches_mut()
+    }
+}
+
+impl Stand {
+    pub(crate) fn nodes(&self) -> &Tree {
+        &self.tree
+    }
+
+    pub(crate) fn watches_mut(&self) -> RefMut<'_, Watches> {
+        self.watches.borrow_mut()
+    }
+}
+
+impl Machine for State {
+    fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64) -> Option<Bytes> {
+        match self {
+            Self::Small(kv) => kv.prepare(zxid, request, wall_ms),
+            Self::Tree(znodes) => znodes.prepare(zxid, request, wall_ms),
+        }
+    }
+
+    fn forget_prepared(&mut self) {
+        match self {
+            Self::Small(kv) => kv.forget_prepared(),
+            Self::Tree(znodes) => znodes.forget_prepared(),
+        }
+    }
+
+    fn apply(&mut self, entry: &Entry, answer: bool) -> Outcome {
+        match self {
+            Self::Small(kv) => kv.apply(entry, answer),
+            Self::Tree(znodes) => znodes.apply(entry, answer),
+        }
+    }
+
+    fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> Told {
+        match self {
+            Self::Small(kv) => kv.read(client, session, body),
+            Self::Tree(znodes) => znodes.read(client, session, body),
+        }
+    }
+
+    fn forget(&mut self, client: ClientId) {
+        match self {
+            Self::Small(kv) => kv.forget(client),
+            Self::Tree(znodes) => znodes.forget(client),
+        }
+    }
+
+    fn sessions(&self) -> Vec<(SessionId, Span)> {
+        match self {
+            Self::Small(kv) => kv.sessions(),
+            Self::Tree(znodes) => znodes.sessions(),
+        }
+    }
+
+    fn closing(&self) -> Bytes {
+        match self {
+            Self::Small(kv) => kv.closing(),
+            Self::Tree(znodes) => znodes.closing(),
+        }
+    }
+
+    fn chores(&self, wall_ms: i64) -> Vec<Bytes> {
+        match self {
+            Self::Small(kv) => kv.chores(wall_ms),
+            Self::Tree(znodes) => znodes.chores(wall_ms),
+        }
+    }
+
+    fn oracle(&self) -> Option<(Bytes, Zxid)> {
+        match self {
+            Self::Small(kv) => kv.oracle(),
+            Self::Tree(znodes) => znodes.oracle(),
+        }
+    }
+
+    fn snapshot(&self) -> Body {
+        match self {
+            Self::Small(kv) => kv.snapshot(),
+            Self::Tree(znodes) => znodes.snapshot(),
+        }
+    }
+
+    fn restore(&mut self, zxid: Zxid, body: &Bytes) -> Result<(), String> {
+        match self {
+            Self::Small(kv) => kv.restore(zxid, body),
+            Self::Tree(znodes) => znodes.restore(zxid, body),
+        }
+    }
+
+    fn size_bytes(&self) -> u64 {
+        match self {
+            Self::Small(kv) => kv.size_bytes(),
+            Self::Tree(znodes) => znodes.size_bytes(),
+        }
+    }
+
+    fn digest(&self) -> u64 {
+        match self {
+            Self::Small(kv) => kv.digest(),
+            Self::Tree(znodes) => znodes.digest(),
+        }
+    }
+}
+
+/// As an operator has them who sets nothing.
+pub(crate) const RULES: Rules = Rules { skip_acl: false, enforce_quota: false, extended_types: false };

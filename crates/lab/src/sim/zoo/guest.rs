@@ -1,0 +1,494 @@
+//! A client library: it keeps a session alive, believes in it as long as it may, and brings its watches along.
+//!
+//! As in ZooKeeper's own clients: a ping after a third of the timeout without a request; a server that is silent for two
+//! thirds of it is left for another; a session is over when a server says so, and not before.
+//! What it hears is held against what it was promised (`judge::service`, `judge::watches`).
+
+use std::collections::VecDeque;
+
+use pole_election::Zxid;
+use pole_jute::{AddWatchMode, CreateResponse, ErrorCode, Record, Request, WatcherEvent, Writer};
+use pole_tree::{Ask, Caller};
+use pole_zab::{Cxid, SessionId};
+
+use super::asks;
+use super::desk::{BEHIND, Frame};
+use crate::rng::Rng;
+use crate::sim::hosts::Death;
+use crate::sim::judge::{Heard, Kind, Service, Verdict, Watched, split};
+use crate::sim::world::{Happening, World};
+use crate::sim::{MS, SECOND, Setup};
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(crate) session: SessionId,
+    /// Whether a server said that the session is there.
+    exists: bool,
+    /// It left a connection on which it had asked for this session, or for its end: either may still come true.
+    astray: bool,
+    state: State,
+    connection: u64,
+    server: usize,
+    /// Of the attachment of this connection.
+    attached: Zxid,
+    next_cxid: i32,
+    waits_for: VecDeque<Waits>,
+    timeout_ms: u64,
+    /// When it was last told anything, and when it last asked anything.
+    heard: u64,
+    asked: u64,
+    /// The last state that an answer showed.
+    seen: Zxid,
+    watched: Watched,
+    /// Nodes with a number that it made.
+    own: Vec<String>,
+    pub(crate) delay: u64,
+    depth: usize,
+    think: u64,
+    /// Whether it now and then falls asleep for longer than its session lasts.
+    sleepy: bool,
+    /// It acts on nothing that it hears meanwhile, so it believes in nothing.
+    asleep: bool,
+    thought: u64,
+    rng: Rng,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Away,
+    Attaching,
+    Open,
+    Closing,
+}
+
+#[derive(Clone, Debug)]
+struct Waits {
+    cxid: Cxid,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Session,
+    Write(Request),
+    Read(Request),
+    /// With what had been acknowledged to anyone when it was asked.
+    Sync(Zxid),
+    Watches,
+}
+
+/// What a client hears.
+#[derive(Clone, Debug)]
+pub(crate) enum Word {
+    Attached(Heard),
+    Reply(Cxid, Heard),
+    Pong(Zxid),
+    Event(Zxid, bytes::Bytes),
+    Closed(&'static str),
+    Reset,
+}
+
+impl Guest {
+    pub(crate) fn new(setup: &Setup, index: usize, rng: &Rng) -> Self {
+        let mut own = rng.fork("guest", index as u64);
+        Self {
+            session: SessionId((index as i64 + 1) << 32),
+            exists: false,
+            astray: false,
+            state: State::Away,
+            connection: 0,
+            server: own.below(setup.servers as u64) as usize,
+            attached: Zxid::ZERO,
+            next_cxid: 1,
+            waits_for: VecDeque::new(),
+            timeout_ms: *own.pick(&[3_000, 4_000, 6_000]),
+            heard: 0,
+            asked: 0,
+            seen: Zxid::ZERO,
+            watched: Watched::default(),
+            own: Vec::new(),
+            delay: own.between(50_000, MS),
+            depth: own.between(1, setup.depth_max) as usize,
+            think: if index % 4 == 3 { 20 * setup.think } else { setup.think },
+            sleepy: own.per_mille(300),
+            asleep: false,
+            thought: 0,
+            rng: own,
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waits_for.is_empty()
+    }
+
+    pub(crate) fn timeout(&self) -> u64 {
+        self.timeout_ms * MS
+    }
+
+    /// Until when it believes in its session without another word.
+    fn believes_until(&self) -> u64 {
+        match self.state {
+            State::Open | State::Closing if !self.asleep => self.heard + self.timeout_ms * MS * 2 / 3,
+            State::Away | State::Attaching | State::Open | State::Closing => 0,
+        }
+    }
+
+    fn leaves(&mut self) {
+        self.astray |= matches!(self.state, State::Attaching | State::Closing);
+        self.state = State::Away;
+        self.connection = 0;
+        self.waits_for.clear();
+        self.watched.lose();
+    }
+
+    /// The session is over: the next one.
+    fn begins_anew(&mut self) {
+        self.leaves();
+        self.session = SessionId(self.session.0 + 1);
+        (self.exists, self.astray) = (false, false);
+        (self.next_cxid, self.attached, self.seen) = (1, Zxid::ZERO, Zxid::ZERO);
+        self.watched = Watched::default();
+        self.own.clear();
+    }
+}
+
+impl World {
+    /// A client looks around.
+    pub(crate) fn guest_thinks(&mut self, guest: usize, thought: u64) -> Verdict {
+        let this = &mut self.guests[guest];
+        if this.thought != thought {
+            return Ok(());
+        }
+        let (late, timeout) = (this.heard + this.timeout_ms * MS * 2 / 3 < self.now, this.timeout_ms * MS);
+        match this.state {
+            State::Away => self.guest_connects(guest),
+            State::Attaching | State::Open | State::Closing if late => self.guest_despairs(guest),
+            State::Attaching | State::Closing => {}
+            State::Open => {
+                let asleep = !self.weather.over && this.sleepy && this.rng.per_mille(2);
+                if asleep {
+                    let wakes = self.now + this.rng.between(timeout / 2, 2 * timeout);
+                    self.trace.line(self.now, 0, format_args!("guest {guest} sleeps until {} ms", wakes / MS));
+                    this.asleep = true;
+                    return self.guest_thinks_at(guest, wakes);
+                }
+                let room = this.depth.saturating_sub(this.waits_for.len());
+                let count = if self.setup.bursts { room } else { room.min(1) };
+                if !self.draining {
+                    (0..count).for_each(|_| self.guest_asks_something(guest));
+                }
+                let this = &mut self.guests[guest];
+                if this.state == State::Open && this.asked + timeout / 3 <= self.now {
+                    this.asked = self.now;
+                    self.guest_sends(guest, Frame::Ping);
+                }
+                let this = &mut self.guests[guest];
+                if this.state == State::Open && !self.weather.over && this.rng.per_mille(2) {
+                    self.guest_leaves(guest);
+                }
+            }
+        }
+        let this = &mut self.guests[guest];
+        this.asleep = false;
+        // Often enough for its pings.
+        let wait = this.rng.spread(this.think).clamp(MS, this.timeout_ms * MS / 12);
+        self.guest_thinks_at(guest, self.now + wait)
+    }
+
+    fn guest_thinks_at(&mut self, guest: usize, at: u64) -> Verdict {
+        self.guests[guest].thought += 1;
+        let thought = self.guests[guest].thought;
+        self.queue.push(at, Happening::GuestThinks { guest, thought });
+        Ok(())
+    }
+
+    /// Two thirds of the timeout are over without a word.
+    fn guest_despairs(&mut self, guest: usize) {
+        *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
+        let this = &self.guests[guest];
+        let (server, since, slept) = (this.server, this.heard, this.asleep);
+        let is_there = self.hosts[server].desks.contains_key(&this.connection);
+        self.trace.line(self.now, 0, format_args!("guest {guest} despairs of server {}", server + 1));
+        // Whether a client may be told that all is well is for the leader to say, and it may be slow to.
+        let led = self.leader().is_some_and(|leader| self.hosts[leader].faulted + 5 * SECOND < since);
+        if is_there && led && !slept {
+            self.unexcused(server, "no answer", since);
+        }
+        self.guest_leaves(guest);
+    }
+
+    fn guest_leaves(&mut self, guest: usize) {
+        // Sometimes the server never hears of it.
+        if self.guests[guest].rng.per_mille(700) {
+            self.guest_sends(guest, Frame::Bye);
+        }
+        self.guests[guest].leaves();
+    }
+
+    fn guest_connects(&mut self, guest: usize) {
+        let servers = self.hosts.len() as u64;
+        let this = &mut self.guests[guest];
+        if this.rng.per_mille(700) {
+            this.server = this.rng.below(servers) as usize;
+        }
+        // Whoever has no session yet asks for another one each time, as a server would give it.
+        if !this.exists {
+            this.begins_anew();
+        }
+        let server = this.server;
+        self.guest_goes_to(guest, server);
+    }
+
+    /// A client connects to a server and asks for its session there.
+    pub(crate) fn guest_goes_to(&mut self, guest: usize, server: usize) {
+        self.connections += 1;
+        let connection = self.connections;
+        let this = &mut self.guests[guest];
+        (this.server, this.connection, this.state) = (server, connection, State::Attaching);
+        (this.heard, this.asked) = (self.now, self.now);
+        this.waits_for.push_back(Waits { cxid: Cxid(0), what: What::Session });
+        let delay = this.delay;
+        if self.is_dead(server) {
+            let at = self.now + 2 * delay;
+            self.queue.push(at, Happening::Word { guest, connection, word: Word::Reset });
+            return;
+        }
+        let this = &self.guests[guest];
+        let (session, resume, timeout_ms, seen) = (this.session, this.exists, this.timeout_ms as i32, this.seen);
+        if let Some(service) = &mut self.judge.service {
+            service.asks_session(session, &Ask::attach(timeout_ms, resume));
+        }
+        self.guest_sends(guest, Frame::Connect { guest, session, timeout_ms, resume, seen });
+    }
+
+    fn guest_asks_something(&mut self, guest: usize) {
+        let this = &mut self.guests[guest];
+        if this.state != State::Open {
+            return;
+        }
+        let request = asks::next(&mut this.rng, &mut this.own);
+        let is_watch = matches!(&request, Some(Request::AddWatch(_)));
+        if is_watch && this.watched.len() > WATCHES_MAX {
+            return;
+        }
+        self.guest_asks(guest, request);
+    }
+
+    /// Asks something; none: a sync.
+    pub(crate) fn guest_asks(&mut self, guest: usize, request: Option<Request>) {
+        let Some(service) = &mut self.judge.service else { return };
+        let this = &mut self.guests[guest];
+        let cxid = Cxid(this.next_cxid);
+        this.next_cxid += 1;
+        let (what, frame) = match request {
+            None => (What::Sync(service.acknowledged()), Frame::Sync(cxid)),
+            Some(request) if pole_tree::is_write(request.op()) => {
+                if request == Request::CloseSession {
+                    this.state = State::Closing;
+                }
+                let mut writer = Writer::new();
+                request.write(&mut writer);
+                let body = Ask::encode(request.op(), &Caller::default(), &writer.into_bytes());
+                service.asks(this.session, cxid, this.attached, body.clone());
+                (What::Write(request), Frame::Write(cxid, body))
+            }
+            Some(request @ Request::SetWatches2(_)) => (What::Watches, Frame::Read(cxid, request)),
+            Some(request) => (What::Read(request.clone()), Frame::Read(cxid, request)),
+        };
+        self.trace.line(self.now, 0, format_args!("guest {guest} #{cxid} asks {what:?}"));
+        this.waits_for.push_back(Waits { cxid, what });
+        this.asked = self.now;
+        self.guest_sends(guest, frame);
+    }
+
+    fn guest_sends(&mut self, guest: usize, frame: Frame) {
+        let Guest { server, connection, delay, .. } = self.guests[guest];
+        let boot = self.hosts[server].boot;
+        self.queue.push(self.now + delay, Happening::Frame { server, boot, connection, frame });
+    }
+
+    /// A client hears something.
+    pub(crate) fn guest_hears(&mut self, guest: usize, connection: u64, word: Word) -> Verdict {
+        let this = &mut self.guests[guest];
+        let Some(service) = self.judge.service.as_mut().filter(|_| this.connection == connection) else {
+            return Ok(());
+        };
+        self.trace.line(self.now, 0, format_args!("guest {guest} hears {word:?}"));
+        match word {
+            Word::Closed(reason) => {
+                self.guest_is_closed(guest, reason);
+                return Ok(());
+            }
+            Word::Reset => {
+                self.guest_is_closed(guest, "reset");
+                return Ok(());
+            }
+            Word::Pong(zxid) => this.watched.answer(zxid, &service.news)?,
+            Word::Event(zxid, body) => {
+                let event = WatcherEvent::decode(body).map_err(|error| format!("an event is none: {error}"))?;
+                this.watched.event(zxid, &event, &service.news)?;
+                self.report.events += 1;
+            }
+            Word::Attached(heard) => {
+                let is_first = this.waits_for.pop_front().is_some_and(|waits| matches!(waits.what, What::Session));
+                if !is_first {
+                    return Err(format!("guest {guest} has its session twice"));
+                }
+                service.attached(this.session, &heard)?;
+                return self.guest_attached(guest, &heard);
+            }
+            Word::Reply(cxid, heard) => this.answered(cxid, &heard, service, &mut self.report.reads)?,
+        }
+        let this = &mut self.guests[guest];
+        this.heard = self.now;
+        if this.state == State::Closing && this.is_idle() {
+            this.begins_anew();
+        }
+        Ok(())
+    }
+
+    fn guest_attached(&mut self, guest: usize, heard: &Heard) -> Verdict {
+        let this = &mut self.guests[guest];
+        if split(heard).0 != 0 {
+            *self.report.closed.entry("the session is over".to_owned()).or_default() += 1;
+            this.begins_anew();
+            return Ok(());
+        }
+        (this.state, this.exists, this.attached, this.heard) = (State::Open, true, heard.zxid, self.now);
+        // Before anything else is asked, and relative to what was seen before this connection.
+        let again = this.watched.again(this.seen);
+        this.seen = heard.zxid;
+        if let Some(request) = again {
+            self.guest_asks(guest, Some(Request::SetWatches2(request)));
+        }
+        Ok(())
+    }
+
+    fn guest_is_closed(&mut self, guest: usize, reason: &'static str) {
+        let this = &mut self.guests[guest];
+        let (server, closing) = (this.server, this.state == State::Closing);
+        let own_doing = this.astray && matches!(reason, "the session moved" | "the session has ended");
+        // Whoever slept, or left in silence, may be late; the judge of sessions looks at those that the leader ends.
+        let expired = reason == "the session has ended";
+        this.leaves();
+        if closing && expired {
+            return this.begins_anew();
+        }
+        *self.report.closed.entry(reason.to_owned()).or_default() += 1;
+        if !matches!(reason, "reset" | BEHIND) && !own_doing && !expired {
+            self.unexcused(server, reason, self.now.saturating_sub(10 * SECOND));
+        }
+    }
+
+    /// The process of a server is gone, and so are its connections.
+    pub(crate) fn drop_guests(&mut self, server: usize, death: Death) {
+        let host = &mut self.hosts[server];
+        host.touched.clear();
+        let desks = std::mem::take(&mut host.desks);
+        if death == Death::Silent {
+            return;
+        }
+        for (guest, this) in self.guests.iter().enumerate().filter(|(_, this)| desks.contains_key(&this.connection)) {
+            let at = self.now + this.delay;
+            self.queue.push(at, Happening::Word { guest, connection: this.connection, word: Word::Reset });
+        }
+    }
+
+    /// The leader ended sessions: nobody may still believe in them, in true time.
+    pub(crate) fn nobody_believes(&mut self) -> Verdict {
+        let Some(service) = &mut self.judge.service else { return Ok(()) };
+        for session in service.take_expired() {
+            self.report.expired += 1;
+            let Some(guest) = self.guests.iter().find(|guest| guest.session == session) else { continue };
+            let timeout = guest.timeout_ms * MS;
+            // An answer that is on its way counts from its arrival, and clocks may drift. A clock that jumps while a
+            // session runs out is one tick of error at most, and that is more than we can ask a client to bear.
+            let slack = guest.delay + timeout / 200 + 2 * STEP_MAX;
+            let jumped = self.jumped > 0 && self.jumped + 2 * timeout > self.now;
+            if !jumped && guest.believes_until() > self.now + slack {
+                return Err(format!(
+                    "session {session} is over, but its client believes in it for another {} ms",
+                    (guest.believes_until() - self.now) / MS
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Guest {
+    /// The answer to the oldest request comes.
+    fn answered(&mut self, cxid: Cxid, heard: &Heard, service: &mut Service, reads: &mut u64) -> Verdict {
+        let session = self.session;
+        let Some(Waits { cxid: expected, what }) = self.waits_for.pop_front() else {
+            return Err(format!("session {session} is answered #{cxid}, which it did not ask"));
+        };
+        if expected != cxid {
+            return Err(format!("session {session} is answered #{cxid} before #{expected}"));
+        }
+        if !matches!(what, What::Watches) {
+            self.watched.answer(heard.zxid, &service.news)?;
+        }
+        match what {
+            What::Session => return Err(format!("session {session} is answered #{cxid} before it is there")),
+            What::Watches => {
+                service.sees(session, heard.zxid)?;
+                self.watched.set_again(heard.zxid, service)?;
+            }
+            What::Sync(after) => service.synced(session, after, heard)?,
+            What::Write(request) => {
+                service.wrote(session, cxid, heard)?;
+                self.remembers(&request, heard);
+            }
+            What::Read(request) => {
+                *reads += 1;
+                self.read(&request, heard, service)?;
+            }
+        }
+        self.seen = self.seen.max(heard.zxid);
+        Ok(())
+    }
+
+    fn remembers(&mut self, request: &Request, heard: &Heard) {
+        let (code, body) = split(heard);
+        if let (Request::Create(asked), 0) = (request, code)
+            && let Ok(CreateResponse { path }) = CreateResponse::decode(body)
+            && path != asked.path
+        {
+            self.own.push(path);
+        }
+    }
+
+    fn read(&mut self, request: &Request, heard: &Heard, service: &mut Service) -> Verdict {
+        let (code, _) = split(heard);
+        let (found, absent) = (code == 0, code == ErrorCode::NoNode.number());
+        let news = &service.news;
+        let mut set = |is_set: bool, kind, path: &str| {
+            if is_set {
+                self.watched.set(kind, path, heard.zxid, news);
+            }
+        };
+        match request {
+            Request::GetData(request) => set(request.watch && found, Kind::Data, &request.path),
+            Request::Exists(request) => {
+                set(request.watch && found, Kind::Data, &request.path);
+                set(request.watch && absent, Kind::Exist, &request.path);
+            }
+            Request::GetChildren2(request) => set(request.watch && found, Kind::Child, &request.path),
+            Request::AddWatch(request) => {
+                let is_recursive = request.mode == AddWatchMode::PersistentRecursive;
+                set(found, if is_recursive { Kind::Recursive } else { Kind::Persistent }, &request.path);
+                return service.sees(self.session, heard.zxid);
+            }
+            _ => {}
+        }
+        service.read(self.session, request, heard)
+    }
+}
+
+/// What a step of a slow server costs at most, see `FaultKind::Slow`.
+const STEP_MAX: u64 = 5 * MS;
+
+/// More persistent watches than this test nothing more.
+const WATCHES_MAX: usize = 12;
