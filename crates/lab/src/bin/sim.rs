@@ -38,7 +38,8 @@ struct Options {
 impl Options {
     fn parse(arguments: &[String]) -> Result<Self, String> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut options = Self { first: 1, seeds: 100, servers: 5, virtual_s: 60, tree: false, trace: false, stop: false, threads };
+        let mut options =
+            Self { first: 1, seeds: 100, servers: 5, virtual_s: 60, tree: false, trace: false, stop: false, threads };
         let mut rest = arguments.iter();
         while let Some(flag) = rest.next() {
             let mut number = || -> Result<u64, String> {

@@ -33,8 +33,7 @@ pub(crate) fn request(words: &[String]) -> Result<Option<Request>, String> {
         "exists" => Request::Exists(ExistsRequest { path: at(1)?, watch: has("watch") }),
         "children" => Request::GetChildren2(GetChildren2Request { path: at(1)?, watch: has("watch") }),
         "watch" => {
-            let mode =
-                if has("recursive") { AddWatchMode::PersistentRecursive } else { AddWatchMode::Persistent };
+            let mode = if has("recursive") { AddWatchMode::PersistentRecursive } else { AddWatchMode::Persistent };
             Request::AddWatch(AddWatchRequest { path: at(1)?, mode })
         }
         other => return Err(format!("nobody can ask `{other}`")),

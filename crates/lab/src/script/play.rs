@@ -9,9 +9,9 @@ use pole_topology::Topology;
 use pole_zab::Cxid;
 
 use super::command::{Command, List, Ms, Switch, Way};
-use super::{guests, state};
 use super::teller::{Teller, on_disk};
 use super::words::Words;
+use super::{guests, state};
 use crate::kv::Change;
 use crate::sim::{Asked, Hold, MS, Mood, OnDisk, Opinion, SECOND, Setup, World};
 

@@ -511,10 +511,14 @@ fn leader_hears(words: &mut Words, server: usize, node: &Node<State>, event: &Ev
     match event {
         Event::Touched { sessions } => sessions.iter().copied().for_each(hears),
         Event::Attach { session, .. } => hears(*session),
-        Event::Received { message: Message::Touch { epoch, sessions, .. }, .. } if zab.serving_epoch() == Some(*epoch) => {
+        Event::Received { message: Message::Touch { epoch, sessions, .. }, .. }
+            if zab.serving_epoch() == Some(*epoch) =>
+        {
             sessions.iter().copied().for_each(hears);
         }
-        Event::Received { message: Message::Forward { epoch, requests }, .. } if zab.serving_epoch() == Some(*epoch) => {
+        Event::Received { message: Message::Forward { epoch, requests }, .. }
+            if zab.serving_epoch() == Some(*epoch) =>
+        {
             requests.iter().for_each(|request| hears(request.origin.session));
         }
         Event::Received { .. }

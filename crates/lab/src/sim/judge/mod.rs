@@ -206,7 +206,11 @@ impl Judge {
 
 /// Whoever serves shows its clients nothing that its own disk has not: after a crash it would know less than they do.
 /// (A snapshot being installed is in memory first; nobody is served meanwhile.)
-fn serves_what_is_durable<'a>(server: usize, node: &Node<State>, mut images: impl Iterator<Item = &'a Image>) -> Verdict {
+fn serves_what_is_durable<'a>(
+    server: usize,
+    node: &Node<State>,
+    mut images: impl Iterator<Item = &'a Image>,
+) -> Verdict {
     let (applied, image) = (node.applied(), images.nth(server));
     match image.filter(|image| node.zab().serving_epoch().is_some() && !image.contains(applied)) {
         None => Ok(()),

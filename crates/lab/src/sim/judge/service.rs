@@ -257,9 +257,7 @@ impl Service {
         let right = self.replies.get(&heard.zxid);
         match right == Some(&heard.body) {
             true => Ok(()),
-            false => {
-                Err(format!("session {session} is answered {:?} at {}, not {right:?}", heard.body, heard.zxid))
-            }
+            false => Err(format!("session {session} is answered {:?} at {}, not {right:?}", heard.body, heard.zxid)),
         }
     }
 

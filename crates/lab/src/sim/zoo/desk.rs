@@ -44,7 +44,13 @@ pub(crate) struct Desk {
 #[derive(Clone, Debug)]
 pub(crate) enum Frame {
     /// The first: a session is asked for.
-    Connect { guest: usize, session: SessionId, timeout_ms: i32, resume: bool, seen: Zxid },
+    Connect {
+        guest: usize,
+        session: SessionId,
+        timeout_ms: i32,
+        resume: bool,
+        seen: Zxid,
+    },
     Ping,
     Sync(Cxid),
     Write(Cxid, bytes::Bytes),
@@ -158,7 +164,9 @@ impl World {
                 let zxid = host.node.as_ref().map_or(Zxid::ZERO, |node| node.applied());
                 return self.say(server, connection, Word::Pong(zxid));
             }
-            Frame::Read(cxid, request) if desk.waiting == 0 => return self.read_here(server, connection, cxid, &request),
+            Frame::Read(cxid, request) if desk.waiting == 0 => {
+                return self.read_here(server, connection, cxid, &request);
+            }
             Frame::Read(cxid, request) => Event::Read { client, cxid, body: encode(&request) },
             Frame::Sync(cxid) => Event::Sync { client, cxid },
             Frame::Write(cxid, body) => Event::Request { client, cxid, body },
@@ -180,7 +188,8 @@ impl World {
         let code = pole_tree::read(tree, watches, watcher, session, &caller, request, &mut writer, &mut events);
         let zxid = Zxid(tree.last_zxid().cast_unsigned());
         let body = writer.into_bytes();
-        let body = if code == ErrorCode::Ok { body } else { bytes::Bytes::copy_from_slice(&code.number().to_be_bytes()) };
+        let body =
+            if code == ErrorCode::Ok { body } else { bytes::Bytes::copy_from_slice(&code.number().to_be_bytes()) };
         for event in events {
             self.say(server, connection, Word::Event(zxid, event.encode()));
         }

@@ -11,8 +11,8 @@ use pole_jute::{AddWatchMode, CreateResponse, ErrorCode, Record, Request, Watche
 use pole_tree::{Ask, Caller};
 use pole_zab::{Cxid, SessionId};
 
-use super::{asks, tells};
 use super::desk::{BEHIND, Frame};
+use super::{asks, tells};
 use crate::rng::Rng;
 use crate::sim::hosts::Death;
 use crate::sim::judge::{Heard, Kind, Service, Verdict, Watched, split};
@@ -36,8 +36,9 @@ pub(crate) struct Guest {
     next_cxid: i32,
     waits_for: VecDeque<Waits>,
     timeout_ms: u64,
-    /// When it was last told anything, and when it last asked anything.
+    /// When it was last told anything, when it was last answered, and when it last asked anything.
     heard: u64,
+    answered: u64,
     asked: u64,
     /// The last state that an answer showed.
     seen: Zxid,
@@ -82,10 +83,11 @@ enum What {
 }
 
 impl What {
-    fn in_words(&self) -> Option<String> {
+    /// The request to tell of; some none: a sync.
+    fn told(&self) -> Option<Option<&Request>> {
         match self {
-            Self::Write(request) | Self::Read(request) => Some(tells::request(request)),
-            Self::Sync(_) => Some("sync".to_owned()),
+            Self::Write(request) | Self::Read(request) => Some(Some(request)),
+            Self::Sync(_) => Some(None),
             Self::Session | Self::Watches => None,
         }
     }
@@ -117,6 +119,7 @@ impl Guest {
             waits_for: VecDeque::new(),
             timeout_ms: *own.pick(&[3_000, 4_000, 6_000]),
             heard: 0,
+            answered: 0,
             asked: 0,
             seen: Zxid::ZERO,
             watched: Watched::default(),
@@ -151,10 +154,10 @@ impl Guest {
         self.timeout_ms * MS
     }
 
-    /// Until when it believes in its session without another word.
+    /// Until when it believes in its session without another answer. Events are no answers: they are told as they come.
     fn believes_until(&self) -> u64 {
         match self.state {
-            State::Open | State::Closing if !self.asleep => self.heard + self.timeout_ms * MS * 2 / 3,
+            State::Open | State::Closing if !self.asleep => self.answered + self.timeout_ms * MS * 2 / 3,
             State::Away | State::Attaching | State::Open | State::Closing => 0,
         }
     }
@@ -345,9 +348,10 @@ impl World {
         };
         self.trace.line(self.now, 0, format_args!("guest {guest} hears {word:?}"));
         if let Some(sights) = &mut self.sights {
-            let asked = this.waits_for.front().and_then(|waits| waits.what.in_words());
+            let asked = this.waits_for.front().and_then(|waits| waits.what.told());
             sights.extend(tells::word(&word, this.server, asked).map(|does| Sight::Guest { guest, does }));
         }
+        let is_answer = !matches!(word, Word::Event(..));
         match word {
             Word::Closed(reason) => {
                 self.guest_is_closed(guest, reason);
@@ -375,6 +379,9 @@ impl World {
         }
         let this = &mut self.guests[guest];
         this.heard = self.now;
+        if is_answer {
+            this.answered = self.now;
+        }
         if this.state == State::Closing && this.is_idle() {
             this.begins_anew();
         }
@@ -388,7 +395,8 @@ impl World {
             this.begins_anew();
             return Ok(());
         }
-        (this.state, this.exists, this.attached, this.heard) = (State::Open, true, heard.zxid, self.now);
+        (this.state, this.exists, this.attached) = (State::Open, true, heard.zxid);
+        (this.heard, this.answered) = (self.now, self.now);
         // Before anything else is asked, and relative to what was seen before this connection.
         let again = this.watched.again(this.seen);
         this.seen = heard.zxid;

@@ -1,18 +1,22 @@
 //! What a client of the service asks and hears, in few words for scripts.
 
 use pole_jute::{
-    CreateResponse, ErrorCode, EventType, GetChildren2Response, GetDataResponse, MultiOp, Record, Request, WatcherEvent,
+    CreateResponse, ErrorCode, EventType, GetChildren2Response, GetDataResponse, MultiOp, MultiResponse, MultiResult,
+    Record, Request, WatcherEvent,
 };
 
 use super::guest::Word;
 use crate::sim::judge::{Heard, split};
 
-/// What a client hears; `asked` is what it waits for. None: nothing to tell of.
-pub(super) fn word(word: &Word, server: usize, asked: Option<String>) -> Option<String> {
+/// What a client hears; `asked` is the request that it waits for, none: a sync. None: nothing to tell of.
+pub(super) fn word(word: &Word, server: usize, asked: Option<Option<&Request>>) -> Option<String> {
     Some(match word {
         Word::Attached(heard) if split(heard).0 == 0 => format!("has its session at {}, {}", server + 1, heard.zxid),
         Word::Attached(heard) => format!("hears that its session is over, {}", heard.zxid),
-        Word::Reply(_, heard) => format!("{}: {}", asked?, answer(heard)),
+        Word::Reply(_, heard) => match asked? {
+            Some(asked) => format!("{}: {}", request(asked), answer(asked, heard)),
+            None => format!("sync: ok, {}", heard.zxid),
+        },
         Word::Pong(_) => return None,
         Word::Event(zxid, body) => {
             let event = WatcherEvent::decode(body.clone()).ok()?;
@@ -24,7 +28,7 @@ pub(super) fn word(word: &Word, server: usize, asked: Option<String>) -> Option<
 }
 
 /// A request in few words.
-pub(super) fn request(request: &Request) -> String {
+fn request(request: &Request) -> String {
     match request {
         Request::Create(asked) | Request::Create2(asked) => format!("create {}", asked.path),
         Request::SetData(asked) => format!("set {}", asked.path),
@@ -50,27 +54,36 @@ pub(super) fn request(request: &Request) -> String {
     }
 }
 
-fn answer(heard: &Heard) -> String {
+fn answer(asked: &Request, heard: &Heard) -> String {
     let (code, body) = split(heard);
     let zxid = heard.zxid;
-    if heard.body.is_empty() {
-        return format!("ok, {zxid}");
-    }
     if code != 0 {
         return ErrorCode::from_number(code).map_or(format!("code {code}, {zxid}"), |code| format!("{code:?}, {zxid}"));
     }
-    // A path is its own length and nothing else, so nothing passes for another.
-    if let Ok(CreateResponse { path }) = CreateResponse::decode(body.clone()) {
-        return format!("{path}, {zxid}");
-    }
-    if let Ok(GetDataResponse { data, .. }) = GetDataResponse::decode(body.clone()) {
-        return format!("\"{}\", {zxid}", String::from_utf8_lossy(&data.unwrap_or_default()));
-    }
-    if let Ok(GetChildren2Response { mut children, .. }) = GetChildren2Response::decode(body) {
-        children.sort_unstable();
-        return format!("[{}], {zxid}", children.join(" "));
-    }
-    format!("ok, {zxid}")
+    let said = match asked {
+        Request::Create(_) => CreateResponse::decode(body).map(|said| said.path).ok(),
+        Request::GetData(_) => {
+            let data = GetDataResponse::decode(body).ok().and_then(|said| said.data);
+            data.map(|data| format!("\"{}\"", String::from_utf8_lossy(&data)))
+        }
+        Request::GetChildren2(_) => GetChildren2Response::decode(body).ok().map(|mut said| {
+            said.children.sort_unstable();
+            format!("[{}]", said.children.join(" "))
+        }),
+        Request::Multi(_) => MultiResponse::decode(body).ok().map(|said| {
+            let part = |result: &MultiResult| match result {
+                MultiResult::Error(code) => format!("{code:?}"),
+                MultiResult::Create(_)
+                | MultiResult::Create2(_)
+                | MultiResult::Delete
+                | MultiResult::SetData(_)
+                | MultiResult::Check => "ok".to_owned(),
+            };
+            said.results.iter().map(part).collect::<Vec<_>>().join(" and ")
+        }),
+        _ => None,
+    };
+    format!("{}, {zxid}", said.unwrap_or_else(|| "ok".to_owned()))
 }
 
 fn happened(kind: EventType) -> &'static str {
