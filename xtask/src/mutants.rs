@@ -80,8 +80,11 @@ fn hunt(tree: &Worktree, built: &Built, options: &Options) -> Result<Verdict, Fa
     if by_scripts.is_found() && !options.both {
         return Ok(by_scripts);
     }
-    let by_seeds = verdict::of_seeds(&tree.run_seeds(options.seeds, SEEDS_LIMIT)?)?;
-    Ok(by_scripts.and(by_seeds))
+    let by_seeds = verdict::of_seeds(&tree.run_seeds(options.seeds, false, SEEDS_LIMIT)?)?;
+    if by_seeds.is_found() {
+        return Ok(by_scripts.and(by_seeds));
+    }
+    Ok(by_scripts.and(verdict::of_seeds(&tree.run_seeds(options.seeds, true, SEEDS_LIMIT)?)?))
 }
 
 /// One line of the table.

@@ -52,6 +52,19 @@ fn a_fixed_set_of_seeds_runs_clean_and_meets_rare_branches() {
 }
 
 #[test]
+fn the_service_runs_clean_and_its_sessions_and_watches_are_put_to_the_test() {
+    let (mut events, mut expired, mut held) = (0, 0, 0);
+    for seed in 1..=16 {
+        let mut setup = Setup::random(seed, 5, 20 * SECOND);
+        setup.tree = true;
+        let report = sim::run(setup, None);
+        assert_eq!(report.failure, None, "cargo xtask sim --seed {seed} --tree --virtual-s 20 --trace");
+        (events, expired, held) = (events + report.events, expired + report.expired, held + report.held);
+    }
+    assert!(events > 1_000 && expired > 0 && held > 0, "{events} events, {expired} expired, {held} held back");
+}
+
+#[test]
 fn ensembles_of_three_and_seven_run_clean_too() {
     for servers in [3, 7] {
         for seed in 1..=4 {

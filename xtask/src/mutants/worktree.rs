@@ -94,11 +94,13 @@ impl Worktree {
         logged(&mut scripts, &self.home.join("scripts.log"), Some(limit))
     }
 
-    /// Runs the simulator on seeds 1 to `seeds`, up to the first that fails.
-    pub(super) fn run_seeds(&self, seeds: u64, limit: Duration) -> Result<Finished, Failure> {
+    /// Runs the simulator on seeds 1 to `seeds`, with the small state machine or with the tree, up to the first that
+    /// fails.
+    pub(super) fn run_seeds(&self, seeds: u64, tree: bool, limit: Duration) -> Result<Finished, Failure> {
         let mut simulator = Command::new(self.build_dir().join("release").join("sim"));
         simulator.current_dir(self.tree());
         simulator.args(["--first", "1", "--seeds", &seeds.to_string(), "--stop-at-first-failure"]);
+        simulator.args(tree.then_some("--tree"));
         logged(&mut simulator, &self.home.join("sim.log"), Some(limit))
     }
 

@@ -11,29 +11,13 @@ pub(super) struct Scenario {
     pub(super) title: &'static str,
     /// Where it was met.
     pub(super) tickets: &'static [&'static str],
-    /// Whether it needs the tree, real sessions or sockets.
-    pub(super) service: Service,
+    /// Tests outside the simulator that cover the rest of it; empty: there is no rest.
+    pub(super) elsewhere: &'static str,
 }
 
-/// How far a scenario has to wait for the service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Service {
-    /// It can be played in the simulator today.
-    Not,
-    /// All but this.
-    Partly(&'static str),
-    /// It comes with the tree, the sessions or the sockets.
-    Wholly,
-}
-
-/// A scenario that can be played today.
+/// A scenario that scripts cover.
 const fn now(number: u32, part: &'static str, title: &'static str, tickets: &'static [&'static str]) -> Scenario {
-    Scenario { number, part, title, tickets, service: Service::Not }
-}
-
-/// A scenario that waits for the service.
-const fn later(number: u32, part: &'static str, title: &'static str, tickets: &'static [&'static str]) -> Scenario {
-    Scenario { number, part, title, tickets, service: Service::Wholly }
+    Scenario { number, part, title, tickets, elsewhere: "" }
 }
 
 const RECOVERY: &str = "Recovery and synchronisation";
@@ -62,12 +46,17 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     now(14, RECOVERY, "A wiped server votes as if it had history; only invalid snapshots are kept", &["ZK-261", "ZK-2325", "ZK-3644", "ZK-3231"]),
     now(15, RECOVERY, "A snapshot newer than the point of truncation brings dead entries back", &["ZK-4837"]),
     now(16, RECOVERY, "Where Zab's text is ambiguous: who receives proposals, duplicates, what the establishing commit carries", &[]),
-    later(17, MACHINE, "A snapshot taken while writes go on: half a multi, lost ACL references, ephemerals of dead sessions, counter overflow",
+    now(17, MACHINE, "A snapshot taken while writes go on: half a multi, lost ACL references, ephemerals of dead sessions, counter overflow",
         &["ZK-3144", "ZK-3145", "ZK-3249", "ZK-3125", "ZK-3127", "ZK-1090", "ZK-3306", "ZK-2355", "ZK-1367", "ZK-1208", "ZK-1496", "ZK-1277"]),
     now(18, ELECTION, "A voter changes its mind after it was counted; elections that never settle; a joiner that ignores the round or cannot match votes",
         &["ZK-3109", "ZK-1419", "ZK-1514", "ZK-1732", "ZK-1817", "ZK-1818", "ZK-3537"]),
-    later(19, ELECTION, "Strange bytes on the election port; a peer that cannot be reached delays all; addresses change; rolling restart",
-        &["ZK-3769", "ZK-2186", "ZK-4787", "ZK-3756", "ZK-3320", "ZK-4708", "ZK-3829"]),
+    Scenario {
+        number: 19,
+        part: ELECTION,
+        title: "Strange bytes on the election port; a peer that cannot be reached delays all; addresses change; rolling restart",
+        tickets: &["ZK-3769", "ZK-2186", "ZK-4787", "ZK-3756", "ZK-3320", "ZK-4708", "ZK-3829"],
+        elsewhere: "bytes, peers out of reach and addresses: the tests `strangers`, `links` and `codec` of `crates/server/src/peer`",
+    },
     now(20, ELECTION, "Messages during the final wait are lost, or chatter makes the final wait longer and longer", &[]),
     now(21, SCORES, "The server with the best score can vote but cannot lead", &[]),
     now(22, SCORES, "A follower is ahead of the leader that the scores prefer", &[]),
@@ -84,22 +73,16 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     now(33, BORROWED, "A bridge server alone still hears the old leader", &["openraft#2080"]),
     now(34, BORROWED, "The disk hangs while the network is fine", &["etcd#13527"]),
     now(35, BORROWED, "A process pauses for 30 s, then writes as if nothing had been", &["etcd#20418"]),
-    later(36, BORROWED, "A session is being created while the leader changes", &["ClickHouse#114401"]),
-    later(37, BORROWED, "A session is resumed on another server with its ephemerals intact", &[]),
+    now(36, BORROWED, "A session is being created while the leader changes", &["ClickHouse#114401"]),
+    now(37, BORROWED, "A session is resumed on another server with its ephemerals intact", &[]),
     now(38, REVIEW, "The write of an old epoch's entry ends after the promise of a new epoch was acknowledged", &[]),
     now(39, REVIEW, "A follower links anew to the same leader while a request is unread on the old link", &[]),
     now(40, REVIEW, "A failing create and a delete are under way together when the leader dies", &[]),
     now(41, REVIEW, "A session moves; the server it left was cut off and returns after a leader change with its old request", &[]),
-    Scenario {
-        number: 42,
-        part: REVIEW,
-        title: "A server with held requests is synchronised by snapshot; a crash at each step of the installation, an old log tail above it",
-        tickets: &[],
-        service: Service::Partly("watches"),
-    },
+    now(42, REVIEW, "A server with watches and held requests is synchronised by snapshot; a crash at each step of the installation, an old log tail above it", &[]),
     now(43, REVIEW, "Two candidates pick the same epoch; a leader crashes before its own promise is durable", &[]),
     now(44, REVIEW, "A server that promised a higher epoch to a failed candidate comes back to the leader", &[]),
     now(45, REVIEW, "Three voters with different fingerprints; a best candidate that only some see failing", &[]),
-    later(46, REVIEW, "A lock holder on a minority server; a leader paused beyond all session timeouts", &[]),
+    now(46, REVIEW, "A lock holder on a minority server; a leader paused beyond all session timeouts", &[]),
     now(47, REVIEW, "A hand-over reaches half of the servers, and the target dies after one of them took the new epoch over", &[]),
 ];

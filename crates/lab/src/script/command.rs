@@ -31,6 +31,8 @@ pub(crate) enum Command {
         outstanding: Option<usize>,
         #[arg(key)]
         resign: Option<Switch>,
+        #[arg(key)]
+        tree: Option<Switch>,
     },
     /// Time goes on until all that run serve under one leader.
     Elect {
@@ -157,6 +159,24 @@ pub(crate) enum Command {
         #[arg(key)]
         wait: Option<Switch>,
     },
+    /// A client of the service connects to a server, with its session if it has one.
+    Guest {
+        name: String,
+        id: u64,
+        #[arg(key)]
+        timeout: Option<u64>,
+        #[arg(key)]
+        wait: Option<Switch>,
+    },
+    /// ... asks something.
+    Ask {
+        name: String,
+        what: Vec<String>,
+        #[arg(key)]
+        wait: Option<Switch>,
+    },
+    /// The tree of a server.
+    Tree { id: u64 },
     /// The next things happen.
     Step { count: u64 },
     /// Time goes on.

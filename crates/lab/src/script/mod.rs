@@ -9,6 +9,7 @@
 //! ensemble servers= oracle= scores= [topology=] [down=]   servers about to start; scores as the oracle shows them: a
 //!          [retain=bytes] [snapshot=n] [piece=bytes]      rate, a weight or a probe is better if higher, all others if
 //!          [counter=max] [outstanding=n] [resign=on]      lower; or unknown, block, nan, overflow, empty
+//!          [tree=yes]                                     with the service's tree, for `guest` and `ask`
 //! elect [within=ms]                    until all that run serve under one leader
 //! start ID... [wait=no]                until they serve
 //! crash ID... [at=POINT [passes=n]]    now, or the next time that it gets there (after n times); nothing unsynced is left
@@ -24,6 +25,11 @@
 //! attach SESSION ID                    the session of this name connects to the server
 //! write|create ID KEY VALUE    delete|read ID KEY    sync ID     by the session named like the server, or by
 //!          [session=NAME] [wait=no]                              another; without waiting for the answer
+//! guest NAME ID [timeout=ms]           a client of the service connects, with its session if it has one; it pings
+//! ask NAME WHAT... [wait=no]           create PATH DATA [ephemeral] [sequential], set PATH DATA, delete PATH, acl PATH IP,
+//!                                      get|exists|children PATH [watch], watch PATH [recursive], sync, close,
+//!                                      multi CHANGE and CHANGE...
+//! tree ID                              how many nodes a server has, and its sessions
 //! step N    run ms                     time goes on
 //! state [ID...]    log ID    why ID    where servers stand; what a log holds; why the leader was elected
 //! heal                                 all faults end, all start, and everything must be level within 25 s
@@ -32,6 +38,7 @@
 //! ```
 
 mod command;
+mod guests;
 mod play;
 mod state;
 mod teller;

@@ -9,9 +9,9 @@ use pole_topology::Topology;
 use pole_zab::Cxid;
 
 use super::command::{Command, List, Ms, Switch, Way};
-use super::state;
 use super::teller::{Teller, on_disk};
 use super::words::Words;
+use super::{guests, state};
 use crate::kv::Change;
 use crate::sim::{Asked, Hold, MS, Mood, OnDisk, Opinion, SECOND, Setup, World};
 
@@ -90,6 +90,16 @@ impl Play {
             }
             Command::Sync { id, session, wait } => {
                 self.ask(*id, session.as_ref(), *wait, Asked::Sync, "sync".to_owned())
+            }
+            Command::Guest { name, id, timeout, wait } => self.guest(name, *id, *timeout, *wait),
+            Command::Ask { name, what, wait } => self.guest_asks(name, what, *wait),
+            Command::Tree { id } => {
+                let server = self.server(*id)?;
+                self.seen()?;
+                let Some(world) = &self.world else { return Ok(()) };
+                let lines = guests::tree(world, server, &self.words)?;
+                lines.into_iter().for_each(|line| self.teller.say(line));
+                Ok(())
             }
             Command::Step { count } => {
                 let world = self.world()?;
@@ -325,6 +335,36 @@ impl Play {
         Ok(())
     }
 
+    /// A client of the service leaves where it was and connects.
+    fn guest(&mut self, name: &str, id: u64, timeout: Option<u64>, wait: Option<Switch>) -> Done {
+        let server = self.server(id)?;
+        let (guest, new) = self.words.guest(name);
+        let world = self.world()?;
+        if new {
+            world.new_guest(timeout.unwrap_or(4_000));
+        }
+        world.guest_goes_to(guest, server);
+        if is_on(wait) {
+            world.runs_until(2 * SECOND, |world| world.guests[guest].is_idle());
+        }
+        Ok(())
+    }
+
+    fn guest_asks(&mut self, name: &str, what: &[String], wait: Option<Switch>) -> Done {
+        let request = guests::request(what)?;
+        let (guest, new) = self.words.guest(name);
+        let world = self.world()?;
+        if new || !world.guests[guest].is_open() {
+            return Err(format!("{name} has no session: begin with `guest {name} ID`"));
+        }
+        world.guest_asks(guest, request);
+        if is_on(wait) && !world.runs_until(2 * SECOND, |world| world.guests[guest].is_idle()) {
+            self.seen()?;
+            self.teller.say(format!("{name} has no answer yet"));
+        }
+        Ok(())
+    }
+
     fn state(&mut self, ids: &[u64]) -> Done {
         let all = 0..self.world()?.hosts.len();
         let named = ids.iter().map(|id| self.server(*id)).collect::<Result<Vec<_>, _>>()?;
@@ -365,7 +405,10 @@ fn is_on(wait: Option<Switch>) -> bool {
 /// The setup that an `ensemble` asks for.
 fn setup(servers: usize, command: &Command) -> Setup {
     let mut setup = Setup::staged(servers);
-    let Command::Ensemble { retain, snapshot, piece, counter, outstanding, resign, .. } = command else { return setup };
+    let Command::Ensemble { retain, snapshot, piece, counter, outstanding, resign, tree, .. } = command else {
+        return setup;
+    };
+    setup.tree = tree.is_some_and(|tree| tree.0);
     let tuning = &mut setup.tuning;
     tuning.retain_bytes = retain.unwrap_or(tuning.retain_bytes);
     tuning.snapshot_every = snapshot.unwrap_or(tuning.snapshot_every);

@@ -80,6 +80,7 @@ impl Teller {
                 }
                 Sight::Halted { server, reason } => self.say(format!("{} halts: {reason}", id(server))),
                 Sight::Sent { from, to, message } => self.sent(from, to, &message),
+                Sight::Guest { guest, does } => self.say(format!("{} {does}", words.name_of_guest(guest))),
                 Sight::Told { client, told } => self.told(client, told, words),
             }
         }

@@ -10,6 +10,7 @@ pub(crate) struct Words {
     keys: Vec<String>,
     values: Vec<String>,
     sessions: Vec<String>,
+    guests: Vec<String>,
 }
 
 impl Words {
@@ -26,6 +27,17 @@ impl Words {
         let known = self.sessions.len();
         let client = number(&mut self.sessions, word);
         (client, client == known)
+    }
+
+    /// The client of the service of this name, and whether it is a new one.
+    pub(crate) fn guest(&mut self, word: &str) -> (usize, bool) {
+        let known = self.guests.len();
+        let guest = number(&mut self.guests, word);
+        (guest, guest == known)
+    }
+
+    pub(crate) fn name_of_guest(&self, guest: usize) -> &str {
+        self.guests.get(guest).map_or("?", String::as_str)
     }
 
     pub(crate) fn name_of_client(&self, client: usize) -> &str {

@@ -12,6 +12,7 @@ use super::network::Settings;
 use super::setup::LineKind;
 use super::workload::{Client, Told};
 use super::world::{Happening, World};
+use super::zoo::Guest;
 use super::{MS, SECOND, Setup};
 use crate::rng::Rng;
 
@@ -28,6 +29,8 @@ pub(crate) enum Sight {
     Halted { server: usize, reason: String },
     /// A message that says how a synchronisation goes.
     Sent { from: usize, to: ServerId, message: pole_zab::Message },
+    /// A client of the service hears or does something.
+    Guest { guest: usize, does: String },
     /// A client hears something.
     Told { client: usize, told: Told },
 }
@@ -268,6 +271,14 @@ impl World {
         client.delay = MS / 20;
         self.clients.push(client);
         index
+    }
+
+    /// One more client of the service.
+    pub(crate) fn new_guest(&mut self, timeout_ms: u64) -> usize {
+        let guest = self.guests.len();
+        self.guests.push(Guest::scripted(&self.setup, guest, timeout_ms));
+        self.queue.push(self.now, Happening::GuestThinks { guest, thought: 0 });
+        guest
     }
 
     /// Whether every server that runs serves under the one leader.

@@ -11,11 +11,12 @@ use pole_jute::{AddWatchMode, CreateResponse, ErrorCode, Record, Request, Watche
 use pole_tree::{Ask, Caller};
 use pole_zab::{Cxid, SessionId};
 
-use super::asks;
 use super::desk::{BEHIND, Frame};
+use super::{asks, tells};
 use crate::rng::Rng;
 use crate::sim::hosts::Death;
 use crate::sim::judge::{Heard, Kind, Service, Verdict, Watched, split};
+use crate::sim::stage::Sight;
 use crate::sim::world::{Happening, World};
 use crate::sim::{MS, SECOND, Setup};
 
@@ -35,8 +36,9 @@ pub(crate) struct Guest {
     next_cxid: i32,
     waits_for: VecDeque<Waits>,
     timeout_ms: u64,
-    /// When it was last told anything, and when it last asked anything.
+    /// When it was last told anything, when it was last answered, and when it last asked anything.
     heard: u64,
+    answered: u64,
     asked: u64,
     /// The last state that an answer showed.
     seen: Zxid,
@@ -50,6 +52,8 @@ pub(crate) struct Guest {
     sleepy: bool,
     /// It acts on nothing that it hears meanwhile, so it believes in nothing.
     asleep: bool,
+    /// It asks only what a script says, and goes only where a script says.
+    scripted: bool,
     thought: u64,
     rng: Rng,
 }
@@ -78,6 +82,17 @@ enum What {
     Watches,
 }
 
+impl What {
+    /// The request to tell of; some none: a sync.
+    fn told(&self) -> Option<Option<&Request>> {
+        match self {
+            Self::Write(request) | Self::Read(request) => Some(Some(request)),
+            Self::Sync(_) => Some(None),
+            Self::Session | Self::Watches => None,
+        }
+    }
+}
+
 /// What a client hears.
 #[derive(Clone, Debug)]
 pub(crate) enum Word {
@@ -104,6 +119,7 @@ impl Guest {
             waits_for: VecDeque::new(),
             timeout_ms: *own.pick(&[3_000, 4_000, 6_000]),
             heard: 0,
+            answered: 0,
             asked: 0,
             seen: Zxid::ZERO,
             watched: Watched::default(),
@@ -113,9 +129,21 @@ impl Guest {
             think: if index % 4 == 3 { 20 * setup.think } else { setup.think },
             sleepy: own.per_mille(300),
             asleep: false,
+            scripted: false,
             thought: 0,
             rng: own,
         }
+    }
+
+    /// One that asks only what it is told to.
+    pub(crate) fn scripted(setup: &Setup, index: usize, timeout_ms: u64) -> Self {
+        let guest = Self::new(setup, index, &Rng::new(0));
+        Self { timeout_ms, delay: MS / 20, sleepy: false, scripted: true, ..guest }
+    }
+
+    /// Whether it has its session at a server.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == State::Open
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -126,10 +154,10 @@ impl Guest {
         self.timeout_ms * MS
     }
 
-    /// Until when it believes in its session without another word.
+    /// Until when it believes in its session without another answer. Events are no answers: they are told as they come.
     fn believes_until(&self) -> u64 {
         match self.state {
-            State::Open | State::Closing if !self.asleep => self.heard + self.timeout_ms * MS * 2 / 3,
+            State::Open | State::Closing if !self.asleep => self.answered + self.timeout_ms * MS * 2 / 3,
             State::Away | State::Attaching | State::Open | State::Closing => 0,
         }
     }
@@ -162,6 +190,7 @@ impl World {
         }
         let (late, timeout) = (this.heard + this.timeout_ms * MS * 2 / 3 < self.now, this.timeout_ms * MS);
         match this.state {
+            State::Away if this.scripted => {}
             State::Away => self.guest_connects(guest),
             State::Attaching | State::Open | State::Closing if late => self.guest_despairs(guest),
             State::Attaching | State::Closing => {}
@@ -175,7 +204,7 @@ impl World {
                 }
                 let room = this.depth.saturating_sub(this.waits_for.len());
                 let count = if self.setup.bursts { room } else { room.min(1) };
-                if !self.draining {
+                if !self.draining && !this.scripted {
                     (0..count).for_each(|_| self.guest_asks_something(guest));
                 }
                 let this = &mut self.guests[guest];
@@ -184,7 +213,7 @@ impl World {
                     self.guest_sends(guest, Frame::Ping);
                 }
                 let this = &mut self.guests[guest];
-                if this.state == State::Open && !self.weather.over && this.rng.per_mille(2) {
+                if this.state == State::Open && !this.scripted && !self.weather.over && this.rng.per_mille(2) {
                     self.guest_leaves(guest);
                 }
             }
@@ -193,6 +222,7 @@ impl World {
         this.asleep = false;
         // Often enough for its pings.
         let wait = this.rng.spread(this.think).clamp(MS, this.timeout_ms * MS / 12);
+        let wait = if this.scripted { this.timeout_ms * MS / 12 } else { wait };
         self.guest_thinks_at(guest, self.now + wait)
     }
 
@@ -210,6 +240,7 @@ impl World {
         let (server, since, slept) = (this.server, this.heard, this.asleep);
         let is_there = self.hosts[server].desks.contains_key(&this.connection);
         self.trace.line(self.now, 0, format_args!("guest {guest} despairs of server {}", server + 1));
+        self.see(|_| Some(Sight::Guest { guest, does: format!("gives {} up", server + 1) }));
         // Whether a client may be told that all is well is for the leader to say, and it may be slow to.
         let led = self.leader().is_some_and(|leader| self.hosts[leader].faulted + 5 * SECOND < since);
         if is_there && led && !slept {
@@ -232,10 +263,6 @@ impl World {
         if this.rng.per_mille(700) {
             this.server = this.rng.below(servers) as usize;
         }
-        // Whoever has no session yet asks for another one each time, as a server would give it.
-        if !this.exists {
-            this.begins_anew();
-        }
         let server = this.server;
         self.guest_goes_to(guest, server);
     }
@@ -245,6 +272,11 @@ impl World {
         self.connections += 1;
         let connection = self.connections;
         let this = &mut self.guests[guest];
+        this.leaves();
+        // Whoever has no session yet asks for another one each time, as a server would give it.
+        if !this.exists {
+            this.begins_anew();
+        }
         (this.server, this.connection, this.state) = (server, connection, State::Attaching);
         (this.heard, this.asked) = (self.now, self.now);
         this.waits_for.push_back(Waits { cxid: Cxid(0), what: What::Session });
@@ -315,6 +347,11 @@ impl World {
             return Ok(());
         };
         self.trace.line(self.now, 0, format_args!("guest {guest} hears {word:?}"));
+        if let Some(sights) = &mut self.sights {
+            let asked = this.waits_for.front().and_then(|waits| waits.what.told());
+            sights.extend(tells::word(&word, this.server, asked).map(|does| Sight::Guest { guest, does }));
+        }
+        let is_answer = !matches!(word, Word::Event(..));
         match word {
             Word::Closed(reason) => {
                 self.guest_is_closed(guest, reason);
@@ -342,6 +379,9 @@ impl World {
         }
         let this = &mut self.guests[guest];
         this.heard = self.now;
+        if is_answer {
+            this.answered = self.now;
+        }
         if this.state == State::Closing && this.is_idle() {
             this.begins_anew();
         }
@@ -355,7 +395,8 @@ impl World {
             this.begins_anew();
             return Ok(());
         }
-        (this.state, this.exists, this.attached, this.heard) = (State::Open, true, heard.zxid, self.now);
+        (this.state, this.exists, this.attached) = (State::Open, true, heard.zxid);
+        (this.heard, this.answered) = (self.now, self.now);
         // Before anything else is asked, and relative to what was seen before this connection.
         let again = this.watched.again(this.seen);
         this.seen = heard.zxid;
