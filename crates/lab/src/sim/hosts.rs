@@ -157,6 +157,7 @@ impl World {
     }
 
     /// A process that was busy or paused goes on.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not come here")]
     pub(crate) fn wakes(&mut self, server: usize, boot: u32) -> Verdict {
         while self.is_free(server, boot) {
             let Some(item) = self.hosts[server].inbox.pop_front() else { return Ok(()) };

@@ -501,6 +501,7 @@ impl Guest {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not come here")]
     fn read(&mut self, request: &Request, heard: &Heard, service: &mut Service) -> Verdict {
         let (code, _) = split(heard);
         let (found, absent) = (code == 0, code == ErrorCode::NoNode.number());

@@ -28,6 +28,7 @@ pub(super) fn word(word: &Word, server: usize, asked: Option<Option<&Request>>) 
 }
 
 /// A request in few words.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others do not come here")]
 fn request(request: &Request) -> String {
     match request {
         Request::Create(asked) | Request::Create2(asked) => format!("create {}", asked.path),
@@ -54,6 +55,7 @@ fn request(request: &Request) -> String {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others do not come here")]
 fn answer(asked: &Request, heard: &Heard) -> String {
     let (code, body) = split(heard);
     let zxid = heard.zxid;
