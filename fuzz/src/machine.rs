@@ -4,7 +4,7 @@
 //! that was written to a snapshot and read back has the digest it had; a tree that was damaged is refused, not built.
 
 use bytes::Bytes;
-use pole_jute::{Record, Request, TxnEntry, Writer};
+use pole_jute::{Record, TxnEntry, Writer};
 use pole_tree::{Ask, Changes, From, Position, Prepared, Rules, Tree, Watcher, Watches, What, is_write, read};
 
 /// Entries of a log, each after a byte that nobody reads and two of length: read, written again, applied.
@@ -93,14 +93,14 @@ impl Leader {
         if is_write(request.op()) {
             return;
         }
-        let watches = || &mut self.watches;
-        let _ = read::<&mut Watches>(
+        let watches = &mut self.watches;
+        let _ = read(
             &self.tree,
-            watches,
+            move || watches,
             Watcher(session.cast_unsigned()),
             session,
             &caller,
-            &request as &Request,
+            &request,
             &mut Writer::new(),
             &mut Vec::new(),
         );
