@@ -114,9 +114,9 @@ fn trickle(door: Door, at: SocketAddr, is_over: &AtomicBool) {
             open.extend(TcpStream::connect(at).map(|stream| (stream, 0)));
         }
         open.retain_mut(|(stream, said)| {
-            *said += 1;
             // Never the last byte, so that nothing is ever whole.
             let byte = fits[*said % (fits.len() - 1)];
+            *said += 1;
             stream.write_all(&[byte]).is_ok()
         });
         if let Some((stream, _)) = open.first_mut() {
