@@ -10,6 +10,7 @@ mod client;
 mod command;
 mod compat;
 mod ensemble;
+mod fuzz;
 mod lab;
 mod mutants;
 mod scenarios;
@@ -51,6 +52,7 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "ensemble" => ensemble::run(rest),
         "compat" => compat::run(rest),
         "mutants" => mutants::run(rest),
+        "fuzz" => fuzz::run(rest),
         "scenarios" => scenarios::run(rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
@@ -119,5 +121,7 @@ usage: cargo xtask CHORE [ARGUMENTS]
                           clients of others, on Apache ZooKeeper and on Pole
   mutants [--only NN,NN]  take each protection away and see who notices
       [--seeds 500] [--both] [--quick] [--dirty]
+  fuzz [--seconds 300]    mutated bytes for every parser, guided by coverage
+      [--only NAME,NAME] [--merge] | --replay [FILE...]
   scenarios               write docs/scenarios.md: each known trap and its scripts
   help                    this text";

@@ -1,0 +1,234 @@
+//! `cargo xtask fuzz`: bytes that nobody sane would send, guided by the code that they reach.
+//!
+//! In: for how long, which targets. Out: a line per target as it ends, findings with the command that repeats them, and
+//! as last line `targets=N runs=M findings=K`; exit code 1 on a finding.
+//! Two ways: guided by coverage, which builds everything again with libFuzzer; and the replay of the committed corpus,
+//! which needs nothing but the compiler and is a step of CI.
+//! Not here: the targets (`fuzz/src`), mutation and coverage (libFuzzer).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+
+use crate::command::{Finished, logged, output_of, program, root, target_dir};
+use crate::{Failure, arguments};
+
+/// Feeds parsers, files and the state machine with mutated bytes.
+#[derive(Debug, Parser)]
+struct Options {
+    /// How long, shared out evenly among the targets. Building comes on top.
+    #[arg(long, default_value_t = 300)]
+    seconds: u64,
+    /// These targets only, divided by commas.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Every committed input once, or only these files, without coverage.
+    #[arg(long, num_args = 0.., conflicts_with_all = ["only", "merge"])]
+    replay: Option<Vec<PathBuf>>,
+    /// Adds to the corpus, after the run, the smallest inputs found that reach something new.
+    #[arg(long)]
+    merge: bool,
+}
+
+/// Runs the chore.
+pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
+    let options: Options = arguments("fuzz", args)?;
+    match &options.replay {
+        Some(files) => replay(files),
+        None => guided(&options),
+    }
+}
+
+/// Built into the workspace's folder: most dependencies are there already.
+fn replay(files: &[PathBuf]) -> Result<ExitCode, Failure> {
+    let here = |file: &PathBuf| std::path::absolute(file).map_err(|why| Failure::io("find", file, &why));
+    let files = files.iter().map(here).collect::<Result<Vec<_>, _>>()?;
+    let status = replayer().args(files).status();
+    let status = status.map_err(|why| Failure::Check(format!("cannot run cargo: {why}")))?;
+    Ok(ExitCode::from(u8::from(!status.success())))
+}
+
+fn replayer() -> Command {
+    let mut cargo = program("cargo");
+    cargo.args(["run", "--quiet", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--bin", "replay"]);
+    cargo.arg("--target-dir").arg(target_dir()).arg("--");
+    cargo
+}
+
+fn guided(options: &Options) -> Result<ExitCode, Failure> {
+    let targets = chosen(&output_of(replayer().arg("list"))?, &options.only)?;
+    let fuzzer = build()?;
+    let seconds = (options.seconds / targets.len() as u64).max(1);
+    let (mut runs, mut findings) = (0, 0);
+    for target in &targets {
+        let place = Place::new(target)?;
+        let finished = place.feed(&fuzzer, seconds)?;
+        let fed = executed(&finished.output);
+        runs += fed;
+        let took = finished.took.as_secs_f64();
+        if finished.passed() {
+            println!("{target:<14} ok      {took:>6.1} s {fed:>9} runs   {}", reached(&finished.output));
+        } else {
+            findings += 1;
+            println!("{target:<14} FINDING {took:>6.1} s {fed:>9} runs\n{}", finding(&finished.output, &place.log));
+        }
+        if options.merge {
+            place.merge(&fuzzer)?;
+        }
+    }
+    println!("targets={} runs={runs} findings={findings}", targets.len());
+    Ok(ExitCode::from(u8::from(findings > 0)))
+}
+
+/// The targets there are, or those named.
+fn chosen(listed: &str, only: &[String]) -> Result<Vec<String>, Failure> {
+    let all: Vec<String> = listed.lines().map(str::to_owned).collect();
+    match only.iter().find(|name| !all.contains(name)) {
+        Some(name) => Err(Failure::Usage(format!("there is no target called `{name}`; there are: {}", all.join(", ")))),
+        None if only.is_empty() => Ok(all),
+        None => Ok(only.to_vec()),
+    }
+}
+
+/// Builds the fuzzer, and says where it is.
+///
+/// For a target that is named, although it is this machine: only then are build scripts and macros spared the coverage.
+fn build() -> Result<PathBuf, Failure> {
+    let machine = output_of(program("rustc").args(["--print", "host-tuple"]))?;
+    let folder = target_dir().join("fuzz");
+    let status = program("cargo")
+        .args(["build", "--quiet", "--locked", "--release", "--manifest-path", "fuzz/Cargo.toml", "--bin", "guided"])
+        .args(["--features", "guided", "--target", &machine, "--target-dir"])
+        .arg(&folder)
+        .env("RUSTFLAGS", COVERAGE.join(" "))
+        .status()
+        .map_err(|why| Failure::Check(format!("cannot run cargo: {why}")))?;
+    if !status.success() {
+        return Err(Failure::Check("the fuzzer does not build; it needs a C++ compiler (`c++`)".into()));
+    }
+    Ok(folder.join(machine).join("release").join("guided"))
+}
+
+/// Where one target keeps what.
+struct Place {
+    target: String,
+    /// In the repository.
+    corpus: PathBuf,
+    /// What earlier runs here found worth keeping.
+    found: PathBuf,
+    findings: PathBuf,
+    log: PathBuf,
+}
+
+impl Place {
+    fn new(target: &str) -> Result<Self, Failure> {
+        let folder = target_dir().join("xtask").join("fuzz");
+        let place = Self {
+            target: target.to_owned(),
+            corpus: root().join("fuzz/corpus").join(target),
+            found: folder.join("found").join(target),
+            findings: folder.join("findings").join(target),
+            log: folder.join(format!("{target}.log")),
+        };
+        for folder in [&place.corpus, &place.found, &place.findings] {
+            fs::create_dir_all(folder).map_err(|why| Failure::io("create", folder, &why))?;
+        }
+        Ok(place)
+    }
+
+    fn feed(&self, fuzzer: &Path, seconds: u64) -> Result<Finished, Failure> {
+        let mut command = self.command(fuzzer);
+        command.arg(format!("-max_total_time={seconds}")).args([&self.found, &self.corpus]);
+        logged(&mut command, &self.log, None)
+    }
+
+    fn merge(&self, fuzzer: &Path) -> Result<(), Failure> {
+        let mut command = self.command(fuzzer);
+        command.args(["-merge=1", MERGED_BYTES_MAX]).args([&self.corpus, &self.found]);
+        let merged = logged(&mut command, &self.log.with_extension("merge.log"), None)?;
+        if merged.passed() { Ok(()) } else { Err(Failure::Check(format!("{}: the merge failed", self.target))) }
+    }
+
+    fn command(&self, fuzzer: &Path) -> Command {
+        let mut command = program(fuzzer.to_str().expect("a path that cargo printed"));
+        command.env("POLE_FUZZ_TARGET", &self.target).args(LIMITS);
+        command.arg(format!("-artifact_prefix={}/", self.findings.display()));
+        command
+    }
+}
+
+/// How many inputs were fed, by libFuzzer's last word or, if a finding cut it short, its last line of progress.
+fn executed(output: &str) -> u64 {
+    let stat = |line: &str| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok();
+    let progress = |line: &str| line.strip_prefix('#')?.split_whitespace().next()?.parse().ok();
+    let last = |read: &dyn Fn(&str) -> Option<u64>| output.lines().rev().find_map(read);
+    last(&stat).or_else(|| last(&progress)).unwrap_or(0)
+}
+
+/// How much code the inputs reach, in libFuzzer's units.
+fn reached(output: &str) -> String {
+    let progress = output.lines().rev().find(|line| line.starts_with('#') && line.contains(" cov: "));
+    let words: Vec<&str> = progress.unwrap_or_default().split_whitespace().collect();
+    let after = |name| words.iter().skip_while(move |word| **word != name).nth(1).copied().unwrap_or("?");
+    format!("coverage {}, corpus {}", after("cov:"), after("corp:"))
+}
+
+/// What went wrong, and how to see it again.
+fn finding(output: &str, log: &Path) -> String {
+    let written = output.lines().find_map(|line| line.split_once("Test unit written to ").map(|(_, file)| file));
+    let said = output.lines().skip_while(|line| !line.contains("panicked at")).take(2);
+    let said: String = said.map(|line| format!("  | {line}\n")).collect();
+    let again = written.map_or_else(String::new, |file| format!("  to repeat:   cargo xtask fuzz --replay {file}\n"));
+    format!("{said}{again}  all it said: {}", log.display())
+}
+
+/// What `cargo fuzz` passes too, but for the address sanitizer: it needs an unstable compiler, and no code of ours is unsafe.
+const COVERAGE: &[&str] = &[
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+];
+
+/// An input that takes ten seconds or half a gigabyte is a finding too.
+const LIMITS: &[&str] = &["-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=512", "-print_final_stats=1"];
+
+/// Larger inputs are not kept: the corpus is to stay small.
+const MERGED_BYTES_MAX: &str = "-max_len=2048";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: &str = "#2\tINITED cov: 10 ft: 11 corp: 1/1b exec/s: 0 rss: 30Mb\n\
+        #4096\tpulse  cov: 20 ft: 30 corp: 7/90b lim: 4 exec/s: 2048 rss: 31Mb\n";
+
+    #[test]
+    fn runs_are_counted_by_the_last_word_or_else_by_the_progress() {
+        assert_eq!(executed(&format!("{RUN}stat::number_of_executed_units: 5000\n")), 5000);
+        assert_eq!(executed(RUN), 4096);
+        assert_eq!(executed(""), 0);
+    }
+
+    #[test]
+    fn coverage_is_that_of_the_last_progress() {
+        assert_eq!(reached(RUN), "coverage 20, corpus 7/90b");
+    }
+
+    #[test]
+    fn a_finding_says_how_to_see_it_again() {
+        let output = "thread '<unnamed>' panicked at a.rs:1:2:\nwhy\nmore\nartifact_prefix='f/'; Test unit written to f/crash-1\n";
+        let text = finding(output, Path::new("f.log"));
+        assert!(text.contains("| why\n") && text.contains("cargo xtask fuzz --replay f/crash-1\n"), "{text}");
+        assert!(!text.contains("more"), "{text}");
+    }
+
+    #[test]
+    fn unknown_targets_are_refused() {
+        assert_eq!(chosen("a\nb", &[]), Ok(vec!["a".to_owned(), "b".to_owned()]));
+        assert!(matches!(chosen("a\nb", &["c".to_owned()]), Err(Failure::Usage(_))));
+    }
+}
