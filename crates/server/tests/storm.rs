@@ -94,7 +94,7 @@ fn storm(server: &House, ports: &[(Door, SocketAddr)]) {
 /// One connection after another, each with something else that does not fit.
 fn strike(door: Door, at: SocketAddr, mut dice: Dice, is_over: &AtomicBool, struck: &AtomicU64) {
     while !is_over.load(Ordering::Relaxed) {
-        let Ok(mut stream) = TcpStream::connect(at) else { continue };
+        let Ok(mut stream) = TcpStream::connect_timeout(&at, DOOR_STEP) else { continue };
         stream.set_read_timeout(Some(BREATH)).expect("a limit");
         stream.set_write_timeout(Some(BREATH)).expect("a limit");
         // Refused in the middle is what we are here for.
@@ -111,7 +111,7 @@ fn trickle(door: Door, at: SocketAddr, is_over: &AtomicBool) {
     let mut open: Vec<(TcpStream, usize)> = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
         if open.len() < SLOW_CONNECTIONS {
-            open.extend(TcpStream::connect(at).map(|stream| (stream, 0)));
+            open.extend(TcpStream::connect_timeout(&at, DOOR_STEP).map(|stream| (stream, 0)));
         }
         open.retain_mut(|(stream, said)| {
             // Never the last byte, so that nothing is ever whole.
@@ -249,6 +249,9 @@ const STRIKES_MIN: u64 = 200;
 
 /// How long an attacker waits for an answer.
 const BREATH: Duration = Duration::from_millis(5);
+
+/// How long an attacker waits at a door where the others stand already: a server that has no seat left takes nobody in.
+const DOOR_STEP: Duration = Duration::from_millis(50);
 
 /// Per port: more than a port between servers keeps without a greeting.
 const SLOW_CONNECTIONS: usize = 150;
