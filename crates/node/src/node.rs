@@ -328,6 +328,9 @@ impl<M: Machine> Node<M> {
             return;
         }
         out.push(Effect::Note(Note::DiskHangs));
+        if self.is_alone() {
+            return; // nobody else could lead, and what is not written is not acknowledged
+        }
         if self.zab.leader() == Some(self.config.me) {
             self.abandon("the disk does not answer", Cause::QuorumLost, out);
         } else {

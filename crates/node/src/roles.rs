@@ -224,6 +224,10 @@ impl<M: Machine> Node<M> {
     /// The phase has taken too long: whoever could not do its part is demoted for a while.
     fn phase_expired(&mut self, out: &mut Vec<Effect>) {
         let me = self.config.me;
+        if self.is_alone() {
+            // Nobody else could lead: all that another try would bring is more for the disk to do.
+            return out.push(Effect::Arm { timer: Timer::Phase, after: self.config.init_limit });
+        }
         let unable = match self.zab.phase() {
             Phase::Serving | Phase::Established | Phase::Looking => return,
             // We gathered no quorum.
@@ -297,6 +301,11 @@ impl<M: Machine> Node<M> {
         }
     }
 
+    /// Whether this server is the whole ensemble.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.config.voters.len() == 1
+    }
+
     fn reaches_quorum(&self) -> bool {
         let me = self.config.me;
         self.config.voters.is_quorum(self.config.voters.iter().filter(|id| *id == me || self.zab.is_linked(*id)))
@@ -304,7 +313,7 @@ impl<M: Machine> Node<M> {
 }
 
 /// Longer than any ensemble needs to answer twice, short enough that one which heals is not kept waiting.
-const GATHER_MAX: Span = Span::from_ms(2_000);
+const GATHER_MAX: Span = Span::from_ms(8_000);
 
 /// Enough to reach [`GATHER_MAX`] from the shortest patience.
-const DOUBLINGS_MAX: u32 = 8;
+const DOUBLINGS_MAX: u32 = 10;
