@@ -9,7 +9,7 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 
-/** A barrier holds back until it is removed, also over a fault; a double one lets all in and out together. */
+/** A barrier holds back until it is removed, also over a fault; a double one lets all in together, and all out. */
 final class Barrier {
     private Barrier() {}
 
@@ -18,7 +18,7 @@ final class Barrier {
         CuratorFramework b = stage.client();
         heldBack(stage, a, b);
         together(stage, a, b);
-        return "nobody passed before its removal; all went in and out together " + ROUNDS + " times";
+        return "nobody passed before its removal; all went in together and all came out " + ROUNDS + " times";
     }
 
     private static void heldBack(Stage stage, CuratorFramework a, CuratorFramework b) throws Exception {
@@ -47,23 +47,29 @@ final class Barrier {
 
     private static void together(Stage stage, CuratorFramework a, CuratorFramework b) throws Exception {
         AtomicInteger arrived = new AtomicInteger();
-        AtomicInteger leaving = new AtomicInteger();
-        Future<Boolean> first = stage.start(() -> entersAndLeaves(a, arrived, leaving));
-        Future<Boolean> second = stage.start(() -> entersAndLeaves(b, arrived, leaving));
+        AtomicInteger inside = new AtomicInteger();
+        Future<Boolean> first = stage.start(() -> entersAndLeaves(a, arrived, inside));
+        Future<Boolean> second = stage.start(() -> entersAndLeaves(b, arrived, inside));
         Stage.end(first);
         Stage.end(second);
     }
 
-    private static boolean entersAndLeaves(CuratorFramework client, AtomicInteger arrived, AtomicInteger leaving)
+    /**
+     * That both leave together is not checked: Curator 5.4 lets one out early when the notification of its own entry reaches
+     * it while it waits to leave, on Apache ZooKeeper too (1 of 3,000 rounds). Nobody leaves before both are inside here,
+     * since one that enters after such an early end may wait for ever.
+     */
+    private static boolean entersAndLeaves(CuratorFramework client, AtomicInteger arrived, AtomicInteger inside)
             throws Exception {
         for (int round = 1; round <= ROUNDS; round++) {
+            int both = 2 * round;
             DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(client, "/double-" + round, 2);
             arrived.incrementAndGet();
             Stage.check(barrier.enter(40, TimeUnit.SECONDS), "both enter");
-            Stage.check(arrived.get() >= 2 * round, "nobody enters before both have arrived");
-            leaving.incrementAndGet();
+            Stage.check(arrived.get() >= both, "nobody enters before both have arrived");
+            inside.incrementAndGet();
+            Stage.until("both are inside", () -> inside.get() >= both);
             Stage.check(barrier.leave(40, TimeUnit.SECONDS), "both leave");
-            Stage.check(leaving.get() >= 2 * round, "nobody has left before both want to");
         }
         return true;
     }
