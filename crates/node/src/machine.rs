@@ -24,8 +24,12 @@ pub trait Machine {
     /// Forget what was prepared and not applied: it will not be, or not by us.
     fn forget_prepared(&mut self);
 
-    /// Applies a committed transaction. Cannot fail. Its answer is made only if someone here waits for it.
-    fn apply(&mut self, entry: &Entry, answer: bool) -> Outcome;
+    /// Applies a committed transaction. Its answer is made only if someone here waits for it.
+    ///
+    /// # Errors
+    /// If the bytes are no transaction; the state is as it was, and the server can go no further. What one server can
+    /// read all of them can, and it succeeds on all.
+    fn apply(&mut self, entry: &Entry, answer: bool) -> Result<Outcome, String>;
 
     /// Answers a read.
     fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> Told;

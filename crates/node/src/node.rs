@@ -344,7 +344,7 @@ impl<M: Machine> Node<M> {
         self.disk.hangs()
     }
 
-    fn halt(&mut self, reason: String, out: &mut Vec<Effect>) {
+    pub(crate) fn halt(&mut self, reason: String, out: &mut Vec<Effect>) {
         self.halted = true;
         out.push(Effect::Halt { reason });
     }
@@ -386,6 +386,9 @@ impl<M: Machine> Node<M> {
         loop {
             while let Some(output) = self.pending.pop_front() {
                 self.carry_out(output, out);
+                if self.halted {
+                    return;
+                }
             }
             self.propose_inbox();
             self.forward_outbox(out);

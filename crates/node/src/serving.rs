@@ -4,7 +4,8 @@
 //! Holds: a write is answered when this server has applied its transaction; a client does not notice a leader change,
 //! because what is held is matched against the recovered history and the rest is sent again, in order.
 
-use alloc::string::ToString;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_election::{ServerId, Zxid};
@@ -158,8 +159,8 @@ impl<M: Machine> Node<M> {
     pub(crate) fn installed(&mut self, snapshot: &Snapshot, out: &mut Vec<Effect>) {
         let body = snapshot.body.to_bytes();
         if let Err(reason) = self.machine.restore(snapshot.zxid, &body) {
-            out.push(Effect::Halt { reason: alloc::format!("snapshot at {}: {reason}", snapshot.zxid) });
-            return;
+            return self
+                .halt(format!("the snapshot at {} cannot be read: {reason}; {START_AFRESH}", snapshot.zxid), out);
         }
         self.applied = snapshot.zxid;
         self.since_checkpoint = 0;
@@ -174,16 +175,19 @@ impl<M: Machine> Node<M> {
         let entries: Vec<Entry> = self.zab.log().between(self.applied, through).cloned().collect();
         self.since_checkpoint += entries.len() as u64;
         for entry in entries {
-            self.apply_entry(&entry, out);
+            if let Err(reason) = self.apply_entry(&entry, out) {
+                let what = format!("the transaction at {} of {}", entry.zxid, entry.origin);
+                return self.halt(format!("{what} cannot be read: {reason}; {START_AFRESH}"), out);
+            }
         }
         self.finish_syncs(out);
         self.keep_bounds();
     }
 
-    fn apply_entry(&mut self, entry: &Entry, out: &mut Vec<Effect>) {
+    fn apply_entry(&mut self, entry: &Entry, out: &mut Vec<Effect>) -> Result<(), String> {
         let (zxid, session) = (entry.zxid, entry.origin.session);
         let concerned = self.requests.applied(entry);
-        let outcome = self.machine.apply(entry, matches!(concerned, Applied::Answers(_)));
+        let outcome = self.machine.apply(entry, matches!(concerned, Applied::Answers(_)))?;
         self.applied = zxid;
         if let Some((session, timeout)) = outcome.opened {
             self.expiry.track(session, timeout, self.now);
@@ -203,6 +207,7 @@ impl<M: Machine> Node<M> {
             self.requests.detach(ended);
             self.close_session(ended, "the session has ended", out);
         }
+        Ok(())
     }
 
     fn answer_held(&mut self, held: &Held<Bytes>, reply: Bytes, out: &mut Vec<Effect>) {
@@ -419,3 +424,7 @@ impl<M: Machine> Node<M> {
         }
     }
 }
+
+/// What to do when a state cannot be had from what is stored here.
+const START_AFRESH: &str = "a disk or a peer is damaged, or of another version; move the files of this server away \
+                            and start it again, and the others send it their state";

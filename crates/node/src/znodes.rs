@@ -6,6 +6,7 @@
 //! is known here. Whoever owns the shelf decides when what was written may be read.
 //! Not here: what an operation does (`tree`).
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -74,8 +75,8 @@ impl<S: Shelf> Machine for Znodes<S> {
         self.prepared.clear();
     }
 
-    fn apply(&mut self, entry: &Entry, answer: bool) -> Outcome {
-        let txn = decode(entry);
+    fn apply(&mut self, entry: &Entry, answer: bool) -> Result<Outcome, String> {
+        let txn = decode(entry)?;
         self.changes.clear();
         let applied = self.shelf.tree_mut().apply(&txn, answer, &mut self.changes);
         self.prepared.applied(txn.header.zxid);
@@ -94,7 +95,7 @@ impl<S: Shelf> Machine for Znodes<S> {
             }
             (Some((code, body)), Some(SessionChange::Closed { .. }) | None) => reply(code, &body),
         };
-        Outcome { reply, events, opened, ended, oracle: applied.settings }
+        Ok(Outcome { reply, events, opened, ended, oracle: applied.settings })
     }
 
     fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> Told {
@@ -178,14 +179,16 @@ fn tell(tree: &mut Tree, config: &Bytes) {
     }
 }
 
-/// The transaction of an entry.
-///
-/// # Panics
-/// If it is none. The leader proposes only what it prepared, and what comes from a disk has a checksum: so a server that
-/// went on would hold another tree than the others.
-fn decode(entry: &Entry) -> TxnEntry {
-    TxnEntry::read(&mut Reader::new(entry.body.clone()))
-        .unwrap_or_else(|error| panic!("the transaction at {} cannot be read: {error}", entry.zxid))
+/// The transaction of an entry. The leader proposes only what it prepared, and what comes from a disk has a checksum; but
+/// who sends and who wrote may be of another version, or damaged.
+fn decode(entry: &Entry) -> Result<TxnEntry, String> {
+    let txn = TxnEntry::read(&mut Reader::new(entry.body.clone())).map_err(|error| error.to_string())?;
+    let at = (signed(entry.zxid), entry.origin.session.0, entry.origin.cxid.0);
+    let says = (txn.header.zxid, txn.header.client_id, txn.header.cxid);
+    if says != at {
+        return Err(format!("its header names zxid {:#x}, session {:#x}, cxid {}", says.0, says.1, says.2));
+    }
+    Ok(txn)
 }
 
 fn encode(event: &WatcherEvent) -> Bytes {
@@ -219,3 +222,24 @@ impl fmt::Debug for Frozen {
 
 /// Where the ensemble keeps the choice of its oracle.
 pub const ORACLE_PATH: &str = "/zookeeper/pole";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pole_jute::{Txn, TxnHeader};
+    use pole_zab::{Cxid, Epoch, Origin};
+
+    #[test]
+    fn an_entry_that_is_no_transaction_or_another_one_is_refused() {
+        let entry = |zxid, body| Entry { zxid, origin: Origin { session: SessionId(7), cxid: Cxid(3) }, body };
+        let (here, elsewhere) = (Zxid::new(Epoch(1), 2), Zxid::new(Epoch(1), 3));
+        let mut writer = Writer::new();
+        let header = TxnHeader { client_id: 7, cxid: 3, zxid: signed(here), time: 0, op: -11 };
+        TxnEntry { header, txn: Txn::CloseSession(None), digest: None }.write(&mut writer);
+        let body = writer.into_bytes();
+        assert!(decode(&entry(here, body.clone())).is_ok());
+        let said = decode(&entry(elsewhere, body.clone())).expect_err("another zxid");
+        assert_eq!(said, "its header names zxid 0x100000002, session 0x7, cxid 3");
+        (0..body.len()).for_each(|length| drop(decode(&entry(here, body.slice(..length))).expect_err("cut short")));
+    }
+}

@@ -16,9 +16,12 @@ impl Machine for Tape {
         Some(request.body.clone())
     }
     fn forget_prepared(&mut self) {}
-    fn apply(&mut self, entry: &Entry, _: bool) -> Outcome {
+    fn apply(&mut self, entry: &Entry, _: bool) -> Result<Outcome, String> {
+        if entry.body == DAMAGED {
+            return Err("no transaction".to_owned());
+        }
         self.0.extend_from_slice(&entry.body);
-        Outcome { reply: entry.body.clone(), ..Outcome::default() }
+        Ok(Outcome { reply: entry.body.clone(), ..Outcome::default() })
     }
     fn read(&mut self, _: ClientId, _: SessionId, _: &Bytes) -> Told {
         Told { events: Vec::new(), reply: Bytes::copy_from_slice(&self.0) }
@@ -43,6 +46,7 @@ struct Ensemble {
     replies: Vec<(ClientId, Cxid, Bytes)>,
     attached: Vec<ClientId>,
     closed: Vec<ClientId>,
+    halted: BTreeMap<ServerId, String>,
     now: Time,
 }
 
@@ -61,6 +65,7 @@ impl Ensemble {
             replies: Vec::new(),
             attached: Vec::new(),
             closed: Vec::new(),
+            halted: BTreeMap::new(),
             now: Time(0),
         };
         for a in voters.iter() {
@@ -117,7 +122,7 @@ impl Ensemble {
                 Effect::Close { client, .. } => self.closed.push(client),
                 Effect::Notify { .. } | Effect::Confirmed { .. } => {}
                 Effect::Note(note) => println!("{:>8} {id}: {note:?}", self.now.0 / 1000),
-                Effect::Halt { reason } => panic!("server {id} halted: {reason}"),
+                Effect::Halt { reason } => drop(self.halted.insert(id, reason)),
             }
         }
     }
@@ -176,6 +181,7 @@ fn an_ensemble_elects_serves_and_survives_its_leader() {
     assert_eq!(ensemble.replies, expected, "each request answered once, across the leader change");
     assert!(ensemble.closed.is_empty(), "no client noticed");
     assert!(ensemble.nodes.values().all(|node| node.machine().0 == b"ab"));
+    assert_eq!(ensemble.halted, BTreeMap::new());
 }
 
 #[test]
@@ -233,3 +239,21 @@ fn a_failed_disk_halts_the_server_for_good() {
     node.step(Event::Written { through: Ticket(1) }, Time(0), &mut effects);
     assert!(effects.is_empty(), "nothing is acknowledged after a failed fsync");
 }
+
+#[test]
+fn a_transaction_that_cannot_be_read_halts_a_server_and_is_not_skipped() {
+    let mut ensemble = Ensemble::new(3, "history");
+    ensemble.run(Span::from_ms(500));
+    ensemble.attach(ServerId(1), 9);
+    ensemble.run(Span::from_ms(10));
+    ensemble.write(ServerId(1), 9, 1, DAMAGED);
+    ensemble.write(ServerId(1), 9, 2, b"b");
+    ensemble.run(Span::from_ms(10));
+    assert_eq!(ensemble.replies, [], "neither is it answered, nor what comes after it");
+    let said = &ensemble.halted[&ServerId(3)];
+    let expected = "the transaction at 1.2 of 0x9#1 cannot be read: no transaction; ";
+    assert!(said.starts_with(expected) && said.contains("move the files"), "{said}");
+}
+
+/// What [`Tape`] cannot read.
+const DAMAGED: &[u8] = b"damaged";

@@ -25,7 +25,7 @@ use crate::config::{Address, Config};
 use crate::driver::{Driver, Exit};
 use crate::log;
 use crate::mailbox::Letter;
-use crate::peer::{self, Delays, Inbox, Listen, PeerAddress, PeerConfig, PeerError, PeerLimits, PeerTls};
+use crate::peer::{self, Delays, Inbox, Listen, PeerAddress, PeerConfig, PeerError, PeerLimits};
 use crate::shared::{Shared, SharedTree};
 use crate::{Settings, tls};
 
@@ -189,10 +189,7 @@ fn peers(config: &Config) -> Result<Option<PeerConfig>, StartError> {
     };
     let tls = match config.tls.between_servers {
         false => None,
-        true => {
-            let tls = tls::PeerTls::open(&config.tls.peers)?;
-            Some(PeerTls { server: tls.acceptor, client: tls.connector })
-        }
+        true => Some(tls::PeerTls::open(&config.tls.peers)?),
     };
     let delays = config.pole.emulation.as_ref();
     Ok(Some(PeerConfig {

@@ -73,12 +73,13 @@ impl Epochs {
         shared.or_else(|| (self.complete && other.complete).then_some(Zxid::ZERO))
     }
 
-    /// Whether the list is one that a history could have: ascending epochs, counters from 1, not too long.
+    /// Whether the list is one that a history could have: ascending epochs, not too long. Epoch 0 is that of an Apache server
+    /// that stood alone; a counter of 0 is a snapshot that one took before the first transaction of its epoch.
     #[must_use]
     pub fn is_well_formed(&self) -> bool {
         self.last_counters.len() <= Self::PAIRS_MAX
             && self.last_counters.is_sorted_by(|a, b| a.0 < b.0)
-            && self.last_counters.iter().all(|(epoch, counter)| epoch.0 > 0 && *counter > 0)
+            && self.last_counters.first() != Some(&(Epoch(0), 0))
     }
 }
 

@@ -143,9 +143,9 @@ impl Machine for Kv {
         self.prepared_sessions.clear();
     }
 
-    fn apply(&mut self, entry: &Entry, _answer: bool) -> Outcome {
+    fn apply(&mut self, entry: &Entry, _answer: bool) -> Result<Outcome, String> {
         let session = entry.origin.session;
-        let txn = Txn::decode(&entry.body).expect("a leader proposes only what `prepare` returned");
+        let txn = Txn::decode(&entry.body).ok_or("no transaction")?;
         match txn {
             Txn::Attached(_) => {
                 self.set_session(session, Session::Attached(entry.zxid));
@@ -163,7 +163,7 @@ impl Machine for Kv {
             Txn::Refused(..) => {}
         }
         let ended = matches!(txn, Txn::Closed(_)).then_some(session);
-        Outcome { reply: txn.answer().encode(), ended, ..Outcome::default() }
+        Ok(Outcome { reply: txn.answer().encode(), ended, ..Outcome::default() })
     }
 
     fn read(&mut self, _client: ClientId, _session: SessionId, body: &Bytes) -> Told {
@@ -313,7 +313,8 @@ mod tests {
         for (counter, change) in [(1, Change::Create), (2, Change::Put(3, 4)), (3, Change::Add(3, 4))] {
             let cxid = if counter == 1 { attachment(1) } else { Cxid(counter as i32) };
             let body = kv.prepare(zxid(counter), &request(cxid, zxid(1), change), 0).expect("prepared");
-            kv.apply(&Entry { zxid: zxid(counter), origin: Origin { session: SESSION, cxid }, body }, false);
+            let entry = Entry { zxid: zxid(counter), origin: Origin { session: SESSION, cxid }, body };
+            kv.apply(&entry, false).expect("a transaction");
         }
         let mut restored = Kv::new();
         restored.restore(zxid(3), &kv.snapshot().to_bytes()).expect("a snapshot");

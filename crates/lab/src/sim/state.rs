@@ -86,7 +86,7 @@ impl Machine for State {
         }
     }
 
-    fn apply(&mut self, entry: &Entry, answer: bool) -> Outcome {
+    fn apply(&mut self, entry: &Entry, answer: bool) -> Result<Outcome, String> {
         match self {
             Self::Small(kv) => kv.apply(entry, answer),
             Self::Tree(znodes) => znodes.apply(entry, answer),

@@ -8,7 +8,7 @@ use pole_election::ServerId;
 
 use super::codec::BATCH_BYTES_MAX;
 use super::delay::Delays;
-use super::stream::PeerTls;
+use crate::tls::PeerTls;
 
 /// The settings of the links of one server.
 #[derive(Clone, Debug)]

@@ -80,7 +80,7 @@ async fn greet(hub: &Hub, link: &Link, socket: TcpStream, host: &str) -> Result<
             return Ok(Stream::Plain(socket));
         };
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let stream = TlsConnector::from(tls.client.clone()).connect(name, socket).await?;
+        let stream = TlsConnector::from(tls.connector.clone()).connect(name, socket).await?;
         let mut stream = Box::new(TlsStream::from(stream));
         handshake::dialled(&mut stream, ours).await?;
         Ok(Stream::Tls(stream))

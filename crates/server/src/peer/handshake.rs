@@ -45,6 +45,8 @@ pub(super) enum Refusal {
     GoesOn { from: ServerId, got: u8 },
     #[error("said nothing complete for {limit_ms} ms")]
     Silent { limit_ms: u128 },
+    #[error("is not who it says: {0}")]
+    Certificate(#[from] crate::tls::Error),
     #[error("{0}")]
     Io(#[from] std::io::Error),
 }

@@ -15,7 +15,8 @@ use super::delay::Delays;
 use super::handshake::{self, Greeting};
 use super::inbox::Inbox;
 use super::link::Link;
-use super::stream::{self, PeerTls};
+use super::stream;
+use crate::tls::PeerTls;
 
 #[derive(Debug)]
 pub(super) struct Hub {

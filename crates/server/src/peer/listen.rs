@@ -4,11 +4,11 @@
 //! Holds: a stranger costs a task and a socket for [`HANDSHAKE_LIMIT`] at most, there are at most [`STRANGERS_MAX`] of
 //! them, and none touches a link: a connection replaces another only after its handshake.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pole_election::ServerId;
 use pole_node::Channel;
@@ -36,10 +36,11 @@ pub(super) fn bind(address: SocketAddr, channel: &'static str) -> Result<TcpList
 
 pub(super) async fn keep_listening(hub: Rc<Hub>, listener: TcpListener, channel: Channel) {
     let mut strangers = Strangers::default();
+    let refused = Rc::new(Refused::default());
     loop {
         match listener.accept().await {
             Ok((socket, from)) => {
-                let task = spawn_local(let_in(Rc::clone(&hub), socket, from, channel));
+                let task = spawn_local(let_in(Rc::clone(&hub), Rc::clone(&refused), socket, from, channel));
                 if strangers.add(task.abort_handle()) {
                     hub.inbox
                         .note(format!("more than {STRANGERS_MAX} connections without a greeting: dropped the oldest"));
@@ -75,12 +76,38 @@ impl Drop for Strangers {
     }
 }
 
-async fn let_in(hub: Rc<Hub>, socket: TcpStream, from: SocketAddr, channel: Channel) {
+async fn let_in(hub: Rc<Hub>, refused: Rc<Refused>, socket: TcpStream, from: SocketAddr, channel: Channel) {
     let silent = |_| Refusal::Silent { limit_ms: HANDSHAKE_LIMIT.as_millis() };
     let greeted = timeout(HANDSHAKE_LIMIT, greet(&hub, socket, channel)).await;
     match greeted.map_err(silent).and_then(|result| result) {
         Ok((peer, stream)) => hub.links[&(peer, channel)].install(&hub, stream),
-        Err(refusal) => hub.inbox.note(format!("refused a connection from {from}: it {refusal}")),
+        Err(refusal) => refused.tell(&hub, from, &refusal),
+    }
+}
+
+/// Who was refused is told, but a flood of strangers must not flood the log.
+#[derive(Default)]
+struct Refused {
+    /// Since when, and how many since.
+    lately: Cell<Option<(Instant, u32)>>,
+}
+
+impl Refused {
+    fn tell(&self, hub: &Hub, from: SocketAddr, refusal: &Refusal) {
+        let now = Instant::now();
+        let lately = self.lately.get().filter(|(since, _)| now < *since + REFUSALS_PERIOD);
+        let untold = self.lately.get().map_or(0, |(_, count)| count.saturating_sub(REFUSALS_TOLD));
+        if lately.is_none() && untold > 0 {
+            hub.inbox.note(format!("refused {untold} more connections, which are not told one by one"));
+        }
+        let (since, count) = lately.unwrap_or((now, 0));
+        self.lately.set(Some((since, count.saturating_add(1))));
+        if count >= REFUSALS_TOLD {
+            return;
+        }
+        let broke_off = |error| format!("broke off ({error})");
+        let what = if let Refusal::Io(error) = refusal { broke_off(error) } else { refusal.to_string() };
+        hub.inbox.note(format!("refused a connection from {from}: it {what}"));
     }
 }
 
@@ -93,9 +120,10 @@ async fn greet(hub: &Hub, socket: TcpStream, channel: Channel) -> Result<(Server
         let peer = handshake::accepted(&mut socket, ours, is_peer).await?;
         return Ok((peer, Stream::Plain(socket)));
     };
-    let stream = TlsAcceptor::from(tls.server.clone()).accept(socket).await.map_err(io::Error::other)?;
+    let stream = TlsAcceptor::from(tls.acceptor.clone()).accept(socket).await?;
     let mut stream = Box::new(TlsStream::from(stream));
     let peer = handshake::accepted(&mut stream, ours, is_peer).await?;
+    tls.check_host(stream.get_ref().1.peer_certificates(), &hub.addresses[&peer].host)?;
     Ok((peer, Stream::Tls(stream)))
 }
 
@@ -104,6 +132,11 @@ const STRANGERS_MAX: usize = 64;
 
 /// Connections that the kernel keeps until they are accepted: strangers in a storm must not crowd out a peer.
 const BACKLOG: u32 = 1024;
+
+/// Refusals that are told in each [`REFUSALS_PERIOD`]; the rest is counted.
+const REFUSALS_TOLD: u32 = 10;
+
+const REFUSALS_PERIOD: Duration = Duration::from_secs(10);
 
 /// After a failure to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);

@@ -33,7 +33,6 @@ pub use config::{Listen, PeerAddress, PeerConfig, PeerError, PeerLimits};
 pub use delay::{DelayLine, Delays};
 pub use inbox::{Arrival, Inbox};
 pub use peers::{Peers, open};
-pub use stream::PeerTls;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,6 @@
 
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -14,15 +13,6 @@ use socket2::SockRef;
 use tokio::io::{AsyncReadExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
-
-/// Both roles of mutual TLS: a server dials some of its peers and is dialled by the others.
-#[derive(Clone, Debug)]
-pub struct PeerTls {
-    /// When dialled. Should ask for a certificate of the peer.
-    pub server: Arc<rustls::ServerConfig>,
-    /// When dialling. The name that is checked is the host of the server list.
-    pub client: Arc<rustls::ClientConfig>,
-}
 
 /// A connection before and during its handshake.
 #[derive(Debug)]

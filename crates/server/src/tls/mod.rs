@@ -69,7 +69,8 @@ pub struct PeerTls {
     pub acceptor: Arc<ServerConfig>,
     /// For connections that go out, to the name of [`server_name`]. It checks the host too, if that is asked for.
     pub connector: Arc<ClientConfig>,
-    verify_host: bool,
+    /// Whether a certificate must name the host of its server.
+    pub verify_host: bool,
 }
 
 impl PeerTls {

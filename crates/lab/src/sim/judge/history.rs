@@ -79,18 +79,18 @@ impl History {
         if later {
             self.epochs.push((next.epoch(), self.entries.len()));
         }
-        let digest = digest.unwrap_or_else(|| self.apply(entry));
+        let digest = digest.map_or_else(|| self.apply(entry), Ok)?;
         self.digests.push(digest);
         self.entries.push(entry.clone());
         Ok(())
     }
 
-    fn apply(&mut self, entry: &Entry) -> u64 {
+    fn apply(&mut self, entry: &Entry) -> Result<u64, String> {
         if let Some(Txn::Set(_, key, value)) = Txn::decode(&entry.body) {
             self.timelines.entry(key).or_default().push((self.entries.len(), value));
         }
-        self.model.apply(entry, false);
-        self.model.digest()
+        self.model.apply(entry, false).map_err(|why| format!("{entry:?}: {why}"))?;
+        Ok(self.model.digest())
     }
 
     /// An entry that a server calls committed is the one that stands here.

@@ -8,6 +8,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use super::*;
+use crate::tls::PeerTls;
 
 #[test]
 fn messages_travel_over_mutual_tls() {
@@ -44,6 +45,25 @@ fn a_peer_with_a_certificate_of_another_authority_is_refused() {
 }
 
 #[test]
+fn a_peer_with_the_certificate_of_another_host_is_refused_unless_that_is_allowed() {
+    run(async {
+        let authority = authority();
+        let mut configs = ensemble(2);
+        configs[0].tls = Some(certified(&authority));
+        configs[1].tls = Some(certified_for("elsewhere.test", &authority));
+        let lax = PeerTls { verify_host: false, ..certified(&authority) };
+        let strict = Server::open(configs.remove(0)).await;
+        let _dials = Server::open(configs.remove(0)).await;
+        let said = strict.note().await;
+        assert!(said.contains("is not who it says") && said.contains("subjectAltName"), "{said}");
+        let mut configs = ensemble(2);
+        configs[0].tls = Some(lax);
+        configs[1].tls = Some(certified_for("elsewhere.test", &authority));
+        pair(configs).await;
+    });
+}
+
+#[test]
 fn a_plain_peer_does_not_pass_where_tls_is_asked() {
     run(async {
         let mut configs = ensemble(2);
@@ -62,9 +82,13 @@ fn authority() -> (CertificateDer<'static>, Issuer<'static, KeyPair>) {
     (certificate, Issuer::new(params, key))
 }
 
-fn certified((root, issuer): &(CertificateDer<'static>, Issuer<'static, KeyPair>)) -> PeerTls {
+fn certified(authority: &(CertificateDer<'static>, Issuer<'static, KeyPair>)) -> PeerTls {
+    certified_for("localhost", authority)
+}
+
+fn certified_for(host: &str, (root, issuer): &(CertificateDer<'static>, Issuer<'static, KeyPair>)) -> PeerTls {
     let key = KeyPair::generate().expect("a key");
-    let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let params = CertificateParams::new(vec![host.to_owned()]).expect("a name");
     let chain = vec![params.signed_by(&key, issuer).expect("signed").der().clone()];
     let private = || PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
     let mut roots = RootCertStore::empty();
@@ -84,5 +108,5 @@ fn certified((root, issuer): &(CertificateDer<'static>, Issuer<'static, KeyPair>
         .with_root_certificates(roots)
         .with_client_auth_cert(chain, private())
         .expect("a certificate");
-    PeerTls { server: Arc::new(server), client: Arc::new(client) }
+    PeerTls { acceptor: Arc::new(server), connector: Arc::new(client), verify_host: true }
 }
