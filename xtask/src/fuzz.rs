@@ -146,7 +146,8 @@ impl Place {
 
     fn merge(&self, fuzzer: &Path) -> Result<(), Failure> {
         let mut command = self.command(fuzzer);
-        command.args(["-merge=1", MERGED_BYTES_MAX]).args([&self.corpus, &self.found]);
+        // How often code is reached does not count, or thousands of files would be kept.
+        command.args(["-merge=1", "-use_counters=0", MERGED_BYTES_MAX]).args([&self.corpus, &self.found]);
         let merged = logged(&mut command, &self.log.with_extension("merge.log"), None)?;
         if merged.passed() { Ok(()) } else { Err(Failure::Check(format!("{}: the merge failed", self.target))) }
     }

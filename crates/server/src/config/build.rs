@@ -229,7 +229,7 @@ fn parse_host(values: &Values, key: &'static str, name: &str, report: &mut Repor
 
 /// `srvr` is always there because `zkServer.sh` depends on it, and `isro` because read-only clients do.
 fn words(list: &str, read_only_mode: bool) -> Words {
-    let named = list.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let named = list.split(',').map(properties::trim).filter(|word| !word.is_empty());
     let always = ["srvr"].into_iter().chain(read_only_mode.then_some("isro"));
     let mut named: BTreeSet<String> = named.chain(always).map(str::to_owned).collect();
     Words { all: named.remove("*"), named }

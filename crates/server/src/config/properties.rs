@@ -130,7 +130,7 @@ fn unescape(text: &str) -> Result<String, String> {
 }
 
 /// As Java trims: everything up to the space.
-fn trim(text: &str) -> &str {
+pub(super) fn trim(text: &str) -> &str {
     text.trim_matches(|char| char <= ' ')
 }
 

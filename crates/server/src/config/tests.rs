@@ -178,7 +178,7 @@ fn srvr_is_always_answered_and_isro_where_it_is_needed() {
     let words = |text: &str| good(&format!("dataDir=/d\nclientPort=1\n{text}")).clients.words;
     assert!(words("").allow("srvr") && !words("").allow("isro"));
     assert!(words("readonlymode.enabled=true").allow("isro"));
-    let named = words("4lw.commands.whitelist=stat, ruok");
+    let named = words("4lw.commands.whitelist=stat, \u{1}ruok");
     assert!(named.allow("ruok") && named.allow("srvr") && !named.allow("dump"));
     assert!(words("4lw.commands.whitelist=*").allow("dump"));
 }
