@@ -122,15 +122,26 @@ impl Driver {
             self.take_arrival(arrival);
             self.step(now);
         }
-        if let Some(peers) = &mut self.peers {
-            peers.flush();
+        // Few clients wait for little; many would make the other servers, and their clients, wait for much.
+        if self.dirty.len() <= ANSWERED_FIRST_MAX {
+            self.publish();
+            self.flush();
+        } else {
+            self.flush();
+            self.publish();
         }
-        self.publish();
         self.write();
         // Also when nobody could take over.
         let is_done = |until: Time| now >= until || !self.leads() || self.node.hand_over().is_none();
         if self.leaving.is_some_and(is_done) {
             self.stopping.get_or_insert(Exit::Stopped);
+        }
+    }
+
+    /// What other servers are to hear goes out.
+    fn flush(&mut self) {
+        if let Some(peers) = &mut self.peers {
+            peers.flush();
         }
     }
 
@@ -317,6 +328,9 @@ impl Driver {
         }
     }
 }
+
+/// A system call for each.
+const ANSWERED_FIRST_MAX: usize = 2;
 
 /// More transactions at once than this come from several clients: then there is more to do than to wait.
 const ENTRIES_HERE_MAX: usize = 2;

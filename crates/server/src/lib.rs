@@ -18,6 +18,7 @@ mod server;
 mod settings;
 mod shared;
 mod status;
+mod threads;
 pub mod tls;
 
 pub use driver::Exit;

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use pole_node::{Node, Znodes};
 use pole_storage::Disk;
 use pole_zab::Recovered;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 use tokio_rustls::TlsAcceptor;
 
@@ -27,13 +27,14 @@ use crate::log;
 use crate::mailbox::Letter;
 use crate::peer::{self, Delays, Inbox, Listen, PeerAddress, PeerConfig, PeerError, PeerLimits};
 use crate::shared::{Shared, SharedTree};
+use crate::threads::Threads;
 use crate::{Settings, tls};
 
 /// A server that runs.
 pub struct Server {
     shared: Arc<Shared>,
     node: JoinHandle<Exit>,
-    clients: Runtime,
+    clients: Threads,
     client_address: Option<SocketAddr>,
     admin: admin::Addresses,
 }
@@ -79,7 +80,7 @@ impl Server {
     /// Opens the disk and the ports, and starts.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let wall = wall_ms();
-        let clients = Builder::new_multi_thread().thread_name("clients").enable_all().build()?;
+        let clients = Threads::start()?;
         let shared = Arc::new(Shared::new(Settings::new(config), Clock::start(), wall));
         let (disk, recovered, repairs) = pole_storage::open(storage(config, &shared))?;
         for repair in &repairs {
@@ -87,7 +88,7 @@ impl Server {
         }
         let client_address = listen(config, &shared, &clients)?;
         let node = start_node(config, Arc::clone(&shared), disk, recovered, wall)?;
-        let admin = admin::open(config, &shared, &clients);
+        let admin = admin::open(config, &shared, clients.first());
         Ok(Self { shared, node, clients, client_address, admin })
     }
 
@@ -118,7 +119,7 @@ impl Server {
     /// Waits until it ends.
     pub fn wait(self) -> Exit {
         let exit = self.node.join().unwrap_or_else(|_| Exit::Halted("the node's thread panicked: see above".into()));
-        self.clients.shutdown_background();
+        drop(self.clients);
         exit
     }
 }
@@ -135,8 +136,8 @@ impl Stopper {
     }
 }
 
-fn listen(config: &Config, shared: &Arc<Shared>, clients: &Runtime) -> Result<Option<SocketAddr>, StartError> {
-    let _entered = clients.enter();
+fn listen(config: &Config, shared: &Arc<Shared>, clients: &Threads) -> Result<Option<SocketAddr>, StartError> {
+    let _entered = clients.first().enter();
     let mut plain = None;
     let backlog = config.clients.backlog.map_or(BACKLOG_DEFAULT, |backlog| i32::try_from(backlog).unwrap_or(i32::MAX));
     if let Some(address) = &config.clients.plain {
@@ -144,14 +145,14 @@ fn listen(config: &Config, shared: &Arc<Shared>, clients: &Runtime) -> Result<Op
         let failed = |error| StartError::Port { port: "clientPort", address, error };
         let listener = Listener::bind(shared, address, backlog, None).map_err(failed)?;
         plain = Some(listener.address().map_err(failed)?);
-        clients.spawn(listener.run());
+        clients.first().spawn(listener.run(clients.loops()));
     }
     if let Some(address) = &config.clients.secure {
         let address = resolve("secureClientPort", address)?;
         let failed = |error| StartError::Port { port: "secureClientPort", address, error };
         let acceptor = TlsAcceptor::from(tls::acceptor(&config.tls.clients)?);
         let listener = Listener::bind(shared, address, backlog, Some(acceptor)).map_err(failed)?;
-        clients.spawn(listener.run());
+        clients.first().spawn(listener.run(clients.loops()));
     }
     Ok(plain)
 }

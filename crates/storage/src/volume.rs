@@ -130,6 +130,17 @@ impl Output {
         Ok(())
     }
 
+    /// Zeros where zeros are read already: no change but for the file system, so none is noted.
+    pub(crate) fn write_zeros(&self, from: u64, to: u64) -> Result<(), FileError> {
+        let mut at = from;
+        while at < to {
+            let piece = &ZEROS[..ZEROS.len().min((to - at) as usize)];
+            self.file.write_all_at(piece, at).map_err(FileError::during("write to", &self.path))?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
     /// Room up to `to`, filled with zeros; the file is that long afterwards.
     pub(crate) fn allocate(&self, from: u64, to: u64) -> Result<(), FileError> {
         use rustix::fs::{FallocateFlags, fallocate};
@@ -158,6 +169,8 @@ impl Output {
         Ok(())
     }
 }
+
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A change of the disk, for the tests of crashes.
 #[derive(Clone, Debug)]

@@ -36,7 +36,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use serde_json::Value;
-use tokio::runtime::Runtime;
+use tokio::runtime::Handle;
 
 pub(crate) use look::look;
 
@@ -55,7 +55,7 @@ pub(crate) struct Addresses {
 }
 
 /// Opens the ports that the configuration names, as far as they are free.
-pub(crate) fn open(config: &Config, shared: &Arc<Shared>, runtime: &Runtime) -> Addresses {
+pub(crate) fn open(config: &Config, shared: &Arc<Shared>, runtime: &Handle) -> Addresses {
     let serve = |key, address: &Option<Address>, router: fn() -> Router<Arc<Shared>>| {
         let address = address.as_ref()?;
         match listen(key, address, router().with_state(Arc::clone(shared)), runtime) {
@@ -73,7 +73,7 @@ pub(crate) fn open(config: &Config, shared: &Arc<Shared>, runtime: &Runtime) -> 
     }
 }
 
-fn listen(key: &'static str, address: &Address, router: Router, runtime: &Runtime) -> io::Result<SocketAddr> {
+fn listen(key: &'static str, address: &Address, router: Router, runtime: &Handle) -> io::Result<SocketAddr> {
     let _entered = runtime.enter();
     let address = resolve(key, address).map_err(io::Error::other)?;
     let listener = TcpListener::bind(address)?;

@@ -23,6 +23,7 @@ use super::connection::Connection;
 use super::handle::Handle;
 use crate::log;
 use crate::shared::Shared;
+use crate::threads::Loops;
 
 /// A port that clients connect to.
 pub(crate) struct Listener {
@@ -55,11 +56,11 @@ impl Listener {
         self.listener.local_addr()
     }
 
-    /// Takes connections in, for ever.
-    pub(crate) async fn run(self) {
+    /// Takes connections in, for ever, and spreads them over the threads.
+    pub(crate) async fn run(self, threads: Loops) {
         loop {
             match self.listener.accept().await {
-                Ok((stream, address)) => self.accept(stream, address),
+                Ok((stream, address)) => self.accept(stream, address, &threads),
                 Err(error) => {
                     log::warn("accept_failed", &[("error", &error.to_string())]);
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -68,7 +69,7 @@ impl Listener {
         }
     }
 
-    fn accept(&self, stream: TcpStream, address: SocketAddr) {
+    fn accept(&self, stream: TcpStream, address: SocketAddr, threads: &Loops) {
         let Some(guest) = Guest::enter(&self.counts, address.ip(), self.shared.settings.connections_per_address_max)
         else {
             self.shared.status.refused.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +85,10 @@ impl Listener {
         let _ = stream.set_nodelay(true);
         let shared = Arc::clone(&self.shared);
         let tls = self.tls.clone();
-        tokio::spawn(async move {
+        // It leaves the loop that accepted it, and joins the one of its thread.
+        let Ok(stream) = stream.into_std() else { return };
+        threads.spawn(async move {
+            let Ok(stream) = TcpStream::from_std(stream) else { return };
             shared.status.connections.fetch_add(1, Ordering::Relaxed);
             match tls {
                 None => serve_plain(&shared, stream, address).await,
