@@ -70,7 +70,8 @@ pub(crate) enum Event {
 }
 
 impl Session {
-    /// Opens a session at the first of these servers that takes it, beginning with the one at `first`.
+    /// Opens a session at the first of these servers that takes it, beginning with the one at `first`, counted round and round: in
+    /// every other round it goes on to the server before, not to the one after.
     ///
     /// Has to be called on a `LocalSet`. Events that nobody takes are kept: take them.
     pub(crate) fn open(
@@ -81,8 +82,11 @@ impl Session {
         let (requests, asked) = mpsc::unbounded_channel();
         let (events, happened) = mpsc::unbounded_channel();
         let keeper = Keeper {
+            // Not all the same way round: sessions of one server that goes would meet again on the next, and in the end all
+            // would be on the server that has lived the longest.
+            stride: if first / servers.len() % 2 == 0 { 1 } else { servers.len() - 1 },
+            at: first % servers.len(),
             servers,
-            at: first,
             timing,
             identity: Identity { id: 0, password: Bytes::from_static(&[0; 16]) },
             last_zxid: 0,
@@ -121,6 +125,8 @@ struct Keeper {
     servers: Vec<SocketAddr>,
     /// The server that we are connected to, or try next.
     at: usize,
+    /// How far it is to the one after that.
+    stride: usize,
     timing: Timing,
     identity: Identity,
     last_zxid: i64,
@@ -151,7 +157,7 @@ impl Keeper {
                 Left::Done => return,
                 Left::Broken(why) => self.tell(Event::Disconnected(self.at, why.to_string())),
             }
-            self.at = (self.at + 1) % self.servers.len();
+            self.at = (self.at + self.stride) % self.servers.len();
         }
     }
 
@@ -172,7 +178,7 @@ impl Keeper {
                 Err(_) if self.asked.is_closed() => return None,
                 Err(_) => {
                     self.tell(Event::NotTaken(self.at));
-                    self.at = (self.at + 1) % self.servers.len();
+                    self.at = (self.at + self.stride) % self.servers.len();
                     sleep(self.timing.reconnect_pause).await;
                 }
             }

@@ -38,7 +38,7 @@ pub(super) struct Writer {
 impl Writer {
     /// Opens the session, creates its ephemeral node and sets its watch.
     pub(super) async fn start(number: usize, servers: &[SocketAddr], ledger: &Ledger) -> Result<Self, Failure> {
-        let (session, events) = Session::open(servers.to_vec(), number % servers.len(), STEADY);
+        let (session, events) = Session::open(servers.to_vec(), number, STEADY);
         let writer = Self { number, session, ledger: ledger.clone() };
         let path = format!("/soak/e/live-{number}");
         let created = writer.session.ask(client::create(&path, b"", CreateMode::Ephemeral)).await;

@@ -150,7 +150,11 @@ impl Config {
             sync_limit: tick.saturating_mul(self.timing.sync_limit),
             init_limit: tick.saturating_mul(self.timing.init_limit),
             patience: Span::from_ms(self.pole.patience_ms),
-            retain_bytes: usize::try_from(self.pole.diff_retain_mb << 20).unwrap_or(usize::MAX),
+            // A server on its own has nobody to bring level.
+            retain_bytes: match self.voters().len() {
+                1 => 0,
+                _ => usize::try_from(self.pole.diff_retain_mb << 20).unwrap_or(usize::MAX),
+            },
             snapshot_every: self.storage.snap_count,
             outstanding_max: usize::try_from(self.clients.outstanding_max).unwrap_or(usize::MAX),
             resign: self.resign(),
