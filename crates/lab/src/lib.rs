@@ -6,6 +6,7 @@
 
 pub mod kv;
 pub mod paper;
+pub mod report;
 pub mod rng;
 pub mod script;
 pub mod sim;
