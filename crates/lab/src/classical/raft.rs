@@ -28,6 +28,8 @@ pub(super) struct Raft {
     /// Durable: whom we voted for in this term.
     pub(super) voted: Option<usize>,
     leader: Option<usize>,
+    /// The term whose leader our detector has given up: its heartbeats do not count any more.
+    given_up: Option<u64>,
     role: Role,
 }
 
@@ -96,6 +98,7 @@ impl Algorithm for Raft {
             term: u64::from(setting.leader.is_some()),
             voted: setting.leader,
             leader: setting.leader,
+            given_up: None,
             role,
         }
     }
@@ -112,11 +115,13 @@ impl Algorithm for Raft {
             Event::Suspects(other) => {
                 self.suspected.insert(other);
                 if self.leader == Some(other) {
+                    self.given_up = Some(self.term);
                     self.waits(0, out);
                 }
             }
             Event::Trusts(other) => {
                 self.suspected.remove(&other);
+                self.given_up = None;
             }
             Event::Received { from, message } => self.receive(from, &message, out),
             Event::Expired(timer) if timer == HEARTBEAT => {
@@ -196,6 +201,7 @@ impl Raft {
                 }
             }
             Message::Append { term, .. } if term < self.term => out.send(from, Message::Newer { term: self.term }),
+            Message::Append { term, .. } if self.given_up == Some(term) => {}
             Message::Append { term, .. } => self.follow(term, Some(from), out),
         }
     }
