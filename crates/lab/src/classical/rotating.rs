@@ -166,9 +166,12 @@ impl Rotating {
     }
 
     fn is_supported(&mut self, by: usize, out: &mut Acts<Message>) {
-        self.supporters.insert(by);
+        let repeats = !self.supporters.insert(by);
         if self.led {
-            out.send(by, self.lead());
+            // Whoever asks again has missed the announcement.
+            if repeats {
+                out.send(by, self.lead());
+            }
         } else if self.coordinator() == self.me && self.supporters.len() >= majority(self.n) {
             self.led = true;
             out.cancel(SUPPORT);
