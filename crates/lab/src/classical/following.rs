@@ -18,6 +18,8 @@ pub(super) struct Following {
     /// Who follows us; some may come before we know that we lead.
     followers: BTreeSet<usize>,
     leader: Option<usize>,
+    /// A majority follows the leader, as far as we know.
+    established: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -47,7 +49,7 @@ impl Word for Hail {
 
 impl Following {
     pub(super) fn new(me: usize, n: usize, timeout: u64) -> Self {
-        Self { me, n, timeout, followers: BTreeSet::new(), leader: None }
+        Self { me, n, timeout, followers: BTreeSet::new(), leader: None, established: false }
     }
 
     /// The election has ended.
@@ -61,9 +63,13 @@ impl Following {
         }
     }
 
+    pub(super) fn is_established(&self) -> bool {
+        self.established
+    }
+
     /// A new election has begun.
     pub(super) fn electing(&mut self, out: &mut Acts<Hail>) {
-        self.leader = None;
+        (self.leader, self.established) = (None, false);
         self.followers.clear();
         out.cancel(GATHER);
     }
@@ -76,6 +82,7 @@ impl Following {
             }
             Hail::Welcome => {
                 if self.leader == Some(from) {
+                    self.established = true;
                     out.cancel(GATHER);
                 }
             }
@@ -84,6 +91,7 @@ impl Following {
 
     fn gathers(&mut self, out: &mut Acts<Hail>) {
         if self.leader == Some(self.me) && self.followers.len() + 1 >= majority(self.n) {
+            self.established = true;
             out.cancel(GATHER);
             // To those who are new; the others hear it again, which does no harm.
             out.send_all(self.followers.iter().copied(), Hail::Welcome);

@@ -221,6 +221,10 @@ impl Pole {
         let mut acts = Acts::new();
         act(&mut self.following, &mut acts);
         out.extend(acts, Message::Hail);
+        if self.following.is_established() {
+            // The epoch that the agreement would give it; here, the number of the round.
+            self.election.established(Epoch(self.election.round().epoch as u32));
+        }
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Ring {
     passed: Option<Candidate>,
     /// Our Elected message is under way.
     announcing: bool,
+    /// Repair 1: we precede the would-be leader, and wait for its Elected message.
+    awaiting: bool,
 }
 
 /// A run of the election. A new call outranks whatever its caller has heard of; among calls of a round, the higher id.
@@ -88,6 +90,7 @@ impl Algorithm for Ring {
             run: Run::default(),
             passed: None,
             announcing: false,
+            awaiting: false,
         }
     }
 
@@ -168,7 +171,7 @@ impl Ring {
             return;
         }
         self.run = run;
-        self.announcing = false;
+        (self.announcing, self.awaiting) = (false, false);
         out.cancel(ELECTED);
         if id == self.me {
             return;
@@ -190,7 +193,7 @@ impl Ring {
         self.run = run;
         self.elected = None;
         self.passed = None;
-        self.announcing = false;
+        (self.announcing, self.awaiting) = (false, false);
         out.cancel(ELECTED);
     }
 
@@ -200,8 +203,9 @@ impl Ring {
             return self.call(out);
         }
         self.forward(Message::Election { run: self.run, candidate }, out);
-        if self.repair == Repair::Predecessor && self.precedes(candidate.id) {
-            // Twice round the ring, and something.
+        if self.repair == Repair::Predecessor && self.precedes(candidate.id) && !self.awaiting {
+            // Twice round the ring, and something. Not anew when the message comes by again, or it would never run out.
+            self.awaiting = true;
             out.arm(ELECTED, self.timeout * (2 * self.n as u64 + 2));
         }
     }
