@@ -122,16 +122,32 @@ impl fmt::Display for What {
     }
 }
 
+impl What {
+    /// Whether nothing has changed yet, for anybody but the wire.
+    #[must_use]
+    pub fn is_sending(&self) -> bool {
+        matches!(self, Self::Sent { .. } | Self::Lost { .. })
+    }
+}
+
+impl Step {
+    /// Who believes what: `0:4 1:- 2:* 3:x`. A star leads, a cross is dead, a dash knows no leader.
+    #[must_use]
+    pub fn believed(&self) -> String {
+        let word = |(who, belief): (usize, &Belief)| match *belief {
+            Belief { alive: false, .. } => format!("{who}:x"),
+            Belief { leads: Some(_), .. } => format!("{who}:*"),
+            Belief { leader: Some(leader), .. } => format!("{who}:{leader}"),
+            Belief { leader: None, .. } => format!("{who}:-"),
+        };
+        self.beliefs.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
+    }
+}
+
 impl fmt::Display for Step {
-    /// `   3.000 ms  4 -> 0  Election       0:4 1:- 2:- 3:* 4:x`: a star leads, a cross is dead.
+    /// `    3.000 ms  4 -> 0  Election                0:4 1:- 2:- 3:* 4:x`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = self.at as f64 / MS as f64;
-        write!(f, "{ms:>9.3} ms  {:<38}", self.what.to_string())?;
-        self.beliefs.iter().enumerate().try_for_each(|(who, belief)| match *belief {
-            Belief { alive: false, .. } => write!(f, " {who}:x"),
-            Belief { leads: Some(_), .. } => write!(f, " {who}:*"),
-            Belief { leader: Some(leader), .. } => write!(f, " {who}:{leader}"),
-            Belief { leader: None, .. } => write!(f, " {who}:-"),
-        })
+        write!(f, "{ms:>9.3} ms  {:<40} {}", self.what.to_string(), self.believed())
     }
 }
