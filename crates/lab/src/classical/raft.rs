@@ -250,3 +250,64 @@ impl Raft {
 
 const ELECTION: Timer = Timer("election timeout", 0);
 const HEARTBEAT: Timer = Timer("heartbeat", 0);
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Case, Dice, Happening, Outcome, Repair, run};
+    use super::*;
+    use crate::sim::MS;
+
+    /// A process that forgets whom it voted for, as one that does not write its vote to disk.
+    struct Forgetful(Raft);
+
+    impl Algorithm for Forgetful {
+        type Message = Message;
+
+        fn new(setting: &Setting) -> Self {
+            Self(Raft::new(setting))
+        }
+
+        fn reborn(&self, setting: &Setting) -> Self {
+            Self(self.0.reborn(setting))
+        }
+
+        fn step(&mut self, event: Event<Message>, out: &mut Acts<Message>) {
+            if self.0.role == Role::Follower {
+                self.0.voted = None;
+            }
+            self.0.step(event, out);
+        }
+
+        fn leads(&self) -> Option<u64> {
+            self.0.leads()
+        }
+
+        fn believes(&self) -> Option<usize> {
+            self.0.believes()
+        }
+
+        fn accepts(&self, leader: usize, generation: u64) -> bool {
+            self.0.accepts(leader, generation)
+        }
+    }
+
+    /// Two of three stand in the same term at the same moment, and ask the third.
+    fn two_candidates<A: Algorithm>() -> Outcome {
+        let mut case = Case::counting(3);
+        case.dice = Dice::First(0);
+        case.happenings.push((0, Happening::Elect(1)));
+        case.happenings.push((2 * case.timeout - 1, Happening::Elect(0)));
+        (case.until, case.ends_settled) = (5 * case.timeout, false);
+        assert_eq!(case.timeout, 5 * MS);
+        run::<A>(&case, Repair::None, false)
+    }
+
+    #[test]
+    fn the_judge_catches_a_process_that_votes_twice_in_a_term() {
+        let honest = two_candidates::<Raft>();
+        assert_eq!((honest.violations.len(), honest.leader.is_some()), (0, true));
+        let forgetful = two_candidates::<Forgetful>();
+        let violation = forgetful.violations.first().expect("two leaders in one term");
+        assert_eq!(violation.leaders, [(0, vec![0, 2]), (1, vec![1, 2])]);
+    }
+}

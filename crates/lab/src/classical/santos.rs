@@ -5,9 +5,9 @@
 //! Why: finds the leader of least consensus latency, without knowing all figures beforehand. Its price is the elections
 //! in between, each with the recovery that comes after an election.
 //! Count, N processes, M = N - 1 of them alive and in the know: best, if the first in turn is the best, 2N - 3 messages and
-//! three delays: Support, Lead, and the wait that nobody is better. Worst, if each in turn is better than the one before: M elections; the first costs 2M - 1, the k-th after
-//! it M - k Better, M Next, M - 1 Support and M Lead: (7M^2 - 5M)/2 in all, and 3 + 4(M - 1) delays (Support, Lead, the
-//! wait for Better; then each time Next and the same again).
+//! three delays: Support, Lead, and the wait that nobody is better. Worst, if each in turn is better than the one before:
+//! M elections; the first costs 2M - 1, the k-th after it M - k Better, M Next, M - 1 Support and M Lead: (7M^2 - 5M)/2 in
+//! all; and 3 + 4(M - 1) delays: Support, Lead, the wait for Better; then each time Next and the same again.
 //! Source: Santos, Hutle, Schiper 2009, in the short form in which the paper on POLE tells it (section 6).
 
 use std::collections::BTreeSet;
