@@ -307,7 +307,9 @@ impl<'a, A: Algorithm> Arena<'a, A> {
                     self.hosts[who].timers.insert(timer, (number, reached + 1));
                     self.queue.push(self.now + after, Due::Expires { who, timer, number });
                 }
-                Act::Cancel(timer) => drop(self.hosts[who].timers.remove(&timer)),
+                Act::Cancel(timer) => {
+                    self.hosts[who].timers.remove(&timer);
+                }
             }
         }
         let host = &mut self.hosts[who];

@@ -163,7 +163,9 @@ impl Comparison {
              detector needs 400 to 440. In brackets: runs of {RUNS} that ended, if not all. !: two leaders at once.\n"
         );
         let _ = write!(out, "  {:<14}", "");
-        Condition::ALL.iter().for_each(|condition| drop(write!(out, "{condition:>16}")));
+        for condition in Condition::ALL {
+            let _ = write!(out, "{condition:>16}");
+        }
         out.push('\n');
         for kind in Kind::ALL {
             let _ = write!(out, "  {kind:<14}");
@@ -203,7 +205,9 @@ impl Comparison {
             "The leader's mean request latency over the best possible leader's, after the crash of p5 (1 is best)\n"
         );
         let _ = write!(out, "  {:<14}", "");
-        TOPOLOGIES.iter().for_each(|name| drop(write!(out, "{name:>26}")));
+        for name in TOPOLOGIES {
+            let _ = write!(out, "{name:>26}");
+        }
         out.push('\n');
         for kind in Kind::ALL {
             let _ = write!(out, "  {kind:<14}");

@@ -112,8 +112,8 @@ fn one_wrong_suspicion(seed: u64, kind: Kind) -> Finding {
     case.happenings.push((MS, Happening::Suspects { who: 0, whom: N - 1 }));
     let outcome = kind.run(&case);
     let stays = kind == Kind::RaftPreVote;
-    let play = outcome.play.iter().flat_map(|play| &play.steps);
-    let deposed = play.into_iter().any(|step| step.beliefs[N - 1].leads.is_none());
+    let mut steps = outcome.play.iter().flat_map(|play| &play.steps);
+    let deposed = steps.any(|step| step.beliefs[N - 1].leads.is_none());
     Finding {
         case: "one wrong suspicion",
         kind,

@@ -196,26 +196,31 @@ impl<M> Acts<M> {
         Self(Vec::new())
     }
 
-    fn send(&mut self, to: usize, message: M) {
+    /// Sends a message.
+    pub fn send(&mut self, to: usize, message: M) {
         self.0.push(Act::Send { to, message });
     }
 
-    fn send_all(&mut self, to: impl IntoIterator<Item = usize>, message: M)
+    /// Sends it to all of these.
+    pub fn send_all(&mut self, to: impl IntoIterator<Item = usize>, message: M)
     where
         M: Clone,
     {
         to.into_iter().for_each(|to| self.send(to, message.clone()));
     }
 
-    fn arm(&mut self, timer: Timer, after: u64) {
+    /// Starts a timer, or starts it anew.
+    pub fn arm(&mut self, timer: Timer, after: u64) {
         self.0.push(Act::Arm { timer, after });
     }
 
-    fn cancel(&mut self, timer: Timer) {
+    /// Stops a timer, if it runs.
+    pub fn cancel(&mut self, timer: Timer) {
         self.0.push(Act::Cancel(timer));
     }
 
-    fn then(&mut self) {
+    /// What follows is transmitted after what went before.
+    pub fn then(&mut self) {
         self.0.push(Act::Then);
     }
 

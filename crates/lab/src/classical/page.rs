@@ -177,7 +177,7 @@ fn weather(comparison: &Comparison, page: &mut Page) {
         ["algorithm".to_owned()].into_iter().chain(Condition::ALL.map(|condition| condition.to_string())).collect();
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     for name in TOPOLOGIES {
-        let row = |kind: Kind| {
+        let row = |kind: Kind| -> Vec<String> {
             let found = |condition: Condition| {
                 let is = |sky: &&super::Sky| sky.kind == kind && sky.condition == condition && sky.topology == name;
                 comparison.skies.iter().find(is).map_or(String::new(), cell)
@@ -192,7 +192,7 @@ fn weather(comparison: &Comparison, page: &mut Page) {
 fn failures(comparison: &Comparison, page: &mut Page) {
     page.section("failures", "What goes wrong, and what does not");
     page.text("Five processes, 0 to 4. Two leaders at once: two that live, each accepted by as many as its algorithm asks for.");
-    let row = |found: &Finding| {
+    let row = |found: &Finding| -> Vec<String> {
         let holds = if found.holds { "yes" } else { "NO" };
         let words = [found.case, found.kind.name(), found.predicted, &found.seen, holds];
         words.map(str::to_owned).into()
@@ -229,7 +229,7 @@ fn quality(comparison: &Comparison, page: &mut Page) {
          since all histories are alike.",
     );
     let head = ["algorithm", "d1: leader", "times best", "d2: leader", "times best", "d3: leader", "times best"];
-    let row = |kind: Kind| {
+    let row = |kind: Kind| -> Vec<String> {
         let found = |name: &str| {
             let found = comparison.qualities.iter().find(|quality| quality.kind == kind && quality.topology == name);
             found.map_or([String::new(), String::new()], |found| [elected(found), format!("{:.2}", found.ratio())])
