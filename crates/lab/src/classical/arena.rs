@@ -9,6 +9,8 @@
 
 use std::collections::BTreeMap;
 
+use pole_topology::Link;
+
 use super::judge::{Judge, Violation};
 use super::play::{Belief, Play, Step, What};
 use super::{Act, Acts, Algorithm, Case, Detector, Dice, Event, Happening, Lines, Repair, Setting, Timer, Word};
@@ -78,6 +80,8 @@ struct Arena<'a, A: Algorithm> {
     hosts: Vec<Host<A>>,
     /// On which side of a cut each process is.
     cut: Vec<bool>,
+    /// By sender and receiver; empty if all messages take as long.
+    links: Vec<Vec<Link>>,
     network: Rng,
     detection: Rng,
     timers_armed: u64,
@@ -121,6 +125,7 @@ impl<'a, A: Algorithm> Arena<'a, A> {
             queue: Queue::new(),
             hosts: Vec::new(),
             cut: vec![false; case.n],
+            links: links(case),
             network: rng.fork("network", 0),
             detection: rng.fork("detection", 0),
             timers_armed: 0,
@@ -148,7 +153,7 @@ impl<'a, A: Algorithm> Arena<'a, A> {
         };
         let rtt = |other: usize| match &case.lines {
             Lines::Unit(delay) => 2 * delay,
-            Lines::Of(topology) => topology.rtt(me as u64 + 1, other as u64 + 1).unwrap_or(0),
+            Lines::Of(_) => self.links[me][other].rtt_ns,
         };
         Setting {
             me,
@@ -345,9 +350,7 @@ impl<'a, A: Algorithm> Arena<'a, A> {
         }
         let delay = match &case.lines {
             Lines::Unit(delay) => *delay,
-            Lines::Of(topology) => {
-                topology.link(from as u64 + 1, to as u64 + 1).map_or(0, |line| line.delay(random))
-            }
+            Lines::Of(_) => self.links[from][to].delay(random),
         };
         let at = self.now + delay + if is_late { late } else { 0 };
         for _ in 0..1 + usize::from(is_doubled) {
@@ -402,6 +405,12 @@ impl<'a, A: Algorithm> Arena<'a, A> {
             play: self.play,
         }
     }
+}
+
+fn links(case: &Case) -> Vec<Vec<Link>> {
+    let Lines::Of(topology) = &case.lines else { return Vec::new() };
+    let link = |a: usize, b: usize| topology.link(a as u64 + 1, b as u64 + 1).unwrap_or(Link::LOOPBACK);
+    (0..case.n).map(|a| (0..case.n).map(|b| link(a, b)).collect()).collect()
 }
 
 /// How many random numbers a process gets: enough for a few elections without repeating itself.

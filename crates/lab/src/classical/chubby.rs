@@ -154,12 +154,14 @@ impl Chubby {
             }
             Message::Master { ballot } => {
                 self.ballot = self.ballot.max(ballot);
+                self.yields(out);
                 self.promises(from, ballot, out);
                 if !matches!(self.role, Role::Master { .. }) {
                     self.known = Some(from);
                 }
             }
             Message::Renew { ballot, lease } => {
+                self.yields(out);
                 if self.promises(from, ballot, out) {
                     self.known = Some(from);
                     out.send(from, Message::Renewed { ballot, lease });
@@ -176,6 +178,15 @@ impl Chubby {
                     }
                 }
             }
+        }
+    }
+
+    /// There is a master: a candidate takes its vote for itself back, and with it its candidacy.
+    fn yields(&mut self, out: &mut Acts<Message>) {
+        if let Role::Candidate { lease: asked, .. } = self.role {
+            self.promised = None;
+            self.role = Role::Voter;
+            out.cancel(lease(asked));
         }
     }
 

@@ -4,7 +4,7 @@
 //! Why here and not in tests only: that ring and bully fail, and how, is what a reader of the comparison came for.
 
 use super::{Case, Detector, End, Happening, Kind, Outcome};
-use crate::sim::{MS, SECOND};
+use crate::sim::MS;
 
 /// One prediction, and what came of it.
 #[derive(Clone, Debug)]
@@ -108,7 +108,7 @@ fn second_highest_dies(seed: u64) -> Finding {
 
 /// One follower of Raft suspects a leader that lives.
 fn one_wrong_suspicion(seed: u64, kind: Kind) -> Finding {
-    let mut case = Case { leader: Some(N - 1), until: SECOND / 5, ends_settled: false, ..base(seed) };
+    let mut case = Case { leader: Some(N - 1), until: 150 * MS, ends_settled: false, ..base(seed) };
     case.happenings.push((MS, Happening::Suspects { who: 0, whom: N - 1 }));
     let outcome = kind.run(&case);
     let stays = kind == Kind::RaftPreVote;
@@ -126,17 +126,17 @@ fn one_wrong_suspicion(seed: u64, kind: Kind) -> Finding {
 
 /// All suspect the leader, and it lives.
 fn wrong_detector(seed: u64, kind: Kind) -> Finding {
-    let mut case = Case { leader: Some(N - 1), until: SECOND, ends_settled: false, ..base(seed) };
+    let mut case = Case { leader: Some(N - 1), until: 150 * MS, ends_settled: false, ..base(seed) };
     case.happenings.extend((0..N - 1).map(|who| (MS, Happening::Suspects { who, whom: N - 1 })));
     two_leaders("wrong-detector", kind, &case, !kind.asks_a_majority())
 }
 
 /// The leader and one other are cut off from the majority, for a while.
 fn partition(seed: u64, kind: Kind) -> Finding {
-    let mut case = Case { leader: Some(N - 1), until: 2 * SECOND, ends_settled: false, ..base(seed) };
-    case.detector = Detector::Perfect { after: 5 * MS, spread: MS };
+    let mut case = Case { leader: Some(N - 1), until: 400 * MS, ends_settled: false, ..base(seed) };
+    case.detector = Detector::Perfect { after: 5 * MS, spread: 0 };
     case.happenings.push((10 * MS, Happening::Cut(vec![N - 2, N - 1])));
-    case.happenings.push((SECOND / 2, Happening::Heal));
+    case.happenings.push((150 * MS, Happening::Heal));
     case.events_max = 20_000;
     two_leaders("partition", kind, &case, !kind.asks_a_majority())
 }

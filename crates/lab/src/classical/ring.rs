@@ -26,6 +26,8 @@ pub(super) struct Ring {
     elected: Option<usize>,
     /// The highest run heard of, "in cache": messages of lower ones are suppressed.
     run: Run,
+    /// The leader whose failure called that run.
+    without: Option<usize>,
     /// What was last passed on in that run.
     passed: Option<Candidate>,
     /// Our Elected message is under way.
@@ -50,7 +52,8 @@ pub(super) struct Candidate {
 
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    Election { run: Run, candidate: Candidate },
+    /// `without`: the leader whose failure called the run. All close the ring over it, or a message would be lost there.
+    Election { run: Run, candidate: Candidate, without: Option<usize> },
     Elected { run: Run, id: usize },
 }
 
@@ -64,7 +67,7 @@ impl Word for Message {
 
     fn label(&self) -> String {
         match self {
-            Self::Election { run, candidate } => format!("Election {} (by {})", candidate.id, run.initiator),
+            Self::Election { run, candidate, .. } => format!("Election {} (by {})", candidate.id, run.initiator),
             Self::Elected { run, id } => format!("Elected {id} (by {})", run.initiator),
         }
     }
@@ -88,6 +91,7 @@ impl Algorithm for Ring {
             suspected: BTreeSet::new(),
             elected: setting.leader,
             run: Run::default(),
+            without: None,
             passed: None,
             announcing: false,
             awaiting: false,
@@ -102,23 +106,27 @@ impl Algorithm for Ring {
     fn step(&mut self, event: Event<Message>, out: &mut Acts<Message>) {
         match event {
             Event::Start => {}
-            Event::Elect => self.call(out),
+            Event::Elect => self.call(None, out),
             Event::Suspects(other) => {
                 self.suspected.insert(other);
                 let would_be = self.elected.is_none() && self.passed.is_some_and(|passed| passed.id == other);
-                if self.elected == Some(other) || (self.repair == Repair::Detector && would_be) {
-                    self.call(out);
+                if self.elected == Some(other) {
+                    self.call(Some(other), out);
+                } else if self.repair == Repair::Detector && would_be {
+                    self.call(None, out);
                 }
             }
             Event::Trusts(other) => {
                 self.suspected.remove(&other);
             }
-            Event::Received { message: Message::Election { run, candidate }, .. } => self.election(run, candidate, out),
+            Event::Received { message: Message::Election { run, candidate, without }, .. } => {
+                self.election(run, candidate, without, out);
+            }
             Event::Received { message: Message::Elected { run, id }, .. } => self.is_elected(run, id, out),
             Event::Expired(_) => {
                 // The Elected message did not come: the would-be leader is dead for us.
                 self.suspected.extend(self.passed.map(|passed| passed.id));
-                self.call(out);
+                self.call(None, out);
             }
         }
     }
@@ -141,17 +149,17 @@ impl Algorithm for Ring {
 }
 
 impl Ring {
-    fn call(&mut self, out: &mut Acts<Message>) {
-        self.enter(Run { round: self.run.round + 1, initiator: self.me }, out);
+    fn call(&mut self, without: Option<usize>, out: &mut Acts<Message>) {
+        self.enter(Run { round: self.run.round + 1, initiator: self.me }, without, out);
         self.pass(self.own(), out);
     }
 
-    fn election(&mut self, run: Run, candidate: Candidate, out: &mut Acts<Message>) {
+    fn election(&mut self, run: Run, candidate: Candidate, without: Option<usize>, out: &mut Acts<Message>) {
         if run < self.run {
             return;
         }
         if run > self.run {
-            self.enter(run, out);
+            self.enter(run, without, out);
         }
         if candidate.id == self.me {
             if self.elected.is_none() {
@@ -183,14 +191,16 @@ impl Ring {
             Repair::Detector => self.suspected.contains(&id),
         };
         if starts_again {
-            self.call(out);
+            self.call(Some(id), out);
         } else {
             self.forward(Message::Elected { run, id }, out);
         }
     }
 
-    fn enter(&mut self, run: Run, out: &mut Acts<Message>) {
+    fn enter(&mut self, run: Run, without: Option<usize>, out: &mut Acts<Message>) {
         self.run = run;
+        self.without = without;
+        self.suspected.extend(without.filter(|dead| *dead != self.me));
         self.elected = None;
         self.passed = None;
         (self.announcing, self.awaiting) = (false, false);
@@ -200,9 +210,9 @@ impl Ring {
     fn pass(&mut self, candidate: Candidate, out: &mut Acts<Message>) {
         self.passed = Some(candidate);
         if self.repair == Repair::Detector && self.suspected.contains(&candidate.id) {
-            return self.call(out);
+            return self.call(None, out);
         }
-        self.forward(Message::Election { run: self.run, candidate }, out);
+        self.forward(Message::Election { run: self.run, candidate, without: self.without }, out);
         if self.repair == Repair::Predecessor && self.precedes(candidate.id) && !self.awaiting {
             // Twice round the ring, and something. Not anew when the message comes by again, or it would never run out.
             self.awaiting = true;
