@@ -1,7 +1,8 @@
 //! The classical algorithms: counts against formulas for every N, and the failures that theory predicts.
 
 use pole_lab::classical::{
-    Case, Comparison, Condition, Count, Detector, End, Finding, HEADER, Happening, Kind, Which, count, findings, weather,
+    Case, Comparison, Condition, Count, Detector, End, Finding, HEADER, Happening, Kind, Which, count, findings,
+    weather,
 };
 use pole_lab::sim::{MS, SECOND};
 use pole_topology::Topology;
@@ -13,7 +14,10 @@ fn agrees(kind: Kind, cases: &[Which]) {
             let found = count(kind, n, *which, 1);
             let Count { messages, delays, expected, unsettled, .. } = &found;
             assert!(expected.is_some(), "{kind} {which} has no formula");
-            assert!(found.agrees(), "{kind} N={n} {which}: {messages} {delays}, {unsettled} unsettled, not {expected:?}");
+            assert!(
+                found.agrees(),
+                "{kind} N={n} {which}: {messages} {delays}, {unsettled} unsettled, not {expected:?}"
+            );
         }
     }
 }
@@ -165,7 +169,8 @@ fn whatever_is_lost_doubled_or_late_those_who_ask_a_majority_never_have_two_lead
 #[test]
 fn those_who_try_again_find_a_leader_though_a_fifth_of_all_messages_is_lost() {
     let topology = Topology::preset("d1").unwrap();
-    for kind in [Kind::Raft, Kind::RaftPreVote, Kind::Chubby, Kind::Rotating, Kind::Viewstamped, Kind::Fle, Kind::Pole] {
+    for kind in [Kind::Raft, Kind::RaftPreVote, Kind::Chubby, Kind::Rotating, Kind::Viewstamped, Kind::Fle, Kind::Pole]
+    {
         let sky = weather(kind, &topology, Condition::Loss(20), 1, 20);
         assert_eq!(sky.ended, sky.runs, "{kind}: {sky:?}");
     }

@@ -108,9 +108,22 @@ struct Host<A> {
 enum Due<M> {
     Happens(Happening),
     /// The detector is asked again when the time has come: it is accurate.
-    Notices { who: usize, whom: usize },
-    Arrives { from: usize, to: usize, message: M, depth: u32, sent: u64 },
-    Expires { who: usize, timer: Timer, number: u64 },
+    Notices {
+        who: usize,
+        whom: usize,
+    },
+    Arrives {
+        from: usize,
+        to: usize,
+        message: M,
+        depth: u32,
+        sent: u64,
+    },
+    Expires {
+        who: usize,
+        timer: Timer,
+        number: u64,
+    },
 }
 
 impl<'a, A: Algorithm> Arena<'a, A> {
@@ -212,7 +225,8 @@ impl<'a, A: Algorithm> Arena<'a, A> {
                 self.step(to, Event::Received { from, message }, depth, What::Received { from, to, label, sent });
             }
             Due::Expires { who, timer, number } => {
-                let Some((_, depth)) = self.hosts[who].timers.get(&timer).copied().filter(|(armed, _)| *armed == number)
+                let Some((_, depth)) =
+                    self.hosts[who].timers.get(&timer).copied().filter(|(armed, _)| *armed == number)
                 else {
                     return;
                 };
@@ -339,8 +353,8 @@ impl<'a, A: Algorithm> Arena<'a, A> {
         let case = self.case;
         // Always the same number of draws, so that a loss shifts nothing.
         let (random, late) = (self.network.any(), self.network.below(case.late_by.max(1)));
-        let [is_lost, is_doubled, is_late] =
-            [case.lost_per_mille, case.doubled_per_mille, case.late_per_mille].map(|chance| self.network.per_mille(chance));
+        let [is_lost, is_doubled, is_late] = [case.lost_per_mille, case.doubled_per_mille, case.late_per_mille]
+            .map(|chance| self.network.per_mille(chance));
         if is_lost || self.cut[from] != self.cut[to] {
             if self.play.is_some() {
                 let label = message.label();

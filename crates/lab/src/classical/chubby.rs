@@ -34,9 +34,16 @@ pub(super) struct Chubby {
 enum Role {
     Voter,
     /// Asked for votes, under this lease, and got these.
-    Candidate { lease: u64, votes: BTreeSet<usize> },
+    Candidate {
+        lease: u64,
+        votes: BTreeSet<usize>,
+    },
     /// Holds this lease; asked for the renewal under the next, and got these.
-    Master { held: u64, next: u64, renewed: BTreeSet<usize> },
+    Master {
+        held: u64,
+        next: u64,
+        renewed: BTreeSet<usize>,
+    },
 }
 
 #[derive(Clone, Debug)]

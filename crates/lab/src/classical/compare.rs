@@ -93,7 +93,11 @@ impl Comparison {
             let Count { kind, n, which, seed, messages, delays, expected, time_ms, violations, .. } = count;
             let expected = expected.map_or(",".to_owned(), |(m, d)| format!("{},{}", short(m.mean()), short(d.mean())));
             let (messages, delays) = (short(messages.mean()), short(delays.mean()));
-            let _ = writeln!(out, "{kind},{n},{which},{seed},{messages},{delays},{expected},{},{violations}", short(*time_ms));
+            let _ = writeln!(
+                out,
+                "{kind},{n},{which},{seed},{messages},{delays},{expected},{},{violations}",
+                short(*time_ms)
+            );
         }
         // The header has no column for the deployment; the first one stands for all.
         for sky in self.skies.iter().filter(|sky| sky.topology == TOPOLOGIES[0]) {
@@ -260,8 +264,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 }
 
 /// The first line of `compare.csv`.
-pub const HEADER: &str =
-    "algorithm,n,case,seed,messages,delays,expected_messages,expected_delays,time_ms,violations";
+pub const HEADER: &str = "algorithm,n,case,seed,messages,delays,expected_messages,expected_delays,time_ms,violations";
 
 /// Cases of `failures` that have rows in the file.
 const FAULTS: [&str; 2] = ["partition", "wrong-detector"];

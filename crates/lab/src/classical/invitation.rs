@@ -39,9 +39,15 @@ pub(super) struct Group {
 enum Stage {
     Normal,
     /// We asked who leads a group: these have not answered, those do.
-    Asking { awaited: BTreeSet<usize>, coordinators: BTreeSet<usize> },
+    Asking {
+        awaited: BTreeSet<usize>,
+        coordinators: BTreeSet<usize>,
+    },
     /// We invited these to our new group, and those have accepted.
-    Inviting { invited: BTreeSet<usize>, accepted: BTreeSet<usize> },
+    Inviting {
+        invited: BTreeSet<usize>,
+        accepted: BTreeSet<usize>,
+    },
     /// We accepted, and wait until the group is ready.
     Joining(Group),
 }
@@ -50,10 +56,18 @@ enum Stage {
 pub(super) enum Message {
     /// Do you lead a group?
     Ask,
-    Answer { leads: bool },
-    Invitation { group: Group },
-    Accept { group: Group },
-    Ready { group: Group },
+    Answer {
+        leads: bool,
+    },
+    Invitation {
+        group: Group,
+    },
+    Accept {
+        group: Group,
+    },
+    Ready {
+        group: Group,
+    },
 }
 
 impl Word for Message {

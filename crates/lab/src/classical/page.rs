@@ -64,9 +64,8 @@ const TIMES: &str = "Time to a leader: from the crash of p5 on deployment 1 unti
 const RATIOS: &str = "Quality of the leader: its mean request latency over the best possible leader's. 1 is best.";
 
 fn series(comparison: &Comparison, kinds: &[Kind]) -> Vec<Series> {
-    let point = |kind: Kind, n: usize| {
-        comparison.of(kind, n, Which::Mean).map(|count| (n as f64, count.messages.mean()))
-    };
+    let point =
+        |kind: Kind, n: usize| comparison.of(kind, n, Which::Mean).map(|count| (n as f64, count.messages.mean()));
     let line = |kind: &Kind| Series::new(kind.name(), comparison.n.clone().filter_map(|n| point(*kind, n)).collect());
     kinds.iter().map(line).collect()
 }
@@ -82,7 +81,12 @@ fn times(comparison: &Comparison) -> String {
             over: Vec::new(),
             mark: None,
         };
-        chart::Panel::bars("", "ms", &["crash", "crash, 5 % lost"], &kinds.iter().copied().map(group).collect::<Vec<_>>())
+        chart::Panel::bars(
+            "",
+            "ms",
+            &["crash", "crash, 5 % lost"],
+            &kinds.iter().copied().map(group).collect::<Vec<_>>(),
+        )
     });
     chart::stacked("Time to a leader", &panels)
 }

@@ -46,14 +46,27 @@ enum Role {
 #[derive(Clone, Debug)]
 pub(super) enum Message {
     /// Would you vote for me in this term?
-    PreVote { term: u64 },
-    PreGranted { term: u64 },
-    RequestVote { term: u64 },
-    Vote { term: u64 },
+    PreVote {
+        term: u64,
+    },
+    PreGranted {
+        term: u64,
+    },
+    RequestVote {
+        term: u64,
+    },
+    Vote {
+        term: u64,
+    },
     /// The term is over: here is a newer one.
-    Newer { term: u64 },
+    Newer {
+        term: u64,
+    },
     /// The leader speaks; `first`: for the first time.
-    Append { term: u64, first: bool },
+    Append {
+        term: u64,
+        first: bool,
+    },
 }
 
 impl Word for Message {

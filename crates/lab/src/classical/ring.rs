@@ -53,8 +53,15 @@ pub(super) struct Candidate {
 #[derive(Clone, Debug)]
 pub(super) enum Message {
     /// `without`: the leader whose failure called the run. All close the ring over it, or a message would be lost there.
-    Election { run: Run, candidate: Candidate, without: Option<usize> },
-    Elected { run: Run, id: usize },
+    Election {
+        run: Run,
+        candidate: Candidate,
+        without: Option<usize>,
+    },
+    Elected {
+        run: Run,
+        id: usize,
+    },
 }
 
 impl Word for Message {

@@ -28,11 +28,18 @@ pub(super) struct Rotating {
 
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    Support { round: u64 },
+    Support {
+        round: u64,
+    },
     /// The attribute is for `santos`.
-    Lead { round: u64, attribute: u64 },
+    Lead {
+        round: u64,
+        attribute: u64,
+    },
     /// The round is over: here is a later one.
-    Later { round: u64 },
+    Later {
+        round: u64,
+    },
 }
 
 impl Word for Message {

@@ -31,9 +31,13 @@ pub(super) struct Santos {
 pub(super) enum Message {
     Turn(rotating::Message),
     /// I would be better than you.
-    Better { round: u64 },
+    Better {
+        round: u64,
+    },
     /// I give way: on to this round.
-    Next { round: u64 },
+    Next {
+        round: u64,
+    },
 }
 
 impl Word for Message {
