@@ -187,17 +187,20 @@ impl Comparison {
     }
 
     fn tell_failures(&self, out: &mut String) {
-        let _ = writeln!(out, "What theory predicts, five processes 0 to 4, and what was seen\n");
+        let _ = writeln!(out, "What theory predicts (five processes, 0 to 4), and under it what was seen\n");
         let mut last = "";
-        for Finding { case, kind, predicted, seen, holds, .. } in &self.findings {
+        for together in self.findings.chunk_by(|a, b| (a.case, a.predicted, &a.seen) == (b.case, b.predicted, &b.seen))
+        {
+            let [Finding { case, predicted, seen, .. }, ..] = together else { continue };
             if *case != last {
                 let _ = writeln!(out, "  {case}");
                 last = case;
             }
-            let mark = if *holds { " " } else { "?" };
-            let _ = writeln!(out, "  {mark} {kind:<14} predicted: {predicted}");
-            for line in wrapped(seen, 76) {
-                let _ = writeln!(out, "    {:<14} {line}", "");
+            let kinds: Vec<&str> = together.iter().map(|finding| finding.kind.name()).collect();
+            let mark = if together.iter().all(|finding| finding.holds) { "ok" } else { "NO" };
+            let _ = writeln!(out, "    {mark}  {}: {predicted}", kinds.join(", "));
+            for line in wrapped(seen, 84) {
+                let _ = writeln!(out, "          {line}");
             }
         }
         out.push('\n');
@@ -240,7 +243,7 @@ pub(super) fn cell(sky: &Sky) -> String {
     format!("{time}{ended}{mark}")
 }
 
-/// At most two decimals, and none that says nothing.
+/// At most three decimals, and none that says nothing.
 fn short(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -90,7 +90,7 @@ impl Algorithm for Fle {
             round: u64::from(setting.leader.is_some()),
             vote: setting.leader.map_or(own, |id| Vote { attribute: setting.attribute, id }),
             stage: if setting.leader.is_some() { Stage::Settled } else { looking },
-            following: Following::new(setting.me, setting.n, setting.timeout),
+            following: Following::new(setting),
         }
     }
 
@@ -118,7 +118,9 @@ impl Algorithm for Fle {
                 }
             }
             Event::Received { from, message: Message::Hail(hail) } => {
-                self.follows(out, |following, out| following.hailed(from, &hail, out));
+                if !self.follows(out, |following, out| following.hailed(from, &hail, out)) {
+                    self.looks(out);
+                }
             }
             Event::Received { from, message: Message::Notification { round, vote, looking } } => match &self.stage {
                 Stage::Settled if looking => out.send(from, self.notification()),
@@ -237,10 +239,11 @@ impl Fle {
         Message::Notification { round: self.round, vote: self.vote, looking }
     }
 
-    fn follows(&mut self, out: &mut Acts<Message>, act: impl FnOnce(&mut Following, &mut Acts<Hail>)) {
+    fn follows<T>(&mut self, out: &mut Acts<Message>, act: impl FnOnce(&mut Following, &mut Acts<Hail>) -> T) -> T {
         let mut acts = Acts::new();
-        act(&mut self.following, &mut acts);
+        let answer = act(&mut self.following, &mut acts);
         out.extend(acts, Message::Hail);
+        answer
     }
 }
 

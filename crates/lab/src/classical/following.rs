@@ -6,8 +6,9 @@
 //! Not here: epochs and histories (`zab`).
 
 use std::collections::BTreeSet;
+use std::mem;
 
-use super::{Acts, Timer, Word, majority};
+use super::{Acts, Setting, Timer, Word, majority, others};
 
 /// Where a process stands with its leader.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub(super) enum Hail {
     Follow,
     /// And I have a majority.
     Welcome,
+    /// I elect: you are not my leader any more, or I am not yours.
+    Leave,
 }
 
 impl Word for Hail {
@@ -35,6 +38,7 @@ impl Word for Hail {
         match self {
             Self::Follow => "Follow",
             Self::Welcome => "Welcome",
+            Self::Leave => "Leave",
         }
     }
 
@@ -48,13 +52,16 @@ impl Word for Hail {
 }
 
 impl Following {
-    pub(super) fn new(me: usize, n: usize, timeout: u64) -> Self {
-        Self { me, n, timeout, followers: BTreeSet::new(), leader: None, established: false }
+    pub(super) fn new(setting: &Setting) -> Self {
+        let (me, n) = (setting.me, setting.n);
+        let followers = if setting.leader == Some(me) { others(me, n).collect() } else { BTreeSet::new() };
+        let established = setting.leader.is_some();
+        Self { me, n, timeout: setting.timeout, followers, leader: setting.leader, established }
     }
 
     /// The election has ended.
     pub(super) fn chosen(&mut self, leader: usize, out: &mut Acts<Hail>) {
-        self.leader = Some(leader);
+        (self.leader, self.established) = (Some(leader), false);
         out.arm(GATHER, 3 * self.timeout);
         if leader == self.me {
             self.gathers(out);
@@ -67,14 +74,20 @@ impl Following {
         self.established
     }
 
-    /// A new election has begun.
+    /// A new election has begun: those who worked with us are told, as by a connection that closes.
     pub(super) fn electing(&mut self, out: &mut Acts<Hail>) {
-        (self.leader, self.established) = (None, false);
-        self.followers.clear();
+        let followers = mem::take(&mut self.followers);
+        match self.leader.take() {
+            Some(leader) if leader == self.me => out.send_all(followers, Hail::Leave),
+            Some(leader) => out.send(leader, Hail::Leave),
+            None => {}
+        }
+        self.established = false;
         out.cancel(GATHER);
     }
 
-    pub(super) fn hailed(&mut self, from: usize, hail: &Hail, out: &mut Acts<Hail>) {
+    /// Says whether there is a leader still.
+    pub(super) fn hailed(&mut self, from: usize, hail: &Hail, out: &mut Acts<Hail>) -> bool {
         match hail {
             Hail::Follow => {
                 self.followers.insert(from);
@@ -86,16 +99,26 @@ impl Following {
                     out.cancel(GATHER);
                 }
             }
+            Hail::Leave => {
+                self.followers.remove(&from);
+                let is_lost = self.leader == Some(self.me) && self.established && !self.has_majority();
+                return self.leader != Some(from) && !is_lost;
+            }
         }
+        true
     }
 
     fn gathers(&mut self, out: &mut Acts<Hail>) {
-        if self.leader == Some(self.me) && self.followers.len() + 1 >= majority(self.n) {
+        if self.leader == Some(self.me) && self.has_majority() {
             self.established = true;
             out.cancel(GATHER);
             // To those who are new; the others hear it again, which does no harm.
             out.send_all(self.followers.iter().copied(), Hail::Welcome);
         }
+    }
+
+    fn has_majority(&self) -> bool {
+        self.followers.len() + 1 >= majority(self.n)
     }
 }
 

@@ -108,7 +108,7 @@ impl Algorithm for Pole {
             suspected: vec![false; setting.n],
             election: Election::new(config),
             host: Scored { score: -(setting.attribute as i64), round_trips: setting.round_trips.clone() },
-            following: Following::new(setting.me, setting.n, setting.timeout),
+            following: Following::new(setting),
         }
     }
 
@@ -144,7 +144,10 @@ impl Algorithm for Pole {
                 });
             }
             Event::Received { from, message: Message::Hail(hail) } => {
-                self.follows(out, |following, out| following.hailed(from, &hail, out));
+                let leads = self.leads().is_some();
+                if !self.follows(out, |following, out| following.hailed(from, &hail, out)) {
+                    self.calls(if leads { Cause::QuorumLost } else { Cause::LeaderLost }, out);
+                }
             }
             Event::Expired(timer) if timer == GATHER => {
                 // As the service does: whoever was chosen and could not lead is passed over for a while.
@@ -217,14 +220,15 @@ impl Pole {
         }
     }
 
-    fn follows(&mut self, out: &mut Acts<Message>, act: impl FnOnce(&mut Following, &mut Acts<Hail>)) {
+    fn follows<T>(&mut self, out: &mut Acts<Message>, act: impl FnOnce(&mut Following, &mut Acts<Hail>) -> T) -> T {
         let mut acts = Acts::new();
-        act(&mut self.following, &mut acts);
+        let answer = act(&mut self.following, &mut acts);
         out.extend(acts, Message::Hail);
         if self.following.is_established() {
             // The epoch that the agreement would give it; here, the number of the round.
             self.election.established(Epoch(self.election.round().epoch as u32));
         }
+        answer
     }
 }
 

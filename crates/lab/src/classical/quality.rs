@@ -74,12 +74,12 @@ fn attributes(kind: Kind, topology: &Topology) -> Vec<u64> {
 
 /// For each server but the last: the time in which it reaches a quorum of those who live, in nanoseconds.
 fn consensus(topology: &Topology) -> Vec<u64> {
-    let live = topology.servers().count() - 1;
-    let quorum_at = (live + 1) / 2;
+    let all = topology.servers().count();
+    let live = all - 1;
     let score = |me: usize| {
         let mut away: Vec<u64> = (0..live).map(|other| rtt(topology, me, other)).collect();
         away.sort_unstable();
-        away.get(quorum_at).copied().unwrap_or(u64::MAX)
+        away.get(all / 2).copied().unwrap_or(u64::MAX)
     };
     (0..live).map(score).collect()
 }

@@ -96,6 +96,10 @@ impl Algorithm for Rotating {
             Event::Received { from, message } => self.receive(from, &message, out),
             Event::Expired(_) => {
                 if !self.led {
+                    if self.coordinator() == self.me {
+                        // Not enough have come: they may not know of the round.
+                        out.send_all(others(self.me, self.n), Message::Later { round: self.round });
+                    }
                     self.supports(out);
                 }
             }
