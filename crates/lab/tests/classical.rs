@@ -211,3 +211,11 @@ fn the_comparison_agrees_and_its_file_has_the_columns_that_others_read() {
     assert_eq!(wide, Vec::<&str>::new(), "wider than 100 columns");
     assert!(comparison.page().contains("compare-quality"));
 }
+
+#[test]
+fn when_the_network_heals_those_who_ask_a_majority_agree_again() {
+    let found = findings(1);
+    let quorum = found.iter().filter(|finding| finding.case == "partition" && finding.kind.asks_a_majority());
+    let apart: Vec<String> = quorum.filter(|finding| finding.outcome.leader.is_none()).map(told).collect();
+    assert!(apart.is_empty(), "{}", apart.join("\n"));
+}

@@ -3,7 +3,7 @@
 //! In: a seed. Out: [`Finding`]s: what was predicted, what was seen, and whether that is the same.
 //! Why here and not in tests only: that ring and bully fail, and how, is what a reader of the comparison came for.
 
-use super::{Case, Detector, End, Happening, Kind, Outcome};
+use super::{Case, Detector, End, Happening, Kind, Outcome, Step};
 use crate::sim::MS;
 
 /// One prediction, and what came of it.
@@ -144,7 +144,7 @@ fn partition(seed: u64, kind: Kind) -> Finding {
 fn two_leaders(name: &'static str, kind: Kind, case: &Case, predicted: bool) -> Finding {
     let outcome = kind.run(case);
     let seen = match (outcome.violations.first(), outcome.believers_max) {
-        (Some(violation), _) => format!("two at {violation}; {}", afterwards(&outcome)),
+        (Some(violation), _) => format!("two at {violation} ({}); {}", why(&outcome), afterwards(&outcome)),
         (None, 0 | 1) => format!("one at most; {}", afterwards(&outcome)),
         (None, many) => format!("{many} believe, one is accepted; {}", afterwards(&outcome)),
     };
@@ -156,6 +156,13 @@ fn two_leaders(name: &'static str, kind: Kind, case: &Case, predicted: bool) -> 
         holds: predicted != outcome.violations.is_empty(),
         outcome,
     }
+}
+
+/// What made the second leader.
+fn why(outcome: &Outcome) -> String {
+    let two = |step: &&Step| step.beliefs.iter().filter(|belief| belief.leads.is_some()).count() > 1;
+    let step = outcome.play.iter().flat_map(|play| &play.steps).find(two);
+    step.map_or(String::new(), |step| step.what.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 fn afterwards(outcome: &Outcome) -> String {

@@ -8,7 +8,7 @@
 //! Not here: what the leader does once it leads (`zab`), real networks (`server`).
 //!
 //! ```text
-//! arena     one world for all of them     judge   two leaders at once      play    the record
+//! arena     one world for all of them     judge   two leaders at once      play, diagram  the record
 //! ring bully invitation raft chubby fle rotating viewstamped santos pole   one algorithm each
 //! kind      the list of them              following  what comes right after an election by FLE or POLE
 //! counts    messages and delays against the formulas      failures  what theory predicts to go wrong
@@ -22,6 +22,7 @@ mod case;
 mod chubby;
 mod compare;
 mod counts;
+mod diagram;
 mod failures;
 mod fle;
 mod following;

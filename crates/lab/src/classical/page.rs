@@ -1,6 +1,6 @@
 //! The page of the comparison, and its figures.
 
-use super::compare::{RUNS, TOPOLOGIES, cell, elected};
+use super::compare::{DEPLOYMENTS, RUNS, TOPOLOGIES, cell, elected};
 use super::counts::formula;
 use super::{Comparison, Condition, Count, Finding, Kind, Play, Which};
 use crate::report::Page;
@@ -32,7 +32,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
     draw(&mut page);
     weather(comparison, &mut page);
     draw(&mut page);
-    failures(comparison, &mut page);
+    failures(comparison, &command, &mut page);
     quality(comparison, &mut page);
     draw(&mut page);
     page.finish()
@@ -180,7 +180,7 @@ fn weather(comparison: &Comparison, page: &mut Page) {
     let head: Vec<String> =
         ["algorithm".to_owned()].into_iter().chain(Condition::ALL.map(|condition| condition.to_string())).collect();
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    for name in TOPOLOGIES {
+    for name in DEPLOYMENTS {
         let row = |kind: Kind| -> Vec<String> {
             let found = |condition: Condition| {
                 let is = |sky: &&super::Sky| sky.kind == kind && sky.condition == condition && sky.topology == name;
@@ -193,7 +193,7 @@ fn weather(comparison: &Comparison, page: &mut Page) {
     }
 }
 
-fn failures(comparison: &Comparison, page: &mut Page) {
+fn failures(comparison: &Comparison, command: &str, page: &mut Page) {
     page.section("failures", "What goes wrong, and what does not");
     page.text("Five processes, 0 to 4. Two leaders at once: two that live, each accepted by as many as its algorithm asks for.");
     let row = |found: &Finding| -> Vec<String> {
@@ -203,13 +203,36 @@ fn failures(comparison: &Comparison, page: &mut Page) {
     };
     let rows: Vec<Vec<String>> = comparison.findings.iter().map(row).collect();
     page.table("Predictions", &["case", "algorithm", "predicted", "seen", "holds"], &rows);
-    for (case, kind) in [("wrong-detector", Kind::Bully), ("partition", Kind::Ring), ("partition", Kind::Raft)] {
+    let play = |case: &str, kind: Kind| {
         let found = comparison.findings.iter().find(|found| found.case == case && found.kind == kind);
-        if let Some(play) = found.and_then(|found| found.outcome.play.as_ref()) {
-            record(&format!("The record of {kind}, {case}: * leads, x is dead, - knows no leader"), play, page);
+        found.and_then(|found| found.outcome.play.as_ref())
+    };
+    for (case, kind, steps, caption) in DRAWN {
+        if let Some(play) = play(case, kind) {
+            let svg = play.diagram(caption, steps);
+            page.figure(&format!("play-{kind}-{case}"), &svg, caption, command);
         }
     }
+    if let Some(play) = play("partition", Kind::Raft) {
+        record(
+            "The record of raft, partition: what changed a belief. * leads, x is dead, - knows no leader",
+            play,
+            page,
+        );
+    }
 }
+
+/// Records that are drawn, so many steps of each.
+const DRAWN: [(&str, Kind, usize, &str); 3] = [
+    (
+        "wrong-detector",
+        Kind::Bully,
+        12,
+        "Bully, a wrong suspicion: 3 believes 4 dead and leads at once; both have a thick line.",
+    ),
+    ("timeout too short", Kind::Bully, 24, "Bully, a timeout shorter than a round trip: silence is taken for death."),
+    ("would-be leader dies", Kind::Ring, 24, "Ring, the would-be leader dies: Election 4 goes round for ever."),
+];
 
 /// The steps that changed a belief, and those that made them.
 fn record(caption: &str, play: &Play, page: &mut Page) {
