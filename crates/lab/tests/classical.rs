@@ -209,7 +209,11 @@ fn the_comparison_agrees_and_its_file_has_the_columns_that_others_read() {
     let table = comparison.table();
     let wide: Vec<&str> = table.lines().filter(|line| line.chars().count() > 100).collect();
     assert_eq!(wide, Vec::<&str>::new(), "wider than 100 columns");
-    assert!(comparison.page().contains("compare-quality"));
+    let page = comparison.page();
+    assert!(!page.contains("src=") && !page.contains("href=\"http"), "the page opens offline");
+    let linked: Vec<&str> = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let missing: Vec<&&str> = linked.iter().filter(|id| page.matches(&format!("id=\"{id}\"")).count() != 1).collect();
+    assert!(linked.len() >= 10 && missing.is_empty(), "{missing:?}");
 }
 
 #[test]

@@ -189,11 +189,15 @@ impl Comparison {
         self.skies.iter().find(|sky| sky.kind == kind && sky.condition == condition && sky.topology == TOPOLOGIES[0])
     }
 
+    /// Findings that say the same of several algorithms.
+    pub(super) fn together(&self) -> impl Iterator<Item = &[Finding]> {
+        self.findings.chunk_by(|a, b| (a.case, a.predicted, &a.seen) == (b.case, b.predicted, &b.seen))
+    }
+
     fn tell_failures(&self, out: &mut String) {
         let _ = writeln!(out, "What theory predicts (five processes, 0 to 4), and under it what was seen\n");
         let mut last = "";
-        for together in self.findings.chunk_by(|a, b| (a.case, a.predicted, &a.seen) == (b.case, b.predicted, &b.seen))
-        {
+        for together in self.together() {
             let [Finding { case, predicted, seen, .. }, ..] = together else { continue };
             if *case != last {
                 let _ = writeln!(out, "  {case}");

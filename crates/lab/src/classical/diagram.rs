@@ -1,8 +1,9 @@
 //! A record as a message diagram: a line down for each process, an arrow for each message.
 //!
 //! In: a [`Play`]. Out: SVG that follows the reader's theme and is as narrow as a phone.
+//! Or the same with a slider, to go forwards and backwards; in print, and without scripts, all of it shows.
 //! Why thick lines: a process that thinks it leads has one, so that two leaders at once are two thick lines side by side.
-//! Not here: stepping through it; the record is data, and whoever shows it may.
+//! Holds: names and labels are ours, so that nothing in them has to be escaped.
 
 use std::fmt::Write as _;
 
@@ -22,14 +23,31 @@ impl Play {
         }
         for (row, step) in steps.iter().enumerate() {
             let y = TOP + ROW * (row as f64 + 0.5);
+            let told = step.to_string();
+            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+            let _ = write!(body, "<g class=\"row\" data-told=\"{told}\">");
             for (process, belief) in step.beliefs.iter().enumerate() {
                 self.draws_life(process, *belief, y, &mut body);
             }
             self.draws(&step.what, y, &mut body);
+            body += "</g>";
         }
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"play\" role=\"img\" viewBox=\"0 0 {WIDTH} {height:.0}\">\
              <title>{title}</title><style>{STYLE}</style>{body}</svg>"
+        )
+    }
+
+    /// The diagram with a slider under it, for a page.
+    #[must_use]
+    pub fn player(&self, title: &str, steps_max: usize) -> String {
+        let svg = self.diagram(title, steps_max);
+        let last = svg.matches("class=\"row\"").count();
+        format!(
+            "<div class=\"player\">{svg}<p class=\"steps\"><button type=\"button\" aria-label=\"Back\">◀</button>\
+             <input type=\"range\" min=\"1\" max=\"{last}\" value=\"{last}\" aria-label=\"Step\">\
+             <button type=\"button\" aria-label=\"Forward\">▶</button></p>\
+             <p class=\"told\" aria-live=\"polite\"></p><script>{SCRIPT}</script></div>"
         )
     }
 
@@ -85,7 +103,7 @@ const WIDTH: f64 = 340.0;
 const MARGIN: f64 = 24.0;
 /// How near to the edge a word may have its middle.
 const EDGE: f64 = 58.0;
-const TOP: f64 = 22.0;
+const TOP: f64 = 30.0;
 const ROW: f64 = 28.0;
 
 /// The ink is the reader's; behind words stands a little of the paper, so that lines do not cross them.
@@ -93,7 +111,16 @@ const STYLE: &str = "\
 .play text{font:13px system-ui,sans-serif;text-anchor:middle;fill:currentColor;paint-order:stroke;stroke:var(--paper,Canvas);\
 stroke-width:4px;stroke-linejoin:round}.play .who{font-weight:600}.play circle{fill:currentColor}\
 .play path{fill:none;stroke:currentColor}.play .life{stroke-width:1;opacity:.5}.play .leads{stroke-width:6;opacity:.8}\
-.play .way{stroke-width:1.4}.play .lost{stroke-width:1.2;stroke-dasharray:4 4}";
+.play .way{stroke-width:1.4}.play .lost{stroke-width:1.2;stroke-dasharray:4 4}\
+.play .off{opacity:.1}@media print{.play .off{opacity:1}.steps,.told{display:none}}.steps{display:flex;gap:.5rem;max-width:36rem}\
+.steps input{flex:1}.steps button{font-size:1rem;min-width:3rem;min-height:2.4rem}.told{min-height:3em;font-size:.9rem}";
+
+/// Each player finds its own parts; rows after the step fade, and the step is told in words.
+const SCRIPT: &str = "\
+(p=>{const rows=[...p.querySelectorAll('.row')],s=p.querySelector('input'),t=p.querySelector('.told'),b=p.querySelectorAll('button');\
+const show=()=>{const n=+s.value;rows.forEach((r,i)=>r.classList.toggle('off',i>=n));t.textContent=n+' of '+rows.length+': '+rows[n-1].dataset.told};\
+s.oninput=show;b[0].onclick=()=>{s.stepDown();show()};b[1].onclick=()=>{s.stepUp();show()};if(rows.length)show()})\
+(document.currentScript.parentElement)";
 
 #[cfg(test)]
 mod tests {
@@ -107,5 +134,14 @@ mod tests {
         let svg = Kind::Bully.run(&case).play.unwrap().diagram("bully", 1);
         assert_eq!(svg.matches("class=\"leads\"").count(), 2, "{svg}");
         assert!(svg.contains("suspects 2"), "{svg}");
+    }
+
+    #[test]
+    fn a_player_has_a_row_for_every_step_that_its_slider_reaches() {
+        let mut case = Case::leader_dead(4).suspected_by([0]);
+        case.records = true;
+        let html = Kind::Bully.run(&case).play.unwrap().player("bully", 9);
+        assert_eq!(html.matches("class=\"row\"").count(), 9);
+        assert!(html.contains("max=\"9\"") && html.contains("data-told=\"0.000 ms 3 dies 0:3 1:3 2:3 3:x\""), "{html}");
     }
 }

@@ -196,20 +196,19 @@ fn weather(comparison: &Comparison, page: &mut Page) {
 fn failures(comparison: &Comparison, command: &str, page: &mut Page) {
     page.section("failures", "What goes wrong, and what does not");
     page.text("Five processes, 0 to 4. Two leaders at once: two that live, each accepted by as many as its algorithm asks for.");
-    let row = |found: &Finding| -> Vec<String> {
-        let holds = if found.holds { "yes" } else { "NO" };
-        let words = [found.case, found.kind.name(), found.predicted, &found.seen, holds];
-        words.map(str::to_owned).into()
-    };
-    let rows: Vec<Vec<String>> = comparison.findings.iter().map(row).collect();
-    page.table("Predictions", &["case", "algorithm", "predicted", "seen", "holds"], &rows);
+    for together in comparison.together() {
+        let [Finding { case, predicted, seen, .. }, ..] = together else { continue };
+        let kinds: Vec<&str> = together.iter().map(|found| found.kind.name()).collect();
+        let holds = if together.iter().all(|found| found.holds) { "" } else { "DIFFERS: " };
+        page.text(&format!("{holds}{case}, {}: {predicted}. Seen: {seen}.", kinds.join(", ")));
+    }
     let play = |case: &str, kind: Kind| {
         let found = comparison.findings.iter().find(|found| found.case == case && found.kind == kind);
         found.and_then(|found| found.outcome.play.as_ref())
     };
     for (case, kind, steps, caption) in DRAWN {
         if let Some(play) = play(case, kind) {
-            let svg = play.diagram(caption, steps);
+            let svg = play.player(caption, steps);
             page.figure(&format!("play-{kind}-{case}"), &svg, caption, command);
         }
     }
