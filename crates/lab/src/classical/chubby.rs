@@ -83,6 +83,12 @@ impl Word for Message {
 impl Algorithm for Chubby {
     type Message = Message;
 
+    /// Its votes ask a majority; but a master that holds a lease answers alone, so that two of them at once are two
+    /// leaders, whoever accepts them.
+    fn needed(_: usize) -> usize {
+        1
+    }
+
     fn new(setting: &Setting) -> Self {
         let is_master = setting.leader == Some(setting.me);
         Self {
@@ -264,3 +270,66 @@ fn lease(number: u64) -> Timer {
 const PROMISE: Timer = Timer("the promise is over", 0);
 const TURN: Timer = Timer("random wait", 0);
 const RENEWAL: Timer = Timer("time to renew", 0);
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Case, Dice, Happening, Outcome, Repair, run};
+    use super::*;
+    use crate::sim::MS;
+
+    /// A replica that votes though its promise lasts.
+    struct Faithless(Chubby);
+
+    impl Algorithm for Faithless {
+        type Message = Message;
+
+        fn needed(n: usize) -> usize {
+            Chubby::needed(n)
+        }
+
+        fn new(setting: &Setting) -> Self {
+            Self(Chubby::new(setting))
+        }
+
+        fn reborn(&self, setting: &Setting) -> Self {
+            Self(self.0.reborn(setting))
+        }
+
+        fn step(&mut self, event: Event<Message>, out: &mut Acts<Message>) {
+            if matches!(self.0.role, Role::Voter) {
+                self.0.promised = None;
+            }
+            self.0.step(event, out);
+        }
+
+        fn leads(&self) -> Option<u64> {
+            self.0.leads()
+        }
+
+        fn believes(&self) -> Option<usize> {
+            self.0.believes()
+        }
+
+        fn accepts(&self, leader: usize, generation: u64) -> bool {
+            self.0.accepts(leader, generation)
+        }
+    }
+
+    /// A replica asks for votes while the master lives and holds its lease.
+    fn called_in_vain<A: Algorithm>() -> Outcome {
+        let mut case = Case::counting(5);
+        (case.leader, case.dice) = (Some(4), Dice::First(0));
+        case.happenings.push((MS, Happening::Elect(0)));
+        (case.until, case.ends_settled) = (2 * case.lease, false);
+        run::<A>(&case, Repair::None, false)
+    }
+
+    #[test]
+    fn nobody_votes_while_a_lease_lasts_and_whoever_does_makes_two_masters() {
+        let honest = called_in_vain::<Chubby>();
+        assert_eq!((honest.believers_max, honest.leader), (1, Some(4)));
+        let faithless = called_in_vain::<Faithless>();
+        let violation = faithless.violations.first().expect("two masters under leases");
+        assert_eq!(violation.leaders.iter().map(|(leader, _)| *leader).collect::<Vec<_>>(), [0, 4]);
+    }
+}
