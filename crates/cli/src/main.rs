@@ -67,7 +67,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
         }
         Command::Lab(LabCommand::Story { seed }) => story(seed),
-        Command::Lab(LabCommand::Compare(args)) => lab::compare::run(&args),
+        Command::Lab(LabCommand::Compare(args)) => lab::compare(&args),
     }
 }
 

@@ -1,3 +1,5 @@
-//! The lab's commands: each calls `pole_lab`, prints what a person wants to know, and leaves files for the rest.
+//! The commands of the lab: experiments in the simulator, and their reports.
 
-pub(crate) mod compare;
+mod compare;
+
+pub(crate) use compare::run as compare;
