@@ -1,5 +1,6 @@
 //! Commands and options, and the help that they show.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -70,8 +71,8 @@ pub(crate) enum Command {
     /// Give a server a score of your own, for the oracle `custom`
     #[command(subcommand)]
     Score(ScoreCommand),
-    /// Experiments in the simulator
-    #[command(subcommand, hide = true)]
+    /// Experiments in the simulator: what a choice of leader does
+    #[command(subcommand)]
     Lab(LabCommand),
 }
 
@@ -161,12 +162,43 @@ pub(crate) enum ScoreCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
+    /// Put every election algorithm on one bench: messages, delays, time to a leader, failures, quality
+    ///
+    /// Prints a table and writes compare.csv, compare.html and its figures. Ends with 1 if a count differs from its formula.
+    Compare(CompareArgs),
     /// An ensemble in the simulator elects, loses its leader, and tells why the next one won
+    #[command(hide = true)]
     Story {
         /// Decides everything: the same seed tells the same story
         #[arg(long, value_name = "N", default_value_t = 1)]
         seed: u64,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// How many processes: from 3 to 64
+    #[arg(long, value_name = "LOW..HIGH", default_value = "3..32", value_parser = processes)]
+    pub(crate) n: RangeInclusive<usize>,
+    /// Decides everything that is random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Where to write
+    #[arg(long, value_name = "DIR", default_value = LAB_DIR_DEFAULT)]
+    pub(crate) out: PathBuf,
+}
+
+/// Where the lab writes.
+const LAB_DIR_DEFAULT: &str = "pole-lab";
+
+/// `3..32`, both ends meant; or one number.
+fn processes(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let (low, high) = text.split_once("..").unwrap_or((text, text));
+    let parsed = low.parse().ok().zip(high.trim_start_matches('=').parse().ok());
+    match parsed {
+        Some((low, high)) if (3..=high).contains(&low) && high <= 64 => Ok(low..=high),
+        Some(_) | None => Err("expected LOW..HIGH with 3 <= LOW <= HIGH <= 64, as in 3..32".to_owned()),
+    }
 }
 
 /// A parameter of an oracle.
@@ -246,6 +278,15 @@ mod tests {
     #[test]
     fn times_are_said_in_the_unit_that_fits() {
         assert_eq!([Ms(500).text(), Ms(30_000).text(), Ms(120_000).text()], ["500 ms", "30 s", "2 min"]);
+    }
+
+    #[test]
+    fn a_range_of_processes_has_two_ends_within_bounds() {
+        assert_eq!(processes("3..32"), Ok(3..=32));
+        assert_eq!(processes("5"), Ok(5..=5));
+        for wrong in ["", "2..5", "9..4", "3..65", "a..b", "3-5"] {
+            assert!(processes(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

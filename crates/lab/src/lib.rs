@@ -4,8 +4,10 @@
 //! Why: the bugs of this field hide in the order of events; here the order is a number that can be written down.
 //! Not here: real time, sockets and files (`server`); the protocol (`election`, `zab`, `node`), of which this is no copy.
 
+pub mod classical;
 pub mod kv;
 pub mod paper;
+pub mod report;
 pub mod rng;
 pub mod script;
 pub mod sim;

@@ -46,6 +46,7 @@ pub use marks::{Mark, Marks};
 pub(crate) use network::Hold;
 pub(crate) use opinion::Opinion;
 pub use paced::Sample;
+pub(crate) use queue::Queue;
 pub use report::Report;
 pub use setup::Setup;
 pub(crate) use stage::{Mood, OnDisk, Sight, id};

@@ -1,0 +1,50 @@
+//! `pole lab compare`: every election algorithm on one bench.
+//!
+//! In: a range of N and a seed. Out: a table; in the folder, `compare.csv`, `compare.html` and its figures.
+//! Exit code 1 if a count differs from its formula or a prediction of theory does not hold.
+
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use pole_lab::classical::Comparison;
+
+use crate::args::CompareArgs;
+use crate::failure::{Failure, Kind};
+
+pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
+    // Before the work, so that a folder that cannot be had costs no time.
+    fs::create_dir_all(&args.out).map_err(|error| unwritable(&args.out, &error))?;
+    let is_watched = io::stderr().is_terminal();
+    let comparison = Comparison::run(args.n.clone(), args.seed, &mut |what, done, all| {
+        if is_watched {
+            // Whoever watches sees one line that changes; if it cannot be written, the work goes on.
+            let _ = write!(io::stderr(), "\r\x1b[K{}", if done == all { String::new() } else { bar(what, done, all) });
+        }
+    });
+    crate::print(&comparison.table())?;
+    let figures = comparison.figures().into_iter().map(|(name, svg)| (name.to_owned(), svg));
+    let pages = [("compare.csv".to_owned(), comparison.csv()), ("compare.html".to_owned(), comparison.page())];
+    for (name, text) in pages.into_iter().chain(figures) {
+        let path = args.out.join(name);
+        fs::write(&path, text).map_err(|error| unwritable(&path, &error))?;
+    }
+    crate::print(&format!("\nWritten: {}\n", args.out.join("compare.html").display()))?;
+    match comparison.complaints().as_slice() {
+        [] => Ok(()),
+        complaints => Err(Failure::failed(format!("counts or predictions differ:\n  {}", complaints.join("\n  ")))),
+    }
+}
+
+/// `[######........] 12 of 27  counting raft`
+fn bar(what: &str, done: usize, all: usize) -> String {
+    let full = BAR * done / all.max(1);
+    format!("[{}{}] {done} of {all}  {what}", "#".repeat(full), ".".repeat(BAR - full))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    let path = path.display();
+    Failure::new(Kind::BadInput, format!("cannot write {path}: {error}; name another folder with --out"))
+}
+
+const BAR: usize = 30;

@@ -1,0 +1,185 @@
+//! What theory predicts to go wrong, and what must not: each is run, and the record says when and why.
+//!
+//! In: a seed. Out: [`Finding`]s: what was predicted, what was seen, and whether that is the same.
+//! Why here and not in tests only: that ring and bully fail, and how, is what a reader of the comparison came for.
+
+use super::{Case, Detector, End, Happening, Kind, Outcome, Step};
+use crate::sim::MS;
+
+/// One prediction, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The name of the case.
+    pub case: &'static str,
+    /// The algorithm.
+    pub kind: Kind,
+    /// What theory says.
+    pub predicted: &'static str,
+    /// What was seen.
+    pub seen: String,
+    /// Whether it is the same.
+    pub holds: bool,
+    /// The run, with its record.
+    pub outcome: Outcome,
+}
+
+/// Runs all of them.
+#[must_use]
+pub fn findings(seed: u64) -> Vec<Finding> {
+    let mut found = would_be_leader_dies(seed);
+    found.push(inaccurate_detector(seed, Kind::Ring));
+    found.push(inaccurate_detector(seed, Kind::RingRepair2));
+    found.push(short_timeout(seed));
+    found.push(second_highest_dies(seed));
+    found.push(one_wrong_suspicion(seed, Kind::Raft));
+    found.push(one_wrong_suspicion(seed, Kind::RaftPreVote));
+    found.extend(Kind::ALL.map(|kind| wrong_detector(seed, kind)));
+    found.extend(Kind::ALL.map(|kind| partition(seed, kind)));
+    found
+}
+
+/// Five processes with a record, for as long as it takes.
+fn base(seed: u64) -> Case {
+    let mut case = Case::counting(N);
+    case.seed = seed;
+    case.records = true;
+    // A record of more steps than this says nothing new.
+    case.events_max = 2_000;
+    case
+}
+
+fn would_be_leader_dies(seed: u64) -> Vec<Finding> {
+    let mut case = base(seed);
+    // From 0 upwards to 4 by 4 ms; then Election 4 is on its second way round when 4 dies.
+    let dies = 5 * MS + MS / 2;
+    case.happenings.push((0, Happening::Elect(0)));
+    case.happenings.push((dies, Happening::Crash(N - 1)));
+    case.happenings.extend((0..N - 1).map(|who| (dies, Happening::Suspects { who, whom: N - 1 })));
+    let find = |kind: Kind, predicted: &'static str, for_ever: bool| {
+        let outcome = kind.run(&case);
+        let holds = if for_ever { outcome.end == End::OutOfEvents } else { outcome.leader == Some(N - 2) };
+        Finding { case: "would-be leader dies", kind, predicted, seen: ending(&outcome), holds, outcome }
+    };
+    vec![
+        find(Kind::Ring, "Election goes round for ever", true),
+        find(Kind::RingRepair1, "the predecessor starts again; ends", false),
+        find(Kind::RingRepair2, "a detector starts again; ends", false),
+    ]
+}
+
+/// A detector suspects a process that lives, on the other side of the ring.
+fn inaccurate_detector(seed: u64, kind: Kind) -> Finding {
+    let mut case = base(seed);
+    case.happenings.push((0, Happening::Suspects { who: 1, whom: N - 1 }));
+    case.happenings.push((0, Happening::Elect(0)));
+    let outcome = kind.run(&case);
+    let for_ever = kind == Kind::RingRepair2;
+    Finding {
+        case: "inaccurate detector",
+        kind,
+        predicted: if for_ever { "new runs for ever" } else { "the detector is not asked; ends" },
+        seen: ending(&outcome),
+        holds: for_ever == (outcome.end == End::OutOfEvents),
+        outcome,
+    }
+}
+
+fn short_timeout(seed: u64) -> Finding {
+    let mut case = Case { seed, records: true, ..Case::leader_dead(N).suspected_by([0]) };
+    // A round trip takes two.
+    case.timeout = MS;
+    two_leaders("timeout too short", Kind::Bully, &case, true)
+}
+
+fn second_highest_dies(seed: u64) -> Finding {
+    let mut case = Case { seed, records: true, ..Case::leader_dead(N).suspected_by([0]) };
+    // It has answered by then, and would be the coordinator.
+    case.happenings.push((2 * MS + MS / 2, Happening::Crash(N - 2)));
+    let outcome = Kind::Bully.run(&case);
+    Finding {
+        case: "second-highest dies",
+        kind: Kind::Bully,
+        predicted: "those who wait for it begin again; ends",
+        seen: ending(&outcome),
+        holds: outcome.leader == Some(N - 3) && outcome.violations.is_empty(),
+        outcome,
+    }
+}
+
+/// One follower of Raft suspects a leader that lives.
+fn one_wrong_suspicion(seed: u64, kind: Kind) -> Finding {
+    let mut case = Case { leader: Some(N - 1), until: 150 * MS, ends_settled: false, ..base(seed) };
+    case.happenings.push((MS, Happening::Suspects { who: 0, whom: N - 1 }));
+    let outcome = kind.run(&case);
+    let stays = kind == Kind::RaftPreVote;
+    let mut steps = outcome.play.iter().flat_map(|play| &play.steps);
+    let deposed = steps.any(|step| step.beliefs[N - 1].leads.is_none());
+    Finding {
+        case: "one wrong suspicion",
+        kind,
+        predicted: if stays { "nobody votes; the leader stays" } else { "a new term deposes the leader" },
+        seen: if deposed { "the leader is deposed".to_owned() } else { "the leader stays".to_owned() },
+        holds: deposed != stays && outcome.violations.is_empty(),
+        outcome,
+    }
+}
+
+/// All suspect the leader, and it lives.
+fn wrong_detector(seed: u64, kind: Kind) -> Finding {
+    let mut case = Case { leader: Some(N - 1), until: 150 * MS, ends_settled: false, ..base(seed) };
+    case.happenings.extend((0..N - 1).map(|who| (MS, Happening::Suspects { who, whom: N - 1 })));
+    two_leaders("wrong-detector", kind, &case, !kind.asks_a_majority())
+}
+
+/// The leader and one other are cut off from the majority, for a while.
+fn partition(seed: u64, kind: Kind) -> Finding {
+    let mut case = Case { leader: Some(N - 1), until: 400 * MS, ends_settled: false, ..base(seed) };
+    case.detector = Detector::Perfect { after: 5 * MS, spread: 0 };
+    case.happenings.push((10 * MS, Happening::Cut(vec![N - 2, N - 1])));
+    case.happenings.push((150 * MS, Happening::Heal));
+    case.events_max = 20_000;
+    two_leaders("partition", kind, &case, !kind.asks_a_majority())
+}
+
+fn two_leaders(name: &'static str, kind: Kind, case: &Case, predicted: bool) -> Finding {
+    let outcome = kind.run(case);
+    let seen = match (outcome.violations.first(), outcome.believers_max) {
+        (Some(violation), _) => format!("two at {violation} ({}); {}", why(&outcome), afterwards(&outcome)),
+        (None, 0 | 1) => format!("one at most; {}", afterwards(&outcome)),
+        (None, many) => format!("{many} believe, one is accepted; {}", afterwards(&outcome)),
+    };
+    Finding {
+        case: name,
+        kind,
+        predicted: if predicted { "two leaders at once" } else { "never two leaders at once" },
+        seen,
+        holds: predicted != outcome.violations.is_empty(),
+        outcome,
+    }
+}
+
+/// What made the second leader.
+fn why(outcome: &Outcome) -> String {
+    let two = |step: &&Step| step.beliefs.iter().filter(|belief| belief.leads.is_some()).count() > 1;
+    let step = outcome.play.iter().flat_map(|play| &play.steps).find(two);
+    step.map_or(String::new(), |step| step.what.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn afterwards(outcome: &Outcome) -> String {
+    match outcome.leader {
+        Some(leader) => format!("{leader} in the end"),
+        None => "no agreement in the end".to_owned(),
+    }
+}
+
+fn ending(outcome: &Outcome) -> String {
+    let ms = outcome.agreed_at.map(|at| at as f64 / MS as f64);
+    match (outcome.end, outcome.leader, ms) {
+        (End::OutOfEvents, ..) => format!("no end after {} messages", outcome.messages()),
+        (_, Some(leader), Some(ms)) => format!("{leader} leads from {ms:.1} ms on, {} messages", outcome.messages()),
+        (End::Settled | End::Quiet | End::OutOfTime, ..) => "nobody leads".to_owned(),
+    }
+}
+
+/// Processes in these cases.
+const N: usize = 5;

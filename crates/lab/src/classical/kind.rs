@@ -1,0 +1,121 @@
+//! The list of all algorithms on the bench.
+
+use std::fmt;
+
+use super::bully::Bully;
+use super::chubby::Chubby;
+use super::fle::Fle;
+use super::invitation::Invitation;
+use super::pole::Pole;
+use super::raft::Raft;
+use super::ring::Ring;
+use super::rotating::Rotating;
+use super::santos::Santos;
+use super::viewstamped::Viewstamped;
+use super::{Case, Outcome, Repair, run};
+
+/// An algorithm, or a variant of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Ring election as taught.
+    Ring,
+    /// With the predecessor's timeout.
+    RingRepair1,
+    /// With everybody's failure detector.
+    RingRepair2,
+    /// The bully algorithm.
+    Bully,
+    /// Garcia-Molina's invitations.
+    Invitation,
+    /// Raft's votes.
+    Raft,
+    /// With pre-vote.
+    RaftPreVote,
+    /// Chubby's master with its lease.
+    Chubby,
+    /// ZooKeeper's fast leader election.
+    Fle,
+    /// A rotating coordinator.
+    Rotating,
+    /// Viewstamped Replication's view change.
+    Viewstamped,
+    /// Latency-aware rotation.
+    Santos,
+    /// POLE, the production code.
+    Pole,
+}
+
+impl Kind {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 13] = [
+        Self::Ring,
+        Self::RingRepair1,
+        Self::RingRepair2,
+        Self::Bully,
+        Self::Invitation,
+        Self::Raft,
+        Self::RaftPreVote,
+        Self::Chubby,
+        Self::Fle,
+        Self::Rotating,
+        Self::Viewstamped,
+        Self::Santos,
+        Self::Pole,
+    ];
+
+    /// As tables and files call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ring => "ring",
+            Self::RingRepair1 => "ring-repair-1",
+            Self::RingRepair2 => "ring-repair-2",
+            Self::Bully => "bully",
+            Self::Invitation => "invitation",
+            Self::Raft => "raft",
+            Self::RaftPreVote => "raft-prevote",
+            Self::Chubby => "chubby",
+            Self::Fle => "fle",
+            Self::Rotating => "rotating",
+            Self::Viewstamped => "viewstamped",
+            Self::Santos => "santos",
+            Self::Pole => "pole",
+        }
+    }
+
+    /// Whether a leader needs a majority that accepts it: then two at once cannot be.
+    #[must_use]
+    pub fn asks_a_majority(self) -> bool {
+        match self {
+            Self::Ring | Self::RingRepair1 | Self::RingRepair2 | Self::Bully | Self::Invitation => false,
+            Self::Raft | Self::RaftPreVote | Self::Chubby | Self::Fle => true,
+            Self::Rotating | Self::Viewstamped | Self::Santos | Self::Pole => true,
+        }
+    }
+
+    /// Runs it through a case.
+    #[must_use]
+    pub fn run(self, case: &Case) -> Outcome {
+        match self {
+            Self::Ring => run::<Ring>(case, Repair::None, false),
+            Self::RingRepair1 => run::<Ring>(case, Repair::Predecessor, false),
+            Self::RingRepair2 => run::<Ring>(case, Repair::Detector, false),
+            Self::Bully => run::<Bully>(case, Repair::None, false),
+            Self::Invitation => run::<Invitation>(case, Repair::None, false),
+            Self::Raft => run::<Raft>(case, Repair::None, false),
+            Self::RaftPreVote => run::<Raft>(case, Repair::None, true),
+            Self::Chubby => run::<Chubby>(case, Repair::None, false),
+            Self::Fle => run::<Fle>(case, Repair::None, false),
+            Self::Rotating => run::<Rotating>(case, Repair::None, false),
+            Self::Viewstamped => run::<Viewstamped>(case, Repair::None, false),
+            Self::Santos => run::<Santos>(case, Repair::None, false),
+            Self::Pole => run::<Pole>(case, Repair::None, false),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,206 @@
+//! A page: sections with their contents, paragraphs, tables, figures with the command that repeats them.
+//!
+//! In: text, rows, SVG, in reading order. Out: one HTML file.
+//! Holds: it opens offline (no address of another file in it), every id is linked from the contents, every table scrolls in
+//! a box of its own so that the page never does, and nothing is clipped in print.
+
+use super::escape::{escaped, identifier};
+
+/// A page under construction.
+#[derive(Clone, Debug)]
+pub struct Page {
+    title: String,
+    lead: String,
+    /// What the contents list: the sections, and under each its figures.
+    contents: Vec<Entry>,
+    body: String,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    id: String,
+    heading: String,
+    figures: Vec<(String, String)>,
+}
+
+impl Page {
+    /// A page with a title and the sentence that says what it is about. Plain text.
+    #[must_use]
+    pub fn new(title: &str, lead: &str) -> Self {
+        Self { title: title.to_owned(), lead: lead.to_owned(), contents: Vec::new(), body: String::new() }
+    }
+
+    /// Starts a section; the contents get a line for it.
+    pub fn section(&mut self, id: &str, heading: &str) {
+        self.ends_section();
+        let id = identifier(id);
+        self.body += &format!("<section>\n<h2 id=\"{id}\">{}</h2>\n", escaped(heading));
+        self.contents.push(Entry { id, heading: heading.to_owned(), figures: Vec::new() });
+    }
+
+    /// A paragraph of plain text.
+    pub fn text(&mut self, text: &str) {
+        self.body += &format!("<p>{}</p>\n", escaped(text));
+    }
+
+    /// A table of plain text. A column whose cells are numbers stands at the right.
+    pub fn table(&mut self, caption: &str, head: &[&str], rows: &[Vec<String>]) {
+        let right = |column: usize| {
+            let mut cells = rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty()).peekable();
+            cells.peek().is_some() && cells.all(|cell| is_number(cell))
+        };
+        let right: Vec<bool> = (0..head.len()).map(right).collect();
+        let class = |column: usize| if right.get(column) == Some(&true) { " class=\"n\"" } else { "" };
+        self.body += &format!("<div class=\"box\" tabindex=\"0\"><table>\n<caption>{}</caption>\n", escaped(caption));
+        self.body += "<thead><tr>";
+        for (column, name) in head.iter().enumerate() {
+            self.body += &format!("<th scope=\"col\"{}>{}</th>", class(column), escaped(name));
+        }
+        self.body += "</tr></thead>\n<tbody>\n";
+        for row in rows {
+            self.body += "<tr>";
+            for (column, cell) in row.iter().enumerate() {
+                self.body += &format!("<td{}>{}</td>", class(column), escaped(cell));
+            }
+            self.body += "</tr>\n";
+        }
+        self.body += "</tbody></table></div>\n";
+    }
+
+    /// A figure with its caption, and under it the command that repeats it. The contents get a line for it.
+    pub fn figure(&mut self, id: &str, svg: &str, caption: &str, command: &str) {
+        let id = identifier(id);
+        let name = caption.split_inclusive(['.', ':']).next().unwrap_or(caption).trim_end_matches(['.', ':']);
+        if let Some(section) = self.contents.last_mut() {
+            section.figures.push((id.clone(), name.to_owned()));
+        }
+        let (caption, command) = (escaped(caption), escaped(command));
+        self.body += &format!("<figure id=\"{id}\">\n{svg}\n<figcaption>{caption}</figcaption>\n");
+        self.body += &format!("<p class=\"command\">Repeat it: <code>{command}</code></p>\n</figure>\n");
+    }
+
+    /// Markup of our own, as it is.
+    pub fn html(&mut self, html: &str) {
+        self.body += html;
+        self.body.push('\n');
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn finish(mut self) -> String {
+        self.ends_section();
+        let (title, lead, contents) = (escaped(&self.title), escaped(&self.lead), self.contents());
+        let body = &self.body;
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
+             <style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>{title}</h1>\n<p class=\"lead\">{lead}</p>\n\
+             </header>\n{contents}<main>\n{body}</main>\n</body>\n</html>\n"
+        )
+    }
+
+    fn contents(&self) -> String {
+        let figures = |entry: &Entry| {
+            let lines = entry.figures.iter().map(|(id, name)| format!("<li><a href=\"#{id}\">{}</a></li>", escaped(name)));
+            let lines: String = lines.collect();
+            if lines.is_empty() { String::new() } else { format!("<ul>{lines}</ul>") }
+        };
+        let entry = |entry: &Entry| {
+            format!("<li><a href=\"#{}\">{}</a>{}</li>\n", entry.id, escaped(&entry.heading), figures(entry))
+        };
+        let lines: String = self.contents.iter().map(entry).collect();
+        if lines.is_empty() {
+            return lines;
+        }
+        format!("<nav aria-label=\"Contents\"><details open><summary>Contents</summary>\n<ul>\n{lines}</ul></details></nav>\n")
+    }
+
+    fn ends_section(&mut self) {
+        if !self.contents.is_empty() {
+            self.body += "</section>\n";
+        }
+    }
+}
+
+/// Whether a cell reads as a number, with or without a sign and a unit.
+fn is_number(cell: &str) -> bool {
+    let bare = cell.trim().trim_start_matches(['+', '-', '−']);
+    let bare = ["%", "ms", "MB", "s"].iter().find_map(|unit| bare.strip_suffix(unit)).unwrap_or(bare).trim_end();
+    bare == "–" || bare.replace(',', "").parse::<f64>().is_ok()
+}
+
+/// Light and dark by the reader's wish. Wide enough for figures, narrow enough for lines of text; in print, ink on paper.
+const STYLE: &str = "\
+:root { --ink: #1b1f24; --paper: #ffffff; --faint: #5a6370; --line: #d5dae1; --shade: #f3f5f8; --link: #005a9c; --good: #00664b; --bad: #b03a00; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e9ee; --paper: #14171b; --faint: #a2abb8; --line: #343b45; --shade: #1d2228; --link: #6cb8f0; --good: #35c398; --bad: #ff9152; }
+}
+* { box-sizing: border-box; }
+html { -webkit-text-size-adjust: 100%; }
+body { margin: 0 auto; max-width: 46rem; padding: 0.6rem; font: 16px/1.5 system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif; color: var(--ink); background: var(--paper); overflow-wrap: break-word; }
+h1 { font-size: 1.6rem; line-height: 1.2; margin: 0.6rem 0; }
+h2 { font-size: 1.25rem; line-height: 1.3; margin: 2.2rem 0 0.6rem; padding-top: 0.6rem; border-top: 1px solid var(--line); }
+h3 { font-size: 1.05rem; margin: 1.4rem 0 0.4rem; }
+p { margin: 0.6rem 0; }
+a { color: var(--link); }
+.lead { color: var(--faint); font-size: 1.05rem; }
+nav { background: var(--shade); border-radius: 6px; padding: 0.5rem 0.8rem; margin: 1rem 0; }
+nav ul { margin: 0.3rem 0; padding-left: 1.2rem; }
+summary { cursor: pointer; font-weight: 600; }
+.box { overflow-x: auto; margin: 0.8rem 0; }
+table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; color: var(--faint); padding: 0.2rem 0; }
+th, td { padding: 0.25rem 0.6rem 0.25rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th { font-weight: 600; }
+.n { text-align: right; }
+figure { margin: 1rem 0; }
+figure svg { display: block; width: 100%; max-width: 36rem; height: auto; }
+figcaption { margin-top: 0.3rem; }
+.command { color: var(--faint); font-size: 0.9rem; margin: 0.3rem 0; }
+code { font: 0.9em ui-monospace, 'SF Mono', Consolas, monospace; background: var(--shade); border-radius: 4px; padding: 0.1em 0.3em; overflow-wrap: anywhere; }
+.verdict { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.6rem; margin: 1rem 0; padding: 0; list-style: none; }
+.verdict li { background: var(--shade); border-left: 4px solid var(--line); border-radius: 4px; padding: 0.5rem 0.7rem; }
+.verdict b { display: block; font-size: 1.35rem; line-height: 1.25; }
+.verdict .good { border-color: var(--good); }
+.verdict .bad { border-color: var(--bad); }
+@media print {
+  @page { margin: 15mm; }
+  :root { --ink: #000; --paper: #fff; --faint: #444; --line: #bbb; --shade: #f4f4f4; --link: #000; }
+  body { max-width: none; font-size: 10.5pt; padding: 0; }
+  figure, tr, .verdict li { break-inside: avoid; }
+  h2, h3, caption { break-after: avoid; }
+  figure svg { max-width: 13cm; }
+  .box { overflow: visible; }
+  table { font-size: 8.5pt; }
+  th, td { white-space: normal; }
+  thead { display: table-header-group; }
+  a[href]:not([href^='#'])::after { content: ' (' attr(href) ')'; }
+}
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_from_words() {
+        for number in ["1", "-2.5", "+3 %", "4.0 ms", "1,000", "–", "250 MB"] {
+            assert!(is_number(number), "{number}");
+        }
+        for word in ["p4", "", "ms", "p4 38.9", "even"] {
+            assert!(!is_number(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn text_is_escaped_wherever_it_goes_in() {
+        let mut page = Page::new("<x-1>", "<x-2>");
+        page.section("a", "<x-3>");
+        page.text("<x-4>");
+        page.table("<x-5>", &["<x-6>"], &[vec!["<x-7>".to_owned()]]);
+        page.figure("f", "", "<x-8>", "<x-9>");
+        let html = page.finish();
+        assert!(!html.contains("<x-") && html.matches("&lt;x-").count() >= 9, "{html}");
+    }
+}
