@@ -84,7 +84,7 @@ impl Session {
         let keeper = Keeper {
             // Not all the same way round: sessions of one server that goes would meet again on the next, and in the end all
             // would be on the server that has lived the longest.
-            stride: if first / servers.len() % 2 == 0 { 1 } else { servers.len() - 1 },
+            stride: if (first / servers.len()).is_multiple_of(2) { 1 } else { servers.len() - 1 },
             at: first % servers.len(),
             servers,
             timing,

@@ -102,7 +102,8 @@ impl Page {
 
     fn contents(&self) -> String {
         let figures = |entry: &Entry| {
-            let lines = entry.figures.iter().map(|(id, name)| format!("<li><a href=\"#{id}\">{}</a></li>", escaped(name)));
+            let lines =
+                entry.figures.iter().map(|(id, name)| format!("<li><a href=\"#{id}\">{}</a></li>", escaped(name)));
             let lines: String = lines.collect();
             if lines.is_empty() { String::new() } else { format!("<ul>{lines}</ul>") }
         };
@@ -113,7 +114,9 @@ impl Page {
         if lines.is_empty() {
             return lines;
         }
-        format!("<nav aria-label=\"Contents\"><details open><summary>Contents</summary>\n<ul>\n{lines}</ul></details></nav>\n")
+        format!(
+            "<nav aria-label=\"Contents\"><details open><summary>Contents</summary>\n<ul>\n{lines}</ul></details></nav>\n"
+        )
     }
 
     fn ends_section(&mut self) {
