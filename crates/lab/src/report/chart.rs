@@ -127,7 +127,11 @@ impl Panel {
         }
         let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
         panel.draws_legend(&names, |index, x, y| {
-            let line = if joined { format!("<path class=\"line s{index}\" d=\"M{} {}h20\"/>", short(x), short(y)) } else { String::new() };
+            let line = if joined {
+                format!("<path class=\"line s{index}\" d=\"M{} {}h20\"/>", short(x), short(y))
+            } else {
+                String::new()
+            };
             line + &mark(index, x + 10.0, y)
         });
         panel
@@ -149,7 +153,11 @@ impl Panel {
         let lines = groups.iter().map(|group| group.name.lines().count()).max().unwrap_or(1);
         panel.height += 15.0 * lines.saturating_sub(1) as f64;
         panel.draws_legend(names, |index, x, y| {
-            format!("<rect class=\"bar s{index}\" x=\"{}\" y=\"{}\" width=\"14\" height=\"10\"/>", short(x + 3.0), short(y - 5.0))
+            format!(
+                "<rect class=\"bar s{index}\" x=\"{}\" y=\"{}\" width=\"14\" height=\"10\"/>",
+                short(x + 3.0),
+                short(y - 5.0)
+            )
         });
         panel
     }
@@ -174,7 +182,13 @@ impl Panel {
             }
         }
         if let Some(mark) = group.mark {
-            let _ = write!(self.body, "<path class=\"mean\" d=\"M{} {}h{}\"/>", short(from + 2.0), short(y.at(mark)), short(room - 4.0));
+            let _ = write!(
+                self.body,
+                "<path class=\"mean\" d=\"M{} {}h{}\"/>",
+                short(from + 2.0),
+                short(y.at(mark)),
+                short(room - 4.0)
+            );
         }
         for (line, word) in group.name.lines().enumerate() {
             let (x, y) = (short(from + room / 2.0), short(floor + 16.0 + 15.0 * line as f64));
@@ -191,7 +205,12 @@ impl Panel {
     fn begun(heading: &str, y_label: &str) -> Self {
         let mut panel = Self { height: 16.0, body: String::new() };
         if !heading.is_empty() {
-            let _ = write!(panel.body, "<text class=\"heading\" x=\"2\" y=\"{}\">{}</text>", short(panel.height), escaped(heading));
+            let _ = write!(
+                panel.body,
+                "<text class=\"heading\" x=\"2\" y=\"{}\">{}</text>",
+                short(panel.height),
+                escaped(heading)
+            );
             panel.height += 20.0;
         }
         let _ = write!(panel.body, "<text x=\"2\" y=\"{}\">{}</text>", short(panel.height), escaped(y_label));
@@ -211,13 +230,23 @@ impl Panel {
             let Some(x) = x else { continue };
             let at = short(x.at(*tick));
             let _ = write!(self.body, "<path class=\"grid\" d=\"M{at} {}v5\"/>", short(floor));
-            let _ = write!(self.body, "<text class=\"middle\" x=\"{at}\" y=\"{}\">{}</text>", short(floor + 18.0), x.label(*tick));
+            let _ = write!(
+                self.body,
+                "<text class=\"middle\" x=\"{at}\" y=\"{}\">{}</text>",
+                short(floor + 18.0),
+                x.label(*tick)
+            );
         }
         let _ = write!(self.body, "<path class=\"axis\" d=\"M{LEFT} {}H{RIGHT}\"/>", short(floor));
         self.height = floor + 24.0;
         if !x_label.is_empty() {
             let at = short((LEFT + RIGHT) / 2.0);
-            let _ = write!(self.body, "<text class=\"middle\" x=\"{at}\" y=\"{}\">{}</text>", short(floor + 34.0), escaped(x_label));
+            let _ = write!(
+                self.body,
+                "<text class=\"middle\" x=\"{at}\" y=\"{}\">{}</text>",
+                short(floor + 34.0),
+                escaped(x_label)
+            );
             self.height += 16.0;
         }
     }
@@ -244,7 +273,10 @@ fn wrapped(title: &str, height: f64, body: &str) -> String {
 }
 
 fn path(places: &[(f64, f64)]) -> String {
-    let steps = places.iter().enumerate().map(|(n, (x, y))| format!("{}{} {}", if n == 0 { "M" } else { "L" }, short(*x), short(*y)));
+    let steps = places
+        .iter()
+        .enumerate()
+        .map(|(n, (x, y))| format!("{}{} {}", if n == 0 { "M" } else { "L" }, short(*x), short(*y)));
     steps.collect()
 }
 
@@ -252,7 +284,7 @@ fn path(places: &[(f64, f64)]) -> String {
 fn mark(index: usize, x: f64, y: f64) -> String {
     let (sx, sy) = (short(x), short(y));
     let drawn = |d: &str| format!("<path class=\"mark s{index}\" d=\"M{sx} {sy}{d}\"/>");
-    match index % 8 {
+    match index % 9 {
         0 => format!("<circle class=\"mark s{index}\" cx=\"{sx}\" cy=\"{sy}\" r=\"3.2\"/>"),
         1 => drawn("m-3 -3h6v6h-6z"),
         2 => drawn("m0 -4l4 7h-8z"),
@@ -260,7 +292,8 @@ fn mark(index: usize, x: f64, y: f64) -> String {
         4 => drawn("m0 4l4 -7h-8z"),
         5 => drawn("m-3.5 -3.5l7 7m0 -7l-7 7"),
         6 => drawn("m-4 0h8m-4 -4v8"),
-        _ => drawn("m-1.5 -4h3v8h-3z"),
+        7 => drawn("m-1.5 -4h3v8h-3z"),
+        _ => drawn("m-4 -1.5h8v3h-8z"),
     }
 }
 
@@ -275,7 +308,7 @@ const SVG: &str = "http://www.w3.org/2000/svg";
 
 const WIDTH: f64 = 340.0;
 const LEFT: f64 = 40.0;
-const RIGHT: f64 = 330.0;
+const RIGHT: f64 = 320.0;
 /// The height of what is plotted.
 const PLOT: f64 = 190.0;
 
@@ -311,7 +344,12 @@ mod tests {
         let svg = lines("t", axes(), &series);
         assert!(svg.contains("line s0") && svg.contains("line s1") && svg.contains("a&lt;b"), "{svg}");
         assert!(svg.contains("crash &amp; more"), "{svg}");
-        let groups = [Group { name: "p4\nD1".into(), bars: vec![1.0, 2.0], over: vec![String::new(), "2".into()], mark: Some(1.5) }];
+        let groups = [Group {
+            name: "p4\nD1".into(),
+            bars: vec![1.0, 2.0],
+            over: vec![String::new(), "2".into()],
+            mark: Some(1.5),
+        }];
         let svg = bars("t", "ms", &["D1", "D2"], &groups);
         assert_eq!(svg.matches("class=\"bar s1\"").count(), 2, "the bar and the legend: {svg}");
         assert!(svg.contains("class=\"mean\"") && svg.contains(">p4</text>") && svg.contains(">D1</text>"), "{svg}");

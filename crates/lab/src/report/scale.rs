@@ -66,7 +66,10 @@ mod tests {
         assert_eq!(scale.ticks, [0.0, 25.0, 50.0, 75.0, 100.0, 125.0]);
         assert!((scale.at(125.0) - 240.0).abs() < 1e-9 && scale.at(0.0).abs() < 1e-9);
         let labels = Scale::round([0.0, 1.0].into_iter(), false, 0.0, 1.0, 4);
-        assert_eq!(labels.ticks.iter().map(|tick| labels.label(*tick)).collect::<Vec<_>>(), ["0.00", "0.25", "0.50", "0.75", "1.00"]);
+        assert_eq!(
+            labels.ticks.iter().map(|tick| labels.label(*tick)).collect::<Vec<_>>(),
+            ["0.00", "0.25", "0.50", "0.75", "1.00"]
+        );
     }
 
     #[test]
