@@ -6,12 +6,14 @@
 //! server              one server in the foreground            -> the crate `server`
 //! up                  an ensemble of child processes          -> this program again, once for each server
 //! status, explain …   questions and wishes to a running one   -> `admin`, over HTTP; `show` makes them readable
+//! lab                 experiments in virtual time             -> the crate `lab`
 //! ```
 
 mod admin;
 mod args;
 mod failure;
 mod http;
+mod lab;
 mod paint;
 mod server;
 mod shapes;
@@ -64,6 +66,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Admin::new(&at).set_score(value, ttl)?;
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
         }
+        Command::Lab(LabCommand::Paper(args)) => lab::paper(&args),
         Command::Lab(LabCommand::Story { seed }) => story(seed),
     }
 }
