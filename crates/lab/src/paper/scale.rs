@@ -45,7 +45,7 @@ impl Scale {
             backlogs_mb: vec![0, 50, 100, 150, 200, 250],
             topologies: 3_000,
             sampled: 12,
-            stay: 300 * SECOND,
+            stay: 900 * SECOND,
             stays: 6,
         }
     }

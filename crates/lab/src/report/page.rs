@@ -188,10 +188,10 @@ code { font: 0.9em ui-monospace, 'SF Mono', Consolas, monospace; background: var
   figure, tr, .verdict li { break-inside: avoid; }
   h2, h3, .caption { break-after: avoid; }
   nav { display: none; }
-  figure svg { max-width: 13cm; }
+  figure svg { max-width: 11cm; max-height: 20cm; }
   .box { overflow: visible; }
-  table { font-size: 8.5pt; }
-  th, td { white-space: normal; }
+  table { font-size: 7.5pt; }
+  th, td { white-space: normal; padding-right: 0.3rem; }
   thead { display: table-header-group; }
   a[href]:not([href^='#'])::after { content: ' (' attr(href) ')'; }
 }

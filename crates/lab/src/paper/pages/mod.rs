@@ -63,7 +63,8 @@ impl Report<'_> {
         let tiles: String = tiles.iter().map(|(good, figure, words)| tile(*good, figure, words)).collect();
         self.page.html(&format!("<ul class=\"verdict\">\n{tiles}</ul>"));
         if summary.holds() {
-            self.page.text("Yes: every winner is the predicted one, and every latency lies within a tenth.");
+            self.page
+                .text("Yes: every winner is the predicted one or ties with it, and every latency lies within a tenth.");
         } else {
             self.page.text("Not everywhere. What differs:");
         }
@@ -87,8 +88,8 @@ impl Report<'_> {
         }
         if summary.ties > 0 {
             self.page.text(&format!(
-                "In {} cells several servers tie by the formula and the fluctuation of what was measured chose among them; \
-                 the latency is then held against the formula for the one that was chosen.",
+                "Cells in which several servers tie by the formula, and the fluctuation of what was measured chose another than \
+                 the highest id: {}. They are marked ~ below, and their latency is held against the formula for the chosen one.",
                 summary.ties
             ));
         }
