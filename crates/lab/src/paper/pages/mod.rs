@@ -62,10 +62,10 @@ impl Report<'_> {
         let tiles = tiles(summary);
         let tiles: String = tiles.iter().map(|(good, figure, words)| tile(*good, figure, words)).collect();
         self.page.html(&format!("<ul class=\"verdict\">\n{tiles}</ul>"));
-        if summary.holds() {
+        if summary.holds() && summary.cells > 0 {
             self.page
                 .text("Yes: every winner is the predicted one or ties with it, and every latency lies within a tenth.");
-        } else {
+        } else if !summary.holds() {
             self.page.text("Not everywhere. What differs:");
         }
         for other in &summary.others {
