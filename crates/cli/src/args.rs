@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pole_lab::paper::Figure;
 
 /// A coordination service that puts its leader where it serves its clients best.
 ///
@@ -162,6 +163,12 @@ pub(crate) enum ScoreCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
+    /// Repeat the evaluation of the paper that Pole is after, and write a report
+    ///
+    /// Runs the experiments of figures 4b, 6, 7a, 7b, 7c, 8a and 8b under every oracle, and two of our own, on the code that
+    /// serves. Writes report.html, its figures as SVG and its tables as CSV. The exit code is 1 if a winner is not the
+    /// predicted one, or a latency lies more than a tenth off.
+    Paper(PaperArgs),
     /// Put every election algorithm on one bench: messages, delays, time to a leader, failures, quality
     ///
     /// Prints a table and writes compare.csv, compare.html and its figures. Ends with 1 if a count differs from its formula.
@@ -199,6 +206,28 @@ fn processes(text: &str) -> Result<RangeInclusive<usize>, String> {
         Some((low, high)) if (3..=high).contains(&low) && high <= 64 => Ok(low..=high),
         Some(_) | None => Err("expected LOW..HIGH with 3 <= LOW <= HIGH <= 64, as in 3..32".to_owned()),
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PaperArgs {
+    /// The paper's scale: 1000 requests a second, a minute before and after the crash, five seeds. Takes an hour on two
+    /// cores; if it is interrupted, the next call goes on
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Some figures only: 4b, 6, 7a, 7b, 7c, 8a, 8b, regret, wander
+    #[arg(long, value_name = "FIGURE[,FIGURE]", value_delimiter = ',', value_parser = figure)]
+    pub(crate) only: Vec<Figure>,
+    /// Decides everything: the same seed gives the same files
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Where to put the report
+    #[arg(long, value_name = "DIR", default_value = LAB_DIR_DEFAULT)]
+    pub(crate) out: PathBuf,
+}
+
+fn figure(name: &str) -> Result<Figure, String> {
+    let known = || Figure::ALL.map(Figure::name).join(", ");
+    Figure::parse(name).ok_or_else(|| format!("expected one of {}", known()))
 }
 
 /// A parameter of an oracle.

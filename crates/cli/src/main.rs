@@ -66,6 +66,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Admin::new(&at).set_score(value, ttl)?;
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
         }
+        Command::Lab(LabCommand::Paper(args)) => lab::paper(&args),
         Command::Lab(LabCommand::Story { seed }) => story(seed),
         Command::Lab(LabCommand::Compare(args)) => lab::compare(&args),
     }

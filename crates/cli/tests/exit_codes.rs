@@ -23,6 +23,7 @@ fn bad_arguments_are_2() {
         &["transfer", "--timeout", "5"],
         &["score", "set", "NaN"],
         &["explain", "--color", "mauve"],
+        &["lab", "paper", "--only", "9z"],
     ] {
         let (code, _, said) = run(wrong);
         assert_eq!(code, 2, "{wrong:?}: {said}");

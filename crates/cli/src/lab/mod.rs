@@ -1,5 +1,8 @@
 //! The commands of the lab: experiments in the simulator, and their reports.
 
 mod compare;
+mod paper;
+mod progress;
 
 pub(crate) use compare::run as compare;
+pub(crate) use paper::run as paper;

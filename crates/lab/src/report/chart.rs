@@ -284,7 +284,7 @@ fn path(places: &[(f64, f64)]) -> String {
 fn mark(index: usize, x: f64, y: f64) -> String {
     let (sx, sy) = (short(x), short(y));
     let drawn = |d: &str| format!("<path class=\"mark s{index}\" d=\"M{sx} {sy}{d}\"/>");
-    match index % 8 {
+    match index % 9 {
         0 => format!("<circle class=\"mark s{index}\" cx=\"{sx}\" cy=\"{sy}\" r=\"3.2\"/>"),
         1 => drawn("m-3 -3h6v6h-6z"),
         2 => drawn("m0 -4l4 7h-8z"),
@@ -292,7 +292,8 @@ fn mark(index: usize, x: f64, y: f64) -> String {
         4 => drawn("m0 4l4 -7h-8z"),
         5 => drawn("m-3.5 -3.5l7 7m0 -7l-7 7"),
         6 => drawn("m-4 0h8m-4 -4v8"),
-        _ => drawn("m-1.5 -4h3v8h-3z"),
+        7 => drawn("m-1.5 -4h3v8h-3z"),
+        _ => drawn("m-4 -1.5h8v3h-8z"),
     }
 }
 
@@ -307,7 +308,7 @@ const SVG: &str = "http://www.w3.org/2000/svg";
 
 const WIDTH: f64 = 340.0;
 const LEFT: f64 = 40.0;
-const RIGHT: f64 = 330.0;
+const RIGHT: f64 = 320.0;
 /// The height of what is plotted.
 const PLOT: f64 = 190.0;
 

@@ -38,9 +38,9 @@ impl Page {
         self.contents.push(Entry { id, heading: heading.to_owned(), figures: Vec::new() });
     }
 
-    /// A paragraph of plain text.
+    /// A paragraph of plain text. What stands between backticks is shown as code.
     pub fn text(&mut self, text: &str) {
-        self.body += &format!("<p>{}</p>\n", escaped(text));
+        self.body += &format!("<p>{}</p>\n", marked(text));
     }
 
     /// A table of plain text. A column whose cells are numbers stands at the right.
@@ -51,7 +51,9 @@ impl Page {
         };
         let right: Vec<bool> = (0..head.len()).map(right).collect();
         let class = |column: usize| if right.get(column) == Some(&true) { " class=\"n\"" } else { "" };
-        self.body += &format!("<div class=\"box\" tabindex=\"0\"><table>\n<caption>{}</caption>\n", escaped(caption));
+        // Not a `caption`: that would be as wide as the table, and scroll away with it.
+        self.body += &format!("<p class=\"caption\">{}</p>\n", marked(caption));
+        self.body += "<div class=\"box\" tabindex=\"0\"><table>\n";
         self.body += "<thead><tr>";
         for (column, name) in head.iter().enumerate() {
             self.body += &format!("<th scope=\"col\"{}>{}</th>", class(column), escaped(name));
@@ -74,7 +76,7 @@ impl Page {
         if let Some(section) = self.contents.last_mut() {
             section.figures.push((id.clone(), name.to_owned()));
         }
-        let (caption, command) = (escaped(caption), escaped(command));
+        let (caption, command) = (marked(caption), escaped(command));
         self.body += &format!("<figure id=\"{id}\">\n{svg}\n<figcaption>{caption}</figcaption>\n");
         self.body += &format!("<p class=\"command\">Repeat it: <code>{command}</code></p>\n</figure>\n");
     }
@@ -115,7 +117,7 @@ impl Page {
             return lines;
         }
         format!(
-            "<nav aria-label=\"Contents\"><details open><summary>Contents</summary>\n<ul>\n{lines}</ul></details></nav>\n"
+            "<nav aria-label=\"Contents\"><details><summary>Contents</summary>\n<ul>\n{lines}</ul></details></nav>\n"
         )
     }
 
@@ -124,6 +126,18 @@ impl Page {
             self.body += "</section>\n";
         }
     }
+}
+
+/// Escaped text, with what stands between two backticks as code.
+fn marked(text: &str) -> String {
+    let parts: Vec<String> = text.split('`').map(escaped).collect();
+    let part = |(at, part): (usize, &String)| match (at % 2, at + 1 == parts.len()) {
+        (1, false) => format!("<code>{part}</code>"),
+        // It was not closed.
+        (1, true) => format!("`{part}"),
+        (_, _) => part.clone(),
+    };
+    parts.iter().enumerate().map(part).collect()
 }
 
 /// Whether a cell reads as a number, with or without a sign and a unit.
@@ -151,9 +165,9 @@ a { color: var(--link); }
 nav { background: var(--shade); border-radius: 6px; padding: 0.5rem 0.8rem; margin: 1rem 0; }
 nav ul { margin: 0.3rem 0; padding-left: 1.2rem; }
 summary { cursor: pointer; font-weight: 600; }
-.box { overflow-x: auto; margin: 0.8rem 0; }
+.box { overflow-x: auto; margin: 0.2rem 0 0.8rem; }
 table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: var(--faint); padding: 0.2rem 0; }
+.caption { color: var(--faint); font-size: 0.9rem; margin: 1rem 0 0; }
 th, td { padding: 0.25rem 0.6rem 0.25rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { font-weight: 600; }
 .n { text-align: right; }
@@ -172,11 +186,12 @@ code { font: 0.9em ui-monospace, 'SF Mono', Consolas, monospace; background: var
   :root { --ink: #000; --paper: #fff; --faint: #444; --line: #bbb; --shade: #f4f4f4; --link: #000; }
   body { max-width: none; font-size: 10.5pt; padding: 0; }
   figure, tr, .verdict li { break-inside: avoid; }
-  h2, h3, caption { break-after: avoid; }
-  figure svg { max-width: 13cm; }
+  h2, h3, .caption { break-after: avoid; }
+  nav { display: none; }
+  figure svg { max-width: 11cm; max-height: 20cm; }
   .box { overflow: visible; }
-  table { font-size: 8.5pt; }
-  th, td { white-space: normal; }
+  table { font-size: 7.5pt; }
+  th, td { white-space: normal; padding-right: 0.3rem; }
   thead { display: table-header-group; }
   a[href]:not([href^='#'])::after { content: ' (' attr(href) ')'; }
 }
@@ -205,5 +220,11 @@ mod tests {
         page.figure("f", "", "<x-8>", "<x-9>");
         let html = page.finish();
         assert!(!html.contains("<x-") && html.matches("&lt;x-").count() >= 9, "{html}");
+    }
+
+    #[test]
+    fn backticks_make_code_in_pairs() {
+        assert_eq!(marked("a `b<c` d"), "a <code>b&lt;c</code> d");
+        assert_eq!(marked("one ` alone"), "one ` alone");
     }
 }

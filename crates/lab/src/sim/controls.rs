@@ -25,6 +25,12 @@ impl World {
         self.judge.history.last()
     }
 
+    /// The end of the log of a server that runs.
+    #[must_use]
+    pub fn last_logged(&self, server: usize) -> Option<Zxid> {
+        Some(self.hosts.get(server)?.node.as_ref()?.zab().log().last())
+    }
+
     /// Kills the process of a server: its connections are reset. It stays down until it is started.
     pub fn kill(&mut self, server: usize) {
         self.dies(server, Death::Killed);

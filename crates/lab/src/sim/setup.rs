@@ -5,7 +5,7 @@
 
 use pole_election::{ServerId, Span, Voters};
 use pole_node::Config;
-use pole_oracle::Spec;
+use pole_oracle::{ResignConfig, Spec};
 use pole_topology::{Link as Line, Topology};
 
 use super::disk::Timing;
@@ -53,6 +53,8 @@ pub struct Setup {
     pub payload_bytes: usize,
     /// Between measurements.
     pub heartbeat: Span,
+    /// When the leader gives way; none: by the short times that a short run needs, if at all.
+    pub resign: Option<ResignConfig>,
     pub(crate) line: LineKind,
     pub(crate) network: Settings,
     pub(crate) disk: Timing,
@@ -117,6 +119,7 @@ impl Setup {
             load_percent: 0,
             payload_bytes: 0,
             heartbeat: Span::from_ms(1_000),
+            resign: None,
             line: LineKind::Even(line),
             network: Settings {
                 lost_per_mille: 0,
@@ -213,6 +216,9 @@ impl Setup {
         config.resign.hold = Span::from_ms(1_000);
         config.resign.cooldown = Span::from_ms(4_000);
         config.resign.max_per_hour = 1_000;
+        if let Some(resign) = self.resign {
+            config.resign = resign;
+        }
         config.patience = Span::from_ms(10_000);
         config
     }

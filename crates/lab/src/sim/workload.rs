@@ -411,6 +411,20 @@ impl World {
         }
     }
 
+    /// The clients beside a server write so much from now on, in thousandths a second. Only clients of an experiment do,
+    /// and only where the topology has some.
+    pub fn set_rate(&mut self, server: usize, milli: u64) {
+        let Some(interval) = (1_000 * SECOND).checked_div(milli) else { return };
+        let Self { clients, queue, now, .. } = self;
+        for (client, this) in clients.iter_mut().enumerate() {
+            let Some(pace) = this.pace.as_mut().filter(|pace| pace.home == server) else { continue };
+            pace.interval = interval;
+            // What it had in mind at its old pace may be far away.
+            this.thought += 1;
+            queue.push(*now + interval, Happening::Thinks { client, thought: this.thought });
+        }
+    }
+
     /// The server to which a client of the workload is connected (for tests and scripts).
     #[must_use]
     pub fn server_of_client(&self, client: usize) -> Option<ServerId> {

@@ -1,0 +1,206 @@
+//! What the paper's formulas say of a deployment: how long requests take under each leader, and who wins.
+//!
+//! In: a topology, and who of its servers is gone. Out: θc, θl, θw, the time to recover, winners.
+//! Why beside `oracle`: that one computes scores from what a server has measured; this one computes them from the file, so
+//! that the two can be held against each other. It shares nothing with it but the borders of classes.
+//! Holds: the table of section 5 (tests).
+//! Source: sections 3 and 5.
+
+use std::collections::BTreeMap;
+
+use pole_oracle::Class;
+use pole_topology::Topology;
+
+/// A deployment some of whose servers may be gone.
+#[derive(Clone, Debug)]
+pub struct Formula<'a> {
+    topology: &'a Topology,
+    /// N, by id.
+    servers: Vec<u64>,
+    /// N', by id.
+    live: Vec<u64>,
+    /// The write requests of the clients of each server of N', those of the gone ones included.
+    rates: BTreeMap<u64, f64>,
+}
+
+/// Who wins by the formulas, and who else might when scores that nearly tie are measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Winner {
+    /// By the formula alone; of equals the higher id.
+    pub id: u64,
+    /// Those whose score is in the best class, or so near to it that measuring may put it there. The winner is among them.
+    pub ties: Vec<u64>,
+}
+
+impl<'a> Formula<'a> {
+    /// The deployment after the crash of its first leader, which is the server with the highest id.
+    #[must_use]
+    pub fn after_crash(topology: &'a Topology) -> Self {
+        let last = topology.servers().map(|server| server.id).max();
+        Self::without(topology, last.as_slice())
+    }
+
+    /// The deployment with all servers alive.
+    #[must_use]
+    pub fn whole(topology: &'a Topology) -> Self {
+        Self::without(topology, &[])
+    }
+
+    fn without(topology: &'a Topology, gone: &[u64]) -> Self {
+        let servers: Vec<u64> = topology.servers().map(|server| server.id).collect();
+        let live: Vec<u64> = servers.iter().copied().filter(|id| !gone.contains(id)).collect();
+        let rate = |id: u64| topology.rate_milli(id) as f64 / 1e3;
+        let mut rates: BTreeMap<u64, f64> = live.iter().map(|id| (*id, rate(*id))).collect();
+        for left_out in gone {
+            let far = |id: u64| topology.rtt(*left_out, id).unwrap_or(u64::MAX);
+            let nearest = live.iter().map(|id| far(*id)).min();
+            let heirs: Vec<u64> = live.iter().copied().filter(|id| Some(far(*id)) == nearest).collect();
+            for heir in &heirs {
+                *rates.entry(*heir).or_default() += rate(*left_out) / heirs.len() as f64;
+            }
+        }
+        Self { topology, servers, live, rates }
+    }
+
+    /// N', by id: who can lead.
+    #[must_use]
+    pub fn live(&self) -> &[u64] {
+        &self.live
+    }
+
+    /// θc: the round trip to the quorum's farthest member.
+    #[must_use]
+    pub fn consensus_ms(&self, leader: u64) -> f64 {
+        let mut trips: Vec<f64> = self.live.iter().map(|id| self.rtt_ms(leader, *id)).collect();
+        trips.sort_by(f64::total_cmp);
+        trips.get(self.quorum() - 1).copied().unwrap_or(f64::INFINITY)
+    }
+
+    /// θl: the mean over all requests.
+    #[must_use]
+    pub fn latency_ms(&self, leader: u64) -> f64 {
+        self.consensus_ms(leader) + self.hop_ms(leader, |_| true)
+    }
+
+    /// θw: the request from the farthest server.
+    #[must_use]
+    pub fn worst_ms(&self, leader: u64) -> f64 {
+        let farthest = self.live.iter().map(|id| self.rtt_ms(leader, *id)).fold(0.0, f64::max);
+        self.consensus_ms(leader) + farthest
+    }
+
+    /// The mean over the requests of one site, whose clients go to the nearest servers alive.
+    #[must_use]
+    pub fn site_ms(&self, leader: u64, site: &str) -> f64 {
+        self.consensus_ms(leader) + self.hop_ms(leader, |id| self.topology.site(id) == Some(site))
+    }
+
+    /// The leader under which the mean request is answered soonest; of equals the higher id.
+    #[must_use]
+    pub fn best(&self) -> u64 {
+        let better = |a: &&u64, b: &&u64| self.latency_ms(**a).total_cmp(&self.latency_ms(**b)).then(b.cmp(a));
+        self.live.iter().min_by(better).copied().unwrap_or(0)
+    }
+
+    /// Who wins under an oracle if all are in step and the first leader, the highest id, has crashed; nothing for an oracle
+    /// that this page knows no formula of. `disk_ms` is in every score that counts waiting, since servers measure it.
+    #[must_use]
+    pub fn winner(&self, oracle: &str, disk_ms: f64) -> Option<Winner> {
+        let (name, rest) = oracle.split_once(['/', '=']).unwrap_or((oracle, ""));
+        let times = |score: &dyn Fn(u64) -> f64, width_us: u32| {
+            let class = |ms: f64| Class::Micros(width_us).of((ms * 1e3) as i64);
+            self.least(score, class, |_| NOISE_MS + f64::from(width_us) / 1e4)
+        };
+        match name {
+            "history" => self.nearest_to_the_gone(),
+            "rotating" => first_of(self.live.iter().copied().min()),
+            "preference" => {
+                first_of(rest.split(',').filter_map(|id| id.parse().ok()).find(|id| self.live.contains(id)))
+            }
+            "request" => {
+                let class = |negative: f64| Class::Percent(10).of(negative as i64);
+                self.least(|id| -1e3 * self.rate(id), class, |negative| -negative / 50.0)
+            }
+            "consensus" => times(&|id| self.consensus_ms(id) + disk_ms, 1_000),
+            "latency" => times(&|id| self.latency_ms(id) + disk_ms, 1_000),
+            "worst-case" => times(&|id| self.worst_ms(id) + disk_ms, 1_000),
+            // Nobody lacks anything: the time to hear that of a quorum.
+            "recovery" => times(&|id| self.consensus_ms(id), 1_000),
+            "combined" if rest == "latency/10ms,history" => times(&|id| self.latency_ms(id) + disk_ms, 10_000),
+            _ => None,
+        }
+    }
+
+    /// How long until `leader` and a quorum are in step: it pulls what it lacks from the quickest of those who have
+    /// everything, then brings others level side by side. `behind` says how many bytes a server lacks.
+    #[must_use]
+    pub fn recovery_ms(&self, leader: u64, behind: impl Fn(u64) -> u64) -> f64 {
+        let transfer = |id: u64, bytes: u64| {
+            self.topology.link(leader, id).map_or(f64::INFINITY, |link| link.transfer(bytes) as f64 / 1e6)
+        };
+        let others = || self.live.iter().copied().filter(|id| *id != leader);
+        let pull = match behind(leader) {
+            0 => 0.0,
+            bytes => others().filter(|id| behind(*id) == 0).map(|id| transfer(id, bytes)).fold(f64::INFINITY, f64::min),
+        };
+        let mut level: Vec<f64> = others().map(|id| transfer(id, behind(id))).collect();
+        level.sort_by(f64::total_cmp);
+        let needed = self.quorum() - 1;
+        pull + needed.checked_sub(1).map_or(0.0, |at| level.get(at).copied().unwrap_or(f64::INFINITY))
+    }
+
+    fn quorum(&self) -> usize {
+        self.servers.len() / 2 + 1
+    }
+
+    fn rtt_ms(&self, a: u64, b: u64) -> f64 {
+        self.topology.rtt(a, b).map_or(f64::INFINITY, |ns| ns as f64 / 1e6)
+    }
+
+    fn rate(&self, id: u64) -> f64 {
+        self.rates.get(&id).copied().unwrap_or(0.0)
+    }
+
+    /// The mean way to the leader and back, over the requests of the servers that count. Without any they count alike.
+    fn hop_ms(&self, leader: u64, counts: impl Fn(u64) -> bool) -> f64 {
+        let of: Vec<u64> = self.live.iter().copied().filter(|id| counts(*id)).collect();
+        let idle = of.iter().all(|id| self.rate(*id) == 0.0);
+        let weight = |id: u64| if idle { 1.0 } else { self.rate(id) };
+        let weights: f64 = of.iter().map(|id| weight(*id)).sum();
+        let sum: f64 = of.iter().map(|id| weight(*id) * self.rtt_ms(leader, *id)).sum();
+        if of.is_empty() { f64::INFINITY } else { sum / weights }
+    }
+
+    /// All are in step, so the higher id wins. Under load the last write may not be everywhere yet; those who stood beside
+    /// the crashed leader had it first.
+    fn nearest_to_the_gone(&self) -> Option<Winner> {
+        let gone = self.servers.iter().copied().find(|id| !self.live.contains(id));
+        let far = |id: u64| gone.and_then(|gone| self.topology.rtt(gone, id)).unwrap_or(0);
+        let nearest = self.live.iter().map(|id| far(*id)).min()?;
+        let id = self.live.iter().copied().max()?;
+        let ties = self.live.iter().copied().filter(|tie| *tie == id || far(*tie) == nearest).collect();
+        Some(Winner { id, ties })
+    }
+
+    /// The least class wins, of equals the higher id; `noise` is how far a measured score may lie beside the true one.
+    fn least(
+        &self,
+        score: impl Fn(u64) -> f64,
+        class: impl Fn(f64) -> i64,
+        noise: impl Fn(f64) -> f64,
+    ) -> Option<Winner> {
+        let moved = |id: u64, by: f64| class(score(id) + by * noise(score(id)));
+        let id = self.live.iter().copied().min_by_key(|id| (moved(*id, 0.0), std::cmp::Reverse(*id)))?;
+        let best = self.live.iter().map(|id| moved(*id, 1.0)).min()?;
+        let ties = self.live.iter().copied().filter(|tie| *tie == id || moved(*tie, -1.0) <= best).collect();
+        Some(Winner { id, ties })
+    }
+}
+
+fn first_of(id: Option<u64>) -> Option<Winner> {
+    id.map(|id| Winner { id, ties: vec![id] })
+}
+
+/// By how much a smoothed score lies beside the true one, at most: deviations of 2 % a message make no more of it. To this
+/// comes a tenth of a class, since a server stays in its class until it is so far outside.
+const NOISE_MS: f64 = 0.25;

@@ -1,0 +1,187 @@
+//! What each oracle costs: over thousands of random topologies and loads, how much slower is its leader than the best?
+//!
+//! In: a seed. Out: for each oracle the leader that it elects after a crash, and the mean latency under it, beside the best.
+//! How: the production oracles score measurements with the jitter of the links, as servers would take them; the latencies
+//! are the formula's. A sample is run in the simulator to show that the two agree.
+//! Why: the paper shows five servers in four deployments; whether those are typical, it could not say.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use pole_election::{Epoch, Rank, ServerId, Span, Standing, Voters, Zxid};
+use pole_oracle::{Gossip, MeasureConfig, Measurements, Moment, Oracle, Position, Report, Spec, Time};
+use pole_topology::Topology;
+
+use super::figures::ORACLES;
+use super::formula::Formula;
+use super::rows::DISK_MS;
+use crate::rng::Rng;
+
+/// One oracle on one random topology.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Regret {
+    /// The seed of the topology and its load.
+    pub topology_seed: u64,
+    /// The oracle, by its short name.
+    pub oracle: &'static str,
+    /// Whom it elects.
+    pub leader: u64,
+    /// The mean latency under it, disk and processing included.
+    pub mean_ms: f64,
+    /// Who would have been best.
+    pub best_leader: u64,
+    /// The mean latency under that one.
+    pub best_ms: f64,
+}
+
+impl Regret {
+    /// How much slower than the best, in percent.
+    #[must_use]
+    pub fn percent(&self) -> f64 {
+        100.0 * (self.mean_ms / self.best_ms - 1.0)
+    }
+}
+
+/// Every oracle on the topology of a seed, after the crash of the server with the highest id.
+///
+/// # Panics
+/// If an oracle of ours cannot be built, which a test would show.
+#[must_use]
+pub fn regrets(seed: u64) -> Vec<Regret> {
+    let topology = random_topology(seed);
+    let formula = Formula::after_crash(&topology);
+    let best = formula.best();
+    let mut rng = Rng::new(seed).fork("measurements", 0);
+    let measured: Vec<Measurements> = formula.live().iter().map(|id| measurements(&topology, *id, &mut rng)).collect();
+    let epoch = rng.below(1_000);
+    let elected = |oracle: &dyn Oracle| {
+        let leader = Some(ServerId(topology.servers().count() as u64));
+        let rank = |own: &Measurements| {
+            let view = own.view(NOW, leader, &BTreeSet::new(), Moment::AfterCrash, POSITION);
+            oracle.assess(&view, epoch).map_or(Rank::Unknown, |assessed| Rank::Known(assessed.score))
+        };
+        let best = measured.iter().min_by_key(|own| (rank(own), std::cmp::Reverse(own.me())));
+        best.map_or(0, |own| own.me().0)
+    };
+    let each = |oracle: &'static str| {
+        let spec = configured(oracle, topology.servers().count());
+        let built = Spec::parse(&spec).and_then(|spec| spec.build()).unwrap_or_else(|error| panic!("{spec}: {error}"));
+        let leader = elected(built.as_ref());
+        Regret {
+            topology_seed: seed,
+            oracle,
+            leader,
+            mean_ms: formula.latency_ms(leader) + DISK_MS,
+            best_leader: best,
+            best_ms: formula.latency_ms(best) + DISK_MS,
+        }
+    };
+    ORACLES.map(each).to_vec()
+}
+
+/// As an operator would write it: without the classes of the paper's experiments.
+fn configured(oracle: &str, servers: usize) -> String {
+    let ids: Vec<String> = (1..=servers).map(|id| id.to_string()).collect();
+    match oracle {
+        "combined" => "combined=latency/10ms,history".to_owned(),
+        "preference" => format!("preference={}", ids.join(",")),
+        other => other.to_owned(),
+    }
+}
+
+/// Three to seven servers at two to five sites, round trips log-uniform from 0.2 to 300 ms, a random share of the load at
+/// each site, sometimes none.
+///
+/// # Panics
+/// If it is refused, which would be our bug.
+#[must_use]
+pub fn random_topology(seed: u64) -> Topology {
+    let mut rng = Rng::new(seed).fork("topology", 0);
+    let servers = rng.between(3, 7);
+    let sites = rng.between(2, servers.min(5));
+    // Each site has a server; where the rest stand, and which is which, is drawn.
+    let mut places: Vec<u64> = (0..servers).map(|n| if n < sites { n } else { rng.below(sites) }).collect();
+    for at in (1..places.len()).rev() {
+        places.swap(at, rng.below(at as u64 + 1) as usize);
+    }
+    let mut text = format!("name = \"random-{seed}\"\njitter_percent = 2\n");
+    for (id, place) in (1..).zip(&places) {
+        let _ = writeln!(text, "[[server]]\nid = {id}\nsite = \"S{place}\"");
+    }
+    for a in 0..sites {
+        for b in a + 1..sites {
+            let rtt = log_uniform(&mut rng);
+            let _ = writeln!(text, "[[link]]\na = \"S{a}\"\nb = \"S{b}\"\nrtt_ms = {rtt:.3}\nbandwidth_mbit = 940");
+        }
+    }
+    let mut weights: Vec<u64> =
+        (0..sites).map(|_| if rng.per_mille(200) { 0 } else { rng.between(1, 1_000) }).collect();
+    if weights.iter().all(|weight| *weight == 0) {
+        weights[0] = 1;
+    }
+    let sum: u64 = weights.iter().sum();
+    for (site, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0) {
+        let _ = writeln!(text, "[[load]]\nsite = \"S{site}\"\nrate = {:.3}", 1e3 * *weight as f64 / sum as f64);
+    }
+    Topology::parse(&text).unwrap_or_else(|error| panic!("random topology {seed}: {error}"))
+}
+
+/// From 0.2 to 300 ms, each magnitude as likely. By multiplications only: a logarithm may differ between machines.
+fn log_uniform(rng: &mut Rng) -> f64 {
+    (0..rng.between(0, STEPS)).fold(0.2, |ms: f64, _| ms * STEP)
+}
+
+/// What one server has measured of the others, and heard from them.
+fn measurements(topology: &Topology, me: u64, rng: &mut Rng) -> Measurements {
+    let ids: Vec<u64> = topology.servers().map(|server| server.id).collect();
+    let config = MeasureConfig::default();
+    let mut measured = Measurements::new(ServerId(me), Voters::new(ids.iter().copied().map(ServerId)), config);
+    for peer in ids.iter().copied().filter(|id| *id != me) {
+        let Some(link) = topology.link(me, peer) else { continue };
+        for ago in (0..PROBES).rev() {
+            let at = Time(NOW.0 - ago * config.heartbeat.0);
+            measured.record_round_trip(ServerId(peer), Span(link.delay(rng.any()) + link.delay(rng.any())), at);
+        }
+        measured.hear(ServerId(peer), report(topology, &ids, peer), NOW);
+    }
+    // Ten times a second for a minute, so that exactly the rate is read.
+    let rate = topology.rate_milli(me);
+    for tenth in 1..=600_u64 {
+        let due = |until: u64| until * rate / 10_000;
+        measured.record_requests(due(tenth) - due(tenth - 1), Time(tenth * 100_000_000));
+    }
+    measured
+}
+
+fn report(topology: &Topology, ids: &[u64], of: u64) -> Report {
+    let trips = ids.iter().filter(|id| **id != of).filter_map(|id| Some((ServerId(*id), Span(topology.rtt(of, *id)?))));
+    let nothing = || Gossip::unknown(Zxid::ZERO, 0);
+    Report {
+        rate_milli: topology.rate_milli(of),
+        standing: POSITION.standing,
+        log_bytes: POSITION.log_bytes,
+        state_bytes: POSITION.state_bytes,
+        round_trips: trips.collect(),
+        fsync_p50: Span::ZERO,
+        fsync_p99: Span::ZERO,
+        after_crash: nothing(),
+        before_resignation: nothing(),
+    }
+}
+
+/// Everybody is in step.
+const POSITION: Position = Position {
+    standing: Standing { current_epoch: Epoch(1), last_zxid: Zxid::new(Epoch(1), 100), accepted_epoch: Epoch(1) },
+    log_bytes: 1 << 20,
+    state_bytes: 1 << 20,
+};
+
+/// When everything is measured and asked.
+const NOW: Time = Time(60_000_000_000);
+
+/// Round trips measured to each peer: those of the last heartbeats.
+const PROBES: u64 = 5;
+
+/// 300 ms are 1500 times 0.2 ms: so many steps of nearly 1 %.
+const STEPS: u64 = 735;
+const STEP: f64 = 1.009_999_625;

@@ -1,0 +1,71 @@
+//! How much is run: a few minutes' worth, or the paper's scale.
+
+use super::figures::Share;
+use crate::sim::SECOND;
+
+/// The size of everything that `pole lab paper` runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// How much of the paper's 1000 requests a second.
+    pub load_percent: u32,
+    /// How long the load runs before the crash, in nanoseconds.
+    pub before: u64,
+    /// And after it.
+    pub after: u64,
+    /// One run for each.
+    pub seeds: Vec<u64>,
+    /// The values of p, in thousandths.
+    pub shares_permille: Vec<u64>,
+    /// The round trips of figure 8a, in microseconds.
+    pub round_trips_us: Vec<u64>,
+    /// The backlogs of figures 8a and 8b, in megabytes.
+    pub backlogs_mb: Vec<u64>,
+    /// Random topologies for the regret, by the formulas.
+    pub topologies: u64,
+    /// How many of them are run in the simulator as well.
+    pub sampled: u64,
+    /// How long a wandering load stays at a place, in nanoseconds.
+    pub stay: u64,
+    /// How many places it visits, one after the other.
+    pub stays: usize,
+}
+
+impl Scale {
+    /// About two minutes on two cores.
+    #[must_use]
+    pub fn quick(seed: u64) -> Self {
+        Self {
+            load_percent: 20,
+            before: 10 * SECOND,
+            after: 20 * SECOND,
+            seeds: vec![seed],
+            shares_permille: vec![0, 250, 500, 750, 1000],
+            // The least is what lies between two servers of one site.
+            round_trips_us: vec![100, 9_880, 20_750, 53_260],
+            backlogs_mb: vec![0, 50, 100, 150, 200, 250],
+            topologies: 3_000,
+            sampled: 12,
+            stay: 900 * SECOND,
+            stays: 6,
+        }
+    }
+
+    /// The paper's: 1000 requests a second, a minute before and a minute after the crash, five seeds.
+    #[must_use]
+    pub fn full(seed: u64) -> Self {
+        Self {
+            load_percent: 100,
+            before: 60 * SECOND,
+            after: 60 * SECOND,
+            seeds: (seed..seed.saturating_add(5)).collect(),
+            topologies: 10_000,
+            sampled: 50,
+            ..Self::quick(seed)
+        }
+    }
+
+    /// The values of p.
+    pub(super) fn shares(&self) -> impl Iterator<Item = Share> + '_ {
+        self.shares_permille.iter().map(|permille| Share::Permille(*permille))
+    }
+}
