@@ -35,7 +35,7 @@ const STEPS: &[Step] = &[
     Step::new("seeds-fixed", "cargo xtask sim --first 1 --seeds 200").shows(Note::LastLine),
     Step::new("seeds-fresh", "cargo xtask sim --first {fresh} --seeds 300").shows(Note::LastLine),
     Step::new("failover", "cargo xtask failover"),
-    Step::new("model", "cargo xtask model --minutes 2").shows(Note::LastLine),
+    Step::new("model", "cargo xtask model --minutes 1").shows(Note::LastLine),
     Step::new("mutants", "cargo xtask mutants --quick --seeds 50").shows(Note::LastLine),
 ];
 

@@ -90,6 +90,7 @@ pub(crate) struct ServerArgs {
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     /// Servers, sites and the links between them: a TOML file, or one of two, d1, d2, d3, recovery-8a, recovery-8b
+    /// (of the paper), zones, america, europe, world (of today)
     #[arg(long, value_name = "FILE", default_value = TOPOLOGY_DEFAULT)]
     pub(crate) topology: String,
     /// Where to keep data; without it, in a temporary directory that goes with the ensemble

@@ -82,6 +82,18 @@ fn a_leader_that_is_killed_is_succeeded_and_comes_back_and_all_of_it_is_told() {
 }
 
 #[test]
+fn links_follow_their_file_and_a_wrong_file_changes_nothing() {
+    let up = Up::ready();
+    let file = Path::new(up.dir()).join("topology.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("rtt_ms = 77.06", "rtt_ms = -1")).unwrap();
+    let told = up.running.until("server 4 (D1): ");
+    assert!(told.last().unwrap().contains("rtt_ms"), "{told:?}");
+    std::fs::write(&file, text.replace("rtt_ms = 77.06", "rtt_ms = 7.5")).unwrap();
+    up.running.until("server 4 (D1): the links are as the file says now");
+}
+
+#[test]
 fn an_interrupt_ends_the_servers_and_removes_what_they_wrote() {
     let mut up = Up::ready();
     let dir = up.dir().to_owned();

@@ -24,7 +24,7 @@ use crate::client::{Handle, connect_response, password};
 use crate::clock::wall_ms;
 use crate::log;
 use crate::mailbox::Letter;
-use crate::peer::{Arrival, Inbox, Peers};
+use crate::peer::{Arrival, Delays, Inbox, Peers};
 use crate::shared::{Shared, SharedTree};
 
 /// The node and its hands.
@@ -91,6 +91,13 @@ impl Driver {
             dirty: Vec::new(),
             leaving: None,
             stopping: None,
+        }
+    }
+
+    /// Changes the emulated lines to other servers.
+    pub(crate) fn set_delays(&mut self, delays: Delays) {
+        if let Some(peers) = &mut self.peers {
+            peers.set_delays(Some(delays));
         }
     }
 

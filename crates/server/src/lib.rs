@@ -10,6 +10,7 @@ mod client;
 mod clock;
 pub mod config;
 mod driver;
+mod emulation;
 pub mod log;
 mod mailbox;
 mod metrics;

@@ -28,7 +28,7 @@ use crate::mailbox::Letter;
 use crate::peer::{self, Delays, Inbox, Listen, PeerAddress, PeerConfig, PeerError, PeerLimits};
 use crate::shared::{Shared, SharedTree};
 use crate::threads::Threads;
-use crate::{Settings, tls};
+use crate::{Settings, emulation, tls};
 
 /// A server that runs.
 pub struct Server {
@@ -89,6 +89,7 @@ impl Server {
         let client_address = listen(config, &shared, &clients)?;
         let node = start_node(config, Arc::clone(&shared), disk, recovered, wall)?;
         let admin = admin::open(config, &shared, clients.first());
+        clients.first().spawn(emulation::follow(emulation::of(config), Arc::clone(&shared)));
         Ok(Self { shared, node, clients, client_address, admin })
     }
 

@@ -1,18 +1,22 @@
-//! The paper's deployments, shipped as files of the same format that a user writes.
+//! The paper's deployments and some of today, shipped as files of the same format that a user writes.
 //!
 //! In: a name. Out: a topology with five servers and the even load of 1000 requests a second.
-//! Source: section 4; the two recovery experiments: section 5.
+//! Source: section 4; the two recovery experiments: section 5; the others: the figures that IBM Cloud publishes.
 
 use crate::topology::Topology;
 
 /// Every preset: its name and its file.
-pub const PRESETS: [(&str, &str); 6] = [
+pub const PRESETS: [(&str, &str); 10] = [
     ("two", include_str!("../presets/two.toml")),
     ("d1", include_str!("../presets/d1.toml")),
     ("d2", include_str!("../presets/d2.toml")),
     ("d3", include_str!("../presets/d3.toml")),
     ("recovery-8a", include_str!("../presets/recovery-8a.toml")),
     ("recovery-8b", include_str!("../presets/recovery-8b.toml")),
+    ("zones", include_str!("../presets/zones.toml")),
+    ("america", include_str!("../presets/america.toml")),
+    ("europe", include_str!("../presets/europe.toml")),
+    ("world", include_str!("../presets/world.toml")),
 ];
 
 /// The site that gets the share p of an uneven load in a preset (section 4), for [`Topology::weighted`].
@@ -26,7 +30,7 @@ pub fn favoured(preset: &str) -> Option<&'static str> {
 }
 
 impl Topology {
-    /// A deployment of the paper, by name: see [`PRESETS`].
+    /// A shipped deployment, by name: see [`PRESETS`].
     ///
     /// # Panics
     /// Never in a tested build: a preset that does not parse is our bug, and a test parses them all.

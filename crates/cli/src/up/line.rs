@@ -18,6 +18,11 @@ pub(crate) enum Line {
     Serving { leader: u64, epoch: u64 },
     /// It leads, and gives way.
     Resigning { to: u64 },
+    /// It looked at the file of the links, which had changed.
+    Links {
+        /// What came of it.
+        what: String,
+    },
     /// Not a line of the log.
     Plain { text: String },
     /// Something that does not concern us.
@@ -26,7 +31,7 @@ pub(crate) enum Line {
 
 impl Line {
     pub(crate) fn parse(text: &str) -> Self {
-        let Ok(Entry { event, leader, epoch, to, why }) = serde_json::from_str(text) else {
+        let Ok(Entry { event, leader, epoch, to, why, what }) = serde_json::from_str(text) else {
             return Self::Plain { text: text.trim_start_matches("pole: ").to_owned() };
         };
         let number = |field: Option<String>| field.and_then(|field| field.parse().ok());
@@ -35,6 +40,7 @@ impl Line {
             "elected" => why.map(|why| Self::Elected { why: short(&why) }),
             "serving" => number(leader).zip(number(epoch)).map(|(leader, epoch)| Self::Serving { leader, epoch }),
             "resigning" => number(to).map(|to| Self::Resigning { to }),
+            "topology" => what.map(|what| Self::Links { what }),
             _ => None,
         };
         found.unwrap_or(Self::Other)
@@ -57,6 +63,7 @@ struct Entry {
     epoch: Option<String>,
     to: Option<String>,
     why: Option<String>,
+    what: Option<String>,
 }
 
 #[cfg(test)]

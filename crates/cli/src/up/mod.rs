@@ -174,6 +174,7 @@ impl Up<'_> {
                 }
                 server.serves(Mode::Follows { epoch });
             }
+            Line::Links { what } => self.words.event(&format!("{}: {what}", self.plan.name(id))),
             Line::Plain { text } => server.last_words = text,
             Line::Other => {}
         }

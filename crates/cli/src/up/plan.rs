@@ -142,7 +142,7 @@ impl Plan {
         Ok(())
     }
 
-    fn topology_file(&self) -> PathBuf {
+    pub(crate) fn topology_file(&self) -> PathBuf {
         self.dir().join("topology.toml")
     }
 
