@@ -3,8 +3,10 @@
 //! In: when the client was heard, and when the leader last knew of everyone heard. Out: whether to answer now.
 //! Why: a server that is cut off must not let a client believe in a session that the others may have ended. Whoever gets
 //! an answer believes for two thirds of its timeout; the leader waits for the whole of it since it last knew; so we
-//! may answer for one third.
-//! Holds: what is not answered is held, not refused: the next confirmation releases it.
+//! may take questions for one third. An answer may be late, and an event comes unasked, so each is looked at once more
+//! before it leaves. The leader waits for a margin beyond the timeout, and so long may be told what there is to tell: an
+//! event between two pings would have to wait for the second one otherwise.
+//! Holds: what is not told is held, not dropped: the next confirmation releases it.
 //! Not here: who holds it. A driver asks for each connection before it answers on it.
 
 use pole_election::Span;
@@ -14,6 +16,7 @@ use pole_oracle::Time;
 #[derive(Clone, Copy, Debug)]
 pub struct Lease {
     third: Span,
+    margin: Span,
     /// The leader knows that the client was heard at this moment, or later.
     known: Time,
     /// Heard, and not yet known: the first such moment, and the last.
@@ -25,7 +28,7 @@ impl Lease {
     /// The session was attached by a request that was made at `asked`.
     #[must_use]
     pub fn new(timeout: Span, asked: Time) -> Self {
-        Self { third: Span(timeout.0 / 3), known: asked, first: None, last: asked }
+        Self { third: Span(timeout.0 / 3), margin: margin(timeout), known: asked, first: None, last: asked }
     }
 
     /// The client is heard.
@@ -34,8 +37,19 @@ impl Lease {
         self.last = now;
     }
 
-    /// Whether it may be answered, given that the leader knows of all who were heard before `confirmed`.
+    /// Whether its questions may be taken, given that the leader knows of all who were heard before `confirmed`.
     pub fn allows(&mut self, now: Time, confirmed: Time) -> bool {
+        self.learn(confirmed);
+        now <= self.known + self.third
+    }
+
+    /// Whether it may be told what there is to tell.
+    pub fn may_tell(&mut self, now: Time, confirmed: Time) -> bool {
+        self.learn(confirmed);
+        now <= self.known + self.third + self.margin
+    }
+
+    fn learn(&mut self, confirmed: Time) {
         if self.last <= confirmed {
             self.known = self.last;
             self.first = None;
@@ -43,7 +57,6 @@ impl Lease {
             self.known = first;
             self.first = Some(self.last);
         }
-        now <= self.known + self.third
     }
 
     /// Whether the leader knows of every word: if it may still not be answered, the confirmation came too late, and the
@@ -52,6 +65,11 @@ impl Lease {
     pub fn is_known(&self) -> bool {
         self.first.is_none()
     }
+}
+
+/// How long a leader waits beyond the timeout of a session.
+pub(crate) fn margin(timeout: Span) -> Span {
+    Span(timeout.0 / 12)
 }
 
 #[cfg(test)]
@@ -73,6 +91,15 @@ mod tests {
         }
         lease.hear(at(1_001));
         assert!(!lease.allows(at(1_001), at(0)));
+    }
+
+    #[test]
+    fn what_is_ready_may_leave_for_a_margin_longer_and_not_for_ever() {
+        let mut lease = Lease::new(TIMEOUT, at(0));
+        assert!(lease.may_tell(at(1_250), at(0)));
+        assert!(!lease.may_tell(at(1_251), at(1_251)), "others were confirmed");
+        lease.hear(at(1_300));
+        assert!(lease.may_tell(at(1_400), at(1_350)));
     }
 
     #[test]

@@ -273,6 +273,9 @@ impl<M: Machine> Node<M> {
             (Channel::Election, Message::Heartbeat { seq, report }) => {
                 self.scoring.measurements.hear(from, *report, self.now);
                 out.push(Effect::Send { to: from, channel, message: Message::Echo { seq } });
+                if self.others_went_ahead() {
+                    self.abandon("a quorum went on under another leader", Cause::Retry, out);
+                }
             }
             (Channel::Election, Message::Echo { seq }) => {
                 self.scoring.echoed(from, seq, self.now);

@@ -242,6 +242,24 @@ impl<M: Machine> Node<M> {
         self.abandon("no progress within the time limit", Cause::Retry, out);
     }
 
+    /// Whether a quorum went on without the leader that we chose and that is not established: waiting for it is in vain.
+    /// An epoch is opened above all that a quorum promised, so a quorum that is above ours got there after it.
+    pub(crate) fn others_went_ahead(&self) -> bool {
+        let ours = self.zab.standing().accepted_epoch;
+        let reported = |id| self.scoring.measurements.last_report(id).map(|(report, _)| report.standing.current_epoch);
+        let from = match self.zab.phase() {
+            // Nobody can have our epoch from us yet: another leads in it.
+            Phase::Promising | Phase::Pulling => ours,
+            Phase::Synchronising => ours.next(),
+            Phase::Greeting | Phase::Promised => {
+                ours.max(self.zab.leader().and_then(reported).unwrap_or_default()).next()
+            }
+            Phase::Looking | Phase::Gathering | Phase::Joining | Phase::TakingOver => return false,
+            Phase::Serving | Phase::Established => return false,
+        };
+        self.config.voters.is_quorum(self.config.voters.iter().filter(|id| reported(*id) >= Some(from)))
+    }
+
     /// Leader: ask whether the followers are there, and give up those that are silent. Follower: give up a silent leader.
     fn liveness_expired(&mut self, out: &mut Vec<Effect>) {
         out.push(Effect::Arm { timer: Timer::Liveness, after: self.config.liveness });

@@ -4,8 +4,8 @@
 //! Why a report: only the leader ends a session, so every server tells it whose clients it hears. And since a server
 //! that is cut off must not keep its clients believing in sessions that the others may end, it has to know when it was
 //! last believed: from the *sending* of the last report that the leader confirmed.
-//! Holds: a session is closed only when the leader, established and running, had no word of it for its whole timeout, and
-//! has had none since.
+//! Holds: a session is closed only when the leader, established and running, had no word of it for its whole timeout and
+//! a margin, and has had none since.
 //! Not here: what ends with a session (the state machine).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,6 +13,8 @@ use alloc::vec::Vec;
 use pole_election::Span;
 use pole_oracle::Time;
 use pole_zab::SessionId;
+
+use crate::lease::margin;
 
 /// Every server: whose clients were heard, and what the leader knows of it.
 #[derive(Clone, Debug, Default)]
@@ -96,7 +98,8 @@ pub(crate) struct Expiry {
 
 #[derive(Clone, Copy, Debug)]
 struct Tracked {
-    timeout: Span,
+    /// Its timeout and the margin.
+    patience: Span,
     deadline: Time,
     /// It was silent for too long, and its end was asked for.
     found: bool,
@@ -112,8 +115,9 @@ impl Expiry {
 
     /// A session is opened or attached anew.
     pub(crate) fn track(&mut self, session: SessionId, timeout: Span, now: Time) {
-        let deadline = self.read(now) + timeout;
-        let before = self.sessions.insert(session, Tracked { timeout, deadline, found: false });
+        let patience = timeout.saturating_add(margin(timeout));
+        let deadline = self.read(now) + patience;
+        let before = self.sessions.insert(session, Tracked { patience, deadline, found: false });
         if before.is_none_or(|before| before.found) {
             self.turns.insert((deadline, session));
         }
@@ -123,7 +127,7 @@ impl Expiry {
     pub(crate) fn touch(&mut self, session: SessionId, now: Time) {
         let heard = self.read(now);
         if let Some(tracked) = self.sessions.get_mut(&session) {
-            tracked.deadline = heard + tracked.timeout;
+            tracked.deadline = heard + tracked.patience;
             if core::mem::take(&mut tracked.found) {
                 self.turns.insert((tracked.deadline, session));
             }
@@ -177,6 +181,8 @@ mod tests {
 
     const A: SessionId = SessionId(1);
     const TICK: Span = Span::from_ms(100);
+    /// With the margin, 1300 ms.
+    const TIMEOUT: Span = Span::from_ms(1_200);
 
     fn at(ms: u64) -> Time {
         Time(ms * 1_000_000)
@@ -189,52 +195,52 @@ mod tests {
 
     #[test]
     fn a_silent_session_expires_after_its_timeout_and_once() {
-        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
-        assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_000));
-        assert_eq!(expires(&mut expiry, 1_000, 5_000), None);
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into());
+        assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_300));
+        assert_eq!(expires(&mut expiry, 1_300, 5_000), None);
     }
 
     #[test]
     fn a_session_that_is_heard_after_it_was_found_silent_has_its_whole_time_again() {
-        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
-        assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_000));
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into());
+        assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_300));
         assert!(expiry.is_silent(A));
-        expiry.touch(A, at(1_050));
+        expiry.touch(A, at(1_350));
         assert!(!expiry.is_silent(A));
-        assert_eq!(expires(&mut expiry, 1_050, 5_000), Some(2_100));
+        assert_eq!(expires(&mut expiry, 1_350, 5_000), Some(2_700));
     }
 
     #[test]
     fn a_session_that_is_heard_has_its_whole_time_again() {
-        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into());
         assert_eq!(expires(&mut expiry, 0, 900), None);
         expiry.touch(A, at(900));
-        assert_eq!(expires(&mut expiry, 900, 5_000), Some(1_900));
+        assert_eq!(expires(&mut expiry, 900, 5_000), Some(2_200));
     }
 
     #[test]
     fn a_word_between_two_looks_counts_from_when_it_came() {
-        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into());
         assert_eq!(expires(&mut expiry, 0, 900), None);
         expiry.touch(A, at(999));
-        assert_eq!(expires(&mut expiry, 900, 5_000), Some(2_000), "1900 is 99 ms early");
+        assert_eq!(expires(&mut expiry, 900, 5_000), Some(2_300), "2200 is 99 ms early");
     }
 
     #[test]
     fn a_session_that_ended_and_came_back_is_looked_at_in_its_own_time() {
-        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into());
         expiry.forget(A);
         assert_eq!(expires(&mut expiry, 0, 500), None);
-        expiry.track(A, Span::from_ms(1_000), at(500));
-        assert_eq!(expires(&mut expiry, 500, 5_000), Some(1_500));
+        expiry.track(A, TIMEOUT, at(500));
+        assert_eq!(expires(&mut expiry, 500, 5_000), Some(1_800));
     }
 
     #[test]
     fn a_pause_of_the_leader_counts_as_one_tick() {
-        let mut expiry = Expiry::begin(at(0), TICK, [(A, Span::from_ms(1_000))].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into());
         assert_eq!(expiry.advance(at(60_000)), []);
         expiry.looked = at(0);
-        assert_eq!(expires(&mut expiry, 0, 5_000), Some(900));
+        assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_200));
     }
 
     #[test]

@@ -330,8 +330,9 @@ impl Driver {
     fn publish(&mut self) {
         self.shared.applied.store(self.node.applied().0.cast_signed(), Ordering::Release);
         self.node.machine_mut().shelf_mut().publish();
+        let (now, confirmed) = (self.shared.clock.now(), self.shared.confirmed());
         for handle in self.dirty.drain(..) {
-            handle.flush();
+            handle.flush(now, confirmed);
         }
     }
 }

@@ -33,7 +33,7 @@ impl OwnClient {
     pub(crate) async fn open(shared: &Arc<Shared>) -> Result<Self, Fault> {
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let handle = Arc::new(Handle::new(shared.next_client(), nowhere, shared.clock.now(), None));
-        handle.wants(shared.session_ids.next());
+        handle.wants(shared.session_ids.next(), None);
         let body = Ask::attach(shared.settings.session_timeout_min_ms, false);
         shared.mailbox.post(Letter::Attach { handle: Arc::clone(&handle), body, wants_flag: false });
         let mut client = Self { shared: Arc::clone(shared), handle, arrived: BytesMut::new(), asked: 0 };
@@ -64,7 +64,8 @@ impl OwnClient {
     async fn frame(&mut self) -> Result<Bytes, Fault> {
         let deframer = Deframer::new(FRAME_BYTES_MAX);
         loop {
-            self.arrived.extend_from_slice(&self.handle.take_unsent());
+            let (now, confirmed) = (self.shared.clock.now(), self.shared.confirmed());
+            self.arrived.extend_from_slice(&self.handle.take_unsent(now, confirmed));
             if let Some(frame) = deframer.next(&mut self.arrived).map_err(unreadable)? {
                 return Ok(frame);
             }

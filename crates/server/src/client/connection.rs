@@ -13,12 +13,11 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::RwLockReadGuard;
-use pole_election::Span;
 use pole_jute::{
     AuthPacket, ConnectRequest, ConnectResponse, Deframer, ErrorCode, OpCode, Reader, Record, Request, RequestHeader,
     Writer, Xid,
 };
-use pole_node::{Event, Lease};
+use pole_node::Event;
 use pole_oracle::Time;
 use pole_tree::{Ask, Caller, Tree, Watcher};
 use pole_zab::Cxid;
@@ -41,7 +40,6 @@ pub(crate) struct Connection<R, W> {
     arrived: BytesMut,
     deframer: Deframer,
     caller: Caller,
-    lease: Lease,
     /// There is no quorum, and the client only reads.
     read_only: bool,
     /// For the node, of one batch; kept for its memory.
@@ -69,7 +67,6 @@ pub(crate) enum End {
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(crate) fn new(shared: Arc<Shared>, handle: Arc<Handle>, reader: R, writer: Option<W>, caller: Caller) -> Self {
         let deframer = Deframer::new(shared.settings.frame_bytes_max);
-        let lease = Lease::new(Span(0), handle.since);
         Self {
             shared,
             handle,
@@ -78,7 +75,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             arrived: BytesMut::with_capacity(READ_BYTES),
             deframer,
             caller,
-            lease,
             read_only: false,
             letters: Vec::new(),
             waiting: Vec::new(),
@@ -122,7 +118,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     async fn session(&mut self, frame: Bytes) -> Result<(), End> {
-        let asked = self.shared.clock.now();
         let request = ConnectRequest::read(&mut Reader::new(frame))?;
         if request.last_zxid_seen > self.shared.applied.load(Ordering::Acquire) {
             return Err(End::ByUs("the client has seen more than this server has: it must try another"));
@@ -131,7 +126,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             return self.serve_read_only(&request).await;
         }
         self.connect(&request)?;
-        let outcome = self.attached(asked).await;
+        let outcome = self.attached().await;
         let outcome = match outcome {
             Ok(()) => self.serve().await,
             Err(end) => Err(end),
@@ -156,7 +151,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             self.handle.push_frames(&frame, 1, 0, None);
             return Err(End::ByUs("the password is not that of the session"));
         }
-        self.handle.wants(session);
+        self.handle.wants(session, Some(self.shared.clock.now()));
         self.shared.clients.lock().insert(self.handle.id, Arc::clone(&self.handle));
         self.shared.mailbox.post(Letter::Attach {
             handle: Arc::clone(&self.handle),
@@ -176,16 +171,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let settings = &self.shared.settings;
         let timeout_ms = request.timeout.clamp(settings.session_timeout_min_ms, settings.session_timeout_max_ms);
         let session = self.shared.session_ids.next();
-        self.handle.wants(session);
+        self.handle.wants(session, None);
         self.handle.open(timeout_ms, &connect_response(timeout_ms, session, password(session), Some(true)));
-        self.handle.flush();
+        self.flush();
         let end = self.serve().await;
         self.shared.watches.lock().forget(Watcher(self.handle.id.0));
         end
     }
 
     /// Waits until the session is there.
-    async fn attached(&mut self, asked: Time) -> Result<(), End> {
+    async fn attached(&mut self) -> Result<(), End> {
         loop {
             match self.handle.state() {
                 State::Connecting => {}
@@ -203,9 +198,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 }
             }
         }
-        let timeout_ms = u64::from(self.handle.timeout_ms().unsigned_abs());
-        self.lease = Lease::new(Span::from_ms(timeout_ms), asked);
-        self.handle.flush();
+        self.flush();
         Ok(())
     }
 
@@ -221,8 +214,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     /// Waits for something to do: bytes, room in the socket, or a word from the node.
     async fn wait(&mut self) -> Result<(), End> {
+        if self.handle.is_held() {
+            self.wait_for_belief().await?;
+            self.flush();
+        }
         if let Some(writer) = &mut self.writer {
-            let unsent = self.handle.take_unsent();
+            let unsent = self.handle.take_unsent(self.shared.clock.now(), self.shared.confirmed());
             if !unsent.is_empty() {
                 writer.write_all(&unsent).await?;
                 writer.flush().await?;
@@ -239,7 +236,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         tokio::select! {
             () = self.handle.wake.notified() => {}
-            () = self.handle.drain() => {}
+            () = self.handle.has_drained() => self.flush(),
             () = self.shared.status.role_changed.notified(), if self.read_only => {}
             read = self.reader.read_buf(&mut self.arrived), if has_room => {
                 if read? == 0 {
@@ -253,29 +250,36 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Handles the whole frames that have arrived, as far as there is room for what they ask.
     async fn handle_arrived(&mut self) -> Result<(), End> {
         while self.deframer.has_frame(&self.arrived)? && self.handle.has_room() {
-            self.lease.hear(self.shared.clock.now());
             if !self.read_only {
+                let now = self.shared.clock.now();
+                self.handle.with_lease(|lease| lease.hear(now));
                 self.shared.touch(&self.handle);
                 self.wait_for_belief().await?;
                 self.wait_for_room().await?;
             }
             self.handle_batch()?;
-            self.handle.flush();
+            self.flush();
         }
         Ok(())
+    }
+
+    /// Sends what there is.
+    fn flush(&self) {
+        self.handle.flush(self.shared.clock.now(), self.shared.confirmed());
     }
 
     /// Holds the client's requests while it must not be told that all is well.
     async fn wait_for_belief(&mut self) -> Result<(), End> {
         loop {
             let anew = self.shared.confirmed_anew.notified();
-            let now = self.shared.clock.now();
-            if self.lease.allows(now, self.shared.confirmed()) {
-                return Ok(());
-            }
-            if self.lease.is_known() {
-                self.lease.hear(now);
-                self.shared.touch(&self.handle);
+            let (now, confirmed) = (self.shared.clock.now(), self.shared.confirmed());
+            match self.handle.with_lease(|lease| (lease.allows(now, confirmed), lease.is_known())) {
+                None | Some((true, _)) => return Ok(()),
+                Some((false, false)) => {}
+                Some((false, true)) => {
+                    self.handle.with_lease(|lease| lease.hear(now));
+                    self.shared.touch(&self.handle);
+                }
             }
             tokio::select! {
                 () = anew => {}
@@ -438,7 +442,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     /// The last words, if the client still listens, within a time limit.
     async fn say_the_rest(mut self) {
-        let rest = self.handle.take_unsent();
+        let rest = self.handle.take_unsent(self.shared.clock.now(), self.shared.confirmed());
         let _ = timeout(LAST_WORDS, async {
             match (&mut self.writer, rest.is_empty()) {
                 (Some(writer), _) => {
@@ -532,6 +536,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(super) fn feed(&mut self, frames: &[u8]) {
         self.arrived.extend_from_slice(frames);
         self.handle_batch().expect("good requests");
-        drop(self.handle.take_unsent());
+        drop(self.handle.take_unsent(self.shared.clock.now(), self.shared.confirmed()));
     }
 }

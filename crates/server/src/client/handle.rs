@@ -3,7 +3,8 @@
 //! In: frames from the node's thread and from the connection's own task. Out: bytes on the socket.
 //! Why written by whoever has something to say: a reply that had to wake the connection's task first would pay a thread
 //! switch for one system call. The task only finishes what the socket had no room for.
-//! Holds: frames leave in the order in which they were pushed; what is waiting is bounded.
+//! Holds: frames leave in the order in which they were pushed, and none while the client must not be told that all is
+//! well; what is waiting is bounded.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -12,8 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
+use pole_election::Span;
 use pole_jute::{ErrorCode, ReplyHeader};
-use pole_node::ClientId;
+use pole_node::{ClientId, Lease};
 use pole_oracle::Time;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
@@ -40,6 +42,12 @@ pub(crate) struct Handle {
 struct Out {
     state: State,
     buffer: BytesMut,
+    /// When its session was asked for.
+    asked: Option<Time>,
+    /// None: its session is on its way, or is known here only.
+    lease: Option<Lease>,
+    /// The lease does not allow what there is to leave, and the task waits until it does.
+    is_held: bool,
     /// The socket is full, and the task waits for room in it.
     is_full: bool,
     /// What was asked of the node and is not answered, in order.
@@ -99,6 +107,9 @@ impl Handle {
         let out = Out {
             state: State::Connecting,
             buffer: BytesMut::new(),
+            asked: None,
+            lease: None,
+            is_held: false,
             is_full: false,
             waiting: VecDeque::new(),
             is_throttled: false,
@@ -122,9 +133,10 @@ impl Handle {
         self.session.load(Ordering::Relaxed)
     }
 
-    /// Names the session before it is asked for.
-    pub(crate) fn wants(&self, session: i64) {
+    /// Names the session before it is asked for, and when that is; never if nobody counts on it.
+    pub(crate) fn wants(&self, session: i64, asked: Option<Time>) {
         self.session.store(session, Ordering::Relaxed);
+        self.out.lock().asked = asked;
     }
 
     pub(crate) fn timeout_ms(&self) -> i32 {
@@ -163,10 +175,22 @@ impl Handle {
         let mut out = self.out.lock();
         if out.state == State::Connecting {
             out.state = State::Open;
+            let timeout = Span::from_ms(timeout_ms.unsigned_abs().into());
+            out.lease = out.asked.map(|asked| Lease::new(timeout, asked));
             out.buffer.extend_from_slice(frame);
             drop(out);
             self.wake.notify_one();
         }
+    }
+
+    /// Its lease, if it has one.
+    pub(crate) fn with_lease<R>(&self, ask: impl FnOnce(&mut Lease) -> R) -> Option<R> {
+        self.out.lock().lease.as_mut().map(ask)
+    }
+
+    /// Whether there is something to say that must not be said yet.
+    pub(crate) fn is_held(&self) -> bool {
+        self.out.lock().is_held
     }
 
     /// Requests were read; `waiting` of them go to the node.
@@ -226,11 +250,15 @@ impl Handle {
         }
     }
 
-    /// Sends what there is, as far as the socket takes it.
-    pub(crate) fn flush(&self) {
+    /// Sends what there is, as far as the lease allows and the socket takes it. The leader knows of all who were heard
+    /// before `confirmed`.
+    pub(crate) fn flush(&self, now: Time, confirmed: Time) {
         let mut out = self.out.lock();
         if out.buffer.is_empty() && !matches!(out.state, State::Closing(_)) {
             return;
+        }
+        if !out.may_leave(now, confirmed) {
+            return self.wake.notify_one();
         }
         match &self.socket {
             None => self.wake.notify_one(),
@@ -254,21 +282,24 @@ impl Handle {
         self.wake.notify_one();
     }
 
-    /// The task: waits until the socket has room and sends on. Never returns while there is nothing to send.
-    pub(crate) async fn drain(&self) {
+    /// The task: waits until a socket that was full has room. Never returns for another.
+    pub(crate) async fn has_drained(&self) {
         let Some(socket) = &self.socket else { return std::future::pending().await };
         let is_full = self.out.lock().is_full;
         if !is_full || socket.writable().await.is_err() {
             return std::future::pending().await;
         }
-        let mut out = self.out.lock();
-        out.is_full = false;
-        out.write_to(socket);
+        self.out.lock().is_full = false;
     }
 
     /// The task of a connection with TLS: takes what is to be sent.
-    pub(crate) fn take_unsent(&self) -> Bytes {
-        self.out.lock().buffer.split().freeze()
+    pub(crate) fn take_unsent(&self, now: Time, confirmed: Time) -> Bytes {
+        let mut out = self.out.lock();
+        if out.buffer.is_empty() || out.may_leave(now, confirmed) {
+            return out.buffer.split().freeze();
+        }
+        self.wake.notify_one();
+        Bytes::new()
     }
 
     /// The last words of a connection that ends.
@@ -296,6 +327,13 @@ impl Handle {
 }
 
 impl Out {
+    /// Whether the client may be told what there is. If not, the task has to wait, and is to be woken.
+    fn may_leave(&mut self, now: Time, confirmed: Time) -> bool {
+        let is_closing = matches!(self.state, State::Closing(_));
+        self.is_held = !is_closing && self.lease.as_mut().is_some_and(|lease| !lease.may_tell(now, confirmed));
+        !self.is_held
+    }
+
     fn write_to(&mut self, socket: &OwnedWriteHalf) {
         while !self.buffer.is_empty() {
             match socket.try_write(&self.buffer) {

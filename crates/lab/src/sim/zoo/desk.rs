@@ -36,6 +36,8 @@ pub(crate) struct Desk {
     heard_since: u64,
     /// Requests that the node has not answered.
     waiting: usize,
+    /// What the client is to be told and must not be told yet.
+    untold: VecDeque<Word>,
     /// When the last word arrives at the client: none after it arrives before it.
     told_until: u64,
 }
@@ -112,6 +114,7 @@ impl World {
             heard_at: self.now,
             heard_since: self.now,
             waiting: 0,
+            untold: VecDeque::new(),
             told_until: 0,
         };
         host.desks.insert(connection, desk);
@@ -208,6 +211,9 @@ impl World {
             }
             Effect::Notify { client, zxid, body } => self.say(server, client.0, Word::Event(zxid, body)),
             Effect::Close { client, reason } => {
+                if let Some(desk) = self.hosts[server].desks.get_mut(&client.0) {
+                    desk.lease = None; // whoever leaves may say what there is
+                }
                 self.say(server, client.0, Word::Closed(reason));
                 self.hosts[server].desks.remove(&client.0);
             }
@@ -228,9 +234,14 @@ impl World {
 
     /// Goes on with everyone who waits.
     pub(crate) fn serve_all(&mut self, server: usize) {
-        let waits = |(connection, desk): (&u64, &Desk)| (!desk.arrived.is_empty()).then_some(*connection);
+        let waits = |(connection, desk): (&u64, &Desk)| {
+            (!desk.arrived.is_empty() || !desk.untold.is_empty()).then_some(*connection)
+        };
         let waiting: Vec<_> = self.hosts[server].desks.iter().filter_map(waits).collect();
-        waiting.into_iter().for_each(|connection| self.serve(server, connection));
+        for connection in waiting {
+            self.tell_guest(server, connection);
+            self.serve(server, connection);
+        }
     }
 
     fn desk_attached(&mut self, server: usize, connection: u64, heard: Heard) {
@@ -247,13 +258,33 @@ impl World {
         }
     }
 
-    /// Something is on its way to a client.
+    /// Something is to be told to a client.
     fn say(&mut self, server: usize, connection: u64, word: Word) {
+        let Some(desk) = self.hosts[server].desks.get_mut(&connection) else { return };
+        desk.untold.push_back(word);
+        self.tell_guest(server, connection);
+    }
+
+    /// What there is to tell is on its way to the client, if it may be told.
+    fn tell_guest(&mut self, server: usize, connection: u64) {
         let host = &mut self.hosts[server];
-        let Some(desk) = host.desks.get_mut(&connection) else { return };
+        let (now, confirmed) = (Time(host.clock.read(self.now)), host.confirmed);
+        let Some(desk) = host.desks.get_mut(&connection).filter(|desk| !desk.untold.is_empty()) else { return };
+        if let Some(lease) = &mut desk.lease
+            && !lease.may_tell(now, confirmed)
+        {
+            if lease.is_known() {
+                lease.hear(now);
+                host.touched.insert(desk.session);
+            }
+            self.report.held += 1;
+            return;
+        }
         let (guest, at) = (desk.guest, self.now + host.step_cost + self.guests[desk.guest].delay);
         desk.told_until = desk.told_until.max(at);
-        self.queue.push(desk.told_until, Happening::Word { guest, connection, word });
+        for word in desk.untold.drain(..) {
+            self.queue.push(desk.told_until, Happening::Word { guest, connection, word });
+        }
     }
 }
 

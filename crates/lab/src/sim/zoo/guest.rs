@@ -36,9 +36,8 @@ pub(crate) struct Guest {
     next_cxid: i32,
     waits_for: VecDeque<Waits>,
     timeout_ms: u64,
-    /// When it was last told anything, when it was last answered, and when it last asked anything.
+    /// When it was last told anything, and when it last asked anything.
     heard: u64,
-    answered: u64,
     asked: u64,
     /// The last state that an answer showed.
     seen: Zxid,
@@ -119,7 +118,6 @@ impl Guest {
             waits_for: VecDeque::new(),
             timeout_ms: *own.pick(&[3_000, 4_000, 6_000]),
             heard: 0,
-            answered: 0,
             asked: 0,
             seen: Zxid::ZERO,
             watched: Watched::default(),
@@ -154,10 +152,10 @@ impl Guest {
         self.timeout_ms * MS
     }
 
-    /// Until when it believes in its session without another answer. Events are no answers: they are told as they come.
+    /// Until when it believes in its session without another word.
     fn believes_until(&self) -> u64 {
         match self.state {
-            State::Open | State::Closing if !self.asleep => self.answered + self.timeout_ms * MS * 2 / 3,
+            State::Open | State::Closing if !self.asleep => self.heard + self.timeout_ms * MS * 2 / 3,
             State::Away | State::Attaching | State::Open | State::Closing => 0,
         }
     }
@@ -351,7 +349,6 @@ impl World {
             let asked = this.waits_for.front().and_then(|waits| waits.what.told());
             sights.extend(tells::word(&word, this.server, asked).map(|does| Sight::Guest { guest, does }));
         }
-        let is_answer = !matches!(word, Word::Event(..));
         match word {
             Word::Closed(reason) => {
                 self.guest_is_closed(guest, reason);
@@ -379,9 +376,6 @@ impl World {
         }
         let this = &mut self.guests[guest];
         this.heard = self.now;
-        if is_answer {
-            this.answered = self.now;
-        }
         if this.state == State::Closing && this.is_idle() {
             this.begins_anew();
         }
@@ -396,7 +390,7 @@ impl World {
             return Ok(());
         }
         (this.state, this.exists, this.attached) = (State::Open, true, heard.zxid);
-        (this.heard, this.answered) = (self.now, self.now);
+        this.heard = self.now;
         // Before anything else is asked, and relative to what was seen before this connection.
         let again = this.watched.again(this.seen);
         this.seen = heard.zxid;
