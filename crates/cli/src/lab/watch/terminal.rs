@@ -102,9 +102,9 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        leaves(&self.before);
-        // Ours spoke of this terminal.
+        // Then the hook has left it, and what was said since would be written over.
         if !std::thread::panicking() {
+            leaves(&self.before);
             drop(panic::take_hook());
         }
     }

@@ -31,7 +31,7 @@ fn election() -> Option<Play> {
     Some(play.part(crash..end))
 }
 
-const SCRIPT: &str = "52-deployment-1-loses-its-leader";
+const SCRIPT: &str = "60-deployment-1-loses-its-leader";
 
 #[cfg(test)]
 mod tests {
