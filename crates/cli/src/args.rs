@@ -15,7 +15,7 @@ use pole_lab::paper::Figure;
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// Where a server is asked: print its answer as it came, in JSON
+    /// Where a server is asked: print its answer as it came, in JSON. Where an election is watched: a line for each step
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Colours: on a terminal only, always, or never
@@ -174,6 +174,11 @@ pub(crate) enum LabCommand {
     ///
     /// Prints a table and writes compare.csv, compare.html and its figures. Ends with 1 if a count differs from its formula.
     Compare(CompareArgs),
+    /// Watch an election step by step: who sends what to whom, and who believes what
+    ///
+    /// Forwards and backwards by keys; the last line of the screen tells which. Without a terminal, or with --json, every step
+    /// is printed, and who believes something else after it.
+    Watch(WatchArgs),
     /// An ensemble in the simulator elects, loses its leader, and tells why the next one won
     #[command(hide = true)]
     Story {
@@ -181,6 +186,20 @@ pub(crate) enum LabCommand {
         #[arg(long, value_name = "N", default_value_t = 1)]
         seed: u64,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// A file with a script; or the name or the number of one that is built in, such as 04; or a classical algorithm after the
+    /// crash of its leader, such as ring or bully
+    #[arg(value_name = "SCRIPT")]
+    pub(crate) script: String,
+    /// Show what never ceases, too: heartbeats, pings and their timers
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Write the message diagram as a page into this folder instead
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

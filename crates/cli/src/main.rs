@@ -69,6 +69,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Lab(LabCommand::Paper(args)) => lab::paper(&args),
         Command::Lab(LabCommand::Story { seed }) => story(seed),
         Command::Lab(LabCommand::Compare(args)) => lab::compare(&args),
+        Command::Lab(LabCommand::Watch(args)) => lab::watch(&args, cli.json, paint),
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod classical;
 pub mod kv;
 pub mod paper;
+pub mod play;
 pub mod report;
 pub mod rng;
 pub mod script;

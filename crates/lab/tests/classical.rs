@@ -94,9 +94,8 @@ fn every_failure_that_theory_predicts_is_seen_and_no_other() {
 
 fn told(finding: &Finding) -> String {
     let Finding { case, kind, predicted, seen, outcome, .. } = finding;
-    let steps = outcome.play.iter().flat_map(|play| play.steps.iter().take(60));
-    let steps: Vec<String> = steps.map(ToString::to_string).collect();
-    format!("{kind}, {case}: {seen}, not: {predicted}\n{}", steps.join("\n"))
+    let steps = outcome.play.iter().flat_map(|play| (0..60).map(|at| play.text(at)));
+    format!("{kind}, {case}: {seen}, not: {predicted}\n{}", steps.collect::<String>())
 }
 
 #[test]

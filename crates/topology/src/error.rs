@@ -49,8 +49,16 @@ pub enum Reason {
         allowed: &'static str,
     },
     /// No `[[server]]` at all: nobody could lead.
-    #[error("no servers: a topology needs at least one [[server]]")]
+    #[error("no servers, so no quorum: a topology needs at least one [[server]]")]
     NoServers,
+    /// Several servers, and not one message between them arrives.
+    #[error(
+        "no quorum: with loss_percent = 100 no message arrives, and {servers} servers never agree; give less, or one server"
+    )]
+    NoQuorum {
+        /// How many there are.
+        servers: usize,
+    },
     /// Two servers with one id.
     #[error("server {id} is already on line {first}")]
     DuplicateServer {

@@ -22,6 +22,7 @@ pub(crate) fn parse(text: &str) -> Result<Topology, Error> {
     let sites = text.sites(&file)?;
     let links = text.links(&file, &sites)?;
     let loads = text.loads(&file, &sites)?;
+    text.quorum(&file, &sites)?;
     let sites = sites.into_iter().map(|(id, place)| (id, place.site)).collect();
     Ok(Topology { name: file.name, sites, links, loads })
 }
@@ -113,6 +114,16 @@ impl Text<'_> {
         let mut links = links.into_iter().map(|(ends, (link, _))| (ends, link)).collect();
         complete(&mut links, common, sites)?;
         Ok(links)
+    }
+
+    /// One server is a quorum of itself; more have to hear each other.
+    fn quorum(&self, file: &File, sites: &Sites) -> Result<(), Error> {
+        match &file.loss_percent {
+            Some(loss) if *loss.get_ref() >= 100.0 && sites.len() > 1 => {
+                Err(refused(self.line(loss), Reason::NoQuorum { servers: sites.len() }))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn loads(&self, file: &File, sites: &Sites) -> Result<BTreeMap<String, u64>, Error> {

@@ -123,7 +123,17 @@ fn a_load_given_twice_is_refused() {
 #[test]
 fn a_file_without_servers_is_refused() {
     let error = Topology::parse("name = \"empty\"\n").unwrap_err().in_file("empty.toml");
-    assert_eq!(error.to_string(), "empty.toml:1: no servers: a topology needs at least one [[server]]");
+    assert_eq!(error.to_string(), "empty.toml:1: no servers, so no quorum: a topology needs at least one [[server]]");
+}
+
+#[test]
+fn servers_that_never_hear_each_other_are_refused_for_want_of_a_quorum() {
+    assert_eq!(
+        refused("jitter_percent = 2", "loss_percent = 100"),
+        "line 2: no quorum: with loss_percent = 100 no message arrives, and 3 servers never agree; give less, or one server"
+    );
+    let alone = "loss_percent = 100\n[[server]]\nid = 1\nsite = \"A\"\n";
+    assert!(Topology::parse(alone).is_ok(), "one server is a quorum of itself");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 mod compare;
 mod paper;
 mod progress;
+mod watch;
 
 pub(crate) use compare::run as compare;
 pub(crate) use paper::run as paper;
+pub(crate) use watch::run as watch;

@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use pole_topology::Link;
 
 use super::judge::{Judge, Violation};
-use super::play::{Belief, Play, Step, What};
+
 use super::{Act, Acts, Algorithm, Case, Detector, Dice, Event, Happening, Lines, Repair, Setting, Timer, Word};
+use crate::play::{Belief, Play, Step, What};
 use crate::rng::Rng;
 use crate::sim::Queue;
 
@@ -148,7 +149,7 @@ impl<'a, A: Algorithm> Arena<'a, A> {
             agreed_at: None,
             agreements: 0,
             judge: Judge::default(),
-            play: case.records.then(|| Play { n: case.n, names, steps: Vec::new() }),
+            play: case.records.then(|| Play { names, steps: Vec::new() }),
         };
         for who in 0..case.n {
             let process = A::new(&arena.setting(who));
@@ -222,7 +223,8 @@ impl<'a, A: Algorithm> Arena<'a, A> {
                 if !self.hosts[to].alive || self.cut[from] != self.cut[to] {
                     return self.note(depth, What::Lost { from, to, label });
                 }
-                self.step(to, Event::Received { from, message }, depth, What::Received { from, to, label, sent });
+                let what = What::Received { from, to, label, sent: Some(sent) };
+                self.step(to, Event::Received { from, message }, depth, what);
             }
             Due::Expires { who, timer, number } => {
                 let Some((_, depth)) =
@@ -399,6 +401,7 @@ impl<'a, A: Algorithm> Arena<'a, A> {
             alive: host.alive,
             leader: host.process.believes().filter(|_| host.alive),
             leads: host.process.leads().filter(|_| host.alive),
+            ..Belief::default()
         };
         let beliefs = self.hosts.iter().map(belief).collect();
         play.steps.push(Step { at: self.now, depth, what, beliefs });

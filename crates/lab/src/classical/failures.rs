@@ -161,8 +161,8 @@ fn two_leaders(name: &'static str, kind: Kind, case: &Case, predicted: bool) -> 
 /// What made the second leader.
 fn why(outcome: &Outcome) -> String {
     let two = |step: &&Step| step.beliefs.iter().filter(|belief| belief.leads.is_some()).count() > 1;
-    let step = outcome.play.iter().flat_map(|play| &play.steps).find(two);
-    step.map_or(String::new(), |step| step.what.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+    let Some(play) = &outcome.play else { return String::new() };
+    play.steps.iter().find(two).map_or(String::new(), |step| play.told(step))
 }
 
 fn afterwards(outcome: &Outcome) -> String {

@@ -8,7 +8,7 @@
 //! Not here: what the leader does once it leads (`zab`), real networks (`server`).
 //!
 //! ```text
-//! arena     one world for all of them     judge   two leaders at once      play, diagram  the record
+//! arena     one world for all of them     judge   two leaders at once
 //! ring bully invitation raft chubby fle rotating viewstamped santos pole   one algorithm each
 //! kind      the list of them              following  what comes right after an election by FLE or POLE
 //! counts    messages and delays against the formulas      failures  what theory predicts to go wrong
@@ -22,7 +22,6 @@ mod case;
 mod chubby;
 mod compare;
 mod counts;
-mod diagram;
 mod failures;
 mod fle;
 mod following;
@@ -30,7 +29,6 @@ mod invitation;
 mod judge;
 mod kind;
 mod page;
-mod play;
 mod pole;
 mod quality;
 mod raft;
@@ -40,6 +38,7 @@ mod santos;
 mod viewstamped;
 mod weather;
 
+pub use crate::play::{Belief, Play, Step, What};
 pub use arena::{End, Outcome, run};
 pub use case::{Case, Detector, Dice, Happening, Lines};
 pub use compare::{Comparison, HEADER, Progress};
@@ -47,7 +46,6 @@ pub use counts::{Count, Figure, Which, count};
 pub use failures::{Finding, findings};
 pub use judge::Violation;
 pub use kind::Kind;
-pub use play::{Belief, Play, Step, What};
 pub use quality::{Quality, quality};
 pub use weather::{Condition, Sky, weather};
 

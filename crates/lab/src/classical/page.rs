@@ -112,7 +112,7 @@ fn ratios(comparison: &Comparison) -> String {
 const SHOWN: [&[Kind]; 3] = [
     &[Kind::Ring, Kind::RingRepair2, Kind::Bully, Kind::Invitation],
     &[Kind::Raft, Kind::RaftPreVote, Kind::Chubby, Kind::Fle],
-    &[Kind::Rotating, Kind::Viewstamped, Kind::Santos, Kind::Pole],
+    &[Kind::Rotating, Kind::Santos, Kind::Viewstamped, Kind::Pole],
 ];
 
 fn summary(comparison: &Comparison, page: &mut Page) {
@@ -239,7 +239,7 @@ fn record(caption: &str, play: &Play, page: &mut Page) {
     let mut before = None;
     for step in play.steps.iter().filter(|step| !step.what.is_sending()) {
         if before != Some(&step.beliefs) {
-            let (what, beliefs) = (step.what.to_string(), step.believed());
+            let (what, beliefs) = (play.told(step), step.believed(&play.names));
             rows.push(vec![format!("{:.3} ms", step.at as f64 / 1e6), what, beliefs]);
         }
         before = Some(&step.beliefs);

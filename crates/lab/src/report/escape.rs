@@ -1,7 +1,7 @@
 //! Text that is to stand in HTML or SVG.
 
 /// The same text with nothing in it that markup could mistake.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -12,4 +12,5 @@ mod escape;
 mod page;
 mod scale;
 
+pub(crate) use escape::escaped;
 pub use page::Page;

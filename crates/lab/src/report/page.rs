@@ -24,7 +24,7 @@ struct Entry {
 }
 
 impl Page {
-    /// A page with a title and the sentence that says what it is about. Plain text.
+    /// A page with a title and the sentence that says what it is about. Plain text, as in [`Page::text`].
     #[must_use]
     pub fn new(title: &str, lead: &str) -> Self {
         Self { title: title.to_owned(), lead: lead.to_owned(), contents: Vec::new(), body: String::new() }
@@ -91,7 +91,7 @@ impl Page {
     #[must_use]
     pub fn finish(mut self) -> String {
         self.ends_section();
-        let (title, lead, contents) = (escaped(&self.title), escaped(&self.lead), self.contents());
+        let (title, lead, contents) = (escaped(&self.title), marked(&self.lead), self.contents());
         let body = &self.body;
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -148,6 +148,8 @@ fn is_number(cell: &str) -> bool {
 }
 
 /// Light and dark by the reader's wish. Wide enough for figures, narrow enough for lines of text; in print, ink on paper.
+/// A wide table takes what room there is to the right of the text; what still does not fit scrolls, and the first column, which
+/// says what the row is of, stays in sight.
 const STYLE: &str = "\
 :root { --ink: #1b1f24; --paper: #ffffff; --faint: #5a6370; --line: #d5dae1; --shade: #f3f5f8; --link: #005a9c; --good: #00664b; --bad: #b03a00; }
 @media (prefers-color-scheme: dark) {
@@ -165,14 +167,15 @@ a { color: var(--link); }
 nav { background: var(--shade); border-radius: 6px; padding: 0.5rem 0.8rem; margin: 1rem 0; }
 nav ul { margin: 0.3rem 0; padding-left: 1.2rem; }
 summary { cursor: pointer; font-weight: 600; }
-.box { overflow-x: auto; margin: 0.2rem 0 0.8rem; }
-table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
+.box { overflow-x: auto; margin: 0.2rem 0 0.8rem; width: fit-content; max-width: calc(50% + 50vw - 1.2rem); }
+table { border-collapse: separate; border-spacing: 0; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
 .caption { color: var(--faint); font-size: 0.9rem; margin: 1rem 0 0; }
 th, td { padding: 0.25rem 0.6rem 0.25rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { font-weight: 600; }
+th:first-child, td:first-child { position: sticky; left: 0; background: var(--paper); }
 .n { text-align: right; }
 figure { margin: 1rem 0; }
-figure svg { display: block; width: 100%; max-width: 36rem; height: auto; }
+figure svg { display: block; width: 100%; max-width: 28rem; height: auto; }
 figcaption { margin-top: 0.3rem; }
 .command { color: var(--faint); font-size: 0.9rem; margin: 0.3rem 0; }
 code { font: 0.9em ui-monospace, 'SF Mono', Consolas, monospace; background: var(--shade); border-radius: 4px; padding: 0.1em 0.3em; overflow-wrap: anywhere; }
@@ -181,6 +184,9 @@ code { font: 0.9em ui-monospace, 'SF Mono', Consolas, monospace; background: var
 .verdict b { display: block; font-size: 1.35rem; line-height: 1.25; }
 .verdict .good { border-color: var(--good); }
 .verdict .bad { border-color: var(--bad); }
+@media (max-width: 30rem) {
+  th:first-child, td:first-child { white-space: normal; min-width: 4.5rem; max-width: 40vw; }
+}
 @media print {
   @page { margin: 15mm; }
   :root { --ink: #000; --paper: #fff; --faint: #444; --line: #bbb; --shade: #f4f4f4; --link: #000; }
@@ -188,10 +194,11 @@ code { font: 0.9em ui-monospace, 'SF Mono', Consolas, monospace; background: var
   figure, tr, .verdict li { break-inside: avoid; }
   h2, h3, .caption { break-after: avoid; }
   nav { display: none; }
-  figure svg { max-width: 11cm; max-height: 20cm; }
-  .box { overflow: visible; }
+  figure svg { max-width: 9cm; max-height: 17cm; }
+  .box { overflow: visible; max-width: none; }
   table { font-size: 7.5pt; }
   th, td { white-space: normal; padding-right: 0.3rem; }
+  th:first-child, td:first-child { position: static; }
   thead { display: table-header-group; }
   a[href]:not([href^='#'])::after { content: ' (' attr(href) ')'; }
 }

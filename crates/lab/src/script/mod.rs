@@ -10,6 +10,7 @@
 //!          [retain=bytes] [snapshot=n] [piece=bytes]      rate, a weight or a probe is better if higher, all others if
 //!          [counter=max] [outstanding=n] [resign=on]      lower; or unknown, block, nan, overflow, empty
 //!          [tree=yes]                                     with the service's tree, for `guest` and `ask`
+//!                                                         topology: a preset or a file
 //! elect [within=ms]                    until all that run serve under one leader
 //! start ID... [wait=no]                until they serve
 //! crash ID... [at=POINT [passes=n]]    now, or the next time that it gets there (after n times); nothing unsynced is left
@@ -37,14 +38,20 @@
 //! POINT: {before|after}-{append|fsync|epoch|rename|ack}
 //! ```
 
+mod builtin;
 mod command;
 mod guests;
 mod play;
 mod state;
 mod teller;
+mod watch;
 mod words;
 
 use std::path::Path;
+
+pub use builtin::{BUILT_IN, Find, find};
+pub(crate) use teller::ranges;
+pub use watch::{Error, Watched, watch};
 
 /// Plays a script and compares what it prints with what the file says; with `UPDATE_GOLDENFILES=1` it writes the file.
 ///

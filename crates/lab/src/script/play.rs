@@ -1,11 +1,12 @@
 //! Plays a script: carries its commands out in a world, and says what was seen.
 
+use std::collections::VecDeque;
 use std::error::Error;
 
-use goldenscript::{Context, Runner};
+use goldenscript::{Block, Context, Runner};
 use pole_election::{Epoch, Zxid};
 use pole_node::Event;
-use pole_topology::Topology;
+use pole_topology::{PRESETS, Topology};
 use pole_zab::Cxid;
 
 use super::command::{Command, List, Ms, Switch, Way};
@@ -13,6 +14,7 @@ use super::teller::{Teller, on_disk};
 use super::words::Words;
 use super::{guests, state};
 use crate::kv::Change;
+use crate::play::{Recorder, What};
 use crate::sim::{Asked, Hold, MS, Mood, OnDisk, Opinion, SECOND, Setup, World};
 
 /// The state of a script.
@@ -21,6 +23,10 @@ pub(crate) struct Play {
     world: Option<World>,
     words: Words,
     teller: Teller,
+    /// The record, if somebody watches and no world has it yet.
+    recorder: Option<Box<Recorder>>,
+    /// The commands of this block that have not had their turn.
+    commands: VecDeque<String>,
 }
 
 type Done = Result<(), String>;
@@ -28,7 +34,14 @@ type Done = Result<(), String>;
 impl Runner for Play {
     type Command = Command;
 
+    fn start_block(&mut self, block: &Block) -> Result<String, Box<dyn Error>> {
+        self.commands = block.commands.iter().map(ToString::to_string).collect();
+        Ok(String::new())
+    }
+
     fn run(&mut self, command: &Command, _context: &Context) -> Result<String, Box<dyn Error>> {
+        let turn = self.commands.pop_front().unwrap_or_default();
+        self.records(command, What::Turn(turn));
         self.carry_out(command)?;
         if let Some(world) = &mut self.world {
             self.teller.tell(world.take_sights(), &self.words);
@@ -36,11 +49,40 @@ impl Runner for Play {
                 return Err(format!("{}at {} us: {failure}", self.teller.take(), world.now / 1_000).into());
             }
         }
-        Ok(self.teller.take())
+        let told = self.teller.take();
+        if !told.is_empty() {
+            self.records(command, What::Told(told.trim_end().to_owned()));
+        }
+        Ok(told)
     }
 }
 
 impl Play {
+    /// One that keeps a record of what happens.
+    pub(crate) fn recording(upkeep: bool) -> Self {
+        Self { recorder: Some(Box::new(Recorder::new(upkeep))), ..Self::default() }
+    }
+
+    /// The record, and whether the ensemble broke a rule in it.
+    pub(crate) fn into_record(mut self) -> (crate::play::Play, bool) {
+        let is_broken = self.world.as_ref().is_some_and(|world| world.report.failure.is_some());
+        let recorder = self.world.as_mut().and_then(|world| world.recorder.take()).or(self.recorder);
+        (recorder.map(|recorder| recorder.into_play()).unwrap_or_default(), is_broken)
+    }
+
+    fn records(&mut self, command: &Command, what: What) {
+        match (&mut self.world, &mut self.recorder) {
+            // What the last ensemble believed is of no interest to the next.
+            (Some(world), _) if matches!((command, &what), (Command::Ensemble { .. }, What::Turn(_))) => {
+                let now = world.now;
+                world.recorder.iter_mut().for_each(|recorder| recorder.notes(now, what.clone(), Vec::new()));
+            }
+            (Some(world), _) => world.record(|| Some(what)),
+            (None, Some(recorder)) => recorder.notes(0, what, Vec::new()),
+            (None, None) => {}
+        }
+    }
+
     fn carry_out(&mut self, command: &Command) -> Done {
         match command {
             Command::Ensemble { .. } => self.ensemble(command),
@@ -156,10 +198,7 @@ impl Play {
 
     fn ensemble(&mut self, command: &Command) -> Done {
         let Command::Ensemble { servers, oracle, scores, topology, down, .. } = command else { return Ok(()) };
-        let topology = match topology {
-            Some(name) => Some(Topology::preset(name).ok_or_else(|| format!("there is no topology `{name}`"))?),
-            None => None,
-        };
+        let topology = topology.as_deref().map(topology_of).transpose()?;
         let listed = scores.as_ref().map(|scores| scores.0.len());
         let servers = servers.or(listed).or(topology.as_ref().map(|t| t.servers().count())).unwrap_or(3);
         let mut world = World::staged(setup(servers, command));
@@ -174,7 +213,9 @@ impl Play {
         let absent =
             |server: usize| down.as_ref().is_some_and(|down| down.0.iter().any(|id| *id == (server + 1).to_string()));
         (0..servers).filter(|server| !absent(*server)).for_each(|server| world.starts(server));
-        *self = Self { world: Some(world), ..Self::default() };
+        let old = self.world.as_mut().and_then(|world| world.recorder.take());
+        world.recorder = old.or(self.recorder.take());
+        *self = Self { world: Some(world), commands: std::mem::take(&mut self.commands), ..Self::default() };
         Ok(())
     }
 
@@ -395,6 +436,25 @@ impl Play {
         }
         let states: Vec<_> = (0..world.hosts.len()).map(|server| state::describe(world, server)).collect();
         Err(format!("{}does not heal:\n{}", self.teller.take(), states.join("\n")))
+    }
+}
+
+/// One of the presets, or a file.
+fn topology_of(name: &str) -> Result<Topology, String> {
+    if let Some(preset) = Topology::preset(name) {
+        return Ok(preset);
+    }
+    let presets = || PRESETS.map(|(preset, _)| preset).join(", ");
+    let text = std::fs::read_to_string(name)
+        .map_err(|error| format!("topology {name}: {error}; name a TOML file, or one of {}", presets()))?;
+    let topology = Topology::parse(&text).map_err(|error| error.in_file(name).to_string())?;
+    let count = topology.servers().count() as u64;
+    let strange = topology.servers().find(|server| !(1..=count).contains(&server.id));
+    match strange {
+        Some(server) => {
+            Err(format!("server {} of topology {name}: servers of a script go from 1 to {count}", server.id))
+        }
+        None => Ok(topology),
     }
 }
 

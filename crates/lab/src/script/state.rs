@@ -1,9 +1,8 @@
 //! Where servers stand, in one line each.
 
-use pole_zab::Phase;
-
 use super::teller::ranges;
 use super::words::Words;
+use crate::play::belief;
 use crate::sim::{World, id};
 
 /// A server in one line: of one that runs what it believes, and what its disk has if that differs; of one that is down
@@ -23,10 +22,11 @@ pub(crate) fn describe(world: &World, server: usize) -> String {
     };
     let (zab, standing) = (node.zab(), node.zab().standing());
     let log = ranges(zab.log().between(zab.log().base(), zab.log().last()));
+    let names: Vec<String> = (0..world.hosts.len()).map(|server| id(server).to_string()).collect();
     let mut line = format!(
         "{}: {}, {snapshot}log {log}, accepted {}, current {}, committed {}",
         id(server),
-        role(world, server),
+        belief(world, server).role(&names),
         standing.accepted_epoch,
         standing.current_epoch,
         zab.committed()
@@ -42,25 +42,6 @@ pub(crate) fn describe(world: &World, server: usize) -> String {
         );
     }
     line + intent
-}
-
-fn role(world: &World, server: usize) -> String {
-    let Some(node) = &world.hosts[server].node else { return "down".to_owned() };
-    let paused = if world.hosts[server].paused { "paused, " } else { "" };
-    let leader = node.zab().leader().map_or("nobody".to_owned(), |leader| leader.to_string());
-    let role = match node.zab().phase() {
-        Phase::Looking => "elects".to_owned(),
-        Phase::Established => "leads".to_owned(),
-        Phase::Serving => format!("follows {leader}"),
-        Phase::Gathering | Phase::Promising => "would lead, gathers promises".to_owned(),
-        Phase::Pulling => "would lead, pulls".to_owned(),
-        Phase::Synchronising => "would lead, synchronises".to_owned(),
-        Phase::Greeting => format!("chose {leader}"),
-        Phase::Promised => format!("promised {leader}"),
-        Phase::Joining => format!("joins {leader}"),
-        Phase::TakingOver => format!("takes {leader} over as its leader"),
-    };
-    format!("{paused}{role}")
 }
 
 /// The log of a server, entry by entry: what its disk has, then what only its memory has.

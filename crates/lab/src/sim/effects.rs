@@ -11,6 +11,7 @@ use super::stage::Sight;
 use super::workload::Told;
 use super::world::{Happening, World};
 use super::{MS, Mark, trace};
+use crate::play::{Passage, What};
 
 impl World {
     pub(crate) fn carry_out(&mut self, server: usize, effects: Vec<Effect>) -> Verdict {
@@ -35,6 +36,7 @@ impl World {
             Effect::Send { to, channel, message } => self.send(server, to, channel, message),
             Effect::Write { ticket, op } => {
                 self.ends_only_the_silent(server, &op)?;
+                self.record_write(server, &op);
                 let host = &mut self.hosts[server];
                 if self.trace.is_on() {
                     self.trace.line(self.now, server + 1, format_args!("writes {}", trace::disk_op(&op)));
@@ -89,6 +91,7 @@ impl World {
             }
             Effect::Halt { reason } => {
                 self.trace.line(self.now, server + 1, format_args!("halts: {reason}"));
+                self.record(|| Some(What::Noted { who: server, text: format!("halts: {reason}") }));
                 self.dies(server, Death::Killed);
                 if self.is_staged() {
                     self.see(|_| Some(Sight::Halted { server, reason }));
@@ -127,6 +130,12 @@ impl World {
         let departs = self.now + host.step_cost;
         let (other, generation) = (1 - end, self.network.links[link].generation);
         let fate = self.network.send(link, other, &message, departs);
+        let passage = match fate {
+            Fate::Arrives(..) => Passage::Sent,
+            Fate::Stalls { .. } => Passage::Held,
+            Fate::Lost | Fate::Breaks { .. } => Passage::Lost,
+        };
+        self.record_message(server, to, &message, passage);
         if self.trace.is_on() && !matches!(fate, Fate::Arrives(..)) {
             self.trace.line(self.now, server + 1, format_args!("-> {to} {} {fate:?}", trace::message(&message)));
         }
@@ -156,6 +165,7 @@ impl World {
 
     fn noted(&mut self, server: usize, note: &Note) {
         self.see(|world| Some(world.sight_of_note(server, note)));
+        self.record_note(server, note);
         if self.trace.is_on() {
             self.trace.line(self.now, server + 1, format_args!("note: {}", trace::note(note)));
         }

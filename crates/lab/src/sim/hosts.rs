@@ -15,12 +15,13 @@ use super::disk::{Disk, Point};
 use super::judge::{Verdict, Words};
 use super::network::LinkId;
 use super::opinion::Opinion;
-use super::stage::{OnDisk, Sight};
+use super::stage::{OnDisk, Sight, id};
 use super::state::State;
 use super::trace;
 use super::world::{Happening, World};
 use super::zoo::Desk;
 use super::{MS, Mark, SECOND, Setup};
+use crate::play::{Passage, What};
 use crate::rng::Rng;
 
 /// One server.
@@ -136,6 +137,7 @@ impl World {
         }
         self.judge.started(server, &node, &host.disk.durable)?;
         host.node = Some(node);
+        self.record(|| Some(What::Started(server)));
         self.hand(server, Item::Event(Event::Start))
     }
 
@@ -199,6 +201,7 @@ impl World {
             Item::Message { link, end, generation, message } => {
                 let wire = &self.network.links[link];
                 if wire.view[end] != Some(generation) {
+                    self.record_message(wire.ends[1 - end], id(server), &message, Passage::Lost);
                     return Ok(());
                 }
                 let (from, channel) = (ServerId(wire.ends[1 - end] as u64 + 1), wire.channel);
@@ -240,6 +243,7 @@ impl World {
         if self.setup.tree {
             return self.steps(server, vec![event]);
         }
+        self.record_event(server, &event);
         let host = &mut self.hosts[server];
         let Some(node) = &mut host.node else { return Ok(()) };
         if self.trace.is_on() && !matches!(event, Event::Expired(timer) if trace::is_quiet(timer)) {
@@ -257,6 +261,7 @@ impl World {
         for event in events.iter().filter(|event| !matches!(event, Event::Expired(_) | Event::Touched { .. })) {
             self.trace.line(self.now, server + 1, format_args!("{}", trace::event(event)));
         }
+        events.iter().for_each(|event| self.record_event(server, event));
         let host = &mut self.hosts[server];
         let Some(node) = &mut host.node else { return Ok(()) };
         let own = host.clock.read(self.now);
@@ -274,6 +279,7 @@ impl World {
 
     /// What a step changed is looked at, and what it asks for is carried out.
     fn stepped(&mut self, server: usize, before: Phase, effects: Vec<Effect>) -> Verdict {
+        self.record_met();
         let host = &mut self.hosts[server];
         let Some(node) = &host.node else { return Ok(()) };
         let after = node.zab().phase();
@@ -314,6 +320,7 @@ impl World {
         self.drop_clients(server, death);
         self.drop_guests(server, death);
         self.note_majority();
+        self.record(|| Some(What::Crashed(server)));
     }
 
     /// Stands at a point at which it may be told to die. True if it did.

@@ -51,6 +51,7 @@ pub use report::Report;
 pub use setup::Setup;
 pub(crate) use stage::{Mood, OnDisk, Sight, id};
 pub use trace::Sink;
+pub(crate) use trace::disk_op;
 pub(crate) use workload::Told;
 pub use world::World;
 

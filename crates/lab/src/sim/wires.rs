@@ -6,11 +6,16 @@ use pole_node::{Channel, Message};
 use super::hosts::{Death, Item};
 use super::judge::Verdict;
 use super::network::LinkId;
+use super::stage::id;
 use super::world::{Happening, World};
+use crate::play::Passage;
 
 impl World {
     pub(crate) fn arrives(&mut self, link: LinkId, end: usize, generation: u32, message: Message) -> Verdict {
         let server = self.network.links[link].ends[end];
+        if self.is_dead(server) {
+            self.record_message(self.network.links[link].ends[1 - end], id(server), &message, Passage::Lost);
+        }
         self.hand(server, Item::Message { link, end, generation, message })
     }
 

@@ -17,6 +17,7 @@ use super::trace::Trace;
 use super::workload::{Client, Told};
 use super::zoo::{Frame, Guest, Word};
 use super::{MS, Mark, Report, Setup, Sink};
+use crate::play::Recorder;
 use crate::rng::Rng;
 
 /// An ensemble and all around it.
@@ -43,6 +44,8 @@ pub struct World {
     pub(crate) draining: bool,
     /// What a script wants to tell of; none: no script looks.
     pub(crate) sights: Option<Vec<Sight>>,
+    /// The record, if somebody watches.
+    pub(crate) recorder: Option<Box<Recorder>>,
     /// The writes of an experiment.
     pub(crate) samples: Vec<Sample>,
 }
@@ -128,6 +131,7 @@ impl World {
             elected: BTreeMap::new(),
             draining: false,
             sights: None,
+            recorder: None,
             samples: Vec::new(),
             setup,
         }

@@ -5,6 +5,7 @@
 mod latencies;
 mod ours;
 mod recoveries;
+mod watched;
 
 use std::collections::BTreeMap;
 
@@ -37,6 +38,10 @@ pub(super) fn report(options: &Options, study: &Study, summary: &Summary) -> (St
             Figure::Regret => report.regret(),
             Figure::Wander => report.wander(),
         }
+    }
+    // Whoever wants one figure wants that one.
+    if options.only.is_empty() {
+        report.election();
     }
     report.how();
     (report.page.finish(), report.figures)

@@ -1,0 +1,263 @@
+//! The view: where one is in a record, and the screen that shows it.
+//!
+//! In: a record, keys, the size of the window. Out: lines, none wider than the window.
+//! Holds: the screen depends on the step and the window alone, so that going there and back shows the same.
+
+use std::ops::Range;
+
+use pole_lab::play::{Belief, Play, Step, What};
+
+use crate::paint::Paint;
+
+/// What a key asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    Next,
+    Back,
+    NextTurn,
+    LastTurn,
+    Home,
+    End,
+    Quit,
+}
+
+/// A record, and a step of it.
+pub(crate) struct View {
+    name: String,
+    play: Play,
+    at: usize,
+    turns: usize,
+}
+
+impl View {
+    pub(crate) fn new(name: &str, play: Play) -> Self {
+        let turns = play.steps.iter().filter(|step| step.is_turn()).count();
+        Self { name: name.to_owned(), play, at: 0, turns }
+    }
+
+    /// Goes where a key says. False: away from here.
+    pub(crate) fn goes(&mut self, key: Key) -> bool {
+        let last = self.play.steps.len().saturating_sub(1);
+        self.at = match key {
+            Key::Next => (self.at + 1).min(last),
+            Key::Back => self.at.saturating_sub(1),
+            Key::NextTurn => self.play.next_turn(self.at),
+            Key::LastTurn => self.play.last_turn(self.at),
+            Key::Home => 0,
+            Key::End => last,
+            Key::Quit => return false,
+        };
+        true
+    }
+
+    /// The whole screen.
+    pub(crate) fn screen(&self, columns: usize, rows: usize, paint: Paint) -> Vec<String> {
+        let Some(step) = self.play.steps.get(self.at) else { return vec!["Nothing happened.".to_owned()] };
+        let mut lines = vec![paint.bold(&fit(&self.head(step, columns), columns)), self.turn(columns), String::new()];
+        lines.extend(self.servers(step, columns, paint));
+        lines.push(String::new());
+        let told = step.what.told(&self.play.names);
+        // Of what a script prints, as much as leaves room for what happened around it.
+        let most = (rows / 3).max(1);
+        lines.extend(told.lines().take(most).map(|line| paint.bold(&fit(line, columns))));
+        lines.push(String::new());
+        let room = rows.saturating_sub(lines.len() + 1);
+        lines.extend(self.around(room).map(|at| self.row(at, columns, paint)));
+        lines.truncate(rows.saturating_sub(1));
+        lines.resize(rows.saturating_sub(1), String::new());
+        lines.push(paint.dim(&fit(KEYS, columns)));
+        lines
+    }
+
+    fn head(&self, step: &Step, columns: usize) -> String {
+        let steps = self.play.steps.len();
+        let turn = match self.turns {
+            0 => String::new(),
+            turns => format!("command {} of {turns}, ", self.play.turns_by(self.at)),
+        };
+        let place = format!("{turn}step {} of {steps}, {:.3} ms", self.at + 1, step.ms());
+        let gap = columns.saturating_sub(self.name.chars().count() + place.chars().count()).max(2);
+        format!("{}{}{place}", self.name, " ".repeat(gap))
+    }
+
+    /// The command whose turn it is.
+    fn turn(&self, columns: usize) -> String {
+        let turn = self.play.steps[..=self.at].iter().rfind(|step| step.is_turn());
+        fit(&turn.map_or(String::new(), |step| self.play.told(step)), columns)
+    }
+
+    /// A line for each server, with what it believes. A star: by this step.
+    fn servers(&self, step: &Step, columns: usize, paint: Paint) -> Vec<String> {
+        let names = &self.play.names;
+        let changed: Vec<usize> = self.play.changed(self.at).map(|(who, _)| who).collect();
+        let line = |(who, belief): (usize, &Belief)| {
+            let mark = if changed.contains(&who) { '*' } else { ' ' };
+            let name = names.get(who).map_or("?", String::as_str);
+            let line = fit(&format!("{mark}{name:>3}  {}", belief.told(names)), columns);
+            match belief {
+                Belief { alive: false, .. } => paint.red(&line),
+                Belief { leads: Some(_), .. } => paint.green(&line),
+                Belief { leads: None, .. } => line,
+            }
+        };
+        step.beliefs.iter().enumerate().map(line).collect()
+    }
+
+    /// So many steps around this one, of which two thirds lie behind it.
+    fn around(&self, room: usize) -> Range<usize> {
+        let steps = self.play.steps.len();
+        let first = (self.at + 1).saturating_sub((2 * room).div_ceil(3)).min(steps.saturating_sub(room));
+        first..(first + room).min(steps)
+    }
+
+    /// A row of the diagram: when, the lines of the servers with what goes between them, and what it is.
+    fn row(&self, at: usize, columns: usize, paint: Paint) -> String {
+        let step = &self.play.steps[at];
+        let mark = if at == self.at { '▸' } else { ' ' };
+        let lanes = match LANE * self.play.names.len() + TEXT_LEAST <= columns {
+            true => self.lanes(step),
+            false => String::new(),
+        };
+        let line = fit(&format!("{mark}{:>10.3}  {lanes}  {}", step.ms(), self.play.told(step)), columns);
+        match at.cmp(&self.at) {
+            std::cmp::Ordering::Less => line,
+            std::cmp::Ordering::Equal => paint.bold(&line),
+            std::cmp::Ordering::Greater => paint.dim(&line),
+        }
+    }
+
+    fn lanes(&self, step: &Step) -> String {
+        let mut cells: Vec<char> = vec![' '; LANE * self.play.names.len()];
+        for (who, belief) in step.beliefs.iter().enumerate() {
+            cells[middle(who)] = match belief {
+                Belief { alive: false, .. } => ' ',
+                Belief { leads: Some(_), .. } => '┃',
+                Belief { leads: None, .. } => '│',
+            };
+        }
+        match &step.what {
+            What::Sent { from, to, .. } => arrow(&mut cells, *from, *to, '╌', '╌'),
+            What::Received { from, to, .. } if to > from => arrow(&mut cells, *from, *to, '─', '▶'),
+            What::Received { from, to, .. } => arrow(&mut cells, *from, *to, '─', '◀'),
+            What::Lost { from, to, .. } => arrow(&mut cells, *from, *to, '╌', 'x'),
+            What::Held { from, to, .. } => arrow(&mut cells, *from, *to, '╌', '|'),
+            What::Crashed(who) => cells[middle(*who)] = 'x',
+            What::Expired { who, .. }
+            | What::Called(who)
+            | What::Started(who)
+            | What::Suspects { who, .. }
+            | What::Trusts { who, .. }
+            | What::Noted { who, .. } => cells[middle(*who)] = '●',
+            What::Turn(_) => cells.iter_mut().filter(|cell| **cell == ' ').for_each(|cell| *cell = '·'),
+            What::Cut(_) | What::Healed | What::Told(_) | What::Full => {}
+        }
+        cells.into_iter().collect()
+    }
+}
+
+/// From one line to just before another.
+fn arrow(cells: &mut [char], from: usize, to: usize, shaft: char, head: char) {
+    let (from, to) = (middle(from), middle(to));
+    let (first, last) = if from < to { (from + 1, to) } else { (to + 1, from) };
+    let Some(between) = cells.get_mut(first..last) else { return };
+    between.iter_mut().filter(|cell| **cell == ' ').for_each(|cell| *cell = shaft);
+    match (between, from < to) {
+        ([.., end], true) | ([end, ..], false) => *end = head,
+        ([], _) => {}
+    }
+}
+
+fn middle(who: usize) -> usize {
+    LANE * who + LANE / 2
+}
+
+/// At most so many letters.
+fn fit(text: &str, columns: usize) -> String {
+    match text.chars().count() > columns {
+        true => text.chars().take(columns.saturating_sub(1)).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
+const KEYS: &str = " space → n next   ← p back   ] [ next, last command   home end   q quit";
+
+/// The room of a server's line.
+const LANE: usize = 6;
+/// With less room than this for time and words, there are no lines.
+const TEXT_LEAST: usize = 46;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Color;
+
+    fn view() -> View {
+        let script =
+            "ensemble servers=3 oracle=request scores=\"10,20,30\"\nelect\nwrite 1 colour red\ncrash 3\nelect\nstate\n";
+        View::new("a script", pole_lab::script::watch(script, false).expect("a script").play)
+    }
+
+    fn screen(view: &View) -> Vec<String> {
+        view.screen(100, 30, Paint::new(Color::Never))
+    }
+
+    #[test]
+    fn backwards_then_forwards_shows_the_same_screen() {
+        let mut view = view();
+        let mut seen = vec![screen(&view)];
+        for _ in 1..view.play.steps.len() {
+            view.goes(Key::Next);
+            seen.push(screen(&view));
+        }
+        assert!(seen.len() > 50, "{}", seen.len());
+        for before in seen.iter().rev().skip(1) {
+            view.goes(Key::Back);
+            assert_eq!(&screen(&view), before);
+        }
+        for after in &seen[1..] {
+            view.goes(Key::Next);
+            assert_eq!(&screen(&view), after);
+        }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_window_and_no_screen_higher() {
+        let mut view = view();
+        for at in 0..view.play.steps.len() {
+            view.at = at;
+            for (columns, rows) in [(100, 30), (40, 12), (20, 6), (7, 2), (1, 1)] {
+                let lines = view.screen(columns, rows, Paint::new(Color::Never));
+                assert_eq!(lines.len(), rows);
+                assert!(lines.iter().all(|line| line.chars().count() <= columns), "{columns} columns: {lines:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn turns_are_gone_to_and_the_ends_are_the_ends() {
+        let mut view = view();
+        view.goes(Key::NextTurn);
+        view.goes(Key::NextTurn);
+        view.goes(Key::NextTurn);
+        assert!(screen(&view)[1].starts_with("> crash 3"), "{:#?}", screen(&view));
+        view.goes(Key::LastTurn);
+        assert!(screen(&view)[1].starts_with("> write 1"), "{:#?}", screen(&view));
+        view.goes(Key::End);
+        view.goes(Key::Next);
+        assert_eq!(view.at, view.play.steps.len() - 1);
+        view.goes(Key::Home);
+        view.goes(Key::Back);
+        assert_eq!(view.at, 0);
+        assert!(!view.goes(Key::Quit));
+    }
+
+    #[test]
+    fn the_screen_names_the_step_the_beliefs_and_the_keys() {
+        let mut view = view();
+        view.goes(Key::End);
+        let text = screen(&view).join("\n");
+        for part in ["a script", "> state", "2  leads, epoch 2", "3  down, epoch 1", "1: follows 2", "q quit"] {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `pole lab watch` as a process: what it prints without a terminal, and that it leaves a terminal as it was.
+
+mod common;
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use common::{Scratch, run};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Termios, tcgetattr};
+
+#[test]
+fn without_a_terminal_it_prints_every_step_and_ends() {
+    let (code, text, errors) = run(&["lab", "watch", "18a"]);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    for part in ["\n> start 3\n", "3 -> 2  sends Hello r1", "3: chose 2, epoch 0", "| 3 follows 2: incumbent"] {
+        assert!(text.contains(part), "no {part:?} in\n{text}");
+    }
+    assert_eq!(run(&["lab", "watch", "18a"]).1, text, "the same each time");
+}
+
+#[test]
+fn with_json_each_step_is_a_line_of_json() {
+    let (code, text, _) = run(&["lab", "watch", "18a", "--json"]);
+    assert_eq!(code, 0);
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(lines.iter().any(|line| line["kind"] == "lost") && lines.iter().all(|line| line["at_ms"].is_number()));
+}
+
+#[test]
+fn classical_algorithms_can_be_watched_by_their_names() {
+    let (code, text, _) = run(&["lab", "watch", "bully"]);
+    assert_eq!(code, 0);
+    assert!(text.contains("0 -> 3  sends Election") && text.contains("3: leads"), "{text}");
+}
+
+#[test]
+fn an_unknown_script_is_answered_with_those_that_there_are() {
+    let (code, _, errors) = run(&["lab", "watch", "nowhere"]);
+    assert_eq!(code, 2);
+    assert!(errors.starts_with("pole: nowhere: no such file, script or algorithm."), "{errors}");
+    assert!(errors.contains("bully") && errors.contains("\n  18a-a-late-server-adopts-the-incumbent"), "{errors}");
+}
+
+#[test]
+fn a_script_that_makes_no_sense_is_refused_with_file_line_and_reason() {
+    let folder = Scratch::new("watch-senseless");
+    let path = folder.file("senseless", "ensemble servers=3\nelect\ncrash 7\n");
+    let (code, _, errors) = run(&["lab", "watch", &path]);
+    assert_eq!((code, errors), (2, format!("pole: {path}:3: command 'crash': there is no server 7\n")));
+}
+
+#[test]
+fn a_page_is_written_that_needs_nothing_else() {
+    let folder = Scratch::new("watch-page");
+    let (code, text, _) = run(&["lab", "watch", "18a", "--out", folder.0.to_str().unwrap()]);
+    let path = folder.0.join("18a-a-late-server-adopts-the-incumbent.html");
+    assert_eq!((code, text), (0, format!("Written: {}\n", path.display())));
+    let html = std::fs::read_to_string(path).unwrap();
+    assert!(html.contains("class=\"player\"") && html.contains("pole lab watch 18a"));
+    assert!(!html.contains("src=") && !html.contains("href=\"http"), "it names other files");
+}
+
+#[test]
+fn keys_go_through_it_and_the_terminal_is_as_it_was() {
+    let mut terminal = Watched::starts("18a");
+    terminal.until("q quit");
+    terminal.types("]]");
+    terminal.until("> start 3");
+    terminal.types("q");
+    terminal.ends_as_it_was();
+}
+
+#[test]
+fn ctrl_c_leaves_the_terminal_as_it_was() {
+    let mut terminal = Watched::starts("18a");
+    terminal.until("q quit");
+    terminal.types("\x03");
+    terminal.ends_as_it_was();
+}
+
+#[test]
+fn a_signal_leaves_the_terminal_as_it_was() {
+    let mut terminal = Watched::starts("18a");
+    terminal.until("q quit");
+    let pid = Pid::from_child(&terminal.child);
+    kill_process(pid, Signal::TERM).unwrap();
+    terminal.ends_as_it_was();
+}
+
+/// The command on a terminal of its own.
+struct Watched {
+    child: Child,
+    keyboard: File,
+    /// Our own hold on its end, to see what becomes of it.
+    terminal: File,
+    before: String,
+    shown: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Watched {
+    fn starts(script: &str) -> Self {
+        let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&keyboard).unwrap();
+        unlockpt(&keyboard).unwrap();
+        let name = ptsname(&keyboard, Vec::new()).unwrap().into_string().unwrap();
+        let terminal = File::options().read(true).write(true).open(name).unwrap();
+        let before = settings(&tcgetattr(&terminal).unwrap());
+        let end = || Stdio::from(terminal.try_clone().unwrap());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pole"));
+        let child = command.args(["lab", "watch", script]).stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        let keyboard = File::from(keyboard);
+        let (mut screen, (sender, shown)) = (keyboard.try_clone().unwrap(), channel());
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = screen.read(&mut bytes) {
+                if sender.send(bytes[..read].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, keyboard, terminal, before, shown, seen: String::new() }
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until the screen has shown this.
+    fn until(&mut self, expected: &str) {
+        while !self.seen.contains(expected) {
+            match self.shown.recv_timeout(LIMIT) {
+                Ok(bytes) => self.seen += &String::from_utf8_lossy(&bytes),
+                Err(error) => panic!("no {expected:?} ({error}) in\n{:?}", self.seen),
+            }
+        }
+        self.seen.clear();
+    }
+
+    fn ends_as_it_was(mut self) {
+        // The cursor is back, and so is the first screen.
+        self.until("\x1b[?25h\x1b[?1049l");
+        assert!(self.child.wait().unwrap().success());
+        assert_eq!(settings(&tcgetattr(&self.terminal).unwrap()), self.before);
+    }
+}
+
+fn settings(of: &Termios) -> String {
+    format!("{:?} {:?} {:?} {:?}", of.input_modes, of.output_modes, of.control_modes, of.local_modes)
+}
+
+/// Longer than any command takes to draw a screen, on a busy machine too.
+const LIMIT: Duration = Duration::from_secs(30);
