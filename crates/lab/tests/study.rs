@@ -161,7 +161,7 @@ fn small(out: &Path, only: &[Figure], resume: bool) -> Options {
         ..Scale::quick(3)
     };
     let repeated_by = " --seed 3".to_owned();
-    Options { scale, only: only.to_vec(), out: out.to_owned(), resume, threads: 2, repeated_by }
+    Options { scale, only: only.to_vec(), out: out.to_owned(), resume, threads: 2, repeated_by, case: None, real: None }
 }
 
 fn quietly(options: &Options) -> (Summary, usize, Vec<String>) {

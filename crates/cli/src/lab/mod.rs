@@ -6,3 +6,4 @@ mod progress;
 
 pub(crate) use compare::run as compare;
 pub(crate) use paper::run as paper;
+pub(crate) use progress::Bar;

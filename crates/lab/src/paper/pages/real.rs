@@ -1,0 +1,135 @@
+//! The section on real servers: each run beside the formula, the simulator and the paper.
+
+use super::super::real::{REAL_LIMIT_PERCENT, Real, RealRow, RealSummary, is_near};
+use super::super::rows::Agreement;
+use super::super::study::Summary;
+use super::{Report, setting, tile, who};
+
+impl Report<'_> {
+    /// Nothing, unless real servers were run.
+    pub(super) fn on_real_servers(&mut self, summary: &Summary) {
+        let (Some(real), Some(answer)) = (&self.options.real, &summary.real) else { return };
+        self.page.section("real", "On real servers");
+        let tiles: String = tiles(answer).iter().map(|(good, figure, words)| tile(*good, figure, words)).collect();
+        self.page.html(&format!("<ul class=\"verdict\">\n{tiles}</ul>"));
+        self.page.text(&how(real));
+        self.page.text(&format!(
+            "The one constant for disk and processing on this machine is {:.2} ms. It is measured, not fitted to the cells \
+             below: what a write took over the formula in runs of the same load on an ensemble in one place. The formula plus \
+             this constant, under the leader that was elected, is what each latency is held against. The simulator has its own \
+             constant.",
+            real.constant_ms
+        ));
+        for other in &answer.others {
+            self.page.text(other);
+        }
+        for (name, why) in &answer.failed {
+            self.page.text(&format!("The run “{name}” failed: {why}"));
+        }
+        let rows: Vec<Vec<String>> = real.rows(&self.study.rows).iter().map(|row| line(real, row)).collect();
+        self.page.table(
+            "Real servers: latency in ms, and how far off the formula plus the constant it is. ~ a tie decided by fluctuation, \
+             ≠ not the predicted winner",
+            &[
+                "setting",
+                "p",
+                "oracle",
+                "before: p5 leads",
+                "formula",
+                "off",
+                "winner",
+                "after",
+                "formula",
+                "off",
+                "simulated",
+                "paper",
+            ],
+            &rows,
+        );
+        self.stated_beside_real(real);
+        let command = format!("pole lab paper --real{}", self.options.repeated_by);
+        self.page.html(&format!("<p class=\"command\">Again: <code>{command}</code></p>"));
+    }
+
+    fn stated_beside_real(&mut self, real: &Real) {
+        let beside = real.beside();
+        let rows: Vec<Vec<String>> = beside
+            .iter()
+            .map(|beside| {
+                let stated = &beside.stated;
+                vec![
+                    setting(stated.setting).to_owned(),
+                    stated.share.text(),
+                    stated.oracle.map_or_else(|| "any".to_owned(), who),
+                    stated.what.text(),
+                    format!("{:.1}", beside.ours_ms),
+                    format!("{:.1}", beside.formula_ms + real.constant_ms),
+                    stated.ms.to_string(),
+                    if stated.about { "–".to_owned() } else { format!("{:+.1} %", beside.deviation_percent) },
+                ]
+            })
+            .collect();
+        if !rows.is_empty() {
+            self.page.table(
+                "Latencies that the paper states, in ms, beside real servers and the formula plus this machine's constant",
+                &["setting", "p", "oracle", "of", "real", "formula", "paper", "deviation"],
+                &rows,
+            );
+        }
+    }
+}
+
+fn how(real: &Real) -> String {
+    let seconds = |ns: u64| ns / crate::sim::SECOND;
+    format!(
+        "Each run is five processes `pole server` on this machine, with the links of the deployment emulated between them, and \
+         clients that speak ZooKeeper's protocol to the server that they stand beside. Writes of 1 kB in open loop, {} a second \
+         in all against the paper's 1000: this machine bears several ensembles at once. {} s before the process of p5 is \
+         killed and {} s after; means leave out a quarter of the first and a third of the second, and the last half second of \
+         both. These figures are of real time: another run differs a little.",
+        10 * real.scale.load_percent,
+        seconds(real.scale.before),
+        seconds(real.scale.after),
+    )
+}
+
+fn line(real: &Real, row: &RealRow) -> Vec<String> {
+    let (case, after) = (&row.row.case, &row.row);
+    let sign = match after.agreement {
+        Agreement::Same => "",
+        Agreement::Tie => " ~",
+        Agreement::Other => " ≠",
+    };
+    // Under the elected leader: what the deviation is of.
+    let expected = after.shown_ms() / (1.0 + after.deviation_percent / 100.0);
+    vec![
+        setting(case.setting).to_owned(),
+        case.share.text(),
+        who(case.oracle),
+        format!("{:.1}", row.before_ms),
+        format!("{:.1}", row.before_predicted_ms + real.constant_ms),
+        format!("{:+.1} %", row.before_deviation_percent),
+        format!("p{}{sign}", after.winner),
+        format!("{:.1}", after.shown_ms()),
+        format!("{expected:.1}"),
+        format!("{:+.1} %", after.deviation_percent),
+        row.simulated.map_or_else(String::new, |(winner, ms)| format!("p{winner} {ms:.1}")),
+        after.paper_ms.map_or_else(String::new, |ms| ms.to_string()),
+    ]
+}
+
+/// The answers at a glance.
+fn tiles(answer: &RealSummary) -> Vec<(bool, String, String)> {
+    let mut tiles = Vec::new();
+    let (agree, cells) = (answer.agree, answer.cells);
+    tiles.push((agree == cells, format!("{agree} of {cells}"), "winners as the formulas predict".to_owned()));
+    let worst = [("the formulas", &answer.from_formula), ("the paper's figures", &answer.from_paper)];
+    for (what, worst) in worst {
+        if let Some((percent, place)) = worst {
+            let words = format!("largest deviation from {what}, of {REAL_LIMIT_PERCENT} % allowed: {place}");
+            tiles.push((is_near(*percent), format!("{:.1} %", percent.abs()), words));
+        }
+    }
+    tiles.push((true, format!("{:.2} ms", answer.constant_ms), "this machine's constant".to_owned()));
+    tiles
+}

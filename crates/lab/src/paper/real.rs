@@ -1,0 +1,337 @@
+//! The same experiments on real servers: which of them, and what was measured beside the formulas and the simulator.
+//!
+//! In: figures; then an outcome for each run. Out: rows, tables, a summary.
+//! Why: what the simulator says is worth as much as the agreement of the two.
+//! How: a run is an [`Experiment`] as the simulator's is, and what counts of its writes is decided by the same code. The
+//! constant for disk and processing is this machine's own: what a write takes in runs of the same load without distance
+//! (an ensemble in one place), over what the formula says of those. It is one number for all cells.
+//! Not here: processes, sockets and clocks (`cli`), the page (`pages`).
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use pole_topology::{PRESETS, Topology};
+
+use super::experiment::{Experiment, Outcome};
+use super::figures::{Case, Figure, ORACLES, Share};
+use super::formula::Formula;
+use super::job::{Crash, crash};
+use super::rows::{Agreement, Beside, PAPER_HEAD, Row, beside_the_paper, deviation, median, ms, paper_line};
+use super::scale::Scale;
+use super::study::farthest;
+
+/// Which experiments are run on real servers.
+#[derive(Clone, Debug)]
+pub struct RealPlan {
+    /// Rate and times.
+    pub scale: Scale,
+    cases: Vec<Case>,
+}
+
+/// One ensemble to start, to load and to take the leader from.
+#[derive(Clone, Debug)]
+pub struct RealRun {
+    /// For people.
+    pub name: String,
+    /// The file of sites and links that its servers read.
+    pub links: &'static str,
+    /// What to do with it.
+    pub experiment: Experiment,
+    /// Runs without distance give the constant.
+    is_near: bool,
+}
+
+impl RealPlan {
+    /// All runs of these figures; of none, the settings of deployments 1 and 3 in the paper's table under every oracle and,
+    /// with an even load, under every leader.
+    ///
+    /// # Errors
+    /// If a figure shows something else than latencies.
+    pub fn new(only: &[Figure], scale: Scale) -> Result<Self, String> {
+        let figures = if only.is_empty() { &FIGURES } else { only };
+        if let Some(other) = figures.iter().find(|figure| figure.cases(&scale).is_empty()) {
+            let name = other.name();
+            return Err(format!("figure {name} is not run on real servers: expected some of 4b, 6, 7a, 7b, 7c"));
+        }
+        let cases = figures.iter().flat_map(|figure| figure.cases(&scale));
+        let cases = cases.filter(|case| !only.is_empty() || TABLE.contains(&(case.setting, case.share)));
+        Ok(Self { cases: cases.collect(), scale })
+    }
+
+    /// One run, as the tables name it: `d1 p=even latency`.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn one(name: &str, scale: Scale) -> Result<Self, String> {
+        let figures = Figure::ALL.into_iter().filter(|figure| *figure != Figure::F7c);
+        let mut cases = figures.flat_map(|figure| figure.cases(&scale));
+        let case = cases.find(|case| named(case) == name);
+        let case = case.ok_or_else(|| {
+            let oracles = ORACLES.join(", ");
+            format!(
+                "\"{name}\": expected deployment, load and oracle as in \"d1 p=0.75 latency\" or \"d3 p=even leader=4\"; \
+                 deployments are two, d1, d2, d3, oracles {oracles}"
+            )
+        })?;
+        Ok(Self { cases: vec![case], scale })
+    }
+
+    /// The figures that its runs are of.
+    #[must_use]
+    pub fn figures(&self) -> Vec<Figure> {
+        let figures: BTreeSet<Figure> = self.cases.iter().map(|case| case.figure).collect();
+        figures.into_iter().collect()
+    }
+
+    /// The case, if it is one only.
+    #[must_use]
+    pub fn single(&self) -> Option<Case> {
+        if let [case] = self.cases[..] { Some(case) } else { None }
+    }
+
+    /// What is to be run. Cases of one name are one run; runs without distance stand at the beginning, at the end and, of
+    /// many, between, since a machine is not equally quick all the time.
+    #[must_use]
+    pub fn runs(&self) -> Vec<RealRun> {
+        let mut seen = BTreeSet::new();
+        let distinct = self.cases.iter().filter(|case| seen.insert(case.key()));
+        let mut runs: Vec<RealRun> = distinct.map(|case| self.far(case)).collect();
+        let places: &[usize] = if runs.len() == 1 { &[0] } else { &[runs.len(), runs.len() / 2, 0] };
+        places.iter().for_each(|place| runs.insert(*place, self.near()));
+        runs
+    }
+
+    fn far(&self, case: &Case) -> RealRun {
+        let links = PRESETS.iter().find(|(name, _)| *name == case.setting).map_or("", |(_, text)| text);
+        RealRun { name: named(case), links, experiment: case.experiment(&self.scale), is_near: false }
+    }
+
+    fn near(&self) -> RealRun {
+        let Scale { load_percent, before, after, .. } = self.scale;
+        let experiment =
+            Experiment { topology: one_place(), oracle: "history".to_owned(), seed: 1, load_percent, before, after };
+        RealRun { name: "without distance".to_owned(), links: ONE_PLACE, experiment, is_near: true }
+    }
+
+    /// All of it, from what came of each of the runs.
+    ///
+    /// # Errors
+    /// If no run without distance has an outcome: then there is no constant.
+    pub fn gathered(self, done: Vec<(RealRun, Result<Outcome, String>)>) -> Result<Real, String> {
+        let (mut constants, mut crashes, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+        for (run, outcome) in done {
+            match outcome {
+                Ok(outcome) if outcome.before.is_empty() || outcome.after.is_empty() => {
+                    failed.push((run.name, "no write was answered in the time that counts".to_owned()));
+                }
+                Ok(outcome) if run.is_near => constants.push(over_the_formula(&outcome)),
+                Ok(outcome) => crashes.push((run.name, crash(&run.experiment, &outcome, false))),
+                Err(why) => failed.push((run.name, why)),
+            }
+        }
+        let constant_ms = median(constants.into_iter());
+        if constant_ms.is_nan() {
+            let why = failed.iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>();
+            return Err(format!("nothing to take the constant for disk and processing from: {}", why.join("; ")));
+        }
+        let of = |case: &Case| crashes.iter().find(|(name, _)| *name == named(case)).map(|(_, run)| run.clone());
+        let runs: Vec<(Case, Crash)> = self.cases.iter().filter_map(|case| Some((*case, of(case)?))).collect();
+        Ok(Real { scale: self.scale, constant_ms, runs, failed })
+    }
+}
+
+/// What was measured on real servers.
+#[derive(Clone, Debug)]
+pub struct Real {
+    pub(super) scale: Scale,
+    /// The one constant for disk and processing on this machine, in milliseconds.
+    pub constant_ms: f64,
+    pub(super) runs: Vec<(Case, Crash)>,
+    /// Runs that failed, each with why.
+    pub failed: Vec<(String, String)>,
+}
+
+/// A line of real.csv.
+#[derive(Clone, Debug)]
+pub struct RealRow {
+    /// As a line of paper.csv, with this machine's constant.
+    pub row: Row,
+    /// The mean latency before the crash.
+    pub before_ms: f64,
+    /// By the formula, without disk and processing.
+    pub before_predicted_ms: f64,
+    /// Ours over that plus the constant, less one, in percent.
+    pub before_deviation_percent: f64,
+    /// Winner and latency of the same case in the simulator.
+    pub simulated: Option<(u64, f64)>,
+    /// The writes that count, before and after the crash.
+    pub requests: u64,
+}
+
+/// The answer in short.
+#[derive(Clone, Debug)]
+pub struct RealSummary {
+    /// How many runs have an outcome.
+    pub cells: usize,
+    /// In how many the predicted server won, ties included.
+    pub agree: usize,
+    /// How many of those are ties that fluctuation decided.
+    pub ties: usize,
+    /// The others, in words.
+    pub others: Vec<String>,
+    /// The largest deviation from the formulas plus the constant, in percent, and where.
+    pub from_formula: Option<(f64, String)>,
+    /// The largest deviation from the paper's figures, in percent, and where.
+    pub from_paper: Option<(f64, String)>,
+    /// The one constant for disk and processing on this machine, in milliseconds.
+    pub constant_ms: f64,
+    /// Runs that failed, each with why.
+    pub failed: Vec<(String, String)>,
+}
+
+impl RealSummary {
+    /// Whether every winner agrees and every latency is near enough.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        let near = |worst: &Option<(f64, String)>| worst.as_ref().is_none_or(|(percent, _)| is_near(*percent));
+        self.agree == self.cells && near(&self.from_formula) && near(&self.from_paper) && self.failed.is_empty()
+    }
+}
+
+impl Real {
+    /// The rows, beside those of the simulator.
+    pub(super) fn rows(&self, simulated: &[Row]) -> Vec<RealRow> {
+        self.runs.iter().map(|(case, run)| self.row(case, run, simulated)).collect()
+    }
+
+    fn row(&self, case: &Case, run: &Crash, simulated: &[Row]) -> RealRow {
+        let topology = case.topology();
+        let before_predicted_ms = Formula::whole(&topology).latency_ms(topology.servers().count() as u64);
+        let same = simulated.iter().find(|row| row.case.key() == case.key());
+        RealRow {
+            row: Row::with_constant(*case, run, self.constant_ms),
+            before_ms: ms(run.before_ns),
+            before_predicted_ms,
+            before_deviation_percent: deviation(ms(run.before_ns), before_predicted_ms + self.constant_ms),
+            simulated: same.map(|row| (row.winner, row.shown_ms())),
+            requests: run.sites.iter().map(|site| site.requests).sum(),
+        }
+    }
+
+    /// Every latency that the paper states, beside what real servers took.
+    pub(super) fn beside(&self) -> Vec<Beside> {
+        beside_the_paper(&self.runs)
+    }
+
+    pub(super) fn summary(&self) -> RealSummary {
+        let rows = self.rows(&[]);
+        let count = |agreement: Agreement| rows.iter().filter(|row| row.row.agreement == agreement).count();
+        let others = rows.iter().map(|row| &row.row).filter(|row| row.agreement == Agreement::Other);
+        let others =
+            others.map(|row| format!("{}: p{} won, not p{}", named(&row.case), row.winner, row.predicted_winner));
+        let phases = rows.iter().flat_map(|row| {
+            let name = named(&row.row.case);
+            [(row.before_deviation_percent, format!("{name}, before the crash")), (row.row.deviation_percent, name)]
+        });
+        let beside = self.beside();
+        let stated = beside.iter().filter(|beside| !beside.stated.about).map(|beside| {
+            let stated = &beside.stated;
+            let who = stated.oracle.unwrap_or("any");
+            let what = format!("{} p={} {who}, {}", stated.setting, stated.share.text(), stated.what.text());
+            (beside.deviation_percent, what)
+        });
+        RealSummary {
+            cells: rows.len(),
+            agree: count(Agreement::Same) + count(Agreement::Tie),
+            ties: count(Agreement::Tie),
+            others: others.collect(),
+            from_formula: farthest(phases),
+            from_paper: farthest(stated),
+            constant_ms: self.constant_ms,
+            failed: self.failed.clone(),
+        }
+    }
+}
+
+/// Whether a deviation in percent is small enough on real servers.
+pub(super) fn is_near(percent: f64) -> bool {
+    percent.abs() <= REAL_LIMIT_PERCENT
+}
+
+/// Deployment, load and oracle.
+pub(super) fn named(case: &Case) -> String {
+    format!("{} p={} {}", case.setting, case.share_run().text(), case.oracle)
+}
+
+/// real.csv: paper.csv with this machine's constant, and more columns.
+pub(super) fn real_csv(real: &Real, rows: &[RealRow]) -> String {
+    let mut csv = format!("{PAPER_HEAD},{REAL_MORE}\n");
+    for RealRow { row, before_ms, before_predicted_ms, before_deviation_percent, simulated, requests } in rows {
+        let (winner, simulated_ms) = match simulated {
+            Some((winner, ms)) => (winner.to_string(), format!("{ms:.3}")),
+            None => (String::new(), String::new()),
+        };
+        let _ = writeln!(
+            csv,
+            "{},real,{before_ms:.3},{before_predicted_ms:.3},{before_deviation_percent:.2},{winner},{simulated_ms},{:.3},{},{requests}",
+            paper_line(row),
+            real.constant_ms,
+            10 * real.scale.load_percent,
+        );
+    }
+    csv
+}
+
+/// How much longer writes took in one place than the formula says: before and after the crash alike.
+fn over_the_formula(outcome: &Outcome) -> f64 {
+    let topology = one_place();
+    let before = outcome.mean_before_ms() - Formula::whole(&topology).latency_ms(5);
+    let after = outcome.mean_after_ms() - Formula::after_crash(&topology).latency_ms(outcome.winner);
+    f64::midpoint(before, after)
+}
+
+fn one_place() -> Topology {
+    Topology::parse(ONE_PLACE).expect("a file of ours")
+}
+
+/// Every server beside the others: what a write takes here is disk and processing.
+const ONE_PLACE: &str = "name = \"one\"
+jitter_percent = 2
+[[server]]
+id = 1
+site = \"D1\"
+[[server]]
+id = 2
+site = \"D1\"
+[[server]]
+id = 3
+site = \"D1\"
+[[server]]
+id = 4
+site = \"D1\"
+[[server]]
+id = 5
+site = \"D1\"
+[[load]]
+site = \"D1\"
+rate = 1000
+";
+
+/// What is run unless figures are named.
+const FIGURES: [Figure; 2] = [Figure::F6, Figure::F7b];
+
+/// Deployments 1 and 3 of the paper's table.
+const TABLE: [(&str, Share); 6] = [
+    ("d1", Share::Even),
+    ("d1", Share::Permille(0)),
+    ("d1", Share::Permille(1000)),
+    ("d3", Share::Even),
+    ("d3", Share::Permille(750)),
+    ("d3", Share::Permille(1000)),
+];
+
+/// What real.csv has beyond paper.csv.
+pub const REAL_MORE: &str = "source,before_ms,before_predicted_ms,before_deviation_percent,simulated_winner,simulated_ms,constant_ms,rate,requests";
+
+/// How far a latency on real servers may lie from the formula or from the paper's figure.
+pub(super) const REAL_LIMIT_PERCENT: f64 = 15.0;
