@@ -45,14 +45,19 @@ fn announced(runs: &[RealRun]) -> String {
     let seconds = (Duration::from_nanos(each) + AROUND).as_secs_f64() * runs.len().div_ceil(AT_ONCE) as f64;
     let rate = runs.first().map_or(0, |run| 10 * run.experiment.load_percent);
     let count = runs.len();
-    format!("{count} runs on real servers, {AT_ONCE} at a time, {rate} writes a second each: about {seconds:.0} s.")
+    format!(
+        "{count} runs on real servers, {AT_ONCE} at a time, {rate} writes a second each: about {seconds:.0} s. Then the same in \
+         the simulator."
+    )
 }
 
-/// What came of each, in their order. A run that fails is one that failed; a signal is the end of all.
+/// What came of each, in their order. A run that fails is one that failed, unless none before it succeeded: then no other
+/// would. A signal is the end of all.
 fn all(runs: &[RealRun], interrupt: &Interrupt) -> Result<Vec<Result<Outcome, String>>, Failure> {
     let next = AtomicUsize::new(0);
     let (sender, results) = mpsc::channel();
     let mut done: BTreeMap<usize, Result<Outcome, String>> = BTreeMap::new();
+    let mut hopeless = None;
     thread::scope(|scope| {
         for lane in 0..AT_ONCE.min(runs.len()) {
             let (sender, next) = (sender.clone(), &next);
@@ -69,11 +74,22 @@ fn all(runs: &[RealRun], interrupt: &Interrupt) -> Result<Vec<Result<Outcome, St
         drop(sender);
         let mut bar = Bar::new();
         for (at, outcome) in results {
+            if let Err(failure) = &outcome
+                && !interrupt.is_over()
+                && done.values().all(Result::is_err)
+            {
+                hopeless = Some(failure.clone());
+                interrupt.signal();
+            }
             done.insert(at, outcome.map_err(|failure| failure.to_string()));
             bar.shows(done.len(), runs.len(), &runs[at].name);
         }
     });
-    if interrupt.is_over() { Err(interrupted()) } else { Ok(done.into_values().collect()) }
+    match hopeless {
+        Some(failure) => Err(failure),
+        None if interrupt.is_over() => Err(interrupted()),
+        None => Ok(done.into_values().collect()),
+    }
 }
 
 /// One run, from the start of its servers to their end.
@@ -191,7 +207,7 @@ impl Interrupt {
 /// Ensembles at a time: most of their time they wait for emulated links.
 const AT_ONCE: usize = 3;
 /// What a run takes beside its load: to start, to hand over, to end.
-const AROUND: Duration = Duration::from_secs(2);
+const AROUND: Duration = Duration::from_secs(1);
 const LINES: &str = "pole.resign=off\npole.heartbeatMs=100\n";
 /// Below the ports that systems give to outgoing connections.
 const FIRST_PORT: u16 = 22_310;

@@ -66,7 +66,10 @@ impl Plan {
             None => Place::temporary().map_err(|error| (std::env::temp_dir(), error)),
         };
         let place = place.map_err(|(dir, error)| {
-            Failure::bad_input(format!("{}: {error}; name a directory to write to with --dir", dir.display()))
+            Failure::bad_input(format!(
+                "{}: {error}; name a directory to write to with --dir, or a temporary one by TMPDIR",
+                dir.display()
+            ))
         })?;
         let (oracle, base_port, lines) = (args.oracle.clone(), args.base_port, String::new());
         Ok(Self { topology, topology_text, oracle, base_port, place, lines })

@@ -47,8 +47,9 @@ impl Report<'_> {
             &rows,
         );
         self.stated_beside_real(real);
-        let command = format!("pole lab paper --real{}", self.options.repeated_by);
-        self.page.html(&format!("<p class=\"command\">Again: <code>{command}</code></p>"));
+        self.page.text("The rows are in real.csv and real-sites.csv beside this page.");
+        let command = format!("pole lab paper --real{}{}", real.chosen_by, self.options.repeated_by);
+        self.page.html(&format!("<p class=\"command\">Again: <code>{}</code></p>", command.replace('"', "&quot;")));
     }
 
     fn stated_beside_real(&mut self, real: &Real) {
@@ -71,7 +72,8 @@ impl Report<'_> {
             .collect();
         if !rows.is_empty() {
             self.page.table(
-                "Latencies that the paper states, in ms, beside real servers and the formula plus this machine's constant",
+                "Latencies that the paper states, in ms, beside real servers under the same leader, and the formula plus this \
+                 machine's constant",
                 &["setting", "p", "oracle", "of", "real", "formula", "paper", "deviation"],
                 &rows,
             );
@@ -114,7 +116,8 @@ fn line(real: &Real, row: &RealRow) -> Vec<String> {
         format!("{expected:.1}"),
         format!("{:+.1} %", after.deviation_percent),
         row.simulated.map_or_else(String::new, |(winner, ms)| format!("p{winner} {ms:.1}")),
-        after.paper_ms.map_or_else(String::new, |ms| ms.to_string()),
+        // Of a tie that went to another the paper's figure says nothing.
+        after.paper_ms.filter(|_| after.agreement != Agreement::Tie).map_or_else(String::new, |ms| ms.to_string()),
     ]
 }
 
