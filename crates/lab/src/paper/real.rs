@@ -131,14 +131,14 @@ impl RealPlan {
                 Err(why) => failed.push((run.name, why)),
             }
         }
-        let constant_ms = median(constants.into_iter());
+        let constant_ms = median(constants.iter().copied());
         if constant_ms.is_nan() {
             let why = failed.iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>();
             return Err(format!("nothing to take the constant for disk and processing from: {}", why.join("; ")));
         }
         let of = |case: &Case| crashes.iter().find(|(name, _)| *name == named(case)).map(|(_, run)| run.clone());
         let runs: Vec<(Case, Crash)> = self.cases.iter().filter_map(|case| Some((*case, of(case)?))).collect();
-        Ok(Real { scale: self.scale, chosen_by: self.chosen_by, constant_ms, runs, failed })
+        Ok(Real { scale: self.scale, chosen_by: self.chosen_by, constant_ms, constants_ms: constants, runs, failed })
     }
 }
 
@@ -150,6 +150,8 @@ pub struct Real {
     pub(super) chosen_by: String,
     /// The one constant for disk and processing on this machine, in milliseconds.
     pub constant_ms: f64,
+    /// In each of the runs that it is the median of.
+    pub(super) constants_ms: Vec<f64>,
     pub(super) runs: Vec<(Case, Crash)>,
     /// Runs that failed, each with why.
     pub failed: Vec<(String, String)>,

@@ -13,12 +13,14 @@ impl Report<'_> {
         let tiles: String = tiles(answer).iter().map(|(good, figure, words)| tile(*good, figure, words)).collect();
         self.page.html(&format!("<ul class=\"verdict\">\n{tiles}</ul>"));
         self.page.text(&how(real));
+        let each: Vec<String> = real.constants_ms.iter().map(|ms| format!("{ms:.2}")).collect();
         self.page.text(&format!(
             "The one constant for disk and processing on this machine is {:.2} ms. It is measured, not fitted to the cells \
-             below: what a write took over the formula in runs of the same load on an ensemble in one place. The formula plus \
-             this constant, under the leader that was elected, is what each latency is held against. The simulator has its own \
+             below: what a write took over the formula in runs of the same load on an ensemble in one place ({} ms, of which it \
+             is the median). The formula plus this constant, under the leader that was elected, is what each latency is held against. The simulator has its own \
              constant.",
-            real.constant_ms
+            real.constant_ms,
+            each.join(", "),
         ));
         if answer.ties > 0 {
             self.page.text(&format!(
