@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pole_lab::paper::{Outcome, Real, RealPlan, RealRun};
+use pole_lab::paper::{Real, RealOutcome, RealPlan, RealRun};
 use pole_lab::sim::Sample;
 use pole_topology::Topology;
 
@@ -53,10 +53,10 @@ fn announced(runs: &[RealRun]) -> String {
 
 /// What came of each, in their order. A run that fails is one that failed, unless none before it succeeded: then no other
 /// would. A signal is the end of all.
-fn all(runs: &[RealRun], interrupt: &Interrupt) -> Result<Vec<Result<Outcome, String>>, Failure> {
+fn all(runs: &[RealRun], interrupt: &Interrupt) -> Result<Vec<Result<RealOutcome, String>>, Failure> {
     let next = AtomicUsize::new(0);
     let (sender, results) = mpsc::channel();
-    let mut done: BTreeMap<usize, Result<Outcome, String>> = BTreeMap::new();
+    let mut done: BTreeMap<usize, Result<RealOutcome, String>> = BTreeMap::new();
     let mut hopeless = None;
     thread::scope(|scope| {
         for lane in 0..AT_ONCE.min(runs.len()) {
@@ -93,7 +93,7 @@ fn all(runs: &[RealRun], interrupt: &Interrupt) -> Result<Vec<Result<Outcome, St
 }
 
 /// One run, from the start of its servers to their end.
-fn one(run: &RealRun, lane: usize, interrupt: &Interrupt) -> Result<Outcome, Failure> {
+fn one(run: &RealRun, lane: usize, interrupt: &Interrupt) -> Result<RealOutcome, Failure> {
     let plan = planned(run, lane)?;
     let (tell, happenings) = mpsc::channel();
     interrupt.also(lane, tell.clone())?;
@@ -112,8 +112,9 @@ fn one(run: &RealRun, lane: usize, interrupt: &Interrupt) -> Result<Outcome, Fai
     });
     ended?;
     let winner = servers.leader().ok_or_else(|| Failure::new(Kind::NoQuorum, "nobody leads after the crash"))?;
+    let disk_ms = servers.disk_ms(winner)?;
     let crash = u64::try_from((crash - zero).as_nanos()).unwrap_or(u64::MAX);
-    Ok(run.experiment.outcome(winner, samples, 0, crash))
+    Ok(RealOutcome { outcome: run.experiment.outcome(winner, samples, 0, crash), disk_ms })
 }
 
 /// An ensemble on ports that are free. Resignation is off, as in the paper; heartbeats come often enough for a short run,

@@ -83,6 +83,15 @@ impl<'a> Servers<'a> {
         (followers.count() >= quorum && self.serving.contains_key(&leader)).then_some(leader)
     }
 
+    /// What each process that lives takes its disk to need for an fsync, in milliseconds: what its scores contain.
+    pub(super) fn disk_ms(&self, asked: u64) -> Result<Vec<f64>, Failure> {
+        let scores = Admin::on_loopback(self.plan.ports(asked).admin).scores()?.typed()?;
+        let consensus = scores.oracles.iter().find(|(name, _)| name.starts_with("consensus"));
+        let servers = consensus.into_iter().flat_map(|(_, scores)| &scores.servers);
+        let live = servers.filter(|(id, _)| self.children.contains_key(id));
+        Ok(live.filter_map(|(_, score)| score.inputs.get("disk_ms").copied()).collect())
+    }
+
     /// The leader and the epoch under which every process serves.
     fn leader_of_all(&self) -> Option<(u64, u64)> {
         let (leader, epoch) = *self.serving.values().next()?;

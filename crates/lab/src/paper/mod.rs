@@ -33,7 +33,7 @@ pub use experiment::{DISK, Experiment, Outcome};
 pub use figures::{Case, Figure, LEADERS, ORACLES, STATED, Share, Stated, What};
 pub use formula::{Formula, Winner};
 pub use pool::Progress;
-pub use real::{REAL_MORE, Real, RealPlan, RealRow, RealRun, RealSummary};
+pub use real::{REAL_MORE, Real, RealOutcome, RealPlan, RealRow, RealRun, RealSummary};
 pub use recovery::{Recovered, Recovery};
 pub use regret::{Regret, random_topology, regrets};
 pub use rows::{

@@ -4,7 +4,8 @@
 //! Why: what the simulator says is worth as much as the agreement of the two.
 //! How: a run is an [`Experiment`] as the simulator's is, and what counts of its writes is decided by the same code. The
 //! constant for disk and processing is this machine's own: what a write takes in runs of the same load without distance
-//! (an ensemble in one place), over what the formula says of those. It is one number for all cells.
+//! (an ensemble in one place), over what the formula says of those. It is one number for all cells. Who should win is
+//! predicted with the disk alone: scores contain what servers measure, and they measure no more.
 //! Not here: processes, sockets and clocks (`cli`), the page (`pages`).
 
 use std::collections::BTreeSet;
@@ -40,6 +41,15 @@ pub struct RealRun {
     pub experiment: Experiment,
     /// Runs without distance give the constant.
     is_near: bool,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct RealOutcome {
+    /// Its winner and its writes.
+    pub outcome: Outcome,
+    /// What each server that lives takes its disk to need for an fsync, in milliseconds.
+    pub disk_ms: Vec<f64>,
 }
 
 impl RealPlan {
@@ -119,26 +129,29 @@ impl RealPlan {
     ///
     /// # Errors
     /// If no run without distance has an outcome: then there is no constant.
-    pub fn gathered(self, done: Vec<(RealRun, Result<Outcome, String>)>) -> Result<Real, String> {
-        let (mut constants, mut crashes, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    pub fn gathered(self, done: Vec<(RealRun, Result<RealOutcome, String>)>) -> Result<Real, String> {
+        let (mut constants_ms, mut disks_ms, mut crashes, mut failed) = (vec![], vec![], vec![], vec![]);
         for (run, outcome) in done {
             match outcome {
-                Ok(outcome) if outcome.before.is_empty() || outcome.after.is_empty() => {
+                Ok(RealOutcome { outcome, .. }) if outcome.before.is_empty() || outcome.after.is_empty() => {
                     failed.push((run.name, "no write was answered in the time that counts".to_owned()));
                 }
-                Ok(outcome) if run.is_near => constants.push(over_the_formula(&outcome)),
-                Ok(outcome) => crashes.push((run.name, crash(&run.experiment, &outcome, false))),
+                Ok(RealOutcome { outcome, disk_ms }) if run.is_near => {
+                    constants_ms.push(over_the_formula(&outcome));
+                    disks_ms.extend(disk_ms);
+                }
+                Ok(RealOutcome { outcome, .. }) => crashes.push((run.name, crash(&run.experiment, &outcome, false))),
                 Err(why) => failed.push((run.name, why)),
             }
         }
-        let constant_ms = median(constants.iter().copied());
-        if constant_ms.is_nan() {
+        let (constant_ms, disk_ms) = (median(constants_ms.iter().copied()), median(disks_ms.into_iter()));
+        if constant_ms.is_nan() || disk_ms.is_nan() {
             let why = failed.iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>();
             return Err(format!("nothing to take the constant for disk and processing from: {}", why.join("; ")));
         }
         let of = |case: &Case| crashes.iter().find(|(name, _)| *name == named(case)).map(|(_, run)| run.clone());
         let runs: Vec<(Case, Crash)> = self.cases.iter().filter_map(|case| Some((*case, of(case)?))).collect();
-        Ok(Real { scale: self.scale, chosen_by: self.chosen_by, constant_ms, constants_ms: constants, runs, failed })
+        Ok(Real { scale: self.scale, chosen_by: self.chosen_by, constant_ms, constants_ms, disk_ms, runs, failed })
     }
 }
 
@@ -152,6 +165,8 @@ pub struct Real {
     pub constant_ms: f64,
     /// In each of the runs that it is the median of.
     pub(super) constants_ms: Vec<f64>,
+    /// The part of it that is an fsync, as the servers measure it.
+    pub(super) disk_ms: f64,
     pub(super) runs: Vec<(Case, Crash)>,
     /// Runs that failed, each with why.
     pub failed: Vec<(String, String)>,
@@ -191,6 +206,8 @@ pub struct RealSummary {
     pub from_paper: Option<(f64, String)>,
     /// The one constant for disk and processing on this machine, in milliseconds.
     pub constant_ms: f64,
+    /// The part of it that is an fsync, as the servers measure it.
+    pub disk_ms: f64,
     /// Runs that failed, each with why.
     pub failed: Vec<(String, String)>,
 }
@@ -215,7 +232,7 @@ impl Real {
         let before_predicted_ms = Formula::whole(&topology).latency_ms(topology.servers().count() as u64);
         let same = simulated.iter().find(|row| row.case.key() == case.key());
         RealRow {
-            row: Row::with_constant(*case, run, self.constant_ms),
+            row: Row::with_constant(*case, run, self.constant_ms, self.disk_ms),
             before_ms: ms(run.before_ns),
             before_predicted_ms,
             before_deviation_percent: deviation(ms(run.before_ns), before_predicted_ms + self.constant_ms),
@@ -229,7 +246,7 @@ impl Real {
     /// lead makes no difference to the requests. If nobody elected it, nothing is comparable.
     pub(super) fn beside(&self) -> Vec<Beside> {
         let same_leader = |(case, run): &(Case, Crash)| {
-            let row = Row::with_constant(*case, run, self.constant_ms);
+            let row = Row::with_constant(*case, run, self.constant_ms, self.disk_ms);
             if row.agreement != Agreement::Tie {
                 return Some((*case, run.clone()));
             }
@@ -265,6 +282,7 @@ impl Real {
             from_formula: farthest(phases),
             from_paper: farthest(stated),
             constant_ms: self.constant_ms,
+            disk_ms: self.disk_ms,
             failed: self.failed.clone(),
         }
     }
@@ -386,8 +404,12 @@ mod tests {
                 run.experiment.outcome(winner, all, 0, 3 * SECOND)
             }
         };
-        let runs = plan.runs().into_iter().map(|run| (run.clone(), Ok(outcome(&run)))).collect();
+        let runs = plan.runs().into_iter().map(|run| (run.clone(), Ok(with_disk(outcome(&run))))).collect();
         plan.gathered(runs).unwrap()
+    }
+
+    fn with_disk(outcome: Outcome) -> RealOutcome {
+        RealOutcome { outcome, disk_ms: vec![0.2, 0.3, 0.4] }
     }
 
     #[test]
@@ -441,11 +463,19 @@ mod tests {
     }
 
     #[test]
+    fn who_should_win_is_predicted_with_the_disk_and_not_with_all_of_the_constant() {
+        // With 0.3 ms p4 is in the class of p3 (30 to 40 ms) and has the higher id; with 2 ms it would not be.
+        let summary = one("d1 p=even combined", 4, 40.9, 40.9).summary();
+        assert_eq!((summary.agree, summary.ties), (1, 0), "{summary:?}");
+    }
+
+    #[test]
     fn a_run_without_answers_is_one_that_failed() {
         let plan = RealPlan::one("d1 p=1 latency", scale()).unwrap();
         let silent = |run: &RealRun| run.experiment.outcome(1, Vec::new(), 0, 3 * SECOND);
         let runs = plan.runs().into_iter();
-        let runs = runs.map(|run| (run.clone(), Ok(if run.is_near { done(&run, 4, 2.0) } else { silent(&run) })));
+        let runs =
+            runs.map(|run| (run.clone(), Ok(with_disk(if run.is_near { done(&run, 4, 2.0) } else { silent(&run) }))));
         let summary = plan.clone().gathered(runs.collect()).unwrap().summary();
         assert!(!summary.holds() && summary.failed.len() == 1, "{summary:?}");
     }

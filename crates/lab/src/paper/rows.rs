@@ -51,14 +51,15 @@ pub enum Agreement {
 
 impl Row {
     pub(super) fn new(case: Case, run: &Crash) -> Self {
-        Self::with_constant(case, run, DISK_MS)
+        Self::with_constant(case, run, DISK_MS, DISK_MS)
     }
 
-    /// With the constant for disk and processing of the machine that it was run on.
-    pub(super) fn with_constant(case: Case, run: &Crash, constant_ms: f64) -> Self {
+    /// With the constant for disk and processing of the machine that it was run on, and with the part of it that servers
+    /// measure and have in their scores.
+    pub(super) fn with_constant(case: Case, run: &Crash, constant_ms: f64, disk_ms: f64) -> Self {
         let topology = case.topology();
         let formula = Formula::after_crash(&topology);
-        let predicted = formula.winner(&case.spec(), constant_ms);
+        let predicted = formula.winner(&case.spec(), disk_ms);
         let is_worst = case.figure == Figure::F7c;
         let of = |leader: u64| if is_worst { formula.worst_ms(leader) } else { formula.latency_ms(leader) };
         let agreement = match &predicted {

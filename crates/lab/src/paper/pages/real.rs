@@ -17,10 +17,12 @@ impl Report<'_> {
         self.page.text(&format!(
             "The one constant for disk and processing on this machine is {:.2} ms. It is measured, not fitted to the cells \
              below: what a write took over the formula in runs of the same load on an ensemble in one place ({} ms, of which it \
-             is the median). The formula plus this constant, under the leader that was elected, is what each latency is held against. The simulator has its own \
-             constant.",
+             is the median). The formula plus this constant, under the leader that was elected, is what each latency is held against. The simulator has \
+             its own constant. An fsync, as the servers measure it, is {:.2} ms of it; that is what their scores contain, and \
+             with it winners are predicted.",
             real.constant_ms,
             each.join(", "),
+            real.disk_ms,
         ));
         if answer.ties > 0 {
             self.page.text(&format!(
