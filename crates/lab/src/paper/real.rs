@@ -241,6 +241,12 @@ impl Real {
         }
     }
 
+    /// Whether the latency before the crash says anything of distance: where the constant is more than the formula (two data
+    /// centres, all clients beside a whole quorum), only the constant would be held against itself.
+    pub(super) fn judges_before(&self, row: &RealRow) -> bool {
+        row.before_predicted_ms > self.constant_ms
+    }
+
     /// Every latency that the paper states, beside what real servers took under the leader of the paper's run. Where a tie
     /// went to another, the same load under the paper's leader is taken from the run of another oracle: how a server came to
     /// lead makes no difference to the requests. If nobody elected it, nothing is comparable.
@@ -263,10 +269,10 @@ impl Real {
         let others = rows.iter().map(|row| &row.row).filter(|row| row.agreement == Agreement::Other);
         let others =
             others.map(|row| format!("{}: p{} won, not p{}", named(&row.case), row.winner, row.predicted_winner));
-        let phases = rows.iter().flat_map(|row| {
-            let name = named(&row.row.case);
-            [(row.before_deviation_percent, format!("{name}, before the crash")), (row.row.deviation_percent, name)]
-        });
+        let before = rows.iter().filter(|row| self.judges_before(row));
+        let before =
+            before.map(|row| (row.before_deviation_percent, format!("{}, before the crash", named(&row.row.case))));
+        let after = rows.iter().map(|row| (row.row.deviation_percent, named(&row.row.case)));
         let beside = self.beside();
         let stated = beside.iter().filter(|beside| !beside.stated.about).map(|beside| {
             let stated = &beside.stated;
@@ -279,7 +285,7 @@ impl Real {
             agree: count(Agreement::Same) + count(Agreement::Tie),
             ties: count(Agreement::Tie),
             others: others.collect(),
-            from_formula: farthest(phases),
+            from_formula: farthest(before.chain(after)),
             from_paper: farthest(stated),
             constant_ms: self.constant_ms,
             disk_ms: self.disk_ms,
@@ -467,6 +473,14 @@ mod tests {
         // With 0.3 ms p4 is in the class of p3 (30 to 40 ms) and has the higher id; with 2 ms it would not be.
         let summary = one("d1 p=even combined", 4, 40.9, 40.9).summary();
         assert_eq!((summary.agree, summary.ties), (1, 0), "{summary:?}");
+    }
+
+    #[test]
+    fn where_nothing_is_far_the_constant_is_not_held_against_itself() {
+        let summary = one("two p=1 latency", 4, 1.25, 22.8).summary();
+        assert!(summary.holds(), "{summary:?}");
+        let summary = one("two p=0.5 latency", 4, 9.0, 33.1).summary();
+        assert!(!summary.holds(), "{summary:?}");
     }
 
     #[test]

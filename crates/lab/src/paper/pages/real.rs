@@ -40,7 +40,7 @@ impl Report<'_> {
         let rows: Vec<Vec<String>> = real.rows(&self.study.rows).iter().map(|row| line(real, row)).collect();
         self.page.table(
             "Real servers, by the names that --case takes: latency in ms, and how far off the formula plus the constant it is. ~ a \
-             tie decided by fluctuation, ≠ not the predicted winner",
+             tie decided by fluctuation, ≠ not the predicted winner, – not judged, since the constant is more than the formula",
             &["case", "winner", "after", "formula", "off", "simulated", "before", "formula", "off"],
             &rows,
         );
@@ -111,7 +111,10 @@ fn line(real: &Real, row: &RealRow) -> Vec<String> {
         row.simulated.map_or_else(String::new, |(winner, ms)| format!("p{winner} {ms:.1}")),
         format!("{:.1}", row.before_ms),
         format!("{:.1}", row.before_predicted_ms + real.constant_ms),
-        format!("{:+.1} %", row.before_deviation_percent),
+        match real.judges_before(row) {
+            true => format!("{:+.1} %", row.before_deviation_percent),
+            false => "–".to_owned(),
+        },
     ]
 }
 
