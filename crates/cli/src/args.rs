@@ -237,7 +237,17 @@ pub(crate) struct PaperArgs {
     /// Some figures only: 4b, 6, 7a, 7b, 7c, 8a, 8b, regret, wander
     #[arg(long, value_name = "FIGURE[,FIGURE]", value_delimiter = ',', value_parser = figure)]
     pub(crate) only: Vec<Figure>,
-    /// Decides everything: the same seed gives the same files
+    /// Also on real servers: processes on this machine with emulated links between them, whose leader is killed
+    ///
+    /// Without --only, deployments 1 and 3 with the loads of the paper's table, which takes about four minutes; with it, some of
+    /// 4b, 6, 7a, 7b. Servers keep their data in the temporary directory (TMPDIR), whose disk is the one that is measured.
+    /// The exit code is 1 also if a latency on real servers lies more than 15 % off.
+    #[arg(long, conflicts_with = "full")]
+    pub(crate) real: bool,
+    /// With --real, one run only, by deployment, load and oracle: "d1 p=even latency"
+    #[arg(long, value_name = "NAME", requires = "real", conflicts_with = "only")]
+    pub(crate) case: Option<String>,
+    /// Decides everything in the simulator: the same seed gives the same files
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Where to put the report

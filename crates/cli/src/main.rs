@@ -6,7 +6,7 @@
 //! server              one server in the foreground            -> the crate `server`
 //! up                  an ensemble of child processes          -> this program again, once for each server
 //! status, explain …   questions and wishes to a running one   -> `admin`, over HTTP; `show` makes them readable
-//! lab                 experiments in the simulator            -> the crate `lab`
+//! lab                 experiments in the simulator            -> the crate `lab`; on real servers -> `real`
 //! ```
 
 mod admin;
@@ -15,6 +15,7 @@ mod failure;
 mod http;
 mod lab;
 mod paint;
+mod real;
 mod server;
 mod shapes;
 mod show;

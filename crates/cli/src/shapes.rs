@@ -82,6 +82,9 @@ pub(crate) struct ServerScore {
     pub(crate) score: Option<f64>,
     #[serde(deserialize_with = "or_default")]
     pub(crate) known: bool,
+    /// What was measured under the score.
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) inputs: BTreeMap<String, f64>,
 }
 
 /// One element of `/v1/election`.

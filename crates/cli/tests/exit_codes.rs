@@ -24,6 +24,8 @@ fn bad_arguments_are_2() {
         &["score", "set", "NaN"],
         &["explain", "--color", "mauve"],
         &["lab", "paper", "--only", "9z"],
+        &["lab", "paper", "--real", "--full"],
+        &["lab", "paper", "--case", "d1 p=1 latency"],
     ] {
         let (code, _, said) = run(wrong);
         assert_eq!(code, 2, "{wrong:?}: {said}");

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pole_lab::paper::{
-    Case, DISK_MS, Figure, Formula, LEADERS, ORACLES, Options, PAPER_HEAD, RECOVERY_HEAD, REGRET_HEAD, SITES_HEAD,
-    STATED, Scale, Share, Summary, random_topology, regrets, run,
+    Case, DISK_MS, Figure, Formula, LEADERS, ORACLES, Options, PAPER_HEAD, REAL_MORE, RECOVERY_HEAD, REGRET_HEAD,
+    RealOutcome, RealPlan, RealRun, SITES_HEAD, STATED, Scale, Share, Summary, random_topology, regrets, run,
 };
-use pole_lab::sim::SECOND;
+use pole_lab::sim::{SECOND, Sample};
 
 /// The table of section 5: deployment, load, then for each oracle the winner, the mean, and the worst where it is given.
 type Cell = (u64, f64, Option<f64>);
@@ -161,7 +161,7 @@ fn small(out: &Path, only: &[Figure], resume: bool) -> Options {
         ..Scale::quick(3)
     };
     let repeated_by = " --seed 3".to_owned();
-    Options { scale, only: only.to_vec(), out: out.to_owned(), resume, threads: 2, repeated_by }
+    Options { scale, only: only.to_vec(), out: out.to_owned(), resume, threads: 2, repeated_by, case: None, real: None }
 }
 
 fn quietly(options: &Options) -> (Summary, usize, Vec<String>) {
@@ -287,4 +287,37 @@ fn well_formed(html: &str) {
     assert_eq!(values("id"), links);
     assert!(values("href").iter().all(|link| link.starts_with('#')), "nothing outside");
     assert!(values("src").is_empty() && !html.contains("url(") && !html.contains("@import"), "nothing fetched");
+}
+
+#[test]
+fn what_real_servers_did_stands_beside_the_simulator() {
+    let folder = Scratch::new("real");
+    let plan = RealPlan::one("d1 p=1 latency", Scale::real(3)).unwrap();
+    let done = |run: &RealRun| {
+        // As quick as the formula and 2 ms: in one place under p4, else under p5 and then under p1.
+        let crash = 3 * SECOND;
+        let took = |asked: u64| match (run.name.as_str(), asked < crash) {
+            ("without distance", _) => 2_180_000,
+            (_, true) => 88_900_000,
+            (_, false) => 55_300_000,
+        };
+        let samples = (0..80).map(|n| n * SECOND / 10).map(|asked| Sample { asked, home: 1, took: took(asked) });
+        let outcome = run.experiment.outcome(1, samples.collect(), 0, crash);
+        RealOutcome { outcome, disk_ms: vec![0.3] }
+    };
+    let runs = plan.runs().into_iter().map(|run| (run.clone(), Ok(done(&run)))).collect();
+    let mut options = small(&folder.0, &[], false);
+    options.scale.shares_permille = vec![1000];
+    let options = Options { case: plan.single(), real: Some(plan.gathered(runs).unwrap()), ..options };
+    let (summary, runs, _) = quietly(&options);
+    assert_eq!(runs, 1, "the one case only");
+    assert!(summary.real.is_some_and(|real| real.holds() && real.cells == 1));
+    let files = files(&folder.0);
+    let table: Vec<&str> = files["real.csv"].lines().collect();
+    assert_eq!(table[0], format!("{PAPER_HEAD},{REAL_MORE}"));
+    assert_eq!(table[1].split(',').count(), table[0].split(',').count());
+    assert!(table[1].contains(",real,88.900,"), "{}", table[1]);
+    assert_eq!(files["real-sites.csv"].lines().count(), 3);
+    well_formed(&files["report.html"]);
+    assert!(files["report.html"].contains("On real servers"));
 }

@@ -7,4 +7,5 @@ mod watch;
 
 pub(crate) use compare::run as compare;
 pub(crate) use paper::run as paper;
+pub(crate) use progress::Bar;
 pub(crate) use watch::run as watch;

@@ -1,34 +1,57 @@
-//! `pole lab paper`: the paper's evaluation, repeated in virtual time.
+//! `pole lab paper`: the paper's evaluation, repeated in virtual time; with `--real` on real servers as well.
 
 use std::fmt::Write as _;
 
-use pole_lab::paper::{Options, Scale, Summary};
+use pole_lab::paper::{Options, RealPlan, RealSummary, Scale, Summary};
 
 use super::progress::Bar;
 use crate::args::PaperArgs;
 use crate::failure::Failure;
+use crate::real;
 
 /// Runs it, and says in a few lines what came of it.
 pub(crate) fn run(args: &PaperArgs) -> Result<(), Failure> {
-    let options = Options {
+    let mut options = Options {
         scale: if args.full { Scale::full(args.seed) } else { Scale::quick(args.seed) },
         only: args.only.clone(),
         out: args.out.clone(),
         resume: args.full,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         repeated_by: format!("{} --seed {}", if args.full { " --full" } else { "" }, args.seed),
+        case: None,
+        real: None,
     };
+    if args.real {
+        on_real_servers(args, &mut options)?;
+    }
     let mut bar = Bar::new();
     let summary = pole_lab::paper::run(&options, &mut |sentence| eprintln!("{sentence}"), &mut |progress| {
         bar.shows(progress.done, progress.total, progress.what);
     });
     let summary = summary.map_err(|error| Failure::bad_input(error.to_string()))?;
     crate::print(&told(&summary))?;
-    if summary.holds() {
+    if summary.holds() && summary.real.as_ref().is_none_or(RealSummary::holds) {
         Ok(())
     } else {
         Err(Failure::failed("the evaluation does not agree: see above and the report"))
     }
+}
+
+/// Runs the experiments on real servers, and makes the study one of the same figures.
+fn on_real_servers(args: &PaperArgs, options: &mut Options) -> Result<(), Failure> {
+    // Before the work, so that a folder that cannot be had costs no time.
+    std::fs::create_dir_all(&args.out).map_err(|error| {
+        Failure::bad_input(format!("{}: {error}; give another folder by --out", args.out.display()))
+    })?;
+    let scale = Scale::real(args.seed);
+    let plan = match &args.case {
+        Some(name) => RealPlan::one(name, scale),
+        None => RealPlan::new(&args.only, scale),
+    };
+    let plan = plan.map_err(Failure::bad_input)?;
+    (options.only, options.case) = (plan.figures(), plan.single());
+    options.real = Some(real::run(plan)?);
+    Ok(())
 }
 
 /// The summary in words.
@@ -58,6 +81,36 @@ fn told(summary: &Summary) -> String {
     for (key, why) in &summary.failed {
         let _ = writeln!(text, "The run \"{key}\" failed: {why}");
     }
+    if let Some(real) = &summary.real {
+        text += &told_of_real(real);
+    }
     let _ = writeln!(text, "The report: {}", summary.report.display());
+    text
+}
+
+/// What real servers did, in words.
+fn told_of_real(real: &RealSummary) -> String {
+    let ties = match real.ties {
+        0 => String::new(),
+        ties => format!(" ({ties} of them ties that fluctuation decided)"),
+    };
+    let mut text = format!("On real servers: winners agree in {} of {} runs{ties}.\n", real.agree, real.cells);
+    for other in &real.others {
+        let _ = writeln!(text, "  {other}");
+    }
+    let worst = [("the formulas", &real.from_formula), ("the paper's figures", &real.from_paper)];
+    for (what, worst) in worst {
+        if let Some((percent, place)) = worst {
+            let _ = writeln!(text, "  Largest deviation from {what}: {percent:+.1} % ({place}).");
+        }
+    }
+    let _ = writeln!(
+        text,
+        "  One constant for disk and processing of this machine: {:.2} ms, of which an fsync, as servers measure it, is {:.2}.",
+        real.constant_ms, real.disk_ms
+    );
+    for (name, why) in &real.failed {
+        let _ = writeln!(text, "  The run \"{name}\" failed: {why}");
+    }
     text
 }

@@ -14,6 +14,8 @@ pub(crate) enum Line {
         /// The first line of its record.
         why: String,
     },
+    /// It takes the lead that an election or a hand-over of this round gave it.
+    Leading { round: u64 },
     /// It serves.
     Serving { leader: u64, epoch: u64 },
     /// It leads, and gives way.
@@ -31,13 +33,16 @@ pub(crate) enum Line {
 
 impl Line {
     pub(crate) fn parse(text: &str) -> Self {
-        let Ok(Entry { event, leader, epoch, to, why, what }) = serde_json::from_str(text) else {
+        let Ok(Entry { event, leader, epoch, round, to, why, what }) = serde_json::from_str(text) else {
             return Self::Plain { text: text.trim_start_matches("pole: ").to_owned() };
         };
         let number = |field: Option<String>| field.and_then(|field| field.parse().ok());
         let found = match event.as_str() {
             "electing" => Some(Self::Electing),
             "elected" => why.map(|why| Self::Elected { why: short(&why) }),
+            // `7`, or `7/1` after a failure.
+            "leading" => number(round.and_then(|round| round.split('/').next().map(str::to_owned)))
+                .map(|round| Self::Leading { round }),
             "serving" => number(leader).zip(number(epoch)).map(|(leader, epoch)| Self::Serving { leader, epoch }),
             "resigning" => number(to).map(|to| Self::Resigning { to }),
             "topology" => what.map(|what| Self::Links { what }),
@@ -61,6 +66,7 @@ struct Entry {
     event: String,
     leader: Option<String>,
     epoch: Option<String>,
+    round: Option<String>,
     to: Option<String>,
     why: Option<String>,
     what: Option<String>,
@@ -77,6 +83,8 @@ mod tests {
         assert_eq!(parse(serving), Line::Serving { leader: 3, epoch: 2 });
         assert_eq!(parse(r#"{"event":"resigning","to":"4","cause":"transfer"}"#), Line::Resigning { to: 4 });
         assert_eq!(parse(r#"{"event":"electing","cause":"start"}"#), Line::Electing);
+        assert_eq!(parse(r#"{"event":"leading","round":"7"}"#), Line::Leading { round: 7 });
+        assert_eq!(parse(r#"{"event":"leading","round":"7/1"}"#), Line::Leading { round: 7 });
         assert_eq!(parse(r#"{"event":"serving","leader":"nobody"}"#), Line::Other);
         assert_eq!(parse(r#"{"event":"disk"}"#), Line::Other);
         let elected = r#"{"event":"elected","why":"server 3 leads by score, next is 4: 1 against 2\n  round 1"}"#;

@@ -24,9 +24,9 @@ use crate::paint::Paint;
 use crate::show;
 use crate::signals::Signals;
 
-use child::Child;
-use line::Line;
-use plan::Plan;
+pub(crate) use child::Child;
+pub(crate) use line::Line;
+pub(crate) use plan::Plan;
 use words::Words;
 
 /// Runs an ensemble until a signal ends it.
@@ -176,7 +176,7 @@ impl Up<'_> {
             }
             Line::Links { what } => self.words.event(&format!("{}: {what}", self.plan.name(id))),
             Line::Plain { text } => server.last_words = text,
-            Line::Other => {}
+            Line::Leading { .. } | Line::Other => {}
         }
     }
 

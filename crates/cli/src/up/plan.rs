@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     oracle: String,
     base_port: u16,
     place: Place,
+    /// More of the configuration of every server.
+    lines: String,
 }
 
 /// Where one server listens.
@@ -42,6 +44,11 @@ pub(crate) struct Ports {
 impl Plan {
     pub(crate) fn new(args: &UpArgs) -> Result<Self, Failure> {
         let (topology, topology_text) = topology(&args.topology)?;
+        Self::on(topology, topology_text, args)
+    }
+
+    /// The ensemble of these arguments on other links than they name.
+    pub(crate) fn on(topology: Topology, topology_text: String, args: &UpArgs) -> Result<Self, Failure> {
         Spec::parse(&args.oracle).map_err(|error| Failure::bad_input(format!("--oracle {}: {error}", args.oracle)))?;
         let strange = topology.servers().map(|server| server.id).find(|id| !(1..=ID_MAX).contains(id));
         if let Some(id) = strange {
@@ -59,9 +66,18 @@ impl Plan {
             None => Place::temporary().map_err(|error| (std::env::temp_dir(), error)),
         };
         let place = place.map_err(|(dir, error)| {
-            Failure::bad_input(format!("{}: {error}; name a directory to write to with --dir", dir.display()))
+            Failure::bad_input(format!(
+                "{}: {error}; name a directory to write to with --dir, or a temporary one by TMPDIR",
+                dir.display()
+            ))
         })?;
-        Ok(Self { topology, topology_text, oracle: args.oracle.clone(), base_port: args.base_port, place })
+        let (oracle, base_port, lines) = (args.oracle.clone(), args.base_port, String::new());
+        Ok(Self { topology, topology_text, oracle, base_port, place, lines })
+    }
+
+    /// The same with more lines in every configuration.
+    pub(crate) fn with_lines(self, lines: &str) -> Self {
+        Self { lines: lines.to_owned(), ..self }
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -160,10 +176,11 @@ impl Plan {
              dataDir={data}\npreAllocSize={PREALLOCATE_KB}\n\
              clientPort={client}\nclientPortAddress=127.0.0.1\n4lw.commands.whitelist=*\n\
              admin.serverAddress=127.0.0.1\nadmin.serverPort={admin}\n\
-             pole.oracle={oracle}\npole.topology={topology}\npole.log=json\n{servers}",
+             pole.oracle={oracle}\npole.topology={topology}\npole.log=json\n{lines}{servers}",
             data = path(self.home(id).join("data")),
             oracle = self.oracle,
             topology = path(self.topology_file()),
+            lines = self.lines,
             servers = servers.collect::<String>(),
         )
     }

@@ -39,7 +39,12 @@ impl Running {
 
     /// Starts it, to read its standard error.
     pub(crate) fn reading_stderr(args: &[&str]) -> Self {
-        let mut child = pole(args).stderr(Stdio::piped()).spawn().unwrap();
+        Self::reading_stderr_of(pole(args))
+    }
+
+    /// The same of a command with more than arguments.
+    pub(crate) fn reading_stderr_of(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let lines = lines(child.stderr.take().unwrap());
         Self { child, lines }
     }

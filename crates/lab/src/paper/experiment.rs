@@ -62,26 +62,33 @@ impl Experiment {
     pub fn run(&self) -> Result<Outcome, String> {
         let mut world = World::new(self.setup(), None);
         self.make_the_last_lead(&mut world)?;
-        let warm = world.now() + self.before / 4;
-        world.run_until(world.now() + self.before);
+        let began = world.now();
+        world.run_until(began + self.before);
         let crash = world.now();
         world.kill(self.first_leader());
-        let steady = crash + (self.after / 3).min(SETTLING);
-        let end = crash + self.after;
-        world.run_until(end);
+        world.run_until(crash + self.after);
         let winner = world.leader().map(|server| server as u64 + 1);
         let account = winner.and_then(|winner| world.account_of(winner));
-        let asked_in = |from: u64, to: u64| {
-            world.samples().iter().copied().filter(|s| (from..to).contains(&s.asked)).collect::<Vec<_>>()
-        };
-        // Of what was asked in the last moment only the quick answers are in.
-        let (before, after) = (asked_in(warm, crash - SECOND / 2), asked_in(steady, end - SECOND / 2));
         let all = world.samples().to_vec();
         match (winner, world.into_report().failure) {
             (_, Some(failure)) => Err(failure),
             (None, None) => Err("nobody leads after the crash".to_owned()),
-            (Some(winner), None) => Ok(Outcome { winner, account, before, after, all, crash }),
+            (Some(winner), None) => Ok(Outcome { account, ..self.outcome(winner, all, began, crash) }),
         }
+    }
+
+    /// What counts of all writes, wherever they were made: those before the crash without the warm-up, and those after it
+    /// without the change. Times are in nanoseconds since one moment.
+    #[must_use]
+    pub fn outcome(&self, winner: u64, all: Vec<Sample>, began: u64, crash: u64) -> Outcome {
+        let warm = began + self.before / 4;
+        let steady = crash + (self.after / 3).min(SETTLING);
+        let asked_in =
+            |from: u64, to: u64| all.iter().copied().filter(|s| (from..to).contains(&s.asked)).collect::<Vec<_>>();
+        // Of what was asked in the last moment only the quick answers are in.
+        let before = asked_in(warm, crash.saturating_sub(SECOND / 2));
+        let after = asked_in(steady, (crash + self.after).saturating_sub(SECOND / 2));
+        Outcome { winner, account: None, before, after, all, crash }
     }
 
     pub(super) fn setup(&self) -> Setup {

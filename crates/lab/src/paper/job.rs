@@ -88,7 +88,7 @@ impl Job {
     }
 }
 
-fn crash(experiment: &Experiment, outcome: &Outcome, with_course: bool) -> Crash {
+pub(super) fn crash(experiment: &Experiment, outcome: &Outcome, with_course: bool) -> Crash {
     let sites = sites(experiment);
     let each = |samples: &[Sample], after: bool| -> Vec<Site> {
         let of = |site: &String| site_of(experiment, site, samples);

@@ -8,6 +8,7 @@
 //! figures, scale                 which runs, how large        regret    the oracles on random topologies
 //! job, ledger, pool              runs by name, kept, at once  rows      the tables
 //! study                          all of it                    pages     the report
+//! real                           the same on real servers
 //! ```
 
 mod experiment;
@@ -17,6 +18,7 @@ mod job;
 mod ledger;
 mod pages;
 mod pool;
+mod real;
 mod recovery;
 mod regret;
 mod rows;
@@ -31,6 +33,7 @@ pub use experiment::{DISK, Experiment, Outcome};
 pub use figures::{Case, Figure, LEADERS, ORACLES, STATED, Share, Stated, What};
 pub use formula::{Formula, Winner};
 pub use pool::Progress;
+pub use real::{REAL_MORE, Real, RealOutcome, RealPlan, RealRow, RealRun, RealSummary};
 pub use recovery::{Recovered, Recovery};
 pub use regret::{Regret, random_topology, regrets};
 pub use rows::{

@@ -51,9 +51,15 @@ pub enum Agreement {
 
 impl Row {
     pub(super) fn new(case: Case, run: &Crash) -> Self {
+        Self::with_constant(case, run, DISK_MS, DISK_MS)
+    }
+
+    /// With the constant for disk and processing of the machine that it was run on, and with the part of it that servers
+    /// measure and have in their scores.
+    pub(super) fn with_constant(case: Case, run: &Crash, constant_ms: f64, disk_ms: f64) -> Self {
         let topology = case.topology();
         let formula = Formula::after_crash(&topology);
-        let predicted = formula.winner(&case.spec(), DISK_MS);
+        let predicted = formula.winner(&case.spec(), disk_ms);
         let is_worst = case.figure == Figure::F7c;
         let of = |leader: u64| if is_worst { formula.worst_ms(leader) } else { formula.latency_ms(leader) };
         let agreement = match &predicted {
@@ -74,7 +80,7 @@ impl Row {
             predicted_winner,
             predicted_ms: of(predicted_winner),
             paper_ms: stated.filter(|_| !is_worst).map(|stated| stated.ms),
-            deviation_percent: deviation(shown, of(run.winner) + DISK_MS),
+            deviation_percent: deviation(shown, of(run.winner) + constant_ms),
             agreement,
         }
     }
@@ -202,20 +208,19 @@ pub(super) fn ms(ns: u64) -> f64 {
 /// paper.csv.
 #[must_use]
 pub fn paper_csv(rows: &[Row]) -> String {
-    let mut csv = format!("{PAPER_HEAD}\n");
-    for row in rows {
-        let Row {
-            case, winner, mean_ms, worst_ms, predicted_winner, predicted_ms, paper_ms, deviation_percent, ..
-        } = row;
-        let (figure, setting, p) = (case.figure.name(), case.setting, case.share.text());
-        let paper_ms = paper_ms.map(|ms| ms.to_string()).unwrap_or_default();
-        let _ = writeln!(
-            csv,
-            "{figure},{setting},{p},{},{},{winner},{mean_ms:.3},{worst_ms:.3},{predicted_winner},{predicted_ms:.3},{paper_ms},{deviation_percent:.2}",
-            case.oracle, case.seed
-        );
-    }
-    csv
+    let lines = rows.iter().map(|row| paper_line(row) + "\n");
+    std::iter::once(format!("{PAPER_HEAD}\n")).chain(lines).collect()
+}
+
+/// A line of it.
+pub(super) fn paper_line(row: &Row) -> String {
+    let Row { case, winner, mean_ms, worst_ms, predicted_winner, predicted_ms, paper_ms, deviation_percent, .. } = row;
+    let (figure, setting, p) = (case.figure.name(), case.setting, case.share.text());
+    let paper_ms = paper_ms.map(|ms| ms.to_string()).unwrap_or_default();
+    format!(
+        "{figure},{setting},{p},{},{},{winner},{mean_ms:.3},{worst_ms:.3},{predicted_winner},{predicted_ms:.3},{paper_ms},{deviation_percent:.2}",
+        case.oracle, case.seed
+    )
 }
 
 /// sites.csv.

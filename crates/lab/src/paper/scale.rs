@@ -64,6 +64,13 @@ impl Scale {
         }
     }
 
+    /// What real servers on one machine with two cores bear several ensembles at a time of: 50 requests a second each. The
+    /// times are real ones here.
+    #[must_use]
+    pub fn real(seed: u64) -> Self {
+        Self { load_percent: 5, before: 3 * SECOND, after: 5 * SECOND, ..Self::quick(seed) }
+    }
+
     /// The values of p.
     pub(super) fn shares(&self) -> impl Iterator<Item = Share> + '_ {
         self.shares_permille.iter().map(|permille| Share::Permille(*permille))

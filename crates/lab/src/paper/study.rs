@@ -15,6 +15,7 @@ use super::formula::Formula;
 use super::job::{Crash, Done, Job, Recovered, What};
 use super::ledger::Ledger;
 use super::pool::{self, Progress};
+use super::real::{Real, RealSummary, real_csv};
 use super::recovery::Recovery;
 use super::regret::{Regret, random_topology, regrets};
 use super::rows::{
@@ -40,13 +41,20 @@ pub struct Options {
     pub threads: usize,
     /// The options of the command line that repeat this, as the report prints them.
     pub repeated_by: String,
+    /// This case only, and no figures: there is nothing to draw of one.
+    pub case: Option<Case>,
+    /// What was measured on real servers, to stand beside.
+    pub real: Option<Real>,
 }
 
 impl Options {
     /// Whether a figure is wanted.
     #[must_use]
     pub fn wants(&self, figure: Figure) -> bool {
-        self.only.is_empty() || self.only.contains(&figure)
+        match self.case {
+            Some(case) => case.figure == figure,
+            None => self.only.is_empty() || self.only.contains(&figure),
+        }
     }
 }
 
@@ -92,6 +100,8 @@ pub struct Summary {
     pub recoveries: (usize, usize),
     /// Runs that failed, each with why.
     pub failed: Vec<(String, String)>,
+    /// The answer of real servers, where they were asked.
+    pub real: Option<RealSummary>,
     /// The report.
     pub report: PathBuf,
 }
@@ -136,12 +146,17 @@ pub fn run(
 }
 
 fn write(options: &Options, study: &Study) -> Result<Summary, Error> {
-    let summary = study.summary(options.out.join("report.html"));
+    let real = options.real.as_ref().map(Real::summary);
+    let summary = Summary { real, ..study.summary(options.out.join("report.html")) };
     let mut files = BTreeMap::new();
     files.insert("paper.csv".to_owned(), paper_csv(&study.rows));
     files.insert("sites.csv".to_owned(), sites_csv(&study.runs));
     files.insert("recovery.csv".to_owned(), recovery_csv(&study.recoveries));
     files.insert("regret.csv".to_owned(), regret_csv(&study.regrets));
+    if let Some(real) = &options.real {
+        files.insert("real.csv".to_owned(), real_csv(real, &real.rows(&study.rows)));
+        files.insert("real-sites.csv".to_owned(), sites_csv(&real.runs));
+    }
     let (html, figures) = pages::report(options, study, &summary);
     files.insert("report.html".to_owned(), html);
     files.extend(figures.into_iter().map(|(name, svg)| (format!("fig{name}.svg"), svg + "\n")));
@@ -188,7 +203,7 @@ impl Plan {
             plan.adds_recoveries(figure, &options.scale);
         }
         for figure in Figure::ALL.into_iter().filter(|figure| options.wants(*figure)) {
-            plan.adds_cases(figure, &options.scale);
+            plan.adds_cases(figure, options);
         }
         if options.wants(Figure::Regret) {
             plan.adds_samples(&options.scale);
@@ -198,8 +213,9 @@ impl Plan {
         plan
     }
 
-    fn adds_cases(&mut self, figure: Figure, scale: &Scale) {
-        for case in figure.cases(scale) {
+    fn adds_cases(&mut self, figure: Figure, options: &Options) {
+        let scale = &options.scale;
+        for case in figure.cases(scale).into_iter().filter(|case| options.case.is_none_or(|only| only == *case)) {
             // Whoever shares the run of figure 4b needs its course as well: the first to ask decides what is kept.
             let with_course = Figure::F4b.cases(scale).iter().any(|other| other.key() == case.key());
             let what = What::Crash(case.experiment(scale), with_course);
@@ -378,6 +394,7 @@ impl Study {
             disk_ms: DISK_MS,
             recoveries: (by_recovery().count(), near),
             failed: self.failed.clone(),
+            real: None,
             report,
         }
     }
@@ -390,7 +407,7 @@ impl Study {
     }
 }
 
-fn farthest(deviations: impl Iterator<Item = (f64, String)>) -> Option<(f64, String)> {
+pub(super) fn farthest(deviations: impl Iterator<Item = (f64, String)>) -> Option<(f64, String)> {
     deviations.max_by(|(a, _), (b, _)| a.abs().total_cmp(&b.abs()))
 }
 

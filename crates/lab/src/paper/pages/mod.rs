@@ -4,6 +4,7 @@
 
 mod latencies;
 mod ours;
+mod real;
 mod recoveries;
 mod watched;
 
@@ -26,7 +27,9 @@ pub(super) fn report(options: &Options, study: &Study, summary: &Summary) -> (St
         study,
     };
     report.summary(summary);
-    for figure in Figure::ALL.into_iter().filter(|figure| options.wants(*figure)) {
+    report.on_real_servers(summary);
+    // Of one case there is nothing to draw.
+    for figure in Figure::ALL.into_iter().filter(|figure| options.case.is_none() && options.wants(*figure)) {
         match figure {
             Figure::F4b => report.around_the_crash(),
             Figure::F6 => report.every_leader(),
