@@ -60,6 +60,27 @@ impl Rng {
         self.below(1000) < chance
     }
 
+    /// A number between two bounds, every factor as likely as any other. By square roots, which are the same on every
+    /// machine: the n-th bit of a uniform number counts for the n-th root of the range.
+    pub fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
+        let uniform = self.any();
+        let (mut factor, mut value) = (high / low, low);
+        for bit in (0..64).rev() {
+            factor = factor.sqrt();
+            if uniform & (1 << bit) != 0 {
+                value *= factor;
+            }
+        }
+        value
+    }
+
+    /// Another order, every one as likely.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.below(at as u64 + 1) as usize);
+        }
+    }
+
     /// One of them.
     ///
     /// # Panics

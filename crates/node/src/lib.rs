@@ -24,6 +24,7 @@ mod scoring;
 mod serving;
 mod sessions;
 mod syncs;
+mod transfers;
 mod znodes;
 
 pub use accounts::{Account, Ended, Milestone};

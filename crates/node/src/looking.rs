@@ -60,7 +60,7 @@ impl<M: Machine> Node<M> {
     /// What this server would report now.
     pub fn own_report(&self, now: Time) -> Report {
         let unknown = || Gossip::unknown(self.scoring.version(), self.oracle().fingerprint());
-        self.scoring.measurements.report(now, self.position(), unknown(), unknown())
+        self.scoring.measurements.report(now, self.zab.standing(), unknown(), unknown())
     }
 
     /// What each server that is alive would score itself by: our own view, and those of the others as far as their
@@ -71,10 +71,10 @@ impl<M: Machine> Node<M> {
         let own = self.own_report(now);
         let view = |id: ServerId| {
             if id == self.config.me {
-                return Some(measurements.view(now, leader, suspected, moment, self.position()));
+                return Some(measurements.view(now, leader, suspected, moment, self.zab.standing()));
             }
-            let (theirs, position) = measurements.of_peer(id, own.clone(), now)?;
-            Some(theirs.view(now, leader, suspected, moment, position))
+            let (theirs, standing) = measurements.of_peer(id, own.clone(), now)?;
+            Some(theirs.view(now, leader, suspected, moment, standing))
         };
         let is_asked = |id: &ServerId| self.is_alive(*id) && !(moment == Moment::AfterCrash && leader == Some(*id));
         self.config.voters.iter().filter(is_asked).map(|id| (id, view(id))).collect()

@@ -12,7 +12,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_election::{Cause, Election, ServerId, Zxid};
-use pole_oracle::{MeasureConfig, Oracle, Position, Time};
+use pole_oracle::{MeasureConfig, Oracle, Time};
 use pole_zab::{Output, Phase, Recovered, Requests, Ticket, Zab};
 
 use crate::accounts::{Accounts, Milestone};
@@ -23,6 +23,7 @@ use crate::liveness::Liveness;
 use crate::scoring::{Asking, Scoring};
 use crate::sessions::{Expiry, Touches};
 use crate::syncs::{Asked, Confirmations};
+use crate::transfers::Transfers;
 use crate::{Account, Channel, Config, Effect, Event, Machine, Message, Note, Request, Timer};
 
 /// One server as a pure machine.
@@ -38,8 +39,6 @@ pub struct Node<M> {
     pub(crate) applied: Zxid,
     /// Transactions applied since the last snapshot.
     pub(crate) since_checkpoint: u64,
-    /// The bytes of the history up to the end of our log, as far as we saw it grow.
-    pub(crate) history_bytes: u64,
     pub(crate) clients: Clients,
     /// The writes of our clients, until they are answered.
     pub(crate) requests: Requests<Bytes>,
@@ -60,6 +59,7 @@ pub struct Node<M> {
     /// What the calendar says.
     pub(crate) wall_ms: i64,
     disk: DiskWatch,
+    transfers: Transfers,
     pub(crate) transfer: Option<Transfer>,
     pub(crate) accounts: Accounts,
     /// Clients wait for a leader, and their patience runs.
@@ -90,7 +90,6 @@ impl<M: Machine> Node<M> {
             heartbeat: config.heartbeat,
             half_life: config.rate_half_life,
             started: now,
-            diff_retain_bytes: config.retain_bytes as u64,
             ..MeasureConfig::default()
         };
         let zab = Zab::new(config.me, config.voters.clone(), config.limits, disk);
@@ -99,7 +98,6 @@ impl<M: Machine> Node<M> {
             election: Election::new(election),
             scoring: Scoring::new(config.me, config.voters.clone(), measure, config.resign, oracle),
             applied: zab.committed(),
-            history_bytes: zab.log().bytes() as u64,
             zab,
             machine,
             since_checkpoint: 0,
@@ -116,6 +114,7 @@ impl<M: Machine> Node<M> {
             chores_at: now,
             wall_ms: 0,
             disk: DiskWatch::default(),
+            transfers: Transfers::default(),
             transfer: None,
             accounts: Accounts::default(),
             grace: false,
@@ -271,6 +270,7 @@ impl<M: Machine> Node<M> {
                 }
             }
             (Channel::Election, Message::Heartbeat { seq, report }) => {
+                self.note_lacking(from, report.standing.last_zxid);
                 self.scoring.measurements.hear(from, *report, self.now);
                 out.push(Effect::Send { to: from, channel, message: Message::Echo { seq } });
                 if self.others_went_ahead() {
@@ -284,6 +284,7 @@ impl<M: Machine> Node<M> {
                 }
             }
             (Channel::Quorum, Message::Zab(message)) => {
+                self.note_transfer(from, &message);
                 if let Err(error) = self.with_zab(|zab, outputs| zab.receive(from, message, outputs)) {
                     self.refuse(from, channel, error.to_string(), out);
                 }
@@ -352,6 +353,29 @@ impl<M: Machine> Node<M> {
         out.push(Effect::Halt { reason });
     }
 
+    /// What a peer at `last` lacks of our history: of our log if that reaches back so far, else a snapshot.
+    fn note_lacking(&mut self, peer: ServerId, last: Zxid) {
+        let log = self.zab.log();
+        let bytes = if last >= log.base() {
+            log.between(last, log.last()).map(|entry| entry.cost_bytes() as u64).sum()
+        } else {
+            self.machine.size_bytes()
+        };
+        self.scoring.measurements.record_lacking(peer, bytes);
+    }
+
+    /// What brings us level shows how wide the line is.
+    fn note_transfer(&mut self, from: ServerId, message: &pole_zab::Message) {
+        use pole_zab::Message as Zab;
+        if matches!(message, Zab::Entries { .. } | Zab::Snapshot(_)) {
+            self.transfers.piece(from, message.size_bytes(), self.now);
+        } else if matches!(message, Zab::NewLeader { .. } | Zab::PullEnd { .. })
+            && let Some((bytes, took)) = self.transfers.end(from)
+        {
+            self.scoring.measurements.record_transfer(from, bytes, took);
+        }
+    }
+
     /// Calls the agreement; what it puts out waits its turn.
     pub(crate) fn with_zab<R>(&mut self, call: impl FnOnce(&mut Zab, &mut Vec<Output>) -> R) -> R {
         let mut outputs = core::mem::take(&mut self.spare);
@@ -367,21 +391,12 @@ impl<M: Machine> Node<M> {
         out: &mut Vec<Effect>,
         call: impl FnOnce(&mut Election, &mut Asking<'_>, &mut Vec<pole_election::Output>) -> R,
     ) -> R {
-        let position = self.position();
-        let mut host = Asking { scoring: &mut self.scoring, now: self.now, position };
+        let standing = self.zab.standing();
+        let mut host = Asking { scoring: &mut self.scoring, now: self.now, standing };
         let mut outputs = Vec::new();
         let result = call(&mut self.election, &mut host, &mut outputs);
         self.carry_out_election(outputs, out);
         result
-    }
-
-    /// Where this server stands, for scores.
-    pub(crate) fn position(&self) -> Position {
-        Position {
-            standing: self.zab.standing(),
-            log_bytes: self.history_bytes,
-            state_bytes: self.machine.size_bytes(),
-        }
     }
 
     /// Carries out all that is pending, and what follows from it, until nothing does.

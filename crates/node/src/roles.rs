@@ -297,8 +297,8 @@ impl<M: Machine> Node<M> {
         }
         if self.zab.phase() == Phase::Established && self.transfer.is_none() {
             let (pause, epoch) = (self.time_to_gather(), self.election.round().epoch + 1);
-            let position = self.position();
-            if let Decision::Resign { to, .. } = self.scoring.consider_resignation(self.now, position, epoch, pause) {
+            let standing = self.zab.standing();
+            if let Decision::Resign { to, .. } = self.scoring.consider_resignation(self.now, standing, epoch, pause) {
                 self.transfer(Some(to), Cause::Resigned, out);
             }
         }
@@ -306,7 +306,7 @@ impl<M: Machine> Node<M> {
 
     pub(crate) fn heartbeat(&mut self, peer: ServerId, out: &mut Vec<Effect>) {
         let seq = self.scoring.heartbeat(peer, self.now);
-        let report = self.scoring.report(self.now, self.position(), self.election.round().epoch + 1);
+        let report = self.scoring.report(self.now, self.zab.standing(), self.election.round().epoch + 1);
         let message = Message::Heartbeat { seq, report: Box::new(report) };
         out.push(Effect::Send { to: peer, channel: Channel::Election, message });
     }

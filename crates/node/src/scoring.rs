@@ -9,8 +9,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use pole_election::{Assessment, Host, Input, Proposal, Rank, ServerId, Span, Standing, Voters, Zxid};
 use pole_oracle::{
-    Assessed, Decision, Gossip, MeasureConfig, Measurements, Moment, Oracle, Position, Report, ResignConfig,
-    Resignation, Situation, Time,
+    Assessed, Decision, Gossip, MeasureConfig, Measurements, Moment, Oracle, Report, ResignConfig, Resignation,
+    Situation, Time,
 };
 
 /// The oracle of this server and all that it was fed.
@@ -129,19 +129,19 @@ impl Scoring {
     }
 
     /// What to tell the others.
-    pub(crate) fn report(&mut self, now: Time, position: Position, epoch: u64) -> Report {
-        let after_crash = self.gossip(now, position, Moment::AfterCrash, epoch);
-        let before_resignation = self.gossip(now, position, Moment::BeforeResignation, epoch);
-        self.measurements.report(now, position, after_crash, before_resignation)
+    pub(crate) fn report(&mut self, now: Time, standing: Standing, epoch: u64) -> Report {
+        let after_crash = self.gossip(now, standing, Moment::AfterCrash, epoch);
+        let before_resignation = self.gossip(now, standing, Moment::BeforeResignation, epoch);
+        self.measurements.report(now, standing, after_crash, before_resignation)
     }
 
-    fn gossip(&mut self, now: Time, position: Position, moment: Moment, epoch: u64) -> Gossip {
-        let rank = self.assess(now, position, moment, epoch).map_or(Rank::Unknown, |a| Rank::Known(a.score));
+    fn gossip(&mut self, now: Time, standing: Standing, moment: Moment, epoch: u64) -> Gossip {
+        let rank = self.assess(now, standing, moment, epoch).map_or(Rank::Unknown, |a| Rank::Known(a.score));
         Gossip { rank, version: self.version, fingerprint: self.oracle.fingerprint() }
     }
 
-    fn assess(&mut self, now: Time, position: Position, moment: Moment, epoch: u64) -> Option<Assessed> {
-        let view = self.measurements.view(now, self.leader, &self.suspected, moment, position);
+    fn assess(&mut self, now: Time, standing: Standing, moment: Moment, epoch: u64) -> Option<Assessed> {
+        let view = self.measurements.view(now, self.leader, &self.suspected, moment, standing);
         self.measurements.assess(self.oracle.as_ref(), &view, epoch)
     }
 
@@ -155,11 +155,11 @@ impl Scoring {
     }
 
     /// Whether a leader should give way, and to whom.
-    pub(crate) fn consider_resignation(&mut self, now: Time, position: Position, epoch: u64, pause: Span) -> Decision {
-        let own = self.gossip(now, position, Moment::BeforeResignation, epoch).rank;
+    pub(crate) fn consider_resignation(&mut self, now: Time, standing: Standing, epoch: u64, pause: Span) -> Decision {
+        let own = self.gossip(now, standing, Moment::BeforeResignation, epoch).rank;
         let fingerprint = self.oracle.fingerprint();
         let candidates = self.measurements.candidates(now, self.version, fingerprint, &self.suspected);
-        let view = self.measurements.view(now, self.leader, &self.suspected, Moment::BeforeResignation, position);
+        let view = self.measurements.view(now, self.leader, &self.suspected, Moment::BeforeResignation, standing);
         let rate_milli = view.rates_milli().values().sum();
         let oracle = self.oracle.as_ref();
         self.resignation.consider(now, &Situation { oracle, own: &own, candidates: &candidates, pause, rate_milli })
@@ -179,10 +179,16 @@ impl Scoring {
         }
     }
 
-    /// The slowest round trip to a voter that is believed alive: by how much elections may end apart.
+    /// The slowest round trip between two voters that are believed alive, ourselves or others by their own word: by how
+    /// much elections may end apart.
     pub(crate) fn slowest_round_trip(&self, now: Time) -> Option<Span> {
-        let live = self.voters.peers(self.measurements.me()).filter(|peer| !self.suspected.contains(peer));
-        live.filter_map(|peer| self.measurements.round_trip(peer, now)).max()
+        let live = |peer: &ServerId| !self.suspected.contains(peer);
+        let theirs = |peer| {
+            let round_trips = self.measurements.last_report(peer).map(|(report, _)| &report.round_trips);
+            round_trips.into_iter().flatten().filter(|(id, _)| live(id)).map(|(_, round_trip)| *round_trip).max()
+        };
+        let peers = self.voters.peers(self.measurements.me()).filter(live);
+        peers.filter_map(|peer| self.measurements.round_trip(peer, now).max(theirs(peer))).max()
     }
 
     /// How long a chosen leader may take to gather its quorum: three round trips to the slowest member of the nearest
@@ -206,13 +212,13 @@ impl Scoring {
 pub(crate) struct Asking<'a> {
     pub(crate) scoring: &'a mut Scoring,
     pub(crate) now: Time,
-    pub(crate) position: Position,
+    pub(crate) standing: Standing,
 }
 
 impl Host for Asking<'_> {
     fn assess(&mut self, epoch: u64) -> Option<Assessment> {
         let moment = self.scoring.moment;
-        let assessed = self.scoring.assess(self.now, self.position, moment, epoch)?;
+        let assessed = self.scoring.assess(self.now, self.standing, moment, epoch)?;
         Some(Assessment {
             rank: Rank::Known(assessed.score),
             version: self.scoring.version,
@@ -222,7 +228,7 @@ impl Host for Asking<'_> {
     }
 
     fn standing(&self) -> Standing {
-        self.position.standing
+        self.standing
     }
 
     fn round_trip(&self, peer: ServerId) -> Option<Span> {

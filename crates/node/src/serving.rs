@@ -144,7 +144,6 @@ impl<M: Machine> Node<M> {
     /// Entries were put into our log.
     pub(crate) fn logged(&mut self, after: Zxid, through: Zxid) {
         for entry in self.zab.log().between(after, through) {
-            self.history_bytes += entry.cost_bytes() as u64;
             self.requests.logged(entry);
         }
     }
@@ -164,7 +163,6 @@ impl<M: Machine> Node<M> {
         }
         self.applied = snapshot.zxid;
         self.since_checkpoint = 0;
-        self.history_bytes = body.len() as u64;
         self.oracle_decided(out);
         self.close_all_clients("the state was replaced by a snapshot", out);
         out.push(Effect::Note(Note::Installed { zxid: snapshot.zxid }));

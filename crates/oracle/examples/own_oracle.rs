@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pole_election::{Rank, Score, ServerId, Span, Voters, Zxid};
+use pole_election::{Rank, Score, ServerId, Span, Standing, Voters, Zxid};
 use pole_oracle::{
     Assessed, Class, Combined, Decision, Gossip, InvalidScore, Latency, MeasureConfig, Measurements, Moment, Oracle,
-    Part, Position, ResignConfig, Resignation, Situation, Time, View, shown,
+    Part, ResignConfig, Resignation, Situation, Time, View, shown,
 };
 
 /// Scores by what is missing from a full battery, in tenths of a per cent: smaller is better.
@@ -47,13 +47,13 @@ fn assess(id: u64, round_trips: [u64; 3], now: Time) -> Assessed {
         measured.record_round_trip(ServerId(peer), Span::from_ms(ms), now);
         // What the peer says of itself: here only that its clients send a hundred requests a second.
         let nothing = Gossip::unknown(Zxid::ZERO, 0);
-        let mut report = measured.report(now, Position::default(), nothing.clone(), nothing);
+        let mut report = measured.report(now, Standing::default(), nothing.clone(), nothing);
         report.rate_milli = 100_000;
         measured.hear(ServerId(peer), report, now);
     }
     measured.record_requests(1_000, now);
     let leader = Some(ServerId(1));
-    let view = measured.view(now, leader, &BTreeSet::new(), Moment::BeforeResignation, Position::default());
+    let view = measured.view(now, leader, &BTreeSet::new(), Moment::BeforeResignation, Standing::default());
     let (_, charge) = CHARGES[id as usize - 1];
     measured.assess(&oracle(charge), &view, 1).expect("a quorum of round trips is measured")
 }

@@ -31,7 +31,7 @@ mod view;
 
 pub use class::Class;
 pub use measure::{
-    Bandwidths, DiskTimes, Gossip, InvalidProbe, MeasureConfig, Measurements, Position, Report, RequestRate, RoundTrips,
+    Bandwidths, DiskTimes, Gossip, InvalidProbe, MeasureConfig, Measurements, Report, RequestRate, RoundTrips,
 };
 pub use oracle::{Advantage, Assessed, Better, InvalidScore, Oracle, Scale, fingerprint, shown};
 pub use oracles::{

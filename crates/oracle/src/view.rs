@@ -10,9 +10,9 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use pole_election::{Score, ServerId, Span, Voters};
+use pole_election::{Score, ServerId, Span, Standing, Voters};
 
-use crate::measure::{Heard, Measurements, Position, decayed};
+use crate::measure::{Heard, Measurements, decayed};
 use crate::time::Time;
 
 /// The moment that a score is for.
@@ -32,13 +32,16 @@ pub struct View {
     moment: Moment,
     live: BTreeSet<ServerId>,
     round_trips: BTreeMap<ServerId, Span>,
-    /// What the others last measured to us.
-    hearsay: BTreeMap<ServerId, Span>,
+    /// What each of the others last measured.
+    hearsay: BTreeMap<ServerId, BTreeMap<ServerId, Span>>,
+    /// What the leader that is gone last measured.
+    gone: BTreeMap<ServerId, Span>,
     rates: BTreeMap<ServerId, u64>,
-    positions: BTreeMap<ServerId, Position>,
+    standings: BTreeMap<ServerId, Standing>,
+    /// By who has it, then by who lacks it.
+    lacking: BTreeMap<ServerId, BTreeMap<ServerId, u64>>,
     disk: BTreeMap<ServerId, Span>,
     bandwidths: BTreeMap<ServerId, u64>,
-    diff_retain_bytes: u64,
     probe_milli: Option<i64>,
     previous: BTreeMap<u64, Score>,
 }
@@ -50,19 +53,22 @@ impl View {
         leader: Option<ServerId>,
         suspected: &BTreeSet<ServerId>,
         moment: Moment,
-        own: Position,
+        own: Standing,
     ) -> Self {
         let gone = |id: ServerId| suspected.contains(&id) || (moment == Moment::AfterCrash && leader == Some(id));
         let me = measured.me;
         let live: BTreeSet<ServerId> = measured.voters.iter().filter(|id| *id == me || !gone(*id)).collect();
-        let mut positions: BTreeMap<_, _> =
-            heard_of(measured, &live).map(|(id, heard)| (id, Position::from(&heard.report))).collect();
-        positions.insert(me, own);
+        let mut standings: BTreeMap<_, _> =
+            heard_of(measured, &live).map(|(id, heard)| (id, heard.report.standing)).collect();
+        standings.insert(me, own);
+        let mut lacking: BTreeMap<_, _> =
+            heard_of(measured, &live).map(|(id, heard)| (id, heard.report.lacking.clone())).collect();
+        lacking.insert(me, measured.lacking.clone());
         let mut disk: BTreeMap<_, _> =
             heard_of(measured, &live).map(|(id, heard)| (id, heard.report.fsync_p50)).collect();
         disk.insert(me, measured.disk.percentile(50));
-        let word = |(id, heard): (ServerId, &Heard)| Some((id, *heard.report.round_trips.get(&me)?));
-        let hearsay = heard_of(measured, &live).filter_map(word).collect();
+        let hearsay = heard_of(measured, &live).map(|(id, heard)| (id, heard.report.round_trips.clone())).collect();
+        let last_word = leader.filter(|leader| gone(*leader)).and_then(|leader| measured.heard.get(&leader));
         let mut round_trips = measured.round_trips.vector(now);
         round_trips.retain(|id, _| live.contains(id));
         round_trips.insert(me, Span::ZERO);
@@ -75,9 +81,10 @@ impl View {
             live,
             round_trips,
             hearsay,
-            positions,
+            gone: last_word.map(|heard| heard.report.round_trips.clone()).unwrap_or_default(),
+            standings,
+            lacking,
             disk,
-            diff_retain_bytes: measured.config.diff_retain_bytes,
             probe_milli: measured.probe_milli(now),
             previous: measured.last_scores(moment),
         }
@@ -118,7 +125,30 @@ impl View {
     #[must_use]
     pub fn distance(&self, id: ServerId) -> Span {
         let farthest = || self.round_trips.values().copied().max().unwrap_or(Span::ZERO);
-        self.round_trips.get(&id).or_else(|| self.hearsay.get(&id)).copied().unwrap_or_else(farthest)
+        let theirs = || self.hearsay.get(&id)?.get(&self.me);
+        self.round_trips.get(&id).or_else(theirs).copied().unwrap_or_else(farthest)
+    }
+
+    /// The round trip between two servers of N', by the word of both if both have measured it: the mean of the two errs
+    /// less than either.
+    #[must_use]
+    pub fn apart(&self, a: ServerId, b: ServerId) -> Option<Span> {
+        let measured = |id: ServerId, other: ServerId| {
+            let of = if id == self.me { Some(&self.round_trips) } else { self.hearsay.get(&id) };
+            of?.get(&other).copied()
+        };
+        match (measured(a, b), measured(b, a)) {
+            _ if a == b => Some(Span::ZERO),
+            (Some(there), Some(back)) => Some(Span(there.0.midpoint(back.0))),
+            (there, back) => there.or(back),
+        }
+    }
+
+    /// How long a server takes to hear that the leader is gone: half of what the leader last measured to it, no time if
+    /// nobody knows.
+    #[must_use]
+    pub fn hears_of_the_end(&self, id: ServerId) -> Span {
+        Span(self.gone.get(&id).map_or(0, |round_trip| round_trip.0 / 2))
     }
 
     /// Whether a quorum of round trips is measured: below that a vector says nothing, and an isolated server would look
@@ -136,8 +166,8 @@ impl View {
 
     /// Where each server of N' stands in the history, as far as it is known.
     #[must_use]
-    pub fn positions(&self) -> &BTreeMap<ServerId, Position> {
-        &self.positions
+    pub fn standings(&self) -> &BTreeMap<ServerId, Standing> {
+        &self.standings
     }
 
     /// The usual time of an fsync at a server of N'; no time if it never said.
@@ -150,17 +180,16 @@ impl View {
     /// measured (before the first bulk transfer the bandwidth is assumed). Nothing if `id` is out of reach.
     #[must_use]
     pub fn transfer_time(&self, id: ServerId, bytes: u64) -> Option<Span> {
-        let (round_trip, speed) = (self.round_trips.get(&id)?, self.bandwidths.get(&id)?);
+        let speed = self.bandwidths.get(&id)?;
+        let round_trip = self.apart(self.me, id)?;
         let flow = u128::from(bytes) * 1_000_000_000 / u128::from((*speed).max(1));
         Some(round_trip.saturating_add(Span(u64::try_from(flow).unwrap_or(u64::MAX))))
     }
 
-    /// How many bytes bring a server at `from` level with one at `to`: the difference of the histories or, when the log
-    /// does not reach back so far, a snapshot.
+    /// How many bytes bring `id` level with `source`, by the word of the source; nothing if it has not said.
     #[must_use]
-    pub fn bytes_between(&self, from: &Position, to: &Position) -> u64 {
-        let behind = to.log_bytes.saturating_sub(from.log_bytes);
-        if behind > self.diff_retain_bytes && to.state_bytes > 0 { to.state_bytes } else { behind }
+    pub fn lacking(&self, id: ServerId, source: ServerId) -> Option<u64> {
+        if id == source { Some(0) } else { self.lacking.get(&source)?.get(&id).copied() }
     }
 
     /// The number of an external probe, in thousandths, higher is better; nothing if there is none or it is too old.
@@ -184,7 +213,8 @@ fn heard_of<'a>(
     measured.heard.iter().filter(|(id, _)| live.contains(id)).map(|(id, heard)| (*id, heard))
 }
 
-/// Bytes a second to each server in reach: as measured, else the assumed line or the assumed window a round trip.
+/// Bytes a second to each server in reach: as measured here or there, else the assumed line or the assumed window a
+/// round trip.
 fn bandwidths(measured: &Measurements, round_trips: &BTreeMap<ServerId, Span>) -> BTreeMap<ServerId, u64> {
     let (line, window) = (measured.config.assumed_bytes_per_s, measured.config.assumed_window_bytes);
     let assumed = |round_trip: Span| {
@@ -193,7 +223,12 @@ fn bandwidths(measured: &Measurements, round_trips: &BTreeMap<ServerId, Span>) -
             .checked_div(u128::from(round_trip.0))
             .map_or(line, |speed| line.min(u64::try_from(speed).unwrap_or(line)))
     };
-    let speed = |id, round_trip| measured.bandwidths.bytes_per_s(id).unwrap_or_else(|| assumed(round_trip));
+    let theirs = |id| measured.heard.get(&id)?.report.bandwidths.get(&measured.me).copied();
+    let known = |id| match (measured.bandwidths.bytes_per_s(id), theirs(id)) {
+        (Some(there), Some(back)) => Some(there.midpoint(back)),
+        (there, back) => there.or(back),
+    };
+    let speed = |id, round_trip| known(id).unwrap_or_else(|| assumed(round_trip));
     round_trips.iter().map(|(id, round_trip)| (*id, speed(*id, *round_trip))).collect()
 }
 

@@ -197,8 +197,8 @@ fn the_inputs_of_a_latency_score_add_up_to_it() {
 fn jittered_winner(ensemble: &Ensemble, oracle: &str, measured: &BTreeMap<ServerId, Measurements>) -> ServerId {
     let oracle = build(oracle);
     let rank = |id: ServerId| {
-        let position = ensemble.positions[&id];
-        let view = measured[&id].view(NOW, Some(ensemble.leader), &BTreeSet::new(), Moment::AfterCrash, position);
+        let standing = ensemble.standings[&id];
+        let view = measured[&id].view(NOW, Some(ensemble.leader), &BTreeSet::new(), Moment::AfterCrash, standing);
         oracle.assess(&view, 6).map_or(Rank::Unknown, |assessed| Rank::Known(assessed.score))
     };
     ensemble.survivors().into_iter().min_by_key(|id| (rank(*id), std::cmp::Reverse(*id))).unwrap()
@@ -217,7 +217,7 @@ fn measure_with_jitter(ensemble: &Ensemble, heartbeat: Span, seed: u64) -> BTree
         ensemble.servers().into_iter().map(|id| (id, ensemble.jittered(id, heartbeat, &mut random))).collect();
     let nothing = || Gossip::unknown(Zxid::ZERO, 0);
     let reports: Vec<_> =
-        measured.iter().map(|(id, own)| (*id, own.report(NOW, ensemble.positions[id], nothing(), nothing()))).collect();
+        measured.iter().map(|(id, own)| (*id, own.report(NOW, ensemble.standings[id], nothing(), nothing()))).collect();
     for own in measured.values_mut() {
         reports.iter().for_each(|(id, report)| own.hear(*id, report.clone(), NOW));
     }

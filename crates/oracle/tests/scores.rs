@@ -6,10 +6,8 @@ mod ensemble;
 use std::collections::BTreeSet;
 
 use ensemble::{Ensemble, NOW, build, standing};
-use pole_election::{Rank, Score, ServerId, Span, Voters, Zxid};
-use pole_oracle::{
-    Combined, Custom, Gossip, History, MeasureConfig, Measurements, Moment, Oracle, Part, Position, Spec, Time,
-};
+use pole_election::{Rank, Score, ServerId, Span, Standing, Voters, Zxid};
+use pole_oracle::{Combined, Custom, Gossip, History, MeasureConfig, Measurements, Moment, Oracle, Part, Spec, Time};
 use pole_topology::Topology;
 use proptest::prelude::*;
 
@@ -24,7 +22,7 @@ fn blank(me: ServerId) -> Measurements {
 }
 
 fn rank(measured: &Measurements, oracle: &str, now: Time) -> Rank {
-    let view = measured.view(now, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Position::default());
+    let view = measured.view(now, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Standing::default());
     build(oracle).assess(&view, 1).map_or(Rank::Unknown, |assessed| Rank::Known(assessed.score))
 }
 
@@ -86,7 +84,7 @@ fn the_rate_of_a_dead_server_fades_as_its_clients_show_up_elsewhere() {
     let measured = ensemble.measurements(P[4]);
     let inherited = |later: u64| {
         let now = NOW + Span::from_ms(later);
-        let view = measured.view(now, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Position::default());
+        let view = measured.view(now, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Standing::default());
         view.rates_milli()[&P[4]] - measured.own_rate_milli(now)
     };
     assert_eq!(inherited(0), 166_666);
@@ -104,7 +102,7 @@ fn the_word_of_the_server_left_out_counts_before_that_of_others_section_3() {
     report.round_trips = [(P[1], Span::from_us(50)), (P[4], Span::from_ms(80))].into();
     measured.hear(P[5], report.clone(), NOW);
     let rates = |measured: &Measurements| {
-        let view = measured.view(NOW, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Position::default());
+        let view = measured.view(NOW, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Standing::default());
         view.rates_milli().clone()
     };
     assert_eq!(rates(&measured)[&P[1]], 333_333 + 166_666);
@@ -127,7 +125,7 @@ fn a_live_server_that_we_cannot_measure_is_no_advantage() {
     silent.round_trips.clear();
     measured.hear(P[1], silent, NOW);
     // Nobody knows: it counts as far as p2 and p3, the farthest that we measured.
-    let view = measured.view(NOW, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Position::default());
+    let view = measured.view(NOW, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Standing::default());
     assert_eq!(view.distance(P[1]), Span::from_us(9_880));
 }
 
@@ -181,7 +179,7 @@ fn history_ranks_the_epoch_before_the_zxid_section_3() {
         let mut ensemble = d1();
         let zxid = pole_election::Zxid::new(pole_election::Epoch(zxid_epoch), counter);
         let standing = pole_election::Standing { last_zxid: zxid, ..standing(epoch, 0) };
-        ensemble.positions.insert(P[4], Position { standing, ..Position::default() });
+        ensemble.standings.insert(P[4], standing);
         ensemble.assess(P[4], &History, 1).unwrap().score
     };
     assert!(score(3, 2, 5) < score(2, 2, 9), "a longer log of an older epoch is not better");
@@ -286,7 +284,7 @@ fn a_score_that_jitters_around_a_class_border_keeps_its_class_scenario_25() {
         measured.record_requests(17, now);
         let round_trips = [(P[1], 77_060), (P[2], 9_880), (P[3], 9_880)];
         round_trips.iter().for_each(|(peer, us)| measured.record_round_trip(*peer, Span::from_us(*us), now));
-        let view = measured.view(now, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Position::default());
+        let view = measured.view(now, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Standing::default());
         undamped.insert(build("latency").assess(&view, 1).unwrap().score.components()[0] / 10_000);
         classes.insert(measured.assess(oracle.as_ref(), &view, 1).unwrap().score);
     }
@@ -379,7 +377,7 @@ fn the_same_measurements_heard_in_another_order_make_the_same_view_scenario_26()
         backwards.hear(P[peer], ensemble.report(P[peer]), NOW);
     }
     let view = |measured: &Measurements| {
-        measured.view(NOW, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Position::default())
+        measured.view(NOW, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Standing::default())
     };
     assert_eq!(view(&forwards), view(&backwards));
 }
@@ -391,7 +389,8 @@ fn strangers_and_absurd_reports_do_no_harm() {
     let mut absurd = ensemble.report(P[1]);
     absurd.rate_milli = u64::MAX;
     absurd.fsync_p50 = Span(u64::MAX);
-    absurd.log_bytes = u64::MAX;
+    absurd.lacking.values_mut().for_each(|bytes| *bytes = u64::MAX);
+    absurd.bandwidths.insert(P[4], u64::MAX);
     absurd.round_trips.values_mut().for_each(|round_trip| *round_trip = Span(u64::MAX));
     measured.hear(ServerId(99), absurd.clone(), NOW);
     measured.record_round_trip(ServerId(99), Span(1), NOW);
@@ -399,7 +398,7 @@ fn strangers_and_absurd_reports_do_no_harm() {
     for spec in ["history", "request", "consensus", "latency", "worst-case", "recovery", "combined=latency/1ms,history"]
     {
         let oracle = build(spec);
-        let view = measured.view(NOW, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Position::default());
+        let view = measured.view(NOW, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Standing::default());
         let assessed = oracle.assess(&view, 1).unwrap();
         oracle.validate(&assessed.score).unwrap_or_else(|error| panic!("{spec}: {error}"));
     }
@@ -419,7 +418,7 @@ proptest! {
             (0..16).for_each(|_| measured.record_round_trip(peer, Span(round_trip), NOW));
         }
         for moment in [Moment::AfterCrash, Moment::BeforeResignation] {
-            let view = measured.view(NOW, Some(P[5]), &BTreeSet::new(), moment, Position::default());
+            let view = measured.view(NOW, Some(P[5]), &BTreeSet::new(), moment, Standing::default());
             let specs = ["history", "request", "request/10%", "consensus", "latency", "latency/1ms", "worst-case", "rotating",
                 "preference=1:3,4:0", "recovery", "combined=latency/10%,recovery/50ms,history"];
             for spec in specs {

@@ -12,6 +12,7 @@ mod handover;
 mod synchronisation;
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use pole_election::{Epoch, Round, ServerId, Voters, Zxid};
 
 use crate::{Phase, Promise};
@@ -24,6 +25,8 @@ pub(crate) struct Leading {
     /// Our epoch, once picked.
     pub(crate) epoch: Epoch,
     step: Step,
+    /// Who promised it, in this order, until a history is chosen.
+    promised: Vec<ServerId>,
     /// Our followers, and ourselves.
     pub(crate) peers: BTreeMap<ServerId, Peer>,
     /// Epochs that votes reported.
@@ -84,7 +87,17 @@ impl Leading {
     fn new(me: ServerId, round: Round, reported: BTreeMap<ServerId, Epoch>, accepted_max: Epoch) -> Self {
         let peers = BTreeMap::from([(me, Peer::new())]);
         let (epoch, announced) = (Epoch(0), Zxid::ZERO);
-        Self { round, epoch, step: Step::Gathering, peers, reported, accepted_max, announced, pings: 0 }
+        Self {
+            round,
+            epoch,
+            step: Step::Gathering,
+            promised: Vec::new(),
+            peers,
+            reported,
+            accepted_max,
+            announced,
+            pings: 0,
+        }
     }
 
     /// A leader by hand-over: its epoch is given, its promise under way.

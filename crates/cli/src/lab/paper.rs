@@ -78,6 +78,17 @@ fn told(summary: &Summary) -> String {
         let (all, near) = summary.recoveries;
         let _ = writeln!(text, "Leaders by `recovery` within 5 % or 2 ms of the fastest to recover: {near} of {all}.");
     }
+    if let Some(answered) = summary.answered {
+        let share = |(within, of): (usize, usize)| 100.0 * within as f64 / of.max(1) as f64;
+        let _ = writeln!(
+            text,
+            "The open question: `recovery` is within 5 % of the fastest in {:.1} % of {} cases, in {:.1} % of the {} not decided by less.",
+            share(answered.all),
+            answered.all.1,
+            share(answered.decided),
+            answered.decided.1
+        );
+    }
     for (key, why) in &summary.failed {
         let _ = writeln!(text, "The run \"{key}\" failed: {why}");
     }

@@ -10,4 +10,5 @@ mod overlay;
 mod records;
 
 pub use machine::Kv;
+pub(crate) use records::pad;
 pub use records::{Answer, Ask, Change, Key, OpId, Refusal, Txn, Value};

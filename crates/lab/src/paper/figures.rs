@@ -25,6 +25,8 @@ pub enum Figure {
     F8a,
     /// Recovery, three data centres.
     F8b,
+    /// Ours: the question that the paper leaves open, whether `recovery` picks the fastest to recover everywhere.
+    Open,
     /// Ours: what each oracle costs on random topologies.
     Regret,
     /// Ours: a load that wanders.
@@ -33,8 +35,18 @@ pub enum Figure {
 
 impl Figure {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 9] =
-        [Self::F4b, Self::F6, Self::F7a, Self::F7b, Self::F7c, Self::F8a, Self::F8b, Self::Regret, Self::Wander];
+    pub const ALL: [Self; 10] = [
+        Self::F4b,
+        Self::F6,
+        Self::F7a,
+        Self::F7b,
+        Self::F7c,
+        Self::F8a,
+        Self::F8b,
+        Self::Open,
+        Self::Regret,
+        Self::Wander,
+    ];
 
     /// As `--only` and the files name it.
     #[must_use]
@@ -47,6 +59,7 @@ impl Figure {
             Self::F7c => "7c",
             Self::F8a => "8a",
             Self::F8b => "8b",
+            Self::Open => "open",
             Self::Regret => "regret",
             Self::Wander => "wander",
         }
@@ -73,7 +86,7 @@ impl Figure {
             Self::F7c => {
                 ["d1", "d3"].into_iter().flat_map(|setting| scale.shares().map(move |s| (setting, s))).collect()
             }
-            Self::F8a | Self::F8b | Self::Regret | Self::Wander => Vec::new(),
+            Self::F8a | Self::F8b | Self::Open | Self::Regret | Self::Wander => Vec::new(),
         };
         let leaders: &[&str] = if self == Self::F6 { &LEADERS } else { &[] };
         let who: Vec<&'static str> = leaders.iter().chain(&ORACLES).copied().collect();

@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 use pole_oracle::Class;
 use pole_topology::Topology;
 
+use super::question::Question;
+use super::rows::ms;
+
 /// A deployment some of whose servers may be gone.
 #[derive(Clone, Debug)]
 pub struct Formula<'a> {
@@ -124,29 +127,13 @@ impl<'a> Formula<'a> {
             "consensus" => times(&|id| self.consensus_ms(id) + disk_ms, 1_000),
             "latency" => times(&|id| self.latency_ms(id) + disk_ms, 1_000),
             "worst-case" => times(&|id| self.worst_ms(id) + disk_ms, 1_000),
-            // Nobody lacks anything: the time to hear that of a quorum.
-            "recovery" => times(&|id| self.consensus_ms(id), 1_000),
+            "recovery" => {
+                let question = Question::exact(self.topology.clone(), &[]);
+                times(&|id| question.predict(id).map_or(f64::INFINITY, ms), 1_000)
+            }
             "combined" if rest == "latency/10ms,history" => times(&|id| self.latency_ms(id) + disk_ms, 10_000),
             _ => None,
         }
-    }
-
-    /// How long until `leader` and a quorum are in step: it pulls what it lacks from the quickest of those who have
-    /// everything, then brings others level side by side. `behind` says how many bytes a server lacks.
-    #[must_use]
-    pub fn recovery_ms(&self, leader: u64, behind: impl Fn(u64) -> u64) -> f64 {
-        let transfer = |id: u64, bytes: u64| {
-            self.topology.link(leader, id).map_or(f64::INFINITY, |link| link.transfer(bytes) as f64 / 1e6)
-        };
-        let others = || self.live.iter().copied().filter(|id| *id != leader);
-        let pull = match behind(leader) {
-            0 => 0.0,
-            bytes => others().filter(|id| behind(*id) == 0).map(|id| transfer(id, bytes)).fold(f64::INFINITY, f64::min),
-        };
-        let mut level: Vec<f64> = others().map(|id| transfer(id, behind(id))).collect();
-        level.sort_by(f64::total_cmp);
-        let needed = self.quorum() - 1;
-        pull + needed.checked_sub(1).map_or(0.0, |at| level.get(at).copied().unwrap_or(f64::INFINITY))
     }
 
     fn quorum(&self) -> usize {

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{Experiment, Outcome, mean_ns};
+use super::question::{Answer, Question};
 use super::recovery::Recovery;
 use super::wander::{Wander, Wandered};
 use crate::sim::{MS, SECOND, Sample};
@@ -22,6 +23,7 @@ pub(super) enum What {
     /// And whether the course of the latency over time is kept.
     Crash(Experiment, bool),
     Recovery(Recovery),
+    Question(Question),
     Wander(Wander),
 }
 
@@ -30,6 +32,7 @@ pub(super) enum What {
 pub(super) enum Done {
     Crash(Crash),
     Recovery(Recovered),
+    Question(Answer),
     Wander(Wandered),
 }
 
@@ -83,6 +86,7 @@ impl Job {
                 let (winner, took_ns, behind) = (recovered.winner, recovered.took, recovered.behind);
                 Ok(Done::Recovery(Recovered { winner, took_ns, behind }))
             }
+            What::Question(question) => question.run().map(Done::Question),
             What::Wander(wander) => wander.run().map(Done::Wander),
         }
     }

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! experiment, recovery, wander   one run each                 formula   what should come out
+//! question                       whom `recovery` should pick  random    deployments by chance
 //! figures, scale                 which runs, how large        regret    the oracles on random topologies
 //! job, ledger, pool              runs by name, kept, at once  rows      the tables
 //! study                          all of it                    pages     the report
@@ -18,6 +19,8 @@ mod job;
 mod ledger;
 mod pages;
 mod pool;
+mod question;
+mod random;
 mod real;
 mod recovery;
 mod regret;
@@ -33,6 +36,7 @@ pub use experiment::{DISK, Experiment, Outcome};
 pub use figures::{Case, Figure, LEADERS, ORACLES, STATED, Share, Stated, What};
 pub use formula::{Formula, Winner};
 pub use pool::Progress;
+pub use question::{Answer, Question, Times};
 pub use real::{REAL_MORE, Real, RealOutcome, RealPlan, RealRow, RealRun, RealSummary};
 pub use recovery::{Recovered, Recovery};
 pub use regret::{Regret, random_topology, regrets};
@@ -41,7 +45,7 @@ pub use rows::{
     recovery_csv, regret_csv,
 };
 pub use scale::Scale;
-pub use study::{Options, Summary, run};
+pub use study::{Answered, Options, Summary, run};
 pub use wander::{Wander, Wandered};
 
 /// Why a study could not be written.

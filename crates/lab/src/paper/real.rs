@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn figures_that_real_servers_cannot_show_are_refused() {
-        for figure in [Figure::F7c, Figure::F8a, Figure::F8b, Figure::Regret, Figure::Wander] {
+        for figure in [Figure::F7c, Figure::F8a, Figure::F8b, Figure::Open, Figure::Regret, Figure::Wander] {
             assert!(RealPlan::new(&[figure], scale()).unwrap_err().contains(figure.name()));
         }
     }

@@ -5,15 +5,16 @@
 //! are the formula's. A sample is run in the simulator to show that the two agree.
 //! Why: the paper shows five servers in four deployments; whether those are typical, it could not say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use pole_election::{Epoch, Rank, ServerId, Span, Standing, Voters, Zxid};
-use pole_oracle::{Gossip, MeasureConfig, Measurements, Moment, Oracle, Position, Report, Spec, Time};
+use pole_oracle::{Gossip, MeasureConfig, Measurements, Moment, Oracle, Report, Spec, Time};
 use pole_topology::Topology;
 
 use super::figures::ORACLES;
 use super::formula::Formula;
+use super::random::deployment;
 use super::rows::DISK_MS;
 use crate::rng::Rng;
 
@@ -57,7 +58,7 @@ pub fn regrets(seed: u64) -> Vec<Regret> {
     let elected = |oracle: &dyn Oracle| {
         let leader = Some(ServerId(topology.servers().count() as u64));
         let rank = |own: &Measurements| {
-            let view = own.view(NOW, leader, &BTreeSet::new(), Moment::AfterCrash, POSITION);
+            let view = own.view(NOW, leader, &BTreeSet::new(), Moment::AfterCrash, STANDING);
             oracle.assess(&view, epoch).map_or(Rank::Unknown, |assessed| Rank::Known(assessed.score))
         };
         let best = measured.iter().min_by_key(|own| (rank(own), std::cmp::Reverse(own.me())));
@@ -97,38 +98,17 @@ fn configured(oracle: &str, servers: usize) -> String {
 #[must_use]
 pub fn random_topology(seed: u64) -> Topology {
     let mut rng = Rng::new(seed).fork("topology", 0);
-    let servers = rng.between(3, 7);
-    let sites = rng.between(2, servers.min(5));
-    // Each site has a server; where the rest stand, and which is which, is drawn.
-    let mut places: Vec<u64> = (0..servers).map(|n| if n < sites { n } else { rng.below(sites) }).collect();
-    for at in (1..places.len()).rev() {
-        places.swap(at, rng.below(at as u64 + 1) as usize);
-    }
-    let mut text = format!("name = \"random-{seed}\"\njitter_percent = 2\n");
-    for (id, place) in (1..).zip(&places) {
-        let _ = writeln!(text, "[[server]]\nid = {id}\nsite = \"S{place}\"");
-    }
-    for a in 0..sites {
-        for b in a + 1..sites {
-            let rtt = log_uniform(&mut rng);
-            let _ = writeln!(text, "[[link]]\na = \"S{a}\"\nb = \"S{b}\"\nrtt_ms = {rtt:.3}\nbandwidth_mbit = 940");
-        }
-    }
+    let (mut text, sites) = deployment(&format!("random-{seed}"), &mut rng, |_| 940.0);
     let mut weights: Vec<u64> =
         (0..sites).map(|_| if rng.per_mille(200) { 0 } else { rng.between(1, 1_000) }).collect();
     if weights.iter().all(|weight| *weight == 0) {
         weights[0] = 1;
     }
     let sum: u64 = weights.iter().sum();
-    for (site, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0) {
+    for (site, weight) in (1..).zip(&weights).filter(|(_, weight)| **weight > 0) {
         let _ = writeln!(text, "[[load]]\nsite = \"S{site}\"\nrate = {:.3}", 1e3 * *weight as f64 / sum as f64);
     }
     Topology::parse(&text).unwrap_or_else(|error| panic!("random topology {seed}: {error}"))
-}
-
-/// From 0.2 to 300 ms, each magnitude as likely. By multiplications only: a logarithm may differ between machines.
-fn log_uniform(rng: &mut Rng) -> f64 {
-    (0..rng.between(0, STEPS)).fold(0.2, |ms: f64, _| ms * STEP)
 }
 
 /// What one server has measured of the others, and heard from them.
@@ -142,15 +122,19 @@ fn measurements(topology: &Topology, me: u64, rng: &mut Rng) -> Measurements {
             let at = Time(NOW.0 - ago * config.heartbeat.0);
             measured.record_round_trip(ServerId(peer), Span(link.delay(rng.any()) + link.delay(rng.any())), at);
         }
+        measured.record_lacking(ServerId(peer), 0);
         measured.hear(ServerId(peer), report(topology, &ids, peer), NOW);
     }
-    // Ten times a second for a minute, so that exactly the rate is read.
-    let rate = topology.rate_milli(me);
+    record_rate(&mut measured, topology.rate_milli(me));
+    measured
+}
+
+/// Ten times a second for a minute, so that exactly the rate is read.
+pub(super) fn record_rate(measured: &mut Measurements, rate_milli: u64) {
     for tenth in 1..=600_u64 {
-        let due = |until: u64| until * rate / 10_000;
+        let due = |until: u64| until * rate_milli / 10_000;
         measured.record_requests(due(tenth) - due(tenth - 1), Time(tenth * 100_000_000));
     }
-    measured
 }
 
 fn report(topology: &Topology, ids: &[u64], of: u64) -> Report {
@@ -158,9 +142,9 @@ fn report(topology: &Topology, ids: &[u64], of: u64) -> Report {
     let nothing = || Gossip::unknown(Zxid::ZERO, 0);
     Report {
         rate_milli: topology.rate_milli(of),
-        standing: POSITION.standing,
-        log_bytes: POSITION.log_bytes,
-        state_bytes: POSITION.state_bytes,
+        standing: STANDING,
+        lacking: ids.iter().map(|id| (ServerId(*id), 0)).collect(),
+        bandwidths: BTreeMap::new(),
         round_trips: trips.collect(),
         fsync_p50: Span::ZERO,
         fsync_p99: Span::ZERO,
@@ -170,18 +154,11 @@ fn report(topology: &Topology, ids: &[u64], of: u64) -> Report {
 }
 
 /// Everybody is in step.
-const POSITION: Position = Position {
-    standing: Standing { current_epoch: Epoch(1), last_zxid: Zxid::new(Epoch(1), 100), accepted_epoch: Epoch(1) },
-    log_bytes: 1 << 20,
-    state_bytes: 1 << 20,
-};
+const STANDING: Standing =
+    Standing { current_epoch: Epoch(1), last_zxid: Zxid::new(Epoch(1), 100), accepted_epoch: Epoch(1) };
 
 /// When everything is measured and asked.
 const NOW: Time = Time(60_000_000_000);
 
 /// Round trips measured to each peer: those of the last heartbeats.
 const PROBES: u64 = 5;
-
-/// 300 ms are 1500 times 0.2 ms: so many steps of nearly 1 %.
-const STEPS: u64 = 735;
-const STEP: f64 = 1.009_999_625;

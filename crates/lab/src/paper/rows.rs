@@ -6,10 +6,13 @@
 
 use std::fmt::Write as _;
 
+use pole_topology::Topology;
+
 use super::experiment::DISK;
 use super::figures::{Case, Figure, STATED, Stated, What};
 use super::formula::Formula;
 use super::job::{Crash, Recovered};
+use super::question::{Answer, Question};
 use super::regret::Regret;
 
 /// The constant for disk and processing, in milliseconds.
@@ -159,7 +162,7 @@ pub struct RecoveryRow {
     pub leader: u64,
     /// From its choice to its first commit.
     pub recovery_ms: f64,
-    /// Estimated by the formula of the oracle `recovery`.
+    /// Estimated by the oracle `recovery`.
     pub predicted_ms: f64,
     /// How long it takes under that leader: the median over all runs of this setting in which it led.
     pub leader_ms: f64,
@@ -178,9 +181,8 @@ impl RecoveryRow {
 }
 
 /// The estimate for a run: what each lacked is what it in fact lacked at the crash.
-pub(super) fn recovery_estimate(formula: &Formula<'_>, run: &Recovered) -> f64 {
-    let behind = |id: u64| run.behind.iter().find(|(other, _)| *other == id).map_or(0, |(_, bytes)| *bytes);
-    formula.recovery_ms(run.winner, behind)
+pub(super) fn recovery_estimate(topology: Topology, run: &Recovered) -> f64 {
+    Question::exact(topology, &run.behind).predict(run.winner).map_or(f64::NAN, ms)
 }
 
 /// Ours against another, in percent of the other.
@@ -249,7 +251,7 @@ pub(super) fn sites_csv(runs: &[(Case, Crash)]) -> String {
 
 /// recovery.csv.
 #[must_use]
-pub fn recovery_csv(rows: &[RecoveryRow]) -> String {
+pub fn recovery_csv(rows: &[RecoveryRow], questions: &[(Question, Answer)]) -> String {
     let mut csv = format!("{RECOVERY_HEAD}\n");
     for row in rows {
         let _ = writeln!(
@@ -265,6 +267,20 @@ pub fn recovery_csv(rows: &[RecoveryRow]) -> String {
             row.predicted_ms,
             row.best_leader,
             row.best_ms
+        );
+    }
+    for (question, answer) in questions {
+        let (chosen, best) = (answer.chosen, answer.best());
+        let _ = writeln!(
+            csv,
+            "{},{:.3},{:.3},recovery,{},{chosen},{:.3},{:.3},{best},{:.3}",
+            Figure::Open.name(),
+            question.longest_ms(),
+            question.backlog() as f64 / f64::from(1 << 20),
+            question.seed,
+            ms(answer.times[&chosen].measured),
+            answer.times[&chosen].predicted.map_or(f64::NAN, ms),
+            ms(answer.times[&best].measured)
         );
     }
     csv

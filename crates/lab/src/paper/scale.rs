@@ -20,6 +20,8 @@ pub struct Scale {
     pub round_trips_us: Vec<u64>,
     /// The backlogs of figures 8a and 8b, in megabytes.
     pub backlogs_mb: Vec<u64>,
+    /// Random cases of the open question.
+    pub questions: u64,
     /// Random topologies for the regret, by the formulas.
     pub topologies: u64,
     /// How many of them are run in the simulator as well.
@@ -31,7 +33,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// About two minutes on two cores.
+    /// About three minutes on two cores.
     #[must_use]
     pub fn quick(seed: u64) -> Self {
         Self {
@@ -43,6 +45,7 @@ impl Scale {
             // The least is what lies between two servers of one site.
             round_trips_us: vec![100, 9_880, 20_750, 53_260],
             backlogs_mb: vec![0, 50, 100, 150, 200, 250],
+            questions: 1_000,
             topologies: 3_000,
             sampled: 12,
             stay: 900 * SECOND,

@@ -3,7 +3,7 @@
 use pole_election::{ServerId, Zxid};
 use pole_node::Event;
 
-use super::hosts::Death;
+use super::hosts::{Death, Host};
 use super::world::World;
 
 impl World {
@@ -63,6 +63,41 @@ impl World {
     /// How much larger than their content writes are from now on.
     pub fn set_payload(&mut self, bytes: usize) {
         self.setup.payload_bytes = bytes;
+    }
+
+    /// Runs until somebody decides that it leads: who, and when.
+    ///
+    /// # Errors
+    /// If that takes longer than `limit`, or something goes wrong.
+    pub fn first_leader(&mut self, limit: u64) -> Result<(u64, u64), String> {
+        self.run_while(limit, |world| world.hosts.iter().all(|host| !host.leads()))?;
+        let leader = self.hosts.iter().position(Host::leads).ok_or("nobody leads")?;
+        Ok((leader as u64 + 1, self.now))
+    }
+
+    /// Runs until a write is committed in a later epoch than any before: when.
+    ///
+    /// # Errors
+    /// If that takes longer than `limit`, or something goes wrong.
+    pub fn first_commit(&mut self, limit: u64) -> Result<u64, String> {
+        self.run_while(limit, |world| {
+            let epoch = world.leader().and_then(|leader| world.epoch_of(leader));
+            epoch.is_none_or(|epoch| world.last_committed().epoch() < epoch)
+        })?;
+        Ok(self.now)
+    }
+
+    fn run_while(&mut self, limit: u64, goes_on: impl Fn(&Self) -> bool) -> Result<(), String> {
+        let until = self.now + limit;
+        while goes_on(self) {
+            if let Some(failure) = self.failure() {
+                return Err(failure.to_owned());
+            }
+            if !self.next(until) {
+                return Err(format!("not within {} s", limit / super::SECOND));
+            }
+        }
+        Ok(())
     }
 
     /// Asks a server to hand over.

@@ -381,6 +381,11 @@ impl Image {
         }
     }
 
+    /// A disk that holds these transactions, in an epoch that was taken over.
+    pub(crate) fn with_log(epoch: Epoch, log: impl Iterator<Item = Entry>) -> Self {
+        Self { accepted_epoch: epoch, current_epoch: epoch, log: log.collect(), ..Self::blank() }
+    }
+
     /// The last durable position.
     pub(crate) fn last(&self) -> Zxid {
         let snapshot = self.snapshot.as_ref().map_or(Zxid::ZERO, |s| s.zxid);

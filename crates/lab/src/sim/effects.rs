@@ -127,6 +127,9 @@ impl World {
         let Some((link, end)) = self.network.find(server, to, channel) else {
             return Err(format!("server {} sends to {to}, which does not exist", server + 1));
         };
+        if self.hushed && matches!(message, Message::Election(_)) {
+            return Ok(());
+        }
         let departs = self.now + host.step_cost;
         let (other, generation) = (1 - end, self.network.links[link].generation);
         let fate = self.network.send(link, other, &message, departs);

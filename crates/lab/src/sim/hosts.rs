@@ -105,6 +105,17 @@ impl Host {
     }
 }
 
+impl Host {
+    /// Whether it was chosen to lead, established or not.
+    pub(crate) fn leads(&self) -> bool {
+        let phase = self.node.as_ref().map(|node| node.zab().phase());
+        matches!(
+            phase,
+            Some(Phase::Gathering | Phase::Promising | Phase::Pulling | Phase::Synchronising | Phase::Established)
+        )
+    }
+}
+
 impl World {
     pub(crate) fn start(&mut self, server: usize) -> Verdict {
         let host = &mut self.hosts[server];

@@ -10,7 +10,7 @@
 //! network    links        disk  disks        clock  clocks  workload  clients, paced: an experiment's
 //! state      the small state machine, or the service's tree zoo/      clients of the service
 //! faults     what goes wrong, and when it is mended         healing   the liveness phase
-//! controls   the hands of a script or a benchmark
+//! controls   the hands of a script or a benchmark           past      servers that start with a history
 //! judge/     what must never happen                         marks     which rare branches were met
 //! stage      what scripts see and do                        opinion   oracles that say what a script wants
 //! ```
@@ -27,6 +27,7 @@ mod marks;
 mod network;
 mod opinion;
 mod paced;
+mod past;
 mod queue;
 mod report;
 mod setup;

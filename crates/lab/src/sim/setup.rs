@@ -79,6 +79,8 @@ pub(crate) struct Tuning {
     pub(crate) outstanding_max: usize,
     pub(crate) counter_max: u32,
     pub(crate) resign: bool,
+    /// How long clients wait for a leader.
+    pub(crate) patience: Span,
 }
 
 impl Setup {
@@ -136,6 +138,7 @@ impl Setup {
                 outstanding_max: 1_000,
                 counter_max: u32::MAX - (1 << 20),
                 resign: false,
+                patience: Span::from_ms(10_000),
             },
         }
     }
@@ -143,6 +146,13 @@ impl Setup {
     /// What an fsync takes, in nanoseconds.
     pub fn set_fsync(&mut self, fsync: u64) {
         self.disk.fsync = fsync;
+    }
+
+    /// For recoveries of any length: servers keep so much of their logs in memory that nobody is ever sent a snapshot, and
+    /// clients wait.
+    pub fn recover_at_leisure(&mut self) {
+        self.tuning.retain_bytes = usize::MAX;
+        self.tuning.patience = Span::from_ms(24 * 3_600_000);
     }
 
     /// The weather of a seed.
@@ -186,6 +196,7 @@ impl Setup {
             outstanding_max: *rng.pick(&[1, 4, 1_000]),
             counter_max: *rng.pick(&[100, 1_000, u32::MAX - (1 << 20), u32::MAX - (1 << 20)]),
             resign: rng.per_mille(500),
+            patience: setup.tuning.patience,
         };
         setup
     }
@@ -219,7 +230,7 @@ impl Setup {
         if let Some(resign) = self.resign {
             config.resign = resign;
         }
-        config.patience = Span::from_ms(10_000);
+        config.patience = self.tuning.patience;
         config
     }
 

@@ -39,7 +39,7 @@ pub(crate) struct Client {
     /// How long it waits for an answer before it tries elsewhere.
     patience: u64,
     /// Waits for ever, as long as its server has not lost the connection: whatever is forgotten stays visible.
-    steadfast: bool,
+    pub(crate) steadfast: bool,
     /// The last thought that counts.
     thought: u64,
     /// How it behaves in an experiment.

@@ -42,6 +42,8 @@ pub struct World {
     pub(crate) elected: BTreeMap<usize, Box<Record>>,
     /// Clients ask nothing new.
     pub(crate) draining: bool,
+    /// No server hears what another says in an election.
+    pub(crate) hushed: bool,
     /// What a script wants to tell of; none: no script looks.
     pub(crate) sights: Option<Vec<Sight>>,
     /// The record, if somebody watches.
@@ -130,6 +132,7 @@ impl World {
             connections: 0,
             elected: BTreeMap::new(),
             draining: false,
+            hushed: false,
             sights: None,
             recorder: None,
             samples: Vec::new(),
@@ -137,7 +140,7 @@ impl World {
         }
     }
 
-    fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         let mut rng = Rng::new(self.setup.seed).fork("begin", 0);
         for server in 0..self.hosts.len() {
             self.queue.push(rng.below(20 * MS), Happening::Start(server));

@@ -31,6 +31,12 @@ impl Bandwidths {
         window.push_back(u64::try_from(speed).unwrap_or(u64::MAX));
     }
 
+    /// All that is known, in bytes a second.
+    #[must_use]
+    pub fn all(&self) -> BTreeMap<ServerId, u64> {
+        self.peers.keys().filter_map(|peer| Some((*peer, self.bytes_per_s(*peer)?))).collect()
+    }
+
     /// The bandwidth to `peer`, in bytes a second, or nothing if no bulk was ever transferred. It does not grow stale:
     /// a path keeps its width longer than a link its connection.
     #[must_use]

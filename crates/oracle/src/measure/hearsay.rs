@@ -3,13 +3,13 @@
 //! In: what we heard of everyone, and our own report. Out: the measurements that a peer would score itself by.
 //! Why: only the score under the oracle in force travels. Who asks "who would lead under another one?" must not have to
 //! switch to it; and the inputs of a peer's score are in its report anyway.
-//! Not here: transfers and the probe, which a report does not carry: bandwidths are assumed, and a probe is unknown.
+//! Not here: the probe, which a report does not carry: it is unknown.
 
 use alloc::collections::BTreeMap;
 
-use pole_election::ServerId;
+use pole_election::{ServerId, Span, Standing};
 
-use super::{Bandwidths, DiskTimes, Measurements, Position, Report, RequestRate, RoundTrips};
+use super::{Bandwidths, DiskTimes, Measurements, Report, RequestRate, RoundTrips};
 use crate::measure::Heard;
 use crate::time::Time;
 
@@ -17,7 +17,7 @@ impl Measurements {
     /// What `peer` measured by its own last word, and where it stands; nothing if it never reported. `own` is what we
     /// would report now. For those who are curious: a peer scores itself.
     #[must_use]
-    pub fn of_peer(&self, peer: ServerId, own: Report, now: Time) -> Option<(Self, Position)> {
+    pub fn of_peer(&self, peer: ServerId, own: Report, now: Time) -> Option<(Self, Standing)> {
         let report = &self.heard.get(&peer)?.report;
         let mut round_trips = RoundTrips::new(self.config.stale_after());
         for (id, round_trip) in &report.round_trips {
@@ -25,6 +25,8 @@ impl Measurements {
         }
         let mut disk = DiskTimes::default();
         disk.record(report.fsync_p50);
+        let mut bandwidths = Bandwidths::default();
+        report.bandwidths.iter().for_each(|(id, speed)| bandwidths.record(*id, *speed, Span::from_ms(1_000)));
         let mut heard = self.heard.clone();
         heard.remove(&peer);
         heard.insert(self.me, Heard { report: own, at: now });
@@ -34,13 +36,14 @@ impl Measurements {
             config: self.config,
             round_trips,
             rate: RequestRate::steady(report.rate_milli, self.config.half_life, now),
-            bandwidths: Bandwidths::default(),
+            bandwidths,
             disk,
+            lacking: report.lacking.clone(),
             heard,
             probe: None,
             last: BTreeMap::new(),
         };
-        Some((measured, Position::from(report)))
+        Some((measured, report.standing))
     }
 }
 
@@ -49,7 +52,7 @@ mod tests {
     use super::*;
     use crate::{Gossip, Latency, MeasureConfig, Moment, Oracle, Request};
     use alloc::collections::BTreeSet;
-    use pole_election::{Span, Voters, Zxid};
+    use pole_election::{Voters, Zxid};
 
     const NOW: Time = Time(60_000_000_000);
 
@@ -66,7 +69,7 @@ mod tests {
 
     fn report(measured: &Measurements) -> Report {
         let unknown = || Gossip::unknown(Zxid::ZERO, 0);
-        measured.report(NOW, Position::default(), unknown(), unknown())
+        measured.report(NOW, Standing::default(), unknown(), unknown())
     }
 
     #[test]
@@ -80,7 +83,7 @@ mod tests {
             }
         }
         let score = |measured: &Measurements, oracle: &dyn Oracle| {
-            let view = measured.view(NOW, None, &BTreeSet::new(), Moment::BeforeResignation, Position::default());
+            let view = measured.view(NOW, None, &BTreeSet::new(), Moment::BeforeResignation, Standing::default());
             oracle.assess(&view, 1).expect("enough is measured").score.components()[0]
         };
         for (id, own) in (1..).zip(&all).skip(1) {

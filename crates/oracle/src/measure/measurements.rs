@@ -8,9 +8,9 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use pole_election::{Rank, Score, ServerId, Span, Voters, Zxid};
+use pole_election::{Rank, Score, ServerId, Span, Standing, Voters, Zxid};
 
-use super::{Bandwidths, DiskTimes, Gossip, Position, Report, RequestRate, RoundTrips};
+use super::{Bandwidths, DiskTimes, Gossip, Report, RequestRate, RoundTrips};
 use crate::oracle::{Assessed, Oracle};
 use crate::time::Time;
 use crate::view::{Moment, View};
@@ -24,9 +24,6 @@ pub struct MeasureConfig {
     pub half_life: Span,
     /// When this server started; zero unless a simulator restarts one in the middle of a run.
     pub started: Time,
-    /// How far behind a server may be and still be brought level by a difference (`pole.diffRetainMb`); beyond, a
-    /// snapshot travels.
-    pub diff_retain_bytes: u64,
     /// The bandwidth assumed before any transfer: a gigabit line as TCP sees it.
     pub assumed_bytes_per_s: u64,
     /// The window assumed before any transfer: TCP gives at most one a round trip.
@@ -39,7 +36,6 @@ impl Default for MeasureConfig {
             heartbeat: Span::from_ms(1_000),
             half_life: Span::from_ms(10_000),
             started: Time(0),
-            diff_retain_bytes: 256 << 20,
             assumed_bytes_per_s: 940_000_000 / 8,
             assumed_window_bytes: 4 << 20,
         }
@@ -65,6 +61,8 @@ pub struct Measurements {
     pub(crate) rate: RequestRate,
     pub(crate) bandwidths: Bandwidths,
     pub(crate) disk: DiskTimes,
+    /// What each peer lacks of our history, in bytes.
+    pub(crate) lacking: BTreeMap<ServerId, u64>,
     /// The last report of each peer, kept when the peer dies: it says where its clients will go.
     pub(crate) heard: BTreeMap<ServerId, Heard>,
     pub(super) probe: Option<Probe>,
@@ -95,6 +93,7 @@ impl Measurements {
             rate: RequestRate::new(config.half_life, config.started),
             bandwidths: Bandwidths::default(),
             disk: DiskTimes::default(),
+            lacking: BTreeMap::new(),
             heard: BTreeMap::new(),
             probe: None,
             last: BTreeMap::new(),
@@ -127,6 +126,13 @@ impl Measurements {
         }
     }
 
+    /// So many bytes would bring `peer` level with this server.
+    pub fn record_lacking(&mut self, peer: ServerId, bytes: u64) {
+        if peer != self.me && self.voters.contains(peer) {
+            self.lacking.insert(peer, bytes);
+        }
+    }
+
     /// An fsync took so long.
     pub fn record_fsync(&mut self, took: Span) {
         self.disk.record(took.min(LONGEST));
@@ -154,6 +160,8 @@ impl Measurements {
         report.fsync_p50 = report.fsync_p50.min(LONGEST);
         report.fsync_p99 = report.fsync_p99.min(LONGEST);
         report.round_trips.retain(|id, _| self.voters.contains(*id));
+        report.lacking.retain(|id, _| self.voters.contains(*id));
+        report.bandwidths.retain(|id, _| self.voters.contains(*id));
         report.round_trips.values_mut().for_each(|round_trip| *round_trip = (*round_trip).min(LONGEST));
         self.heard.insert(peer, Heard { report, at: now });
     }
@@ -165,12 +173,12 @@ impl Measurements {
 
     /// This server's heartbeat.
     #[must_use]
-    pub fn report(&self, now: Time, own: Position, after_crash: Gossip, before_resignation: Gossip) -> Report {
+    pub fn report(&self, now: Time, standing: Standing, after_crash: Gossip, before_resignation: Gossip) -> Report {
         Report {
             rate_milli: self.own_rate_milli(now),
-            standing: own.standing,
-            log_bytes: own.log_bytes,
-            state_bytes: own.state_bytes,
+            standing,
+            lacking: self.lacking.clone(),
+            bandwidths: self.bandwidths.all(),
             round_trips: self.round_trips.vector(now),
             fsync_p50: self.disk.percentile(50),
             fsync_p99: self.disk.percentile(99),
@@ -188,7 +196,7 @@ impl Measurements {
         leader: Option<ServerId>,
         suspected: &BTreeSet<ServerId>,
         moment: Moment,
-        own: Position,
+        own: Standing,
     ) -> View {
         View::new(self, now, leader, suspected, moment, own)
     }

@@ -12,7 +12,7 @@ pub use bandwidths::Bandwidths;
 pub use disk_times::DiskTimes;
 pub(crate) use measurements::Heard;
 pub use measurements::{InvalidProbe, MeasureConfig, Measurements};
-pub use report::{Gossip, Position, Report};
+pub use report::{Gossip, Report};
 pub use request_rate::RequestRate;
 pub(crate) use request_rate::decayed;
 pub use round_trips::RoundTrips;

@@ -13,11 +13,11 @@ pub struct Report {
     pub rate_milli: u64,
     /// Where it stands in the agreement.
     pub standing: Standing,
-    /// The bytes of the whole history up to `standing.last_zxid`, purged or not: the difference of two servers is what
-    /// a synchronisation has to carry.
-    pub log_bytes: u64,
-    /// The size of a snapshot of its tree.
-    pub state_bytes: u64,
+    /// The bytes that would bring each peer level with it: of its log where that reaches back so far, else of a
+    /// snapshot. Only who holds the log can tell; no count of bytes is the same on two servers for long.
+    pub lacking: BTreeMap<ServerId, u64>,
+    /// Bytes a second to and from each peer, where a bulk transfer has shown them.
+    pub bandwidths: BTreeMap<ServerId, u64>,
     /// Its own smoothed round trips, by peer (RTT_i). They say who is nearest to it once it is gone.
     pub round_trips: BTreeMap<ServerId, Span>,
     /// The median of its fsyncs: what a write usually waits for its disk.
@@ -46,22 +46,5 @@ impl Gossip {
     #[must_use]
     pub fn unknown(version: Zxid, fingerprint: u64) -> Self {
         Self { rank: Rank::Unknown, version, fingerprint }
-    }
-}
-
-/// A position in the history, and how much would travel to bring someone there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Position {
-    /// Where the server stands in the agreement.
-    pub standing: Standing,
-    /// The bytes of the whole history up to there.
-    pub log_bytes: u64,
-    /// The size of a snapshot there.
-    pub state_bytes: u64,
-}
-
-impl From<&Report> for Position {
-    fn from(report: &Report) -> Self {
-        Self { standing: report.standing, log_bytes: report.log_bytes, state_bytes: report.state_bytes }
     }
 }

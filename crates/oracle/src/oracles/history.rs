@@ -23,7 +23,7 @@ impl Oracle for History {
     }
 
     fn assess(&self, view: &View, _epoch: u64) -> Option<Assessed> {
-        let (current, last) = view.positions().get(&view.me())?.standing.history();
+        let (current, last) = view.standings().get(&view.me())?.history();
         let parts = [current.0, last.epoch().0, last.counter()].map(i64::from);
         let names = ["current_epoch", "zxid_epoch", "zxid_counter"];
         Some(Assessed {

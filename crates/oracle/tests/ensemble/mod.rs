@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pole_election::{Epoch, Rank, ServerId, Span, Standing, Voters, Zxid};
-use pole_oracle::{Assessed, Gossip, MeasureConfig, Measurements, Moment, Oracle, Position, Report, Spec, Time, View};
+use pole_oracle::{Assessed, Gossip, MeasureConfig, Measurements, Moment, Oracle, Report, Spec, Time, View};
 use pole_topology::Topology;
 
 /// When everything is measured and asked.
@@ -14,7 +14,9 @@ pub(crate) struct Ensemble {
     pub(crate) topology: Topology,
     pub(crate) leader: ServerId,
     pub(crate) dead: BTreeSet<ServerId>,
-    pub(crate) positions: BTreeMap<ServerId, Position>,
+    pub(crate) standings: BTreeMap<ServerId, Standing>,
+    /// What each server lacks of the whole history, in bytes.
+    pub(crate) lacking: BTreeMap<ServerId, u64>,
     /// The rates of servers that the topology does not say.
     pub(crate) rates: BTreeMap<ServerId, u64>,
 }
@@ -22,10 +24,23 @@ pub(crate) struct Ensemble {
 impl Ensemble {
     /// p5 leads and all are level.
     pub(crate) fn of(topology: Topology) -> Self {
-        let level = Position { standing: standing(1, 100), log_bytes: 1 << 30, state_bytes: 250 << 20 };
-        let positions = topology.servers().map(|server| (ServerId(server.id), level)).collect();
+        let standings = topology.servers().map(|server| (ServerId(server.id), standing(1, 100))).collect();
         let rates = topology.servers().map(|server| (ServerId(server.id), topology.rate_milli(server.id))).collect();
-        Self { topology, leader: ServerId(5), dead: BTreeSet::new(), positions, rates }
+        Self { topology, leader: ServerId(5), dead: BTreeSet::new(), standings, lacking: BTreeMap::new(), rates }
+    }
+
+    /// A server is behind the others by so many bytes.
+    pub(crate) fn falls_behind(&mut self, id: u64, bytes: u64) {
+        let counter = if bytes == 0 { 100 } else { 50 };
+        self.standings.insert(ServerId(id), standing(1, counter));
+        self.lacking.insert(ServerId(id), bytes);
+    }
+
+    /// What the others lack of the history of one of them.
+    fn lacking_of(&self, source: ServerId) -> BTreeMap<ServerId, u64> {
+        let lacks = |id: &ServerId| self.lacking.get(id).copied().unwrap_or(0);
+        let behind = |id: &ServerId| lacks(id).saturating_sub(lacks(&source));
+        self.servers().into_iter().filter(|id| *id != source).map(|id| (id, behind(&id))).collect()
     }
 
     pub(crate) fn servers(&self) -> Vec<ServerId> {
@@ -43,12 +58,11 @@ impl Ensemble {
     }
 
     pub(crate) fn report(&self, of: ServerId) -> Report {
-        let position = self.positions[&of];
         Report {
             rate_milli: self.rates[&of],
-            standing: position.standing,
-            log_bytes: position.log_bytes,
-            state_bytes: position.state_bytes,
+            standing: self.standings[&of],
+            lacking: self.lacking_of(of),
+            bandwidths: BTreeMap::new(),
             round_trips: self.round_trips(of),
             fsync_p50: Span::ZERO,
             fsync_p99: Span::ZERO,
@@ -85,12 +99,13 @@ impl Ensemble {
             let took = 100_000_000 * 1_000_000_000 / speed;
             measured.record_transfer(peer, 100_000_000, Span(took as u64));
         }
+        self.lacking_of(me).into_iter().for_each(|(id, bytes)| measured.record_lacking(id, bytes));
         load(&mut measured, self.rates[&me]);
         measured
     }
 
     pub(crate) fn view(&self, me: ServerId, moment: Moment) -> View {
-        self.measurements(me).view(NOW, Some(self.leader), &self.dead, moment, self.positions[&me])
+        self.measurements(me).view(NOW, Some(self.leader), &self.dead, moment, self.standings[&me])
     }
 
     pub(crate) fn assess(&self, me: ServerId, oracle: &dyn Oracle, epoch: u64) -> Option<Assessed> {

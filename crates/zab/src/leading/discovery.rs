@@ -5,6 +5,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use pole_election::{Epoch, Round, ServerId, Zxid};
 
 use super::{Leading, Peer, PeerStage, Step};
@@ -86,6 +87,7 @@ impl Zab {
         leading.epoch = leading.accepted_max.max(self.accepted_epoch).next();
         leading.accepted_max = leading.epoch;
         leading.step = Step::Promising;
+        leading.promised.clear();
         let epoch = leading.epoch;
         let followers: Vec<_> = leading.peers.keys().copied().filter(|id| *id != me).collect();
         *leading.peer(me) = Peer { stage: PeerStage::Asked, ..Peer::new() };
@@ -138,7 +140,10 @@ impl Zab {
         peer.took_over = took_over;
         peer.stage = PeerStage::Promised(promise);
         match leading.step {
-            Step::Promising => self.try_choose_history(out),
+            Step::Promising => {
+                leading.promised.push(from);
+                self.try_choose_history(out);
+            }
             Step::Synchronising | Step::Established => self.synchronise(from, out),
             Step::Gathering | Step::Pulling { .. } => {}
         }
@@ -197,12 +202,15 @@ impl Zab {
             return;
         }
         let counted: Vec<_> = promises.keys().copied().collect();
+        // Of equals ourselves, else whoever was quickest to promise: it is near, and so is what we lack.
+        let haste = |id: ServerId| leading.promised.iter().position(|other| *other == id);
         let best = promises
             .iter()
-            .max_by_key(|(id, promise)| (promise.history(), **id == me))
+            .max_by_key(|(id, promise)| (promise.history(), **id == me, Reverse(haste(**id))))
             .map(|(id, p)| (*id, p.last_zxid));
         let (source, last) = best.expect("a quorum is not empty");
         let Role::Leading(leading) = &mut self.role else { return };
+        leading.promised.clear();
         counted.iter().for_each(|id| leading.peer(*id).counts = true);
         let epoch = leading.epoch;
         out.push(Output::Promised { epoch });

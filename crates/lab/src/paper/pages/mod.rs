@@ -3,6 +3,7 @@
 //! In: a study. Out: an HTML page, and the figures as files of their own.
 
 mod latencies;
+mod open;
 mod ours;
 mod real;
 mod recoveries;
@@ -38,6 +39,7 @@ pub(super) fn report(options: &Options, study: &Study, summary: &Summary) -> (St
             Figure::F7c => report.uneven_three_worst(),
             Figure::F8a => report.recovery_in_two(),
             Figure::F8b => report.recovery_in_three(),
+            Figure::Open => report.open_question(summary.answered),
             Figure::Regret => report.regret(),
             Figure::Wander => report.wander(),
         }
@@ -187,6 +189,11 @@ fn tiles(summary: &Summary) -> Vec<(bool, String, String)> {
         let (all, near) = summary.recoveries;
         let words = "leaders by “recovery” within 5 % or 2 ms of the fastest to recover".to_owned();
         tiles.push((all == near, format!("{near} of {all}"), words));
+    }
+    if let Some(answered) = summary.answered {
+        let (within, of) = answered.all;
+        let words = "cases of the open question in which “recovery” picks the fastest or one within 5 %".to_owned();
+        tiles.push((answered.holds(), format!("{:.1} %", 100.0 * within as f64 / of.max(1) as f64), words));
     }
     tiles
 }

@@ -10,10 +10,9 @@ impl Report<'_> {
         self.page.section("figure-8a", "Figure 8a: recovery in two data centres");
         self.page.text(
             "p1 was down while 0 to 250 MB were written and is back just before p5 crashes. `history` elects p4, which lacks \
-             nothing; `rotating` elects p1, which must first get everything, over the slow link: of several servers that have \
-             it all, the agreement asks the one with the highest id. The estimate supposes the quickest, so it is too low for \
-             p1 over long round trips; it ranks the leaders all the same. The time is that from the choice of the leader to \
-             its first commit. p1 is brought level as it starts, so some of its backlog has come in by the crash.",
+             nothing; `rotating` elects p1, which must first get everything, from whoever has it and is quickest to promise. The \
+             time is that from the choice of the leader to its first commit. p1 is brought level as it starts, so some of its \
+             backlog has come in by the crash.",
         );
         let mut series = Vec::new();
         for rtt_us in &self.options.scale.round_trips_us {
@@ -129,10 +128,7 @@ impl Report<'_> {
         let axes = Axes { x: "estimate in ms", y: "measured in ms", events: &[] };
         let svg = Panel::points("", axes, &series).svg("Estimated against measured recovery time");
         let name = figure.name();
-        let caption = format!(
-            "Estimate and measurement, figure {name}. The estimate ranks leaders: it counts the transfers, not the rounds of \
-             discovery and the disk, which every leader needs alike."
-        );
+        let caption = format!("What the oracle `recovery` foresees, and what happened, figure {name}.");
         self.draws(figure, &format!("{name}-estimate"), svg, &caption);
     }
 }

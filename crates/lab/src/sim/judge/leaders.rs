@@ -25,6 +25,13 @@ impl Leaders {
         Self { by_epoch: BTreeMap::new(), proposals: BTreeMap::new() }
     }
 
+    /// Proposed before the world began.
+    pub(crate) fn inherits(&mut self, entries: Vec<Entry>) {
+        if let Some(first) = entries.first() {
+            self.proposals.insert(first.zxid.epoch(), entries);
+        }
+    }
+
     pub(crate) fn established(&mut self, server: usize, epoch: Epoch, log: &Log, history: &History) -> Verdict {
         if let Some(other) = self.by_epoch.insert(epoch, server) {
             return Err(format!("servers {} and {} were both established in epoch {epoch}", other + 1, server + 1));

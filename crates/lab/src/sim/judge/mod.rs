@@ -57,6 +57,8 @@ pub(crate) struct Judge {
     quorum: usize,
     /// The server that lost its disk last, until it serves again: it may have acknowledged what it no longer has.
     wiped: Option<usize>,
+    /// The end of the history with which the world began: nobody asked for what is in it.
+    inherited: Zxid,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,7 +82,14 @@ impl Judge {
             seen: vec![Seen::default(); servers],
             quorum: servers / 2 + 1,
             wiped: None,
+            inherited: Zxid::ZERO,
         }
+    }
+
+    /// The world begins with a history, proposed in an epoch of its own.
+    pub(crate) fn inherits(&mut self, entries: Vec<Entry>) {
+        self.inherited = entries.last().map_or(Zxid::ZERO, |entry| entry.zxid);
+        self.leaders.inherits(entries);
     }
 
     /// A server starts with what its disk had.
@@ -173,6 +182,7 @@ impl Judge {
         }
         self.leaders.was_proposed(entry)?;
         match &mut self.service {
+            _ if entry.zxid <= self.inherited => {}
             None => self.promises.committed(entry, &self.history)?,
             Some(service) => service.committed(entry)?,
         }

@@ -24,8 +24,8 @@ record!(Gossip { rank: Rank, version: Zxid, fingerprint: u64 });
 record!(Report {
     rate_milli: u64,
     standing: Standing,
-    log_bytes: u64,
-    state_bytes: u64,
+    lacking: std::collections::BTreeMap<ServerId, u64>,
+    bandwidths: std::collections::BTreeMap<ServerId, u64>,
     round_trips: std::collections::BTreeMap<ServerId, Span>,
     fsync_p50: Span,
     fsync_p99: Span,

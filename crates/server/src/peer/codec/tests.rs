@@ -1,7 +1,5 @@
 //! Laws of the codec on generated messages, and bytes that must not change.
 
-use std::collections::BTreeMap;
-
 use pole_election::{Epoch, Input, Proposal, Propose, Rank, Round, Score, ServerId, Span, Standing, Vote};
 use pole_oracle::{Gossip, Report};
 use pole_zab::{Cxid, Epochs, Hello, Origin, Promise, SessionId, SnapshotPart};
@@ -244,17 +242,16 @@ fn epochs() -> impl Strategy<Value = Epochs> {
 }
 
 fn report() -> impl Strategy<Value = Report> {
-    let sizes = (any::<u64>(), any::<u64>(), any::<u64>());
+    let sizes = || btree_map(server(), any::<u64>(), 0..4);
     let spans = (span(), span(), btree_map(server(), span(), 0..4));
-    (sizes, standing(), spans, gossip(), gossip()).prop_map(
-        |((rate_milli, log_bytes, state_bytes), standing, (p50, p99, round_trips), after_crash, before_resignation)| {
-            let round_trips: BTreeMap<ServerId, Span> = round_trips;
+    (any::<u64>(), standing(), (sizes(), sizes()), spans, (gossip(), gossip())).prop_map(
+        |(rate_milli, standing, (lacking, bandwidths), (p50, p99, round_trips), (after_crash, before_resignation))| {
             let (fsync_p50, fsync_p99) = (p50, p99);
             Report {
                 rate_milli,
                 standing,
-                log_bytes,
-                state_bytes,
+                lacking,
+                bandwidths,
                 round_trips,
                 fsync_p50,
                 fsync_p99,
