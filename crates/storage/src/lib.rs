@@ -10,6 +10,7 @@
 //! Calling order: [`open`]; give [`Recovered`] to the protocol; then either [`Disk::perform`] on your own thread or
 //! [`Disk::start`] for a thread of its own. The layout, byte by byte, is in `docs/storage.md`.
 
+mod blocks;
 mod checkpoint;
 mod config;
 mod disk;

@@ -8,6 +8,7 @@ use pole_zab::{Entry, Zxid};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::blocks::{BLOCK_BYTES, Blocks};
 use crate::records::{self, Next, Records};
 use crate::tail::BATCH_BYTES_MAX;
 use crate::volume::{Output, Volume};
@@ -23,9 +24,9 @@ pub(crate) struct Log {
     sync: bool,
     /// The file that grows.
     growing: Option<Growing>,
-    /// Records that wait for the write; kept for its room.
-    buffer: Vec<u8>,
-    /// The first entry in `buffer`.
+    /// Records that wait for the write, after the block that the last one ended in.
+    blocks: Blocks,
+    /// The first entry that waits.
     first: Zxid,
     /// The last entry, written or waiting.
     last: Zxid,
@@ -51,7 +52,7 @@ impl Log {
             bytes_max: config.log_bytes_max,
             sync: config.sync,
             growing: None,
-            buffer: Vec::new(),
+            blocks: Blocks::default(),
             first: Zxid::ZERO,
             last,
         }
@@ -62,53 +63,57 @@ impl Log {
         if !follows(self.last, entry.zxid) {
             return Err(WriteError::OutOfOrder { last: self.last, next: entry.zxid });
         }
-        if self.buffer.is_empty() {
+        if self.blocks.waiting() == 0 {
             self.begin(entry.zxid)?;
         }
-        if !records::put(&mut self.buffer, entry.zxid, &entry.body) {
+        if !records::put(self.blocks.end(), entry.zxid, &entry.body) {
             return Err(WriteError::Mislabelled { zxid: entry.zxid, bytes: entry.body.len() });
         }
         self.last = entry.zxid;
-        if self.buffer.len() >= BATCH_BYTES_MAX { self.flush() } else { Ok(()) }
+        if self.blocks.waiting() >= BATCH_BYTES_MAX { self.flush() } else { Ok(()) }
     }
 
     /// Writes what waits, and makes it durable.
     pub(crate) fn flush(&mut self) -> Result<(), WriteError> {
-        if self.buffer.is_empty() {
+        let bytes = self.blocks.waiting();
+        if bytes == 0 {
             return Ok(());
         }
         let created = self.growing.is_none();
         let mut growing = match self.growing.take() {
             Some(growing) => growing,
             None => {
-                let output = self.volume.create(&self.dir.join(names::log(self.first)))?;
+                let output = self.volume.create_direct(&self.dir.join(names::log(self.first)))?;
                 Growing { output, end: 0, allocated: 0, written: 0 }
             }
         };
-        let end = growing.end + self.buffer.len() as u64;
+        let end = growing.end + bytes as u64;
         if end > growing.allocated {
             growing.make_room(end, self.preallocate_bytes)?;
         }
-        growing.output.write_at(&self.buffer, growing.end)?;
+        let (whole, before) = self.blocks.whole();
+        let padding = whole.len() - before - bytes;
         if self.sync {
-            growing.output.sync()?;
+            growing.output.write_through(whole, growing.end - before as u64)?;
+        } else {
+            growing.output.write_at(whole, growing.end - before as u64)?;
         }
+        self.blocks.wrote(padding);
         if created {
             self.volume.sync_dir(&self.dir)?;
         }
         growing.end = end;
-        if self.sync && self.buffer.len() <= SMALL_BYTES_MAX {
+        if self.sync && bytes <= SMALL_BYTES_MAX {
             growing.write_ahead();
         }
         self.growing = Some(growing);
-        self.buffer.clear();
-        self.buffer.shrink_to(2 * BATCH_BYTES_MAX);
         Ok(())
     }
 
     /// The next entry begins a new file.
     pub(crate) fn roll(&mut self) -> Result<(), WriteError> {
         self.flush()?;
+        self.blocks.clear();
         if let Some(growing) = self.growing.take() {
             // Room that nobody will use. If a crash undoes this, zeros are left, which end a file as well.
             growing.output.set_len(growing.end)?;
@@ -128,7 +133,7 @@ impl Log {
     /// The history was replaced by a snapshot.
     pub(crate) fn restart(&mut self, at: Zxid) {
         self.growing = None;
-        self.buffer.clear();
+        self.blocks.clear();
         self.last = at;
     }
 
@@ -140,7 +145,7 @@ impl Log {
             self.roll()?;
         }
         if self.growing.is_none() {
-            self.buffer.extend_from_slice(&records::file_header());
+            self.blocks.end().extend_from_slice(&records::file_header());
         }
         Ok(())
     }
@@ -149,10 +154,10 @@ impl Log {
 impl Growing {
     /// Room up to `end` and beyond. On a disk that is nearly full, what is needed now will do.
     fn make_room(&mut self, end: u64, beyond: u64) -> Result<(), FileError> {
-        let mut room = end + beyond;
+        let mut room = (end + beyond).next_multiple_of(BLOCK_BYTES as u64);
         match self.output.allocate(self.allocated, room) {
             Err(error) if error.source.kind() == ErrorKind::StorageFull => {
-                room = end;
+                room = end.next_multiple_of(BLOCK_BYTES as u64);
                 self.output.allocate(self.allocated, room)?;
             }
             other => other?,
@@ -165,8 +170,8 @@ impl Growing {
     /// journal too, which takes half as long again and now and then much longer: so that is done once for many
     /// small writes. Large ones pay it themselves; writing everything twice would cost them more.
     fn write_ahead(&mut self) {
-        self.written = self.written.max(self.end);
-        let to = (self.end + 2 * AHEAD_BYTES).min(self.allocated);
+        self.written = self.written.max(self.end.next_multiple_of(BLOCK_BYTES as u64));
+        let to = (self.written + AHEAD_BYTES).min(self.allocated);
         if self.written < self.end + AHEAD_BYTES && self.written < to {
             // Zeros are there already, as far as anyone can read: if this fails nothing is lost but time.
             let _ = self.output.write_zeros(self.written, to);

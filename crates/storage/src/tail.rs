@@ -9,6 +9,7 @@
 
 use bytes::Bytes;
 
+use crate::blocks;
 use crate::records::{Flaw, valid_record};
 
 /// The most that is written between two syncs, unless one entry alone is larger.
@@ -31,7 +32,7 @@ fn misses_a_block(at: u64, flaw: &Flaw, rest: &Bytes) -> bool {
 }
 
 /// What file systems write at once.
-const BLOCK_BYTES: u64 = 4096;
+const BLOCK_BYTES: u64 = blocks::BLOCK_BYTES as u64;
 
 /// Fewer zeros than this at the end of a block prove nothing: every record starts with four.
 const EVIDENCE_BYTES_MIN: usize = 5;

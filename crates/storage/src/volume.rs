@@ -3,8 +3,11 @@
 //! Why: everything that changes the disk passes here, so it can be counted, its errors name the path, and the tests can
 //! record it and ask what a crash after any step would leave.
 
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_setfl};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,6 +69,16 @@ impl Volume {
         Ok(Output { volume: self.clone(), file, path: path.into() })
     }
 
+    /// An empty file that is written past the page cache, block by block, if the file system knows how.
+    pub(crate) fn create_direct(&self, path: &Path) -> Result<Output, FileError> {
+        let mut output = self.create(path)?;
+        let direct = OpenOptions::new().write(true).custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path);
+        if let Ok(file) = direct {
+            output.file = file;
+        }
+        Ok(output)
+    }
+
     /// A file that exists, to be changed.
     pub(crate) fn modify(&self, path: &Path) -> Result<Output, FileError> {
         let file = OpenOptions::new().write(true).open(path).map_err(FileError::during("open", path))?;
@@ -102,6 +115,11 @@ impl Volume {
         output.sync()
     }
 
+    fn count(&self, bytes: usize) {
+        self.counts.writes.fetch_add(1, Ordering::Relaxed);
+        self.counts.written_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     #[cfg(test)]
     fn note(&self, effect: impl FnOnce() -> Effect) {
         self.trace.note(effect);
@@ -122,29 +140,55 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), FileError> {
-        self.file.write_all_at(bytes, offset).map_err(FileError::during("write to", &self.path))?;
-        let counts = &self.volume.counts;
-        counts.writes.fetch_add(1, Ordering::Relaxed);
-        counts.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.write_all(bytes, offset).map_err(FileError::during("write to", &self.path))?;
+        self.volume.count(bytes.len());
         self.volume.note(|| Effect::Write(self.path.clone(), offset, bytes.into()));
         Ok(())
+    }
+
+    /// Whole blocks, durable on return: with one call, if the system has it.
+    pub(crate) fn write_through(&self, blocks: &[u8], offset: u64) -> Result<(), FileError> {
+        match pwritev2(&self.file, &[IoSlice::new(blocks)], offset, ReadWriteFlags::DSYNC) {
+            Ok(written) if written == blocks.len() => {
+                self.volume.count(blocks.len());
+                self.volume.counts.syncs.fetch_add(1, Ordering::Relaxed);
+                self.volume.note(|| Effect::Write(self.path.clone(), offset, blocks.into()));
+                self.volume.note(|| Effect::Sync(self.path.clone()));
+                Ok(())
+            }
+            // Too little was written, or the call is not known, or blocks are larger here.
+            Ok(_) | Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                self.write_at(blocks, offset)?;
+                self.sync()
+            }
+            Err(errno) => Err(FileError::during("write to", &self.path)(errno.into())),
+        }
     }
 
     /// Zeros where zeros are read already: no change but for the file system, so none is noted.
     pub(crate) fn write_zeros(&self, from: u64, to: u64) -> Result<(), FileError> {
         let mut at = from;
         while at < to {
-            let piece = &ZEROS[..ZEROS.len().min((to - at) as usize)];
-            self.file.write_all_at(piece, at).map_err(FileError::during("write to", &self.path))?;
+            let piece = &ZEROS.0[..ZEROS.0.len().min((to - at) as usize)];
+            self.write_all(piece, at).map_err(FileError::during("write to", &self.path))?;
             at += piece.len() as u64;
         }
         Ok(())
     }
 
+    /// What cannot be written past the page cache is written through it, from then on.
+    fn write_all(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        match self.file.write_all_at(bytes, offset) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                fcntl_setfl(&self.file, OFlags::empty())?;
+                self.file.write_all_at(bytes, offset)
+            }
+            other => other,
+        }
+    }
+
     /// Room up to `to`, filled with zeros; the file is that long afterwards.
     pub(crate) fn allocate(&self, from: u64, to: u64) -> Result<(), FileError> {
-        use rustix::fs::{FallocateFlags, fallocate};
-        use rustix::io::Errno;
         let failed = || FileError::during("make room in", &self.path);
         match fallocate(&self.file, FallocateFlags::empty(), from, to - from) {
             Ok(()) => self.volume.note(|| Effect::SetLen(self.path.clone(), to)),
@@ -170,7 +214,11 @@ impl Output {
     }
 }
 
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+/// A block's worth of alignment, for direct writes.
+#[repr(align(4096))]
+struct Zeros([u8; 64 << 10]);
+
+static ZEROS: Zeros = Zeros([0; 64 << 10]);
 
 /// A change of the disk, for the tests of crashes.
 #[derive(Clone, Debug)]
