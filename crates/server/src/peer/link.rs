@@ -16,7 +16,7 @@ use pole_jute::Deframer;
 use pole_node::{Channel, Message};
 use pole_oracle::Time;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 
@@ -40,7 +40,7 @@ pub(super) struct Link {
 struct Connection {
     number: u64,
     /// What the node's loop writes to by itself.
-    direct: Option<Rc<TcpStream>>,
+    direct: Option<Rc<OwnedWriteHalf>>,
     outgoing: Outgoing,
     /// Tells the writing task that there is something to do.
     wake: Rc<Notify>,
@@ -143,7 +143,7 @@ impl Link {
         if let Some(connection) = &mut *self.connection.borrow_mut() {
             connection.outgoing.set_line(line);
             if let (Some(_), Some(socket)) = (line, &connection.direct) {
-                hub.prepare_for_delay(socket);
+                hub.prepare_for_delay((**socket).as_ref());
             }
         }
     }
@@ -175,7 +175,7 @@ impl Link {
         let Some(connection) = self.connection.borrow_mut().take() else { return false };
         if let Some(socket) = &connection.direct {
             // At once, so that the other end hears of it before the tasks are gone. If it fails, it is closed already.
-            let _ = socket2::SockRef::from(&**socket).shutdown(std::net::Shutdown::Both);
+            let _ = socket2::SockRef::from((**socket).as_ref()).shutdown(std::net::Shutdown::Both);
         }
         connection.tasks.iter().for_each(AbortHandle::abort);
         self.gone.notify_one();
@@ -201,7 +201,7 @@ impl Link {
         present.map(|connection| act(&mut connection.outgoing)).ok_or(Broken::Closed)
     }
 
-    fn pump(&self, hub: &Hub, number: u64, socket: &TcpStream) -> Result<Pumped, Broken> {
+    fn pump(&self, hub: &Hub, number: u64, socket: &OwnedWriteHalf) -> Result<Pumped, Broken> {
         let now = hub.alarm.now();
         self.with_outgoing(number, |outgoing| {
             loop {
@@ -229,7 +229,7 @@ impl Link {
         }
     }
 
-    async fn write_plain(&self, hub: &Hub, number: u64, socket: &TcpStream, wake: &Notify) -> Result<(), Broken> {
+    async fn write_plain(&self, hub: &Hub, number: u64, socket: &OwnedWriteHalf, wake: &Notify) -> Result<(), Broken> {
         loop {
             match self.pump(hub, number, socket)? {
                 Pumped::Nothing => wake.notified().await,

@@ -12,6 +12,7 @@ use bytes::BytesMut;
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_rustls::TlsStream;
 
 /// A connection before and during its handshake.
@@ -23,13 +24,13 @@ pub(super) enum Stream {
 
 #[derive(Debug)]
 pub(super) enum ReadSide {
-    Plain(Rc<TcpStream>),
+    Plain(OwnedReadHalf),
     Tls(ReadHalf<Box<TlsStream<TcpStream>>>),
 }
 
 #[derive(Debug)]
 pub(super) enum WriteSide {
-    Plain(Rc<TcpStream>),
+    Plain(Rc<OwnedWriteHalf>),
     Tls(WriteHalf<Box<TlsStream<TcpStream>>>),
 }
 
@@ -44,8 +45,8 @@ impl Stream {
     pub(super) fn into_sides(self) -> (ReadSide, WriteSide) {
         match self {
             Self::Plain(socket) => {
-                let socket = Rc::new(socket);
-                (ReadSide::Plain(Rc::clone(&socket)), WriteSide::Plain(socket))
+                let (read, write) = socket.into_split();
+                (ReadSide::Plain(read), WriteSide::Plain(Rc::new(write)))
             }
             Self::Tls(stream) => {
                 let (read, write) = tokio::io::split(stream);
@@ -60,13 +61,7 @@ impl ReadSide {
     pub(super) async fn read(&mut self, into: &mut BytesMut) -> io::Result<usize> {
         match self {
             Self::Tls(stream) => stream.read_buf(into).await,
-            Self::Plain(socket) => loop {
-                socket.readable().await?;
-                match socket.try_read_buf(into) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    done => return done,
-                }
-            },
+            Self::Plain(socket) => socket.read_buf(into).await,
         }
     }
 }
