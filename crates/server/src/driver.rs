@@ -240,6 +240,7 @@ impl Driver {
                     self.events.push(Event::Attach { client, session, body });
                 }
                 Letter::Look(look) => look(self),
+                Letter::Serve(connection) => drop(tokio::task::spawn_local(connection)),
                 Letter::Said(text) => log::info("disk", &[("what", &text)]),
                 Letter::Warning(text) => log::warn("disk", &[("what", &text)]),
                 Letter::Stop => self.leave(),

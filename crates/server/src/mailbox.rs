@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use pole_node::Event;
 use tokio::sync::Notify;
 
-use crate::client::Handle;
+use crate::client::{Handle, Task};
 use crate::driver::Driver;
 
 /// Something for the node's thread.
@@ -31,6 +31,8 @@ pub(crate) enum Letter {
     },
     /// Someone wants to look, or to change what only this thread may.
     Look(Box<dyn FnOnce(&mut Driver) + Send>),
+    /// A connection that is served best on this thread.
+    Serve(Task),
     /// The disk did something that the node need not know.
     Said(String),
     /// The disk could not do something that it can go on without.

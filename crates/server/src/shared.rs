@@ -13,7 +13,7 @@ use pole_zab::SessionId;
 use tokio::sync::Notify;
 
 use crate::Settings;
-use crate::client::{Handle, SessionIds};
+use crate::client::{Handle, Seats, SessionIds};
 use crate::clock::Clock;
 use crate::mailbox::Mailbox;
 use crate::status::{Role, Status};
@@ -38,6 +38,7 @@ pub(crate) struct Shared {
     /// Requests that the node owes an answer.
     pub(crate) outstanding: AtomicUsize,
     pub(crate) room: Notify,
+    pub(crate) seats: Seats,
     pub(crate) status: Status,
 }
 
@@ -57,6 +58,7 @@ impl Shared {
             touched: Mutex::default(),
             outstanding: AtomicUsize::new(0),
             room: Notify::new(),
+            seats: Seats::default(),
             status: Status::default(),
             settings,
         }

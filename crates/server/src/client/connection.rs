@@ -25,6 +25,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::credentials::password;
+use super::habit::{Habit, Place};
 use super::handle::{Handle, State, Waiting, put_frame};
 use super::words;
 use crate::mailbox::Letter;
@@ -40,13 +41,25 @@ pub(crate) struct Connection<R, W> {
     arrived: BytesMut,
     deframer: Deframer,
     caller: Caller,
+    /// The node has heard of it, and must hear of its end.
+    has_session: bool,
     /// There is no quorum, and the client only reads.
     read_only: bool,
+    /// Where it would be served best.
+    pub(super) habit: Habit,
     /// For the node, of one batch; kept for its memory.
     letters: Vec<Letter>,
     waiting: Vec<Waiting>,
     /// Answers of one batch.
     replies: BytesMut,
+}
+
+/// What became of a connection.
+pub(crate) enum Outcome<C> {
+    /// It ended.
+    Ended(End),
+    /// It is to be served on another thread.
+    Moves(C),
 }
 
 /// Why a connection ends.
@@ -75,22 +88,35 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             arrived: BytesMut::with_capacity(READ_BYTES),
             deframer,
             caller,
+            has_session: false,
             read_only: false,
+            habit: Habit::default(),
             letters: Vec::new(),
             waiting: Vec::new(),
             replies: BytesMut::new(),
         }
     }
 
-    /// Serves the client until the connection ends, and says why it did.
-    pub(crate) async fn run(mut self) -> End {
-        let end = match self.first_frame().await {
-            Ok(Some(frame)) => self.session(frame).await.err().unwrap_or(End::ByClient),
-            Ok(None) => End::ByUs("a word was answered"),
-            Err(end) => end,
+    /// Serves the client until the connection ends, or would better be served on another thread.
+    pub(crate) async fn run(mut self) -> Outcome<Self> {
+        let served = match self.has_session {
+            true => self.serve_session().await,
+            false => self.begin().await,
         };
-        self.say_the_rest().await;
-        end
+        match served {
+            Ok(()) => Outcome::Moves(self),
+            Err(end) => {
+                self.say_the_rest().await;
+                Outcome::Ended(end)
+            }
+        }
+    }
+
+    async fn begin(&mut self) -> Result<(), End> {
+        match self.first_frame().await? {
+            Some(frame) => self.session(frame).await,
+            None => Err(End::ByUs("a word was answered")),
+        }
     }
 
     /// The first frame; none if the client sent a word of four letters, which is answered.
@@ -126,15 +152,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             return self.serve_read_only(&request).await;
         }
         self.connect(&request)?;
-        let outcome = self.attached().await;
-        let outcome = match outcome {
+        self.has_session = true;
+        self.serve_session().await
+    }
+
+    /// Returns when the connection moves; if it ends, the node hears of it.
+    async fn serve_session(&mut self) -> Result<(), End> {
+        let served = match self.attached().await {
             Ok(()) => self.serve().await,
             Err(end) => Err(end),
         };
-        self.shared.clients.lock().remove(&self.handle.id);
-        self.shared.settled(self.handle.drop_waiting());
-        self.shared.mailbox.post(Letter::Event(Event::Detach { client: self.handle.id }));
-        outcome
+        if served.is_err() {
+            self.shared.clients.lock().remove(&self.handle.id);
+            self.shared.settled(self.handle.drop_waiting());
+            self.shared.mailbox.post(Letter::Event(Event::Detach { client: self.handle.id }));
+        }
+        served
     }
 
     /// The client introduces itself: a session is asked for, a new one or its old one.
@@ -168,6 +201,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             return Err(End::ByUs("there is no quorum, and the client does not want to read only"));
         }
         self.read_only = true;
+        self.habit.settle(Place::Fixed);
         let settings = &self.shared.settings;
         let timeout_ms = request.timeout.clamp(settings.session_timeout_min_ms, settings.session_timeout_max_ms);
         let session = self.shared.session_ids.next();
@@ -202,9 +236,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
+    /// Returns when it would better be served elsewhere.
     async fn serve(&mut self) -> Result<(), End> {
         loop {
             self.handle_arrived().await?;
+            if self.habit.is_to_move() {
+                return Ok(());
+            }
             self.wait().await?;
             if self.read_only && !self.shared.is_read_only() {
                 return Err(End::ByUs("there is a quorum again"));
@@ -315,6 +353,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let now = self.shared.clock.now();
         let shared = Arc::clone(&self.shared);
         let mut is_behind = self.handle.waiting() > 0;
+        let is_alone = !is_behind;
         let mut reading: Option<RwLockReadGuard<'_, Tree>> = None;
         let (mut received, mut answered, mut last) = (0, 0, (0, 0));
         while self.letters.len() < BATCH_MAX
@@ -354,6 +393,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             }
             is_behind |= !self.letters.is_empty();
         }
+        self.habit.learn(received, last.1, is_alone);
         self.say(answered, now);
         // Only now may the tree change: a watch that was set is fired after the answer that set it.
         drop(reading);
@@ -454,6 +494,30 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             }
         })
         .await;
+    }
+}
+
+impl<R, W> Connection<R, W> {
+    /// The same connection with another reader, and the one that it had.
+    pub(super) fn exchange_reader<S>(self, reader: S) -> (R, Connection<S, W>) {
+        let Self { shared, handle, reader: before, writer, arrived, deframer, caller, .. } = self;
+        let Self { has_session, read_only, habit, letters, waiting, replies, .. } = self;
+        let after = Connection {
+            shared,
+            handle,
+            reader,
+            writer,
+            arrived,
+            deframer,
+            caller,
+            has_session,
+            read_only,
+            habit,
+            letters,
+            waiting,
+            replies,
+        };
+        (before, after)
     }
 }
 

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -34,13 +35,13 @@ pub(crate) struct Handle {
     out: Mutex<Out>,
     /// Wakes the connection's task: its state changed, or there are bytes that only the task can send.
     pub(crate) wake: Notify,
-    /// The socket, if bytes go onto it as they are; with TLS the task writes.
-    socket: Option<OwnedWriteHalf>,
 }
 
 #[derive(Debug)]
 struct Out {
     state: State,
+    /// Where bytes go as they are. None: the task writes, with TLS, or it moves from one thread to another.
+    socket: Option<Arc<OwnedWriteHalf>>,
     buffer: BytesMut,
     /// When its session was asked for.
     asked: Option<Time>,
@@ -106,6 +107,7 @@ impl Handle {
     pub(crate) fn new(id: ClientId, address: SocketAddr, since: Time, socket: Option<OwnedWriteHalf>) -> Self {
         let out = Out {
             state: State::Connecting,
+            socket: socket.map(Arc::new),
             buffer: BytesMut::new(),
             asked: None,
             lease: None,
@@ -124,7 +126,6 @@ impl Handle {
             touched: AtomicBool::new(false),
             out: Mutex::new(out),
             wake: Notify::new(),
-            socket,
         }
     }
 
@@ -260,10 +261,10 @@ impl Handle {
         if !out.may_leave(now, confirmed) {
             return self.wake.notify_one();
         }
-        match &self.socket {
+        match out.socket.clone() {
             None => self.wake.notify_one(),
             Some(socket) if !out.is_full => {
-                out.write_to(socket);
+                out.write_to(&socket);
                 if out.is_full || out.state != State::Open {
                     self.wake.notify_one();
                 }
@@ -284,12 +285,25 @@ impl Handle {
 
     /// The task: waits until a socket that was full has room. Never returns for another.
     pub(crate) async fn has_drained(&self) {
-        let Some(socket) = &self.socket else { return std::future::pending().await };
-        let is_full = self.out.lock().is_full;
-        if !is_full || socket.writable().await.is_err() {
-            return std::future::pending().await;
+        let full = Some(self.out.lock()).filter(|out| out.is_full).and_then(|out| out.socket.clone());
+        match full {
+            Some(socket) if socket.writable().await.is_ok() => {}
+            Some(_) | None => return std::future::pending().await,
         }
         self.out.lock().is_full = false;
+    }
+
+    /// The task, which is about to move to another thread: takes the socket. What is to be sent waits for the next one.
+    pub(crate) fn take_socket(&self) -> Option<OwnedWriteHalf> {
+        self.out.lock().socket.take().and_then(Arc::into_inner)
+    }
+
+    /// The task: it has moved.
+    pub(crate) fn put_socket(&self, socket: OwnedWriteHalf) {
+        let mut out = self.out.lock();
+        out.socket = Some(Arc::new(socket));
+        // It has not been asked.
+        out.is_full = false;
     }
 
     /// The task of a connection with TLS: takes what is to be sent.
@@ -304,7 +318,7 @@ impl Handle {
 
     /// The last words of a connection that ends.
     pub(crate) async fn send_last(&self, mut rest: &[u8]) -> std::io::Result<()> {
-        let Some(socket) = &self.socket else { return Ok(()) };
+        let Some(socket) = self.out.lock().socket.clone() else { return Ok(()) };
         while !rest.is_empty() {
             socket.writable().await?;
             match socket.try_write(rest) {

@@ -14,13 +14,12 @@ use parking_lot::Mutex;
 use pole_jute::Id;
 use pole_tree::Caller;
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::WriteHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
-use super::connection::Connection;
+use super::connection::{Connection, Outcome};
 use super::handle::Handle;
+use super::visit;
 use crate::log;
 use crate::shared::Shared;
 use crate::threads::Loops;
@@ -70,47 +69,29 @@ impl Listener {
     }
 
     fn accept(&self, stream: TcpStream, address: SocketAddr, threads: &Loops) {
-        let Some(guest) = Guest::enter(&self.counts, address.ip(), self.shared.settings.connections_per_address_max)
-        else {
-            self.shared.status.refused.fetch_add(1, Ordering::Relaxed);
-            log::warn("too_many_connections", &[("from", &address.ip().to_string()), ("allowed", "maxClientCnxns")]);
-            return;
+        let guest = match Guest::enter(&self.shared, &self.counts, address.ip()) {
+            Ok(guest) => guest,
+            Err(limit) => {
+                self.shared.status.refused.fetch_add(1, Ordering::Relaxed);
+                log::warn("too_many_connections", &[("from", &address.ip().to_string()), ("allowed", limit)]);
+                return;
+            }
         };
-        let in_all_max = self.shared.settings.connections_max;
-        if in_all_max > 0 && self.shared.status.connections.load(Ordering::Relaxed) >= in_all_max {
-            self.shared.status.refused.fetch_add(1, Ordering::Relaxed);
-            log::warn("too_many_connections", &[("from", &address.ip().to_string()), ("allowed", "maxCnxns")]);
-            return;
-        }
         let _ = stream.set_nodelay(true);
-        let shared = Arc::clone(&self.shared);
-        let tls = self.tls.clone();
+        let (shared, tls, to) = (Arc::clone(&self.shared), self.tls.clone(), threads.clone());
         // It leaves the loop that accepted it, and joins the one of its thread.
         let Ok(stream) = stream.into_std() else { return };
         threads.spawn(async move {
             let Ok(stream) = TcpStream::from_std(stream) else { return };
-            shared.status.connections.fetch_add(1, Ordering::Relaxed);
             match tls {
-                None => serve_plain(&shared, stream, address).await,
-                Some(tls) => serve_tls(&shared, stream, address, &tls).await,
+                None => visit::begin(shared, to, stream, address, guest).await,
+                Some(tls) => serve_tls(&shared, stream, address, &tls, guest).await,
             }
-            shared.status.connections.fetch_sub(1, Ordering::Relaxed);
-            drop(guest);
         });
     }
 }
 
-async fn serve_plain(shared: &Arc<Shared>, stream: TcpStream, address: SocketAddr) {
-    let (reader, writer) = stream.into_split();
-    let handle = Handle::new(shared.next_client(), address, shared.clock.now(), Some(writer));
-    let caller = Caller { ids: vec![ip_id(address)] };
-    // No second writer: the handle has the socket.
-    let connection =
-        Connection::<_, WriteHalf<TlsStream<TcpStream>>>::new(Arc::clone(shared), handle.into(), reader, None, caller);
-    log::connection_ended(address, &connection.run().await);
-}
-
-async fn serve_tls(shared: &Arc<Shared>, stream: TcpStream, address: SocketAddr, tls: &TlsAcceptor) {
+async fn serve_tls(shared: &Arc<Shared>, stream: TcpStream, address: SocketAddr, tls: &TlsAcceptor, guest: Guest) {
     let stream = match tokio::time::timeout(HANDSHAKE_LIMIT, tls.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
@@ -130,34 +111,48 @@ async fn serve_tls(shared: &Arc<Shared>, stream: TcpStream, address: SocketAddr,
     let (reader, writer) = tokio::io::split(stream);
     let handle = Handle::new(shared.next_client(), address, shared.clock.now(), None);
     let connection = Connection::new(Arc::clone(shared), handle.into(), reader, Some(writer), caller);
-    log::connection_ended(address, &connection.run().await);
+    if let Outcome::Ended(end) = connection.run().await {
+        log::connection_ended(address, &end);
+    }
+    drop(guest);
 }
 
-fn ip_id(address: SocketAddr) -> Id {
+pub(super) fn ip_id(address: SocketAddr) -> Id {
     Id { scheme: "ip".into(), id: address.ip().to_canonical().to_string() }
 }
 
-/// A connection that counts against its address for as long as it lasts.
-struct Guest {
+/// A connection that counts, and counts against its address, for as long as it lasts.
+pub(super) struct Guest {
+    shared: Arc<Shared>,
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
     address: IpAddr,
 }
 
 impl Guest {
-    /// None if there are `max` already; 0 is no limit.
-    fn enter(counts: &Arc<Mutex<HashMap<IpAddr, usize>>>, address: IpAddr, max: usize) -> Option<Self> {
+    /// Fails with the key of the limit that is reached; 0 is no limit.
+    fn enter(
+        shared: &Arc<Shared>,
+        counts: &Arc<Mutex<HashMap<IpAddr, usize>>>,
+        address: IpAddr,
+    ) -> Result<Self, &'static str> {
+        let (settings, in_all) = (&shared.settings, &shared.status.connections);
         let mut table = counts.lock();
         let count = table.entry(address).or_default();
-        if max > 0 && *count >= max {
-            return None;
+        if settings.connections_per_address_max > 0 && *count >= settings.connections_per_address_max {
+            return Err("maxClientCnxns");
+        }
+        if settings.connections_max > 0 && in_all.load(Ordering::Relaxed) >= settings.connections_max {
+            return Err("maxCnxns");
         }
         *count += 1;
-        Some(Self { counts: Arc::clone(counts), address })
+        in_all.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { shared: Arc::clone(shared), counts: Arc::clone(counts), address })
     }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
+        self.shared.status.connections.fetch_sub(1, Ordering::Relaxed);
         let mut table = self.counts.lock();
         if let Some(count) = table.get_mut(&self.address) {
             *count -= 1;

@@ -58,6 +58,12 @@ fn of_server(shared: &Shared, page: &mut Page) {
         &u8::from(matches!(mode(shared), "leader" | "standalone")),
     );
     page.one("pole_applied_zxid", "gauge", "The last transaction applied.", &shared.applied.load(Ordering::Relaxed));
+    page.one(
+        "pole_lone_writers",
+        "gauge",
+        "Clients that ask for one write at a time, served on the node's thread.",
+        &shared.seats.taken(),
+    );
     if let Some(bytes) = host::resident_bytes() {
         page.one("pole_resident_bytes", "gauge", "Memory that the process occupies.", &bytes);
     }

@@ -155,14 +155,24 @@ impl Client {
 
     /// Asks, and expects that all goes well.
     pub(crate) fn ask(&mut self, op: OpCode, request: &impl Record) {
-        self.asked += 1;
-        let header = RequestHeader { xid: self.asked, op: op.number() };
-        self.send(|writer| {
-            header.write(writer);
-            request.write(writer);
-        });
-        let reply = ReplyHeader::read(&mut self.frame()).expect("a reply");
-        assert_eq!(reply.err, pole_jute::ErrorCode::Ok, "{op:?}");
+        self.ask_together(op, std::slice::from_ref(request));
+    }
+
+    /// Asks without waiting in between, and expects all answers, in order.
+    pub(crate) fn ask_together(&mut self, op: OpCode, requests: &[impl Record]) {
+        let mut writer = Writer::new();
+        for (xid, request) in (self.asked + 1..).zip(requests) {
+            writer.frame(|writer| {
+                RequestHeader { xid, op: op.number() }.write(writer);
+                request.write(writer);
+            });
+        }
+        self.stream.write_all(&writer.into_bytes()).expect("the server reads");
+        for _ in requests {
+            self.asked += 1;
+            let reply = ReplyHeader::read(&mut self.frame()).expect("a reply");
+            assert_eq!((reply.xid, reply.err), (self.asked, pole_jute::ErrorCode::Ok), "{op:?}");
+        }
     }
 
     fn send(&mut self, body: impl FnOnce(&mut Writer)) {

@@ -1,0 +1,125 @@
+//! A plain connection on its way through the threads: served where it is, until it ends or goes to another.
+//!
+//! In: a socket. Out: nothing; the connection ends in the end.
+//! Why it moves at all: see `habit`.
+//! Holds: the socket belongs to one loop at a time; what is said meanwhile waits in the handle; no more connections live on
+//! the node's thread than it has seats.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pole_tree::Caller;
+use tokio::io::WriteHalf;
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio_rustls::server::TlsStream;
+
+use super::connection::{Connection, Outcome};
+use super::habit::Place;
+use super::handle::Handle;
+use super::listener::{Guest, ip_id};
+use crate::log;
+use crate::mailbox::Letter;
+use crate::shared::Shared;
+use crate::threads::Loops;
+
+/// A task that any thread can run.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The connections on the node's thread.
+#[derive(Debug, Default)]
+pub(crate) struct Seats(AtomicUsize);
+
+/// The handle has the socket, so there is never a writer with TLS.
+type Plain<R> = Connection<R, WriteHalf<TlsStream<TcpStream>>>;
+
+/// What goes along with the connection.
+struct Visit {
+    shared: Arc<Shared>,
+    threads: Loops,
+    handle: Arc<Handle>,
+    _guest: Guest,
+    /// Held while it is served on the node's thread.
+    _seat: Option<Seat>,
+}
+
+/// A place on the node's thread.
+struct Seat(Arc<Shared>);
+
+/// Serves a client that has just connected, on the thread that calls.
+pub(super) async fn begin(shared: Arc<Shared>, threads: Loops, stream: TcpStream, address: SocketAddr, guest: Guest) {
+    let (reader, writer) = stream.into_split();
+    let handle = Arc::new(Handle::new(shared.next_client(), address, shared.clock.now(), Some(writer)));
+    let caller = Caller { ids: vec![ip_id(address)] };
+    let mut connection = Plain::new(Arc::clone(&shared), Arc::clone(&handle), reader, None, caller);
+    connection.habit.settle(Place::Clients);
+    serve(connection, Visit { shared, threads, handle, _guest: guest, _seat: None }).await;
+}
+
+async fn serve(connection: Plain<OwnedReadHalf>, visit: Visit) {
+    let address = visit.handle.address;
+    match connection.run().await {
+        Outcome::Ended(end) => log::connection_ended(address, &end),
+        Outcome::Moves(connection) => {
+            if let Err(error) = leave(connection, visit) {
+                log::connection_ended(address, &error.into());
+            }
+        }
+    }
+}
+
+/// Takes the connection off this thread, and gives it to the one where it belongs now.
+fn leave(connection: Plain<OwnedReadHalf>, mut visit: Visit) -> io::Result<()> {
+    let mut place = connection.habit.next_place();
+    visit._seat = (place == Place::Node).then(|| Seat::take(&visit.shared)).flatten();
+    if visit._seat.is_none() {
+        place = Place::Clients;
+    }
+    let (reader, connection) = connection.exchange_reader(());
+    let writer = visit.handle.take_socket().ok_or_else(|| io::Error::other("the socket is in use"))?;
+    let stream = reader.reunite(writer).map_err(io::Error::other)?.into_std()?;
+    let (shared, threads) = (Arc::clone(&visit.shared), visit.threads.clone());
+    let task: Task = Box::pin(arrive(connection, visit, stream, place));
+    match place {
+        Place::Node => shared.mailbox.post(Letter::Serve(task)),
+        Place::Clients | Place::Fixed => threads.spawn(task),
+    }
+    Ok(())
+}
+
+/// Takes the connection up on this thread.
+async fn arrive(mut connection: Plain<()>, visit: Visit, stream: std::net::TcpStream, place: Place) {
+    let Ok(stream) = TcpStream::from_std(stream) else { return };
+    let (reader, writer) = stream.into_split();
+    visit.handle.put_socket(writer);
+    connection.habit.settle(place);
+    let ((), connection) = connection.exchange_reader(reader);
+    serve(connection, visit).await;
+}
+
+impl Seats {
+    /// How many connections live on the node's thread, or are on their way to it.
+    pub(crate) fn taken(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Seat {
+    fn take(shared: &Arc<Shared>) -> Option<Self> {
+        let one_more = |taken| (taken < SEATS).then_some(taken + 1);
+        shared.seats.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        Some(Self(Arc::clone(shared)))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.seats.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Enough for those who write alone; where more write at once they wait for each other anyway.
+const SEATS: usize = 8;
