@@ -175,6 +175,8 @@ pub(crate) enum Command {
         #[arg(key)]
         wait: Option<Switch>,
     },
+    /// ... closes its connection, and keeps its session.
+    Leave { name: String },
     /// The tree of a server.
     Tree { id: u64 },
     /// The next things happen.

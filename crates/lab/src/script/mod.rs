@@ -30,6 +30,7 @@
 //! ask NAME WHAT... [wait=no]           create PATH DATA [ephemeral] [sequential], set PATH DATA, delete PATH, acl PATH IP,
 //!                                      get|exists|children PATH [watch], watch PATH [recursive], sync, close,
 //!                                      multi CHANGE and CHANGE...
+//! leave NAME                           it closes its connection; its session goes on until it comes back or is silent too long
 //! tree ID                              how many nodes a server has, and its sessions
 //! step N    run ms                     time goes on
 //! state [ID...]    log ID    why ID    where servers stand; what a log holds; why the leader was elected

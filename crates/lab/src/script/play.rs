@@ -135,6 +135,7 @@ impl Play {
             }
             Command::Guest { name, id, timeout, wait } => self.guest(name, *id, *timeout, *wait),
             Command::Ask { name, what, wait } => self.guest_asks(name, what, *wait),
+            Command::Leave { name } => self.guest_leaves(name),
             Command::Tree { id } => {
                 let server = self.server(*id)?;
                 self.seen()?;
@@ -391,13 +392,25 @@ impl Play {
         Ok(())
     }
 
-    fn guest_asks(&mut self, name: &str, what: &[String], wait: Option<Switch>) -> Done {
-        let request = guests::request(what)?;
+    /// A client of the service that has its session at a server.
+    fn open_guest(&mut self, name: &str) -> Result<(usize, &mut World), String> {
         let (guest, new) = self.words.guest(name);
         let world = self.world()?;
         if new || !world.guests[guest].is_open() {
             return Err(format!("{name} has no session: begin with `guest {name} ID`"));
         }
+        Ok((guest, world))
+    }
+
+    fn guest_leaves(&mut self, name: &str) -> Done {
+        let (guest, world) = self.open_guest(name)?;
+        world.guest_closes(guest);
+        Ok(())
+    }
+
+    fn guest_asks(&mut self, name: &str, what: &[String], wait: Option<Switch>) -> Done {
+        let request = guests::request(what)?;
+        let (guest, world) = self.open_guest(name)?;
         world.guest_asks(guest, request);
         if is_on(wait) && !world.runs_until(2 * SECOND, |world| world.guests[guest].is_idle()) {
             self.seen()?;

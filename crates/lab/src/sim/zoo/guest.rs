@@ -255,6 +255,12 @@ impl World {
         self.guests[guest].leaves();
     }
 
+    /// It closes its connection, and the server hears of it.
+    pub(crate) fn guest_closes(&mut self, guest: usize) {
+        self.guest_sends(guest, Frame::Bye);
+        self.guests[guest].leaves();
+    }
+
     fn guest_connects(&mut self, guest: usize) {
         let servers = self.hosts.len() as u64;
         let this = &mut self.guests[guest];
