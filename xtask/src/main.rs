@@ -111,7 +111,8 @@ usage: cargo xtask CHORE [ARGUMENTS]
   model [--minutes M]     the model checker on election and agreement
   failover                how long a leader change takes, in the simulator
   bench [--rounds 5]      Apache ZooKeeper and Pole side by side, and who reached what
-      [--only writes,reads,latency,kill,freeze,memory,start,sessions] [--product apache|pole|both] [--quick]
+      [--only writes,reads,latency,kill,freeze,memory,start,sessions,scaling]
+      [--product apache|pole|both] [--quick]
   soak [--seconds 600]    real servers killed and stopped under load, and all that clients saw checked
       [--product pole|apache] [--servers 5] [--sessions 30] [--rate 1000] [--majority N] [--seed S]
   ensemble [--product apache|pole] [--servers 3] [--config LINE]
