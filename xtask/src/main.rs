@@ -117,7 +117,7 @@ usage: cargo xtask CHORE [ARGUMENTS]
       [--product pole|apache] [--servers 5] [--sessions 30] [--rate 1000] [--majority N] [--seed S]
   ensemble [--product apache|pole] [--servers 3] [--config LINE]
                           real servers on loopback, until the input ends
-  compat [--part kazoo|cli|curator|failover|ci] [--on apache|pole|both]
+  compat [--part kazoo|cli|curator|failover|storage|ci] [--on apache|pole|both]
          [--servers 1|3] [--jobs 2] [--record]
                           clients of others, on Apache ZooKeeper and on Pole
   mutants [--only NN,NN]  take each protection away and see who notices
