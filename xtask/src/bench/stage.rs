@@ -60,7 +60,7 @@ pub(super) fn run(
         note(Metric::FollowerP50, ms(&by_follower, 50.0));
         note(Metric::FollowerP99, ms(&by_follower, 99.0));
     }
-    Ok(())
+    ensemble.done()
 }
 
 /// Why there is no figure.
