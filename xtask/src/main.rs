@@ -69,9 +69,11 @@ fn in_release(args: &[String], chore: fn(&[String]) -> Result<ExitCode, Failure>
     if !cfg!(debug_assertions) {
         return chore(&args[1..]);
     }
-    let mut cargo = command::program("cargo");
-    let why = cargo.args(["run", "--quiet", "--release", "--package", "xtask", "--"]).args(args).exec();
-    Err(Failure::Check(format!("cannot run cargo: {why}")))
+    let path = command::built_in_release("xtask", "xtask", &[])?;
+    // As cargo would tell it.
+    let folder = command::root().join("xtask");
+    let why = command::program(&path.to_string_lossy()).env("CARGO_MANIFEST_DIR", folder).args(args).exec();
+    Err(Failure::io("run", &path, &why))
 }
 
 /// The arguments of a chore that are described by a type. Help is printed as asked for and is no failure, but ends us.
