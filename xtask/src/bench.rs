@@ -9,6 +9,7 @@
 mod leader_loss;
 mod metric;
 mod report;
+mod scaling;
 mod stage;
 mod tree;
 
@@ -85,14 +86,15 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     for round in 1..=rounds {
         for launcher in alternating(&launchers, round) {
             println!("round {round} of {rounds}, {}, after {:.0} s", launcher.product, start.elapsed().as_secs_f64());
-            let mut note = |metric: Metric, value: f64| {
-                println!("  {:<44} {:>12} {}", metric.name(), report::figure(value), metric.unit());
-                samples.entry((metric, launcher.product)).or_default().push(value);
-            };
-            stage::run(launcher, &rows, plan, &mut note)?;
-            tree::run(launcher, &rows, plan, &mut note)?;
-            leader_loss::run(launcher, &rows, plan, &mut note)?;
+            let note = &mut noting(&mut samples, launcher.product);
+            stage::run(launcher, &rows, plan, note)?;
+            tree::run(launcher, &rows, plan, note)?;
+            leader_loss::run(launcher, &rows, plan, note)?;
         }
+    }
+    if products.contains(&Product::Pole) {
+        // Once: it has rounds of its own.
+        scaling::run(&rows, &mut noting(&mut samples, Product::Pole))?;
     }
 
     let report = report::Report::new(&samples, rounds, plan);
@@ -102,6 +104,14 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     fs::write(&path, report.markdown()).map_err(|why| Failure::io("write", &path, &why))?;
     println!("\n{}\nwritten to {}", report.text(), path.display());
     Ok(ExitCode::from(u8::from(report.misses() > 0)))
+}
+
+/// Tells a figure as it is measured, and keeps it.
+fn noting(samples: &mut Samples, product: Product) -> impl FnMut(Metric, f64) {
+    move |metric, value| {
+        println!("  {:<44} {:>12} {}", metric.name(), report::figure(value), metric.unit());
+        samples.entry((metric, product)).or_default().push(value);
+    }
 }
 
 /// Who goes first changes from round to round: what one leaves behind in the caches of the machine meets each as often.

@@ -67,10 +67,23 @@ pub(crate) enum Error {
     /// A reply that says no, where only yes will do.
     #[error("the server refused: {0}")]
     Refused(pole_jute::ErrorCode),
+    /// A load was answered by nobody while it counted.
+    #[error("no reply came in the {0:?} that count")]
+    NoReply(std::time::Duration),
+}
+
+impl Error {
+    /// Whether the servers were merely away, and may serve the next who comes. All else is a wrong answer.
+    pub(crate) fn is_absence(&self) -> bool {
+        match self {
+            Self::Io(_) | Self::Closed | Self::Silent(_) | Self::Expired | Self::NoReply(_) => true,
+            Self::Frame(_) | Self::Decode(_) | Self::Length { .. } | Self::Order { .. } | Self::Refused(_) => false,
+        }
+    }
 }
 
 /// Runs clients on this thread until `work` is done. Those still there afterwards are dropped with their connections.
-pub(crate) fn drive<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(crate) fn drive<T, E: From<Failure>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|why| Failure::Check(format!("cannot start a runtime: {why}")))?;
     LocalSet::new().block_on(&runtime, work)

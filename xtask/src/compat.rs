@@ -1,7 +1,8 @@
 //! `cargo xtask compat`: clients that we did not write, against Apache ZooKeeper and against Pole.
 //!
-//! In: kazoo's own tests, scripts for Apache's command line, programs over Curator's recipes and Apache's Java client. Out:
-//! what differs; exit code 1 if anything works on Apache only, or if nothing could be run.
+//! In: kazoo's own tests, scripts for Apache's command line, programs over Curator's recipes and Apache's Java client; and
+//! Apache's programs for files, on ours. Out: what differs; exit code 1 if anything works on Apache only, or if nothing could be
+//! run.
 //! Why: a promise to speak somebody else's protocol is tested by somebody else's clients.
 //! Holds: a run without Apache is held against what was recorded from Apache (`--record`), so CI needs only Pole.
 //! What cannot be run here (no Python, no Java, no network) is said, and counted in the last line.
@@ -14,6 +15,7 @@ mod options;
 mod programs;
 mod python;
 mod servers;
+mod storage;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -71,6 +73,7 @@ const PARTS: &[(Part, Prepare, Run)] = &[
     (Part::Cli, java::prepare, cli::run),
     (Part::Curator, java::prepare, programs::curator),
     (Part::Failover, java::prepare, programs::failover),
+    (Part::Storage, java::prepare, storage::run),
 ];
 
 fn words(why: Failure) -> String {

@@ -5,6 +5,7 @@
 //! Why: benchmarks, the soak and the compatibility checks must treat both products alike; only the command line differs.
 //! Holds: nothing outlives this program. Servers end when the [`Ensemble`] is dropped; where `setpriv` is installed also
 //! when this program is killed. For that the thread that starts a server must live as long as the server should.
+//! What they wrote stays for whoever asks why, unless all went well and [`Ensemble::done`] was called.
 //! Not here: speaking the client protocol (`client`). Only the commands of four letters are used.
 
 mod apache;
@@ -59,6 +60,8 @@ impl Setup {
 pub(crate) struct Ensemble {
     servers: Vec<Server>,
     folder: PathBuf,
+    /// Whether all went well, and nobody needs the data.
+    done: bool,
     /// Held as long as we use the folder: a second run under the same name would delete our files.
     _lock: File,
 }
@@ -90,7 +93,14 @@ impl Ensemble {
             server.write_files(&zoo_cfg(setup, &places, id, &server.data_dir()))?;
             servers.push(server);
         }
-        Ok(Self { servers, folder, _lock: lock })
+        Ok(Self { servers, folder, done: false, _lock: lock })
+    }
+
+    /// All went well: ends the servers and removes their data, which is gigabytes after a load. Logs and configuration stay.
+    pub(crate) fn done(mut self) -> Result<(), Failure> {
+        self.servers.iter_mut().try_for_each(Server::discard)?;
+        self.done = true;
+        Ok(())
     }
 
     /// Waits until every server that was started serves and one of them leads. Returns the index of the leader.
@@ -157,6 +167,14 @@ impl Ensemble {
     }
 }
 
+impl Drop for Ensemble {
+    fn drop(&mut self) {
+        if !self.done {
+            println!("data and logs of the servers stay in {}", self.folder.display());
+        }
+    }
+}
+
 /// The ports of one server.
 struct Place {
     client: u16,
@@ -170,6 +188,30 @@ impl Place {
     }
 }
 
+/// Removes what runs left behind whose names begin like this and do not come back. Those that still run hold their locks.
+fn sweep(prefix: &str) -> Result<(), Failure> {
+    let all = target_dir().join("ensembles");
+    for entry in fs::read_dir(&all).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_left = entry.file_name().to_string_lossy().starts_with(prefix)
+            && path.extension().is_some_and(|extension| extension == "lock")
+            && File::open(&path).is_ok_and(|lock| lock.try_lock().is_ok());
+        if is_left {
+            remove(&path.with_extension(""))?;
+            fs::remove_file(&path).map_err(|why| Failure::io("remove", &path, &why))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a folder, if there is one.
+fn remove(folder: &Path) -> Result<(), Failure> {
+    match fs::remove_dir_all(folder) {
+        Err(why) if why.kind() != std::io::ErrorKind::NotFound => Err(Failure::io("remove", folder, &why)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 /// An empty folder that is ours until the lock is dropped.
 fn claim(name: &str) -> Result<(PathBuf, File), Failure> {
     let all = target_dir().join("ensembles");
@@ -179,10 +221,7 @@ fn claim(name: &str) -> Result<(PathBuf, File), Failure> {
     let busy = |why| Failure::Check(format!("another run uses the ensemble `{name}` ({}): {why}", lock_path.display()));
     lock.try_lock().map_err(busy)?;
     let folder = all.join(name);
-    match fs::remove_dir_all(&folder) {
-        Err(why) if why.kind() != std::io::ErrorKind::NotFound => return Err(Failure::io("remove", &folder, &why)),
-        Ok(()) | Err(_) => (),
-    }
+    remove(&folder)?;
     fs::create_dir_all(&folder).map_err(|why| Failure::io("create", &folder, &why))?;
     Ok((folder, lock))
 }
@@ -244,5 +283,17 @@ mod tests {
         assert!(what.contains(&name), "{what}");
         fs::remove_dir_all(first.0).unwrap();
         fs::remove_file(target_dir().join("ensembles").join(format!("{name}.lock"))).unwrap();
+    }
+
+    #[test]
+    fn what_nobody_holds_is_swept_and_what_runs_is_not() {
+        let prefix = format!("sweep-{}", std::process::id());
+        let (held, lock) = claim(&format!("{prefix}-held")).unwrap();
+        let left = claim(&format!("{prefix}-left")).unwrap().0;
+        sweep(&prefix).unwrap();
+        assert!(held.is_dir() && !left.exists());
+        drop(lock);
+        sweep(&prefix).unwrap();
+        assert!(!held.exists());
     }
 }

@@ -6,19 +6,15 @@
 use std::process::ExitCode;
 
 use crate::Failure;
-use crate::command::program;
+use crate::command::{built_in_release, program};
 
 /// Builds and runs a program of `pole-lab`.
 pub(crate) fn run(binary: &str, args: &[String]) -> Result<ExitCode, Failure> {
     // Only the model checker needs what its feature brings; nothing else has to build it.
-    let features: &[&str] = if binary == "model" { &["--features", "model"] } else { &[] };
-    let status = program("cargo")
-        .args(["run", "--quiet", "--release", "--package", "pole-lab"])
-        .args(features)
-        .args(["--bin", binary, "--"])
-        .args(args)
-        .status()
-        .map_err(|why| Failure::Check(format!("cannot run cargo: {why}")))?;
+    let features: &[&str] = if binary == "model" { &["model"] } else { &[] };
+    let path = built_in_release("pole-lab", binary, features)?;
+    let status = program(&path.to_string_lossy()).args(args).status();
+    let status = status.map_err(|why| Failure::io("run", &path, &why))?;
     // A program ended by a signal has no code of its own.
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Ok(ExitCode::from(code))

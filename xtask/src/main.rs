@@ -69,9 +69,11 @@ fn in_release(args: &[String], chore: fn(&[String]) -> Result<ExitCode, Failure>
     if !cfg!(debug_assertions) {
         return chore(&args[1..]);
     }
-    let mut cargo = command::program("cargo");
-    let why = cargo.args(["run", "--quiet", "--release", "--package", "xtask", "--"]).args(args).exec();
-    Err(Failure::Check(format!("cannot run cargo: {why}")))
+    let path = command::built_in_release("xtask", "xtask", &[])?;
+    // As cargo would tell it.
+    let folder = command::root().join("xtask");
+    let why = command::program(&path.to_string_lossy()).env("CARGO_MANIFEST_DIR", folder).args(args).exec();
+    Err(Failure::io("run", &path, &why))
 }
 
 /// The arguments of a chore that are described by a type. Help is printed as asked for and is no failure, but ends us.
@@ -111,12 +113,13 @@ usage: cargo xtask CHORE [ARGUMENTS]
   model [--minutes M]     the model checker on election and agreement
   failover                how long a leader change takes, in the simulator
   bench [--rounds 5]      Apache ZooKeeper and Pole side by side, and who reached what
-      [--only writes,reads,latency,kill,freeze,memory,start,sessions] [--product apache|pole|both] [--quick]
+      [--only writes,reads,latency,kill,freeze,memory,start,sessions,scaling]
+      [--product apache|pole|both] [--quick]
   soak [--seconds 600]    real servers killed and stopped under load, and all that clients saw checked
       [--product pole|apache] [--servers 5] [--sessions 30] [--rate 1000] [--majority N] [--seed S]
   ensemble [--product apache|pole] [--servers 3] [--config LINE]
                           real servers on loopback, until the input ends
-  compat [--part kazoo|cli|curator|failover|ci] [--on apache|pole|both]
+  compat [--part kazoo|cli|curator|failover|storage|ci] [--on apache|pole|both]
          [--servers 1|3] [--jobs 2] [--record]
                           clients of others, on Apache ZooKeeper and on Pole
   mutants [--only NN,NN]  take each protection away and see who notices

@@ -120,8 +120,12 @@ async fn soak(launcher: &Launcher, options: &Options, mut dice: Dice) -> Result<
     let mut violations = violations(&history);
     // Seen while it ran, by a witness at no server in particular.
     violations.extend(left_behind.into_iter().map(|path| Violation::EphemeralLeft { server: 0, path }));
-    let Faults { kills, stops, leaders, blackouts, .. } = faults;
-    Ok(Found { counts, kills, stops, leaders, blackouts, operations: history.ops.len(), violations })
+    let Faults { kills, stops, leaders, blackouts, ensemble, .. } = faults;
+    let found = Found { counts, kills, stops, leaders, blackouts, operations: history.ops.len(), violations };
+    if found.is_good(options) {
+        ensemble.done()?;
+    }
+    Ok(found)
 }
 
 /// Faults until the time is over, with a line a second.
@@ -175,6 +179,16 @@ async fn last_change(writer: &Writer, ledger: &Ledger) -> Vec<usize> {
 }
 
 impl Found {
+    fn is_good(&self, options: &Options) -> bool {
+        let blamed = self.counts.innocent_errors > 0 && options.product == Product::Pole;
+        self.violations.is_empty() && !self.has_too_few_faults(options) && !blamed
+    }
+
+    fn has_too_few_faults(&self, options: &Options) -> bool {
+        let (kills, stops) = least_faults(options);
+        (self.kills as u64) < kills || (self.stops as u64) < stops
+    }
+
     /// Prints the counts and the verdict.
     fn tell(&self, options: &Options) -> ExitCode {
         let counts = &self.counts;
@@ -192,15 +206,18 @@ impl Found {
         for violation in self.violations.iter().take(VIOLATIONS_SHOWN) {
             println!("VIOLATION {violation}");
         }
-        let (kills, stops) = (options.seconds / 6, options.seconds / 12);
-        let too_few = (self.kills as u64) < kills || (self.stops as u64) < stops;
-        if too_few {
+        if self.has_too_few_faults(options) {
+            let (kills, stops) = least_faults(options);
             println!("too few faults: at least {kills} kills and {stops} stops belong to {} s", options.seconds);
         }
-        let blamed = counts.innocent_errors > 0 && options.product == Product::Pole;
         println!("{} violations, {} errors of innocent clients", self.violations.len(), counts.innocent_errors);
-        ExitCode::from(u8::from(!self.violations.is_empty() || too_few || blamed))
+        ExitCode::from(u8::from(!self.is_good(options)))
     }
+}
+
+/// Kills and stops that belong to a soak of this length.
+fn least_faults(options: &Options) -> (u64, u64) {
+    (options.seconds / 6, options.seconds / 12)
 }
 
 /// Failures are noticed within two seconds, so that many fit into a run; sessions may live through them.

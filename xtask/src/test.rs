@@ -17,9 +17,12 @@ use crate::command::{Finished, is_installed, logged, program, root, target_dir};
 ///
 /// `{fresh}` in a command becomes a seed that no earlier run used (see [`fresh_seed`]); the seed is part of the command
 /// that is printed, so a failure can be repeated.
+///
+/// Most of the time goes into building. Steps that build the same packages with the same features share them: a package that
+/// is tested alone has other features below it than in the workspace.
 const STEPS: &[Step] = &[
     Step::new("format", "cargo fmt --all --check"),
-    Step::new("tidy", "cargo test --quiet --package xtask").shows(Note::Tests),
+    Step::new("tidy", "cargo test --quiet --workspace --bin xtask").shows(Note::Tests),
     Step::new("spelling", "typos").if_installed("typos"),
     Step::new("unused-dependencies", "cargo machete").if_installed("cargo-machete"),
     Step::new("licences", "cargo deny check bans licenses sources").if_installed("cargo-deny").shows(Note::LastLine),

@@ -38,7 +38,7 @@ pub(super) fn run(
             note(Metric::Freeze, gap(&mut ensemble, Loss::Frozen)?.as_secs_f64() * 1e3);
         }
     }
-    Ok(())
+    ensemble.done()
 }
 
 /// How a leader is lost.

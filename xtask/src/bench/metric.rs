@@ -21,6 +21,8 @@ pub(super) enum Row {
     Start,
     /// 1,000 sessions connecting.
     Sessions,
+    /// Reads inside one server of ours, by one thread and by two.
+    Scaling,
 }
 
 /// One figure, in the order of the table.
@@ -74,6 +76,8 @@ pub(super) enum Metric {
     StartTree,
     /// All sessions connected.
     Sessions,
+    /// Reads of two threads over those of one.
+    Scaling,
 }
 
 /// What Pole has to reach.
@@ -87,6 +91,8 @@ pub(super) enum Goal {
     PartAndMax(f64, f64),
     /// At most so much, whatever Apache has.
     Max(f64),
+    /// At least so much, whatever Apache has.
+    Min(f64),
     /// Nothing: it explains the others.
     Told,
 }
@@ -119,6 +125,7 @@ impl Metric {
             Self::StartThree => "start: three servers to the first write",
             Self::StartTree => "start: one server on the 100,000 znodes",
             Self::Sessions => "1,000 sessions connecting",
+            Self::Scaling => "reads inside a server, two threads over one",
         }
     }
 
@@ -132,6 +139,7 @@ impl Metric {
             Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 => "ms",
             Self::LeaderP50 | Self::LeaderP99 | Self::FollowerP50 | Self::FollowerP99 => "ms",
             Self::Kill | Self::Freeze | Self::StartThree | Self::StartTree | Self::Sessions => "ms",
+            Self::Scaling => "×",
         }
     }
 
@@ -146,6 +154,7 @@ impl Metric {
             Self::MemoryFresh => Goal::Part(0.1),
             Self::MemoryLoaded | Self::StartThree | Self::StartTree => Goal::Part(0.2),
             Self::MemoryTree | Self::Sessions => Goal::Part(0.25),
+            Self::Scaling => Goal::Min(1.7),
             Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 => Goal::Told,
             Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => Goal::Told,
         }
@@ -171,6 +180,7 @@ impl Goal {
             Self::Part(part) => format!("at most 1/{:.0}", 1.0 / part),
             Self::PartAndMax(part, max) => format!("at most 1/{:.0} and {max:.0}", 1.0 / part),
             Self::Max(max) => format!("at most {max:.0}"),
+            Self::Min(min) => format!("at least {min}"),
             Self::Told => String::new(),
         }
     }
@@ -182,6 +192,7 @@ impl Goal {
             Self::Part(part) => apache.map(|apache| pole <= part * apache),
             Self::PartAndMax(part, max) => apache.map(|apache| pole <= part * apache && pole <= max),
             Self::Max(max) => Some(pole <= max),
+            Self::Min(min) => Some(pole >= min),
             Self::Told => None,
         }
     }
@@ -199,5 +210,7 @@ fn goals_are_reached_at_their_limit_and_missed_beyond() {
     assert_eq!(Goal::PartAndMax(0.1, 50.0).reached(51.0, Some(1000.0)), Some(false));
     assert_eq!(Goal::PartAndMax(0.1, 50.0).reached(50.0, Some(400.0)), Some(false));
     assert_eq!(Goal::Max(1000.0).reached(999.0, None), Some(true));
+    assert_eq!(Goal::Min(1.7).reached(1.7, None), Some(true));
+    assert_eq!(Goal::Min(1.7).reached(1.69, None), Some(false));
     assert_eq!(Goal::Part(0.5).reached(5.0, None), None);
 }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::Plan;
 use super::metric::{Metric, Row};
 use crate::Failure;
-use crate::client::load::{self, Lane, Tally, Window};
+use crate::client::load::{self, Lane, Load, Tally, Window};
 use crate::client::{self, Timing, drive};
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup, Usage};
 
@@ -27,7 +27,7 @@ pub(super) fn run(
         return Ok(());
     }
     let (mut ensemble, first_write) = to_first_write(launcher)?;
-    let leader = ensemble.wait_ready(READY_LIMIT)?;
+    ensemble.wait_ready(READY_LIMIT)?;
     if asked(Row::Start) {
         note(Metric::StartThree, first_write.as_secs_f64() * 1e3);
     }
@@ -39,7 +39,8 @@ pub(super) fn run(
         note(Metric::Sessions, sessions(&ensemble)?.as_secs_f64() * 1e3);
     }
     if asked(Row::Writes) || asked(Row::Memory) {
-        let found = under_load(&ensemble, plan, |path| client::set_data(path, &[b'x'; PAYLOAD_BYTES]))?;
+        let write = |path: &str| client::set_data(path, &[b'x'; PAYLOAD_BYTES]);
+        let found = measured("writes", || under_load(&ensemble, plan, write))?;
         if asked(Row::Writes) {
             found.note(WRITES, note);
         }
@@ -48,17 +49,54 @@ pub(super) fn run(
         note(Metric::MemoryLoaded, memory_mb(&ensemble));
     }
     if asked(Row::Reads) {
-        under_load(&ensemble, plan, |path| client::get_data(path, false))?.note(READS, note);
+        let read = |path: &str| client::get_data(path, false);
+        measured("reads", || under_load(&ensemble, plan, read))?.note(READS, note);
     }
     if asked(Row::Latency) {
-        let via = |server| one_at_a_time(&ensemble, server, plan);
-        let (by_leader, by_follower) = (via(leader)?, via((leader + 1) % SERVERS)?);
+        let by_leader = measured("one write at a time via the leader", || one_at_a_time(&mut ensemble, 0, plan))?;
+        let by_follower = measured("one write at a time via a follower", || one_at_a_time(&mut ensemble, 1, plan))?;
         note(Metric::LeaderP50, ms(&by_leader, 50.0));
         note(Metric::LeaderP99, ms(&by_leader, 99.0));
         note(Metric::FollowerP50, ms(&by_follower, 50.0));
         note(Metric::FollowerP99, ms(&by_follower, 99.0));
     }
-    Ok(())
+    ensemble.done()
+}
+
+/// Why there is no figure.
+enum Missing {
+    /// A client failed.
+    Client(client::Error),
+    /// The servers are not there, or not as they should be.
+    Servers(Failure),
+}
+
+impl From<client::Error> for Missing {
+    fn from(why: client::Error) -> Self {
+        Self::Client(why)
+    }
+}
+
+impl From<Failure> for Missing {
+    fn from(why: Failure) -> Self {
+        Self::Servers(why)
+    }
+}
+
+/// Measures, and again if the servers were away meanwhile, which is said. A figure without replies is none, and a round that
+/// took minutes should not be lost with it.
+fn measured<T>(what: &str, mut measure: impl FnMut() -> Result<T, Missing>) -> Result<T, Failure> {
+    for attempt in 1..=ATTEMPTS {
+        match measure() {
+            Ok(found) => return Ok(found),
+            Err(Missing::Client(why)) if why.is_absence() => {
+                println!("  {what}: {why}; this was attempt {attempt} of {ATTEMPTS}");
+            }
+            Err(Missing::Client(why)) => return Err(failed(why)),
+            Err(Missing::Servers(why)) => return Err(why),
+        }
+    }
+    Err(Failure::Check(format!("{what}: no figure in {ATTEMPTS} attempts; what kept each from it stands above")))
 }
 
 /// Starts three servers and writes as soon as one lets us.
@@ -147,7 +185,7 @@ impl Found {
 }
 
 /// Every session has a node of its own and goes on asking for the same.
-fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request) -> Result<Found, Failure> {
+fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request) -> Result<Found, Missing> {
     let path = |session: usize| format!("/bench-{session}");
     let addresses = ensemble.addresses();
     let lanes: Vec<Lane> = (0..SESSIONS)
@@ -158,35 +196,39 @@ fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request
         .collect();
     drive(async {
         let nodes = (0..SESSIONS).map(|n| client::create(&path(n), &[b'x'; PAYLOAD_BYTES], CreateMode::Persistent));
-        load::pour(addresses[0], nodes, OUTSTANDING, Some(ErrorCode::NodeExists)).await.map_err(failed)?;
+        load::pour(addresses[0], nodes, OUTSTANDING, Some(ErrorCode::NodeExists)).await?;
         // A read at another server must find the node.
         for address in &addresses {
-            load::pour(*address, std::iter::once(client::sync()), 1, None).await.map_err(failed)?;
+            load::pour(*address, std::iter::once(client::sync()), 1, None).await?;
         }
+        let load = Load::open(&lanes).await?;
         let from = Instant::now() + plan.warm_up;
         let window = Window { from, until: from + plan.window };
-        let load = tokio::task::spawn_local(async move { load::run(&lanes, window).await });
+        let load = tokio::task::spawn_local(load.run(window));
         let me = || Usage::of(std::process::id()).unwrap_or_default().cpu;
         tokio::time::sleep_until(window.from.into()).await;
         let (begin, servers, generator) = (Instant::now(), ensemble.usage().cpu, me());
         tokio::time::sleep_until(window.until.into()).await;
         let servers = ensemble.usage().cpu.saturating_sub(servers);
         let (generator, seconds) = (me().saturating_sub(generator), begin.elapsed().as_secs_f64());
-        let tally = load.await.expect("no task of ours panics").map_err(failed)?;
+        let tally = load.await.expect("no task of ours panics")?;
         Ok(Found { tally, seconds, servers, generator })
     })
 }
 
-/// One session, one write under way.
-fn one_at_a_time(ensemble: &Ensemble, server: usize, plan: Plan) -> Result<Tally, Failure> {
-    let address = ensemble.addresses()[server];
+/// One session, one write under way, at the server so many places after the leader of this moment: under load, or in an attempt
+/// before this one, another may have begun to lead.
+fn one_at_a_time(ensemble: &mut Ensemble, after_leader: usize, plan: Plan) -> Result<Tally, Missing> {
+    let leader = ensemble.wait_ready(READY_LIMIT)?;
+    let address = ensemble.addresses()[(leader + after_leader) % SERVERS];
     let path = "/bench-latency";
     let lane = Lane { address, request: client::set_data(path, &[b'x'; PAYLOAD_BYTES]), outstanding: 1 };
     drive(async {
         let node = client::create(path, b"", CreateMode::Persistent);
-        load::pour(address, std::iter::once(node), 1, Some(ErrorCode::NodeExists)).await.map_err(failed)?;
+        load::pour(address, std::iter::once(node), 1, Some(ErrorCode::NodeExists)).await?;
+        let load = Load::open(&[lane]).await?;
         let from = Instant::now() + plan.warm_up / 2;
-        load::run(&[lane], Window { from, until: from + plan.window / 2 }).await.map_err(failed)
+        Ok(load.run(Window { from, until: from + plan.window / 2 }).await?)
     })
 }
 
@@ -228,6 +270,9 @@ const READS: Columns = Columns {
     servers: Metric::ReadServers,
 };
 
+/// What keeps a server away for longer than two of these is no accident.
+const ATTEMPTS: usize = 3;
+
 /// Short against every start.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
 
@@ -236,3 +281,31 @@ const SESSIONS: usize = 30;
 const OUTSTANDING: usize = 16;
 const PAYLOAD_BYTES: usize = 1024;
 const MANY_SESSIONS: usize = 1000;
+
+#[test]
+fn what_was_away_is_measured_again() {
+    let mut answers = vec![Ok(7), Err(Missing::Client(client::Error::Closed))];
+    assert_eq!(measured("x", || answers.pop().expect("two attempts")), Ok(7));
+}
+
+#[test]
+fn what_stays_away_fails_in_words() {
+    let mut attempts = 0;
+    let gone = measured("one write", || {
+        attempts += 1;
+        Err::<(), _>(client::Error::NoReply(Duration::from_secs(5)).into())
+    });
+    assert_eq!(attempts, ATTEMPTS);
+    assert!(matches!(gone, Err(Failure::Check(what)) if what.contains("one write: no figure")));
+}
+
+#[test]
+fn a_wrong_answer_is_not_measured_again() {
+    let mut attempts = 0;
+    let refused = measured("x", || {
+        attempts += 1;
+        Err::<(), _>(client::Error::Refused(ErrorCode::NoNode).into())
+    });
+    assert!(refused.is_err());
+    assert_eq!(attempts, 1);
+}

@@ -37,7 +37,7 @@ pub(super) fn run(
         std::thread::sleep(plan.settle);
         note(Metric::MemoryTree, ensemble.usage().resident_bytes as f64 / 1e6);
     }
-    Ok(())
+    ensemble.done()
 }
 
 /// Creates the znodes, a thousand under each parent.

@@ -2,7 +2,9 @@
 //!
 //! In: where the sessions go, one request for each. Out: how many replies came in the window, and their latencies.
 //! Why one frame is sent again and again: making it anew would be the generator's share of the machine.
-//! Holds: every reply is the one expected and says yes, or the load fails.
+//! Holds: every reply is the one expected and says yes, or the load fails; it also fails without a single reply, so that what
+//! a [`Tally`] says was measured.
+//! Not here: going on after a connection broke. What would be measured then is the break. Whoever wants a figure measures again.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -12,6 +14,7 @@ use bytes::Bytes;
 use hdrhistogram::Histogram;
 use pole_jute::{ConnectRequest, ErrorCode, Request};
 use tokio::task::JoinSet;
+use tokio::time::timeout_at;
 
 use super::connection::template;
 use super::{Connection, Error};
@@ -36,7 +39,7 @@ pub(crate) struct Window {
     pub(crate) until: Instant,
 }
 
-/// What came back within the window.
+/// What came back within the window: at least one reply.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     /// Replies.
@@ -75,25 +78,57 @@ pub(crate) async fn connect(addresses: &[SocketAddr]) -> Result<Vec<Connection>,
     Ok(connections)
 }
 
-/// Keeps all lanes full until the window ends, and closes their sessions.
-pub(crate) async fn run(lanes: &[Lane], window: Window) -> Result<Tally, Error> {
-    let mut running = JoinSet::new();
-    for lane in lanes.iter().cloned() {
-        running.spawn_local(async move {
-            let (connection, _) = Connection::open(lane.address, &new_session(), CONNECT_LIMIT).await?;
-            Runner::new(connection, template(&lane.request)).run(lane.outstanding, window).await
-        });
+/// Lanes with a session each, ready to go.
+pub(crate) struct Load {
+    lanes: Vec<(Runner, usize)>,
+}
+
+impl Load {
+    /// Opens the session of every lane, all at once.
+    ///
+    /// Apart from [`Self::run`], so that no window begins before its sessions: a server that took longer to open one than
+    /// the window lasts was sent nothing, and nothing looked like a latency of zero.
+    pub(crate) async fn open(lanes: &[Lane]) -> Result<Self, Error> {
+        let mut opening = JoinSet::new();
+        for lane in lanes.iter().cloned() {
+            opening.spawn_local(async move {
+                let (connection, _) = Connection::open(lane.address, &new_session(), CONNECT_LIMIT).await?;
+                Ok::<_, Error>((Runner::new(connection, template(&lane.request)), lane.outstanding))
+            });
+        }
+        let mut lanes = Vec::new();
+        while let Some(opened) = opening.join_next().await {
+            lanes.push(opened.expect("no task of ours panics")?);
+        }
+        Ok(Self { lanes })
     }
-    // One lane alone is there for its latency.
-    let pacer = (lanes.len() > 1).then(|| tokio::task::spawn_local(pace()));
-    let mut total = Tally::new();
-    while let Some(done) = running.join_next().await {
-        total.add(&done.expect("no task of ours panics")?);
+
+    /// Keeps all lanes full until the window ends, and closes their sessions.
+    pub(crate) async fn run(self, window: Window) -> Result<Tally, Error> {
+        // One lane alone is there for its latency.
+        let pacer = (self.lanes.len() > 1).then(|| tokio::task::spawn_local(pace()));
+        // One timer for all: one for each reply would be the generator's share of the machine.
+        let ended = timeout_at((window.until + ANSWER_LIMIT).into(), self.replies(window)).await;
+        if let Some(pacer) = pacer {
+            pacer.abort();
+        }
+        match ended.map_err(|_| Error::Silent(ANSWER_LIMIT))?? {
+            tally if tally.replies == 0 => Err(Error::NoReply(window.until - window.from)),
+            tally => Ok(tally),
+        }
     }
-    if let Some(pacer) = pacer {
-        pacer.abort();
+
+    async fn replies(self, window: Window) -> Result<Tally, Error> {
+        let mut running = JoinSet::new();
+        for (runner, outstanding) in self.lanes {
+            running.spawn_local(runner.run(outstanding, window));
+        }
+        let mut total = Tally::new();
+        while let Some(done) = running.join_next().await {
+            total.add(&done.expect("no task of ours panics")?);
+        }
+        Ok(total)
     }
-    Ok(total)
 }
 
 /// Lets the thread rest between two turns of the loop, so that replies come in batches. Woken for each of them, the
@@ -231,9 +266,92 @@ const SESSION_TIMEOUT_MS: i32 = 40_000;
 /// A server that takes longer to open a session than this has failed the benchmark.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
+/// A server that leaves a request without a reply for so long after the window has lost it.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
 /// Short against the latencies under load, which are milliseconds. Shorter still the generator would take more than its
 /// share of the machine from the servers, longer it would be what bounds the fastest of them.
 const TURN: Duration = Duration::from_micros(700);
 
 /// Longer latencies count as this.
 const LATENCY_US_MAX: u64 = 60_000_000;
+
+#[cfg(test)]
+mod tests {
+    use pole_jute::{ConnectResponse, Record as _, Writer};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::client::set_data;
+
+    /// What a load says of a server that opens a session and then does `then`.
+    async fn said_of<T: Future<Output = ()> + 'static>(
+        then: fn(TcpStream) -> T,
+        length: Duration,
+    ) -> Result<Tally, Error> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let lane = Lane { address: listener.local_addr().unwrap(), request: set_data("/a", b""), outstanding: 1 };
+        let serve = async move {
+            let mut stream = listener.accept().await.unwrap().0;
+            frame(&mut stream).await;
+            let session = ConnectResponse {
+                protocol_version: 0,
+                timeout: SESSION_TIMEOUT_MS,
+                session_id: 1,
+                passwd: None,
+                read_only: None,
+            };
+            answer(&mut stream, |writer| session.write(writer)).await;
+            then(stream).await;
+        };
+        let measure = async {
+            tokio::task::spawn_local(serve);
+            let load = Load::open(&[lane]).await?;
+            let from = Instant::now();
+            load.run(Window { from, until: from + length }).await
+        };
+        LocalSet::new().run_until(measure).await
+    }
+
+    async fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
+        let mut body = vec![0; stream.read_u32().await.ok()? as usize];
+        stream.read_exact(&mut body).await.ok().map(|_| body)
+    }
+
+    async fn answer(stream: &mut TcpStream, body: impl FnOnce(&mut Writer)) {
+        let mut writer = Writer::new();
+        writer.frame(body);
+        // A client that has what it wanted leaves.
+        let _ = stream.write_all(&writer.into_bytes()).await;
+    }
+
+    async fn answers_all(mut stream: TcpStream) {
+        while let Some(request) = frame(&mut stream).await {
+            let header = [&request[..4], &[0; 12]].concat();
+            answer(&mut stream, |writer| writer.raw(&header)).await;
+        }
+    }
+
+    async fn hangs_up_after_a_request(mut stream: TcpStream) {
+        frame(&mut stream).await;
+    }
+
+    #[tokio::test]
+    async fn replies_within_the_window_are_counted() {
+        assert!(said_of(answers_all, Duration::from_millis(50)).await.unwrap().replies > 0);
+    }
+
+    #[tokio::test]
+    async fn a_window_without_a_reply_is_no_figure() {
+        let said = said_of(answers_all, Duration::ZERO).await;
+        assert!(matches!(said, Err(Error::NoReply(Duration::ZERO))), "{said:?}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_breaks_is_no_figure() {
+        let said = said_of(hangs_up_after_a_request, Duration::from_secs(60)).await;
+        assert!(matches!(said, Err(Error::Closed | Error::Io(_))), "{said:?}");
+    }
+}

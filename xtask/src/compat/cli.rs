@@ -66,6 +66,7 @@ fn answers(script: &Script, size: usize, launcher: &Launcher) -> Result<String, 
         false => Ensemble::ready(launcher, &setup)?,
     };
     let said = plain::text(&script.run(&ensemble.addresses())?);
+    ensemble.done()?;
     let path = kept(&script.name, size, launcher.product);
     fs::create_dir_all(path.parent().expect("it lies in a folder"))
         .map_err(|why| Failure::io("create", &path, &why))?;

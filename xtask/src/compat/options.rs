@@ -32,6 +32,8 @@ pub(super) enum Part {
     Curator,
     /// One session of Apache's Java client while every server dies once.
     Failover,
+    /// Apache's programs on the files that we write.
+    Storage,
 }
 
 impl Options {
@@ -69,22 +71,26 @@ impl Options {
             "cli" => self.parts.push(Part::Cli),
             "curator" => self.parts.push(Part::Curator),
             "failover" => self.parts.push(Part::Failover),
+            "storage" => self.parts.push(Part::Storage),
             "ci" => {
                 self.ci = true;
                 self.products = vec![Product::Pole];
             }
             other => {
-                return Err(Failure::Usage(format!("--part is kazoo, cli, curator, failover or ci, not `{other}`")));
+                return Err(Failure::Usage(format!(
+                    "--part is kazoo, cli, curator, failover, storage or ci, not `{other}`"
+                )));
             }
         }
         Ok(())
     }
 
-    /// The sizes with which a part is run. With one server there is no failover; and for the test command, the parts that
+    /// The sizes with which a part is run. With one server there is no failover, files are those of one server; and for the test command, the parts that
     /// take long are run where more can go wrong.
     pub(super) fn sizes_of(&self, part: Part) -> &[usize] {
         match part {
             Part::Failover => &[3],
+            Part::Storage => &[1],
             Part::Kazoo | Part::Curator if self.ci => &[3],
             Part::Kazoo | Part::Cli | Part::Curator => &self.sizes,
         }
@@ -147,7 +153,7 @@ mod tests {
     #[test]
     fn the_part_for_ci_needs_no_apache() {
         let ci = parse("--part ci").unwrap();
-        assert!(ci.ci && ci.chooses(Part::Kazoo));
+        assert!(ci.ci && ci.chooses(Part::Kazoo) && ci.chooses(Part::Storage));
         assert_eq!(ci.products, [Product::Pole]);
         assert_eq!(ci.sizes_of(Part::Kazoo), [3]);
         assert_eq!(ci.sizes_of(Part::Cli), [1, 3]);

@@ -78,6 +78,9 @@ fn run(program: &str, size: usize, launcher: &Launcher) -> Result<Result<String,
             Line::Late => break Err(format!("no end after {PROGRAM_LIMIT:?}; see {}", log.display())),
         }
     };
+    if said.is_ok() {
+        ensemble.done()?;
+    }
     Ok(said)
 }
 

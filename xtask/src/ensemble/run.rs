@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use super::{Ensemble, Product, READY_LIMIT, Setup};
+use super::{Ensemble, Product, READY_LIMIT, Setup, sweep};
 use crate::{Failure, arguments};
 
 /// Starts servers on loopback and keeps them until the end of input (Ctrl-D) or Ctrl-C.
@@ -25,7 +25,9 @@ struct Options {
 /// Runs the chore.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("ensemble", args)?;
-    let name = format!("play-{}", std::process::id());
+    // Those that were ended by Ctrl-C could not do it themselves.
+    sweep(NAME)?;
+    let name = format!("{NAME}{}", std::process::id());
     let setup = options.config.iter().fold(Setup::new(&name, options.servers), |setup, line| setup.with(line));
     let mut ensemble = Ensemble::start(&options.product.launcher()?, &setup)?;
     let leader = ensemble.wait_ready(READY_LIMIT)?;
@@ -37,5 +39,9 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     println!("files and logs: {}", ensemble.folder().display());
     // Whatever the input says, its end is ours.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    ensemble.done()?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// Several may run at a time, so the process id follows.
+const NAME: &str = "play-";

@@ -103,6 +103,12 @@ impl Server {
         self.write_id()
     }
 
+    /// Ends it and removes its data. Its log and its configuration stay.
+    pub(super) fn discard(&mut self) -> Result<(), Failure> {
+        self.reap()?;
+        super::remove(&self.data_dir())
+    }
+
     /// An error, with the end of its log, if a process that was started has ended by itself.
     pub(crate) fn check_running(&mut self) -> Result<(), Failure> {
         let Some(child) = self.process.as_mut() else { return Ok(()) };

@@ -15,7 +15,7 @@ use crate::ensemble::{Ensemble, Mode};
 /// Servers, and what has been done to them.
 #[derive(Debug)]
 pub(super) struct Faults {
-    ensemble: Ensemble,
+    pub(super) ensemble: Ensemble,
     dice: Dice,
     ledger: Ledger,
     wounds: Vec<Wound>,

@@ -1,6 +1,6 @@
-//! Apache's own programs read what we wrote. They need Java and Debian's `zookeeper`, so they run on request:
-//! `cargo test -p pole-storage --test it -- --ignored tools::`, with the jars of `/usr/share/java` or those that
-//! `ZOOKEEPER_CLASSPATH` names.
+//! Apache's own programs read what we wrote. They need Java and Debian's `zookeeper`, so `cargo xtask compat --part storage`
+//! runs them, or `cargo test -p pole-storage --test it -- --ignored tools::`, with the jars of `/usr/share/java` or those
+//! that `ZOOKEEPER_CLASSPATH` names.
 
 use bytes::Bytes;
 use pole_jute::{

@@ -175,7 +175,7 @@ impl Peer {
 fn play(scene: impl Future<Output = ()>) {
     drive(async {
         scene.await;
-        Ok(())
+        Ok::<_, crate::Failure>(())
     })
     .unwrap();
 }
