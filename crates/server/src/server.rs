@@ -15,7 +15,7 @@ use pole_node::{Node, Znodes};
 use pole_storage::Disk;
 use pole_zab::Recovered;
 use tokio::runtime::Builder;
-use tokio::task::LocalSet;
+use tokio::task::{LocalSet, spawn_local};
 use tokio_rustls::TlsAcceptor;
 
 use crate::admin;
@@ -236,7 +236,7 @@ fn start_node(
                 return Exit::Stopped;
             }
         };
-        let driver = async {
+        let driver = async move {
             let inbox = Inbox::default();
             let peers = match peers {
                 None => None,
@@ -255,7 +255,9 @@ fn start_node(
             let _ = opened.send(Ok(()));
             Driver::new(node, shared, peers, inbox, disk).run().await
         };
-        LocalSet::new().block_on(&runtime, driver)
+        // As a task beside the links: whoever wakes it need not pass through the system's list of sockets first.
+        let ended = LocalSet::new().block_on(&runtime, async { spawn_local(driver).await });
+        ended.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
     })?;
     is_open.recv().unwrap_or_else(|_| Err(StartError::System(io::Error::other("the node's thread ended"))))?;
     Ok(thread)

@@ -43,7 +43,7 @@ struct Visit {
     handle: Arc<Handle>,
     _guest: Guest,
     /// Held while it is served on the node's thread.
-    _seat: Option<Seat>,
+    seat: Option<Seat>,
 }
 
 /// A place on the node's thread.
@@ -56,7 +56,7 @@ pub(super) async fn begin(shared: Arc<Shared>, threads: Loops, stream: TcpStream
     let caller = Caller { ids: vec![ip_id(address)] };
     let mut connection = Plain::new(Arc::clone(&shared), Arc::clone(&handle), reader, None, caller);
     connection.habit.settle(Place::Clients);
-    serve(connection, Visit { shared, threads, handle, _guest: guest, _seat: None }).await;
+    serve(connection, Visit { shared, threads, handle, _guest: guest, seat: None }).await;
 }
 
 async fn serve(connection: Plain<OwnedReadHalf>, visit: Visit) {
@@ -74,8 +74,8 @@ async fn serve(connection: Plain<OwnedReadHalf>, visit: Visit) {
 /// Takes the connection off this thread, and gives it to the one where it belongs now.
 fn leave(connection: Plain<OwnedReadHalf>, mut visit: Visit) -> io::Result<()> {
     let mut place = connection.habit.next_place();
-    visit._seat = (place == Place::Node).then(|| Seat::take(&visit.shared)).flatten();
-    if visit._seat.is_none() {
+    visit.seat = (place == Place::Node).then(|| Seat::take(&visit.shared)).flatten();
+    if visit.seat.is_none() {
         place = Place::Clients;
     }
     let (reader, connection) = connection.exchange_reader(());
