@@ -51,6 +51,8 @@ pub(crate) struct Guest {
     sleepy: bool,
     /// It acts on nothing that it hears meanwhile, so it believes in nothing.
     asleep: bool,
+    /// When it last woke.
+    woke: u64,
     /// It asks only what a script says, and goes only where a script says.
     scripted: bool,
     thought: u64,
@@ -127,6 +129,7 @@ impl Guest {
             think: if index % 4 == 3 { 20 * setup.think } else { setup.think },
             sleepy: own.per_mille(300),
             asleep: false,
+            woke: 0,
             scripted: false,
             thought: 0,
             rng: own,
@@ -217,7 +220,9 @@ impl World {
             }
         }
         let this = &mut self.guests[guest];
-        this.asleep = false;
+        if std::mem::take(&mut this.asleep) {
+            this.woke = self.now;
+        }
         // Often enough for its pings.
         let wait = this.rng.spread(this.think).clamp(MS, this.timeout_ms * MS / 12);
         let wait = if this.scripted { this.timeout_ms * MS / 12 } else { wait };
@@ -235,7 +240,9 @@ impl World {
     fn guest_despairs(&mut self, guest: usize) {
         *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
         let this = &self.guests[guest];
-        let (server, since, slept) = (this.server, this.heard, this.asleep);
+        // Whoever slept said nothing meanwhile, and so heard nothing.
+        let slept = this.asleep || this.woke > this.heard;
+        let (server, since) = (this.server, this.heard);
         let is_there = self.hosts[server].desks.contains_key(&this.connection);
         self.trace.line(self.now, 0, format_args!("guest {guest} despairs of server {}", server + 1));
         self.see(|_| Some(Sight::Guest { guest, does: format!("gives {} up", server + 1) }));
