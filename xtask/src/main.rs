@@ -9,6 +9,7 @@ mod bench;
 mod client;
 mod command;
 mod compat;
+mod dice;
 mod ensemble;
 mod fuzz;
 mod lab;

@@ -9,7 +9,6 @@
 
 mod check;
 mod clients;
-mod dice;
 mod ending;
 mod faults;
 mod history;
@@ -23,11 +22,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::client::drive;
+use crate::dice::Dice;
 use crate::ensemble::{Ensemble, Launcher, Product, Setup};
 use crate::{Failure, arguments};
 use check::{Violation, violations};
 use clients::{WATCHED, Writer};
-use dice::Dice;
 use faults::{Faults, STEP};
 use history::History;
 use ledger::{Counts, Ledger};

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::connection::{decode, xid_of};
 use super::{Connection, Error};
+use crate::dice::Dice;
 
 /// To ask something in a session. Clones ask in the same one. It is left without a word when the last one is gone.
 #[derive(Clone, Debug)]
@@ -82,9 +83,7 @@ impl Session {
         let (requests, asked) = mpsc::unbounded_channel();
         let (events, happened) = mpsc::unbounded_channel();
         let keeper = Keeper {
-            // Not all the same way round: sessions of one server that goes would meet again on the next, and in the end all
-            // would be on the server that has lived the longest.
-            stride: if (first / servers.len()).is_multiple_of(2) { 1 } else { servers.len() - 1 },
+            dice: Dice::new(first as u64),
             at: first % servers.len(),
             servers,
             timing,
@@ -125,8 +124,9 @@ struct Keeper {
     servers: Vec<SocketAddr>,
     /// The server that we are connected to, or try next.
     at: usize,
-    /// How far it is to the one after that.
-    stride: usize,
+    /// Says which comes after that. Sessions that all went the same way would meet on the server that has lived the
+    /// longest, and never part again.
+    dice: Dice,
     timing: Timing,
     identity: Identity,
     last_zxid: i64,
@@ -157,7 +157,14 @@ impl Keeper {
                 Left::Done => return,
                 Left::Broken(why) => self.tell(Event::Disconnected(self.at, why.to_string())),
             }
-            self.at = (self.at + self.stride) % self.servers.len();
+            self.goes_on();
+        }
+    }
+
+    /// Another server is the next one, if there is another.
+    fn goes_on(&mut self) {
+        if self.servers.len() > 1 {
+            self.at = (self.at + 1 + self.dice.below(self.servers.len() - 1)) % self.servers.len();
         }
     }
 
@@ -178,7 +185,7 @@ impl Keeper {
                 Err(_) if self.asked.is_closed() => return None,
                 Err(_) => {
                     self.tell(Event::NotTaken(self.at));
-                    self.at = (self.at + self.stride) % self.servers.len();
+                    self.goes_on();
                     sleep(self.timing.reconnect_pause).await;
                 }
             }

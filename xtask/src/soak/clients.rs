@@ -7,11 +7,11 @@ use pole_jute::{CreateMode, Request};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use super::dice::Dice;
 use super::history::Kind;
 use super::ledger::Ledger;
 use crate::Failure;
 use crate::client::{self, Event, Refusal, Session, Timing, load};
+use crate::dice::Dice;
 
 /// Creates what the clients need and waits until every server has it.
 pub(super) async fn prepare(servers: &[SocketAddr], sessions: usize) -> Result<(), Failure> {

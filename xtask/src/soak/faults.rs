@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::dice::Dice;
 use super::ledger::Ledger;
 use crate::Failure;
+use crate::dice::Dice;
 use crate::ensemble::{Ensemble, Mode};
 
 /// Servers, and what has been done to them.
