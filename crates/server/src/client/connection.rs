@@ -163,9 +163,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Err(end) => Err(end),
         };
         if served.is_err() {
-            self.shared.clients.lock().remove(&self.handle.id);
-            self.shared.settled(self.handle.drop_waiting());
-            self.shared.mailbox.post(Letter::Event(Event::Detach { client: self.handle.id }));
+            self.take_back();
         }
         served
     }
@@ -498,6 +496,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 }
 
 impl<R, W> Connection<R, W> {
+    /// The node hears that the connection is no more.
+    pub(super) fn take_back(&self) {
+        self.shared.clients.lock().remove(&self.handle.id);
+        self.shared.settled(self.handle.drop_waiting());
+        self.shared.mailbox.post(Letter::Event(Event::Detach { client: self.handle.id }));
+    }
+
     /// The same connection with another reader, and the one that it had.
     pub(super) fn exchange_reader<S>(self, reader: S) -> (R, Connection<S, W>) {
         let Self { shared, handle, reader: before, writer, arrived, deframer, caller, .. } = self;

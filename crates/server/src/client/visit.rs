@@ -79,8 +79,7 @@ fn leave(connection: Plain<OwnedReadHalf>, mut visit: Visit) -> io::Result<()> {
         place = Place::Clients;
     }
     let (reader, connection) = connection.exchange_reader(());
-    let writer = visit.handle.take_socket().ok_or_else(|| io::Error::other("the socket is in use"))?;
-    let stream = reader.reunite(writer).map_err(io::Error::other)?.into_std()?;
+    let stream = off_this_loop(&visit.handle, reader).inspect_err(|_| connection.take_back())?;
     let (shared, threads) = (Arc::clone(&visit.shared), visit.threads.clone());
     let task: Task = Box::pin(arrive(connection, visit, stream, place));
     match place {
@@ -90,9 +89,20 @@ fn leave(connection: Plain<OwnedReadHalf>, mut visit: Visit) -> io::Result<()> {
     Ok(())
 }
 
+fn off_this_loop(handle: &Handle, reader: OwnedReadHalf) -> io::Result<std::net::TcpStream> {
+    let writer = handle.take_socket().ok_or_else(|| io::Error::other("the socket is in use"))?;
+    reader.reunite(writer).map_err(io::Error::other)?.into_std()
+}
+
 /// Takes the connection up on this thread.
 async fn arrive(mut connection: Plain<()>, visit: Visit, stream: std::net::TcpStream, place: Place) {
-    let Ok(stream) = TcpStream::from_std(stream) else { return };
+    let stream = match TcpStream::from_std(stream) {
+        Ok(stream) => stream,
+        Err(error) => {
+            connection.take_back();
+            return log::connection_ended(visit.handle.address, &error.into());
+        }
+    };
     let (reader, writer) = stream.into_split();
     visit.handle.put_socket(writer);
     connection.habit.settle(place);
