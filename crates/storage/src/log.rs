@@ -83,7 +83,8 @@ impl Log {
         let mut growing = match self.growing.take() {
             Some(growing) => growing,
             None => {
-                let output = self.volume.create_direct(&self.dir.join(names::log(self.first)))?;
+                let path = self.dir.join(names::log(self.first));
+                let output = if self.sync { self.volume.create_direct(&path)? } else { self.volume.create(&path)? };
                 Growing { output, end: 0, allocated: 0, written: 0 }
             }
         };
