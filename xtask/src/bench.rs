@@ -6,6 +6,7 @@
 //! Holds: one product runs at a time. Each round has servers of its own, on an empty disk.
 //! Not here: what is measured and how (`stage`), what is good enough (`metric`).
 
+mod disk;
 mod leader_loss;
 mod metric;
 mod report;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use pole_jute::{CreateMode, ErrorCode, Request};
 use tokio::task::JoinSet;
 
-use super::Plan;
 use super::metric::{Metric, Row};
+use super::{Plan, disk};
 use crate::Failure;
 use crate::client::load::{self, Lane, Load, Tally, Window};
 use crate::client::{self, Timing, drive};
@@ -59,6 +59,7 @@ pub(super) fn run(
         note(Metric::LeaderP99, ms(&by_leader, 99.0));
         note(Metric::FollowerP50, ms(&by_follower, 50.0));
         note(Metric::FollowerP99, ms(&by_follower, 99.0));
+        note(Metric::DiskP50, disk::two_of_three_ms(ensemble.folder(), plan.window / 5)?);
     }
     ensemble.done()
 }
