@@ -89,6 +89,7 @@ fn leave(connection: Plain<OwnedReadHalf>, mut visit: Visit) -> io::Result<()> {
     Ok(())
 }
 
+/// The whole socket again, free to be taken up by the loop of another thread.
 fn off_this_loop(handle: &Handle, reader: OwnedReadHalf) -> io::Result<std::net::TcpStream> {
     let writer = handle.take_socket().ok_or_else(|| io::Error::other("the socket is in use"))?;
     reader.reunite(writer).map_err(io::Error::other)?.into_std()
