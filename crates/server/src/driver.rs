@@ -20,6 +20,7 @@ use pole_oracle::Time;
 use pole_storage::Writer;
 use pole_zab::{DiskOp, SessionId, Ticket};
 
+use crate::awake::Awake;
 use crate::client::{Handle, connect_response, password};
 use crate::clock::wall_ms;
 use crate::log;
@@ -44,6 +45,7 @@ pub(crate) struct Driver {
     writes: Vec<(Ticket, DiskOp)>,
     /// How long a write on this thread took of late.
     write_took: Duration,
+    pub(crate) awake: Awake,
     /// Connections with something to send.
     dirty: Vec<Arc<Handle>>,
     /// The server was told to stop, and leads: it hands over first, but not for longer than this.
@@ -75,6 +77,7 @@ impl Driver {
         inbox: Inbox,
         disk: Writer,
     ) -> Self {
+        let awake = Awake::new(Duration::from_millis(shared.settings.config.pole.awake_ms));
         Self {
             node,
             shared,
@@ -88,6 +91,7 @@ impl Driver {
             effects: Vec::new(),
             writes: Vec::new(),
             write_took: Duration::ZERO,
+            awake,
             dirty: Vec::new(),
             leaving: None,
             stopping: None,
@@ -188,8 +192,11 @@ impl Driver {
             return self.writes.drain(..).for_each(|(ticket, op)| self.disk.write(ticket, op));
         }
         let began = Instant::now();
+        self.awake.write_begins(began, self.write_took);
         if let Some(through) = self.disk.write_here(&mut self.writes) {
-            self.write_took = (self.write_took * 7 + began.elapsed()) / 8;
+            let ended = Instant::now();
+            self.awake.write_ended(ended);
+            self.write_took = (self.write_took * 7 + (ended - began)) / 8;
             self.events.push(Event::Written { through });
         }
     }

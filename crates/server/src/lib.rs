@@ -6,6 +6,7 @@
 //! Not here: decisions of the protocol (`node`), formats (`jute`), what a request means (`tree`).
 
 mod admin;
+mod awake;
 mod client;
 mod clock;
 pub mod config;

@@ -60,6 +60,8 @@ pub(super) enum Metric {
     FollowerP50,
     /// One write at a time, via a follower.
     FollowerP99,
+    /// CPU time of all servers for one write at a time.
+    LoneCpu,
     /// What the disk alone takes of one write at a time.
     DiskP50,
     /// From the kill to the next write.
@@ -119,6 +121,7 @@ impl Metric {
             Self::LeaderP99 => "one write at a time via the leader, p99",
             Self::FollowerP50 => "one write at a time via a follower, p50",
             Self::FollowerP99 => "one write at a time via a follower, p99",
+            Self::LoneCpu => "one write at a time: CPU of all servers",
             Self::DiskP50 => "of these, the disk: two of three files, p50",
             Self::Kill => "no write after kill -9 of the leader",
             Self::Freeze => "no write after SIGSTOP of the leader",
@@ -135,7 +138,7 @@ impl Metric {
     /// Of its figures.
     pub(super) fn unit(self) -> &'static str {
         match self {
-            Self::WriteCpu | Self::ReadCpu => "µs",
+            Self::WriteCpu | Self::ReadCpu | Self::LoneCpu => "µs",
             Self::WriteRate | Self::ReadRate => "/s",
             Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => "%",
             Self::MemoryFresh | Self::MemoryLoaded | Self::MemoryTree => "MB",
@@ -160,6 +163,7 @@ impl Metric {
             Self::Scaling => Goal::Min(1.7),
             Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 | Self::DiskP50 => Goal::Told,
             Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => Goal::Told,
+            Self::LoneCpu => Goal::Told,
         }
     }
 

@@ -55,10 +55,12 @@ pub(super) fn run(
     if asked(Row::Latency) {
         let by_leader = measured("one write at a time via the leader", || one_at_a_time(&mut ensemble, 0, plan))?;
         let by_follower = measured("one write at a time via a follower", || one_at_a_time(&mut ensemble, 1, plan))?;
-        note(Metric::LeaderP50, ms(&by_leader, 50.0));
-        note(Metric::LeaderP99, ms(&by_leader, 99.0));
-        note(Metric::FollowerP50, ms(&by_follower, 50.0));
-        note(Metric::FollowerP99, ms(&by_follower, 99.0));
+        note(Metric::LeaderP50, ms(&by_leader.tally, 50.0));
+        note(Metric::LeaderP99, ms(&by_leader.tally, 99.0));
+        note(Metric::FollowerP50, ms(&by_follower.tally, 50.0));
+        note(Metric::FollowerP99, ms(&by_follower.tally, 99.0));
+        let replies = (by_leader.tally.replies + by_follower.tally.replies) as f64;
+        note(Metric::LoneCpu, (by_leader.servers + by_follower.servers).as_secs_f64() * 1e6 / replies);
         note(Metric::DiskP50, disk::two_of_three_ms(ensemble.folder(), plan.window / 5)?);
     }
     ensemble.done()
@@ -202,24 +204,28 @@ fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request
         for address in &addresses {
             load::pour(*address, std::iter::once(client::sync()), 1, None).await?;
         }
-        let load = Load::open(&lanes).await?;
-        let from = Instant::now() + plan.warm_up;
-        let window = Window { from, until: from + plan.window };
-        let load = tokio::task::spawn_local(load.run(window));
-        let me = || Usage::of(std::process::id()).unwrap_or_default().cpu;
-        tokio::time::sleep_until(window.from.into()).await;
-        let (begin, servers, generator) = (Instant::now(), ensemble.usage().cpu, me());
-        tokio::time::sleep_until(window.until.into()).await;
-        let servers = ensemble.usage().cpu.saturating_sub(servers);
-        let (generator, seconds) = (me().saturating_sub(generator), begin.elapsed().as_secs_f64());
-        let tally = load.await.expect("no task of ours panics")?;
-        Ok(Found { tally, seconds, servers, generator })
+        watched(ensemble, Load::open(&lanes).await?, plan).await
     })
+}
+
+/// Runs a load, and looks at who takes which processor time while it counts.
+async fn watched(ensemble: &Ensemble, load: Load, plan: Plan) -> Result<Found, Missing> {
+    let from = Instant::now() + plan.warm_up;
+    let window = Window { from, until: from + plan.window };
+    let load = tokio::task::spawn_local(load.run(window));
+    let me = || Usage::of(std::process::id()).unwrap_or_default().cpu;
+    tokio::time::sleep_until(window.from.into()).await;
+    let (begin, servers, generator) = (Instant::now(), ensemble.usage().cpu, me());
+    tokio::time::sleep_until(window.until.into()).await;
+    let servers = ensemble.usage().cpu.saturating_sub(servers);
+    let (generator, seconds) = (me().saturating_sub(generator), begin.elapsed().as_secs_f64());
+    let tally = load.await.expect("no task of ours panics")?;
+    Ok(Found { tally, seconds, servers, generator })
 }
 
 /// One session, one write under way, at the server so many places after the leader of this moment: under load, or in an attempt
 /// before this one, another may have begun to lead.
-fn one_at_a_time(ensemble: &mut Ensemble, after_leader: usize, plan: Plan) -> Result<Tally, Missing> {
+fn one_at_a_time(ensemble: &mut Ensemble, after_leader: usize, plan: Plan) -> Result<Found, Missing> {
     let leader = ensemble.wait_ready(READY_LIMIT)?;
     let address = ensemble.addresses()[(leader + after_leader) % SERVERS];
     let path = "/bench-latency";
@@ -227,9 +233,8 @@ fn one_at_a_time(ensemble: &mut Ensemble, after_leader: usize, plan: Plan) -> Re
     drive(async {
         let node = client::create(path, b"", CreateMode::Persistent);
         load::pour(address, std::iter::once(node), 1, Some(ErrorCode::NodeExists)).await?;
-        let load = Load::open(&[lane]).await?;
-        let from = Instant::now() + plan.warm_up / 2;
-        Ok(load.run(Window { from, until: from + plan.window / 2 }).await?)
+        let half = Plan { warm_up: plan.warm_up / 2, window: plan.window / 2, ..plan };
+        watched(ensemble, Load::open(&[lane]).await?, half).await
     })
 }
 

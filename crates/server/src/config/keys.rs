@@ -462,6 +462,12 @@ pub const KEYS: &[Key] = &[
     ours("pole.patienceMs", Number(0, 86_400_000), "10000", "Milliseconds that clients are kept without a leader."),
     ours("pole.diffRetainMb", Number(1, 65_536), "32", "Megabytes of log kept in memory to bring others level."),
     ours(
+        "pole.awakeMs",
+        Number(0, 1_000),
+        "1",
+        "Milliseconds that a processor waits awake for the next write, where writes follow each other that fast. It is the time of an otherwise idle processor, a core at most. 0: never.",
+    ),
+    ours(
         "pole.resign",
         Bool("on", "off"),
         "on",

@@ -263,6 +263,8 @@ pub struct Pole {
     pub patience_ms: u64,
     /// `pole.diffRetainMb`.
     pub diff_retain_mb: u64,
+    /// `pole.awakeMs`.
+    pub awake_ms: u64,
     /// `pole.resign`.
     pub resign: bool,
     /// `pole.resign.marginPercent`.

@@ -1,6 +1,7 @@
 //! What only the node's thread knows, asked for once.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use pole_election::{Epoch, ServerId, Span};
 use pole_node::{Milestone, Queues};
@@ -22,6 +23,8 @@ pub(crate) struct Inside {
     pub(crate) served: Option<Span>,
     pub(crate) pending_syncs: usize,
     pub(crate) queues: Queues,
+    /// Processor time spent on waiting awake.
+    pub(crate) awake: Duration,
     pub(crate) fsync_p50: Span,
     pub(crate) fsync_p99: Span,
     pub(crate) rate_milli: u64,
@@ -51,6 +54,7 @@ impl Inside {
             served: served_since(driver).map(|since| now - since),
             pending_syncs: node.pending_syncs(),
             queues: node.queues(),
+            awake: driver.awake.spent(),
             fsync_p50: report.fsync_p50,
             fsync_p99: report.fsync_p99,
             rate_milli: report.rate_milli,

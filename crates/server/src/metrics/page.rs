@@ -78,6 +78,12 @@ fn of_node(inside: &Inside, page: &mut Page) {
         "How long the last fsyncs took.",
         [("quantile=\"0.5\"".to_owned(), ms(inside.fsync_p50)), ("quantile=\"0.99\"".to_owned(), ms(inside.fsync_p99))],
     );
+    page.one(
+        "pole_awake_seconds_total",
+        "counter",
+        "Processor time spent on waiting awake for the next write (pole.awakeMs).",
+        &inside.awake.as_secs_f64(),
+    );
     page.many(
         "pole_queue_depth",
         "gauge",
