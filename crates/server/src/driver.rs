@@ -297,7 +297,7 @@ impl Driver {
                 let Some(Client { handle, .. }) = self.clients.get(&client) else { return };
                 if let Some(asked) = handle.push_reply(cxid.0, zxid.0.cast_signed(), &body, now) {
                     self.shared.settled(1);
-                    self.shared.status.answered(1, asked, now);
+                    self.shared.status.tally.answered(1, asked, now);
                 }
                 self.dirty.push(Arc::clone(handle));
             }

@@ -20,6 +20,7 @@ mod server;
 mod settings;
 mod shared;
 mod status;
+mod tally;
 mod threads;
 pub mod tls;
 

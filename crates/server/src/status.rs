@@ -1,6 +1,6 @@
 //! What everyone may know about the server without asking its node: its role, and what it has counted.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use parking_lot::Mutex;
 use pole_election::{Epoch, ServerId};
@@ -8,7 +8,7 @@ use pole_oracle::Time;
 
 use tokio::sync::Notify;
 
-use crate::client::Latency;
+use crate::tally::Tally;
 
 /// Counters and the present role.
 #[derive(Debug, Default)]
@@ -18,9 +18,7 @@ pub(crate) struct Status {
     pub(crate) connections: AtomicUsize,
     /// Connections that were not taken in.
     pub(crate) refused: AtomicU64,
-    packets_received: AtomicU64,
-    packets_sent: AtomicU64,
-    latency: Mutex<Latency>,
+    pub(crate) tally: Tally,
     /// Elections that this server took part in.
     pub(crate) elections: AtomicU64,
     /// Leaders that it followed or was.
@@ -53,29 +51,5 @@ impl Status {
     pub(crate) fn set_role(&self, role: Role) {
         *self.role.lock() = role;
         self.role_changed.notify_waiters();
-    }
-
-    pub(crate) fn received(&self, count: u64) {
-        self.packets_received.fetch_add(count, Ordering::Relaxed);
-    }
-
-    pub(crate) fn answered(&self, count: u64, asked: Time, now: Time) {
-        self.packets_sent.fetch_add(count, Ordering::Relaxed);
-        self.latency.lock().record(asked, now, count);
-    }
-
-    pub(crate) fn packets(&self) -> (u64, u64) {
-        (self.packets_received.load(Ordering::Relaxed), self.packets_sent.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn latency(&self) -> Latency {
-        *self.latency.lock()
-    }
-
-    /// Counts anew, for `srst`.
-    pub(crate) fn reset(&self) {
-        *self.latency.lock() = Latency::default();
-        self.packets_received.store(0, Ordering::Relaxed);
-        self.packets_sent.store(0, Ordering::Relaxed);
     }
 }

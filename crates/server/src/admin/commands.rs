@@ -18,6 +18,7 @@ use crate::client::words::{NOT_SERVING, connections, server, watches};
 use crate::metrics::{self, Inside, environment, mode, version};
 use crate::shared::Shared;
 use crate::status::Role;
+use crate::tally::Packets;
 
 /// `/commands`: links to all of them.
 pub(crate) async fn list() -> Html<String> {
@@ -83,7 +84,7 @@ async fn tell(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str> {
         "server_stats" => server_stats(shared, false).await,
         "stats" => server_stats(shared, true).await,
         "stat_reset" => {
-            shared.status.reset();
+            shared.status.tally.reset();
             Value::Null
         }
         "system_properties" => json!({}),
@@ -201,8 +202,7 @@ async fn monitor(shared: &Shared) -> Value {
 
 async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
     let status = &shared.status;
-    let (received, sent) = status.packets();
-    let latency = status.latency();
+    let Packets { received, sent, latency } = status.tally.sum();
     let (data, log) = server::sizes(shared).await;
     let unrecorded = || json!({"last_buffer_size": -1, "min_buffer_size": -1, "max_buffer_size": -1});
     let mut told = json!({

@@ -380,6 +380,17 @@ impl Latency {
         self.count += count;
     }
 
+    /// What was recorded elsewhere too; which of them was last is not known.
+    pub(crate) fn add(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min_ms = if self.count == 0 { other.min_ms } else { self.min_ms.min(other.min_ms) };
+        self.max_ms = self.max_ms.max(other.max_ms);
+        self.total_ms += other.total_ms;
+        self.count += other.count;
+    }
+
     /// The mean.
     pub(crate) fn mean_ms(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.total_ms as f64 / self.count as f64 }

@@ -19,6 +19,7 @@ use pole_zab::Phase;
 
 use crate::shared::Shared;
 use crate::status::Role;
+use crate::tally::Packets;
 
 /// A value as `mntr` prints it.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,8 +69,7 @@ pub(crate) fn figures(shared: &Shared, inside: Option<&Inside>) -> Vec<Figure> {
 
 fn of_clients(shared: &Shared, list: &mut List) {
     let status = &shared.status;
-    let (received, sent) = status.packets();
-    let latency = status.latency();
+    let Packets { received, sent, latency } = status.tally.sum();
     list.real("avg_latency", latency.mean_ms());
     list.whole("min_latency", latency.min_ms);
     list.whole("max_latency", latency.max_ms);

@@ -71,9 +71,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.say(answered, now);
         // Only now may the tree change: a watch that was set is fired after the answer that set it.
         drop(reading);
-        self.shared.outstanding.fetch_add(self.waiting.len(), Ordering::AcqRel);
+        if !self.waiting.is_empty() {
+            self.shared.outstanding.fetch_add(self.waiting.len(), Ordering::AcqRel);
+        }
         self.handle.asked(received, last, self.waiting.drain(..));
-        self.shared.status.received(received);
+        self.shared.status.tally.received(received);
         self.shared.mailbox.post_all(&mut self.letters);
         Ok(())
     }
@@ -148,7 +150,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let now = self.shared.clock.now();
         let zxid = self.shared.applied.load(Ordering::Relaxed);
         self.handle.push_frames(&self.replies, answered, zxid, Some((asked, now)));
-        self.shared.status.answered(answered, asked, now);
+        self.shared.status.tally.answered(answered, asked, now);
         self.replies.clear();
     }
 }

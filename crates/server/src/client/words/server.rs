@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use super::connections;
 use crate::metrics::{self, Inside, Value, directory_bytes, version};
 use crate::shared::Shared;
+use crate::tally::Packets;
 
 /// `srvr`.
 pub(crate) fn statistics(shared: &Shared, mode: &str) -> String {
@@ -21,8 +22,7 @@ pub(crate) fn statistics_with_clients(shared: &Shared, mode: &str, from: SocketA
 
 fn lines(shared: &Shared, mode: &str) -> String {
     let status = &shared.status;
-    let latency = status.latency();
-    let (received, sent) = status.packets();
+    let Packets { received, sent, latency } = status.tally.sum();
     let connections = status.connections.load(Ordering::Relaxed);
     let outstanding = shared.outstanding.load(Ordering::Relaxed);
     let zxid = shared.applied.load(Ordering::Acquire);
