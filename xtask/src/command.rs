@@ -50,12 +50,9 @@ pub(crate) fn program(name: &str) -> Command {
 ///
 /// Cargo settles the features of dependencies for the packages that are chosen together. A package chosen alone would have
 /// others than `pole-cli`, and all that lies below both would be built once more: so each is chosen together with `pole-cli`.
-pub(crate) fn built_in_release(package: &str, binary: &str, features: &[&str]) -> Result<PathBuf, Failure> {
+pub(crate) fn built_in_release(package: &str, binary: &str) -> Result<PathBuf, Failure> {
     let mut cargo = program("cargo");
     cargo.args(["build", "--quiet", "--release", "--package", "pole-cli", "--package", package, "--bin", binary]);
-    for feature in features {
-        cargo.arg("--features").arg(format!("{package}/{feature}"));
-    }
     match cargo.status() {
         Ok(status) if status.success() => Ok(target_dir().join("release").join(binary)),
         Ok(status) => Err(Failure::Check(format!("cannot build {binary} of {package}: {status}"))),

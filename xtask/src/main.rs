@@ -45,9 +45,9 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
     };
     match name.as_str() {
         "test" => test::run(rest),
-        "sim" => lab::run("sim", rest),
-        "model" => lab::run("model", rest),
-        "failover" => lab::run("failover", rest),
+        "sim" => lab::run("pole-lab", "sim", rest),
+        "model" => lab::run("pole-model", "model", rest),
+        "failover" => lab::run("pole-lab", "failover", rest),
         "bench" => in_release(args, bench::run),
         "soak" => in_release(args, soak::run),
         "ensemble" => ensemble::run(rest),
@@ -70,7 +70,7 @@ fn in_release(args: &[String], chore: fn(&[String]) -> Result<ExitCode, Failure>
     if !cfg!(debug_assertions) {
         return chore(&args[1..]);
     }
-    let path = command::built_in_release("xtask", "xtask", &[])?;
+    let path = command::built_in_release("xtask", "xtask")?;
     // As cargo would tell it.
     let folder = command::root().join("xtask");
     let why = command::program(&path.to_string_lossy()).env("CARGO_MANIFEST_DIR", folder).args(args).exec();

@@ -11,7 +11,7 @@ use crate::command::{built_in_release, root};
 pub(super) fn command() -> Result<(PathBuf, Vec<OsString>), Failure> {
     let binary = match env::var_os("POLE_BIN") {
         Some(named) => root().join(named),
-        None => built_in_release("pole-cli", "pole", &[])?,
+        None => built_in_release("pole-cli", "pole")?,
     };
     if !binary.is_file() {
         return Err(Failure::Check(format!("{} is not there: name a binary of pole in POLE_BIN", binary.display())));
