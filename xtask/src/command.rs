@@ -133,6 +133,18 @@ pub(crate) fn is_installed(name: &str) -> bool {
     env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
+/// Installs Debian's packages, or says which are missing where we may not.
+pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
+    let names = packages.join(" ");
+    if !is_installed("apt-get") || output_of(program("id").arg("-u"))? != "0" {
+        return Err(Failure::Check(format!("something is missing: install Debian's {names}")));
+    }
+    println!("installing Debian's {names}");
+    let arguments = ["install", "--yes", "--quiet", "--no-install-recommends"];
+    let mut apt = program("apt-get");
+    output_of(apt.args(arguments).args(packages).env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
+}
+
 /// A command as one would type it.
 fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());

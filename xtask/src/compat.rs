@@ -1,21 +1,26 @@
 //! `cargo xtask compat`: clients that we did not write, against Apache ZooKeeper and against Pole.
 //!
-//! In: kazoo's own tests, scripts for Apache's command line, programs over Curator's recipes and Apache's Java client; and
-//! Apache's programs for files, on ours. Out: what differs; exit code 1 if anything works on Apache only, or if nothing could be
+//! In: the tests of kazoo and of a client in Rust, scripts for Apache's command line, programs over Curator's recipes and Apache's
+//! clients in Java and C; and Apache's programs for files, on ours. Out: what differs; exit code 1 if anything works on Apache only, or if nothing could be
 //! run.
 //! Why: a promise to speak somebody else's protocol is tested by somebody else's clients.
 //! Holds: a run without Apache is held against what was recorded from Apache (`--record`), so CI needs only Pole.
 //! What cannot be run here (no Python, no Java, no network) is said, and counted in the last line.
 //! Not here: starting servers (`ensemble`).
 
+mod c;
 mod cli;
 mod java;
 mod kazoo;
 mod options;
 mod programs;
 mod python;
+mod recording;
+mod results;
+mod rust;
 mod servers;
 mod storage;
+mod suite;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -73,6 +78,8 @@ const PARTS: &[(Part, Prepare, Run)] = &[
     (Part::Cli, java::prepare, cli::run),
     (Part::Curator, java::prepare, programs::curator),
     (Part::Failover, java::prepare, programs::failover),
+    (Part::C, c::prepare, programs::in_c),
+    (Part::Rust, rust::prepare, rust::run),
     (Part::Storage, java::prepare, storage::run),
 ];
 

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::{tied, work_dir};
 use crate::Failure;
-use crate::command::{is_installed, output_of, program, root, target_dir};
+use crate::command::{install, is_installed, output_of, program, root, target_dir};
 
 /// What a server needs with the Netty connections and the TLS that kazoo's harness asks for.
 pub(super) const SERVER: &[&str] = &[
@@ -85,6 +85,13 @@ fn folders() -> [PathBuf; 2] {
     ["/usr/share/java".into(), target_dir().join("apache/root/usr/share/java")]
 }
 
+/// A program of ours on these servers.
+pub(super) fn command(name: &str, servers: &str) -> Result<Command, Failure> {
+    let mut command = client()?;
+    command.args(["pole.compat.Main", name, servers]);
+    Ok(command)
+}
+
 /// A virtual machine for a client: small, and quick to start.
 pub(super) fn client() -> Result<Command, Failure> {
     let mut command = tied("java");
@@ -106,17 +113,7 @@ pub(super) fn prepare() -> Result<(), Failure> {
     if has("zookeeper.jar") && has("curator-recipes.jar") && is_installed("javac") {
         return Ok(());
     }
-    let packages = ["libzookeeper-java", "libcurator-recipes-java", "default-jdk-headless"];
-    let may = is_installed("apt-get") && output_of(program("id").arg("-u"))? == "0";
-    if !may {
-        let packages = packages.join(" ");
-        return Err(Failure::Check(format!(
-            "ZooKeeper's jar, Curator's or javac is missing: install Debian's {packages}"
-        )));
-    }
-    println!("installing Debian's {}", packages.join(" "));
-    let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
-    output_of(program("apt-get").args(install).args(packages).env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
+    install(&["libzookeeper-java", "libcurator-recipes-java", "default-jdk-headless"])
 }
 
 /// Compiles `compat/java`.

@@ -32,6 +32,10 @@ pub(super) enum Part {
     Curator,
     /// One session of Apache's Java client while every server dies once.
     Failover,
+    /// Apache's C client.
+    C,
+    /// The tests of a client in Rust.
+    Rust,
     /// Apache's programs on the files that we write.
     Storage,
 }
@@ -71,6 +75,8 @@ impl Options {
             "cli" => self.parts.push(Part::Cli),
             "curator" => self.parts.push(Part::Curator),
             "failover" => self.parts.push(Part::Failover),
+            "c" => self.parts.push(Part::C),
+            "rust" => self.parts.push(Part::Rust),
             "storage" => self.parts.push(Part::Storage),
             "ci" => {
                 self.ci = true;
@@ -78,27 +84,29 @@ impl Options {
             }
             other => {
                 return Err(Failure::Usage(format!(
-                    "--part is kazoo, cli, curator, failover, storage or ci, not `{other}`"
+                    "--part is kazoo, cli, curator, failover, c, rust, storage or ci, not `{other}`"
                 )));
             }
         }
         Ok(())
     }
 
-    /// The sizes with which a part is run. With one server there is no failover, files are those of one server; and for the test command, the parts that
-    /// take long are run where more can go wrong.
+    /// The sizes with which a part is run. With one server there is no failover, files are those of one server, the client in Rust
+    /// has its own idea of how many; and for the test command, the parts that take long are run where more can go wrong.
     pub(super) fn sizes_of(&self, part: Part) -> &[usize] {
         match part {
             Part::Failover => &[3],
-            Part::Storage => &[1],
+            Part::Rust | Part::Storage => &[1],
             Part::Kazoo | Part::Curator if self.ci => &[3],
-            Part::Kazoo | Part::Cli | Part::Curator => &self.sizes,
+            Part::Kazoo | Part::Cli | Part::Curator | Part::C => &self.sizes,
         }
     }
 
-    /// Whether this part is to be run.
+    /// Whether this part is to be run. The test command does without the client in Rust: to build it and all that its tests need
+    /// takes minutes.
     pub(super) fn chooses(&self, part: Part) -> bool {
-        self.parts.is_empty() || self.parts.contains(&part)
+        let is_left_out = self.ci && part == Part::Rust;
+        self.parts.contains(&part) || self.parts.is_empty() && !is_left_out
     }
 }
 
@@ -142,7 +150,7 @@ mod tests {
     #[test]
     fn everything_is_run_unless_chosen() {
         let all = parse("").unwrap();
-        assert!(all.chooses(Part::Kazoo) && all.chooses(Part::Failover));
+        assert!(all.chooses(Part::Kazoo) && all.chooses(Part::Failover) && all.chooses(Part::Rust));
         assert_eq!(all.products, [Product::Apache, Product::Pole]);
         assert_eq!(all.sizes, [1, 3]);
         let some = parse("--part cli --part curator --servers 3").unwrap();
@@ -153,7 +161,7 @@ mod tests {
     #[test]
     fn the_part_for_ci_needs_no_apache() {
         let ci = parse("--part ci").unwrap();
-        assert!(ci.ci && ci.chooses(Part::Kazoo) && ci.chooses(Part::Storage));
+        assert!(ci.ci && ci.chooses(Part::Kazoo) && ci.chooses(Part::Storage) && !ci.chooses(Part::Rust));
         assert_eq!(ci.products, [Product::Pole]);
         assert_eq!(ci.sizes_of(Part::Kazoo), [3]);
         assert_eq!(ci.sizes_of(Part::Cli), [1, 3]);

@@ -1,6 +1,6 @@
-//! Programs over Curator's recipes and Apache's Java client, while servers die.
+//! Programs over Curator's recipes, Apache's Java client and its C client, while servers die.
 //!
-//! In: `compat/java`, one class for each program, which checks itself. Out: what it says at its end.
+//! In: `compat/java` and `compat/c`. Each program checks itself. Out: what it says at its end.
 //! How: a program has two clients that contend. When it holds what matters it prints `@fault`; the leader is then killed
 //! with `kill -9`, another is awaited, the dead one started again, and the program told `done`. A server that stands alone is
 //! ended and started. `@fault N` is the same for server N.
@@ -10,32 +10,43 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::options::Options;
-use super::{Tally, java, servers, words, work_dir};
+use super::{Tally, c, java, servers, words, work_dir};
 use crate::Failure;
 use crate::ensemble::{Ensemble, Launcher, Product, READY_LIMIT, Setup};
 
 /// Curator's recipes.
 pub(super) fn curator(_options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
-    run_all(RECIPES, size, launchers)
+    java::compile()?;
+    run_all(RECIPES, java::command, size, launchers)
 }
 
 /// Apache's Java client over the death of every server.
 pub(super) fn failover(_options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
-    run_all(&["failover"], size, launchers)
+    java::compile()?;
+    run_all(&["failover"], java::command, size, launchers)
 }
 
-fn run_all(programs: &[&str], size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
-    java::compile()?;
+/// Apache's C client: what it can ask, and the death of every server where there are others.
+pub(super) fn in_c(_options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
+    c::compile()?;
+    let programs: &[&str] = if size == 1 { &[c::OPERATIONS] } else { &[c::OPERATIONS, c::FAILOVER] };
+    run_all(programs, c::command, size, launchers)
+}
+
+/// The command that runs a program of this name on these servers.
+type Start = fn(&str, &str) -> Result<Command, Failure>;
+
+fn run_all(programs: &[&str], command: Start, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
     let mut tally = Tally::default();
     for program in programs {
         for launcher in launchers {
             let start = Instant::now();
-            let ended = run(program, size, launcher).unwrap_or_else(|why| Err(words(why)));
+            let ended = run(program, command, size, launcher).unwrap_or_else(|why| Err(words(why)));
             let ended = ended.and_then(|said| promised(launcher.product, said));
             let seconds = start.elapsed().as_secs_f64();
             let (product, said) = (launcher.product, ended.as_ref().unwrap_or_else(|why| why));
@@ -57,11 +68,11 @@ fn promised(product: Product, said: String) -> Result<String, String> {
 }
 
 /// What the program said at its end, or what went wrong.
-fn run(program: &str, size: usize, launcher: &Launcher) -> Result<Result<String, String>, Failure> {
+fn run(program: &str, command: Start, size: usize, launcher: &Launcher) -> Result<Result<String, String>, Failure> {
     let name = format!("compat-{program}-{}-{size}", launcher.product);
     let mut ensemble = servers::with_addresses(launcher, &Setup::new(&name, size))?;
     let log = log_path(&name)?;
-    let mut running = Running::start(program, &ensemble.connect_string(), &log)?;
+    let mut running = Running::start(command(program, &ensemble.connect_string())?, &log)?;
     let deadline = Instant::now() + PROGRAM_LIMIT;
     let said = loop {
         match running.next_line(deadline) {
@@ -116,13 +127,11 @@ enum Line {
 }
 
 impl Running {
-    fn start(program: &str, servers: &str, log: &Path) -> Result<Self, Failure> {
+    fn start(mut command: Command, log: &Path) -> Result<Self, Failure> {
         let mut log = File::create(log).map_err(|why| Failure::io("create", log, &why))?;
         let errors = log.try_clone().map_err(|why| Failure::Check(format!("cannot share a log: {why}")))?;
-        let mut command = java::client()?;
-        command.args(["pole.compat.Main", program, servers]);
         let process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).spawn();
-        let mut process = process.map_err(|why| Failure::Check(format!("cannot start java: {why}")))?;
+        let mut process = process.map_err(|why| Failure::Check(format!("cannot start the program: {why}")))?;
         let answers = process.stdin.take().expect("it was asked for");
         let said = process.stdout.take().expect("it was asked for");
         let (sender, lines) = mpsc::channel();

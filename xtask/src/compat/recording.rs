@@ -5,25 +5,27 @@ use std::path::PathBuf;
 
 use super::results::{Ended, Outcome, Results};
 use crate::Failure;
-use crate::command::root;
 
-/// Writes how each test ended on Apache with so many servers.
-pub(super) fn write(size: usize, results: &Results) -> Result<(), Failure> {
-    let path = path(size);
-    fs::write(&path, text(results)).map_err(|why| Failure::io("write", &path, &why))
+/// A file with how each test ended on Apache.
+pub(super) struct Recording {
+    pub(super) path: PathBuf,
+    /// How the tests that matter in this run begin; empty means all.
+    pub(super) only: Vec<String>,
 }
 
-/// Reads what was written down about these files.
-pub(super) fn read(size: usize, files: &[String]) -> Result<Results, Failure> {
-    let path = path(size);
-    let text = fs::read_to_string(&path).map_err(|why| Failure::io("read", &path, &why))?;
-    let mut results = parse(&text);
-    results.retain(|test, _| files.iter().any(|file| test.starts_with(&format!("kazoo/tests/{file}::"))));
-    Ok(results)
-}
+impl Recording {
+    /// Writes how each test ended on Apache.
+    pub(super) fn write(&self, results: &Results) -> Result<(), Failure> {
+        fs::write(&self.path, text(results)).map_err(|why| Failure::io("write", &self.path, &why))
+    }
 
-fn path(size: usize) -> PathBuf {
-    root().join(format!("compat/kazoo/apache-{size}.txt"))
+    /// Reads what was written down about the tests that matter.
+    pub(super) fn read(&self) -> Result<Results, Failure> {
+        let text = fs::read_to_string(&self.path).map_err(|why| Failure::io("read", &self.path, &why))?;
+        let mut results = parse(&text);
+        results.retain(|test, _| self.only.is_empty() || self.only.iter().any(|start| test.starts_with(start)));
+        Ok(results)
+    }
 }
 
 /// One test to a line after how it ended; times are left out, so that recordings can be compared.

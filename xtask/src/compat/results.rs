@@ -1,4 +1,5 @@
-//! How tests ended: read from the lines that the pytest plugin writes, and compared between two servers.
+//! How tests ended: read from the lines that a plugin of pytest writes or that Rust's tests print, and compared between two
+//! servers.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +26,8 @@ pub(super) enum Outcome {
     Skipped,
 }
 
-/// Reads one line of JSON for each test.
-pub(super) fn read(text: &str) -> Result<Results, Failure> {
+/// Reads one line of JSON for each test, as the plugin of pytest writes it.
+pub(super) fn read_json(text: &str) -> Result<Results, Failure> {
     let lines = text.lines().filter(|line| !line.is_empty());
     let pairs = lines.map(|line| {
         let line: Line = serde_json::from_str(line)
@@ -34,6 +35,32 @@ pub(super) fn read(text: &str) -> Result<Results, Failure> {
         Ok((line.test, Ended { outcome: line.outcome, why: line.why }))
     });
     pairs.collect()
+}
+
+/// Reads the lines `test NAME ... ok` of a test program in Rust.
+pub(super) fn read_rust(text: &str) -> Results {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("test ")?.rsplit_once(" ... "));
+    let pairs = lines.filter_map(|(name, end)| {
+        let outcome = match end.split(',').next()? {
+            "ok" => Outcome::Passed,
+            "FAILED" => Outcome::Failed,
+            "ignored" => Outcome::Skipped,
+            _ => return None,
+        };
+        // What it is expected to do is not part of its name.
+        let name = name.trim_end_matches(" - should panic");
+        Some((name.to_owned(), Ended { outcome, why: said_by(name, text) }))
+    });
+    pairs.collect()
+}
+
+/// The last words of a test in Rust that failed.
+fn said_by(name: &str, text: &str) -> String {
+    let after = text.split_once(&format!("---- {name} stdout ----\n")).map_or("", |(_, after)| after);
+    let own = after.split("\n---- ").next().unwrap_or_default();
+    let mut lines = own.lines().skip_while(|line| !line.contains("panicked at"));
+    let place = lines.next().and_then(|line| line.split_once("panicked at ")).map_or("", |(_, place)| place);
+    format!("{place} {}", lines.next().unwrap_or_default()).trim().to_owned()
 }
 
 #[derive(Deserialize)]
@@ -94,8 +121,20 @@ mod tests {
     fn lines_of_the_plugin_are_read() {
         let text = r#"{"test": "a::b", "outcome": "failed", "seconds": 1.5, "why": "AssertionError"}"#;
         let ended = Ended { outcome: Outcome::Failed, why: "AssertionError".to_owned() };
-        assert_eq!(read(text).unwrap()["a::b"], ended);
-        assert!(read("{").is_err());
+        assert_eq!(read_json(text).unwrap()["a::b"], ended);
+        assert!(read_json("{").is_err());
+    }
+
+    #[test]
+    fn lines_of_rusts_tests_are_read() {
+        let text = "running 4 tests\ntest a::b ... ok\ntest c - should panic ... ok\ntest d ... FAILED\ntest e ... ignored, slow\n\n\
+            failures:\n\n---- d stdout ----\nsome log\nthread 'd' panicked at tests/x.rs:7:9:\nit is 3\nnote: more\n\n";
+        let results = read_rust(text);
+        let outcomes: Vec<_> = results.iter().map(|(name, ended)| (name.as_str(), ended.outcome)).collect();
+        let expected =
+            [("a::b", Outcome::Passed), ("c", Outcome::Passed), ("d", Outcome::Failed), ("e", Outcome::Skipped)];
+        assert_eq!(outcomes, expected);
+        assert_eq!(results["d"].why, "tests/x.rs:7:9: it is 3");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
-use crate::command::{is_installed, output_of, program, target_dir};
+use crate::command::{install, is_installed, output_of, program, target_dir};
 
 /// Program and arguments, up to the configuration file.
 ///
@@ -51,9 +51,7 @@ fn obtain() -> Result<(), Failure> {
     }
     let me = output_of(program("id").arg("-u"))?;
     if me == "0" {
-        println!("installing Debian's zookeeper");
-        let install = ["install", "--yes", "--quiet", "--no-install-recommends", "zookeeper", "libzookeeper-java"];
-        return output_of(program("apt-get").args(install).env("DEBIAN_FRONTEND", "noninteractive")).map(drop);
+        return install(&["zookeeper", "libzookeeper-java"]);
     }
     let folder = target_dir().join("apache");
     println!("unpacking Debian's zookeeper in {}", folder.display());

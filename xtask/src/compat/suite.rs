@@ -1,0 +1,141 @@
+//! The tests that come with a client, on Apache and on Pole, and what to make of a difference.
+//!
+//! In: the same suite, once for each product. Out: lists of the tests by how they ended, and whether Pole lost any.
+//! Holds: a test that passes on Apache and not on Pole is run twice more, alone, on both, before it counts.
+//! Not here: how a suite is run (`kazoo`, `rust`).
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::Tally;
+use super::recording::Recording;
+use super::results::{self, Comparison, Ended, Outcome, Results};
+use crate::Failure;
+use crate::ensemble::Product;
+
+/// The tests of a client, against servers of one product.
+pub(super) trait Suite {
+    fn product(&self) -> Product;
+    /// What is run, and on what.
+    fn title(&self) -> String;
+    /// Where logs are.
+    fn logs(&self) -> PathBuf;
+    /// Runs them all.
+    fn run(&self) -> Result<Results, Failure>;
+    /// Runs one alone.
+    fn run_alone(&self, test: &str) -> Result<Outcome, Failure>;
+    /// Whether Pole must pass it though this Apache does not: it is about a later version, whose clients we serve too.
+    fn is_beyond_apache(&self, _test: &str) -> bool {
+        false
+    }
+    /// What a reader needs of the name of a test.
+    fn short<'a>(&self, test: &'a str) -> &'a str {
+        test
+    }
+}
+
+/// Runs a suite on each product and compares. Without Apache the recording stands for it.
+pub(super) fn compare<S: Suite>(suites: &[S], recording: &Recording, record: bool) -> Result<Tally, Failure> {
+    let of = |product| suites.iter().find(move |suite| suite.product() == product);
+    let mut on_apache = None;
+    if let Some(apache) = of(Product::Apache) {
+        let mut ended = run(apache)?;
+        forgive(apache, &mut ended)?;
+        if record {
+            recording.write(&ended)?;
+        }
+        on_apache = Some(ended);
+    }
+    let Some(pole) = of(Product::Pole) else {
+        let apache = of(Product::Apache).expect("something was chosen");
+        return Ok(tally_of(apache, &on_apache.expect("it was run")));
+    };
+    let on_pole = run(pole)?;
+    let mut expected = on_apache.map_or_else(|| recording.read(), Ok)?;
+    for (_, ended) in expected.iter_mut().filter(|(test, _)| pole.is_beyond_apache(test)) {
+        ended.outcome = Outcome::Passed;
+    }
+    judge(&results::compare(&expected, &on_pole), &on_pole, of(Product::Apache), pole)
+}
+
+fn run(suite: &impl Suite) -> Result<Results, Failure> {
+    let start = Instant::now();
+    let ended = suite.run()?;
+    println!("{}", line(suite, &ended, start.elapsed()));
+    Ok(ended)
+}
+
+fn line(suite: &impl Suite, ended: &Results, took: Duration) -> String {
+    let count = |outcome| ended.values().filter(|ended| ended.outcome == outcome).count();
+    let (passed, failed, skipped) = (count(Outcome::Passed), count(Outcome::Failed), count(Outcome::Skipped));
+    let (title, logs, seconds) = (suite.title(), suite.logs(), took.as_secs_f64());
+    format!("{title}: {passed} passed, {failed} failed, {skipped} skipped in {seconds:.0} s; logs: {}", logs.display())
+}
+
+/// What failed on Apache in company and passes alone counts as passed: Pole should not get away with it.
+fn forgive(suite: &impl Suite, results: &mut Results) -> Result<(), Failure> {
+    let may_pass = |test: &str, ended: &Ended| ended.outcome == Outcome::Failed && !suite.is_beyond_apache(test);
+    for (test, ended) in results.iter_mut().filter(|(test, ended)| may_pass(test, ended)) {
+        if again(suite, test)?.iter().all(|outcome| *outcome == Outcome::Passed) {
+            println!("    flaky on Apache: {} {}", suite.short(test), ended.why);
+            ended.outcome = Outcome::Passed;
+        }
+    }
+    Ok(())
+}
+
+fn again(suite: &impl Suite, test: &str) -> Result<Vec<Outcome>, Failure> {
+    (0..TRIES_AGAIN).map(|_| suite.run_alone(test)).collect()
+}
+
+/// Prints the lists and looks again at what differs.
+fn judge<S: Suite>(sorted: &Comparison, ended: &Results, apache: Option<&S>, pole: &S) -> Result<Tally, Failure> {
+    let mut lost = Vec::new();
+    let mut flaky = Vec::new();
+    let no_accident = sorted.pass_on_apache_only.len() > AGAIN_MAX;
+    for test in &sorted.pass_on_apache_only {
+        if no_accident {
+            lost.push(test.clone());
+            continue;
+        }
+        let apache = apache.filter(|suite| !suite.is_beyond_apache(test));
+        let again_on_apache = apache.map_or(Ok(Vec::new()), |suite| again(suite, test))?;
+        let again_on_pole = again(pole, test)?;
+        let list = if results::is_lost(&again_on_apache, &again_on_pole) { &mut lost } else { &mut flaky };
+        list.push(test.clone());
+    }
+    let why = |test: &String| ended.get(test).map_or("its run was cut off", |ended: &Ended| &ended.why).to_owned();
+    let print = |title: &str, tests: &[String], why: &dyn Fn(&String) -> String| {
+        if !tests.is_empty() {
+            println!("  {title}: {}", tests.len());
+        }
+        for test in tests {
+            println!("    {} {}", pole.short(test), why(test));
+        }
+    };
+    print("passes on Apache only, or promised beyond it", &lost, &why);
+    print("flaky: differs once, not again, or fails on Apache too when run alone", &flaky, &why);
+    print("fails on both", &sorted.fail_on_both, &why);
+    print("passes on Pole only", &sorted.pass_on_pole_only, &|_| String::new());
+    print("skipped", &sorted.skipped, &why);
+    let beyond = sorted.pass_on_both.iter().filter(|test| pole.is_beyond_apache(test)).count();
+    println!("  passes on both: {}", sorted.pass_on_both.len() - beyond);
+    if beyond > 0 {
+        println!("  passes on Pole, and on later versions of Apache: {beyond}");
+    }
+    Ok(Tally { passed: sorted.pass_on_both.len() + flaky.len(), failed: lost.len(), not_run: sorted.skipped.len() })
+}
+
+/// Of Apache alone: nothing can be lost, but what fails is shown.
+fn tally_of(suite: &impl Suite, results: &Results) -> Tally {
+    let of = |outcome| results.iter().filter(move |(_, ended)| ended.outcome == outcome);
+    for (test, ended) in of(Outcome::Failed).chain(of(Outcome::Skipped)) {
+        println!("    {:?} {} {}", ended.outcome, suite.short(test), ended.why);
+    }
+    Tally { passed: of(Outcome::Passed).count(), failed: 0, not_run: of(Outcome::Skipped).count() }
+}
+
+/// A test that differs is run so often again, alone.
+const TRIES_AGAIN: usize = 2;
+/// So many tests at once are no accident, and to run them all again would take longer than the whole.
+const AGAIN_MAX: usize = 15;
