@@ -66,7 +66,7 @@ impl Admin {
         self.first::<()>(std::slice::from_ref(url), "PUT", "/v1/score", &body, LIMIT).map(drop)
     }
 
-    /// Only the leader can hand over; if it is among the servers, it is the one that is asked.
+    /// Every server takes it, but only the leader says why it cannot be: if it is among the servers, it is the one that is asked.
     pub(crate) fn transfer(&self, to: Option<u64>, timeout: Ms) -> Result<Said<Transferred>, Failure> {
         let mut body = json!({ "timeout_ms": timeout.0 });
         if let Some(to) = to {

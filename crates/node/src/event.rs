@@ -113,7 +113,7 @@ pub enum Event {
         /// The connection.
         client: ClientId,
     },
-    /// An operator, or SIGTERM, wants another leader.
+    /// An operator, or SIGTERM, wants another leader. A follower passes it on.
     Transfer {
         /// Which one; none: the best score.
         to: Option<ServerId>,
@@ -307,6 +307,13 @@ pub enum Message {
         /// The position that the follower must have applied.
         zxid: Zxid,
     },
+    /// Quorum channel, follower to leader: an operator wants another leader.
+    TransferAsk {
+        /// The epoch in which the follower was synchronised.
+        epoch: Epoch,
+        /// Which one; none: the best score.
+        to: Option<ServerId>,
+    },
 }
 
 /// A client's write on its way to validation.
@@ -416,6 +423,7 @@ impl Message {
             Self::TouchDone { .. } => "TouchDone",
             Self::SyncAsk { .. } => "SyncAsk",
             Self::SyncDone { .. } => "SyncDone",
+            Self::TransferAsk { .. } => "TransferAsk",
         }
     }
 
@@ -424,7 +432,11 @@ impl Message {
     pub fn size_bytes(&self) -> usize {
         match self {
             Self::Election(_) | Self::Heartbeat { .. } => 256,
-            Self::Echo { .. } | Self::SyncAsk { .. } | Self::SyncDone { .. } | Self::TouchDone { .. } => 32,
+            Self::Echo { .. }
+            | Self::SyncAsk { .. }
+            | Self::SyncDone { .. }
+            | Self::TouchDone { .. }
+            | Self::TransferAsk { .. } => 32,
             Self::Touch { sessions, .. } => 32 + sessions.len() * size_of::<SessionId>(),
             Self::Zab(message) => message.size_bytes(),
             Self::Forward { requests, .. } => 32 + requests.iter().map(|r| 32 + r.body.len()).sum::<usize>(),

@@ -8,10 +8,10 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use pole_election::{Cause, Proposal, Round, ServerId, Zxid};
-use pole_zab::Phase;
+use pole_zab::{Epoch, Phase};
 
 use crate::node::Node;
-use crate::{Effect, Machine, Note, Timer};
+use crate::{Channel, Effect, Machine, Message, Note, Timer};
 
 /// A hand-over being prepared.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,24 @@ pub(crate) struct Transfer {
 }
 
 impl<M: Machine> Node<M> {
+    /// Somebody wants another leader. Only a leader can hand over: a follower passes it on.
+    pub(crate) fn transfer_asked(&mut self, to: Option<ServerId>, out: &mut Vec<Effect>) {
+        match (self.zab.leader(), self.zab.serving_epoch()) {
+            (Some(leader), Some(epoch)) if leader != self.config.me => {
+                let message = Message::TransferAsk { epoch, to };
+                out.push(Effect::Send { to: leader, channel: Channel::Quorum, message });
+            }
+            (_, _) => self.transfer(to, Cause::Transfer, out),
+        }
+    }
+
+    /// A follower passes on that somebody wants another leader. What was meant for a leader before us is over.
+    pub(crate) fn transfer_passed_on(&mut self, epoch: Epoch, to: Option<ServerId>, out: &mut Vec<Effect>) {
+        if self.zab.serving_epoch() == Some(epoch) {
+            self.transfer(to, Cause::Transfer, out);
+        }
+    }
+
     /// Prepares to hand over to `to`, or to whoever has the best score.
     pub(crate) fn transfer(&mut self, to: Option<ServerId>, cause: Cause, out: &mut Vec<Effect>) {
         let best = || self.scoring.successors(self.now).first().map(|(id, _)| *id);

@@ -170,7 +170,7 @@ impl<M: Machine> Node<M> {
             Event::Sync { client, cxid } => self.sync(client, cxid, out),
             Event::Touched { sessions } => self.touches.hear(sessions),
             Event::Detach { client } => self.detach(client),
-            Event::Transfer { to } => self.transfer(to, Cause::Transfer, out),
+            Event::Transfer { to } => self.transfer_asked(to, out),
         }
     }
 
@@ -294,9 +294,10 @@ impl<M: Machine> Node<M> {
             (Channel::Quorum, Message::TouchDone { epoch, id }) => self.touch_done(from, epoch, id, out),
             (Channel::Quorum, Message::SyncAsk { epoch, id }) => self.sync_asked(from, epoch, id),
             (Channel::Quorum, Message::SyncDone { epoch, id, zxid }) => self.sync_done(from, epoch, id, zxid),
+            (Channel::Quorum, Message::TransferAsk { epoch, to }) => self.transfer_passed_on(epoch, to, out),
             (Channel::Election, message @ (Message::Zab(_) | Message::Forward { .. } | Message::SyncAsk { .. }))
             | (Channel::Election, message @ (Message::SyncDone { .. } | Message::Touch { .. }))
-            | (Channel::Election, message @ Message::TouchDone { .. })
+            | (Channel::Election, message @ (Message::TouchDone { .. } | Message::TransferAsk { .. }))
             | (Channel::Quorum, message @ (Message::Election(_) | Message::Heartbeat { .. } | Message::Echo { .. })) => {
                 let what = message.name();
                 self.refuse(from, channel, alloc::format!("{what} does not belong on the {channel:?} link"), out);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pole_election::{ServerId, Span, Voters, Zxid};
 use pole_node::{Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Outcome, Request, Timer, Told};
 use pole_oracle::{Spec, Time};
-use pole_zab::{Cxid, Entry, Recovered, SessionId, Ticket};
+use pole_zab::{Cxid, Entry, Epoch, Recovered, SessionId, Ticket};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A machine that remembers what it applied.
@@ -197,6 +197,33 @@ fn a_leader_hands_over_without_a_client_noticing() {
     assert_eq!(ensemble.leader(), Some(ServerId(1)));
     assert_eq!(ensemble.replies.len(), 2);
     assert!(ensemble.closed.is_empty());
+}
+
+#[test]
+fn a_follower_that_is_to_lead_asks_its_leader() {
+    let mut ensemble = Ensemble::new(3, "history");
+    ensemble.run(Span::from_ms(1_500));
+    assert_eq!(ensemble.leader(), Some(ServerId(3)));
+    ensemble.queue.push_back((ServerId(1), Event::Transfer { to: Some(ServerId(1)) }));
+    ensemble.run(Span::from_ms(10));
+    assert_eq!(ensemble.leader(), Some(ServerId(1)));
+    ensemble.queue.push_back((ServerId(2), Event::Transfer { to: None }));
+    ensemble.run(Span::from_ms(10));
+    assert_ne!(ensemble.leader(), Some(ServerId(1)), "somebody else, the best");
+}
+
+#[test]
+fn what_was_asked_of_an_earlier_leader_moves_no_later_one() {
+    let mut ensemble = Ensemble::new(3, "history");
+    ensemble.run(Span::from_ms(1_500));
+    let epoch = ensemble.nodes[&ServerId(3)].zab().serving_epoch().expect("it serves");
+    for (epoch, leader) in [(Epoch(epoch.0 - 1), ServerId(3)), (epoch, ServerId(1))] {
+        let message = Message::TransferAsk { epoch, to: Some(ServerId(1)) };
+        let event = Event::Received { from: ServerId(2), channel: Channel::Quorum, message };
+        ensemble.queue.push_back((ServerId(3), event));
+        ensemble.run(Span::from_ms(10));
+        assert_eq!(ensemble.leader(), Some(leader));
+    }
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub(super) fn message(message: &Message) -> String {
         Message::TouchDone { .. } => "TouchDone".to_owned(),
         Message::SyncAsk { .. } => "SyncAsk".to_owned(),
         Message::SyncDone { zxid, .. } => format!("SyncDone {zxid}"),
+        Message::TransferAsk { to: Some(to), .. } => format!("TransferAsk {to}"),
+        Message::TransferAsk { to: None, .. } => "TransferAsk".to_owned(),
     }
 }
 
@@ -59,7 +61,8 @@ pub(super) fn is_upkeep(message: &Message) -> bool {
         | Message::Zab(_)
         | Message::Forward { .. }
         | Message::SyncAsk { .. }
-        | Message::SyncDone { .. } => false,
+        | Message::SyncDone { .. }
+        | Message::TransferAsk { .. } => false,
     }
 }
 

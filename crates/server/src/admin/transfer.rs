@@ -1,7 +1,8 @@
 //! `POST /v1/transfer`: another leader, now, and how long clients waited for it.
 //!
 //! In: a target, or none for the best score. Out: the new leader, once it serves this server's clients.
-//! Why only on the leader: it alone knows who keeps up, and nobody else can freeze what it proposes.
+//! On any server: a follower passes it on. What the leader thinks of it a follower is not told, so there a refusal shows as a time
+//! limit that passes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,13 +44,20 @@ pub(crate) async fn transfer(
             Some(ServerId(id))
         }
     };
-    let began = match look(&shared, move |driver| check(driver, to)).await.ok_or_else(Fault::busy)?? {
-        Start::Leads => return Ok(answer(shared.settings.me, 0.0)),
-        Start::May { began } => began,
+    let (leader, began) = match look(&shared, move |driver| check(driver, to)).await.ok_or_else(Fault::busy)?? {
+        Start::Leads { leader } => return Ok(answer(leader, 0.0)),
+        Start::May { leader, began } => (leader, began),
     };
     shared.mailbox.post(Letter::Event(Event::Transfer { to }));
     let waiting = wait(&shared, began);
-    let late = || Fault::timeout(format!("no other leader after {limit_ms} ms: look at /v1/ensemble for who leads"));
+    let late = || {
+        let asked = if leader == shared.settings.me {
+            String::new()
+        } else {
+            format!("; server {leader} may say why in its log")
+        };
+        Fault::timeout(format!("no other leader after {limit_ms} ms: look at /v1/ensemble for who leads{asked}"))
+    };
     let (leader, pause_ms) =
         tokio::time::timeout(Duration::from_millis(limit_ms), waiting).await.map_err(|_| late())??;
     Ok(answer(leader, pause_ms))
@@ -62,9 +70,9 @@ fn answer(leader: ServerId, pause_ms: f64) -> Response {
 /// What there is to do.
 enum Start {
     /// The target leads already.
-    Leads,
+    Leads { leader: ServerId },
     /// The last account of an election or a hand-over began then; the next one is ours.
-    May { began: Option<Time> },
+    May { leader: ServerId, began: Option<Time> },
 }
 
 /// Whether it makes sense to ask the node.
@@ -74,13 +82,14 @@ fn check(driver: &Driver, to: Option<ServerId>) -> Result<Start, Fault> {
     if let Some(to) = to.filter(|to| !voters.contains(*to)) {
         return Err(Fault::bad_value(format!("to: {to} is no server of this ensemble")));
     }
-    match driver.shared.status.role() {
-        Role::Starting | Role::Looking { .. } => return Err(Fault::no_quorum()),
-        Role::Serving { leader, .. } if leader != me => {
-            return Err(Fault::conflict(format!("server {leader} leads, and only the leader can hand over: ask it")));
-        }
-        Role::Serving { .. } if to == Some(me) => return Ok(Start::Leads),
-        Role::Serving { .. } => {}
+    let Role::Serving { leader, .. } = driver.shared.status.role() else { return Err(Fault::no_quorum()) };
+    let may = Start::May { leader, began: node.accounts().next().map(|account| account.began) };
+    if to == Some(leader) {
+        return Ok(Start::Leads { leader });
+    }
+    // The rest only the leader knows.
+    if leader != me {
+        return Ok(may);
     }
     if voters.len() == 1 {
         return Err(Fault::conflict("there is no other server to hand over to"));
@@ -91,7 +100,7 @@ fn check(driver: &Driver, to: Option<ServerId>) -> Result<Start, Fault> {
     if let Some(to) = to.filter(|to| node.zab().followers().all(|(id, _)| id != *to)) {
         return Err(Fault::conflict(format!("server {to} does not follow: it is not caught up")));
     }
-    Ok(Start::May { began: node.accounts().next().map(|account| account.began) })
+    Ok(may)
 }
 
 /// Waits until this server serves under the next leader. Returns it, and how long writes waited.

@@ -72,12 +72,10 @@ fn scores_are_there_for_every_oracle_and_both_moments() {
 fn a_transfer_makes_another_leader_and_says_how_long_it_took() {
     let (houses, first) = three();
     let next = (first + 1) % 3;
-    let follower = houses[next].change("POST", "/v1/transfer", "{}");
-    assert_eq!((follower.0, &follower.1["code"]), (409, &json!("conflict")), "{}", follower.1);
-    assert!(follower.1["error"].as_str().is_some_and(|text| text.contains(&format!("server {}", first + 1))));
-    assert!(houses[next].word("rqld").contains(&format!("Ask server {}", first + 1)));
-    let same = houses[first].change("POST", "/v1/transfer", &json!({"to": first + 1}).to_string());
-    assert_eq!((same.0, &same.1["leader"]), (200, &json!(first + 1)));
+    for house in [&houses[first], &houses[next]] {
+        let same = house.change("POST", "/v1/transfer", &json!({"to": first + 1}).to_string());
+        assert_eq!((same.0, &same.1["leader"]), (200, &json!(first + 1)));
+    }
 
     let (status, answer) =
         houses[first].change("POST", "/v1/transfer", &json!({"to": next + 1, "timeout_ms": 30_000}).to_string());
@@ -94,6 +92,18 @@ fn a_transfer_makes_another_leader_and_says_how_long_it_took() {
     houses[next].until("the new leader", |house| house.health().1["mode"] == "leader");
     houses[next].until("scores of the others", |house| house.word("ydld").starts_with("Handing over"));
     houses[next].until("a third leader", |house| house.health().1["leader"] != json!(next + 1));
+}
+
+#[test]
+fn a_follower_passes_on_who_is_to_lead() {
+    let (houses, first) = three();
+    let (next, last) = ((first + 1) % 3, (first + 2) % 3);
+    let (status, answer) =
+        houses[last].change("POST", "/v1/transfer", &json!({"to": next + 1, "timeout_ms": 30_000}).to_string());
+    assert_eq!((status, &answer["leader"]), (200, &json!(next + 1)), "{answer}");
+    houses[last].until("the leader that it asks next", |house| house.word("rqld").starts_with("Server"));
+    houses[last].until("it leads", |house| house.health().1["mode"] == "leader");
+    assert_eq!(houses[last].word("rqld"), format!("Server {} leads already.\n", last + 1));
 }
 
 #[test]

@@ -6,14 +6,15 @@ use crate::mailbox::Letter;
 use crate::shared::Shared;
 use crate::status::Role;
 
-/// `rqld`: this server should lead. Only a leader hands over, and there is no way to ask it from here.
+/// `rqld`: this server should lead; its leader is asked to hand over. The answer does not wait for it.
 pub(crate) fn ask_to_lead(shared: &Shared) -> String {
     let me = shared.settings.me;
     match shared.status.role() {
         Role::Serving { leader, .. } if leader == me => format!("Server {me} leads already.\n"),
-        Role::Serving { leader, .. } => format!(
-            "Not asked: only the leader can hand over. Ask server {leader} on its admin port: pole transfer --to {me}\n"
-        ),
+        Role::Serving { leader, .. } => {
+            shared.mailbox.post(Letter::Event(Event::Transfer { to: Some(me) }));
+            format!("Server {leader} is asked to hand over to this server, {me}.\n")
+        }
         Role::Starting | Role::Looking { .. } => "There is no leader to ask.\n".into(),
     }
 }

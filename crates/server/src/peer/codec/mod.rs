@@ -59,6 +59,7 @@ pub fn encode(message: &Message, out: &mut BytesMut) {
         Message::TouchDone { epoch, id } => frame(out, |out| put!(out, kind::TOUCH_DONE, epoch, id)),
         Message::SyncAsk { epoch, id } => frame(out, |out| put!(out, kind::SYNC_ASK, epoch, id)),
         Message::SyncDone { epoch, id, zxid } => frame(out, |out| put!(out, kind::SYNC_DONE, epoch, id, zxid)),
+        Message::TransferAsk { epoch, to } => frame(out, |out| put!(out, kind::TRANSFER_ASK, epoch, to)),
     }
 }
 
@@ -92,6 +93,9 @@ pub fn decode(frame: Bytes) -> Result<Message, Error> {
             id: from.field("SyncDone.id")?,
             zxid: from.field("SyncDone.zxid")?,
         },
+        kind::TRANSFER_ASK => {
+            Message::TransferAsk { epoch: from.field("TransferAsk.epoch")?, to: from.field("TransferAsk.to")? }
+        }
         got => Message::Zab(agreement::take_message(got, &mut from)?),
     };
     from.finish()?;
@@ -154,6 +158,7 @@ mod kind {
     pub(super) const SYNC_DONE: u8 = 0x07;
     pub(super) const TOUCH: u8 = 0x08;
     pub(super) const TOUCH_DONE: u8 = 0x09;
+    pub(super) const TRANSFER_ASK: u8 = 0x0a;
     pub(super) const HELLO: u8 = 0x20;
     pub(super) const DECLINE: u8 = 0x21;
     pub(super) const NEW_EPOCH: u8 = 0x22;

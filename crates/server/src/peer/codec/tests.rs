@@ -177,6 +177,8 @@ fn message() -> impl Strategy<Value = Message> {
         (epoch(), any::<u64>()).prop_map(|(epoch, id)| Message::TouchDone { epoch, id }),
         (epoch(), any::<u64>()).prop_map(|(epoch, id)| Message::SyncAsk { epoch, id }),
         (epoch(), any::<u64>(), zxid()).prop_map(|(epoch, id, zxid)| Message::SyncDone { epoch, id, zxid }),
+        (epoch(), option::of(any::<u64>().prop_map(ServerId)))
+            .prop_map(|(epoch, to)| Message::TransferAsk { epoch, to }),
     ]
 }
 
