@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -105,7 +106,7 @@ impl Client<'_> {
             .env("ZK_TEST_TLS", self.tls.to_string())
             .env("ZK_TLS_HOSTNAME_VERIFICATION", "true");
         let log = logs.join(format!("{name}.log"));
-        let finished = logged(&mut command, &log, None)?;
+        let finished = logged(&mut command, &log, Some(LIMIT))?;
         let results = results::read_rust(&finished.output);
         if results.is_empty() {
             return Err(Failure::Check(format!("no test was run; all it said: {}", log.display())));
@@ -224,3 +225,5 @@ const CRATE: &str = "zookeeper-client";
 const VERSION: &str = "0.11.2";
 /// Most tests wait for time to pass; some have three servers.
 const THREADS: &str = "3";
+/// All of them take a minute; more means that a server hangs. What was not reached then has failed.
+const LIMIT: Duration = Duration::from_secs(900);
