@@ -136,13 +136,18 @@ pub(crate) fn is_installed(name: &str) -> bool {
 /// Installs Debian's packages, or says which are missing where we may not.
 pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
     let names = packages.join(" ");
-    if !is_installed("apt-get") || output_of(program("id").arg("-u"))? != "0" {
+    if !may_install()? {
         return Err(Failure::Check(format!("something is missing: install Debian's {names}")));
     }
     println!("installing Debian's {names}");
     let arguments = ["install", "--yes", "--quiet", "--no-install-recommends"];
     let mut apt = program("apt-get");
     output_of(apt.args(arguments).args(packages).env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
+}
+
+/// Whether we may install Debian's packages: as root, on a Debian.
+pub(crate) fn may_install() -> Result<bool, Failure> {
+    Ok(is_installed("apt-get") && output_of(program("id").arg("-u"))? == "0")
 }
 
 /// A command as one would type it.

@@ -122,6 +122,14 @@ fn tied(name: &str) -> Command {
     command
 }
 
+/// The words of a command whose last one, the path of a configuration, is left to whoever runs it.
+fn words_before_config(command: &Command) -> Vec<String> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let mut words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    words.pop();
+    words
+}
+
 /// Where tools, logs and results are kept.
 fn work_dir() -> PathBuf {
     target_dir().join("compat")

@@ -19,7 +19,7 @@ use super::python::Python;
 use super::recording::Recording;
 use super::results::{self, Outcome, Results};
 use super::suite::{self, Suite};
-use super::{Tally, java, work_dir};
+use super::{Tally, java, words_before_config, work_dir};
 use crate::Failure;
 use crate::command::{logged, root};
 use crate::ensemble::{Launcher, Product};
@@ -135,10 +135,7 @@ impl Kazoo<'_> {
 
 /// The command that starts a server, as the plugin takes it: a list in JSON, to which the configuration is added.
 fn words_of(launcher: &Launcher) -> String {
-    let command = launcher.command(Path::new(""));
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let mut words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
-    words.pop();
+    let words = words_before_config(&launcher.command(Path::new("")));
     serde_json::to_string(&words).expect("words are JSON")
 }
 

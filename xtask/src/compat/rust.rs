@@ -15,7 +15,7 @@ use super::options::Options;
 use super::recording::Recording;
 use super::results::{self, Ended, Outcome, Results};
 use super::suite::{self, Suite};
-use super::{Tally, java, tied, work_dir};
+use super::{Tally, java, tied, words_before_config, work_dir};
 use crate::Failure;
 use crate::command::{logged, output_of, program, root};
 use crate::ensemble::{Launcher, Product};
@@ -127,9 +127,7 @@ fn words_of(launcher: &Launcher) -> Result<String, Failure> {
             java
         }
     };
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
-    Ok(words[..words.len() - 1].join("\n"))
+    Ok(words_before_config(&command).join("\n"))
 }
 
 /// The published source, with our crate among what its tests need.
@@ -139,8 +137,8 @@ fn source() -> Result<PathBuf, Failure> {
     let stand_in = ours().join("testcontainers");
     let manifest = read(&published.join("Cargo.toml"))?;
     let manifest = format!("{manifest}\n[workspace]\n\n[dev-dependencies.testcontainers]\npath = {stand_in:?}\n");
+    fs::create_dir_all(&folder).map_err(|why| Failure::io("create", &folder, &why))?;
     for name in ["src", "tests"] {
-        output_of(program("mkdir").arg("-p").arg(&folder))?;
         output_of(
             program("cp").args(["-r", "--no-target-directory"]).arg(published.join(name)).arg(folder.join(name)),
         )?;

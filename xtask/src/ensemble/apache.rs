@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
-use crate::command::{install, is_installed, output_of, program, target_dir};
+use crate::command::{install, is_installed, may_install, output_of, program, target_dir};
 
 /// Program and arguments, up to the configuration file.
 ///
@@ -46,12 +46,11 @@ fn jars() -> Result<PathBuf, Failure> {
 
 /// Installs the packages where we may, else unpacks them under `target`.
 fn obtain() -> Result<(), Failure> {
+    if may_install()? {
+        return install(&["zookeeper", "libzookeeper-java"]);
+    }
     if !is_installed("apt-get") {
         return Err(Failure::Check(format!("no Apache ZooKeeper and no apt-get here: install {PACKAGES:?}")));
-    }
-    let me = output_of(program("id").arg("-u"))?;
-    if me == "0" {
-        return install(&["zookeeper", "libzookeeper-java"]);
     }
     let folder = target_dir().join("apache");
     println!("unpacking Debian's zookeeper in {}", folder.display());
