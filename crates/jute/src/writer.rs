@@ -5,9 +5,19 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// A buffer under construction.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Writer {
     bytes: BytesMut,
+    /// The buffer does not grow beyond this many bytes.
+    bytes_max: usize,
+    /// Something did not fit; nothing is written any more.
+    is_over_limit: bool,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self::over(BytesMut::new())
+    }
 }
 
 impl Writer {
@@ -20,7 +30,26 @@ impl Writer {
     /// Appends to what is there already, or reuses the room of it.
     #[must_use]
     pub fn over(bytes: BytesMut) -> Self {
-        Self { bytes }
+        Self { bytes, bytes_max: usize::MAX, is_over_limit: false }
+    }
+
+    /// The same writer with a limit on the length of its buffer. What does not fit is not written, nor is anything after
+    /// it, and [`Writer::is_over_limit`] says so.
+    #[must_use]
+    pub fn limited(self, bytes_max: usize) -> Self {
+        Self { bytes_max, ..self }
+    }
+
+    /// Whether something did not fit.
+    #[must_use]
+    pub fn is_over_limit(&self) -> bool {
+        self.is_over_limit
+    }
+
+    /// Whether so many bytes more may be written.
+    fn fits(&mut self, count: usize) -> bool {
+        self.is_over_limit |= count > self.bytes_max.saturating_sub(self.bytes.len());
+        !self.is_over_limit
     }
 
     /// How many bytes have been written.
@@ -55,17 +84,23 @@ impl Writer {
 
     /// Four bytes.
     pub fn int(&mut self, value: i32) {
-        self.bytes.put_i32(value);
+        if self.fits(4) {
+            self.bytes.put_i32(value);
+        }
     }
 
     /// Eight bytes.
     pub fn long(&mut self, value: i64) {
-        self.bytes.put_i64(value);
+        if self.fits(8) {
+            self.bytes.put_i64(value);
+        }
     }
 
     /// One byte.
     pub fn bool(&mut self, value: bool) {
-        self.bytes.put_u8(u8::from(value));
+        if self.fits(1) {
+            self.bytes.put_u8(u8::from(value));
+        }
     }
 
     /// A length and the bytes; none is null.
@@ -74,7 +109,7 @@ impl Writer {
             None => self.int(-1),
             Some(bytes) => {
                 self.length(bytes.len());
-                self.bytes.put_slice(bytes);
+                self.raw(bytes);
             }
         }
     }
@@ -86,7 +121,9 @@ impl Writer {
 
     /// Bytes as they are, without a length.
     pub fn raw(&mut self, bytes: &[u8]) {
-        self.bytes.put_slice(bytes);
+        if self.fits(bytes.len()) {
+            self.bytes.put_slice(bytes);
+        }
     }
 
     /// The number of elements or bytes that follow.
@@ -102,6 +139,9 @@ impl Writer {
         let start = self.bytes.len();
         self.int(0);
         content(self);
+        if self.is_over_limit {
+            return;
+        }
         let length = self.bytes.len() - start - 4;
         let length =
             i32::try_from(length).unwrap_or_else(|_| panic!("a frame of {length} bytes is longer than an int"));
@@ -112,6 +152,17 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_exceeds_the_limit_is_left_out_and_said() {
+        let mut writer = Writer::over(BytesMut::from(&b"before"[..])).limited(14);
+        writer.long(1);
+        assert!(!writer.is_over_limit());
+        writer.frame(|w| w.string("ab"));
+        writer.bool(true);
+        assert!(writer.is_over_limit());
+        assert_eq!(writer.into_bytes()[..], *b"before\0\0\0\0\0\0\0\x01");
+    }
 
     #[test]
     fn a_frame_knows_its_length_and_not_what_stands_before_it() {

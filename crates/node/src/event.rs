@@ -16,6 +16,8 @@ use pole_election::{Cause, Record, Round, ServerId, Span, Zxid};
 use pole_oracle::{Report, Time};
 use pole_zab::{Cxid, DiskOp, Epoch, Origin, SessionId, Ticket};
 
+use crate::{AttachAnswer, CloseReason};
+
 /// The links between two servers. Apart, so that a large transfer disturbs no election and no measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Channel {
@@ -177,14 +179,14 @@ pub enum Effect {
     },
     /// Stop a timer.
     Cancel(Timer),
-    /// The connection has its session.
+    /// The answer to [`Event::Attach`].
     Attached {
         /// The connection.
         client: ClientId,
         /// The position of the attachment.
         zxid: Zxid,
-        /// The state machine's answer.
-        body: Bytes,
+        /// Whether the connection has its session.
+        answer: AttachAnswer,
     },
     /// The answer to a write, a read or a sync, in the order in which the connection asked.
     Reply {
@@ -217,7 +219,7 @@ pub enum Effect {
         /// The connection.
         client: ClientId,
         /// Why.
-        reason: &'static str,
+        reason: CloseReason,
     },
     /// Something that an operator may want to know.
     Note(Note),

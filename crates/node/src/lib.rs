@@ -11,6 +11,8 @@ extern crate alloc;
 mod accounts;
 mod clients;
 mod config;
+mod connection;
+mod contract;
 mod disk_watch;
 mod event;
 mod handover;
@@ -29,6 +31,11 @@ mod znodes;
 
 pub use accounts::{Account, Ended, Milestone};
 pub use config::Config;
+pub use connection::{
+    AttachAnswer, CloseReason, Connection, Counts, Latency, Limits, Moment, Next, Surroundings, UNREAD_BYTES_MAX,
+    password,
+};
+pub use contract::Contract;
 pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer};
 pub use lease::Lease;
 pub use looking::Queues;

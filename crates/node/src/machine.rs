@@ -9,7 +9,7 @@ use bytes::Bytes;
 use pole_election::{Span, Zxid};
 use pole_zab::{Body, Entry, SessionId};
 
-use crate::{ClientId, Request};
+use crate::{AttachAnswer, ClientId, Request};
 
 /// A deterministic state machine. What has a default is for machines whose sessions never expire and that tell clients
 /// nothing but answers.
@@ -80,6 +80,8 @@ pub trait Machine {
 pub struct Outcome {
     /// The answer to whoever asked; empty if none was wanted.
     pub reply: Bytes,
+    /// If it attached a session to a connection: what the client is told. None also if it refused to.
+    pub attached: Option<AttachAnswer>,
     /// Whom to tell what, before the answer.
     pub events: Vec<(ClientId, Bytes)>,
     /// The session that it opened or attached anew, and how long that may be silent.

@@ -315,7 +315,7 @@ impl<M: Machine> Node<M> {
     fn grace_expired(&mut self, out: &mut Vec<Effect>) {
         self.grace = false;
         if self.zab.serving_epoch().is_none() {
-            self.close_all_clients("no leader within the patience", out);
+            self.close_all_clients(crate::CloseReason::NoLeader, out);
         }
     }
 

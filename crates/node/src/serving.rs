@@ -13,7 +13,7 @@ use pole_zab::{Applied, Cxid, Entry, Epoch, Held, Origin, Phase, SessionId, Snap
 
 use crate::clients::Answer;
 use crate::node::Node;
-use crate::{Channel, ClientId, Effect, Machine, Message, Note, Request};
+use crate::{AttachAnswer, Channel, ClientId, CloseReason, Effect, Machine, Message, Note, Request};
 
 impl<M: Machine> Node<M> {
     /// A connection asks for a session. It opens when its attachment, a transaction, is applied here.
@@ -21,7 +21,7 @@ impl<M: Machine> Node<M> {
         if let Some(older) = self.clients.attach(client, session) {
             self.asked.forget(older);
             self.machine.forget(older);
-            out.push(Effect::Close { client: older, reason: "the session was attached again" });
+            out.push(Effect::Close { client: older, reason: CloseReason::SessionAttachedAgain });
         }
         self.attachments = self.attachments.wrapping_add(1);
         // Another incarnation starts far from this one, lest an attachment of the last is taken for one of ours.
@@ -164,7 +164,7 @@ impl<M: Machine> Node<M> {
         self.applied = snapshot.zxid;
         self.since_checkpoint = 0;
         self.oracle_decided(out);
-        self.close_all_clients("the state was replaced by a snapshot", out);
+        self.close_all_clients(CloseReason::SnapshotInstalled, out);
         out.push(Effect::Note(Note::Installed { zxid: snapshot.zxid }));
     }
 
@@ -196,22 +196,23 @@ impl<M: Machine> Node<M> {
         out.extend(outcome.events.into_iter().map(|(client, body)| Effect::Notify { client, zxid, body }));
         match concerned {
             Applied::Foreign => {}
-            Applied::Answers(held) => self.answer_held(&held, outcome.reply, out),
-            Applied::Supersedes(_) => self.close_session(session, "the session moved", out),
+            Applied::Answers(held) => self.answer_held(&held, outcome.attached, outcome.reply, out),
+            Applied::Supersedes(_) => self.close_session(session, CloseReason::SessionMoved, out),
         }
         if let Some(ended) = outcome.ended {
             self.expiry.forget(ended);
             self.touches.forget(ended);
             self.requests.detach(ended);
-            self.close_session(ended, "the session has ended", out);
+            self.close_session(ended, CloseReason::SessionEnded, out);
         }
         Ok(())
     }
 
-    fn answer_held(&mut self, held: &Held<Bytes>, reply: Bytes, out: &mut Vec<Effect>) {
+    fn answer_held(&mut self, held: &Held<Bytes>, attached: Option<AttachAnswer>, reply: Bytes, out: &mut Vec<Effect>) {
         let Some(client) = self.clients.client(held.session) else { return };
         if held.cxid.is_attachment() {
-            out.push(Effect::Attached { client, zxid: self.applied, body: reply });
+            let answer = attached.unwrap_or(AttachAnswer::Expired);
+            out.push(Effect::Attached { client, zxid: self.applied, answer });
         } else {
             self.answer(client, held.cxid, reply, out);
         }
@@ -383,7 +384,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    fn close_session(&mut self, session: SessionId, reason: &'static str, out: &mut Vec<Effect>) {
+    fn close_session(&mut self, session: SessionId, reason: CloseReason, out: &mut Vec<Effect>) {
         if let Some(client) = self.clients.remove_session(session) {
             self.asked.forget(client);
             self.machine.forget(client);
@@ -391,7 +392,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    pub(crate) fn close_all_clients(&mut self, reason: &'static str, out: &mut Vec<Effect>) {
+    pub(crate) fn close_all_clients(&mut self, reason: CloseReason, out: &mut Vec<Effect>) {
         self.requests.clear();
         self.asked.clear();
         for client in self.clients.take_all() {
@@ -408,6 +409,7 @@ impl<M: Machine> Node<M> {
     /// Tells a client all that can be told now, in order.
     fn tell(&mut self, client: ClientId, out: &mut Vec<Effect>) {
         let Some(session) = self.clients.session(client) else { return };
+        let mut read_bytes = 0;
         while let Some((cxid, answer)) = self.clients.next(client) {
             let (zxid, body) = match answer {
                 Answer::Known(zxid, reply) => (zxid, reply),
@@ -415,13 +417,21 @@ impl<M: Machine> Node<M> {
                 Answer::Read(body) => {
                     let (zxid, told) = (self.applied, self.machine.read(client, session, &body));
                     out.extend(told.events.into_iter().map(|body| Effect::Notify { client, zxid, body }));
+                    read_bytes += told.reply.len();
                     (zxid, told.reply)
                 }
             };
             out.push(Effect::Reply { client, cxid, zxid, body });
+            if read_bytes > READ_BYTES_MAX {
+                return self.close_session(session, CloseReason::OutputLimit, out);
+            }
         }
     }
 }
+
+/// What reads behind a write may return at once on the node's thread. A connection lets few large reads wait there, so
+/// only a client that suddenly asks for much at once gets here; it loses its connection, and nobody waits for it.
+const READ_BYTES_MAX: usize = 16 << 20;
 
 /// What to do when a state cannot be had from what is stored here.
 const START_AFRESH: &str = "a disk or a peer is damaged, or of another version; move the files of this server away \

@@ -18,7 +18,7 @@ use pole_jute::{ErrorCode, Reader, Record, TxnEntry, WatcherEvent, Writer};
 use pole_tree::{Ask, Changes, From, Position, Prepared, Rules, SessionChange, Tree, Watcher, Watches, What};
 use pole_zab::{Body, Entry, Image, SessionId};
 
-use crate::{ClientId, Machine, Outcome, Request, Told};
+use crate::{AttachAnswer, ClientId, Limits, Machine, Outcome, Request, Told};
 
 /// Where the tree stands while others read it.
 pub trait Shelf {
@@ -39,6 +39,8 @@ pub struct Znodes<S> {
     rules: Rules,
     /// What `/zookeeper/config` holds: each server's own, and no part of a snapshot that counts.
     config: Bytes,
+    /// The largest reply to a read.
+    reply_bytes_max: usize,
     prepared: Prepared,
     /// Of one transaction; kept for its memory.
     changes: Changes,
@@ -49,7 +51,21 @@ impl<S: Shelf> Znodes<S> {
     /// Over the tree on this shelf.
     pub fn new(mut shelf: S, rules: Rules, config: Bytes) -> Self {
         tell(shelf.tree_mut(), &config);
-        Self { shelf, rules, config, prepared: Prepared::default(), changes: Changes::default(), fired: Vec::new() }
+        Self {
+            shelf,
+            rules,
+            config,
+            reply_bytes_max: Limits::default().reply_bytes_max,
+            prepared: Prepared::default(),
+            changes: Changes::default(),
+            fired: Vec::new(),
+        }
+    }
+
+    /// The same with another limit on the size of a reply to a read; see [`Limits::reply_bytes_max`].
+    #[must_use]
+    pub fn with_reply_bytes_max(self, reply_bytes_max: usize) -> Self {
+        Self { reply_bytes_max, ..self }
     }
 
     /// Where the tree stands.
@@ -82,24 +98,19 @@ impl<S: Shelf> Machine for Znodes<S> {
         self.prepared.applied(txn.header.zxid);
         self.shelf.watches().fire(&self.changes, &mut self.fired);
         let events = self.fired.drain(..).map(|(watcher, event)| (ClientId(watcher.0), encode(&event))).collect();
-        let (opened, ended) = match applied.session {
-            None => (None, None),
-            Some(SessionChange::Attached { id, timeout_ms }) => (Some((SessionId(id), timeout(timeout_ms))), None),
-            Some(SessionChange::Closed { id }) => (None, Some(SessionId(id))),
-        };
-        let reply = match (applied.reply, applied.session) {
-            (None, _) => Bytes::new(),
-            // Whoever attaches wants to know how long the session may be silent.
-            (Some((code, _)), Some(SessionChange::Attached { timeout_ms, .. })) => {
-                reply(code, &timeout_ms.to_be_bytes())
+        let (opened, attached, ended) = match applied.session {
+            None => (None, None, None),
+            Some(SessionChange::Attached { id, timeout_ms }) => {
+                (Some((SessionId(id), timeout(timeout_ms))), Some(AttachAnswer::Opened { timeout_ms }), None)
             }
-            (Some((code, body)), Some(SessionChange::Closed { .. }) | None) => reply(code, &body),
+            Some(SessionChange::Closed { id }) => (None, None, Some(SessionId(id))),
         };
-        Ok(Outcome { reply, events, opened, ended, oracle: applied.settings })
+        let reply = applied.reply.map_or(Bytes::new(), |(code, body)| reply(code, &body));
+        Ok(Outcome { reply, attached, events, opened, ended, oracle: applied.settings })
     }
 
     fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> Told {
-        let mut answer = Writer::over(BytesMut::new());
+        let mut answer = Writer::over(BytesMut::new()).limited(4 + self.reply_bytes_max);
         answer.int(0);
         let mut events = Vec::new();
         let code = match Ask::decode(body) {
@@ -113,8 +124,9 @@ impl<S: Shelf> Machine for Znodes<S> {
                 ErrorCode::MarshallingError
             }
         };
-        let body = answer.into_bytes();
-        Told { events: events.iter().map(encode).collect(), reply: reply(code, &body[4..]) }
+        let code = if answer.is_over_limit() { ErrorCode::MarshallingError } else { code };
+        let body = if code == ErrorCode::Ok { answer.into_bytes().slice(4..) } else { Bytes::new() };
+        Told { events: events.iter().map(encode).collect(), reply: reply(code, &body) }
     }
 
     fn forget(&mut self, client: ClientId) {

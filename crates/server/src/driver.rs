@@ -12,16 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use pole_election::Span;
-use pole_jute::ErrorCode;
-use pole_node::{ClientId, Effect, Event, Node, Timer, Znodes};
+use pole_node::{ClientId, Contract, Effect, Event, Node, Timer, Znodes};
 use pole_oracle::Time;
 use pole_storage::Writer;
-use pole_zab::{DiskOp, SessionId, Ticket};
+use pole_zab::{DiskOp, Ticket};
 
 use crate::awake::Awake;
-use crate::client::{Handle, connect_response, password};
+use crate::client::Handle;
 use crate::clock::wall_ms;
 use crate::log;
 use crate::mailbox::Letter;
@@ -36,7 +34,7 @@ pub(crate) struct Driver {
     pub(crate) peers: Option<Peers>,
     inbox: Inbox,
     disk: Writer,
-    clients: HashMap<ClientId, Client>,
+    clients: HashMap<ClientId, Arc<Handle>>,
     timers: BTreeMap<Timer, Time>,
     /// Of one turn; kept for their memory.
     letters: Vec<Letter>,
@@ -51,13 +49,37 @@ pub(crate) struct Driver {
     /// The server was told to stop, and leads: it hands over first, but not for longer than this.
     leaving: Option<Time>,
     stopping: Option<Exit>,
+    contract: Checked,
 }
 
-/// A connection that the node knows.
-struct Client {
-    handle: Arc<Handle>,
-    /// Whether the client expects a flag for read-only mode.
-    wants_flag: bool,
+/// The contract with the node, checked in builds with debug assertions: that is, in tests.
+#[derive(Default)]
+struct Checked(Contract);
+
+impl Checked {
+    fn events(&mut self, events: &[Event]) {
+        if cfg!(debug_assertions) {
+            events.iter().for_each(|event| self.0.event(event).expect("the driver keeps its contract"));
+        }
+    }
+
+    fn given(&mut self, effects: &[Effect]) {
+        if cfg!(debug_assertions) {
+            effects.iter().for_each(|effect| self.0.given(effect));
+        }
+    }
+
+    fn carried_out(&mut self, effect: &Effect) {
+        if cfg!(debug_assertions) {
+            self.0.carried_out(effect);
+        }
+    }
+
+    fn published(&self) {
+        if cfg!(debug_assertions) {
+            self.0.published().expect("the driver keeps its contract");
+        }
+    }
 }
 
 /// How the server ended.
@@ -95,6 +117,7 @@ impl Driver {
             dirty: Vec::new(),
             leaving: None,
             stopping: None,
+            contract: Checked::default(),
         }
     }
 
@@ -162,8 +185,11 @@ impl Driver {
             return;
         }
         let mut effects = mem::take(&mut self.effects);
+        self.contract.events(&self.events);
         self.node.step_all(self.events.drain(..), now, &mut effects);
+        self.contract.given(&effects);
         for effect in effects.drain(..) {
+            self.contract.carried_out(&effect);
             self.carry_out(effect, now);
         }
         self.effects = effects;
@@ -241,10 +267,9 @@ impl Driver {
                     }
                     self.events.push(event);
                 }
-                Letter::Attach { handle, body, wants_flag } => {
-                    let (client, session) = (handle.id, SessionId(handle.session()));
-                    self.clients.insert(client, Client { handle, wants_flag });
-                    self.events.push(Event::Attach { client, session, body });
+                Letter::Attach { handle, event } => {
+                    self.clients.insert(handle.id, handle);
+                    self.events.push(event);
                 }
                 Letter::Look(look) => look(self),
                 Letter::Serve(connection) => drop(tokio::task::spawn_local(connection)),
@@ -292,23 +317,27 @@ impl Driver {
             }
             Effect::Arm { timer, after } => drop(self.timers.insert(timer, now + after)),
             Effect::Cancel(timer) => drop(self.timers.remove(&timer)),
-            Effect::Attached { client, body, .. } => self.attached(client, &body),
+            Effect::Attached { client, answer, .. } => {
+                let Some(handle) = self.clients.get(&client) else { return };
+                handle.attached(answer);
+                self.dirty.push(Arc::clone(handle));
+            }
             Effect::Reply { client, cxid, zxid, body } => {
-                let Some(Client { handle, .. }) = self.clients.get(&client) else { return };
-                if let Some(asked) = handle.push_reply(cxid.0, zxid.0.cast_signed(), &body, now) {
+                let Some(handle) = self.clients.get(&client) else { return };
+                if let Some(asked) = handle.reply(cxid.0, zxid.0.cast_signed(), &body, now) {
                     self.shared.settled(1);
                     self.shared.status.tally.answered(1, asked, now);
                 }
                 self.dirty.push(Arc::clone(handle));
             }
             Effect::Notify { client, zxid, body } => {
-                let Some(Client { handle, .. }) = self.clients.get(&client) else { return };
-                handle.push_event(zxid.0.cast_signed(), &body);
+                let Some(handle) = self.clients.get(&client) else { return };
+                handle.notify(zxid.0.cast_signed(), &body);
                 self.dirty.push(Arc::clone(handle));
             }
             Effect::Confirmed { at } => self.shared.confirm(at),
             Effect::Close { client, reason } => {
-                if let Some(Client { handle, .. }) = self.clients.remove(&client) {
+                if let Some(handle) = self.clients.remove(&client) {
                     handle.close(reason);
                     self.dirty.push(handle);
                 }
@@ -318,29 +347,14 @@ impl Driver {
         }
     }
 
-    /// A session is there, or is over.
-    fn attached(&mut self, client: ClientId, body: &Bytes) {
-        let Some(Client { handle, wants_flag }) = self.clients.get(&client) else { return };
-        let mut numbers = body.chunks_exact(4).map(|word| i32::from_be_bytes([word[0], word[1], word[2], word[3]]));
-        let (code, timeout_ms) = (numbers.next(), numbers.next().unwrap_or(0));
-        let flag = wants_flag.then_some(false);
-        if code == Some(ErrorCode::Ok.number()) && timeout_ms > 0 {
-            let session = handle.session();
-            handle.open(timeout_ms, &connect_response(timeout_ms, session, password(session), flag));
-        } else {
-            handle.push_frames(&connect_response(0, 0, [0; 16], flag), 1, 0, None);
-            handle.close("the session is over");
-        }
-        self.dirty.push(Arc::clone(handle));
-    }
-
     /// What the turn changed may be read, and what it said is sent.
     fn publish(&mut self) {
         self.shared.applied.store(self.node.applied().0.cast_signed(), Ordering::Release);
         self.node.machine_mut().shelf_mut().publish();
-        let (now, confirmed) = (self.shared.clock.now(), self.shared.confirmed());
+        self.contract.published();
+        let at = self.shared.moment();
         for handle in self.dirty.drain(..) {
-            handle.flush(now, confirmed);
+            handle.flush(at);
         }
     }
 }

@@ -10,6 +10,7 @@ mod awake;
 mod client;
 mod clock;
 pub mod config;
+mod descriptors;
 mod driver;
 mod emulation;
 pub mod log;

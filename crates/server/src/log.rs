@@ -78,14 +78,25 @@ pub(crate) fn note(shared: &Shared, note: &Note) {
     }
 }
 
-/// A client's connection has ended. Most do so for good reasons.
-pub(crate) fn connection_ended(address: SocketAddr, end: &End) {
-    match end {
-        End::ByClient | End::ByUs("a word was answered" | "the session has ended") => {}
-        End::ByUs(_) | End::Socket(_) | End::Frame(_) | End::Record(_) => {
-            info("connection_ended", &[("from", &address.to_string()), ("why", &end.to_string())]);
+/// A client's connection has ended. Ordinary ends are not worth a line.
+pub(crate) fn connection_ended(shared: &Shared, address: SocketAddr, end: &End) {
+    if let End::Closed(reason) = end {
+        if reason.is_limit() {
+            shared.status.limited.fetch_add(1, Ordering::Relaxed);
+        }
+        if reason.is_ordinary() {
+            return;
         }
     }
+    info("connection_ended", &[("from", &address.to_string()), ("why", &end.to_string())]);
+}
+
+/// A TLS handshake failed.
+pub(crate) fn tls_refused(shared: &Shared, address: SocketAddr, end: &End) {
+    if matches!(end, End::Closed(reason) if reason.is_limit()) {
+        shared.status.limited.fetch_add(1, Ordering::Relaxed);
+    }
+    info("tls_refused", &[("from", &address.to_string()), ("error", &end.to_string())]);
 }
 
 fn line(level: &str, event: &str, fields: &[(&str, &str)]) {

@@ -8,7 +8,6 @@
 use std::mem;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use pole_node::Event;
 use tokio::sync::Notify;
@@ -24,10 +23,8 @@ pub(crate) enum Letter {
     Attach {
         /// The connection.
         handle: Arc<Handle>,
-        /// For the state machine.
-        body: Bytes,
-        /// Whether the client sent a flag for read-only mode, and so expects one.
-        wants_flag: bool,
+        /// What the node is to know.
+        event: Event,
     },
     /// Someone wants to look, or to change what only this thread may.
     Look(Box<dyn FnOnce(&mut Driver) + Send>),
@@ -39,6 +36,17 @@ pub(crate) enum Letter {
     Warning(String),
     /// The server is to stop.
     Stop,
+}
+
+impl Letter {
+    /// What a connection asks of the node.
+    pub(crate) fn of_connection(handle: &Arc<Handle>, event: Event) -> Self {
+        if matches!(event, Event::Attach { .. }) {
+            Self::Attach { handle: Arc::clone(handle), event }
+        } else {
+            Self::Event(event)
+        }
+    }
 }
 
 /// Letters that were not taken yet.

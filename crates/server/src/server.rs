@@ -28,7 +28,7 @@ use crate::mailbox::Letter;
 use crate::peer::{self, Delays, Inbox, Listen, PeerAddress, PeerConfig, PeerError, PeerLimits};
 use crate::shared::{Shared, SharedTree};
 use crate::threads::Threads;
-use crate::{Settings, emulation, tls};
+use crate::{Settings, descriptors, emulation, tls};
 
 /// A server that runs.
 pub struct Server {
@@ -80,6 +80,7 @@ impl Server {
     /// Opens the disk and the ports, and starts.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let wall = wall_ms();
+        descriptors::raise_limit();
         let clients = Threads::start()?;
         let shared = Arc::new(Shared::new(Settings::new(config), Clock::start(), wall));
         let (disk, recovered, repairs) = pole_storage::open(storage(config, &shared))?;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
-use pole_node::{ClientId, Shelf};
+use pole_node::{ClientId, Moment, Shelf, Surroundings};
 use pole_oracle::Time;
-use pole_tree::{Tree, Watches};
+use pole_tree::{Caller, Tree, Watcher, Watches};
 use pole_zab::SessionId;
 use tokio::sync::Notify;
 
 use crate::Settings;
-use crate::client::{Handle, Seats, SessionIds};
+use crate::client::{Greetings, Handle, OutputTotal, Seats, SessionIds};
 use crate::clock::Clock;
 use crate::mailbox::Mailbox;
 use crate::status::{Role, Status};
@@ -38,6 +38,11 @@ pub(crate) struct Shared {
     /// Requests that the node owes an answer.
     pub(crate) outstanding: AtomicUsize,
     pub(crate) room: Notify,
+    /// What clients have not taken.
+    pub(crate) output: Arc<OutputTotal>,
+    pub(crate) greetings: Greetings,
+    /// So many connections leave enough descriptors for files and other servers.
+    pub(crate) descriptors_for_clients: usize,
     pub(crate) seats: Seats,
     pub(crate) status: Status,
 }
@@ -58,6 +63,9 @@ impl Shared {
             touched: Mutex::default(),
             outstanding: AtomicUsize::new(0),
             room: Notify::new(),
+            output: Arc::new(OutputTotal::new(settings.output_bytes_max)),
+            greetings: Greetings::new(settings.greetings_max),
+            descriptors_for_clients: crate::descriptors::for_clients(),
             seats: Seats::default(),
             status: Status::default(),
             settings,
@@ -75,6 +83,18 @@ impl Shared {
     pub(crate) fn confirm(&self, at: Time) {
         self.confirmed.fetch_max(at.0, Ordering::AcqRel);
         self.confirmed_anew.notify_waiters();
+    }
+
+    /// What connections need to know of this moment.
+    pub(crate) fn moment(&self) -> Moment {
+        // The confirmation is read first: it must not be later than the clock.
+        let confirmed = self.confirmed();
+        Moment { now: self.clock.now(), confirmed, applied: self.applied.load(Ordering::Acquire) }
+    }
+
+    /// So many requests are handed to the node.
+    pub(crate) fn asked(&self, count: usize) {
+        self.outstanding.fetch_add(count, Ordering::AcqRel);
     }
 
     /// Whether there has been no quorum for so long that clients may read what this server has.
@@ -110,6 +130,24 @@ impl Shared {
         if before >= limit && before - count < limit {
             self.room.notify_waiters();
         }
+    }
+}
+
+impl Surroundings for Shared {
+    fn new_session(&self) -> i64 {
+        self.session_ids.next()
+    }
+
+    fn is_read_only(&self) -> bool {
+        Self::is_read_only(self)
+    }
+
+    fn has_room(&self) -> bool {
+        self.outstanding.load(Ordering::Acquire) < self.settings.outstanding_max
+    }
+
+    fn identify(&self, watcher: Watcher, caller: &Caller) {
+        self.watches.lock().identify(watcher, caller);
     }
 }
 

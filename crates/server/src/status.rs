@@ -18,6 +18,8 @@ pub(crate) struct Status {
     pub(crate) connections: AtomicUsize,
     /// Connections that were not taken in.
     pub(crate) refused: AtomicU64,
+    /// Connections that were closed because they took too much.
+    pub(crate) limited: AtomicU64,
     pub(crate) tally: Tally,
     /// Elections that this server took part in.
     pub(crate) elections: AtomicU64,

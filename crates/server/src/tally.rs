@@ -6,9 +6,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use pole_node::Latency;
 use pole_oracle::Time;
-
-use crate::client::Latency;
 
 /// The counts of all threads.
 #[derive(Debug, Default)]

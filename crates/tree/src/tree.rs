@@ -167,6 +167,12 @@ impl Tree {
         paths
     }
 
+    /// The ephemeral nodes of a session, in no order that means anything.
+    pub(crate) fn ephemeral_paths(&self, session: i64) -> impl Iterator<Item = &str> {
+        let ids = self.ephemerals.get(&session).into_iter().flatten();
+        ids.map(|id| &*self.nodes.get(*id).path)
+    }
+
     /// All sessions that have ephemeral nodes, with them: for dump.
     pub fn sessions_with_ephemerals(&self) -> impl Iterator<Item = (i64, Vec<Arc<str>>)> {
         self.ephemerals.keys().map(|session| (*session, self.ephemerals(*session)))

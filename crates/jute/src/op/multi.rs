@@ -150,13 +150,29 @@ fn read_parts<T: Part>(reader: &mut Reader, record: &'static str) -> Result<Vec<
     }
 }
 
-fn write_parts<T: Part>(parts: &[T], writer: &mut Writer) {
-    for part in parts {
-        let (op, err) = part.head();
-        write_header(writer, op.number(), false, err);
-        part.write(writer);
+impl MultiReadResponse {
+    /// Writes the same as [`Record::write`] would, from results that need not all be in memory at once. Ends early when
+    /// the writer is over its limit.
+    pub fn write_all(results: impl IntoIterator<Item = MultiReadResult>, writer: &mut Writer) {
+        for result in results {
+            write_part(&result, writer);
+            if writer.is_over_limit() {
+                return;
+            }
+        }
+        write_header(writer, -1, true, -1);
     }
+}
+
+fn write_parts<T: Part>(parts: &[T], writer: &mut Writer) {
+    parts.iter().for_each(|part| write_part(part, writer));
     write_header(writer, -1, true, -1);
+}
+
+fn write_part<T: Part>(part: &T, writer: &mut Writer) {
+    let (op, err) = part.head();
+    write_header(writer, op.number(), false, err);
+    part.write(writer);
 }
 
 fn write_header(writer: &mut Writer, op: i32, done: bool, err: i32) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use pole_election::Zxid;
-use pole_node::{ClientId, Machine, Outcome, Request, Told};
+use pole_node::{AttachAnswer, ClientId, Machine, Outcome, Request, Told};
 use pole_zab::{Body, Entry, SessionId};
 
 use super::overlay::Overlay;
@@ -163,7 +163,9 @@ impl Machine for Kv {
             Txn::Refused(..) => {}
         }
         let ended = matches!(txn, Txn::Closed(_)).then_some(session);
-        Ok(Outcome { reply: txn.answer().encode(), ended, ..Outcome::default() })
+        // Sessions of this machine never expire, so that there is no timeout to tell.
+        let attached = matches!(txn, Txn::Attached(_)).then_some(AttachAnswer::Opened { timeout_ms: 0 });
+        Ok(Outcome { reply: txn.answer().encode(), attached, ended, ..Outcome::default() })
     }
 
     fn read(&mut self, _client: ClientId, _session: SessionId, body: &Bytes) -> Told {

@@ -1,7 +1,7 @@
 //! What a step asks for is carried out in the order given.
 
 use pole_election::ServerId;
-use pole_node::{Channel, ClientId, Effect, Message, Note};
+use pole_node::{AttachAnswer, Channel, ClientId, CloseReason, Effect, Message, Note};
 
 use super::disk::Point;
 use super::hosts::{Death, acknowledges};
@@ -11,11 +11,15 @@ use super::stage::Sight;
 use super::workload::Told;
 use super::world::{Happening, World};
 use super::{MS, Mark, trace};
+use crate::kv::{Answer, Refusal};
 use crate::play::{Passage, What};
 
 impl World {
     pub(crate) fn carry_out(&mut self, server: usize, effects: Vec<Effect>) -> Verdict {
         for effect in effects {
+            if self.setup.tree {
+                self.hosts[server].contract.carried_out(&effect);
+            }
             let is_ack = acknowledges(&effect);
             if is_ack && self.passes(server, Some(Point::BeforeAck)) {
                 return Ok(());
@@ -61,15 +65,18 @@ impl World {
             Effect::Attached { .. } | Effect::Reply { .. } | Effect::Notify { .. } | Effect::Confirmed { .. }
                 if self.setup.tree =>
             {
-                self.node_says(server, effect);
-                Ok(())
+                self.node_says(server, effect)
             }
             Effect::Close { reason, .. } if self.setup.tree => {
                 self.mark_close(reason);
-                self.node_says(server, effect);
-                Ok(())
+                self.node_says(server, effect)
             }
-            Effect::Attached { client, zxid, body } => {
+            Effect::Attached { client, zxid, answer } => {
+                let answer = match answer {
+                    AttachAnswer::Opened { .. } => Answer::Session,
+                    AttachAnswer::Expired => Answer::Refused(Refusal::NoSession),
+                };
+                let body = answer.encode();
                 self.tell_client(server, client, Told::Attached(Heard { zxid, body }));
                 Ok(())
             }
@@ -104,11 +111,11 @@ impl World {
         }
     }
 
-    fn mark_close(&mut self, reason: &str) {
-        match reason {
-            "the session moved" => self.report.marks.hit(Mark::Superseded),
-            "no leader within the patience" => self.report.marks.hit(Mark::ClosedByPatience),
-            _ => {}
+    fn mark_close(&mut self, reason: CloseReason) {
+        if reason == CloseReason::SessionMoved {
+            self.report.marks.hit(Mark::Superseded);
+        } else if reason == CloseReason::NoLeader {
+            self.report.marks.hit(Mark::ClosedByPatience);
         }
     }
 

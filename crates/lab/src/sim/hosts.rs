@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pole_election::ServerId;
-use pole_node::{Effect, Event, Message, Node, Timer};
+use pole_node::{Contract, Effect, Event, Message, Node, Timer};
 use pole_oracle::Time;
 use pole_zab::{Cxid, DiskOp, Entry, Phase, SessionId};
 
@@ -19,7 +19,7 @@ use super::stage::{OnDisk, Sight, id};
 use super::state::State;
 use super::trace;
 use super::world::{Happening, World};
-use super::zoo::Desk;
+use super::zoo::ServerEnd;
 use super::{MS, Mark, SECOND, Setup};
 use crate::play::{Passage, What};
 use crate::rng::Rng;
@@ -41,7 +41,11 @@ pub(crate) struct Host {
     /// Connections of clients here, and whose they are.
     pub(crate) clients: BTreeMap<u64, usize>,
     /// Connections of clients of the service.
-    pub(crate) desks: BTreeMap<u64, Desk>,
+    pub(crate) connections: BTreeMap<u64, ServerEnd>,
+    /// Those of them that have something to do when the present step is done.
+    pub(crate) dirty: BTreeSet<u64>,
+    /// Whether the simulator keeps its side of the contract with the node.
+    pub(crate) contract: Contract,
     /// Whose clients were heard since the node was last told.
     pub(crate) touched: BTreeSet<SessionId>,
     /// The leader knows of all who were heard before this moment.
@@ -93,7 +97,9 @@ impl Host {
             busy_until: 0,
             step_cost: setup.step_cost,
             clients: BTreeMap::new(),
-            desks: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            contract: Contract::default(),
             touched: BTreeSet::new(),
             confirmed: Time(0),
             batches: rng.fork("batches", server as u64),
@@ -124,6 +130,7 @@ impl World {
         }
         host.boot += 1;
         (host.paused, host.busy_until, host.confirmed) = (false, 0, Time(0));
+        host.contract = Contract::default();
         host.inbox.clear();
         let recovered = host.disk.recover(&mut self.report.marks);
         let standing = recovered.standing();
@@ -278,6 +285,7 @@ impl World {
         let own = host.clock.read(self.now);
         for event in &events {
             leader_hears(&mut self.judge.words, server, node, event, own);
+            host.contract.event(event).map_err(|wrong| format!("the simulator breaks the contract: {wrong}"))?;
         }
         self.report.steps += 1;
         let mut effects = Vec::new();
@@ -285,7 +293,12 @@ impl World {
         // A calendar of this world: milliseconds since it began.
         node.set_wall_ms((self.now / MS) as i64);
         node.step_all(events, Time(own), &mut effects);
-        self.stepped(server, before, effects)
+        effects.iter().for_each(|effect| host.contract.given(effect));
+        self.stepped(server, before, effects)?;
+        if self.is_dead(server) {
+            return Ok(());
+        }
+        self.publish(server)
     }
 
     /// What a step changed is looked at, and what it asks for is carried out.
@@ -392,8 +405,7 @@ impl World {
         self.trace.line(self.now, server + 1, format_args!("goes on"));
         let boot = self.hosts[server].boot;
         self.wakes(server, boot)?;
-        self.serve_all(server);
-        Ok(())
+        self.serve_all(server)
     }
 
     /// Gives a client's event to a process, which takes it with what comes shortly after it.
@@ -429,7 +441,7 @@ impl World {
             let hears = |other: &Host| {
                 let node = other.node.as_ref().filter(|_| is_well(other));
                 node.is_some_and(|node| node.zab().serving_epoch() == zab.serving_epoch())
-                    && other.desks.values().any(|desk| desk.hears(session, timeout, self.now))
+                    && other.connections.values().any(|end| end.hears(session, timeout, self.now))
             };
             if let Some(at) = self.hosts.iter().position(|other| is_well(host) && hears(other)) {
                 let (leader, at) = (server + 1, at + 1);

@@ -2,9 +2,10 @@
 //! nothing. What it is told is held against what it was promised.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use pole_election::ServerId;
-use pole_node::{ClientId, Event};
+use pole_node::{ClientId, CloseReason, Event};
 use pole_zab::{Cxid, SessionId};
 
 use super::hosts::{Death, Host};
@@ -63,12 +64,33 @@ struct Waits {
     since: u64,
 }
 
+/// How a client loses its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The server closed it.
+    Closed(CloseReason),
+    /// It was reset, or refused.
+    Reset,
+    /// The client gave it up, because the server said nothing.
+    NoAnswer,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed(reason) => reason.fmt(f),
+            Self::Reset => f.write_str("reset"),
+            Self::NoAnswer => f.write_str("no answer"),
+        }
+    }
+}
+
 /// What a client hears of a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Told {
     Attached(Heard),
     Reply(Cxid, Heard),
-    Closed(&'static str),
+    Closed(CloseReason),
     /// The connection was reset, or refused.
     Reset,
 }
@@ -168,7 +190,7 @@ impl World {
             let (server, since) = (this.server, this.waits_for.front().map_or(self.now, |w| w.since));
             // Whoever asks on a connection that its server has lost in silence has its excuse.
             if connected {
-                self.unexcused(server, "no answer", since);
+                self.unexcused(server, Loss::NoAnswer, since);
             }
             self.gives_up(client);
         } else if moves {
@@ -227,7 +249,7 @@ impl World {
 
     /// A connection is lost. If neither its server nor a quorum met a fault after `since`, or shortly before, a client has
     /// noticed a leader change, or worse, and that must not be.
-    pub(crate) fn unexcused(&mut self, server: usize, reason: &str, since: u64) {
+    pub(crate) fn unexcused(&mut self, server: usize, reason: Loss, since: u64) {
         // A script says itself what goes wrong, and shows what its clients hear.
         if self.is_staged() {
             return;
@@ -238,11 +260,11 @@ impl World {
             return;
         }
         // With little log in memory a leader must send snapshots, and those cost the connections.
-        if reason == "the state was replaced by a snapshot" && self.setup.tuning.retain_bytes < 1 << 20 {
+        if reason == Loss::Closed(CloseReason::SnapshotInstalled) && self.setup.tuning.retain_bytes < 1 << 20 {
             return;
         }
         self.report.unexcused += 1;
-        *self.report.unexcused_by.entry(reason.to_owned()).or_default() += 1;
+        *self.report.unexcused_by.entry(reason.to_string()).or_default() += 1;
         self.trace.line(self.now, server + 1, format_args!("UNEXCUSED {reason}"));
         let (server, ms) = (server + 1, since / MS);
         self.fails(format!(
@@ -339,11 +361,11 @@ impl World {
             Told::Attached(heard) => self.client_attached(client, &heard),
             Told::Reply(cxid, heard) => self.client_answered(client, cxid, &heard),
             Told::Closed(reason) => {
-                self.client_closed(client, reason);
+                self.client_closed(client, Loss::Closed(reason));
                 Ok(())
             }
             Told::Reset => {
-                self.client_closed(client, "reset");
+                self.client_closed(client, Loss::Reset);
                 Ok(())
             }
         }
@@ -384,16 +406,17 @@ impl World {
         Ok(())
     }
 
-    fn client_closed(&mut self, client: usize, reason: &'static str) {
+    fn client_closed(&mut self, client: usize, reason: Loss) {
         let this = &mut self.clients[client];
         let (server, closing) = (this.server, this.state == State::Closing);
-        let own_doing = this.astray && matches!(reason, "the session moved" | "the session has ended");
+        let ended = reason == Loss::Closed(CloseReason::SessionEnded);
+        let own_doing = this.astray && (ended || reason == Loss::Closed(CloseReason::SessionMoved));
         this.leaves();
-        if closing && reason == "the session has ended" {
+        if closing && ended {
             return this.begins_anew();
         }
-        *self.report.closed.entry(reason.to_owned()).or_default() += 1;
-        if reason != "reset" && !own_doing {
+        *self.report.closed.entry(reason.to_string()).or_default() += 1;
+        if reason != Loss::Reset && !own_doing {
             self.unexcused(server, reason, self.now.saturating_sub(10 * SECOND));
         }
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pole_election::{Epoch, Record, Round};
-use pole_node::{Account, Event, Message, Timer};
+use pole_election::{Epoch, Record, Round, Zxid};
+use pole_node::{Account, AttachAnswer, Event, Message, Timer};
 use pole_zab::Phase;
 
 use super::faults::{FaultKind, Mending, Weather};
@@ -15,7 +15,7 @@ use super::queue::Queue;
 use super::stage::Sight;
 use super::trace::Trace;
 use super::workload::{Client, Told};
-use super::zoo::{Frame, Guest, Word};
+use super::zoo::{FromServer, Guest, ToServer};
 use super::{MS, Mark, Report, Setup, Sink};
 use crate::play::Recorder;
 use crate::rng::Rng;
@@ -38,6 +38,10 @@ pub struct World {
     pub(crate) report: Report,
     /// Numbers the connections of clients.
     pub(crate) connections: u64,
+    /// How servers answered requests for sessions, by connection, until the client hears of it.
+    pub(crate) attachments: BTreeMap<u64, (Zxid, AttachAnswer)>,
+    /// Draws where streams of bytes are cut.
+    pub(crate) cuts: Rng,
     /// How the last election ended, as each server tells it.
     pub(crate) elected: BTreeMap<usize, Box<Record>>,
     /// Clients ask nothing new.
@@ -82,9 +86,9 @@ pub(crate) enum Happening {
     /// A client looks at what to do next.
     Thinks { client: usize, thought: u64 },
     /// Something of a client of the service reaches a server.
-    Frame { server: usize, boot: u32, connection: u64, frame: Frame },
+    ReachesServer { server: usize, boot: u32, connection: u64, what: ToServer },
     /// Something of a server reaches a client of the service.
-    Word { guest: usize, connection: u64, word: Word },
+    ReachesClient { guest: usize, connection: u64, what: FromServer },
     /// A client of the service looks at what to do next.
     GuestThinks { guest: usize, thought: u64 },
     /// Something goes wrong.
@@ -130,6 +134,8 @@ impl World {
             trace: Trace::new(sink),
             report: Report { seed: setup.seed, ..Report::default() },
             connections: 0,
+            attachments: BTreeMap::new(),
+            cuts: rng.fork("cuts", 0),
             elected: BTreeMap::new(),
             draining: false,
             hushed: false,
@@ -241,8 +247,10 @@ impl World {
             Happening::Client { server, boot, event } => self.client_event(server, boot, event),
             Happening::Told { client, connection, told } => self.client_told(client, connection, told),
             Happening::Thinks { client, thought } => self.client_thinks(client, thought),
-            Happening::Frame { server, boot, connection, frame } => self.frame_arrives(server, boot, connection, frame),
-            Happening::Word { guest, connection, word } => self.guest_hears(guest, connection, word),
+            Happening::ReachesServer { server, boot, connection, what } => {
+                self.reaches_server(server, boot, connection, what)
+            }
+            Happening::ReachesClient { guest, connection, what } => self.reaches_client(guest, connection, what),
             Happening::GuestThinks { guest, thought } => self.guest_thinks(guest, thought),
             Happening::Fault => self.fault(),
             Happening::Strike { server, kind } => self.strike(server, kind),

@@ -136,7 +136,7 @@ fn connection(shared: &Shared, handle: &Handle) -> Value {
     json!({
         "remote_socket_address": handle.address.to_string(),
         "interest_ops": 1,
-        "outstanding_requests": handle.waiting(),
+        "outstanding_requests": handle.pending(),
         "packets_received": counts.received,
         "packets_sent": counts.sent,
         "session_id": handle.session(),

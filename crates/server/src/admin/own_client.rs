@@ -1,22 +1,20 @@
 //! A client without a socket: how the admin server writes to the tree.
 //!
-//! In: requests. Out: their answers, when they are committed and applied here.
-//! Why a client like any other: a write of an operator takes the way of every write, on any server, and needs no door
-//! of its own into the agreement.
-//! Holds: whatever happens, the node is told that the connection is gone; its session ends with it or soon after.
+//! It is a client like any other, with a connection of the same kind ([`pole_node::Connection`]), so that a write of an
+//! operator takes the way of every write, on any server. Whatever happens, the node is told that the connection is gone;
+//! its session ends with it or soon after.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
-use pole_jute::{Deframer, ErrorCode, OpCode, Reader, Record, ReplyHeader};
-use pole_node::Event;
-use pole_tree::{Ask, Caller};
-use pole_zab::Cxid;
+use pole_jute::{ConnectRequest, ConnectResponse, Deframer, ErrorCode, OpCode, Reader, Record, ReplyHeader};
+use pole_jute::{RequestHeader, Writer};
+use pole_node::{Event, Next};
+use pole_tree::Caller;
 
 use super::fault::Fault;
-use crate::client::{Handle, State, Waiting};
+use crate::client::Handle;
 use crate::mailbox::Letter;
 use crate::shared::Shared;
 
@@ -24,34 +22,41 @@ use crate::shared::Shared;
 pub(crate) struct OwnClient {
     shared: Arc<Shared>,
     handle: Arc<Handle>,
+    /// What is asked, and what has been answered.
+    input: BytesMut,
     arrived: BytesMut,
-    asked: i32,
+    xid: i32,
 }
 
 impl OwnClient {
     /// Opens a session.
     pub(crate) async fn open(shared: &Arc<Shared>) -> Result<Self, Fault> {
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let handle = Arc::new(Handle::new(shared.next_client(), nowhere, shared.clock.now(), None));
-        handle.wants(shared.session_ids.next(), None);
-        let body = Ask::attach(shared.settings.session_timeout_min_ms, false);
-        shared.mailbox.post(Letter::Attach { handle: Arc::clone(&handle), body, wants_flag: false });
-        let mut client = Self { shared: Arc::clone(shared), handle, arrived: BytesMut::new(), asked: 0 };
-        // The first frame says that the session is there.
-        client.frame().await?;
-        Ok(client)
+        let handle = Arc::new(Handle::new(shared, nowhere, Caller::admin(), None));
+        let (input, arrived) = (BytesMut::new(), BytesMut::new());
+        let mut client = Self { shared: Arc::clone(shared), handle, input, arrived, xid: 0 };
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: 0,
+            timeout: shared.settings.limits.session_timeout_min_ms,
+            session_id: 0,
+            passwd: None,
+            read_only: None,
+        };
+        let response = client.exchange(|w| request.write(w)).await?;
+        let response = ConnectResponse::read(&mut Reader::new(response)).map_err(unreadable)?;
+        if response.session_id == 0 { Err(Fault::no_quorum()) } else { Ok(client) }
     }
 
     /// Asks for a write, and waits for its answer: a code and, if all went well, a body.
     pub(crate) async fn ask(&mut self, op: OpCode, body: &[u8]) -> Result<(ErrorCode, Bytes), Fault> {
-        self.asked += 1;
-        let (client, cxid) = (self.handle.id, Cxid(self.asked));
-        let waiting = Waiting { at: self.shared.clock.now(), sync: None };
-        self.shared.outstanding.fetch_add(1, Ordering::AcqRel);
-        self.handle.asked(1, (self.asked, op.number()), [waiting]);
-        let body = Ask::encode(op, &Caller::admin(), body);
-        self.shared.mailbox.post(Letter::Event(Event::Request { client, cxid, body }));
-        let mut reader = Reader::new(self.frame().await?);
+        self.xid += 1;
+        let header = RequestHeader { xid: self.xid, op: op.number() };
+        let frame = self.exchange(|w| {
+            header.write(w);
+            w.raw(body);
+        });
+        let mut reader = Reader::new(frame.await?);
         let header = ReplyHeader::read(&mut reader).map_err(unreadable)?;
         Ok((header.err, reader.rest()))
     }
@@ -61,26 +66,57 @@ impl OwnClient {
         self.ask(OpCode::CloseSession, &[]).await.map(drop)
     }
 
-    async fn frame(&mut self) -> Result<Bytes, Fault> {
+    /// Sends a frame and waits for the next one.
+    async fn exchange(&mut self, request: impl FnOnce(&mut Writer)) -> Result<Bytes, Fault> {
+        let mut writer = Writer::new();
+        writer.frame(request);
+        self.input.extend_from_slice(&writer.into_bytes());
         let deframer = Deframer::new(FRAME_BYTES_MAX);
+        let (shared, handle) = (Arc::clone(&self.shared), Arc::clone(&self.handle));
         loop {
-            let (now, confirmed) = (self.shared.clock.now(), self.shared.confirmed());
-            self.arrived.extend_from_slice(&self.handle.take_unsent(now, confirmed));
+            // Created before it is asked what to wait for: nothing that happens in between is missed.
+            let (confirmed, room) = (shared.confirmed_anew.notified(), shared.room.notified());
+            self.advance();
+            loop {
+                let piece = handle.take_piece(FRAME_BYTES_MAX, shared.moment());
+                if piece.is_empty() {
+                    break;
+                }
+                self.arrived.extend_from_slice(&piece);
+                handle.piece_sent();
+            }
             if let Some(frame) = deframer.next(&mut self.arrived).map_err(unreadable)? {
                 return Ok(frame);
             }
-            match self.handle.state() {
-                State::Connecting | State::Open => self.handle.wake.notified().await,
-                State::Closing(_) | State::Broken => return Err(Fault::no_quorum()),
+            let wants = handle.wants(&self.input, shared.clock.now());
+            if wants.close.is_some() {
+                return Err(Fault::no_quorum());
             }
+            tokio::select! {
+                () = handle.wake.notified() => {}
+                () = confirmed, if wants.confirmation => {}
+                () = room, if wants.room => {}
+            }
+        }
+    }
+
+    /// Hands to the node what is asked.
+    fn advance(&mut self) {
+        let mut events = Vec::new();
+        while self.handle.advance(&self.shared, &mut self.input, &mut events).0 == Next::Again {}
+        self.shared.asked(events.iter().filter(|event| !matches!(event, Event::Attach { .. })).count());
+        for event in events {
+            self.shared.mailbox.post(Letter::of_connection(&self.handle, event));
         }
     }
 }
 
 impl Drop for OwnClient {
     fn drop(&mut self) {
-        self.shared.settled(self.handle.drop_waiting());
-        self.shared.mailbox.post(Letter::Event(Event::Detach { client: self.handle.id }));
+        self.shared.settled(self.handle.abandon_pending());
+        if self.handle.is_attached() {
+            self.shared.mailbox.post(Letter::Event(Event::Detach { client: self.handle.id }));
+        }
     }
 }
 

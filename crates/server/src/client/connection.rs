@@ -1,29 +1,25 @@
-//! A client's connection: from its first bytes to its last.
+//! The task of a client's connection: it moves bytes between a socket and the state machine of `node`.
 //!
-//! In: bytes. Out: what becomes of them, until the connection ends or moves to another thread.
-//! Holds: nothing is read beyond what may be under way; every connection that was announced to the node is also taken
-//! back from it.
-//! Not here: sockets and TLS (`listener`), sessions (`node`), the words of four letters (`words`).
+//! Everything that is decided is decided there ([`pole_node::Connection`]); here is the driver's side of its contract.
+//! Sockets and TLS are opened by `listener`, four-letter words are answered by `words`.
 
-mod opening;
-mod requests;
-
+use std::io;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use pole_jute::Deframer;
-use pole_node::Event;
-use pole_tree::Caller;
+use pole_node::{CloseReason, Event, Next};
+use pole_oracle::Time;
+use pole_tree::Watcher;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::habit::Habit;
-use super::handle::{Handle, State, Waiting};
+use super::habit::{Habit, Place};
+use super::handle::Handle;
+use super::words;
 use crate::mailbox::Letter;
 use crate::shared::Shared;
-pub(crate) use opening::connect_response;
 
 /// The task of one connection.
 pub(crate) struct Connection<R, W> {
@@ -32,20 +28,12 @@ pub(crate) struct Connection<R, W> {
     reader: R,
     /// With TLS, the writing half; otherwise the handle writes.
     writer: Option<W>,
-    arrived: BytesMut,
-    deframer: Deframer,
-    caller: Caller,
-    /// The node has heard of it, and must hear of its end.
-    has_session: bool,
-    /// There is no quorum, and the client only reads.
-    read_only: bool,
+    input: BytesMut,
     /// Where it would be served best.
     pub(super) habit: Habit,
-    /// For the node, of one batch; kept for its memory.
+    /// Scratch buffers, reused to avoid reallocation.
+    events: Vec<Event>,
     letters: Vec<Letter>,
-    waiting: Vec<Waiting>,
-    /// Answers of one batch.
-    replies: BytesMut,
 }
 
 /// What became of a connection.
@@ -56,191 +44,184 @@ pub(crate) enum Outcome<C> {
     Moves(C),
 }
 
-/// Why a connection ends.
+/// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum End {
-    #[error("closed by the client")]
-    ByClient,
     #[error("{0}")]
-    ByUs(&'static str),
+    Closed(CloseReason),
     #[error("{0}")]
-    Socket(#[from] std::io::Error),
-    #[error("{0}")]
-    Frame(#[from] pole_jute::FrameError),
-    #[error("{0}")]
-    Record(#[from] pole_jute::Error),
+    Socket(#[from] io::Error),
+}
+
+impl From<CloseReason> for End {
+    fn from(reason: CloseReason) -> Self {
+        Self::Closed(reason)
+    }
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    pub(crate) fn new(shared: Arc<Shared>, handle: Arc<Handle>, reader: R, writer: Option<W>, caller: Caller) -> Self {
-        let deframer = Deframer::new(shared.settings.frame_bytes_max);
+    pub(crate) fn new(shared: Arc<Shared>, handle: Arc<Handle>, reader: R, writer: Option<W>) -> Self {
         Self {
             shared,
             handle,
             reader,
             writer,
-            arrived: BytesMut::with_capacity(READ_BYTES),
-            deframer,
-            caller,
-            has_session: false,
-            read_only: false,
+            input: BytesMut::with_capacity(READ_BYTES),
             habit: Habit::default(),
+            events: Vec::new(),
             letters: Vec::new(),
-            waiting: Vec::new(),
-            replies: BytesMut::new(),
         }
     }
 
     /// Serves the client until the connection ends, or would better be served on another thread.
     pub(crate) async fn run(mut self) -> Outcome<Self> {
-        let served = match self.has_session {
-            true => self.serve_session().await,
-            false => self.begin().await,
-        };
-        match served {
+        match self.serve().await {
             Ok(()) => Outcome::Moves(self),
             Err(end) => {
-                self.say_the_rest().await;
+                if let End::Socket(_) = end {
+                    self.handle.close(CloseReason::SocketFailed);
+                }
+                self.deregister();
+                self.send_rest().await;
                 Outcome::Ended(end)
             }
         }
     }
 
-    /// Returns when the connection moves; if it ends, the node hears of it.
-    async fn serve_session(&mut self) -> Result<(), End> {
-        let served = match self.attached().await {
-            Ok(()) => self.serve().await,
-            Err(end) => Err(end),
-        };
-        if served.is_err() {
-            self.take_back();
-        }
-        served
-    }
-
-    /// Returns when it would better be served elsewhere.
+    /// Returns when the connection would better be served elsewhere.
     async fn serve(&mut self) -> Result<(), End> {
         loop {
-            self.handle_arrived().await?;
+            self.progress().await;
             if self.habit.is_to_move() {
                 return Ok(());
             }
             self.wait().await?;
-            if self.read_only && !self.shared.is_read_only() {
-                return Err(End::ByUs("there is a quorum again"));
+        }
+    }
+
+    /// Does what can be done with the input.
+    async fn progress(&mut self) {
+        let mut batches = 0;
+        loop {
+            let began = self.shared.clock.now();
+            let (next, mut taken) = self.handle.advance(&self.shared, &mut self.input, &mut self.events);
+            self.post_events();
+            if next == Next::Read {
+                taken.add(self.handle.read(&self.shared, &mut self.input));
+            }
+            let at = self.shared.moment();
+            if taken.count > 0 {
+                self.habit.learn(taken.count, taken.last_op, taken.is_alone);
+                self.shared.status.tally.received(taken.count);
+                self.shared.status.tally.answered(taken.answered, began, at.now);
+            }
+            self.handle.flush(at);
+            match next {
+                Next::Wait => return,
+                Next::Word => {
+                    let text = words::answer(&self.shared, self.handle.address, &self.input).await;
+                    self.handle.answer_word(&text.unwrap_or_default());
+                    return;
+                }
+                Next::Read | Next::Again => {}
+            }
+            batches += 1;
+            if batches > 1 {
+                // Others on this thread have waited for two batches of this client.
+                tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Waits for something to do: bytes, room in the socket, or a word from the node.
+    /// Hands what the client asks to the node.
+    fn post_events(&mut self) {
+        if self.events.is_empty() {
+            return;
+        }
+        let is_attach = |event: &Event| matches!(event, Event::Attach { .. });
+        if self.events.iter().any(is_attach) {
+            self.shared.clients.lock().insert(self.handle.id, Arc::clone(&self.handle));
+        }
+        self.shared.asked(self.events.iter().filter(|event| !is_attach(event)).count());
+        self.letters.extend(self.events.drain(..).map(|event| Letter::of_connection(&self.handle, event)));
+        self.shared.mailbox.post_all(&mut self.letters);
+    }
+
+    /// Waits for something to do: bytes, room in the socket, a reply of the node, a deadline.
     async fn wait(&mut self) -> Result<(), End> {
-        if self.handle.is_held() {
-            self.wait_for_belief().await?;
-            self.flush();
+        self.write_pieces().await?;
+        let (shared, handle) = (Arc::clone(&self.shared), Arc::clone(&self.handle));
+        // Created before it is asked what to wait for: nothing that happens in between is missed.
+        let (confirmed, room) = (shared.confirmed_anew.notified(), shared.room.notified());
+        let role_changed = shared.status.role_changed.notified();
+        let wants = handle.wants(&self.input, shared.clock.now());
+        if let Some(reason) = wants.close {
+            return Err(reason.into());
         }
-        if let Some(writer) = &mut self.writer {
-            let unsent = self.handle.take_unsent(self.shared.clock.now(), self.shared.confirmed());
-            if !unsent.is_empty() {
-                writer.write_all(&unsent).await?;
-                writer.flush().await?;
-            }
-        }
-        match self.handle.state() {
-            State::Connecting | State::Open => {}
-            State::Closing(reason) => return Err(End::ByUs(reason)),
-            State::Broken => return Err(End::ByUs("the client does not read")),
-        }
-        let has_room = self.handle.has_room();
-        if has_room && self.arrived.capacity() - self.arrived.len() < READ_BYTES / 4 {
-            self.arrived.reserve(READ_BYTES);
+        if wants.input && self.input.capacity() - self.input.len() < READ_BYTES / 4 {
+            self.input.reserve(READ_BYTES);
         }
         tokio::select! {
-            () = self.handle.wake.notified() => {}
-            () = self.handle.has_drained() => self.flush(),
-            () = self.shared.status.role_changed.notified(), if self.read_only => {}
-            read = self.reader.read_buf(&mut self.arrived), if has_room => {
+            () = handle.wake.notified() => {}
+            () = handle.has_drained() => {}
+            () = confirmed, if wants.confirmation => {}
+            () = room, if wants.room => {}
+            () = role_changed, if wants.is_read_only => {}
+            () = sleep_until(&shared, wants.deadline), if wants.deadline.is_some() => {}
+            read = self.reader.read_buf(&mut self.input), if wants.input => {
                 if read? == 0 {
-                    return Err(End::ByClient);
+                    return Err(CloseReason::ByClient.into());
                 }
             }
         }
         Ok(())
     }
 
-    /// Handles the whole frames that have arrived, as far as there is room for what they ask.
-    async fn handle_arrived(&mut self) -> Result<(), End> {
-        while self.deframer.has_frame(&self.arrived)? && self.handle.has_room() {
-            if !self.read_only {
-                let now = self.shared.clock.now();
-                self.handle.with_lease(|lease| lease.hear(now));
-                self.shared.touch(&self.handle);
-                self.wait_for_belief().await?;
-                self.wait_for_room().await?;
-            }
-            self.handle_batch()?;
-            self.flush();
-        }
-        Ok(())
-    }
-
-    /// Sends what there is.
-    fn flush(&self) {
-        self.handle.flush(self.shared.clock.now(), self.shared.confirmed());
-    }
-
-    /// Holds the client's requests while it must not be told that all is well.
-    async fn wait_for_belief(&mut self) -> Result<(), End> {
+    /// With TLS: sends what may be sent, each frame in records of its own.
+    async fn write_pieces(&mut self) -> Result<(), End> {
+        let (Some(writer), handle, shared) = (&mut self.writer, &self.handle, &self.shared) else { return Ok(()) };
+        let mut has_written = false;
         loop {
-            let anew = self.shared.confirmed_anew.notified();
-            let (now, confirmed) = (self.shared.clock.now(), self.shared.confirmed());
-            match self.handle.with_lease(|lease| (lease.allows(now, confirmed), lease.is_known())) {
-                None | Some((true, _)) => return Ok(()),
-                Some((false, false)) => {}
-                Some((false, true)) => {
-                    self.handle.with_lease(|lease| lease.hear(now));
-                    self.shared.touch(&self.handle);
-                }
-            }
-            tokio::select! {
-                () = anew => {}
-                () = self.handle.wake.notified() => {
-                    if let State::Closing(reason) = self.handle.state() {
-                        return Err(End::ByUs(reason));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Holds the client's requests while the server has too many under way.
-    async fn wait_for_room(&mut self) -> Result<(), End> {
-        loop {
-            let room = self.shared.room.notified();
-            if self.shared.outstanding.load(Ordering::Acquire) < self.shared.settings.outstanding_max {
+            let piece = handle.take_piece(PIECE_BYTES_MAX, shared.moment());
+            let mut step =
+                pin!(async { if piece.is_empty() { writer.flush().await } else { writer.write_all(&piece).await } });
+            if piece.is_empty() && !has_written {
                 return Ok(());
             }
-            tokio::select! {
-                () = room => {}
-                () = self.handle.wake.notified() => {
-                    if let State::Closing(reason) = self.handle.state() {
-                        return Err(End::ByUs(reason));
+            has_written = true;
+            loop {
+                let wants = handle.wants(&[], shared.clock.now());
+                if let Some(reason) = wants.close.filter(|reason| reason.is_limit()) {
+                    return Err(reason.into());
+                }
+                tokio::select! {
+                    done = &mut step => break done?,
+                    () = handle.wake.notified(), if wants.close.is_none() => {}
+                    () = sleep_until(shared, wants.deadline), if wants.deadline.is_some() => {}
+                    () = tokio::time::sleep(LAST_BYTES), if wants.close.is_some() => {
+                        return Err(wants.close.unwrap_or(CloseReason::ClientStalled).into());
                     }
                 }
             }
+            if piece.is_empty() {
+                return Ok(());
+            }
+            handle.piece_sent();
         }
     }
 
-    /// The last words, if the client still listens, within a time limit.
-    async fn say_the_rest(mut self) {
-        let rest = self.handle.take_unsent(self.shared.clock.now(), self.shared.confirmed());
-        let _ = timeout(LAST_WORDS, async {
-            match (&mut self.writer, rest.is_empty()) {
-                (Some(writer), _) => {
-                    writer.write_all(&rest).await?;
-                    writer.shutdown().await
+    /// Sends what is left when the connection ends, within a time limit.
+    async fn send_rest(mut self) {
+        let at = self.shared.moment();
+        let _ = timeout(LAST_BYTES, async {
+            let Some(writer) = &mut self.writer else { return self.handle.send_last(at).await };
+            loop {
+                let piece = self.handle.take_piece(PIECE_BYTES_MAX, at);
+                if piece.is_empty() {
+                    return writer.shutdown().await;
                 }
-                (None, false) => self.handle.send_last(&rest).await,
-                (None, true) => Ok(()),
+                writer.write_all(&piece).await?;
+                self.handle.piece_sent();
             }
         })
         .await;
@@ -248,48 +229,61 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 }
 
 impl<R, W> Connection<R, W> {
-    /// The node hears that the connection is no more.
-    pub(super) fn take_back(&self) {
-        self.shared.clients.lock().remove(&self.handle.id);
-        self.shared.settled(self.handle.drop_waiting());
-        self.shared.mailbox.post(Letter::Event(Event::Detach { client: self.handle.id }));
+    /// The node hears that the connection is over.
+    pub(super) fn deregister(&self) {
+        self.shared.settled(self.handle.abandon_pending());
+        if self.handle.is_attached() {
+            self.shared.clients.lock().remove(&self.handle.id);
+            self.shared.mailbox.post(Letter::Event(Event::Detach { client: self.handle.id }));
+        } else {
+            // What a session that only this server knew has watched.
+            self.shared.watches.lock().forget(Watcher(self.handle.id.0));
+        }
     }
 
     /// The same connection with another reader, and the one that it had.
     pub(super) fn exchange_reader<S>(self, reader: S) -> (R, Connection<S, W>) {
-        let Self { shared, handle, reader: before, writer, arrived, deframer, caller, .. } = self;
-        let Self { has_session, read_only, habit, letters, waiting, replies, .. } = self;
-        let after = Connection {
-            shared,
-            handle,
-            reader,
-            writer,
-            arrived,
-            deframer,
-            caller,
-            has_session,
-            read_only,
-            habit,
-            letters,
-            waiting,
-            replies,
-        };
-        (before, after)
+        let Self { shared, handle, reader: before, writer, input, habit, events, letters } = self;
+        (before, Connection { shared, handle, reader, writer, input, habit, events, letters })
+    }
+
+    /// It is served here from now on.
+    pub(super) fn settle(&mut self, place: Place) {
+        self.habit.settle(place);
+    }
+}
+
+async fn sleep_until(shared: &Shared, deadline: Option<Time>) {
+    match deadline {
+        Some(at) => tokio::time::sleep_until(shared.clock.instant(at).into()).await,
+        None => std::future::pending().await,
     }
 }
 
 /// What is read at once: sixteen requests of a kilobyte, or one small one of an idle client.
 const READ_BYTES: usize = 8 << 10;
 
-/// How long a client that is sent away may take to hear it.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// The largest piece for TLS: one record.
+const PIECE_BYTES_MAX: usize = 16 << 10;
+
+/// How long a client whose connection ends may take to receive what is left.
+const LAST_BYTES: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// Whole frames arrive, are handled, and the answers are taken.
+    /// Whole requests arrive, are handled, and the replies are taken.
     pub(super) fn feed(&mut self, frames: &[u8]) {
-        self.arrived.extend_from_slice(frames);
-        self.handle_batch().expect("good requests");
-        drop(self.handle.take_unsent(self.shared.clock.now(), self.shared.confirmed()));
+        self.input.extend_from_slice(frames);
+        while !self.input.is_empty() {
+            let (next, _) = self.handle.advance(&self.shared, &mut self.input, &mut self.events);
+            assert_eq!(next, Next::Read, "good reads");
+            let began = self.shared.clock.now();
+            let taken = self.handle.read(&self.shared, &mut self.input);
+            self.shared.status.tally.answered(taken.answered, began, self.shared.clock.now());
+            self.shared.status.tally.received(taken.count);
+            while !self.handle.take_piece(usize::MAX, self.shared.moment()).is_empty() {
+                self.handle.piece_sent();
+            }
+        }
     }
 }

@@ -1,130 +1,111 @@
-//! One client's connection as the rest of the server sees it: what is to be sent, and what it waits for.
+//! A client's connection as the threads of a server share it: the state machine of `node` and the socket.
 //!
-//! In: frames from the node's thread and from the connection's own task. Out: bytes on the socket.
-//! Why written by whoever has something to say: a reply that had to wake the connection's task first would pay a thread
-//! switch for one system call. The task only finishes what the socket had no room for.
-//! Holds: frames leave in the order in which they were pushed, and none while the client must not be told that all is
-//! well; what is waiting is bounded.
+//! Replies come from the node's thread, reads from the thread of the connection's task. Whoever has something to send
+//! writes it to the socket, because waking the task for one system call would cost a thread switch. The task finishes what
+//! the socket had no room for, and does all of it with TLS.
+//!
+//! Locks are taken in this order: the tree, then a connection, then the watches. A thread that holds a connection must not
+//! wait for the tree.
 
-use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use pole_election::Span;
-use pole_jute::{ErrorCode, ReplyHeader};
-use pole_node::{ClientId, Lease};
+use pole_jute::Id;
+use pole_node::{AttachAnswer, ClientId, CloseReason, Connection, Counts, Event, Moment, Next, UNREAD_BYTES_MAX};
 use pole_oracle::Time;
+use pole_tree::Caller;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
+
+use crate::shared::Shared;
 
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) id: ClientId,
     pub(crate) address: SocketAddr,
-    /// When it was opened.
+    /// When it was accepted.
     pub(crate) since: Time,
     session: AtomicI64,
-    timeout_ms: AtomicI32,
-    /// Heard since the last report to the leader.
+    /// Noted for the next report to the leader.
     pub(crate) touched: AtomicBool,
-    out: Mutex<Out>,
-    /// Wakes the connection's task: its state changed, or there are bytes that only the task can send.
+    inner: Mutex<Inner>,
+    /// Wakes the connection's task: there is something that only the task can do.
     pub(crate) wake: Notify,
 }
 
 #[derive(Debug)]
-struct Out {
-    state: State,
+struct Inner {
+    machine: Connection,
     /// Where bytes go as they are. None: the task writes, with TLS, or it moves from one thread to another.
     socket: Option<Arc<OwnedWriteHalf>>,
-    buffer: BytesMut,
-    /// When its session was asked for.
-    asked: Option<Time>,
-    /// None: its session is on its way, or is known here only.
-    lease: Option<Lease>,
-    /// The lease does not allow what there is to leave, and the task waits until it does.
-    is_held: bool,
     /// The socket is full, and the task waits for room in it.
     is_full: bool,
-    /// What was asked of the node and is not answered, in order.
-    waiting: VecDeque<Waiting>,
-    /// The task reads no more until fewer wait.
-    is_throttled: bool,
-    counts: Counts,
+    /// Requests wait in the input; the task is to be woken when the node has answered some of those before them.
+    has_waiting_input: bool,
+    /// Of this connection's output in the total of the server.
+    output: CountedOutput,
 }
 
-/// Where a connection stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Its session is on its way.
-    Connecting,
-    /// It has a session.
-    Open,
-    /// What is in the buffer still goes out.
-    Closing(&'static str),
-    /// The socket is of no use any more.
-    Broken,
-}
-
-/// Something that the node was asked.
+/// What a task has to wait for.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    /// When it came.
-    pub(crate) at: Time,
-    /// A sync is answered with its path, which the node does not know.
-    pub(crate) sync: Option<Bytes>,
+pub(crate) struct Wants {
+    pub(crate) input: bool,
+    pub(crate) confirmation: bool,
+    pub(crate) room: bool,
+    pub(crate) deadline: Option<Time>,
+    pub(crate) is_read_only: bool,
+    pub(crate) close: Option<CloseReason>,
 }
 
-/// What a connection has done, for those who look.
+/// Requests that were taken from the input at once.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) received: u64,
-    pub(crate) sent: u64,
-    /// The last request: number of its operation, the client's number, and the position it was answered with.
-    pub(crate) last_op: i32,
-    pub(crate) last_cxid: i32,
-    pub(crate) last_zxid: i64,
-    pub(crate) last_at: Time,
-    pub(crate) latency: Latency,
-}
-
-/// How long answers took, in milliseconds, as ZooKeeper counts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Latency {
+pub(crate) struct Taken {
     pub(crate) count: u64,
-    pub(crate) total_ms: u64,
-    pub(crate) last_ms: u64,
-    pub(crate) min_ms: u64,
-    pub(crate) max_ms: u64,
+    /// Replies that the connection made itself.
+    pub(crate) answered: u64,
+    /// The operation of the last.
+    pub(crate) last_op: i32,
+    /// No reply was outstanding before them.
+    pub(crate) is_alone: bool,
+}
+
+impl Taken {
+    fn since(before: Counts, machine: &Connection, is_alone: bool) -> Self {
+        let now = machine.counts();
+        Self { count: now.received - before.received, answered: now.sent - before.sent, last_op: now.last_op, is_alone }
+    }
+
+    /// And then these.
+    pub(crate) fn add(&mut self, more: Self) {
+        self.count += more.count;
+        self.answered += more.answered;
+        self.last_op = more.last_op;
+    }
 }
 
 impl Handle {
-    pub(crate) fn new(id: ClientId, address: SocketAddr, since: Time, socket: Option<OwnedWriteHalf>) -> Self {
-        let out = Out {
-            state: State::Connecting,
+    pub(crate) fn new(shared: &Shared, address: SocketAddr, caller: Caller, socket: Option<OwnedWriteHalf>) -> Self {
+        let (id, now) = (shared.next_client(), shared.clock.now());
+        let inner = Inner {
+            machine: Connection::new(id, shared.settings.limits.clone(), caller, now),
             socket: socket.map(Arc::new),
-            buffer: BytesMut::new(),
-            asked: None,
-            lease: None,
-            is_held: false,
             is_full: false,
-            waiting: VecDeque::new(),
-            is_throttled: false,
-            counts: Counts::default(),
+            has_waiting_input: false,
+            output: CountedOutput { counted: 0, total: Arc::clone(&shared.output) },
         };
         Self {
             id,
             address,
-            since,
+            since: now,
             session: AtomicI64::new(0),
-            timeout_ms: AtomicI32::new(0),
             touched: AtomicBool::new(false),
-            out: Mutex::new(out),
+            inner: Mutex::new(inner),
             wake: Notify::new(),
         }
     }
@@ -134,292 +115,289 @@ impl Handle {
         self.session.load(Ordering::Relaxed)
     }
 
-    /// Names the session before it is asked for, and when that is; never if nobody counts on it.
-    pub(crate) fn wants(&self, session: i64, asked: Option<Time>) {
-        self.session.store(session, Ordering::Relaxed);
-        self.out.lock().asked = asked;
-    }
-
     pub(crate) fn timeout_ms(&self) -> i32 {
-        self.timeout_ms.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn state(&self) -> State {
-        self.out.lock().state
+        self.inner.lock().machine.timeout_ms()
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        self.out.lock().counts
+        self.inner.lock().machine.counts()
     }
 
-    /// How many answers the node owes.
-    pub(crate) fn waiting(&self) -> usize {
-        self.out.lock().waiting.len()
-    }
-
-    /// Whether more may be read from the client: not while it takes no answers, or while too many are under way. If not,
-    /// the task is woken when that has changed.
-    pub(crate) fn has_room(&self) -> bool {
-        let mut out = self.out.lock();
-        out.is_throttled = out.waiting.len() >= WAITING_MAX;
-        !out.is_throttled && out.buffer.len() < UNREAD_BYTES_MAX
+    /// How many replies the node owes.
+    pub(crate) fn pending(&self) -> usize {
+        self.inner.lock().machine.pending()
     }
 
     /// Forgets the counts, for `crst`.
     pub(crate) fn reset_counts(&self) {
-        self.out.lock().counts = Counts::default();
+        self.inner.lock().machine.reset_counts();
     }
 
-    /// Its session is there, and this frame says so.
-    pub(crate) fn open(&self, timeout_ms: i32, frame: &[u8]) {
-        self.timeout_ms.store(timeout_ms, Ordering::Relaxed);
-        let mut out = self.out.lock();
-        if out.state == State::Connecting {
-            out.state = State::Open;
-            let timeout = Span::from_ms(timeout_ms.unsigned_abs().into());
-            out.lease = out.asked.map(|asked| Lease::new(timeout, asked));
-            out.buffer.extend_from_slice(frame);
-            drop(out);
+    pub(crate) fn is_greeting(&self) -> bool {
+        self.inner.lock().machine.is_greeting()
+    }
+
+    pub(crate) fn is_attached(&self) -> bool {
+        self.inner.lock().machine.is_attached()
+    }
+
+    pub(crate) fn add_identities(&self, ids: impl IntoIterator<Item = Id>) {
+        self.inner.lock().machine.add_identities(ids);
+    }
+
+    /// The task: takes requests from the input.
+    pub(crate) fn advance(
+        self: &Arc<Self>,
+        shared: &Shared,
+        input: &mut BytesMut,
+        events: &mut Vec<Event>,
+    ) -> (Next, Taken) {
+        let mut inner = self.inner.lock();
+        let machine = &mut inner.machine;
+        // Before the clock is read: see the contract of `Connection`, 2.
+        if machine.has_request(input) {
+            shared.touch(self);
+        }
+        let (before, is_alone) = (machine.counts(), machine.pending() == 0);
+        let next = machine.advance(input, shared, shared.moment(), events);
+        let taken = Taken::since(before, machine, is_alone);
+        self.session.store(machine.session(), Ordering::Relaxed);
+        inner.has_waiting_input = next == Next::Wait && inner.machine.has_request(input);
+        let Inner { machine, output, .. } = &mut *inner;
+        output.note(machine);
+        (next, taken)
+    }
+
+    /// The task: answers the reads at the front of the input.
+    pub(crate) fn read(&self, shared: &Shared, input: &mut BytesMut) -> Taken {
+        let tree = shared.tree.read();
+        let mut inner = self.inner.lock();
+        let at = shared.moment();
+        let until = at.now + READ_TIME_MAX;
+        let Inner { machine, output, .. } = &mut *inner;
+        let before = machine.counts();
+        machine.read(input, &tree, || shared.watches.lock(), at, || shared.clock.now() >= until);
+        output.note(machine);
+        Taken::since(before, machine, true)
+    }
+
+    /// The answer to the request for a session.
+    pub(crate) fn attached(&self, answer: AttachAnswer) {
+        self.inner.lock().machine.attached(answer);
+        self.wake.notify_one();
+    }
+
+    /// The node's reply to the oldest outstanding request. Returns when it was asked.
+    pub(crate) fn reply(&self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<Time> {
+        let mut inner = self.inner.lock();
+        let Inner { machine, output, .. } = &mut *inner;
+        let asked = machine.reply(xid, zxid, reply, now);
+        output.note(machine);
+        if std::mem::take(&mut inner.has_waiting_input) || asked.is_none() {
+            self.wake.notify_one();
+        }
+        asked
+    }
+
+    /// A watch event.
+    pub(crate) fn notify(&self, zxid: i64, event: &[u8]) {
+        let mut inner = self.inner.lock();
+        let Inner { machine, output, .. } = &mut *inner;
+        machine.notify(zxid, event);
+        output.note(machine);
+        if machine.close_reason().is_some() {
             self.wake.notify_one();
         }
     }
 
-    /// Its lease, if it has one.
-    pub(crate) fn with_lease<R>(&self, ask: impl FnOnce(&mut Lease) -> R) -> Option<R> {
-        self.out.lock().lease.as_mut().map(ask)
+    /// The task: the text for a four-letter word.
+    pub(crate) fn answer_word(&self, text: &str) {
+        self.inner.lock().machine.answer_word(text);
     }
 
-    /// Whether there is something to say that must not be said yet.
-    pub(crate) fn is_held(&self) -> bool {
-        self.out.lock().is_held
-    }
-
-    /// Requests were read; `waiting` of them go to the node.
-    pub(crate) fn asked(&self, received: u64, last: (i32, i32), waiting: impl IntoIterator<Item = Waiting>) {
-        let mut out = self.out.lock();
-        out.counts.received += received;
-        (out.counts.last_cxid, out.counts.last_op) = last;
-        out.waiting.extend(waiting);
-    }
-
-    /// Frames that the connection's own task has made.
-    pub(crate) fn push_frames(&self, frames: &[u8], count: u64, zxid: i64, took: Option<(Time, Time)>) {
-        let mut out = self.out.lock();
-        out.buffer.extend_from_slice(frames);
-        out.counts.sent += count;
-        out.counts.last_zxid = zxid;
-        if let Some((asked, now)) = took {
-            out.counts.latency.record(asked, now, count);
-            out.counts.last_at = now;
-        }
-    }
-
-    /// The node's answer to the oldest that waits: a code and a body, or for a sync nothing. Returns when it was asked.
-    pub(crate) fn push_reply(&self, xid: i32, zxid: i64, answer: &[u8], now: Time) -> Option<Time> {
-        let mut out = self.out.lock();
-        let waiting = out.waiting.pop_front()?;
-        let Out { buffer, counts, .. } = &mut *out;
-        let (code, body) = match &waiting.sync {
-            Some(path) => (ErrorCode::Ok.number(), &path[..]),
-            None => match answer.split_first_chunk() {
-                Some((code, body)) => (i32::from_be_bytes(*code), body),
-                None => (ErrorCode::SystemError.number(), answer),
-            },
-        };
-        put_frame(buffer, xid, zxid, code, body);
-        counts.sent += 1;
-        counts.last_zxid = zxid;
-        counts.last_at = now;
-        counts.latency.record(waiting.at, now, 1);
-        if out.is_throttled && out.waiting.len() < WAITING_MAX / 2 {
-            out.is_throttled = false;
-            self.wake.notify_one();
-        }
-        Some(waiting.at)
-    }
-
-    /// What a watch has seen. A client that does not read loses its connection before it costs too much memory.
-    pub(crate) fn push_event(&self, zxid: i64, event: &[u8]) {
-        let mut out = self.out.lock();
-        let header = ReplyHeader::notification(zxid);
-        put_frame(&mut out.buffer, header.xid, header.zxid, header.err.number(), event);
-        out.counts.sent += 1;
-        if out.buffer.len() > UNSENT_BYTES_MAX && out.state == State::Open {
-            out.state = State::Broken;
-            drop(out);
-            self.wake.notify_one();
-        }
-    }
-
-    /// Sends what there is, as far as the lease allows and the socket takes it. The leader knows of all who were heard
-    /// before `confirmed`.
-    pub(crate) fn flush(&self, now: Time, confirmed: Time) {
-        let mut out = self.out.lock();
-        if out.buffer.is_empty() && !matches!(out.state, State::Closing(_)) {
+    /// Sends what there is, as far as the lease allows and the socket takes it.
+    pub(crate) fn flush(&self, at: Moment) {
+        let mut inner = self.inner.lock();
+        let is_closing = inner.machine.close_reason().is_some();
+        if inner.machine.output_bytes() == 0 && !is_closing {
             return;
         }
-        if !out.may_leave(now, confirmed) {
-            return self.wake.notify_one();
-        }
-        match out.socket.clone() {
+        match inner.socket.clone() {
             None => self.wake.notify_one(),
-            Some(socket) if !out.is_full => {
-                out.write_to(&socket);
-                if out.is_full || out.state != State::Open {
+            Some(socket) if !inner.is_full => {
+                inner.write_to(&socket, at);
+                let is_done = inner.machine.output_bytes() == 0 && inner.machine.close_reason().is_none();
+                if !is_done {
                     self.wake.notify_one();
                 }
             }
+            Some(_) if is_closing => self.wake.notify_one(),
             Some(_) => {}
         }
     }
 
-    /// No more is to be said: the connection ends when what there is has gone out.
-    pub(crate) fn close(&self, reason: &'static str) {
-        let mut out = self.out.lock();
-        if matches!(out.state, State::Connecting | State::Open) {
-            out.state = State::Closing(reason);
-        }
-        drop(out);
+    /// The connection ends when what there is has gone out.
+    pub(crate) fn close(&self, reason: CloseReason) {
+        self.inner.lock().machine.close(reason);
         self.wake.notify_one();
+    }
+
+    /// The task: what to wait for, with this input left.
+    pub(crate) fn wants(&self, input: &[u8], now: Time) -> Wants {
+        let mut inner = self.inner.lock();
+        let machine = &mut inner.machine;
+        machine.expire(now);
+        Wants {
+            input: machine.wants_input(input),
+            confirmation: machine.waits_for_confirmation(),
+            room: machine.waits_for_room(),
+            deadline: machine.deadline(),
+            is_read_only: machine.is_read_only(),
+            close: machine.close_reason(),
+        }
     }
 
     /// The task: waits until a socket that was full has room. Never returns for another.
     pub(crate) async fn has_drained(&self) {
-        let full = Some(self.out.lock()).filter(|out| out.is_full).and_then(|out| out.socket.clone());
+        let full = Some(self.inner.lock()).filter(|inner| inner.is_full).and_then(|inner| inner.socket.clone());
         match full {
             Some(socket) if socket.writable().await.is_ok() => {}
             Some(_) | None => return std::future::pending().await,
         }
-        self.out.lock().is_full = false;
+        self.inner.lock().is_full = false;
     }
 
     /// The task, which is about to move to another thread: takes the socket. What is to be sent waits for the next one.
     pub(crate) fn take_socket(&self) -> Option<OwnedWriteHalf> {
-        self.out.lock().socket.take().and_then(Arc::into_inner)
+        self.inner.lock().socket.take().and_then(Arc::into_inner)
     }
 
     /// The task: it has moved.
     pub(crate) fn put_socket(&self, socket: OwnedWriteHalf) {
-        let mut out = self.out.lock();
-        out.socket = Some(Arc::new(socket));
-        // It has not been asked.
-        out.is_full = false;
+        let mut inner = self.inner.lock();
+        inner.socket = Some(Arc::new(socket));
+        // Whether the new one is full is not known.
+        inner.is_full = false;
     }
 
-    /// The task of a connection with TLS: takes what is to be sent.
-    pub(crate) fn take_unsent(&self, now: Time, confirmed: Time) -> Bytes {
-        let mut out = self.out.lock();
-        if out.buffer.is_empty() || out.may_leave(now, confirmed) {
-            return out.buffer.split().freeze();
+    /// A piece of one frame, to be sent by the caller before it takes another; empty if nothing may be sent now.
+    pub(crate) fn take_piece(&self, max: usize, at: Moment) -> Bytes {
+        let mut inner = self.inner.lock();
+        let piece = inner.machine.take_piece(max, at);
+        if !piece.is_empty() {
+            inner.machine.stalled(at.now);
         }
-        self.wake.notify_one();
-        Bytes::new()
+        piece
     }
 
-    /// The last words of a connection that ends.
-    pub(crate) async fn send_last(&self, mut rest: &[u8]) -> std::io::Result<()> {
-        let Some(socket) = self.out.lock().socket.clone() else { return Ok(()) };
-        while !rest.is_empty() {
+    /// The piece was sent.
+    pub(crate) fn piece_sent(&self) {
+        let mut inner = self.inner.lock();
+        let Inner { machine, output, .. } = &mut *inner;
+        machine.piece_sent();
+        output.note(machine);
+    }
+
+    /// The last bytes of a connection without TLS that ends.
+    pub(crate) async fn send_last(&self, at: Moment) -> std::io::Result<()> {
+        loop {
+            let socket = {
+                let mut inner = self.inner.lock();
+                let Some(socket) = inner.socket.clone() else { return Ok(()) };
+                inner.is_full = false;
+                inner.write_to(&socket, at);
+                if !inner.is_full {
+                    return Ok(());
+                }
+                socket
+            };
             socket.writable().await?;
-            match socket.try_write(rest) {
-                Ok(count) => rest = &rest[count..],
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
         }
-        Ok(())
     }
 
-    /// The connection is over: nobody waits any more. Returns how many answers were owed.
-    pub(crate) fn drop_waiting(&self) -> usize {
-        let mut out = self.out.lock();
-        if matches!(out.state, State::Connecting | State::Open) {
-            out.state = State::Closing("closed by the client");
-        }
-        std::mem::take(&mut out.waiting).len()
+    /// The connection is over. Returns how many replies the node owed.
+    pub(crate) fn abandon_pending(&self) -> usize {
+        self.inner.lock().machine.abandon_pending()
     }
 }
 
-impl Out {
-    /// Whether the client may be told what there is. If not, the task has to wait, and is to be woken.
-    fn may_leave(&mut self, now: Time, confirmed: Time) -> bool {
-        let is_closing = matches!(self.state, State::Closing(_));
-        self.is_held = !is_closing && self.lease.as_mut().is_some_and(|lease| !lease.may_tell(now, confirmed));
-        !self.is_held
-    }
-
-    fn write_to(&mut self, socket: &OwnedWriteHalf) {
-        while !self.buffer.is_empty() {
-            match socket.try_write(&self.buffer) {
-                Ok(count) => self.buffer.advance(count),
+impl Inner {
+    fn write_to(&mut self, socket: &OwnedWriteHalf, at: Moment) {
+        loop {
+            let unsent = self.machine.unsent(at);
+            if unsent.is_empty() {
+                break;
+            }
+            match socket.try_write(unsent) {
+                Ok(count) => self.machine.sent(count),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.is_full = true;
-                    return;
+                    self.machine.stalled(at.now);
+                    break;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => {
-                    self.state = State::Broken;
-                    return;
+                    self.machine.close(CloseReason::SocketFailed);
+                    break;
                 }
             }
         }
-        // A burst must not hold its memory for as long as the connection lasts.
-        if self.buffer.capacity() > KEPT_BYTES_MAX {
-            self.buffer = BytesMut::new();
-        }
+        self.output.note(&mut self.machine);
     }
 }
 
-impl Latency {
-    pub(crate) fn record(&mut self, asked: Time, now: Time, count: u64) {
-        let ms = (now - asked).0 / 1_000_000;
-        self.min_ms = if self.count == 0 { ms } else { self.min_ms.min(ms) };
-        self.max_ms = self.max_ms.max(ms);
-        self.last_ms = ms;
-        self.total_ms += ms * count;
-        self.count += count;
+/// What clients have not taken, over all connections of a server.
+#[derive(Debug, Default)]
+pub(crate) struct OutputTotal {
+    bytes: std::sync::atomic::AtomicUsize,
+    pub(crate) bytes_max: usize,
+}
+
+impl OutputTotal {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { bytes: 0.into(), bytes_max }
     }
 
-    /// What was recorded elsewhere too; which of them was last is not known.
-    pub(crate) fn add(&mut self, other: &Self) {
-        if other.count == 0 {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// The part of one connection in the total.
+#[derive(Debug)]
+struct CountedOutput {
+    counted: usize,
+    total: Arc<OutputTotal>,
+}
+
+impl CountedOutput {
+    /// The output has changed. Small changes are not counted: the total is shared by all threads. When the total is over
+    /// its limit, a connection that holds more than its share loses it, so that those who do not read pay for it.
+    fn note(&mut self, machine: &mut Connection) {
+        let bytes = machine.output_bytes();
+        if bytes.abs_diff(self.counted) < COUNTED_BYTES_MIN && (bytes > 0 || self.counted == 0) {
             return;
         }
-        self.min_ms = if self.count == 0 { other.min_ms } else { self.min_ms.min(other.min_ms) };
-        self.max_ms = self.max_ms.max(other.max_ms);
-        self.total_ms += other.total_ms;
-        self.count += other.count;
-    }
-
-    /// The mean.
-    pub(crate) fn mean_ms(&self) -> f64 {
-        if self.count == 0 { 0.0 } else { self.total_ms as f64 / self.count as f64 }
+        let before = match bytes.checked_sub(self.counted) {
+            Some(more) => self.total.bytes.fetch_add(more, Ordering::Relaxed) + more,
+            None => self.total.bytes.fetch_sub(self.counted - bytes, Ordering::Relaxed),
+        };
+        self.counted = bytes;
+        if before > self.total.bytes_max && bytes > UNREAD_BYTES_MAX {
+            machine.close(CloseReason::OutputLimit);
+            self.note(machine);
+        }
     }
 }
 
-/// A reply: length, number, position, code, body.
-pub(crate) fn put_frame(buffer: &mut BytesMut, xid: i32, zxid: i64, code: i32, body: &[u8]) {
-    let length = HEADER_BYTES + body.len();
-    buffer.reserve(4 + length);
-    buffer.put_u32(u32::try_from(length).expect("a reply is bounded by what the tree holds in one node"));
-    buffer.put_i32(xid);
-    buffer.put_i64(zxid);
-    buffer.put_i32(code);
-    buffer.put_slice(body);
+impl Drop for CountedOutput {
+    fn drop(&mut self) {
+        self.total.bytes.fetch_sub(self.counted, Ordering::Relaxed);
+    }
 }
 
-/// Number, position and code.
-const HEADER_BYTES: usize = 16;
+/// How long a batch of reads may keep the node from changing the tree, unless a single read takes longer.
+const READ_TIME_MAX: Span = Span::from_ms(2);
 
-/// What a client that watches much and reads nothing may cost. Twice the largest frame that it may send, so that any
-/// reply fits.
-const UNSENT_BYTES_MAX: usize = 8 << 20;
-
-/// Answers that a client has not taken, beyond which it is not asked for more.
-const UNREAD_BYTES_MAX: usize = 1 << 20;
-
-/// Requests of one connection under way. A client with more of them gains nothing: they fill the pipeline.
-const WAITING_MAX: usize = 1024;
-
-/// The room that an idle connection keeps for its next replies.
-const KEPT_BYTES_MAX: usize = 16 << 10;
+/// Changes of the output below this are not counted.
+const COUNTED_BYTES_MIN: usize = 64 << 10;

@@ -1,23 +1,28 @@
 //! The client port: takes connections in, plain or with TLS, and starts a task for each.
 //!
-//! Holds: no more connections from one address than `maxClientCnxns` allows, and no more in all than `maxCnxns`; a
-//! failing accept (too many open files) pauses and goes on.
+//! There are no more connections from one address than `maxClientCnxns` allows, no more in all than `maxCnxns` or than
+//! descriptors are left for clients, and no more without a session than `pole.client.greetingsMax`. A failing accept
+//! pauses and goes on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use pole_jute::Id;
+use pole_node::CloseReason;
 use pole_tree::Caller;
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{BufWriter, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
-use super::connection::{Connection, Outcome};
+use super::connection::{Connection, End, Outcome};
 use super::handle::Handle;
 use super::visit;
 use crate::log;
@@ -69,8 +74,8 @@ impl Listener {
     }
 
     fn accept(&self, stream: TcpStream, address: SocketAddr, threads: &Loops) {
-        let guest = match Guest::enter(&self.shared, &self.counts, address.ip()) {
-            Ok(guest) => guest,
+        let permit = match ConnectionPermit::new(&self.shared, &self.counts, address.ip()) {
+            Ok(permit) => permit,
             Err(limit) => {
                 self.shared.status.refused.fetch_add(1, Ordering::Relaxed);
                 log::warn("too_many_connections", &[("from", &address.ip().to_string()), ("allowed", limit)]);
@@ -84,73 +89,138 @@ impl Listener {
         threads.spawn(async move {
             let Ok(stream) = TcpStream::from_std(stream) else { return };
             match tls {
-                None => visit::begin(shared, to, stream, address, guest).await,
-                Some(tls) => serve_tls(&shared, stream, address, &tls, guest).await,
+                None => visit::begin(shared, to, stream, address, permit).await,
+                Some(tls) => serve_tls(&shared, stream, address, &tls, permit).await,
             }
         });
     }
 }
 
-async fn serve_tls(shared: &Arc<Shared>, stream: TcpStream, address: SocketAddr, tls: &TlsAcceptor, guest: Guest) {
-    let stream = match tokio::time::timeout(HANDSHAKE_LIMIT, tls.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => {
-            log::info("tls_refused", &[("from", &address.to_string()), ("error", &error.to_string())]);
-            return;
-        }
-        Err(_) => return,
+/// The writing half with TLS. The records of several frames leave with one system call.
+pub(super) type TlsWriter = WriteHalf<TlsStream<BufWriter<TcpStream>>>;
+
+async fn serve_tls(
+    shared: &Arc<Shared>,
+    stream: TcpStream,
+    address: SocketAddr,
+    tls: &TlsAcceptor,
+    permit: ConnectionPermit,
+) {
+    let handle = Arc::new(Handle::new(shared, address, Caller { ids: vec![ip_id(address)] }, None));
+    shared.greetings.add(&handle);
+    let stream = match handshake(shared, &handle, stream, tls).await {
+        Ok(stream) => stream,
+        Err(end) => return log::tls_refused(shared, address, &end),
     };
-    let mut caller = Caller { ids: vec![ip_id(address)] };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     if let Some(Ok(id)) = certificate.map(crate::tls::principal) {
         if shared.settings.x509_super_user.as_ref() == Some(&id) {
-            caller.ids.push(Id { scheme: "super".into(), id: id.clone() });
+            handle.add_identities([Id { scheme: "super".into(), id: id.clone() }]);
         }
-        caller.ids.push(Id { scheme: "x509".into(), id });
+        handle.add_identities([Id { scheme: "x509".into(), id }]);
     }
     let (reader, writer) = tokio::io::split(stream);
-    let handle = Handle::new(shared.next_client(), address, shared.clock.now(), None);
-    let connection = Connection::new(Arc::clone(shared), handle.into(), reader, Some(writer), caller);
+    let connection = Connection::new(Arc::clone(shared), handle, reader, Some(writer));
     if let Outcome::Ended(end) = connection.run().await {
-        log::connection_ended(address, &end);
+        log::connection_ended(shared, address, &end);
     }
-    drop(guest);
+    drop(permit);
+}
+
+/// The TLS handshake, within its own limit and within that of the whole greeting.
+async fn handshake(
+    shared: &Shared,
+    handle: &Handle,
+    stream: TcpStream,
+    tls: &TlsAcceptor,
+) -> Result<TlsStream<BufWriter<TcpStream>>, End> {
+    let limit = shared.settings.handshake_max;
+    let mut accept = pin!(tokio::time::timeout(limit, tls.accept(BufWriter::new(stream))));
+    loop {
+        let wants = handle.wants(&[], shared.clock.now());
+        if let Some(reason) = wants.close {
+            return Err(reason.into());
+        }
+        let deadline = wants.deadline.unwrap_or(handle.since);
+        tokio::select! {
+            accepted = &mut accept => return match accepted {
+                Ok(stream) => Ok(stream?),
+                Err(_) => Err(CloseReason::SlowGreeting.into()),
+            },
+            () = handle.wake.notified() => {}
+            () = tokio::time::sleep_until(shared.clock.instant(deadline).into()) => {}
+        }
+    }
 }
 
 pub(super) fn ip_id(address: SocketAddr) -> Id {
     Id { scheme: "ip".into(), id: address.ip().to_canonical().to_string() }
 }
 
-/// A connection that counts, and counts against its address, for as long as it lasts.
-pub(super) struct Guest {
+/// Connections whose first request has not arrived, oldest first.
+///
+/// They cost a descriptor each and prove nothing, so there are not too many of them: the oldest gives way.
+#[derive(Debug)]
+pub(crate) struct Greetings {
+    waiting: Mutex<VecDeque<Weak<Handle>>>,
+    max: usize,
+}
+
+impl Greetings {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { waiting: Mutex::default(), max: max.max(1) }
+    }
+
+    pub(super) fn add(&self, handle: &Arc<Handle>) {
+        let mut waiting = self.waiting.lock();
+        waiting.push_back(Arc::downgrade(handle));
+        if waiting.len() <= self.max {
+            return;
+        }
+        // Most have greeted by now, or are gone.
+        waiting.retain(|handle| handle.upgrade().is_some_and(|handle| handle.is_greeting()));
+        if waiting.len() > self.max
+            && let Some(oldest) = waiting.pop_front().and_then(|handle| handle.upgrade())
+        {
+            oldest.close(CloseReason::GreetingLimit);
+        }
+    }
+}
+
+/// The right to be connected. It counts, for its address too, as long as it lives.
+pub(super) struct ConnectionPermit {
     shared: Arc<Shared>,
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
     address: IpAddr,
 }
 
-impl Guest {
+impl ConnectionPermit {
     /// Fails with the key of the limit that is reached; 0 is no limit.
-    fn enter(
+    fn new(
         shared: &Arc<Shared>,
         counts: &Arc<Mutex<HashMap<IpAddr, usize>>>,
         address: IpAddr,
     ) -> Result<Self, &'static str> {
         let (settings, in_all) = (&shared.settings, &shared.status.connections);
         let mut table = counts.lock();
-        let count = table.entry(address).or_default();
-        if settings.connections_per_address_max > 0 && *count >= settings.connections_per_address_max {
+        let count = table.get(&address).copied().unwrap_or(0);
+        if settings.connections_per_address_max > 0 && count >= settings.connections_per_address_max {
             return Err("maxClientCnxns");
         }
-        if settings.connections_max > 0 && in_all.load(Ordering::Relaxed) >= settings.connections_max {
+        let connections = in_all.load(Ordering::Relaxed);
+        if settings.connections_max > 0 && connections >= settings.connections_max {
             return Err("maxCnxns");
         }
-        *count += 1;
+        if connections >= shared.descriptors_for_clients {
+            return Err("ulimit -n");
+        }
+        table.insert(address, count + 1);
         in_all.fetch_add(1, Ordering::Relaxed);
         Ok(Self { shared: Arc::clone(shared), counts: Arc::clone(counts), address })
     }
 }
 
-impl Drop for Guest {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.shared.status.connections.fetch_sub(1, Ordering::Relaxed);
         let mut table = self.counts.lock();
@@ -165,6 +235,3 @@ impl Drop for Guest {
 
 /// Long enough for some connections to end when the system has no more to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// A client that takes longer for its handshake is none.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);

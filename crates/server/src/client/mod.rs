@@ -10,8 +10,8 @@ mod scaling;
 mod visit;
 pub(crate) mod words;
 
-pub(crate) use connection::{End, connect_response};
-pub(crate) use credentials::{SessionIds, password};
-pub(crate) use handle::{Handle, Latency, State, Waiting};
-pub(crate) use listener::Listener;
+pub(crate) use connection::End;
+pub(crate) use credentials::SessionIds;
+pub(crate) use handle::{Handle, OutputTotal};
+pub(crate) use listener::{Greetings, Listener};
 pub(crate) use visit::{Seats, Task};

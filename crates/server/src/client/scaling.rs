@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use pole_jute::{CreateTxn, GetDataRequest, OpCode, Record, RequestHeader, Txn, TxnEntry, TxnHeader, Writer};
-use pole_node::ClientId;
+use pole_jute::{
+    ConnectRequest, CreateTxn, GetDataRequest, OpCode, Record, RequestHeader, Txn, TxnEntry, TxnHeader, Writer,
+};
+use pole_node::AttachAnswer;
 use pole_tree::{Caller, Changes};
 use tokio::io::{Empty, Sink};
 
@@ -44,7 +46,7 @@ fn reads_a_second(shared: &Arc<Shared>, threads: u64) -> f64 {
         let read = |thread| {
             let (shared, start) = (Arc::clone(shared), &start);
             scope.spawn(move || {
-                let mut connection = connection(&shared, thread);
+                let mut connection = connection(&shared);
                 let batch = batch(thread);
                 start.wait();
                 let (begin, mut count) = (Instant::now(), 0);
@@ -79,10 +81,26 @@ fn server_with_nodes() -> Arc<Shared> {
     Arc::new(shared)
 }
 
-fn connection(shared: &Arc<Shared>, thread: u64) -> Connection<Empty, Sink> {
+fn connection(shared: &Arc<Shared>) -> Connection<Empty, Sink> {
     let address = ([127, 0, 0, 1], 1).into();
-    let handle = Handle::new(ClientId(thread + 1), address, shared.clock.now(), None);
-    Connection::new(Arc::clone(shared), handle.into(), tokio::io::empty(), None, Caller::default())
+    let handle = Handle::new(shared, address, Caller::default(), None);
+    let handle = Arc::new(handle);
+    let mut request = Writer::new();
+    let connect = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: 0,
+        timeout: 40_000,
+        session_id: 0,
+        passwd: None,
+        read_only: None,
+    };
+    request.frame(|w| connect.write(w));
+    handle.advance(shared, &mut request.into_inner(), &mut Vec::new());
+    handle.attached(AttachAnswer::Opened { timeout_ms: 40_000 });
+    while !handle.take_piece(usize::MAX, shared.moment()).is_empty() {
+        handle.piece_sent();
+    }
+    Connection::new(Arc::clone(shared), handle, tokio::io::empty(), None)
 }
 
 fn batch(thread: u64) -> Vec<u8> {

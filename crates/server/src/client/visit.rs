@@ -12,15 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pole_tree::Caller;
-use tokio::io::WriteHalf;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
-use tokio_rustls::server::TlsStream;
 
 use super::connection::{Connection, Outcome};
 use super::habit::Place;
 use super::handle::Handle;
-use super::listener::{Guest, ip_id};
+use super::listener::{ConnectionPermit, TlsWriter, ip_id};
 use crate::log;
 use crate::mailbox::Letter;
 use crate::shared::Shared;
@@ -34,14 +32,14 @@ pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) struct Seats(AtomicUsize);
 
 /// The handle has the socket, so there is never a writer with TLS.
-type Plain<R> = Connection<R, WriteHalf<TlsStream<TcpStream>>>;
+type Plain<R> = Connection<R, TlsWriter>;
 
 /// What goes along with the connection.
 struct Visit {
     shared: Arc<Shared>,
     threads: Loops,
     handle: Arc<Handle>,
-    _guest: Guest,
+    _permit: ConnectionPermit,
     /// Held while it is served on the node's thread.
     seat: Option<Seat>,
 }
@@ -50,22 +48,30 @@ struct Visit {
 struct Seat(Arc<Shared>);
 
 /// Serves a client that has just connected, on the thread that calls.
-pub(super) async fn begin(shared: Arc<Shared>, threads: Loops, stream: TcpStream, address: SocketAddr, guest: Guest) {
+pub(super) async fn begin(
+    shared: Arc<Shared>,
+    threads: Loops,
+    stream: TcpStream,
+    address: SocketAddr,
+    permit: ConnectionPermit,
+) {
     let (reader, writer) = stream.into_split();
-    let handle = Arc::new(Handle::new(shared.next_client(), address, shared.clock.now(), Some(writer)));
     let caller = Caller { ids: vec![ip_id(address)] };
-    let mut connection = Plain::new(Arc::clone(&shared), Arc::clone(&handle), reader, None, caller);
-    connection.habit.settle(Place::Clients);
-    serve(connection, Visit { shared, threads, handle, _guest: guest, seat: None }).await;
+    let handle = Arc::new(Handle::new(&shared, address, caller, Some(writer)));
+    shared.greetings.add(&handle);
+    let mut connection = Plain::new(Arc::clone(&shared), Arc::clone(&handle), reader, None);
+    connection.settle(Place::Clients);
+    serve(connection, Visit { shared, threads, handle, _permit: permit, seat: None }).await;
 }
 
 async fn serve(connection: Plain<OwnedReadHalf>, visit: Visit) {
     let address = visit.handle.address;
     match connection.run().await {
-        Outcome::Ended(end) => log::connection_ended(address, &end),
+        Outcome::Ended(end) => log::connection_ended(&visit.shared, address, &end),
         Outcome::Moves(connection) => {
+            let shared = Arc::clone(&visit.shared);
             if let Err(error) = leave(connection, visit) {
-                log::connection_ended(address, &error.into());
+                log::connection_ended(&shared, address, &error.into());
             }
         }
     }
@@ -79,7 +85,7 @@ fn leave(connection: Plain<OwnedReadHalf>, mut visit: Visit) -> io::Result<()> {
         place = Place::Clients;
     }
     let (reader, connection) = connection.exchange_reader(());
-    let stream = off_this_loop(&visit.handle, reader).inspect_err(|_| connection.take_back())?;
+    let stream = off_this_loop(&visit.handle, reader).inspect_err(|_| connection.deregister())?;
     let (shared, threads) = (Arc::clone(&visit.shared), visit.threads.clone());
     let task: Task = Box::pin(arrive(connection, visit, stream, place));
     match place {
@@ -100,13 +106,13 @@ async fn arrive(mut connection: Plain<()>, visit: Visit, stream: std::net::TcpSt
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(error) => {
-            connection.take_back();
-            return log::connection_ended(visit.handle.address, &error.into());
+            connection.deregister();
+            return log::connection_ended(&visit.shared, visit.handle.address, &error.into());
         }
     };
     let (reader, writer) = stream.into_split();
     visit.handle.put_socket(writer);
-    connection.habit.settle(place);
+    connection.settle(place);
     let ((), connection) = connection.exchange_reader(reader);
     serve(connection, visit).await;
 }

@@ -205,6 +205,11 @@ fn clients(values: &Values, report: &mut Report) -> Clients {
         backlog: u32::try_from(values.number("clientPortListenBacklog")).ok(),
         outstanding_max: values.count("globalOutstandingLimit"),
         request_bytes_max: values.count("jute.maxbuffer"),
+        reply_bytes_max: values.count("pole.client.replyBytesMax"),
+        output_bytes_max: values.count("pole.client.outputBytesMax"),
+        identity_bytes_max: values.count("pole.client.identityBytesMax"),
+        greeting_timeout_ms: values.count("pole.client.greetingTimeoutMs"),
+        greetings_max: values.count("pole.client.greetingsMax"),
         words: words(values.text("4lw.commands.whitelist").unwrap_or_default(), read_only_mode),
         read_only_mode,
     }

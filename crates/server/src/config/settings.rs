@@ -37,6 +37,16 @@ pub struct Clients {
     pub outstanding_max: u64,
     /// `jute.maxbuffer`.
     pub request_bytes_max: u64,
+    /// `pole.client.replyBytesMax`.
+    pub reply_bytes_max: u64,
+    /// `pole.client.outputBytesMax`.
+    pub output_bytes_max: u64,
+    /// `pole.client.identityBytesMax`.
+    pub identity_bytes_max: u64,
+    /// `pole.client.greetingTimeoutMs`.
+    pub greeting_timeout_ms: u64,
+    /// `pole.client.greetingsMax`.
+    pub greetings_max: u64,
     /// `4lw.commands.whitelist`.
     pub words: Words,
     /// `readonlymode.enabled`.

@@ -116,6 +116,11 @@ impl Config {
             ("clientPortListenBacklog", clients.backlog.map_or(-1, i64::from).to_string()),
             ("globalOutstandingLimit", clients.outstanding_max.to_string()),
             ("jute.maxbuffer", clients.request_bytes_max.to_string()),
+            ("pole.client.replyBytesMax", clients.reply_bytes_max.to_string()),
+            ("pole.client.outputBytesMax", clients.output_bytes_max.to_string()),
+            ("pole.client.identityBytesMax", clients.identity_bytes_max.to_string()),
+            ("pole.client.greetingTimeoutMs", clients.greeting_timeout_ms.to_string()),
+            ("pole.client.greetingsMax", clients.greetings_max.to_string()),
             ("readonlymode.enabled", switch("readonlymode.enabled", clients.read_only_mode)),
             ("4lw.commands.whitelist", list.collect::<Vec<_>>().join(",")),
         ]);

@@ -40,6 +40,7 @@ fn of_server(shared: &Shared, page: &mut Page) {
         ("pole_hand_overs_total", "Leaders that gave way in order, here or elsewhere.", &status.hand_overs),
         ("pole_installs_total", "Times that the state was replaced by a snapshot of the leader.", &status.installed),
         ("pole_connections_refused_total", "Connections that were not taken in.", &status.refused),
+        ("pole_connections_limited_total", "Connections closed because they exceeded a limit.", &status.limited),
         (
             "pole_connections_closed_by_snapshot_total",
             "Connections that were closed because the state was replaced.",
@@ -58,6 +59,12 @@ fn of_server(shared: &Shared, page: &mut Page) {
         &u8::from(matches!(mode(shared), "leader" | "standalone")),
     );
     page.one("pole_applied_zxid", "gauge", "The last transaction applied.", &shared.applied.load(Ordering::Relaxed));
+    page.one(
+        "pole_client_output_bytes",
+        "gauge",
+        "Bytes that clients have not taken (pole.client.outputBytesMax).",
+        &shared.output.bytes(),
+    );
     page.one(
         "pole_lone_writers",
         "gauge",

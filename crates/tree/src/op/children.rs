@@ -53,5 +53,10 @@ pub(crate) fn count_all(
 /// As the vector of a record would be written, without copying the names first.
 fn write_names(tree: &Tree, node: &Node, reply: &mut Writer) {
     reply.length(node.children.len());
-    node.children.iter().for_each(|child| reply.string(tree.nodes.get(*child).name()));
+    for child in &node.children {
+        if reply.is_over_limit() {
+            return;
+        }
+        reply.string(tree.nodes.get(*child).name());
+    }
 }

@@ -1,8 +1,6 @@
 //! getEphemerals: the session's own nodes.
 
-use alloc::string::ToString;
-
-use pole_jute::{ErrorCode, GetEphemeralsRequest, GetEphemeralsResponse, Record, Writer};
+use pole_jute::{ErrorCode, GetEphemeralsRequest, Writer};
 
 use crate::read::Reading;
 
@@ -13,8 +11,14 @@ pub(crate) fn read(
     reply: &mut Writer,
 ) -> Result<(), ErrorCode> {
     let prefix = request.prefix_path.as_deref().filter(|prefix| !matches!(prefix.trim(), "" | "/"));
-    let paths = desk.tree.ephemerals(session).into_iter();
-    let matching = paths.filter(|path| prefix.is_none_or(|prefix| path.starts_with(prefix)));
-    GetEphemeralsResponse { ephemerals: matching.map(|path| path.to_string()).collect() }.write(reply);
+    let is_asked = |path: &&str| prefix.is_none_or(|prefix| path.starts_with(prefix));
+    // As the vector of a record, without copying the paths first: there may be many.
+    reply.length(desk.tree.ephemeral_paths(session).filter(is_asked).count());
+    for path in desk.tree.ephemeral_paths(session).filter(is_asked) {
+        if reply.is_over_limit() {
+            break;
+        }
+        reply.string(path);
+    }
     Ok(())
 }

@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use pole_jute::{
     ErrorCode, GetChildrenResponse, GetDataResponse, MultiReadOp, MultiReadRequest, MultiReadResponse, MultiReadResult,
-    Record, Writer,
+    Writer,
 };
 
 use crate::read::Reading;
 
 pub(crate) fn read(desk: &Reading, request: &MultiReadRequest, reply: &mut Writer) -> Result<(), ErrorCode> {
     let results = request.ops.iter().map(|op| read_part(desk, op).unwrap_or_else(MultiReadResult::Error));
-    MultiReadResponse { results: results.collect() }.write(reply);
+    MultiReadResponse::write_all(results, reply);
     Ok(())
 }
 

@@ -6,17 +6,23 @@
 
 use std::collections::VecDeque;
 
+use bytes::{Bytes, BytesMut};
 use pole_election::Zxid;
-use pole_jute::{AddWatchMode, CreateResponse, ErrorCode, Record, Request, WatcherEvent, Writer};
+use pole_jute::{
+    AddWatchMode, ConnectRequest, ConnectResponse, CreateResponse, Deframer, ErrorCode, OpCode, Reader, Record,
+    ReplyHeader, Request, RequestHeader, SyncRequest, WatcherEvent, Writer, Xid,
+};
+use pole_node::{AttachAnswer, CloseReason, password};
 use pole_tree::{Ask, Caller};
 use pole_zab::{Cxid, SessionId};
 
-use super::desk::{BEHIND, Frame};
+use super::connections::ToServer;
 use super::{asks, tells};
 use crate::rng::Rng;
 use crate::sim::hosts::Death;
 use crate::sim::judge::{Heard, Kind, Service, Verdict, Watched, split};
 use crate::sim::stage::Sight;
+use crate::sim::workload::Loss;
 use crate::sim::world::{Happening, World};
 use crate::sim::{MS, SECOND, Setup};
 
@@ -30,6 +36,10 @@ pub(crate) struct Guest {
     astray: bool,
     state: State,
     connection: u64,
+    /// Bytes of the connection that are no whole frame yet.
+    arrived: BytesMut,
+    /// When the last bytes sent on the connection arrive: none after them arrives before them.
+    sent_until: u64,
     server: usize,
     /// Of the attachment of this connection.
     attached: Zxid,
@@ -94,6 +104,25 @@ impl What {
     }
 }
 
+/// What reaches a client from a server.
+#[derive(Clone, Debug)]
+pub(crate) enum FromServer {
+    /// Bytes of the connection, cut anywhere.
+    Bytes(Bytes),
+    /// The server closed the connection. A real client does not learn why; the judge wants to know.
+    Closed(CloseReason),
+    /// The connection is gone, or was refused.
+    Reset,
+}
+
+/// What a client sends.
+enum Frame {
+    Connect(ConnectRequest),
+    Ping,
+    Sync(Cxid),
+    Request(Cxid, Request),
+}
+
 /// What a client hears.
 #[derive(Clone, Debug)]
 pub(crate) enum Word {
@@ -101,7 +130,7 @@ pub(crate) enum Word {
     Reply(Cxid, Heard),
     Pong(Zxid),
     Event(Zxid, bytes::Bytes),
-    Closed(&'static str),
+    Closed(CloseReason),
     Reset,
 }
 
@@ -114,6 +143,8 @@ impl Guest {
             astray: false,
             state: State::Away,
             connection: 0,
+            arrived: BytesMut::new(),
+            sent_until: 0,
             server: own.below(setup.servers as u64) as usize,
             attached: Zxid::ZERO,
             next_cxid: 1,
@@ -167,6 +198,7 @@ impl Guest {
         self.astray |= matches!(self.state, State::Attaching | State::Closing);
         self.state = State::Away;
         self.connection = 0;
+        self.arrived.clear();
         self.waits_for.clear();
         self.watched.lose();
     }
@@ -238,18 +270,18 @@ impl World {
 
     /// Two thirds of the timeout are over without a word.
     fn guest_despairs(&mut self, guest: usize) {
-        *self.report.closed.entry("no answer".to_owned()).or_default() += 1;
+        *self.report.closed.entry(Loss::NoAnswer.to_string()).or_default() += 1;
         let this = &self.guests[guest];
         // Whoever slept said nothing meanwhile, and so heard nothing.
         let slept = this.asleep || this.woke > this.heard;
         let (server, since) = (this.server, this.heard);
-        let is_there = self.hosts[server].desks.contains_key(&this.connection);
+        let is_there = self.hosts[server].connections.contains_key(&this.connection);
         self.trace.line(self.now, 0, format_args!("guest {guest} despairs of server {}", server + 1));
         self.see(|_| Some(Sight::Guest { guest, does: format!("gives {} up", server + 1) }));
         // Whether a client may be told that all is well is for the leader to say, and it may be slow to.
         let led = self.leader().is_some_and(|leader| self.hosts[leader].faulted + 5 * SECOND < since);
         if is_there && led && !slept {
-            self.unexcused(server, "no answer", since);
+            self.unexcused(server, Loss::NoAnswer, since);
         }
         self.guest_leaves(guest);
     }
@@ -257,14 +289,14 @@ impl World {
     fn guest_leaves(&mut self, guest: usize) {
         // Sometimes the server never hears of it.
         if self.guests[guest].rng.per_mille(700) {
-            self.guest_sends(guest, Frame::Bye);
+            self.guest_finishes(guest);
         }
         self.guests[guest].leaves();
     }
 
     /// It closes its connection, and the server hears of it.
     pub(crate) fn guest_closes(&mut self, guest: usize) {
-        self.guest_sends(guest, Frame::Bye);
+        self.guest_finishes(guest);
         self.guests[guest].leaves();
     }
 
@@ -294,15 +326,26 @@ impl World {
         let delay = this.delay;
         if self.is_dead(server) {
             let at = self.now + 2 * delay;
-            self.queue.push(at, Happening::Word { guest, connection, word: Word::Reset });
+            self.queue.push(at, Happening::ReachesClient { guest, connection, what: FromServer::Reset });
             return;
         }
+        self.guest_reaches(guest, ToServer::Open(guest));
         let this = &self.guests[guest];
         let (session, resume, timeout_ms, seen) = (this.session, this.exists, this.timeout_ms as i32, this.seen);
         if let Some(service) = &mut self.judge.service {
             service.asks_session(session, &Ask::attach(timeout_ms, resume));
         }
-        self.guest_sends(guest, Frame::Connect { guest, session, timeout_ms, resume, seen });
+        self.guest_sends(
+            guest,
+            Frame::Connect(ConnectRequest {
+                protocol_version: 0,
+                last_zxid_seen: seen.0.cast_signed(),
+                timeout: timeout_ms,
+                session_id: if resume { session.0 } else { 0 },
+                passwd: Some(Bytes::copy_from_slice(&password(session.0))),
+                read_only: Some(false),
+            }),
+        );
     }
 
     fn guest_asks_something(&mut self, guest: usize) {
@@ -333,11 +376,11 @@ impl World {
                 let mut writer = Writer::new();
                 request.write(&mut writer);
                 let body = Ask::encode(request.op(), &Caller::default(), &writer.into_bytes());
-                service.asks(this.session, cxid, this.attached, body.clone());
-                (What::Write(request), Frame::Write(cxid, body))
+                service.asks(this.session, cxid, this.attached, body);
+                (What::Write(request.clone()), Frame::Request(cxid, request))
             }
-            Some(request @ Request::SetWatches2(_)) => (What::Watches, Frame::Read(cxid, request)),
-            Some(request) => (What::Read(request.clone()), Frame::Read(cxid, request)),
+            Some(request @ Request::SetWatches2(_)) => (What::Watches, Frame::Request(cxid, request)),
+            Some(request) => (What::Read(request.clone()), Frame::Request(cxid, request)),
         };
         self.trace.line(self.now, 0, format_args!("guest {guest} #{cxid} asks {what:?}"));
         this.waits_for.push_back(Waits { cxid, what });
@@ -346,13 +389,72 @@ impl World {
     }
 
     fn guest_sends(&mut self, guest: usize, frame: Frame) {
-        let Guest { server, connection, delay, .. } = self.guests[guest];
+        let mut bytes = encode(frame);
+        // Now and then a frame comes in two parts.
+        if bytes.len() > 1 && self.cuts.per_mille(50) {
+            let at = 1 + self.cuts.below(bytes.len() as u64 - 1) as usize;
+            let front = bytes.split_to(at);
+            self.guest_reaches(guest, ToServer::Bytes(front));
+            self.guests[guest].sent_until += self.cuts.below(MS);
+        }
+        self.guest_reaches(guest, ToServer::Bytes(bytes));
+    }
+
+    fn guest_finishes(&mut self, guest: usize) {
+        self.guest_reaches(guest, ToServer::Finished);
+    }
+
+    fn guest_reaches(&mut self, guest: usize, what: ToServer) {
+        let this = &mut self.guests[guest];
+        this.sent_until = this.sent_until.max(self.now + this.delay);
+        let (server, connection, at) = (this.server, this.connection, this.sent_until);
         let boot = self.hosts[server].boot;
-        self.queue.push(self.now + delay, Happening::Frame { server, boot, connection, frame });
+        self.queue.push(at, Happening::ReachesServer { server, boot, connection, what });
+    }
+
+    /// Something of a server reaches a client, which hears whole frames.
+    pub(crate) fn reaches_client(&mut self, guest: usize, connection: u64, what: FromServer) -> Verdict {
+        if self.guests[guest].connection != connection {
+            return Ok(());
+        }
+        match what {
+            FromServer::Bytes(bytes) => self.guests[guest].arrived.extend_from_slice(&bytes),
+            FromServer::Closed(reason) => return self.guest_hears(guest, connection, Word::Closed(reason)),
+            FromServer::Reset => return self.guest_hears(guest, connection, Word::Reset),
+        }
+        while self.guests[guest].connection == connection {
+            let this = &mut self.guests[guest];
+            let frame = Deframer::new(FRAME_BYTES_MAX).next(&mut this.arrived);
+            let frame = frame.map_err(|error| format!("guest {guest} cannot cut a frame: {error}"))?;
+            let Some(frame) = frame else { return Ok(()) };
+            let word = match this.state {
+                State::Attaching => self.word_of_session(connection, frame),
+                State::Away | State::Open | State::Closing => word(frame),
+            };
+            let word = word.map_err(|error| format!("guest {guest} cannot read what it hears: {error}"))?;
+            self.guest_hears(guest, connection, word)?;
+        }
+        Ok(())
+    }
+
+    /// The first frame of a connection.
+    fn word_of_session(&mut self, connection: u64, frame: Bytes) -> Result<Word, String> {
+        let response = ConnectResponse::read(&mut Reader::new(frame)).map_err(|error| error.to_string())?;
+        let (zxid, answer) = self.attachment(connection).ok_or("nobody attached this connection")?;
+        let (code, timeout) = match answer {
+            AttachAnswer::Opened { timeout_ms } => (ErrorCode::Ok, Some(timeout_ms)),
+            AttachAnswer::Expired => (ErrorCode::SessionExpired, None),
+        };
+        if (response.timeout > 0) != timeout.is_some() || (response.session_id != 0) != timeout.is_some() {
+            return Err(format!("{response:?} is sent, but the node said {answer:?}"));
+        }
+        let mut body = code.number().to_be_bytes().to_vec();
+        body.extend(timeout.iter().flat_map(|_| response.timeout.to_be_bytes()));
+        Ok(Word::Attached(Heard { zxid, body: body.into() }))
     }
 
     /// A client hears something.
-    pub(crate) fn guest_hears(&mut self, guest: usize, connection: u64, word: Word) -> Verdict {
+    fn guest_hears(&mut self, guest: usize, connection: u64, word: Word) -> Verdict {
         let this = &mut self.guests[guest];
         let Some(service) = self.judge.service.as_mut().filter(|_| this.connection == connection) else {
             return Ok(());
@@ -364,11 +466,11 @@ impl World {
         }
         match word {
             Word::Closed(reason) => {
-                self.guest_is_closed(guest, reason);
+                self.guest_is_closed(guest, Loss::Closed(reason));
                 return Ok(());
             }
             Word::Reset => {
-                self.guest_is_closed(guest, "reset");
+                self.guest_is_closed(guest, Loss::Reset);
                 return Ok(());
             }
             Word::Pong(zxid) => this.watched.answer(zxid, &service.news)?,
@@ -398,7 +500,7 @@ impl World {
     fn guest_attached(&mut self, guest: usize, heard: &Heard) -> Verdict {
         let this = &mut self.guests[guest];
         if split(heard).0 != 0 {
-            *self.report.closed.entry("the session is over".to_owned()).or_default() += 1;
+            *self.report.closed.entry(CloseReason::SessionExpired.to_string()).or_default() += 1;
             this.begins_anew();
             return Ok(());
         }
@@ -413,19 +515,21 @@ impl World {
         Ok(())
     }
 
-    fn guest_is_closed(&mut self, guest: usize, reason: &'static str) {
+    fn guest_is_closed(&mut self, guest: usize, loss: Loss) {
         let this = &mut self.guests[guest];
         let (server, closing) = (this.server, this.state == State::Closing);
-        let own_doing = this.astray && matches!(reason, "the session moved" | "the session has ended");
         // Whoever slept, or left in silence, may be late; the judge of sessions looks at those that the leader ends.
-        let expired = reason == "the session has ended";
+        let expired = loss == Loss::Closed(CloseReason::SessionEnded);
+        let own_doing = this.astray && (expired || loss == Loss::Closed(CloseReason::SessionMoved));
         this.leaves();
         if closing && expired {
             return this.begins_anew();
         }
-        *self.report.closed.entry(reason.to_owned()).or_default() += 1;
-        if !matches!(reason, "reset" | BEHIND) && !own_doing && !expired {
-            self.unexcused(server, reason, self.now.saturating_sub(10 * SECOND));
+        *self.report.closed.entry(loss.to_string()).or_default() += 1;
+        let is_excused =
+            matches!(loss, Loss::Reset | Loss::Closed(CloseReason::ClientAhead | CloseReason::SessionExpired));
+        if !is_excused && !own_doing && !expired {
+            self.unexcused(server, loss, self.now.saturating_sub(10 * SECOND));
         }
     }
 
@@ -433,13 +537,15 @@ impl World {
     pub(crate) fn drop_guests(&mut self, server: usize, death: Death) {
         let host = &mut self.hosts[server];
         host.touched.clear();
-        let desks = std::mem::take(&mut host.desks);
+        host.dirty.clear();
+        let connections = std::mem::take(&mut host.connections);
         if death == Death::Silent {
             return;
         }
-        for (guest, this) in self.guests.iter().enumerate().filter(|(_, this)| desks.contains_key(&this.connection)) {
-            let at = self.now + this.delay;
-            self.queue.push(at, Happening::Word { guest, connection: this.connection, word: Word::Reset });
+        let is_here = |this: &Guest| connections.contains_key(&this.connection);
+        for (guest, this) in self.guests.iter().enumerate().filter(|(_, this)| is_here(this)) {
+            let (connection, what) = (this.connection, FromServer::Reset);
+            self.queue.push(self.now + this.delay, Happening::ReachesClient { guest, connection, what });
         }
     }
 
@@ -535,6 +641,42 @@ impl Guest {
         service.read(self.session, request, heard)
     }
 }
+
+/// A frame as it travels.
+fn encode(frame: Frame) -> Bytes {
+    let mut writer = Writer::new();
+    writer.frame(|w| match frame {
+        Frame::Connect(request) => request.write(w),
+        Frame::Ping => RequestHeader { xid: Xid::PING, op: OpCode::Ping.number() }.write(w),
+        Frame::Sync(cxid) => {
+            RequestHeader { xid: cxid.0, op: OpCode::Sync.number() }.write(w);
+            SyncRequest { path: "/".into() }.write(w);
+        }
+        Frame::Request(cxid, request) => {
+            RequestHeader { xid: cxid.0, op: request.op().number() }.write(w);
+            request.write(w);
+        }
+    });
+    writer.into_bytes()
+}
+
+/// What a frame says, after the first.
+fn word(frame: Bytes) -> Result<Word, String> {
+    let mut reader = Reader::new(frame);
+    let header = ReplyHeader::read(&mut reader).map_err(|error| error.to_string())?;
+    let (zxid, rest) = (Zxid(header.zxid.cast_unsigned()), reader.rest());
+    Ok(match header.xid {
+        Xid::PING => Word::Pong(zxid),
+        Xid::NOTIFICATION => Word::Event(zxid, rest),
+        xid => {
+            let body = [&header.err.number().to_be_bytes()[..], &rest].concat().into();
+            Word::Reply(Cxid(xid), Heard { zxid, body })
+        }
+    })
+}
+
+/// Longer than any reply here.
+const FRAME_BYTES_MAX: usize = 16 << 20;
 
 /// What a step of a slow server costs at most, see `FaultKind::Slow`.
 const STEP_MAX: u64 = 5 * MS;

@@ -3,13 +3,13 @@
 //! ```text
 //! guest   the library: sessions, pings, beliefs, watches that are set again      asks  what it asks
 //! tells   all of it in words, for scripts
-//! desk    the server's end of a connection: who may be answered, reads beside the node
+//! connections  the server's end of a connection: the machine of `node`, driven with the simulator's network
 //! ```
 
 mod asks;
-mod desk;
+mod connections;
 mod guest;
 mod tells;
 
-pub(crate) use desk::{Desk, Frame};
-pub(crate) use guest::{Guest, Word};
+pub(crate) use connections::{ServerEnd, ToServer};
+pub(crate) use guest::{FromServer, Guest};

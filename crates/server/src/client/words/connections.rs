@@ -57,7 +57,7 @@ pub(crate) fn list(shared: &Shared, from: SocketAddr) -> String {
 
 fn start(handle: &Handle) -> String {
     let counts = handle.counts();
-    let (address, queued) = (handle.address, handle.waiting());
+    let (address, queued) = (handle.address, handle.pending());
     format!("/{address}[1](queued={queued},recved={},sent={}", counts.received, counts.sent)
 }
 

@@ -1,0 +1,138 @@
+//! Why a connection is closed, and what became of a request for a session.
+
+use core::fmt;
+
+use pole_jute::{Error, FrameError};
+
+/// Why a client's connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The client closed it.
+    ByClient,
+    /// The socket failed.
+    SocketFailed,
+    /// A four-letter word was answered; nothing follows it.
+    WordAnswered,
+    /// The session was closed or has expired.
+    SessionEnded,
+    /// The client asked to resume a session that no longer exists.
+    SessionExpired,
+    /// The session is attached through another server now.
+    SessionMoved,
+    /// The session is attached through a newer connection to this server.
+    SessionAttachedAgain,
+    /// The state was replaced by a snapshot, which holds neither replies nor watch events.
+    SnapshotInstalled,
+    /// There was no leader for longer than `pole.patienceMs`.
+    NoLeader,
+    /// The client has seen a later state than this server has.
+    ClientAhead,
+    /// There is no quorum, and the client does not accept a read-only server.
+    NoQuorum,
+    /// A read-only session ends when there is a quorum again.
+    QuorumRegained,
+    /// The password does not belong to the session.
+    WrongPassword,
+    /// The scheme is unknown, or the credentials are wrong.
+    AuthenticationFailed,
+    /// The identities of the connection exceed [`super::Limits::identity_bytes_max`].
+    TooManyIdentities,
+    /// The operation code is not one of ZooKeeper's.
+    UnknownOperation,
+    /// The xid is one that the protocol reserves.
+    ReservedXid,
+    /// A frame is longer than `jute.maxbuffer`.
+    BadFrame(FrameError),
+    /// A record cannot be read.
+    BadRecord(Error),
+    /// The first request did not arrive in time.
+    SlowGreeting,
+    /// The client took no bytes for as long as its session may be silent.
+    ClientStalled,
+    /// The client asks for more than it reads.
+    OutputLimit,
+    /// Too many connections wait to send their first request; the oldest gives way.
+    GreetingLimit,
+    /// The server answered requests out of order: a bug.
+    OutOfOrder,
+    /// The server stops.
+    Stopping,
+}
+
+impl CloseReason {
+    /// Whether this is the ordinary end of a connection, which is not worth a line in the log.
+    #[must_use]
+    pub fn is_ordinary(&self) -> bool {
+        matches!(self, Self::ByClient | Self::WordAnswered | Self::SessionEnded)
+    }
+
+    /// Whether the client took more of this server than it may: counted by a metric.
+    #[must_use]
+    pub fn is_limit(&self) -> bool {
+        matches!(
+            self,
+            Self::SlowGreeting
+                | Self::ClientStalled
+                | Self::OutputLimit
+                | Self::GreetingLimit
+                | Self::TooManyIdentities
+                | Self::BadFrame(_)
+        )
+    }
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ByClient => "closed by the client",
+            Self::SocketFailed => "the socket failed",
+            Self::WordAnswered => "a four-letter word was answered",
+            Self::SessionEnded => "the session has ended",
+            Self::SessionExpired => "the session is over",
+            Self::SessionMoved => "the session moved",
+            Self::SessionAttachedAgain => "the session was attached again",
+            Self::SnapshotInstalled => "the state was replaced by a snapshot",
+            Self::NoLeader => "no leader within the patience",
+            Self::ClientAhead => "the client has seen more than this server has: it must try another",
+            Self::NoQuorum => "there is no quorum, and the client does not accept a read-only server",
+            Self::QuorumRegained => "there is a quorum again",
+            Self::WrongPassword => "the password is not that of the session",
+            Self::AuthenticationFailed => "authentication failed",
+            Self::TooManyIdentities => "too many identities (pole.client.identityBytesMax)",
+            Self::UnknownOperation => "the operation is none of ZooKeeper's",
+            Self::ReservedXid => "the xid of the request is reserved",
+            Self::SlowGreeting => "no request within the time limit (pole.client.greetingTimeoutMs)",
+            Self::ClientStalled => "the client took no bytes for the whole of its session timeout",
+            Self::OutputLimit => "the client asks for more than it reads (pole.client.outputBytesMax)",
+            Self::GreetingLimit => "too many connections without a session (pole.client.greetingsMax)",
+            Self::OutOfOrder => "the server answered out of order: please report it",
+            Self::Stopping => "the server stops",
+            Self::BadFrame(error) => return error.fmt(f),
+            Self::BadRecord(error) => return error.fmt(f),
+        })
+    }
+}
+
+impl From<FrameError> for CloseReason {
+    fn from(error: FrameError) -> Self {
+        Self::BadFrame(error)
+    }
+}
+
+impl From<Error> for CloseReason {
+    fn from(error: Error) -> Self {
+        Self::BadRecord(error)
+    }
+}
+
+/// What became of a request for a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachAnswer {
+    /// The connection has its session.
+    Opened {
+        /// How long the session may be silent, as negotiated.
+        timeout_ms: i32,
+    },
+    /// The session that was to be resumed does not exist.
+    Expired,
+}

@@ -1,0 +1,317 @@
+//! What a client asks: reads are answered by the connection, the rest goes to the node.
+//!
+//! A read with no earlier request outstanding is answered from the shared tree, through the same function that the node
+//! uses. A read behind other requests goes to the node, which answers it between two transactions, so that it sees the
+//! session's earlier writes and none of the later ones.
+
+use alloc::vec::Vec;
+use bytes::{Bytes, BytesMut};
+use core::ops::DerefMut;
+use pole_jute::{AuthPacket, ErrorCode, Id, OpCode, Reader, Record, Request, RequestHeader, Writer, Xid};
+use pole_tree::{Ask, Tree, Watcher, Watches};
+use pole_zab::Cxid;
+
+use super::output::REPLY_HEADER_BYTES;
+use super::{Blocked, CloseReason, Connection, Moment, Next, Pending, PendingKind, Surroundings};
+use crate::Event;
+
+impl Connection {
+    /// Takes requests until there are no more, or no room for more, or a read is due.
+    pub(super) fn take_requests(
+        &mut self,
+        input: &mut BytesMut,
+        server: &impl Surroundings,
+        at: Moment,
+        events: &mut Vec<Event>,
+    ) -> Result<Next, CloseReason> {
+        if self.is_read_only && !server.is_read_only() {
+            return Err(CloseReason::QuorumRegained);
+        }
+        self.blocked = Blocked::default();
+        if !self.deframer.has_frame(input)? {
+            self.may_tell(at);
+            return Ok(Next::Wait);
+        }
+        if !self.is_read_only && !self.may_take(server, at) {
+            return Ok(Next::Wait);
+        }
+        self.may_tell(at);
+        let first = events.len();
+        while self.deframer.has_frame(input)? && self.has_room() {
+            if events.len() - first >= BATCH_MAX {
+                return Ok(Next::Again);
+            }
+            let Some(header) = header(input) else { return Err(self.bad_header(input)) };
+            let kind = Kind::of(&header)?;
+            match kind {
+                Kind::Read(_) if self.pending.is_empty() => {
+                    self.may_read = true;
+                    return Ok(Next::Read);
+                }
+                Kind::Read(_) if !self.has_room_for_read() => return Ok(Next::Wait),
+                Kind::Ping | Kind::Auth | Kind::Sync | Kind::Write(_) | Kind::Read(_) => {}
+            }
+            let Some(body) = self.next_body(input)? else { return Ok(Next::Wait) };
+            self.received(header.xid, header.op);
+            self.take_request(header.xid, kind, body, server, at, events)?;
+        }
+        Ok(Next::Wait)
+    }
+
+    /// Whether the client may be answered, and the node has room. If not, the connection is blocked until that changes.
+    fn may_take(&mut self, server: &impl Surroundings, at: Moment) -> bool {
+        if let Some(lease) = &mut self.lease {
+            lease.hear(at.now);
+            if !lease.allows(at.now, at.confirmed) {
+                self.blocked.confirmation = true;
+                return false;
+            }
+        }
+        self.blocked.room = !server.has_room();
+        !self.blocked.room
+    }
+
+    /// Whether another read may go to the node. The node answers on its own thread, so what it may have to copy there is
+    /// bounded by what such reads returned of late.
+    fn has_room_for_read(&self) -> bool {
+        self.pending_reads * self.read_bytes < NODE_READ_BYTES_MAX
+    }
+
+    fn take_request(
+        &mut self,
+        xid: i32,
+        kind: Kind,
+        body: Bytes,
+        server: &impl Surroundings,
+        at: Moment,
+        events: &mut Vec<Event>,
+    ) -> Result<(), CloseReason> {
+        let (client, cxid) = (self.id, Cxid(xid));
+        match kind {
+            Kind::Ping => {
+                self.output.frame(Xid::PING, at.applied, ErrorCode::Ok.number(), &[]);
+                self.answered(at.now, at.applied, 1, at.now);
+            }
+            Kind::Auth => self.authenticate(xid, body, server)?,
+            Kind::Sync | Kind::Write(_) if self.is_read_only => {
+                self.output.frame(xid, at.applied, ErrorCode::NotReadOnly.number(), &[]);
+                self.answered(at.now, at.applied, 1, at.now);
+            }
+            Kind::Sync => {
+                events.push(Event::Sync { client, cxid });
+                self.pending.push_back(Pending { xid, at: at.now, kind: PendingKind::Sync(body) });
+            }
+            Kind::Write(op) => {
+                events.push(Event::Request { client, cxid, body: Ask::encode(op, &self.caller, &body) });
+                self.pending.push_back(Pending { xid, at: at.now, kind: PendingKind::Write });
+            }
+            Kind::Read(op) => {
+                events.push(Event::Read { client, cxid, body: Ask::encode(op, &self.caller, &body) });
+                self.pending.push_back(Pending { xid, at: at.now, kind: PendingKind::Read });
+                self.pending_reads += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers the reads at the front of the input. The tree is not changed by anyone until this returns. A batch ends
+    /// after so many bytes of replies that the client should take them first, or when `is_over` says so: it is asked now
+    /// and then, and a driver answers by its clock.
+    pub fn read<W: DerefMut<Target = Watches>>(
+        &mut self,
+        input: &mut BytesMut,
+        tree: &Tree,
+        watches: impl Fn() -> W,
+        at: Moment,
+        mut is_over: impl FnMut() -> bool,
+    ) -> u64 {
+        if !core::mem::take(&mut self.may_read) || self.close_reason().is_some() {
+            return 0;
+        }
+        let (mut count, mut cost) = (0, 0);
+        let zxid = tree.last_zxid();
+        let result = loop {
+            match self.read_one(input, tree, &watches, zxid) {
+                Ok(Some(bytes)) => cost += 1 + bytes / COST_BYTES,
+                Ok(None) => break Ok(()),
+                Err(reason) => break Err(reason),
+            }
+            count += 1;
+            if cost >= COST_BETWEEN_LOOKS {
+                cost = 0;
+                if is_over() {
+                    break Ok(());
+                }
+            }
+        };
+        if count > 0 {
+            self.answered(at.now, zxid, count, at.now);
+        }
+        if let Err(reason) = result {
+            self.close(reason);
+        }
+        count
+    }
+
+    /// Answers the read at the front of the input, if there is one. Returns the size of the reply.
+    fn read_one<W: DerefMut<Target = Watches>>(
+        &mut self,
+        input: &mut BytesMut,
+        tree: &Tree,
+        watches: impl Fn() -> W,
+        zxid: i64,
+    ) -> Result<Option<usize>, CloseReason> {
+        if !self.has_room() || !self.deframer.has_frame(input)? {
+            return Ok(None);
+        }
+        let Some(header) = header(input) else { return Err(self.bad_header(input)) };
+        let Kind::Read(op) = Kind::of(&header)? else { return Ok(None) };
+        let Some(body) = self.next_body(input)? else { return Ok(None) };
+        self.received(header.xid, header.op);
+
+        let mut events = Vec::new();
+        let buffer = self.output.buffer_mut();
+        let start = buffer.len();
+        let end_max = start + FRAME_HEADER_BYTES + self.limits.reply_bytes_max;
+        let mut writer = Writer::over(core::mem::take(buffer)).limited(end_max);
+        writer.raw(&[0; FRAME_HEADER_BYTES]);
+        let code = match Request::decode(op, &mut Reader::new(body)) {
+            Ok(request) => {
+                let watcher = Watcher(self.id.0);
+                pole_tree::read(tree, watches, watcher, self.session, &self.caller, &request, &mut writer, &mut events)
+            }
+            Err(_) => ErrorCode::MarshallingError,
+        };
+        let code = if writer.is_over_limit() { ErrorCode::MarshallingError } else { code };
+        *buffer = writer.into_inner();
+        if code != ErrorCode::Ok {
+            buffer.truncate(start + FRAME_HEADER_BYTES);
+        }
+        let bytes = buffer.len() - start;
+        write_header(&mut buffer[start..], header.xid, zxid, code.number());
+        if !events.is_empty() {
+            let reply = buffer.split_off(start);
+            for event in &events {
+                self.output.frame(Xid::NOTIFICATION, zxid, ErrorCode::Ok.number(), &event.encode());
+            }
+            self.counts.sent += events.len() as u64;
+            self.output.buffer_mut().unsplit(reply);
+        }
+        Ok(Some(bytes))
+    }
+
+    /// The client proves an identity. An unknown scheme or wrong credentials end the connection.
+    fn authenticate(&mut self, xid: i32, body: Bytes, server: &impl Surroundings) -> Result<(), CloseReason> {
+        let packet = AuthPacket::read(&mut Reader::new(body))?;
+        let credentials = packet.auth.unwrap_or_default();
+        let ids = pole_tree::authenticate(&packet.scheme, &credentials, self.limits.super_digest.as_deref());
+        let mut code = ErrorCode::AuthFailed;
+        let result = match ids {
+            Err(_) => Err(CloseReason::AuthenticationFailed),
+            Ok(ids) => {
+                let new: Vec<Id> = ids.into_iter().filter(|id| !self.caller.ids.contains(id)).collect();
+                let bytes: usize = self.caller.ids.iter().chain(&new).map(identity_bytes).sum();
+                if bytes > self.limits.identity_bytes_max {
+                    Err(CloseReason::TooManyIdentities)
+                } else {
+                    self.caller.ids.extend(new);
+                    server.identify(Watcher(self.id.0), &self.caller);
+                    code = ErrorCode::Ok;
+                    Ok(())
+                }
+            }
+        };
+        self.output.frame(xid, 0, code.number(), &[]);
+        self.counts.sent += 1;
+        result
+    }
+
+    /// The next frame after its header.
+    fn next_body(&self, input: &mut BytesMut) -> Result<Option<Bytes>, CloseReason> {
+        Ok(self.deframer.next(input)?.map(|frame| frame.slice(REQUEST_HEADER_BYTES..)))
+    }
+
+    /// The frame at the front is too short for a header.
+    fn bad_header(&self, input: &mut BytesMut) -> CloseReason {
+        match self.deframer.next(input).map(Option::unwrap_or_default) {
+            Ok(frame) => match RequestHeader::read(&mut Reader::new(frame)) {
+                Err(error) => error.into(),
+                Ok(_) => CloseReason::UnknownOperation,
+            },
+            Err(error) => error.into(),
+        }
+    }
+}
+
+/// What has to be done with a request.
+#[derive(Clone, Copy)]
+enum Kind {
+    Ping,
+    Auth,
+    Sync,
+    Write(OpCode),
+    Read(OpCode),
+}
+
+impl Kind {
+    fn of(header: &RequestHeader) -> Result<Self, CloseReason> {
+        let Ok(op) = header.operation() else { return Err(CloseReason::UnknownOperation) };
+        if op == OpCode::Ping {
+            return Ok(Self::Ping);
+        }
+        if op == OpCode::Auth {
+            return Ok(Self::Auth);
+        }
+        // These xids have a meaning of their own; a request with one of them could not be told from others.
+        if header.xid == Cxid::OWN.0 || Cxid(header.xid).is_attachment() {
+            return Err(CloseReason::ReservedXid);
+        }
+        Ok(if op == OpCode::Sync {
+            Self::Sync
+        } else if pole_tree::is_write(op) {
+            Self::Write(op)
+        } else {
+            Self::Read(op)
+        })
+    }
+}
+
+/// The header of the frame at the front of the input, which is there as a whole.
+fn header(input: &[u8]) -> Option<RequestHeader> {
+    let length = u32::from_be_bytes(*input.first_chunk()?) as usize;
+    let (xid, op) = (input.get(4..8)?, input.get(8..12)?);
+    let int = |bytes: &[u8]| bytes.try_into().ok().map(i32::from_be_bytes);
+    (length >= REQUEST_HEADER_BYTES).then_some(RequestHeader { xid: int(xid)?, op: int(op)? })
+}
+
+/// Fills in what stands before the body of a reply, when the length of that is known.
+fn write_header(frame: &mut [u8], xid: i32, zxid: i64, code: i32) {
+    let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    frame[4..8].copy_from_slice(&xid.to_be_bytes());
+    frame[8..16].copy_from_slice(&zxid.to_be_bytes());
+    frame[16..20].copy_from_slice(&code.to_be_bytes());
+}
+
+/// What an identity takes on its way to the leader.
+fn identity_bytes(id: &Id) -> usize {
+    8 + id.scheme.len() + id.id.len()
+}
+
+/// Xid and operation.
+const REQUEST_HEADER_BYTES: usize = 8;
+
+/// Length, xid, zxid and code.
+const FRAME_HEADER_BYTES: usize = 4 + REPLY_HEADER_BYTES;
+
+/// Requests for the node in one batch.
+const BATCH_MAX: usize = 256;
+
+/// What reads at the node may return together, by the estimate for this connection.
+const NODE_READ_BYTES_MAX: usize = 1 << 20;
+
+/// A reply of this size costs about as much as a small read: copying it takes a fraction of a microsecond.
+const COST_BYTES: usize = 4 << 10;
+
+/// Reads between two looks at the clock: some tens of microseconds.
+const COST_BETWEEN_LOOKS: usize = 64;

@@ -1,0 +1,480 @@
+//! The connection by itself: bytes in, bytes and events out.
+
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use bytes::{Bytes, BytesMut};
+use core::cell::{Cell, RefCell};
+use pole_election::Span;
+use pole_jute::{
+    AuthPacket, ConnectRequest, ConnectResponse, CreateTxn, Deframer, ErrorCode, GetDataRequest, MultiReadOp,
+    MultiReadRequest, OpCode, Reader, Record, ReplyHeader, RequestHeader, SyncRequest, Txn, TxnEntry, TxnHeader,
+    Writer, Xid,
+};
+use pole_oracle::Time;
+use pole_tree::{Caller, Changes, Rules, Tree, Watcher, Watches};
+
+use super::*;
+
+/// A connection with a driver around it that keeps the contract.
+struct Driver {
+    machine: Connection,
+    input: BytesMut,
+    tree: Tree,
+    watches: RefCell<Watches>,
+    at: Moment,
+    events: Vec<Event>,
+    around: Around,
+}
+
+#[derive(Default)]
+struct Around {
+    is_read_only: Cell<bool>,
+    is_full: Cell<bool>,
+}
+
+impl Surroundings for Around {
+    fn new_session(&self) -> i64 {
+        SESSION
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.is_read_only.get()
+    }
+
+    fn has_room(&self) -> bool {
+        !self.is_full.get()
+    }
+
+    fn identify(&self, _watcher: Watcher, _caller: &Caller) {}
+}
+
+const SESSION: i64 = 0x100_0000_0000_0007;
+const TIMEOUT_MS: i32 = 6_000;
+
+impl Driver {
+    fn new() -> Self {
+        Self::with(Limits::default())
+    }
+
+    fn with(limits: Limits) -> Self {
+        let at = Moment { now: ms(1), confirmed: ms(0), applied: 0 };
+        Self {
+            machine: Connection::new(ClientId(1), limits, Caller::default(), at.now),
+            input: BytesMut::new(),
+            tree: Tree::new(Rules::default()),
+            watches: RefCell::default(),
+            at,
+            events: Vec::new(),
+            around: Around::default(),
+        }
+    }
+
+    /// One with a session.
+    fn open() -> Self {
+        Self::opened(Self::new())
+    }
+
+    fn opened(mut driver: Self) -> Self {
+        driver.send(&connect(0, 0));
+        assert!(matches!(driver.events.remove(0), Event::Attach { .. }));
+        driver.machine.attached(AttachAnswer::Opened { timeout_ms: TIMEOUT_MS });
+        driver.frames();
+        driver
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+        self.serve();
+    }
+
+    fn serve(&mut self) {
+        loop {
+            match self.machine.advance(&mut self.input, &self.around, self.at, &mut self.events) {
+                Next::Wait | Next::Word => return,
+                Next::Again => {}
+                Next::Read => {
+                    let watches = || self.watches.borrow_mut();
+                    self.machine.read(&mut self.input, &self.tree, watches, self.at, || false);
+                }
+            }
+        }
+    }
+
+    /// What may be sent now, as frames.
+    fn frames(&mut self) -> Vec<Bytes> {
+        let mut sent = BytesMut::from(self.machine.unsent(self.at));
+        self.machine.sent(sent.len());
+        let mut frames = Vec::new();
+        while let Some(frame) = Deframer::new(1 << 30).next(&mut sent).expect("whole frames") {
+            frames.push(frame);
+        }
+        assert!(sent.is_empty());
+        frames
+    }
+
+    fn replies(&mut self) -> Vec<(i32, ErrorCode)> {
+        let header = |frame| ReplyHeader::read(&mut Reader::new(frame)).expect("a reply");
+        self.frames().into_iter().map(header).map(|header| (header.xid, header.err)).collect()
+    }
+
+    fn create(&mut self, path: &str, bytes: usize) {
+        let zxid = self.tree.last_zxid() + 1;
+        let header = TxnHeader { client_id: 1, cxid: 1, zxid, time: 0, op: OpCode::Create.number() };
+        let data = Some(vec![b'x'; bytes].into());
+        let txn = CreateTxn { path: path.into(), data, acl: Vec::new(), ephemeral: false, parent_cversion: 0 };
+        let txn = TxnEntry { header, txn: Txn::Create(txn), digest: None };
+        self.tree.apply(&txn, false, &mut Changes::new());
+        self.at.applied = zxid;
+    }
+
+    fn reason(&self) -> Option<CloseReason> {
+        self.machine.close_reason()
+    }
+}
+
+fn ms(ms: u64) -> Time {
+    Time(ms * 1_000_000)
+}
+
+fn frame(content: impl FnOnce(&mut Writer)) -> Bytes {
+    let mut writer = Writer::new();
+    writer.frame(content);
+    writer.into_bytes()
+}
+
+fn connect(session_id: i64, last_zxid_seen: i64) -> Bytes {
+    let passwd = Some(Bytes::copy_from_slice(&password(session_id)));
+    let request = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen,
+        timeout: TIMEOUT_MS,
+        session_id,
+        passwd,
+        read_only: Some(false),
+    };
+    frame(|w| request.write(w))
+}
+
+fn request(xid: i32, op: OpCode, body: &impl Record) -> Bytes {
+    frame(|w| {
+        RequestHeader { xid, op: op.number() }.write(w);
+        body.write(w);
+    })
+}
+
+fn get(xid: i32, path: &str) -> Bytes {
+    request(xid, OpCode::GetData, &GetDataRequest { path: path.into(), watch: false })
+}
+
+fn write(xid: i32) -> Bytes {
+    frame(|w| {
+        RequestHeader { xid, op: OpCode::SetData.number() }.write(w);
+        w.raw(b"not looked into");
+    })
+}
+
+fn ping() -> Bytes {
+    frame(|w| RequestHeader { xid: Xid::PING, op: OpCode::Ping.number() }.write(w))
+}
+
+fn ok() -> Bytes {
+    Bytes::copy_from_slice(&0i32.to_be_bytes())
+}
+
+#[test]
+fn a_session_is_asked_for_and_opened() {
+    let mut driver = Driver::new();
+    let bytes = connect(0, 0);
+    for byte in &bytes {
+        assert!(driver.events.is_empty());
+        driver.send(&[*byte]);
+    }
+    assert!(matches!(&driver.events[..], [Event::Attach { session, .. }] if session.0 == SESSION));
+    driver.machine.attached(AttachAnswer::Opened { timeout_ms: TIMEOUT_MS });
+    let frames = driver.frames();
+    let response = ConnectResponse::read(&mut Reader::new(frames[0].clone())).expect("a response");
+    assert_eq!((frames.len(), response.session_id, response.timeout), (1, SESSION, TIMEOUT_MS));
+    assert_eq!(response.passwd.as_deref(), Some(&password(SESSION)[..]));
+}
+
+#[test]
+fn a_session_that_is_over_is_told_so_and_the_connection_closed() {
+    let mut driver = Driver::new();
+    driver.send(&connect(42, 0));
+    driver.machine.attached(AttachAnswer::Expired);
+    let response = ConnectResponse::read(&mut Reader::new(driver.frames().remove(0))).expect("a response");
+    assert_eq!((response.session_id, response.timeout), (0, 0));
+    assert_eq!(driver.reason(), Some(CloseReason::SessionExpired));
+}
+
+#[test]
+fn a_wrong_password_and_a_client_that_is_ahead_are_refused() {
+    let mut driver = Driver::new();
+    let mut bytes = BytesMut::from(&connect(42, 0)[..]);
+    let end = bytes.len() - 2;
+    bytes[end] ^= 1;
+    driver.send(&bytes);
+    assert_eq!((driver.reason(), driver.events.len()), (Some(CloseReason::WrongPassword), 0));
+    assert!(!driver.machine.is_attached(), "the session belongs to another");
+
+    let mut driver = Driver::new();
+    driver.send(&connect(0, 1));
+    assert_eq!(driver.reason(), Some(CloseReason::ClientAhead));
+}
+
+#[test]
+fn a_read_waits_for_the_writes_before_it_and_bypasses_the_node_without() {
+    let mut driver = Driver::open();
+    driver.create("/a", 3);
+    driver.send(&get(1, "/a"));
+    assert_eq!((driver.replies(), driver.events.len()), (vec![(1, ErrorCode::Ok)], 0));
+    driver.send(&[&write(2)[..], &get(3, "/a")].concat());
+    let asked: Vec<_> = driver.events.drain(..).collect();
+    assert!(matches!(&asked[..], [Event::Request { .. }, Event::Read { .. }]), "{asked:?}");
+    assert_eq!(driver.replies(), [], "nothing before the write is answered");
+    driver.machine.reply(2, 1, &ok(), driver.at.now);
+    driver.machine.reply(3, 1, &ok(), driver.at.now);
+    assert_eq!(driver.replies(), [(2, ErrorCode::Ok), (3, ErrorCode::Ok)]);
+}
+
+#[test]
+fn a_reply_that_is_not_the_next_one_ends_the_connection() {
+    let mut driver = Driver::open();
+    driver.send(&[write(1), write(2)].concat());
+    assert_eq!(driver.machine.reply(2, 1, &ok(), driver.at.now), None);
+    assert_eq!(driver.reason(), Some(CloseReason::OutOfOrder));
+}
+
+#[test]
+fn a_sync_is_answered_with_its_path() {
+    let mut driver = Driver::open();
+    driver.send(&request(5, OpCode::Sync, &SyncRequest { path: "/x".into() }));
+    driver.machine.reply(5, 9, &[], driver.at.now);
+    let frames = driver.frames();
+    assert_eq!(&frames[0][16..], &[0, 0, 0, 2, b'/', b'x']);
+}
+
+#[test]
+fn without_a_confirmation_a_client_is_not_answered_after_a_third_of_its_timeout() {
+    let mut driver = Driver::open();
+    driver.create("/a", 3);
+    driver.at.now = ms(2_001);
+    driver.send(&get(1, "/a"));
+    assert_eq!(driver.replies().len(), 1);
+    driver.at.now = ms(2_002);
+    driver.send(&[get(2, "/a"), ping()].concat());
+    assert_eq!(driver.replies(), []);
+    assert!(driver.machine.waits_for_confirmation() && !driver.machine.wants_input(&driver.input));
+    driver.at = Moment { now: ms(2_100), confirmed: ms(2_050), ..driver.at };
+    driver.serve();
+    assert_eq!(driver.replies().len(), 2);
+}
+
+#[test]
+fn an_event_without_a_word_of_the_client_is_held_and_does_not_keep_the_session_alive() {
+    let mut driver = Driver::open();
+    driver.at.now = ms(3_000);
+    driver.machine.notify(7, b"event");
+    assert!(driver.machine.unsent(driver.at).is_empty(), "the others may have ended the session");
+    assert!(driver.machine.waits_for_confirmation());
+    // Confirmations of other clients release nothing, and nobody says that this one was heard.
+    driver.at = Moment { now: ms(3_100), confirmed: ms(3_050), ..driver.at };
+    driver.serve();
+    assert!(driver.machine.unsent(driver.at).is_empty() && !driver.machine.has_request(&driver.input));
+    // The client has to be read, or it could never be heard.
+    assert!(driver.machine.wants_input(&driver.input));
+    driver.send(&ping());
+    driver.at = Moment { now: ms(3_200), confirmed: ms(3_150), ..driver.at };
+    driver.serve();
+    assert_eq!(driver.replies(), [(Xid::NOTIFICATION, ErrorCode::Ok), (Xid::PING, ErrorCode::Ok)]);
+}
+
+#[test]
+fn a_client_that_takes_no_replies_is_not_read_from() {
+    let mut driver = Driver::open();
+    driver.create("/a", 100_000);
+    let reads: Vec<u8> = (1..=1_000).flat_map(|xid| get(xid, "/a")).collect();
+    driver.send(&reads);
+    assert!(driver.machine.output_bytes() < UNREAD_BYTES_MAX + 200_000, "{}", driver.machine.output_bytes());
+    assert!(!driver.machine.wants_input(&driver.input));
+    let mut answered = 0;
+    while !driver.input.is_empty() {
+        answered += driver.replies().len();
+        driver.serve();
+    }
+    assert_eq!(answered + driver.replies().len(), 1_000);
+}
+
+#[test]
+fn a_client_that_takes_nothing_for_its_timeout_is_closed_and_one_that_takes_something_is_not() {
+    let mut driver = Driver::open();
+    driver.send(&ping());
+    driver.machine.stalled(ms(10));
+    assert_eq!(driver.machine.deadline(), Some(ms(10) + Span::from_ms(6_000)));
+    driver.machine.sent(1);
+    assert_eq!(driver.machine.deadline(), None);
+    driver.machine.stalled(ms(20));
+    driver.machine.stalled(ms(5_000));
+    driver.machine.expire(ms(6_019));
+    assert_eq!(driver.reason(), None);
+    driver.machine.expire(ms(6_020));
+    assert_eq!((driver.reason(), driver.machine.output_bytes()), (Some(CloseReason::ClientStalled), 0));
+}
+
+#[test]
+fn a_greeting_has_one_deadline_however_slowly_it_comes() {
+    let mut driver = Driver::new();
+    let deadline = driver.machine.deadline().expect("a deadline");
+    for byte in &connect(0, 0)[..20] {
+        driver.at.now = driver.at.now + Span::from_ms(400);
+        driver.send(&[*byte]);
+        assert_eq!(driver.machine.deadline(), Some(deadline));
+    }
+    driver.machine.expire(deadline);
+    assert_eq!(driver.reason(), Some(CloseReason::SlowGreeting));
+}
+
+#[test]
+fn a_reply_over_the_limit_is_an_error_that_clients_know() {
+    let limits = Limits { reply_bytes_max: 100_000, ..Limits::default() };
+    let mut driver = Driver::opened(Driver::with(limits));
+    driver.create("/a", 60_000);
+    let ops = vec![MultiReadOp::GetData(GetDataRequest { path: "/a".into(), watch: false }); 10_000];
+    driver.send(&request(1, OpCode::MultiRead, &MultiReadRequest { ops }));
+    driver.send(&get(2, "/a"));
+    assert!(driver.machine.output_bytes() < 200_000);
+    assert_eq!(driver.replies(), [(1, ErrorCode::MarshallingError), (2, ErrorCode::Ok)]);
+}
+
+#[test]
+fn identities_are_bounded() {
+    let mut driver = Driver::open();
+    let auth = |number: i32| {
+        let credentials = format!("user{number}:{}", "x".repeat(50));
+        let packet = AuthPacket { kind: 0, scheme: "digest".into(), auth: Some(credentials.into_bytes().into()) };
+        request(Xid::AUTH, OpCode::Auth, &packet)
+    };
+    for number in 0..1_000 {
+        driver.send(&auth(number));
+        driver.frames();
+        if driver.reason().is_some() {
+            break;
+        }
+    }
+    assert_eq!(driver.reason(), Some(CloseReason::TooManyIdentities));
+    let bytes: usize = driver.machine.caller().ids.iter().map(|id| id.id.len()).sum();
+    assert!((4_000..8_192).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn reads_behind_a_write_are_few_while_their_replies_are_large() {
+    let mut driver = Driver::open();
+    let mut bytes = BytesMut::from(&write(1)[..]);
+    (2..=600).for_each(|xid| bytes.extend_from_slice(&get(xid, "/a")));
+    driver.send(&bytes);
+    let at_node = driver.events.len() - 1;
+    assert!((1..=8).contains(&at_node), "{at_node} reads of unknown size");
+    let large = [&ok()[..], &vec![0; 500_000]].concat();
+    driver.machine.reply(1, 1, &ok(), driver.at.now);
+    driver.machine.reply(2, 1, &large, driver.at.now);
+    driver.frames();
+    driver.serve();
+    assert_eq!(driver.events.len() - 1, at_node, "no more while they are large");
+    // Small ones let more of them in.
+    let (mut most, mut next) = (0, 3);
+    while driver.machine.pending() > 0 {
+        most = most.max(driver.machine.pending());
+        assert!(driver.machine.reply(next, 1, &ok(), driver.at.now).is_some());
+        next += 1;
+        driver.frames();
+        driver.serve();
+    }
+    assert!(most > 100, "{most} at once");
+}
+
+#[test]
+fn pieces_for_tls_never_reach_beyond_one_frame() {
+    let mut driver = Driver::open();
+    driver.create("/a", 50_000);
+    driver.send(&[ping(), get(1, "/a"), ping()].concat());
+    driver.machine.notify(3, b"event");
+    let mut pieces = Vec::new();
+    loop {
+        let piece = driver.machine.take_piece(16 << 10, driver.at);
+        if piece.is_empty() {
+            break;
+        }
+        assert!(driver.machine.output_bytes() >= piece.len(), "not taken until it is sent");
+        driver.machine.piece_sent();
+        pieces.push(piece);
+    }
+    let lengths: Vec<_> = pieces.iter().map(Bytes::len).collect();
+    let reply = 20 + 4 + 50_000 + 68;
+    assert_eq!(lengths, [20, 16_384, 16_384, 16_384, reply - 3 * 16_384, 20, 25]);
+    assert_eq!(driver.machine.output_bytes(), 0);
+}
+
+#[test]
+fn a_client_that_watches_much_and_reads_nothing_is_closed() {
+    let mut driver = Driver::open();
+    let event = vec![0; 10_000];
+    for _ in 0..10_000 {
+        driver.machine.notify(1, &event);
+    }
+    assert_eq!((driver.reason(), driver.machine.output_bytes()), (Some(CloseReason::OutputLimit), 0));
+}
+
+#[test]
+fn a_full_server_takes_no_requests_until_it_has_room() {
+    let mut driver = Driver::open();
+    driver.around.is_full.set(true);
+    driver.send(&write(1));
+    assert!(driver.events.is_empty() && driver.machine.waits_for_room());
+    driver.around.is_full.set(false);
+    driver.serve();
+    assert_eq!(driver.events.len(), 1);
+}
+
+#[test]
+fn a_read_only_session_reads_refuses_writes_and_ends_with_a_quorum() {
+    let mut driver = Driver::new();
+    driver.around.is_read_only.set(true);
+    let request = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: 0,
+        timeout: TIMEOUT_MS,
+        session_id: 0,
+        passwd: None,
+        read_only: Some(true),
+    };
+    driver.send(&frame(|w| request.write(w)));
+    driver.send(&[write(1), ping()].concat());
+    driver.frames().remove(0);
+    assert!(driver.events.is_empty() && !driver.machine.is_attached());
+    driver.around.is_read_only.set(false);
+    driver.send(&ping());
+    assert_eq!(driver.reason(), Some(CloseReason::QuorumRegained));
+}
+
+#[test]
+fn no_bytes_make_it_panic() {
+    let mut state = 1u64;
+    let mut random = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize
+    };
+    for round in 0..2_000 {
+        let mut driver = if round % 2 == 0 { Driver::new() } else { Driver::open() };
+        let whole = [connect(0, 0), get(1, "/a"), write(2), ping(), get(3, "/b")].concat();
+        let mut bytes = whole.clone();
+        for _ in 0..1 + random() % 4 {
+            let at = random() % bytes.len();
+            bytes[at] = random() as u8;
+        }
+        let cut = random() % bytes.len();
+        driver.send(&bytes[..cut]);
+        driver.send(&bytes[cut..]);
+        let _ = driver.machine.unsent(driver.at);
+    }
+}

@@ -1,0 +1,42 @@
+//! File descriptors: as many as the system allows, and some of them for nobody but the server itself.
+//!
+//! A server that cannot open a file must stop, so clients never get the last descriptors. What is kept back is enough for
+//! the files of the log and of snapshots, the links to other servers, the admin server and one connection that is
+//! accepted only to be refused.
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::log;
+
+/// Raises the soft limit of this process to the hard one.
+pub(crate) fn raise_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    let before = limit.current;
+    limit.current = limit.maximum;
+    if before != limit.current
+        && let Err(error) = setrlimit(Resource::Nofile, limit)
+    {
+        log::warn("open_files", &[("what", "cannot raise the limit (ulimit -n)"), ("error", &error.to_string())]);
+    }
+}
+
+/// How many connections of clients leave enough descriptors for everything else.
+pub(crate) fn for_clients() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let clients = limit.saturating_sub(RESERVED).max(CLIENTS_MIN);
+    if clients < CLIENTS_WARNED {
+        let what = format!("at most {clients} connections of clients fit (ulimit -n {limit})");
+        log::warn("open_files", &[("what", &what)]);
+    }
+    clients
+}
+
+/// For everything but clients.
+const RESERVED: usize = 256;
+
+/// A server without clients is of no use, however few descriptors there are.
+const CLIENTS_MIN: usize = 16;
+
+/// Fewer connections than this are worth a warning.
+const CLIENTS_WARNED: usize = 1_000;
