@@ -6,11 +6,7 @@
 //! Not here: the simulator, the model checker and the benchmarks themselves (`lab`); this only starts them.
 
 mod bench;
-mod client;
-mod command;
 mod compat;
-mod dice;
-mod ensemble;
 mod fuzz;
 mod lab;
 mod mutants;
@@ -22,6 +18,8 @@ mod tidy;
 
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
+
+use pole_harness::{Failure, arguments, client, command, dice, ensemble};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -75,33 +73,6 @@ fn in_release(args: &[String], chore: fn(&[String]) -> Result<ExitCode, Failure>
     let folder = command::root().join("xtask");
     let why = command::program(&path.to_string_lossy()).env("CARGO_MANIFEST_DIR", folder).args(args).exec();
     Err(Failure::io("run", &path, &why))
-}
-
-/// The arguments of a chore that are described by a type. Help is printed as asked for and is no failure, but ends us.
-fn arguments<T: clap::Parser>(chore: &str, args: &[String]) -> Result<T, Failure> {
-    let named = std::iter::once(format!("cargo xtask {chore}")).chain(args.iter().cloned());
-    T::try_parse_from(named).map_err(|refused| {
-        if !refused.use_stderr() {
-            refused.exit();
-        }
-        Failure::Usage(refused.to_string())
-    })
-}
-
-/// Why a chore ended without doing its work. A check that ran and failed returns an exit code instead.
-#[derive(Debug, PartialEq, Eq)]
-enum Failure {
-    /// The arguments make no sense: exit code 2, with the usage.
-    Usage(String),
-    /// Something the chore needs is missing or refused: exit code 1.
-    Check(String),
-}
-
-impl Failure {
-    /// Something could not be done to something, with the reason of the operating system.
-    fn io(doing: &str, what: &std::path::Path, why: &std::io::Error) -> Self {
-        Self::Check(format!("cannot {doing} {}: {why}", what.display()))
-    }
 }
 
 const USAGE: &str = "\

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 /// A generator after Marsaglia (xorshift).
 #[derive(Clone, Debug)]
-pub(crate) struct Dice {
+pub struct Dice {
     state: u64,
 }
 
 impl Dice {
     /// Any seed will do.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         // The state must not be 0, and neighbouring seeds should not begin alike.
         Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
     }
 
     /// Below `limit`.
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
+    pub fn below(&mut self, limit: usize) -> usize {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;
@@ -24,12 +24,12 @@ impl Dice {
     }
 
     /// Once in so many times.
-    pub(crate) fn one_in(&mut self, times: usize) -> bool {
+    pub fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
     /// Between two times.
-    pub(crate) fn between(&mut self, least: Duration, most: Duration) -> Duration {
+    pub fn between(&mut self, least: Duration, most: Duration) -> Duration {
         let spread = most.saturating_sub(least).as_millis() as usize;
         least + Duration::from_millis(self.below(spread + 1) as u64)
     }

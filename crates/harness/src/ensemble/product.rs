@@ -11,7 +11,7 @@ use crate::command::{is_installed, program};
 
 /// Whose servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-pub(crate) enum Product {
+pub enum Product {
     /// Apache ZooKeeper 3.8, as Debian packs it.
     Apache,
     /// Ours.
@@ -20,7 +20,7 @@ pub(crate) enum Product {
 
 impl Product {
     /// Finds what is needed to start servers, and builds or installs it if it may.
-    pub(crate) fn launcher(self) -> Result<Launcher, Failure> {
+    pub fn launcher(self) -> Result<Launcher, Failure> {
         let (program, arguments) = match self {
             Self::Apache => apache::command()?,
             Self::Pole => pole::command()?,
@@ -40,9 +40,9 @@ impl fmt::Display for Product {
 
 /// The command of a product, without the configuration file that comes last.
 #[derive(Clone, Debug)]
-pub(crate) struct Launcher {
+pub struct Launcher {
     /// Whose it is.
-    pub(crate) product: Product,
+    pub product: Product,
     program: PathBuf,
     arguments: Vec<OsString>,
 }
@@ -52,7 +52,7 @@ impl Launcher {
     ///
     /// `setpriv` has the kernel kill the server when our thread ends, however it ends; then it becomes the server, so
     /// the process id is the same.
-    pub(crate) fn command(&self, config: &Path) -> Command {
+    pub fn command(&self, config: &Path) -> Command {
         let mut command = if is_installed("setpriv") {
             let mut command = program("setpriv");
             command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program);

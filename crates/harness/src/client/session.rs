@@ -20,33 +20,33 @@ use crate::dice::Dice;
 
 /// To ask something in a session. Clones ask in the same one. It is left without a word when the last one is gone.
 #[derive(Clone, Debug)]
-pub(crate) struct Session {
+pub struct Session {
     requests: mpsc::UnboundedSender<Asked>,
 }
 
 /// How long to wait for what.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Timing {
+pub struct Timing {
     /// What is asked for; the server may say otherwise.
-    pub(crate) session_timeout: Duration,
+    pub session_timeout: Duration,
     /// A connection on which nothing comes for so long is given up. Pings go three times as often.
-    pub(crate) silence_max: Duration,
+    pub silence_max: Duration,
     /// Between two attempts to connect. Apache's own client waits up to a second, at random.
-    pub(crate) reconnect_pause: Duration,
+    pub reconnect_pause: Duration,
 }
 
 /// A reply that says yes.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// Of the header: the transaction of a write; of a read, the last one that it saw.
-    pub(crate) zxid: i64,
+    pub zxid: i64,
     /// The body.
-    pub(crate) reply: Reply,
+    pub reply: Reply,
 }
 
 /// Why there is no reply that says yes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// The server said no, in this transaction.
     Code(ErrorCode, i64),
     /// The connection broke after the request was sent. It may have happened, or may yet.
@@ -57,7 +57,7 @@ pub(crate) enum Refusal {
 
 /// What happened to a session.
 #[derive(Clone, Debug)]
-pub(crate) enum Event {
+pub enum Event {
     /// It has a connection.
     Connected,
     /// The connection to the server with this index broke.
@@ -75,11 +75,7 @@ impl Session {
     /// every other round it goes on to the server before, not to the one after.
     ///
     /// Has to be called on a `LocalSet`. Events that nobody takes are kept: take them.
-    pub(crate) fn open(
-        servers: Vec<SocketAddr>,
-        first: usize,
-        timing: Timing,
-    ) -> (Self, mpsc::UnboundedReceiver<Event>) {
+    pub fn open(servers: Vec<SocketAddr>, first: usize, timing: Timing) -> (Self, mpsc::UnboundedReceiver<Event>) {
         let (requests, asked) = mpsc::unbounded_channel();
         let (events, happened) = mpsc::unbounded_channel();
         let keeper = Keeper {
@@ -100,7 +96,7 @@ impl Session {
     }
 
     /// Asks. The answer comes when it comes; requests are sent in the order of these calls.
-    pub(crate) fn ask(&self, request: Request) -> impl Future<Output = Result<Answer, Refusal>> + use<> {
+    pub fn ask(&self, request: Request) -> impl Future<Output = Result<Answer, Refusal>> + use<> {
         let (reply_to, answer) = oneshot::channel();
         // A session that is over drops both what it is sent and what it holds, which is the answer `Expired`.
         let _ = self.requests.send(Asked { request, reply_to });

@@ -15,16 +15,17 @@ use crate::Failure;
 ///
 /// As cargo tells it when it runs us. What it told when it compiled us may be another worktree that shares the build
 /// folder: cargo does not build again for that, and we would check the wrong files.
-pub(crate) fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     ROOT.get_or_init(|| {
         let told = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
-        told.parent().expect("xtask lies in the workspace").to_owned()
+        let is_top = |folder: &&Path| folder.join("Cargo.lock").is_file();
+        told.ancestors().find(is_top).expect("this crate lies in the workspace").to_owned()
     })
 }
 
 /// Where cargo builds, and where the chores keep what they write.
-pub(crate) fn target_dir() -> PathBuf {
+pub fn target_dir() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
@@ -33,7 +34,7 @@ pub(crate) fn target_dir() -> PathBuf {
 /// Cargo describes *us* to ourselves in the environment. Handed on, that would make build scripts of dependencies
 /// believe that something changed and build them again. And git, when it runs us from a hook, names its repository
 /// there: our git commands in another worktree would then change the wrong one.
-pub(crate) fn program(name: &str) -> Command {
+pub fn program(name: &str) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root());
     for (key, _) in env::vars_os() {
@@ -50,7 +51,7 @@ pub(crate) fn program(name: &str) -> Command {
 ///
 /// Cargo settles the features of dependencies for the packages that are chosen together. A package chosen alone would have
 /// others than `pole-cli`, and all that lies below both would be built once more: so each is chosen together with `pole-cli`.
-pub(crate) fn built_in_release(package: &str, binary: &str) -> Result<PathBuf, Failure> {
+pub fn built_in_release(package: &str, binary: &str) -> Result<PathBuf, Failure> {
     let mut cargo = program("cargo");
     cargo.args(["build", "--quiet", "--release", "--package", "pole-cli", "--package", package, "--bin", binary]);
     match cargo.status() {
@@ -61,7 +62,7 @@ pub(crate) fn built_in_release(package: &str, binary: &str) -> Result<PathBuf, F
 }
 
 /// The standard output of a program that must succeed, without the line end.
-pub(crate) fn output_of(command: &mut Command) -> Result<String, Failure> {
+pub fn output_of(command: &mut Command) -> Result<String, Failure> {
     let shown = shown(command);
     let output = command.output().map_err(|why| Failure::Check(format!("cannot run `{shown}`: {why}")))?;
     if output.status.success() {
@@ -73,18 +74,18 @@ pub(crate) fn output_of(command: &mut Command) -> Result<String, Failure> {
 }
 
 /// How a program ended, and all that it said.
-pub(crate) struct Finished {
+pub struct Finished {
     /// `None`: it was ended because it took too long.
-    pub(crate) status: Option<ExitStatus>,
+    pub status: Option<ExitStatus>,
     /// Standard output and standard error, in the order written.
-    pub(crate) output: String,
+    pub output: String,
     /// From start to end.
-    pub(crate) took: Duration,
+    pub took: Duration,
 }
 
 impl Finished {
     /// Whether it ended by itself, with success.
-    pub(crate) fn passed(&self) -> bool {
+    pub fn passed(&self) -> bool {
         self.status.is_some_and(|status| status.success())
     }
 }
@@ -92,7 +93,7 @@ impl Finished {
 /// Runs a program to its end, or to the limit, with its output in the file `log`.
 ///
 /// Only the program itself is ended at the limit, not what it started: do not hang limits on cargo.
-pub(crate) fn logged(command: &mut Command, log: &Path, limit: Option<Duration>) -> Result<Finished, Failure> {
+pub fn logged(command: &mut Command, log: &Path, limit: Option<Duration>) -> Result<Finished, Failure> {
     let folder = log.parent().expect("a log lies in a folder");
     fs::create_dir_all(folder).map_err(|why| Failure::io("create", folder, &why))?;
     let file = File::create(log).map_err(|why| Failure::io("create", log, &why))?;
@@ -128,13 +129,13 @@ fn wait_until(child: &mut std::process::Child, deadline: Instant) -> std::io::Re
 }
 
 /// Whether a program of this name stands in one of the folders of `PATH`.
-pub(crate) fn is_installed(name: &str) -> bool {
+pub fn is_installed(name: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
 /// Installs Debian's packages, or says which are missing where we may not.
-pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
+pub fn install(packages: &[&str]) -> Result<(), Failure> {
     let names = packages.join(" ");
     if !may_install()? {
         return Err(Failure::Check(format!("something is missing: install Debian's {names}")));
@@ -146,7 +147,7 @@ pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
 }
 
 /// Whether we may install Debian's packages: as root, on a Debian.
-pub(crate) fn may_install() -> Result<bool, Failure> {
+pub fn may_install() -> Result<bool, Failure> {
     Ok(is_installed("apt-get") && output_of(program("id").arg("-u"))? == "0")
 }
 

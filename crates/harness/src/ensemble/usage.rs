@@ -5,16 +5,16 @@ use std::time::Duration;
 
 /// CPU time since the process started, all threads, and resident memory now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// In the program and in the kernel for it. Counted in ticks, usually of 10 ms.
-    pub(crate) cpu: Duration,
+    pub cpu: Duration,
     /// `VmRSS`.
-    pub(crate) resident_bytes: u64,
+    pub resident_bytes: u64,
 }
 
 impl Usage {
     /// Of a running process.
-    pub(crate) fn of(pid: u32) -> Option<Self> {
+    pub fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         Some(Self { cpu: cpu(&stat)?, resident_bytes: resident(&status)? })

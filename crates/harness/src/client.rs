@@ -11,11 +11,11 @@
 //! [`load`] keeps many connections full and counts.
 
 mod connection;
-pub(crate) mod load;
+pub mod load;
 mod session;
 
-pub(crate) use connection::Connection;
-pub(crate) use session::{Answer, Event, Refusal, Session, Timing};
+pub use connection::Connection;
+pub use session::{Answer, Event, Refusal, Session, Timing};
 
 use pole_jute::{
     Acl, CreateMode, CreateRequest, ExistsRequest, GetChildrenRequest, GetDataRequest, Id, Perms, Request,
@@ -27,7 +27,7 @@ use crate::Failure;
 
 /// Why a connection is of no more use.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     /// Reading or writing failed.
     #[error("the connection broke: {0}")]
     Io(#[from] std::io::Error),
@@ -74,7 +74,7 @@ pub(crate) enum Error {
 
 impl Error {
     /// Whether the servers were merely away, and may serve the next who comes. All else is a wrong answer.
-    pub(crate) fn is_absence(&self) -> bool {
+    pub fn is_absence(&self) -> bool {
         match self {
             Self::Io(_) | Self::Closed | Self::Silent(_) | Self::Expired | Self::NoReply(_) => true,
             Self::Frame(_) | Self::Decode(_) | Self::Length { .. } | Self::Order { .. } | Self::Refused(_) => false,
@@ -83,40 +83,40 @@ impl Error {
 }
 
 /// Runs clients on this thread until `work` is done. Those still there afterwards are dropped with their connections.
-pub(crate) fn drive<T, E: From<Failure>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+pub fn drive<T, E: From<Failure>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|why| Failure::Check(format!("cannot start a runtime: {why}")))?;
     LocalSet::new().block_on(&runtime, work)
 }
 
 /// Replaces data, whatever the version.
-pub(crate) fn set_data(path: &str, data: &[u8]) -> Request {
+pub fn set_data(path: &str, data: &[u8]) -> Request {
     Request::SetData(SetDataRequest { path: path.to_owned(), data: Some(data.to_vec().into()), version: -1 })
 }
 
 /// Reads data.
-pub(crate) fn get_data(path: &str, watch: bool) -> Request {
+pub fn get_data(path: &str, watch: bool) -> Request {
     Request::GetData(GetDataRequest { path: path.to_owned(), watch })
 }
 
 /// Creates a node that everyone may do everything to.
-pub(crate) fn create(path: &str, data: &[u8], mode: CreateMode) -> Request {
+pub fn create(path: &str, data: &[u8], mode: CreateMode) -> Request {
     let acl = Acl { perms: Perms::ALL, id: Id { scheme: "world".into(), id: "anyone".into() } };
     let data = Some(data.to_vec().into());
     Request::Create(CreateRequest { path: path.to_owned(), data, acl: vec![acl], flags: mode.number() })
 }
 
 /// Asks whether a node is there.
-pub(crate) fn exists(path: &str) -> Request {
+pub fn exists(path: &str) -> Request {
     Request::Exists(ExistsRequest { path: path.to_owned(), watch: false })
 }
 
 /// Lists children.
-pub(crate) fn children(path: &str) -> Request {
+pub fn children(path: &str) -> Request {
     Request::GetChildren(GetChildrenRequest { path: path.to_owned(), watch: false })
 }
 
 /// Brings the server level with the leader.
-pub(crate) fn sync() -> Request {
+pub fn sync() -> Request {
     Request::Sync(SyncRequest { path: "/".to_owned() })
 }

@@ -23,7 +23,7 @@ struct Options {
 }
 
 /// Runs the chore.
-pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
+pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("ensemble", args)?;
     // Those that were ended by Ctrl-C could not do it themselves.
     sweep(NAME)?;

@@ -13,7 +13,7 @@ use crate::Failure;
 
 /// One server of an ensemble.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub struct Server {
     id: usize,
     folder: PathBuf,
     address: SocketAddr,
@@ -40,7 +40,7 @@ impl Server {
     }
 
     /// Starts it on what is in its folder. Its log goes on in the same file.
-    pub(crate) fn start(&mut self) -> Result<(), Failure> {
+    pub fn start(&mut self) -> Result<(), Failure> {
         self.reap()?;
         let log = self.log_path();
         let open = || OpenOptions::new().create(true).append(true).open(&log);
@@ -53,25 +53,25 @@ impl Server {
     }
 
     /// `kill -9`. Does not wait for the end; [`Self::start`] and [`Self::reap`] do.
-    pub(crate) fn kill(&mut self) -> Result<(), Failure> {
+    pub fn kill(&mut self) -> Result<(), Failure> {
         self.frozen = false;
         self.signal(Signal::KILL)
     }
 
     /// SIGSTOP: the process stands still with all its sockets open.
-    pub(crate) fn freeze(&mut self) -> Result<(), Failure> {
+    pub fn freeze(&mut self) -> Result<(), Failure> {
         self.frozen = true;
         self.signal(Signal::STOP)
     }
 
     /// SIGCONT.
-    pub(crate) fn thaw(&mut self) -> Result<(), Failure> {
+    pub fn thaw(&mut self) -> Result<(), Failure> {
         self.frozen = false;
         self.signal(Signal::CONT)
     }
 
     /// SIGTERM, and waits for the end; an error if it does not come within `limit`.
-    pub(crate) fn terminate(&mut self, limit: Duration) -> Result<ExitStatus, Failure> {
+    pub fn terminate(&mut self, limit: Duration) -> Result<ExitStatus, Failure> {
         self.signal(Signal::TERM)?;
         let deadline = Instant::now() + limit;
         loop {
@@ -88,14 +88,14 @@ impl Server {
     }
 
     /// Waits for the end of a process that was killed. One that nobody killed is killed now.
-    pub(crate) fn reap(&mut self) -> Result<(), Failure> {
+    pub fn reap(&mut self) -> Result<(), Failure> {
         let Some(mut child) = self.process.take() else { return Ok(()) };
         self.frozen = false;
         child.kill().and_then(|()| child.wait()).map(drop).map_err(|why| self.failed("end", &why))
     }
 
     /// Forgets all data, as if the disk were new. Not while it runs.
-    pub(crate) fn wipe(&mut self) -> Result<(), Failure> {
+    pub fn wipe(&mut self) -> Result<(), Failure> {
         assert!(self.process.is_none(), "server {} runs: its files are in use", self.id);
         let data = self.data_dir();
         fs::remove_dir_all(&data).map_err(|why| Failure::io("remove", &data, &why))?;
@@ -110,7 +110,7 @@ impl Server {
     }
 
     /// An error, with the end of its log, if a process that was started has ended by itself.
-    pub(crate) fn check_running(&mut self) -> Result<(), Failure> {
+    pub fn check_running(&mut self) -> Result<(), Failure> {
         let Some(child) = self.process.as_mut() else { return Ok(()) };
         match child.try_wait().map_err(|why| self.failed("look at", &why))? {
             None => Ok(()),
@@ -127,52 +127,52 @@ impl Server {
     }
 
     /// Whether it was started and not reaped since.
-    pub(crate) fn is_started(&self) -> bool {
+    pub fn is_started(&self) -> bool {
         self.process.is_some()
     }
 
     /// Whether it was started and is not frozen.
-    pub(crate) fn is_awake(&self) -> bool {
+    pub fn is_awake(&self) -> bool {
         self.is_started() && !self.frozen
     }
 
     /// Its number in the ensemble, from 1.
-    pub(crate) fn id(&self) -> usize {
+    pub fn id(&self) -> usize {
         self.id
     }
 
     /// Where clients connect.
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// To ask it how it is. The answer may take a second if it is frozen.
-    pub(crate) fn probe(&self) -> Probe {
+    pub fn probe(&self) -> Probe {
         Probe { address: self.address }
     }
 
     /// Its process, if it has one.
-    pub(crate) fn pid(&self) -> Option<u32> {
+    pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Child::id)
     }
 
     /// What its process uses.
-    pub(crate) fn usage(&self) -> Option<Usage> {
+    pub fn usage(&self) -> Option<Usage> {
         self.pid().and_then(Usage::of)
     }
 
     /// Its `zoo.cfg`.
-    pub(crate) fn config_path(&self) -> PathBuf {
+    pub fn config_path(&self) -> PathBuf {
         self.folder.join("zoo.cfg")
     }
 
     /// Its `dataDir`.
-    pub(crate) fn data_dir(&self) -> PathBuf {
+    pub fn data_dir(&self) -> PathBuf {
         self.folder.join("data")
     }
 
     /// What it says on standard output and error.
-    pub(crate) fn log_path(&self) -> PathBuf {
+    pub fn log_path(&self) -> PathBuf {
         self.folder.join("log")
     }
 

@@ -16,7 +16,7 @@ use super::Error;
 
 /// A socket on which a session was opened or resumed.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub struct Connection {
     stream: TcpStream,
     arrived: BytesMut,
     deframer: Deframer,
@@ -26,7 +26,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Opens a new session, or resumes the one in the request. A refusal to resume is [`Error::Expired`].
-    pub(crate) async fn open(
+    pub async fn open(
         address: SocketAddr,
         request: &ConnectRequest,
         limit: Duration,
@@ -48,7 +48,7 @@ impl Connection {
     }
 
     /// Appends a request to what will be sent.
-    pub(crate) fn send(&mut self, xid: i32, request: &Request) {
+    pub fn send(&mut self, xid: i32, request: &Request) {
         self.out.frame(|writer| {
             RequestHeader { xid, op: request.op().number() }.write(writer);
             request.write(writer);
@@ -56,7 +56,7 @@ impl Connection {
     }
 
     /// Appends a request that was made by [`template`].
-    pub(crate) fn send_again(&mut self, xid: i32, template: &[u8]) {
+    pub fn send_again(&mut self, xid: i32, template: &[u8]) {
         self.out.frame(|writer| {
             writer.int(xid);
             writer.raw(template);
@@ -64,7 +64,7 @@ impl Connection {
     }
 
     /// Sends what was appended, in one system call if the socket takes it.
-    pub(crate) async fn flush(&mut self) -> Result<(), Error> {
+    pub async fn flush(&mut self) -> Result<(), Error> {
         if !self.out.is_empty() {
             self.stream.write_all(&self.out.take()).await?;
         }
@@ -72,7 +72,7 @@ impl Connection {
     }
 
     /// The next frame, when it is there. May be dropped while it waits; nothing is lost.
-    pub(crate) async fn frame(&mut self) -> Result<Bytes, Error> {
+    pub async fn frame(&mut self) -> Result<Bytes, Error> {
         loop {
             if let Some(frame) = self.deframer.next(&mut self.arrived)? {
                 return Ok(frame);
@@ -82,7 +82,7 @@ impl Connection {
     }
 
     /// Waits for more bytes.
-    pub(crate) async fn fill(&mut self) -> Result<(), Error> {
+    pub async fn fill(&mut self) -> Result<(), Error> {
         self.arrived.reserve(ROOM_BYTES_MIN);
         match self.stream.read_buf(&mut self.arrived).await? {
             0 => Err(Error::Closed),
@@ -92,7 +92,7 @@ impl Connection {
 
     /// The header of the next reply that has arrived whole; its body is dropped unread. For loads, where only numbers
     /// and codes matter and every allocation would be the generator's share of the machine.
-    pub(crate) fn skip(&mut self) -> Result<Option<ReplyHeader>, Error> {
+    pub fn skip(&mut self) -> Result<Option<ReplyHeader>, Error> {
         let Some(declared) = self.arrived.first_chunk().copied().map(i32::from_be_bytes) else { return Ok(None) };
         let length = usize::try_from(declared).ok().filter(|length| (HEADER_BYTES..=REPLY_BYTES_MAX).contains(length));
         let Some(length) = length else {
@@ -118,7 +118,7 @@ fn code(number: i32) -> ErrorCode {
 }
 
 /// A request without its number, for [`Connection::send_again`].
-pub(crate) fn template(request: &Request) -> Bytes {
+pub(super) fn template(request: &Request) -> Bytes {
     let mut writer = Writer::new();
     writer.int(request.op().number());
     request.write(&mut writer);
@@ -126,7 +126,7 @@ pub(crate) fn template(request: &Request) -> Bytes {
 }
 
 /// Header and body of a reply to this operation.
-pub(crate) fn decode(frame: Bytes, op: OpCode) -> Result<(ReplyHeader, Option<Reply>), Error> {
+pub(super) fn decode(frame: Bytes, op: OpCode) -> Result<(ReplyHeader, Option<Reply>), Error> {
     let mut reader = pole_jute::Reader::new(frame);
     let header = ReplyHeader::read(&mut reader)?;
     let body = if header.err == ErrorCode::Ok { Some(Reply::decode(op, &mut reader)?) } else { None };
@@ -134,7 +134,7 @@ pub(crate) fn decode(frame: Bytes, op: OpCode) -> Result<(ReplyHeader, Option<Re
 }
 
 /// Only the number of a reply: it says to which operation it belongs, before the body can be read.
-pub(crate) fn xid_of(frame: &Bytes) -> Result<i32, Error> {
+pub(super) fn xid_of(frame: &Bytes) -> Result<i32, Error> {
     Ok(i32::take(&mut pole_jute::Reader::new(frame.clone()), pole_jute::Place::new("ReplyHeader", "xid"))?)
 }
 

@@ -17,11 +17,11 @@ mod run;
 mod server;
 mod usage;
 
-pub(crate) use probe::{Mode, Probe};
-pub(crate) use product::{Launcher, Product};
-pub(crate) use run::run;
-pub(crate) use server::Server;
-pub(crate) use usage::Usage;
+pub use probe::{Mode, Probe};
+pub use product::{Launcher, Product};
+pub use run::run;
+pub use server::Server;
+pub use usage::Usage;
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -33,23 +33,23 @@ use crate::command::target_dir;
 
 /// What to start.
 #[derive(Clone, Debug)]
-pub(crate) struct Setup {
+pub struct Setup {
     /// A folder of this name under `target/ensembles` holds files and logs. What an earlier run left there goes.
-    pub(crate) name: String,
+    pub name: String,
     /// How many servers. One is a standalone server, without an ensemble.
-    pub(crate) servers: usize,
+    pub servers: usize,
     /// Lines for every `zoo.cfg`, after ours; a later line wins.
-    pub(crate) config: Vec<String>,
+    pub config: Vec<String>,
 }
 
 impl Setup {
     /// Servers with the values of Apache's sample configuration.
-    pub(crate) fn new(name: &str, servers: usize) -> Self {
+    pub fn new(name: &str, servers: usize) -> Self {
         Self { name: name.to_owned(), servers, config: Vec::new() }
     }
 
     /// With a line more in every `zoo.cfg`.
-    pub(crate) fn with(mut self, line: &str) -> Self {
+    pub fn with(mut self, line: &str) -> Self {
         self.config.push(line.to_owned());
         self
     }
@@ -57,7 +57,7 @@ impl Setup {
 
 /// Servers that belong together.
 #[derive(Debug)]
-pub(crate) struct Ensemble {
+pub struct Ensemble {
     servers: Vec<Server>,
     folder: PathBuf,
     /// Whether all went well, and nobody needs the data.
@@ -68,21 +68,21 @@ pub(crate) struct Ensemble {
 
 impl Ensemble {
     /// Writes the files and starts all servers. Does not wait for them.
-    pub(crate) fn start(launcher: &Launcher, setup: &Setup) -> Result<Self, Failure> {
+    pub fn start(launcher: &Launcher, setup: &Setup) -> Result<Self, Failure> {
         let mut ensemble = Self::prepare(launcher, setup)?;
         ensemble.servers.iter_mut().try_for_each(Server::start)?;
         Ok(ensemble)
     }
 
     /// Starts all servers and waits until they serve.
-    pub(crate) fn ready(launcher: &Launcher, setup: &Setup) -> Result<Self, Failure> {
+    pub fn ready(launcher: &Launcher, setup: &Setup) -> Result<Self, Failure> {
         let mut ensemble = Self::start(launcher, setup)?;
         ensemble.wait_ready(READY_LIMIT)?;
         Ok(ensemble)
     }
 
     /// Writes the files and starts nothing.
-    pub(crate) fn prepare(launcher: &Launcher, setup: &Setup) -> Result<Self, Failure> {
+    pub fn prepare(launcher: &Launcher, setup: &Setup) -> Result<Self, Failure> {
         let (folder, lock) = claim(&setup.name)?;
         let ports = ports::free(setup.servers * PORTS_PER_SERVER)?;
         let places: Vec<Place> = ports.chunks_exact(PORTS_PER_SERVER).map(Place::new).collect();
@@ -97,14 +97,14 @@ impl Ensemble {
     }
 
     /// All went well: ends the servers and removes their data, which is gigabytes after a load. Logs and configuration stay.
-    pub(crate) fn done(mut self) -> Result<(), Failure> {
+    pub fn done(mut self) -> Result<(), Failure> {
         self.servers.iter_mut().try_for_each(Server::discard)?;
         self.done = true;
         Ok(())
     }
 
     /// Waits until every server that was started serves and one of them leads. Returns the index of the leader.
-    pub(crate) fn wait_ready(&mut self, limit: Duration) -> Result<usize, Failure> {
+    pub fn wait_ready(&mut self, limit: Duration) -> Result<usize, Failure> {
         let deadline = Instant::now() + limit;
         loop {
             self.check_running()?;
@@ -126,43 +126,43 @@ impl Ensemble {
     }
 
     /// An error, with the end of its log, if a server that was started has ended by itself.
-    pub(crate) fn check_running(&mut self) -> Result<(), Failure> {
+    pub fn check_running(&mut self) -> Result<(), Failure> {
         self.servers.iter_mut().try_for_each(Server::check_running)
     }
 
     /// The index of the server that says it leads, or stands alone.
-    pub(crate) fn leader(&self) -> Option<usize> {
+    pub fn leader(&self) -> Option<usize> {
         let leads = |server: &Server| matches!(server.probe().mode(), Some(Mode::Leader | Mode::Standalone));
         self.servers.iter().position(|server| server.is_awake() && leads(server))
     }
 
     /// All servers, in the order of their ids; the id is the index plus one.
-    pub(crate) fn servers(&self) -> &[Server] {
+    pub fn servers(&self) -> &[Server] {
         &self.servers
     }
 
     /// One of them, to do something to it.
-    pub(crate) fn server(&mut self, index: usize) -> &mut Server {
+    pub fn server(&mut self, index: usize) -> &mut Server {
         &mut self.servers[index]
     }
 
     /// Where clients connect, in the order of the servers.
-    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+    pub fn addresses(&self) -> Vec<SocketAddr> {
         self.servers.iter().map(Server::address).collect()
     }
 
     /// As a client takes it: `host:port,host:port`.
-    pub(crate) fn connect_string(&self) -> String {
+    pub fn connect_string(&self) -> String {
         self.addresses().iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }
 
     /// CPU time of all servers that run, and their memory.
-    pub(crate) fn usage(&self) -> Usage {
+    pub fn usage(&self) -> Usage {
         self.servers.iter().filter_map(Server::usage).sum()
     }
 
     /// Where the files and logs are.
-    pub(crate) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 }
@@ -249,7 +249,7 @@ fn zoo_cfg(setup: &Setup, places: &[Place], id: usize, data: &Path) -> String {
 const PORTS_PER_SERVER: usize = 3;
 
 /// A JVM on a busy machine takes seconds to start; an ensemble that needs more than this is not coming.
-pub(crate) const READY_LIMIT: Duration = Duration::from_secs(60);
+pub const READY_LIMIT: Duration = Duration::from_secs(60);
 
 /// Between two looks at servers that are starting: short against what a start takes, long against what a look costs.
 const PROBE_PAUSE: Duration = Duration::from_millis(10);

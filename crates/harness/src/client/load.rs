@@ -21,31 +21,31 @@ use super::{Connection, Error};
 
 /// What one session does all the time.
 #[derive(Clone, Debug)]
-pub(crate) struct Lane {
+pub struct Lane {
     /// Its server.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     /// What it asks.
-    pub(crate) request: Request,
+    pub request: Request,
     /// How many requests it has under way.
-    pub(crate) outstanding: usize,
+    pub outstanding: usize,
 }
 
 /// When replies count.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
+pub struct Window {
     /// Replies before this are warm-up.
-    pub(crate) from: Instant,
+    pub from: Instant,
     /// Nothing is sent after this.
-    pub(crate) until: Instant,
+    pub until: Instant,
 }
 
 /// What came back within the window: at least one reply.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// Replies.
-    pub(crate) replies: u64,
+    pub replies: u64,
     /// From sending a request to its reply, in microseconds.
-    pub(crate) latencies: Histogram<u64>,
+    pub latencies: Histogram<u64>,
 }
 
 impl Tally {
@@ -60,13 +60,13 @@ impl Tally {
     }
 
     /// A latency that so many percent of the requests did not exceed.
-    pub(crate) fn latency(&self, percent: f64) -> Duration {
+    pub fn latency(&self, percent: f64) -> Duration {
         Duration::from_micros(self.latencies.value_at_percentile(percent))
     }
 }
 
 /// Opens one session per lane. All connect at once.
-pub(crate) async fn connect(addresses: &[SocketAddr]) -> Result<Vec<Connection>, Error> {
+pub async fn connect(addresses: &[SocketAddr]) -> Result<Vec<Connection>, Error> {
     let mut opening = JoinSet::new();
     for address in addresses.iter().copied() {
         opening.spawn_local(async move { Connection::open(address, &new_session(), CONNECT_LIMIT).await });
@@ -79,7 +79,7 @@ pub(crate) async fn connect(addresses: &[SocketAddr]) -> Result<Vec<Connection>,
 }
 
 /// Lanes with a session each, ready to go.
-pub(crate) struct Load {
+pub struct Load {
     lanes: Vec<(Runner, usize)>,
 }
 
@@ -88,7 +88,7 @@ impl Load {
     ///
     /// Apart from [`Self::run`], so that no window begins before its sessions: a server that took longer to open one than
     /// the window lasts was sent nothing, and nothing looked like a latency of zero.
-    pub(crate) async fn open(lanes: &[Lane]) -> Result<Self, Error> {
+    pub async fn open(lanes: &[Lane]) -> Result<Self, Error> {
         let mut opening = JoinSet::new();
         for lane in lanes.iter().cloned() {
             opening.spawn_local(async move {
@@ -104,7 +104,7 @@ impl Load {
     }
 
     /// Keeps all lanes full until the window ends, and closes their sessions.
-    pub(crate) async fn run(self, window: Window) -> Result<Tally, Error> {
+    pub async fn run(self, window: Window) -> Result<Tally, Error> {
         // One lane alone is there for its latency.
         let pacer = (self.lanes.len() > 1).then(|| tokio::task::spawn_local(pace()));
         // One timer for all: one for each reply would be the generator's share of the machine.
@@ -143,7 +143,7 @@ async fn pace() {
 }
 
 /// Sends all requests once, with so many under way, on one session; an answer in `also` counts as done.
-pub(crate) async fn pour(
+pub async fn pour(
     address: SocketAddr,
     requests: impl Iterator<Item = Request>,
     outstanding: usize,
@@ -172,7 +172,7 @@ pub(crate) async fn pour(
 }
 
 /// Opens a session, asks one thing, and leaves.
-pub(crate) async fn once(address: SocketAddr, request: &Request) -> Result<(), Error> {
+pub async fn once(address: SocketAddr, request: &Request) -> Result<(), Error> {
     let (mut connection, _) = Connection::open(address, &new_session(), CONNECT_LIMIT).await?;
     connection.send(1, request);
     connection.flush().await?;
@@ -188,7 +188,7 @@ pub(crate) async fn once(address: SocketAddr, request: &Request) -> Result<(), E
 /// Ends the session and waits for the end, so that nothing of it is left when the next measurement begins.
 ///
 /// Apache answers and hangs up at the same time, and now and then the answer loses the race.
-pub(crate) async fn close(connection: &mut Connection, xid: i32) -> Result<(), Error> {
+pub async fn close(connection: &mut Connection, xid: i32) -> Result<(), Error> {
     connection.send(xid, &Request::CloseSession);
     connection.flush().await?;
     let _ = connection.frame().await;

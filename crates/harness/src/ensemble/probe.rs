@@ -6,13 +6,13 @@ use std::time::Duration;
 
 /// The client port of a server, to ask short questions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Probe {
+pub struct Probe {
     pub(super) address: SocketAddr,
 }
 
 /// The role of a server that serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// It leads.
     Leader,
     /// It follows.
@@ -27,12 +27,12 @@ pub(crate) enum Mode {
 
 impl Probe {
     /// The role, if the server serves.
-    pub(crate) fn mode(self) -> Option<Mode> {
+    pub fn mode(self) -> Option<Mode> {
         self.ask("srvr").as_deref().and_then(mode_of)
     }
 
     /// The whole answer to a command; none if there is no server, or it says nothing for a second.
-    pub(crate) fn ask(self, word: &str) -> Option<String> {
+    pub fn ask(self, word: &str) -> Option<String> {
         let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
         stream.write_all(word.as_bytes()).ok()?;
