@@ -11,7 +11,6 @@ mod fuzz;
 mod lab;
 mod mutants;
 mod scenarios;
-mod soak;
 mod test;
 #[cfg(test)]
 mod tidy;
@@ -19,7 +18,7 @@ mod tidy;
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
-use pole_harness::{Failure, arguments, client, command, dice, ensemble};
+use pole_harness::{Failure, arguments, client, command, ensemble, soak};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -4,6 +4,7 @@
 //! - [`client`] is a ZooKeeper client for loads and for checks.
 //! - [`command`] starts other programs and finds what the workspace builds.
 //! - [`dice`] draws random numbers from a seed.
+//! - [`soak`] kills and stops servers under load and checks what clients saw.
 //!
 //! Everything runs against processes, sockets and disks. Nothing here links the code of the server: what it finds, a client or
 //! an operator could find. The simulator is in `pole-lab`.
@@ -12,6 +13,7 @@ pub mod client;
 pub mod command;
 pub mod dice;
 pub mod ensemble;
+pub mod soak;
 
 /// Why a chore ended without doing its work. A check that ran and failed returns an exit code instead.
 #[derive(Debug, PartialEq, Eq)]

@@ -58,7 +58,7 @@ struct Options {
 }
 
 /// Runs the chore.
-pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
+pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("soak", args)?;
     if options.servers < 3 || options.sessions == 0 || options.rate == 0 {
         return Err(Failure::Usage("a soak needs three servers, a session and a rate".into()));
