@@ -18,7 +18,7 @@ mod tidy;
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
-use pole_harness::{Failure, arguments, client, command, ensemble, soak};
+use pole_harness::{Failure, arguments, attack, client, command, ensemble, soak};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -47,6 +47,7 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "failover" => lab::run("pole-lab", "failover", rest),
         "bench" => in_release(args, bench::run),
         "soak" => in_release(args, soak::run),
+        "attack" => in_release(args, attack::run),
         "ensemble" => ensemble::run(rest),
         "compat" => compat::run(rest),
         "mutants" => mutants::run(rest),
@@ -88,6 +89,8 @@ usage: cargo xtask CHORE [ARGUMENTS]
       [--product apache|pole|both] [--quick]
   soak [--seconds 600]    real servers killed and stopped under load, and all that clients saw checked
       [--product pole|apache] [--servers 5] [--sessions 30] [--rate 1000] [--majority N] [--seed S]
+  attack [NAME...]        real servers under attack, and how the other clients fare
+      [--list] [--quick]
   ensemble [--product apache|pole] [--servers 3] [--config LINE]
                           real servers on loopback, until the input ends
   compat [--part kazoo|cli|curator|failover|storage|ci] [--on apache|pole|both]

@@ -17,11 +17,12 @@ mod run;
 mod server;
 mod usage;
 
+pub use ports::free as free_ports;
 pub use probe::{Mode, Probe};
 pub use product::{Launcher, Product};
 pub use run::run;
 pub use server::Server;
-pub use usage::Usage;
+pub use usage::{Usage, peak_resident, reset_peak};
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -85,15 +86,31 @@ impl Ensemble {
     pub fn prepare(launcher: &Launcher, setup: &Setup) -> Result<Self, Failure> {
         let (folder, lock) = claim(&setup.name)?;
         let ports = ports::free(setup.servers * PORTS_PER_SERVER)?;
-        let places: Vec<Place> = ports.chunks_exact(PORTS_PER_SERVER).map(Place::new).collect();
+        let places: Vec<Ports> = ports.chunks_exact(PORTS_PER_SERVER).map(Ports::new).collect();
         let mut servers = Vec::new();
         for (index, place) in places.iter().enumerate() {
             let id = index + 1;
-            let server = Server::new(id, folder.join(id.to_string()), place.client, launcher.clone());
+            let server = Server::new(id, folder.join(id.to_string()), *place, launcher.clone());
             server.write_files(&zoo_cfg(setup, &places, id, &server.data_dir()))?;
             servers.push(server);
         }
         Ok(Self { servers, folder, done: false, _lock: lock })
+    }
+
+    /// Changes the `zoo.cfg` of every server. Servers that run notice at their next start.
+    pub fn configure(&self, change: impl Fn(&Server, String) -> String) -> Result<(), Failure> {
+        for server in &self.servers {
+            let path = server.config_path();
+            let text = fs::read_to_string(&path).map_err(|why| Failure::io("read", &path, &why))?;
+            fs::write(&path, change(server, text)).map_err(|why| Failure::io("write", &path, &why))?;
+        }
+        Ok(())
+    }
+
+    /// Starts all servers that [`Self::prepare`] prepared and waits until they serve. Returns the index of the leader.
+    pub fn start_all(&mut self) -> Result<usize, Failure> {
+        self.servers.iter_mut().try_for_each(Server::start)?;
+        self.wait_ready(READY_LIMIT)
     }
 
     /// All went well: ends the servers and removes their data, which is gigabytes after a load. Logs and configuration stay.
@@ -175,16 +192,22 @@ impl Drop for Ensemble {
     }
 }
 
-/// The ports of one server.
-struct Place {
-    client: u16,
-    quorum: u16,
-    election: u16,
+/// The ports of one server, all on loopback.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    /// For clients.
+    pub client: u16,
+    /// For clients with TLS, where the configuration has a line that uses it.
+    pub secure: u16,
+    /// Between servers: the agreement.
+    pub quorum: u16,
+    /// Between servers: the election.
+    pub election: u16,
 }
 
-impl Place {
+impl Ports {
     fn new(ports: &[u16]) -> Self {
-        Self { client: ports[0], quorum: ports[1], election: ports[2] }
+        Self { client: ports[0], quorum: ports[1], election: ports[2], secure: ports[3] }
     }
 }
 
@@ -228,7 +251,7 @@ fn claim(name: &str) -> Result<(PathBuf, File), Failure> {
 
 /// The configuration of one server: the values of Apache's sample, all commands of four letters allowed, no admin server,
 /// and as many clients from one address as come, because here all come from one.
-fn zoo_cfg(setup: &Setup, places: &[Place], id: usize, data: &Path) -> String {
+fn zoo_cfg(setup: &Setup, places: &[Ports], id: usize, data: &Path) -> String {
     let client = places[id - 1].client;
     let mut text = format!(
         "tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir={}\nclientPort={client}\nclientPortAddress=127.0.0.1\n\
@@ -246,7 +269,7 @@ fn zoo_cfg(setup: &Setup, places: &[Place], id: usize, data: &Path) -> String {
     text
 }
 
-const PORTS_PER_SERVER: usize = 3;
+const PORTS_PER_SERVER: usize = 4;
 
 /// A JVM on a busy machine takes seconds to start; an ensemble that needs more than this is not coming.
 pub const READY_LIMIT: Duration = Duration::from_secs(60);
@@ -258,8 +281,8 @@ const PROBE_PAUSE: Duration = Duration::from_millis(10);
 mod tests {
     use super::*;
 
-    fn places(count: u16) -> Vec<Place> {
-        (0..count).map(|n| Place::new(&[2181 + n, 2888 + n, 3888 + n])).collect()
+    fn places(count: u16) -> Vec<Ports> {
+        (0..count).map(|n| Ports::new(&[2181 + n, 2888 + n, 3888 + n, 2281 + n])).collect()
     }
 
     #[test]

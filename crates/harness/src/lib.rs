@@ -3,12 +3,14 @@
 //! - [`ensemble`] starts servers of Pole or of Apache ZooKeeper as child processes on loopback.
 //! - [`client`] is a ZooKeeper client for loads and for checks.
 //! - [`command`] starts other programs and finds what the workspace builds.
+//! - [`attack`] does to servers what no client should, and judges how the other clients fare.
 //! - [`dice`] draws random numbers from a seed.
 //! - [`soak`] kills and stops servers under load and checks what clients saw.
 //!
 //! Everything runs against processes, sockets and disks. Nothing here links the code of the server: what it finds, a client or
 //! an operator could find. The simulator is in `pole-lab`.
 
+pub mod attack;
 pub mod client;
 pub mod command;
 pub mod dice;

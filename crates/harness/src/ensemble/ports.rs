@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::Failure;
 
 /// So many free ports. Nothing holds them for us: another program may come first, but hardly on a port out of these.
-pub(super) fn free(count: usize) -> Result<Vec<u16>, Failure> {
+pub fn free(count: usize) -> Result<Vec<u16>, Failure> {
     let range = LAST - FIRST;
     // Two runs at the same time begin at different places; and within a run each call begins where the last one ended, or
     // it would find the ports of servers that are only down for a moment.

@@ -31,6 +31,22 @@ impl Probe {
         self.ask("srvr").as_deref().and_then(mode_of)
     }
 
+    /// The epoch of the last transaction that the server has applied.
+    pub fn epoch(self) -> Option<u64> {
+        let zxid = self.field("Zxid: 0x")?;
+        u64::from_str_radix(&zxid, 16).ok().map(|zxid| zxid >> 32)
+    }
+
+    /// How many connections the server has, with the one that asks.
+    pub fn connections(self) -> Option<usize> {
+        self.field("Connections: ")?.parse().ok()
+    }
+
+    fn field(self, name: &str) -> Option<String> {
+        let answer = self.ask("srvr")?;
+        answer.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+    }
+
     /// The whole answer to a command; none if there is no server, or it says nothing for a second.
     pub fn ask(self, word: &str) -> Option<String> {
         let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE).ok()?;

@@ -25,7 +25,7 @@ impl Product {
             Self::Apache => apache::command()?,
             Self::Pole => pole::command()?,
         };
-        Ok(Launcher { product: self, program, arguments })
+        Ok(Launcher { product: self, program, arguments, files_max: None })
     }
 }
 
@@ -45,22 +45,33 @@ pub struct Launcher {
     pub product: Product,
     program: PathBuf,
     arguments: Vec<OsString>,
+    /// Open files that a server may have, if it is to have another limit than we do.
+    files_max: Option<u64>,
 }
 
 impl Launcher {
+    /// Servers that may have so many files open, and may not raise that limit (`ulimit -n`).
+    #[must_use]
+    pub fn with_files_max(mut self, files_max: u64) -> Self {
+        self.files_max = Some(files_max);
+        self
+    }
+
     /// The command for a server with this configuration file.
     ///
     /// `setpriv` has the kernel kill the server when our thread ends, however it ends; then it becomes the server, so
     /// the process id is the same.
     pub fn command(&self, config: &Path) -> Command {
-        let mut command = if is_installed("setpriv") {
-            let mut command = program("setpriv");
-            command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program);
-            command
-        } else {
-            program(&self.program.to_string_lossy())
-        };
-        command.args(&self.arguments).arg(config);
+        let mut words: Vec<OsString> = Vec::new();
+        if is_installed("setpriv") {
+            words.extend(["setpriv", "--pdeathsig", "KILL", "--"].map(OsString::from));
+        }
+        if let Some(files_max) = self.files_max {
+            words.extend(["prlimit".into(), format!("--nofile={files_max}:{files_max}").into(), "--".into()]);
+        }
+        words.push(self.program.clone().into());
+        let mut command = program(&words[0].to_string_lossy());
+        command.args(&words[1..]).args(&self.arguments).arg(config);
         command
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Launcher, Probe, Usage};
+use super::{Launcher, Ports, Probe, Usage};
 use crate::Failure;
 
 /// One server of an ensemble.
@@ -16,7 +16,7 @@ use crate::Failure;
 pub struct Server {
     id: usize,
     folder: PathBuf,
-    address: SocketAddr,
+    ports: Ports,
     launcher: Launcher,
     /// From its start until we have seen its end.
     process: Option<Child>,
@@ -25,9 +25,8 @@ pub struct Server {
 }
 
 impl Server {
-    pub(super) fn new(id: usize, folder: PathBuf, client_port: u16, launcher: Launcher) -> Self {
-        let address = (Ipv4Addr::LOCALHOST, client_port).into();
-        Self { id, folder, address, launcher, process: None, frozen: false }
+    pub(super) fn new(id: usize, folder: PathBuf, ports: Ports, launcher: Launcher) -> Self {
+        Self { id, folder, ports, launcher, process: None, frozen: false }
     }
 
     /// Its `zoo.cfg` and `myid`.
@@ -82,6 +81,22 @@ impl Server {
             }
             if Instant::now() >= deadline {
                 return Err(Failure::Check(format!("server {} runs on {limit:?} after SIGTERM", self.id)));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// How it ended by itself, if it does within `limit`; it runs on otherwise.
+    pub fn wait_end(&mut self, limit: Duration) -> Result<Option<ExitStatus>, Failure> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let Some(child) = self.process.as_mut() else { return Ok(None) };
+            if let Some(status) = child.try_wait().map_err(|why| self.failed("wait for", &why))? {
+                self.process = None;
+                return Ok(Some(status));
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -143,12 +158,22 @@ impl Server {
 
     /// Where clients connect.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        (Ipv4Addr::LOCALHOST, self.ports.client).into()
+    }
+
+    /// Its ports.
+    pub fn ports(&self) -> Ports {
+        self.ports
     }
 
     /// To ask it how it is. The answer may take a second if it is frozen.
     pub fn probe(&self) -> Probe {
-        Probe { address: self.address }
+        Probe { address: self.address() }
+    }
+
+    /// Its folder, with configuration, log and data.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Its process, if it has one.

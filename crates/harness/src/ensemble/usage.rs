@@ -21,6 +21,17 @@ impl Usage {
     }
 }
 
+/// The most resident memory that a process had at a time since [`reset_peak`], in bytes (`VmHWM`).
+pub fn peak_resident(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    kilobytes(&status, "VmHWM:")
+}
+
+/// Lets [`peak_resident`] begin anew.
+pub fn reset_peak(pid: u32) -> std::io::Result<()> {
+    fs::write(format!("/proc/{pid}/clear_refs"), "5")
+}
+
 impl std::iter::Sum for Usage {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |a, b| Self {
@@ -40,7 +51,11 @@ fn cpu(stat: &str) -> Option<Duration> {
 }
 
 fn resident(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    kilobytes(status, "VmRSS:")
+}
+
+fn kilobytes(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
 }
