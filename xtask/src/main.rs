@@ -89,6 +89,8 @@ usage: cargo xtask CHORE [ARGUMENTS]
       [--product apache|pole|both] [--quick]
   soak [--seconds 600]    real servers killed and stopped under load, and all that clients saw checked
       [--product pole|apache] [--servers 5] [--sessions 30] [--rate 1000] [--majority N] [--seed S]
+  soak --network          the same with partitions, delay, loss, flapping, full and wiped disks, transfers, other oracles
+      [--pause-ms 1000] [--leader-pause-ms 100]
   attack [NAME...]        real servers under attack, and how the other clients fare
       [--list] [--quick]
   ensemble [--product apache|pole] [--servers 3] [--config LINE]

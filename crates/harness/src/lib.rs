@@ -5,6 +5,7 @@
 //! - [`command`] starts other programs and finds what the workspace builds.
 //! - [`attack`] does to servers what no client should, and judges how the other clients fare.
 //! - [`dice`] draws random numbers from a seed.
+//! - [`network`] puts links between servers and clients that can be cut, slowed and broken.
 //! - [`soak`] kills and stops servers under load and checks what clients saw.
 //!
 //! Everything runs against processes, sockets and disks. Nothing here links the code of the server: what it finds, a client or
@@ -15,6 +16,7 @@ pub mod client;
 pub mod command;
 pub mod dice;
 pub mod ensemble;
+pub mod network;
 pub mod soak;
 
 /// Why a chore ended without doing its work. A check that ran and failed returns an exit code instead.

@@ -36,9 +36,14 @@ impl Written {
         let lines: String =
             config.iter().map(|line| line.replace("{folder}", &folder.display().to_string()) + "\n").collect();
         ensemble.configure(|_, text| text + &lines)?;
-        ensemble.start_all()?;
-        write_keys(&ensemble.servers()[0]).map_err(|why| Failure::Check(format!("cannot write keys: {why}")))?;
-        ensemble.server(0).terminate(STOP_LIMIT)?;
+        // Each start begins an epoch.
+        for start in 0..STARTS {
+            ensemble.start_all()?;
+            let keys = start * KEYS / STARTS..(start + 1) * KEYS / STARTS;
+            write_keys(&ensemble.servers()[0], keys)
+                .map_err(|why| Failure::Check(format!("cannot write keys: {why}")))?;
+            ensemble.server(0).terminate(STOP_LIMIT)?;
+        }
         let original = folder.join("original");
         copy(&folder.join("data"), &original.join("data"))?;
         if folder.join("logs").is_dir() {
@@ -95,18 +100,20 @@ pub(super) fn files(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>, Failure
             }
         }
     }
-    let number = |path: &PathBuf| {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        name.rsplit('.').next().and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0)
-    };
-    found.sort_by_key(number);
+    found.sort_by_key(|path| zxid_of(path));
     Ok(found)
 }
 
-fn write_keys(server: &Server) -> std::io::Result<()> {
+/// The zxid in the name of a log or a snapshot.
+pub(super) fn zxid_of(path: &Path) -> u64 {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.rsplit('.').next().and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0)
+}
+
+fn write_keys(server: &Server, keys: std::ops::Range<usize>) -> std::io::Result<()> {
     let mut raw = Raw::plain(server.address())?;
     raw.open_session(SESSION_TIMEOUT)?;
-    for key in 0..KEYS {
+    for key in keys {
         raw.must(&client::create(&path(key), value(key).as_bytes(), CreateMode::Persistent))?;
     }
     Ok(())
@@ -156,6 +163,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
 pub(super) const DAMAGED: i32 = 5;
 
 pub(super) const KEYS: usize = 420;
+const STARTS: usize = 3;
 
 /// Several snapshots and logs for that many keys. Small files are quick to copy.
 const CONFIG: &[&str] = &["snapCount=100", "preAllocSize=64"];

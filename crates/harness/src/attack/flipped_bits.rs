@@ -51,7 +51,8 @@ fn run(launcher: &Launcher) -> Result<Found, Failure> {
 /// Flips a bit in the part of a file that is in use, but for its end: what was written last may be a torn write.
 fn flip(data: &Path, prefix: &str, dice: &mut Dice) -> Result<String, Failure> {
     let all = files(data, prefix)?;
-    let path = &all[dice.below(all.len())];
+    // The last file is the one that every start reads.
+    let path = &all[if dice.one_in(2) { all.len() - 1 } else { dice.below(all.len()) }];
     let mut bytes = fs::read(path).map_err(|why| Failure::io("read", path, &why))?;
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let place = dice.below((used * 9 / 10).max(1));

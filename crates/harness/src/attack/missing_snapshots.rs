@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::disk::{DAMAGED, KEYS, Start, Written, files};
+use super::disk::{DAMAGED, KEYS, Start, Written, files, zxid_of};
 use super::{Attack, Found};
 use crate::Failure;
 use crate::ensemble::Launcher;
@@ -25,6 +25,9 @@ fn run(launcher: &Launcher) -> Result<Found, Failure> {
         remove(&folder.join("data"), &["snapshot."]).and_then(|()| remove(folder, &[FIRST_LOG]))
     })?;
     found = judged(found, &mut notes, "blank dataDir beside old logs", &blank);
+    // Nothing in such a log says that there was something before it.
+    let epoch = together.start_after(|folder| remove(folder, &["snapshot."]).and_then(|()| keep_last_epoch(folder)))?;
+    found = judged(found, &mut notes, "snapshots gone, logs begin with an epoch", &epoch);
 
     // Whoever says that it may be so gets what there is.
     together.ensemble.configure(|_, text| text + "snapshot.trust.empty=true\n")?;
@@ -67,6 +70,16 @@ fn remove(folder: &Path, prefixes: &[&str]) -> Result<(), Failure> {
         {
             fs::remove_file(path).map_err(|why| Failure::io("remove", path, &why))?;
         }
+    }
+    Ok(())
+}
+
+/// Removes all logs of earlier epochs than the last one.
+fn keep_last_epoch(folder: &Path) -> Result<(), Failure> {
+    let logs = files(&folder.join("data"), "log.")?;
+    let last = logs.iter().map(|path| zxid_of(path) >> 32).max().unwrap_or(0);
+    for path in logs.iter().filter(|path| zxid_of(path) >> 32 < last) {
+        fs::remove_file(path).map_err(|why| Failure::io("remove", path, &why))?;
     }
     Ok(())
 }

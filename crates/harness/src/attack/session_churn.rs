@@ -14,8 +14,8 @@ pub(super) const ATTACK: Attack = Attack::service(
     "session-churn",
     "up to 200,000 sessions opened and closed through all servers; no server may keep bytes for each",
     Service {
-        // Little log in memory and frequent snapshots, so that what grows is what is kept for each session.
-        config: &["pole.diffRetainMb=1", "snapCount=20000", "preAllocSize=4096"],
+        // Frequent snapshots, so that what grows is what is kept for each session.
+        config: &["snapCount=20000", "preAllocSize=4096"],
         ..Service::new(nothing, strike)
     },
 );

@@ -23,14 +23,17 @@ fn strike(target: &Target) -> io::Result<Found> {
     clients.iter_mut().for_each(|raw| ask_much(raw, REQUESTS));
     // Not seen at the sockets: a close may stand behind what nobody reads.
     let gone = target.within(SESSION + SLACK, |target| connections(target).is_some_and(|now| now <= before));
-    let left = connections(target).unwrap_or(0).saturating_sub(before);
+    let left = connections(target).map(|now| now.saturating_sub(before));
     let note = format!(
-        "{CLIENTS} clients asked for {REQUESTS} MB each; {left} left after {:.1} s",
+        "{CLIENTS} clients asked for {REQUESTS} MB each; {left:?} left after {:.1} s",
         start.elapsed().as_secs_f64()
     );
     drop(clients);
     Ok(Found::note(note).unless(gone, || {
-        format!("{left} of {CLIENTS} clients that read nothing are still connected after {:?}", SESSION + SLACK)
+        format!(
+            "clients that read nothing are still connected after {:?}, or the server does not answer: {left:?}",
+            SESSION + SLACK
+        )
     }))
 }
 

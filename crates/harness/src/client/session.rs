@@ -5,7 +5,7 @@
 //! Holds: requests are sent in the order given. When a connection breaks, those under way are answered `Lost`, for
 //! nobody knows; those not sent yet wait for the next connection. The last zxid seen never goes back.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -66,6 +66,8 @@ pub enum Event {
     NotTaken(usize),
     /// A watch has seen something.
     Watch(WatcherEvent),
+    /// A read saw a change of this node before the watch on it told of the change.
+    Overtaken(String),
     /// It is over.
     Expired,
 }
@@ -88,7 +90,7 @@ impl Session {
             next_xid: 1,
             asked,
             under_way: VecDeque::new(),
-            data_watches: BTreeSet::new(),
+            data_watches: BTreeMap::new(),
             events,
         };
         tokio::task::spawn_local(keeper.run());
@@ -129,8 +131,8 @@ struct Keeper {
     next_xid: i32,
     asked: mpsc::UnboundedReceiver<Asked>,
     under_way: VecDeque<(i32, Asked)>,
-    /// Set by reads of data and not fired yet.
-    data_watches: BTreeSet<String>,
+    /// Set by reads of data and not fired yet, with the transaction of the data that the read saw.
+    data_watches: BTreeMap<String, i64>,
     events: mpsc::UnboundedSender<Event>,
 }
 
@@ -203,7 +205,7 @@ impl Keeper {
         if !self.data_watches.is_empty() {
             let watches = SetWatches {
                 relative_zxid: self.last_zxid,
-                data_watches: self.data_watches.iter().cloned().collect(),
+                data_watches: self.data_watches.keys().cloned().collect(),
                 exist_watches: Vec::new(),
                 child_watches: Vec::new(),
             };
@@ -279,8 +281,14 @@ impl Keeper {
         let (header, body) = decode(frame, op)?;
         let (_, asked) = self.under_way.pop_front().expect("it was there a moment ago");
         self.last_zxid = self.last_zxid.max(header.zxid);
-        if let (Request::GetData(GetDataRequest { path, watch: true }), Some(_)) = (&asked.request, &body) {
-            self.data_watches.insert(path.clone());
+        if let (Request::GetData(GetDataRequest { path, watch }), Some(Reply::GetData(read))) = (&asked.request, &body)
+        {
+            if self.data_watches.get(path).is_some_and(|seen| *seen < read.stat.mzxid) {
+                self.tell(Event::Overtaken(path.clone()));
+            }
+            if *watch {
+                self.data_watches.insert(path.clone(), read.stat.mzxid);
+            }
         }
         let answer = match body {
             Some(reply) => Ok(Answer { zxid: header.zxid, reply }),

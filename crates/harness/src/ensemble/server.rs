@@ -113,8 +113,12 @@ impl Server {
     pub fn wipe(&mut self) -> Result<(), Failure> {
         assert!(self.process.is_none(), "server {} runs: its files are in use", self.id);
         let data = self.data_dir();
-        fs::remove_dir_all(&data).map_err(|why| Failure::io("remove", &data, &why))?;
-        fs::create_dir_all(&data).map_err(|why| Failure::io("create", &data, &why))?;
+        // The folder itself stays: something may be mounted there.
+        for entry in fs::read_dir(&data).map_err(|why| Failure::io("read", &data, &why))?.flatten() {
+            let path = entry.path();
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.map_err(|why| Failure::io("remove", &path, &why))?;
+        }
         self.write_id()
     }
 
@@ -201,7 +205,8 @@ impl Server {
         self.folder.join("log")
     }
 
-    fn write_id(&self) -> Result<(), Failure> {
+    /// Its `myid`, into a data directory that has none.
+    pub fn write_id(&self) -> Result<(), Failure> {
         let path: &Path = &self.data_dir().join("myid");
         fs::write(path, format!("{}\n", self.id)).map_err(|why| Failure::io("write", path, &why))
     }

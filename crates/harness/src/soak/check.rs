@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::{At, History, Kind, Op, Outcome, State, Value};
+use super::history::{At, History, Kind, Op, Outcome, Shown, State, Value};
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -157,6 +157,52 @@ pub(super) enum Violation {
         /// Whose.
         session: usize,
     },
+    /// A read overtook the event of a watch.
+    #[error("session {session} read a change of {path} before its watch told of it")]
+    Overtaken {
+        /// Whose.
+        session: usize,
+        /// Where.
+        path: String,
+    },
+    /// A lock had two holders.
+    #[error("two sessions held one lock at the same time, for {both_us} µs")]
+    TwoHolders {
+        /// How long.
+        both_us: u128,
+    },
+    /// A state in which a transaction was carried out in part.
+    #[error("the accounts had a sum of {sum} in a state not after {zxid:#x}; it is {expected} in every state")]
+    Sum {
+        /// What was read.
+        sum: i64,
+        /// What it was in the beginning.
+        expected: i64,
+        /// Of the answer.
+        zxid: i64,
+    },
+    /// The server said no to what nobody forbids.
+    #[error("{what} was refused: {code}")]
+    RecipeRefused {
+        /// What.
+        what: String,
+        /// How.
+        code: String,
+    },
+    /// Two servers show different trees.
+    #[error("{path} is {one} at server {first} and {other} at server {second}")]
+    TreesDiffer {
+        /// Where.
+        path: String,
+        /// One server.
+        first: usize,
+        /// What it shows.
+        one: String,
+        /// The other server.
+        second: usize,
+        /// What that shows.
+        other: String,
+    },
     /// A watch was lost.
     #[error("session {session} watched a key and was not told of its last change")]
     Unwatched {
@@ -177,8 +223,25 @@ pub(super) fn violations(history: &History) -> Vec<Violation> {
     queues(history, &mut found);
     ephemerals(history, &mut found);
     found.extend(history.expired.iter().map(|session| Violation::Expired { session: *session }));
+    trees(&history.shown, &mut found);
+    let overtaken = history.overtaken.iter();
+    found.extend(overtaken.map(|(session, path)| Violation::Overtaken { session: *session, path: path.clone() }));
     found.extend(history.unwatched.iter().map(|session| Violation::Unwatched { session: *session }));
     found
+}
+
+/// Every server shows the same tree as the first one.
+fn trees(shown: &[Shown], found: &mut Vec<Violation>) {
+    let Some((first, others)) = shown.split_first() else { return };
+    for other in others {
+        let paths: BTreeSet<&String> = first.tree.keys().chain(other.tree.keys()).collect();
+        for path in paths.into_iter().filter(|path| first.tree.get(*path) != other.tree.get(*path)) {
+            let told = |shown: &Shown| shown.tree.get(path).cloned().unwrap_or_else(|| "not there".into());
+            let (one, second) = (told(first), told(other));
+            let path = path.clone();
+            found.push(Violation::TreesDiffer { path, first: first.server, one, second: other.server, other: second });
+        }
+    }
 }
 
 fn refusals(ops: &[Op], found: &mut Vec<Violation>) {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use pole_jute::Reply;
+use pole_jute::{ErrorCode, Reply};
 use tokio::time::{sleep, timeout};
 
 use super::clients::{KEYS, STEADY, path_of, queue};
@@ -58,6 +58,9 @@ impl Look<'_> {
             }
         }
         self.ephemerals(&mut shown).await?;
+        for top in ["/soak/k", "/soak/q", "/soak/accounts"] {
+            self.tree(top, &mut shown).await?;
+        }
         Ok(shown)
     }
 
@@ -79,6 +82,35 @@ impl Look<'_> {
             }
             sleep(Duration::from_millis(200)).await;
         }
+    }
+
+    /// All nodes below one, level by level. What is not there was not used in this soak.
+    async fn tree(&self, top: &str, shown: &mut Shown) -> Result<(), Failure> {
+        let mut level = vec![top.to_owned()];
+        while !level.is_empty() {
+            let asked: Vec<_> = level
+                .drain(..)
+                .map(|path| {
+                    let data = self.session.ask(client::get_data(&path, false));
+                    let children = self.session.ask(client::children(&path));
+                    (path, data, children)
+                })
+                .collect();
+            for (path, data, children) in asked {
+                let (data, children) = (data.await, children.await);
+                if matches!(data, Err(Refusal::Code(ErrorCode::NoNode, _))) {
+                    continue;
+                }
+                if let Reply::GetData(read) = self.done(data)?.reply {
+                    let text = format!("{:?} {:?}", read.data.unwrap_or_default(), read.stat);
+                    shown.tree.insert(path.clone(), text);
+                }
+                if let Reply::GetChildren(reply) = self.done(children)?.reply {
+                    level.extend(reply.children.iter().map(|name| format!("{path}/{name}")));
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn children(&self, path: &str) -> Result<Vec<String>, Failure> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::disk;
 use super::ledger::Ledger;
 use crate::Failure;
 use crate::dice::Dice;
@@ -30,6 +31,19 @@ pub(super) struct Faults {
     pub(super) leaders: usize,
     /// Times when all were killed at once.
     pub(super) blackouts: usize,
+    /// Times when a server lost all its files.
+    pub(super) wiped: usize,
+    /// Times when the disk of a server was full.
+    pub(super) filled: usize,
+    /// In a soak with a network: also empty and full disks.
+    disks: Option<Disks>,
+}
+
+/// What can be done to disks.
+#[derive(Clone, Copy, Debug)]
+struct Disks {
+    /// The server whose disk can be filled, if one can be.
+    small: Option<usize>,
 }
 
 /// A server that does not serve.
@@ -46,6 +60,10 @@ struct Wound {
 enum Kind {
     Killed,
     Stopped,
+    /// Killed, and its files are gone.
+    Wiped,
+    /// Its disk is full: it ends by itself, and is started again with room.
+    Full,
 }
 
 impl Faults {
@@ -62,19 +80,62 @@ impl Faults {
             stops: 0,
             leaders: 0,
             blackouts: 0,
+            wiped: 0,
+            filled: 0,
+            disks: None,
         }
     }
 
-    /// Does what is due: heals, looks who has recovered, and strikes if it is time.
-    pub(super) async fn step(&mut self) -> Result<(), Failure> {
+    /// From now on disks are wiped too, and filled where there is one that can be: that of the server `small`.
+    pub(super) fn with_disks(&mut self, small: Option<usize>) {
+        self.disks = Some(Disks { small });
+    }
+
+    /// Does what is due: heals, looks who has recovered, and strikes if it is time. With `calm`, all else is well: only then
+    /// may a server lose its files, for only then do the others surely have all that it had.
+    pub(super) async fn step(&mut self, calm: bool) -> Result<(), Failure> {
         self.treat()?;
         self.discharge().await?;
         let minority = (self.ensemble.servers().len() - 1) / 2;
-        if Instant::now() >= self.next && self.wounds.len() < minority {
+        if calm && self.wiped_is_due() {
+            self.next = Instant::now() + self.dice.between(PAUSE_MIN, PAUSE_MAX);
+            let victim = self.dice.below(self.ensemble.servers().len());
+            return self.wound(victim, Kind::Wiped);
+        }
+        if Instant::now() >= self.next && self.wounds.len() < minority && !self.is_wiped() {
             self.next = Instant::now() + self.dice.between(PAUSE_MIN, PAUSE_MAX);
             self.strike().await?;
         }
         Ok(())
+    }
+
+    /// Whether a server without its files has not caught up yet: nothing else may be taken from the ensemble meanwhile.
+    pub(super) fn is_wiped(&self) -> bool {
+        self.wounds.iter().any(|wound| wound.kind == Kind::Wiped)
+    }
+
+    /// Whether a server is to lose its files as soon as all is calm; then nothing new should begin.
+    pub(super) fn wants_calm(&self) -> bool {
+        self.disks.is_some() && self.deck.last() == Some(&Kind::Wiped)
+    }
+
+    /// Takes the card, if all servers serve and have done so for a while.
+    fn wiped_is_due(&mut self) -> bool {
+        let due = self.wants_calm() && self.wounds.is_empty() && Instant::now() >= self.next + CALM;
+        if due {
+            self.deck.pop();
+        }
+        due
+    }
+
+    /// Who leads, if a server that is well says that it does.
+    pub(super) async fn find_leader(&self) -> Option<usize> {
+        self.leader(&self.well()).await
+    }
+
+    fn well(&self) -> Vec<usize> {
+        let is_well = |server: &usize| self.wounds.iter().all(|wound| wound.server != *server);
+        (0..self.ensemble.servers().len()).filter(is_well).collect()
     }
 
     /// Kills all servers at once. They come back one by one.
@@ -137,20 +198,37 @@ impl Faults {
     }
 
     async fn strike(&mut self) -> Result<(), Failure> {
-        let well: Vec<usize> = (0..self.ensemble.servers().len())
-            .filter(|server| self.wounds.iter().all(|wound| wound.server != *server))
-            .collect();
+        let well = self.well();
         let leader = self.leader(&well).await;
         let victim = match leader {
             Some(leader) if self.dice.one_in(2) => leader,
             Some(_) | None => well[self.dice.below(well.len())],
         };
-        self.leaders += usize::from(leader == Some(victim));
         if self.deck.is_empty() {
-            self.deck.extend([Kind::Killed, Kind::Killed, Kind::Stopped]);
+            self.deal();
         }
-        let kind = self.deck.swap_remove(self.dice.below(self.deck.len()));
+        if self.wants_calm() {
+            return Ok(());
+        }
+        let kind = self.deck.pop().expect("it was just dealt");
+        let victim = match (kind, self.disks) {
+            (Kind::Full, Some(Disks { small: Some(small) })) if well.contains(&small) => small,
+            (_, _) => victim,
+        };
+        self.leaders += usize::from(leader == Some(victim));
         self.wound(victim, kind)
+    }
+
+    /// What comes next, in random order.
+    fn deal(&mut self) {
+        self.deck.extend([Kind::Killed, Kind::Killed, Kind::Stopped]);
+        if let Some(disks) = self.disks {
+            self.deck.extend([Kind::Killed, Kind::Killed, Kind::Stopped, Kind::Wiped]);
+            self.deck.extend(disks.small.map(|_| Kind::Full));
+        }
+        for last in (1..self.deck.len()).rev() {
+            self.deck.swap(last, self.dice.below(last + 1));
+        }
     }
 
     fn wound(&mut self, server: usize, kind: Kind) -> Result<(), Failure> {
@@ -166,6 +244,19 @@ impl Faults {
                 self.ensemble.server(server).freeze()?;
                 self.dice.between(DOWN_MIN, STOPPED_MAX)
             }
+            Kind::Wiped => {
+                self.wiped += 1;
+                let server = self.ensemble.server(server);
+                server.kill()?;
+                server.reap()?;
+                server.wipe()?;
+                self.dice.between(DOWN_MIN, DOWN_MAX)
+            }
+            Kind::Full => {
+                self.filled += 1;
+                disk::fill(&self.ensemble.servers()[server].data_dir())?;
+                self.dice.between(DOWN_MIN, STOPPED_MAX)
+            }
         };
         self.wounds.push(Wound { server, kind, heal_at: Instant::now() + span, treated: false });
         Ok(())
@@ -175,7 +266,14 @@ impl Faults {
         for wound in self.wounds.iter_mut().filter(|wound| !wound.treated && wound.heal_at <= Instant::now()) {
             wound.treated = true;
             match wound.kind {
-                Kind::Killed => self.ensemble.server(wound.server).start()?,
+                Kind::Killed | Kind::Wiped => self.ensemble.server(wound.server).start()?,
+                Kind::Full => {
+                    // It has ended by itself, or would go on and meet the full disk at any time.
+                    let server = self.ensemble.server(wound.server);
+                    server.reap()?;
+                    disk::empty(&server.data_dir())?;
+                    server.start()?;
+                }
                 Kind::Stopped => self.ensemble.server(wound.server).thaw()?,
             }
         }
@@ -224,6 +322,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(3000);
 const DOWN_MIN: Duration = Duration::from_millis(200);
 const DOWN_MAX: Duration = Duration::from_millis(2000);
 const STOPPED_MAX: Duration = Duration::from_millis(6000);
+
+/// All servers serve for so long before one loses its files.
+const CALM: Duration = Duration::from_secs(2);
 
 /// After this a server that does not serve never will.
 const HEAL_LIMIT: Duration = Duration::from_secs(120);

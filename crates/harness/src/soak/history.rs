@@ -90,6 +90,8 @@ pub(super) struct Shown {
     pub(super) appended: BTreeMap<String, Value>,
     /// Ephemeral nodes: path, and the transaction that created each.
     pub(super) ephemerals: BTreeMap<String, i64>,
+    /// Keys, queues and accounts: data, versions and transactions of each node, as text.
+    pub(super) tree: BTreeMap<String, String>,
 }
 
 /// An ephemeral node and what must have become of it.
@@ -114,6 +116,8 @@ pub(super) struct History {
     pub(super) shown: Vec<Shown>,
     /// Sessions that were told that they are over though they never stopped talking.
     pub(super) expired: Vec<usize>,
+    /// Sessions that read a change before their watch told of it, and where.
+    pub(super) overtaken: Vec<(usize, String)>,
     /// Sessions whose watch did not tell them of the last change.
     pub(super) unwatched: Vec<usize>,
 }

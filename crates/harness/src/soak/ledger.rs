@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use pole_jute::Reply;
 
+use super::connected::{Connected, Since};
 use super::history::{At, Ephemeral, History, Kind, Op, Outcome, State, Value};
 use crate::client::{Answer, Event, Refusal};
+use crate::network::Place;
 
 /// Shared by all tasks of the one thread.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ struct Book {
     watched: Vec<i32>,
     counts: Counts,
     last_acknowledged: At,
+    /// Servers and links, in a soak with a network.
+    connected: Option<Connected>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +67,10 @@ pub(super) struct Counts {
     pub(super) not_taken: u64,
     /// The longest time without an acknowledgement of a write.
     pub(super) longest_gap: Duration,
+    /// The same, in which a majority was connected all the time; only with a network.
+    pub(super) longest_connected: Duration,
+    /// The same, in which nothing was done to the leader either.
+    pub(super) longest_with_leader: Duration,
 }
 
 impl Ledger {
@@ -75,6 +83,29 @@ impl Ledger {
             ..Book::default()
         };
         Self { book: Rc::new(RefCell::new(book)), start: Instant::now() }
+    }
+
+    /// From now on links count too, not only servers.
+    pub(super) fn with_network(&self, servers: usize) {
+        self.book.borrow_mut().connected = Some(Connected::new(servers));
+    }
+
+    /// A link is disturbed.
+    pub(super) fn disturbed(&self, one: Place, other: Place) {
+        let at = self.now();
+        self.book.borrow_mut().change(at, |connected| connected.disturb(one, other, at));
+    }
+
+    /// It is well again.
+    pub(super) fn restored(&self, one: Place, other: Place) {
+        let at = self.now();
+        self.book.borrow_mut().change(at, |connected| connected.restore(one, other, at));
+    }
+
+    /// Who leads, as a server says; none if that is about to change.
+    pub(super) fn leads(&self, leader: Option<usize>) {
+        let at = self.now();
+        self.book.borrow_mut().change(at, |connected| connected.leads(leader, at));
     }
 
     fn now(&self) -> At {
@@ -145,6 +176,8 @@ impl Ledger {
         let mut book = self.book.borrow_mut();
         book.last_acknowledged = at;
         book.counts.longest_gap = Duration::ZERO;
+        book.counts.longest_connected = Duration::ZERO;
+        book.counts.longest_with_leader = Duration::ZERO;
     }
 
     /// Something happened to a session that lives to the end.
@@ -153,7 +186,7 @@ impl Ledger {
         let mut book = self.book.borrow_mut();
         match event {
             Event::Connected => (),
-            Event::Disconnected(server, _) if book.is_excused(*server, at) => book.counts.excused_errors += 1,
+            Event::Disconnected(server, _) if book.is_excused(session, *server, at) => book.counts.excused_errors += 1,
             Event::Disconnected(server, why) => {
                 book.counts.innocent_errors += 1;
                 if book.counts.innocent_examples.len() < EXAMPLES {
@@ -162,7 +195,8 @@ impl Ledger {
                     book.counts.innocent_examples.push(example);
                 }
             }
-            Event::NotTaken(server) => book.counts.not_taken += u64::from(!book.is_excused(*server, at)),
+            Event::NotTaken(server) => book.counts.not_taken += u64::from(!book.is_excused(session, *server, at)),
+            Event::Overtaken(path) => book.history.overtaken.push((session, path.clone())),
             Event::Watch(_) => book.counts.watch_events += 1,
             Event::Expired => book.history.expired.push(session),
         }
@@ -197,11 +231,13 @@ impl Ledger {
     /// A server is about to get a signal.
     pub(super) fn signalled(&self, server: usize) {
         self.book.borrow_mut().excused[server] = Excuse::Now;
+        self.disturbed(Place::Server(server), Place::Server(server));
     }
 
     /// It serves again.
     pub(super) fn healed(&self, server: usize) {
         self.book.borrow_mut().excused[server] = Excuse::Until(self.now() + GRACE.as_micros() as At);
+        self.restored(Place::Server(server), Place::Server(server));
     }
 
     /// An ephemeral node was created, perhaps.
@@ -229,10 +265,36 @@ impl Book {
             println!("  no write for {:.3} s, until {:.3} s", gap.as_secs_f64(), end.as_secs_f64());
         }
         self.counts.longest_gap = self.counts.longest_gap.max(gap);
+        self.count_pause(at);
         self.last_acknowledged = at;
     }
 
-    fn is_excused(&self, server: usize, at: At) -> bool {
+    /// Changes what is known of servers and links. The pause so far counts under what was known before.
+    fn change(&mut self, at: At, change: impl FnOnce(&mut Connected)) {
+        self.count_pause(at);
+        if let Some(connected) = &mut self.connected {
+            change(connected);
+        }
+    }
+
+    fn count_pause(&mut self, at: At) {
+        let Some(Since { group, leader }) = self.connected.as_ref().map(Connected::since) else { return };
+        let last = self.last_acknowledged;
+        let pause = |since: At| Duration::from_micros(at.saturating_sub(since.max(last)));
+        let (connected, with_leader) = (group.map_or(Duration::ZERO, pause), leader.map_or(Duration::ZERO, pause));
+        if connected > WORTH_A_LINE && connected > self.counts.longest_connected {
+            let (span, end) = (connected.as_secs_f64(), Duration::from_micros(at).as_secs_f64());
+            println!("  with a connected majority no write for {span:.3} s, until {end:.3} s");
+        }
+        self.counts.longest_connected = self.counts.longest_connected.max(connected);
+        self.counts.longest_with_leader = self.counts.longest_with_leader.max(with_leader);
+    }
+
+    fn is_excused(&self, session: usize, server: usize, at: At) -> bool {
+        if let Some(connected) = &self.connected {
+            let site = Place::Site(session % SITES);
+            return !connected.is_innocent(site, server, at, INNOCENT.as_micros() as At);
+        }
         match self.excused[server] {
             Excuse::None => false,
             Excuse::Now => true,
@@ -271,6 +333,13 @@ fn state_or_path(kind: Kind, answer: Answer, answered: At) -> Option<Outcome> {
 
 /// A server that stood still may find out only now that it was left behind.
 const GRACE: Duration = Duration::from_secs(3);
+
+/// In a soak with a network: the faults that could break a connection are over for longer than a client waits for a silent
+/// server. Shorter than a session timeout, so it blames the servers for more than they promise.
+const INNOCENT: Duration = Duration::from_secs(6);
+
+/// Clients are at so many places, each with links of its own to all servers. The number of a session says at which.
+pub(super) const SITES: usize = 2;
 
 /// So many errors are shown in words.
 const EXAMPLES: usize = 5;

@@ -63,6 +63,24 @@ fn a_watch_that_has_fired_is_not_set_again() {
 }
 
 #[test]
+fn a_read_that_overtakes_the_event_of_a_watch_is_told() {
+    play(async {
+        let server = listen().await;
+        let (session, mut events) = Session::open(vec![address(&server)], 0, TIMING);
+        let (first, second) = (session.ask(get_data("/a", true)), session.ask(get_data("/a", false)));
+        let (mut peer, _) = Peer::accept(&server).await;
+        peer.welcome(77).await;
+        for mzxid in [5, 6] {
+            let (header, _) = peer.hear().await;
+            let stat = Stat { mzxid, ..Stat::default() };
+            peer.say(header.xid, mzxid, &Reply::GetData(GetDataResponse { data: None, stat })).await;
+        }
+        assert_eq!((first.await.unwrap().zxid, second.await.unwrap().zxid), (5, 6));
+        while !matches!(events.recv().await, Some(Event::Overtaken(path)) if path == "/a") {}
+    });
+}
+
+#[test]
 fn a_request_under_way_is_lost_and_one_asked_for_later_is_sent_on_the_next_connection() {
     play(async {
         let server = listen().await;

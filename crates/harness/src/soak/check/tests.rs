@@ -38,8 +38,12 @@ fn a_history_as_it_should_be_is_not_accused() {
         unknown(2, 8, 14),
         append(1, 9, 15, "/q/0", 104),
     ];
-    let shown =
-        Shown { server: 1, appended: [("/q/0".to_owned(), 15)].into(), ephemerals: [("/e/1".to_owned(), 50)].into() };
+    let shown = Shown {
+        server: 1,
+        appended: [("/q/0".to_owned(), 15)].into(),
+        ephemerals: [("/e/1".to_owned(), 50)].into(),
+        tree: [].into(),
+    };
     let ephemerals = vec![
         Ephemeral { path: "/e/1".into(), created: Some(50), lives: true },
         Ephemeral { path: "/e/2".into(), created: Some(51), lives: false },
@@ -129,6 +133,7 @@ fn queues_show_lost_doubled_and_strange_nodes() {
             server: 2,
             appended: [("/q/0", 11), ("/q/2", 11), ("/q/3", 99)].map(|(path, value)| (path.to_owned(), value)).into(),
             ephemerals: BTreeMap::new(),
+            tree: [].into(),
         }],
         ..History::default()
     };
@@ -174,4 +179,24 @@ fn a_session_that_never_stopped_must_not_expire() {
 fn a_watch_that_stays_silent_is_found() {
     let history = History { unwatched: vec![5], ..History::default() };
     assert_eq!(violations(&history), [Violation::Unwatched { session: 5 }]);
+}
+
+#[test]
+fn servers_that_show_different_trees_are_found() {
+    let shown = |server, nodes: &[(&str, &str)]| Shown {
+        server,
+        tree: nodes.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect(),
+        ..Shown::default()
+    };
+    let same = [("/k/0", "a 1"), ("/k/1", "b 1")];
+    let equal = History { shown: vec![shown(1, &same), shown(2, &same)], ..History::default() };
+    assert_eq!(violations(&equal), []);
+    let less = History { shown: vec![shown(1, &same), shown(2, &same[..1])], ..History::default() };
+    assert!(matches!(&violations(&less)[..], [Violation::TreesDiffer { path, second: 2, .. }] if path == "/k/1"));
+}
+
+#[test]
+fn a_read_before_the_event_of_a_watch_is_found() {
+    let history = History { overtaken: vec![(3, "/k/0".to_owned())], ..History::default() };
+    assert_eq!(violations(&history), [Violation::Overtaken { session: 3, path: "/k/0".to_owned() }]);
 }
