@@ -38,6 +38,8 @@ final class Barrier {
     }
 
     private static boolean passes(CuratorFramework client, CountDownLatch come, AtomicBoolean removed) throws Exception {
+        // The server of this client may not have applied the other client's barrier yet. A session's requests keep their order.
+        client.sync().forPath("/barrier");
         come.countDown();
         boolean passed = new DistributedBarrier(client, "/barrier").waitOnBarrier(50, TimeUnit.SECONDS);
         Stage.check(passed, "the barrier opens when it is removed");

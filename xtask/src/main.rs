@@ -6,22 +6,19 @@
 //! Not here: the simulator, the model checker and the benchmarks themselves (`lab`); this only starts them.
 
 mod bench;
-mod client;
-mod command;
 mod compat;
-mod dice;
-mod ensemble;
 mod fuzz;
 mod lab;
 mod mutants;
 mod scenarios;
-mod soak;
 mod test;
 #[cfg(test)]
 mod tidy;
 
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
+
+use pole_harness::{Failure, arguments, attack, client, command, ensemble, soak};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -50,6 +47,7 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "failover" => lab::run("pole-lab", "failover", rest),
         "bench" => in_release(args, bench::run),
         "soak" => in_release(args, soak::run),
+        "attack" => in_release(args, attack::run),
         "ensemble" => ensemble::run(rest),
         "compat" => compat::run(rest),
         "mutants" => mutants::run(rest),
@@ -77,33 +75,6 @@ fn in_release(args: &[String], chore: fn(&[String]) -> Result<ExitCode, Failure>
     Err(Failure::io("run", &path, &why))
 }
 
-/// The arguments of a chore that are described by a type. Help is printed as asked for and is no failure, but ends us.
-fn arguments<T: clap::Parser>(chore: &str, args: &[String]) -> Result<T, Failure> {
-    let named = std::iter::once(format!("cargo xtask {chore}")).chain(args.iter().cloned());
-    T::try_parse_from(named).map_err(|refused| {
-        if !refused.use_stderr() {
-            refused.exit();
-        }
-        Failure::Usage(refused.to_string())
-    })
-}
-
-/// Why a chore ended without doing its work. A check that ran and failed returns an exit code instead.
-#[derive(Debug, PartialEq, Eq)]
-enum Failure {
-    /// The arguments make no sense: exit code 2, with the usage.
-    Usage(String),
-    /// Something the chore needs is missing or refused: exit code 1.
-    Check(String),
-}
-
-impl Failure {
-    /// Something could not be done to something, with the reason of the operating system.
-    fn io(doing: &str, what: &std::path::Path, why: &std::io::Error) -> Self {
-        Self::Check(format!("cannot {doing} {}: {why}", what.display()))
-    }
-}
-
 const USAGE: &str = "\
 usage: cargo xtask CHORE [ARGUMENTS]
 
@@ -118,6 +89,10 @@ usage: cargo xtask CHORE [ARGUMENTS]
       [--product apache|pole|both] [--quick]
   soak [--seconds 600]    real servers killed and stopped under load, and all that clients saw checked
       [--product pole|apache] [--servers 5] [--sessions 30] [--rate 1000] [--majority N] [--seed S]
+  soak --network          the same with partitions, delay, loss, flapping, full and wiped disks, transfers, other oracles
+      [--pause-ms 1000] [--leader-pause-ms 100]
+  attack [NAME...]        real servers under attack, and how the other clients fare
+      [--list] [--quick]
   ensemble [--product apache|pole] [--servers 3] [--config LINE]
                           real servers on loopback, until the input ends
   compat [--part kazoo|cli|curator|failover|storage|ci] [--on apache|pole|both]

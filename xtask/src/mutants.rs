@@ -1,7 +1,7 @@
 //! `cargo xtask mutants`: takes each protection away, one at a time, and asks who notices.
 //!
-//! In: `mutants/NN-name.patch`. Out: a table with the script or the seed that found each mutant; exit code 1 if one was
-//! found by nothing or its patch no longer applies.
+//! In: `mutants/NN-name.patch`. Out: a table with the script, the test of the crate that the patch changes, or the seed that found
+//! each mutant; exit code 1 if one was found by nothing or its patch no longer applies.
 //! Why: a test that has never failed proves little. A protection whose loss nobody notices is not tested.
 //! How: one worktree and one build folder for all mutants, so that each builds only what its patch touches. First the
 //! unchanged code must pass, or every mutant would seem found.
@@ -12,6 +12,7 @@ mod patch;
 mod verdict;
 mod worktree;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
         return Err(Failure::Check("no patch in mutants/ was chosen".to_owned()));
     }
     let mut tree = Worktree::prepare(options.dirty)?;
-    unchanged_code_passes(&mut tree, &options)?;
+    unchanged_code_passes(&mut tree, &mutants, &options)?;
     let mut rows = Vec::new();
     for mutant in &mutants {
         let start = Instant::now();
@@ -48,13 +49,17 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
 }
 
 /// The test of the test: without any patch there must be nothing to find.
-fn unchanged_code_passes(tree: &mut Worktree, options: &Options) -> Result<(), Failure> {
+fn unchanged_code_passes(tree: &mut Worktree, mutants: &[Mutant], options: &Options) -> Result<(), Failure> {
     println!("first the unchanged code: it has to pass");
     let start = Instant::now();
     tree.reset()?;
     let verdict = match tree.build()? {
         Err(tail) => return Err(Failure::Check(format!("the unchanged code does not build:\n{tail}"))),
-        Ok(built) => hunt(tree, &built, options)?,
+        Ok(built) => {
+            let crates: BTreeSet<String> = mutants.iter().flat_map(|mutant| mutant.crates.iter().cloned()).collect();
+            let in_lab = by_scripts(tree, &built)?.and(by_seeds(tree, options)?);
+            crates.iter().try_fold(in_lab, |verdict, name| Ok(verdict.and(by_tests(tree, name)?)))?
+        }
     };
     if verdict != Verdict::NotFound {
         return Err(Failure::Check(format!("the unchanged code fails by itself: {verdict}")));
@@ -70,21 +75,51 @@ fn judge(tree: &mut Worktree, mutant: &Mutant, options: &Options) -> Result<Verd
     }
     match tree.build()? {
         Err(tail) => Ok(Verdict::DoesNotCompile(tail)),
-        Ok(built) => hunt(tree, &built, options),
+        Ok(built) => hunt(tree, &built, mutant, options),
     }
 }
 
-/// The scripts, which take seconds; the seeds if the scripts noticed nothing, or if both were asked for.
-fn hunt(tree: &Worktree, built: &Built, options: &Options) -> Result<Verdict, Failure> {
-    let by_scripts = verdict::of_scripts(&tree.run_scripts(built, SCRIPTS_LIMIT)?);
-    if by_scripts.is_found() && !options.both {
-        return Ok(by_scripts);
+/// The scripts, which take seconds; then the tests of the crates that the patch changes; then the seeds. The first that notices is
+/// enough, unless all were asked for. What the lab is not built from, scripts and seeds cannot notice.
+fn hunt(tree: &Worktree, built: &Built, mutant: &Mutant, options: &Options) -> Result<Verdict, Failure> {
+    let mut in_lab = false;
+    for name in &mutant.crates {
+        in_lab |= tree.is_in_lab(name)?;
     }
-    let by_seeds = verdict::of_seeds(&tree.run_seeds(options.seeds, false, SEEDS_LIMIT)?)?;
-    if by_seeds.is_found() {
-        return Ok(by_scripts.and(by_seeds));
+    let mut verdict = if in_lab { by_scripts(tree, built)? } else { Verdict::NotFound };
+    for name in &mutant.crates {
+        if options.both || !verdict.is_found() {
+            verdict = verdict.and(by_tests(tree, name)?);
+        }
     }
-    Ok(by_scripts.and(verdict::of_seeds(&tree.run_seeds(options.seeds, true, SEEDS_LIMIT)?)?))
+    if in_lab && (options.both || !verdict.is_found()) {
+        verdict = verdict.and(by_seeds(tree, options)?);
+    }
+    Ok(verdict)
+}
+
+fn by_scripts(tree: &Worktree, built: &Built) -> Result<Verdict, Failure> {
+    Ok(verdict::of_scripts(&tree.run_scripts(built, SCRIPTS_LIMIT)?))
+}
+
+/// All test programs of a crate. One that does not build is no find: the patch must follow the tests.
+fn by_tests(tree: &Worktree, name: &str) -> Result<Verdict, Failure> {
+    let programs = match tree.build_tests(name)? {
+        Ok(programs) => programs,
+        Err(tail) => return Ok(Verdict::DoesNotCompile(tail)),
+    };
+    programs.iter().try_fold(Verdict::NotFound, |verdict, program| {
+        Ok(verdict.and(verdict::of_crate(&tree.run_tests(name, program, TESTS_LIMIT)?, name)))
+    })
+}
+
+/// With the small state machine, then with the tree.
+fn by_seeds(tree: &Worktree, options: &Options) -> Result<Verdict, Failure> {
+    let small = verdict::of_seeds(&tree.run_seeds(options.seeds, false, SEEDS_LIMIT)?)?;
+    if small.is_found() {
+        return Ok(small);
+    }
+    verdict::of_seeds(&tree.run_seeds(options.seeds, true, SEEDS_LIMIT)?)
 }
 
 /// One line of the table.
@@ -113,5 +148,7 @@ impl Row<'_> {
 
 /// All scripts take seconds; a mutant that makes one run for ever is noticed after this.
 const SCRIPTS_LIMIT: Duration = Duration::from_secs(180);
+/// One program of tests takes seconds to a minute.
+const TESTS_LIMIT: Duration = Duration::from_secs(300);
 /// 500 seeds take a minute or two on two cores; the rest is for slower machines.
 const SEEDS_LIMIT: Duration = Duration::from_secs(1200);

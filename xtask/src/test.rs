@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
     Step::new("docs", "cargo doc --workspace --no-deps --document-private-items").env("RUSTDOCFLAGS", "-D warnings"),
     Step::new("first-command", "cargo run --release -- up --until-ready"),
     Step::new("clients-of-others", "cargo xtask compat --part ci").shows(Note::LastLine),
+    Step::new("attacks", "cargo xtask attack --quick").shows(Note::LastLine),
     Step::new("soak", "cargo xtask soak --seconds 60").shows(Note::LastLine),
     Step::new("embedding", "cargo run --package pole-election --example embed"),
     Step::new("own-oracle", "cargo run --package pole-oracle --example own_oracle"),

@@ -1,25 +1,15 @@
 //! Ensembles whose servers tell clients of each other.
 
-use std::fs;
-
 use crate::Failure;
-use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup};
+use crate::ensemble::{Ensemble, Launcher, Setup};
 
 /// Starts servers whose lines `server.N` have the client's part, `;host:port`, and waits until they serve.
 ///
 /// Then `/zookeeper/config` lists where clients can connect, and Curator goes by that list instead of its own.
 pub(super) fn with_addresses(launcher: &Launcher, setup: &Setup) -> Result<Ensemble, Failure> {
     let mut ensemble = Ensemble::prepare(launcher, setup)?;
-    for server in ensemble.servers() {
-        let path = server.config_path();
-        let text = fs::read_to_string(&path).map_err(|why| Failure::io("read", &path, &why))?;
-        let text: String = text.lines().map(|line| with_address(line, &ensemble) + "\n").collect();
-        fs::write(&path, text).map_err(|why| Failure::io("write", &path, &why))?;
-    }
-    for index in 0..setup.servers {
-        ensemble.server(index).start()?;
-    }
-    ensemble.wait_ready(READY_LIMIT)?;
+    ensemble.configure(|_, text| text.lines().map(|line| with_address(line, &ensemble) + "\n").collect())?;
+    ensemble.start_all()?;
     Ok(ensemble)
 }
 

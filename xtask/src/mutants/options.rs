@@ -8,9 +8,9 @@ use crate::Failure;
 pub(super) struct Options {
     /// Numbers (`07`) or whole names; empty means all.
     only: Vec<String>,
-    /// Seeds to try when no script noticed anything.
+    /// Seeds to try when no script and no test noticed anything.
     pub(super) seeds: u64,
-    /// Try the seeds even when a script found the mutant, to learn which seed does.
+    /// Ask scripts, tests and seeds even when one of them found the mutant, to learn who else does.
     pub(super) both: bool,
     /// Only the mutants that are marked for CI.
     quick: bool,
@@ -60,7 +60,7 @@ mod tests {
     }
 
     fn mutant(name: &str, quick: bool) -> Mutant {
-        Mutant { name: name.to_owned(), path: name.into(), takes: String::new(), quick }
+        Mutant { name: name.to_owned(), path: name.into(), takes: String::new(), quick, crates: Vec::new() }
     }
 
     #[test]

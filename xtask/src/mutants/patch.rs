@@ -25,6 +25,8 @@ pub(crate) struct Mutant {
     pub(crate) takes: String,
     /// Whether CI runs it too.
     pub(crate) quick: bool,
+    /// The crates whose files it changes, by their folders: `zab`. Their tests are asked too.
+    pub(crate) crates: Vec<String>,
 }
 
 impl Mutant {
@@ -56,13 +58,22 @@ impl Mutant {
             .collect();
         let quick = head.contains(&"quick");
         match head.iter().find(|line| **line != "quick") {
-            Some(first) => Ok(Self { name, path, takes: (*first).to_owned(), quick }),
+            Some(first) => Ok(Self { name, path, takes: (*first).to_owned(), quick, crates: crates(text) }),
             None => {
                 let what = "has no head: say above the first `diff` which protection it takes away";
                 Err(Failure::Check(format!("{} {what}", path.display())))
             }
         }
     }
+}
+
+/// The folders under `crates` that a patch names.
+fn crates(text: &str) -> Vec<String> {
+    let changed = text.lines().filter_map(|line| line.strip_prefix("+++ b/crates/")?.split('/').next());
+    let mut crates: Vec<String> = changed.map(str::to_owned).collect();
+    crates.sort();
+    crates.dedup();
+    crates
 }
 
 #[cfg(test)]
@@ -76,6 +87,13 @@ mod tests {
         assert_eq!((mutant.name.as_str(), mutant.takes.as_str()), ("07-early-ack", "Acknowledges too early."));
         assert!(mutant.quick);
         assert!(!Mutant::new("a.patch".into(), "# Only this.\ndiff a b\n# quick\n").unwrap().quick);
+    }
+
+    #[test]
+    fn the_crates_are_those_whose_files_change() {
+        let text =
+            "# Two.\n+++ b/crates/zab/src/a.rs\n+++ b/crates/node/src/b.rs\n+++ b/crates/zab/src/c.rs\n+++ b/docs/x\n";
+        assert_eq!(Mutant::new("a.patch".into(), text).unwrap().crates, ["node", "zab"]);
     }
 
     #[test]

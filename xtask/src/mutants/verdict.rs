@@ -1,4 +1,4 @@
-//! Who noticed a mutant, read from what the scripts and the simulator printed.
+//! Who noticed a mutant, read from what the scripts, the tests of its crate and the simulator printed.
 
 use std::fmt;
 
@@ -8,14 +8,30 @@ use crate::command::Finished;
 /// What became of one mutant.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// These noticed: script names, `seed 17`, or a hang.
-    Found(Vec<String>),
+    /// These noticed.
+    Found(Vec<Finder>),
     /// Nothing noticed: the protection is not tested.
     NotFound,
     /// The code has moved on; the patch must follow. With what git said.
     DoesNotApply(String),
     /// A mutant that does not build tests nothing. With the end of what the compiler said.
     DoesNotCompile(String),
+}
+
+/// What noticed a mutant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Finder {
+    /// A script, by its name, or what became of all of them.
+    Script(String),
+    /// A seed, or what became of the simulator.
+    Seed(String),
+    /// A test of a crate that the patch changes, or what became of its tests.
+    Test {
+        /// The folder of the crate.
+        of: String,
+        /// The test.
+        name: String,
+    },
 }
 
 impl Verdict {
@@ -55,35 +71,50 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The first scripts, how many more there are, and the seed in any case.
-fn shown(by: &[String]) -> String {
-    let (seeds, scripts): (Vec<&str>, Vec<&str>) =
-        by.iter().map(String::as_str).partition(|name| name.starts_with("seed"));
-    let mut shown = scripts.iter().take(SHOWN).copied().collect::<Vec<_>>().join(" ");
-    if scripts.len() > SHOWN {
-        shown.push_str(&format!(" and {} more", scripts.len() - SHOWN));
+/// By kind: the first scripts, the first tests of each crate, the seed. What is left out is counted.
+fn shown(by: &[Finder]) -> String {
+    let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
+    for finder in by {
+        let (kind, name) = match finder {
+            Finder::Script(name) => ("script".to_owned(), name),
+            Finder::Seed(name) => ("seed".to_owned(), name),
+            Finder::Test { of, name } => (format!("tests of {of}:"), name),
+        };
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, names)) => names.push(name),
+            None => kinds.push((kind, vec![name])),
+        }
     }
-    for seed in seeds {
-        shown.push_str(if shown.is_empty() { "" } else { ", " });
-        shown.push_str(seed);
-    }
-    shown
+    let kind = |(kind, names): (String, Vec<&str>)| {
+        let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
+        format!("{kind} {}{more}", names[..names.len().min(SHOWN)].join(" "))
+    };
+    kinds.into_iter().map(kind).collect::<Vec<_>>().join(", ")
 }
 
 /// What a run of the script tests says.
 pub(super) fn of_scripts(run: &Finished) -> Verdict {
+    of_tests(run, Finder::Script)
+}
+
+/// What a run of some tests of a crate says.
+pub(super) fn of_crate(run: &Finished, name: &str) -> Verdict {
+    of_tests(run, |test| Finder::Test { of: name.to_owned(), name: test })
+}
+
+fn of_tests(run: &Finished, finder: impl Fn(String) -> Finder) -> Verdict {
     if run.passed() {
         return Verdict::NotFound;
     }
     let mut names = failed_tests(&run.output);
     if run.status.is_none() {
-        names.push("a script that hangs".to_owned());
+        names.push("(one hangs)".to_owned());
     }
     if names.is_empty() {
         // Not an assertion but the end of the whole process, such as a stack overflow.
-        return Verdict::Found(vec!["the end of the script tests".to_owned()]);
+        names.push("(the process ended)".to_owned());
     }
-    Verdict::Found(names)
+    Verdict::Found(names.into_iter().map(finder).collect())
 }
 
 /// What a run of the simulator says. Bad arguments and the like are no find but an error of this chore.
@@ -91,14 +122,18 @@ pub(super) fn of_seeds(run: &Finished) -> Result<Verdict, Failure> {
     if run.passed() {
         return Ok(Verdict::NotFound);
     }
-    let Some(status) = run.status else { return Ok(Verdict::Found(vec!["seeds that hang".to_owned()])) };
+    let Some(status) = run.status else { return Ok(by_seed("(some hang)")) };
     match failed_seed(&run.output) {
-        Some(seed) => Ok(Verdict::Found(vec![format!("seed {seed}")])),
+        Some(seed) => Ok(by_seed(&seed.to_string())),
         None if status.code() == Some(BAD_ARGUMENTS) => {
             Err(Failure::Check(format!("the simulator refused its arguments:\n{}", run.output)))
         }
-        None => Ok(Verdict::Found(vec!["the end of the simulator".to_owned()])),
+        None => Ok(by_seed("(the process ended)")),
     }
+}
+
+fn by_seed(seed: &str) -> Verdict {
+    Verdict::Found(vec![Finder::Seed(seed.to_owned())])
 }
 
 /// The names in `test NAME ... FAILED`, without the path of their module.
@@ -132,14 +167,14 @@ mod tests {
         Finished { status, output: output.to_owned(), took: Duration::ZERO }
     }
 
-    fn found(by: &[&str]) -> Verdict {
-        Verdict::Found(by.iter().map(|name| (*name).to_owned()).collect())
+    fn scripts(names: &[&str]) -> Verdict {
+        Verdict::Found(names.iter().map(|name| Finder::Script((*name).to_owned())).collect())
     }
 
     #[test]
     fn failing_scripts_are_named() {
         let output = "test 01-early-ack  ... FAILED\ntest 02-fine ... ok\ntest scripts::03-x ... FAILED\n";
-        assert_eq!(of_scripts(&ended(101, output)), found(&["01-early-ack", "03-x"]));
+        assert_eq!(of_scripts(&ended(101, output)), scripts(&["01-early-ack", "03-x"]));
         assert_eq!(of_scripts(&ended(0, "test 01-early-ack ... ok\n")), Verdict::NotFound);
         assert!(of_scripts(&ended(101, "stack overflow")).is_found());
     }
@@ -147,7 +182,7 @@ mod tests {
     #[test]
     fn the_failing_seed_is_read_from_the_line_that_replays_it() {
         let output = "seed 9 failed\nreplay: cargo xtask sim --seed 9 --trace\n8 passed, 1 failed\n";
-        assert_eq!(of_seeds(&ended(1, output)).unwrap(), found(&["seed 9"]));
+        assert_eq!(of_seeds(&ended(1, output)).unwrap(), by_seed("9"));
         assert_eq!(of_seeds(&ended(0, "500 passed, 0 failed\n")).unwrap(), Verdict::NotFound);
         assert!(of_seeds(&ended(2, "unknown argument")).is_err());
         assert!(of_seeds(&ended(101, "panicked")).unwrap().is_found());
@@ -161,12 +196,24 @@ mod tests {
     }
 
     #[test]
-    fn scripts_and_seeds_are_joined() {
-        assert_eq!(found(&["a"]).and(found(&["seed 1"])), found(&["a", "seed 1"]));
-        assert_eq!(found(&["a"]).and(Verdict::NotFound), found(&["a"]));
-        assert_eq!(Verdict::NotFound.and(found(&["seed 1"])), found(&["seed 1"]));
-        assert_eq!(found(&["a", "b", "c", "d"]).to_string(), "a b c and 1 more");
-        assert_eq!(found(&["a", "b", "c", "d", "seed 1"]).to_string(), "a b c and 1 more, seed 1");
-        assert_eq!(found(&["seed 1"]).to_string(), "seed 1");
+    fn a_failing_test_is_named_with_its_crate() {
+        let run = ended(101, "test peer::tests::a_lie_is_refused ... FAILED\ntest other ... ok\n");
+        assert_eq!(of_crate(&run, "server").to_string(), "tests of server: a_lie_is_refused");
+        assert_eq!(of_crate(&ended(0, ""), "server"), Verdict::NotFound);
+        assert_eq!(of_crate(&ended(134, "abort"), "server").to_string(), "tests of server: (the process ended)");
+    }
+
+    #[test]
+    fn what_several_kinds_noticed_is_joined_and_shown_by_kind() {
+        let both = scripts(&["a"]).and(by_seed("1"));
+        assert_eq!(both.to_string(), "script a, seed 1");
+        assert_eq!(scripts(&["a"]).and(Verdict::NotFound), scripts(&["a"]));
+        assert_eq!(Verdict::NotFound.and(by_seed("1")), by_seed("1"));
+        assert_eq!(scripts(&["a", "b", "c", "d"]).to_string(), "script a b c and 1 more");
+        let tests = of_crate(&ended(101, "test t ... FAILED\n"), "zab");
+        assert_eq!(
+            scripts(&["a", "b", "c", "d"]).and(tests).and(by_seed("7")).to_string(),
+            "script a b c and 1 more, tests of zab: t, seed 7"
+        );
     }
 }

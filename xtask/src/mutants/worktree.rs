@@ -79,10 +79,38 @@ impl Worktree {
         if !tests.passed() {
             return Ok(Err(end_of(&tests.output)));
         }
-        let named = executable(&tests.output).ok_or_else(|| {
+        let named = executables(&tests.output).next().ok_or_else(|| {
             Failure::Check(format!("cargo did not say where the script tests are:\n{}", end_of(&tests.output)))
         })?;
         Ok(Ok(Built { scripts: self.tree().join(named) }))
+    }
+
+    /// Builds the tests of a crate, all of its test programs. Documentation tests are left out: they show how to call, and
+    /// protect nothing.
+    pub(super) fn build_tests(&self, name: &str) -> Result<Result<Vec<PathBuf>, String>, Failure> {
+        let mut tests = self.cargo();
+        tests.args(["test", "--no-run", "--lib", "--bins", "--tests", "--package", &package(name)]);
+        let built = logged(&mut tests, &self.home.join("build.log"), None)?;
+        if !built.passed() {
+            return Ok(Err(end_of(&built.output)));
+        }
+        Ok(Ok(executables(&built.output).map(|named| self.tree().join(named)).collect()))
+    }
+
+    /// Runs one program of the tests of a crate.
+    pub(super) fn run_tests(&self, name: &str, program: &Path, limit: Duration) -> Result<Finished, Failure> {
+        let folder = self.tree().join("crates").join(name);
+        let mut tests = Command::new(program);
+        tests.current_dir(&folder).env("CARGO_MANIFEST_DIR", &folder).env_remove("UPDATE_GOLDENFILES");
+        logged(&mut tests, &self.home.join("tests.log"), Some(limit))
+    }
+
+    /// Whether the lab is built from this crate: if not, neither scripts nor seeds can notice a change of it.
+    pub(super) fn is_in_lab(&self, name: &str) -> Result<bool, Failure> {
+        let mut tree = self.cargo();
+        let tree = tree.args(["tree", "--quiet", "--edges", "normal", "--prefix", "none", "--package", "pole-lab"]);
+        let package = package(name);
+        Ok(output_of(tree)?.lines().any(|line| line.split(' ').next() == Some(package.as_str())))
     }
 
     /// Runs the script tests. Not by way of cargo: a program that hangs must be our own child to be ended.
@@ -146,10 +174,15 @@ fn tree_of_files(index: &Path) -> Result<String, Failure> {
     git(&["write-tree"])
 }
 
-/// The path in `Executable tests/scripts.rs (target/release/deps/scripts-0123)`.
-fn executable(output: &str) -> Option<&str> {
-    let line = output.lines().find(|line| line.trim_start().starts_with("Executable"))?;
-    line.rsplit_once('(')?.1.strip_suffix(')')
+/// The package in a folder of `crates`.
+fn package(name: &str) -> String {
+    format!("pole-{name}")
+}
+
+/// The paths in lines such as `Executable tests/scripts.rs (target/release/deps/scripts-0123)`.
+fn executables(output: &str) -> impl Iterator<Item = &str> {
+    let lines = output.lines().filter(|line| line.trim_start().starts_with("Executable"));
+    lines.filter_map(|line| line.rsplit_once('(')?.1.strip_suffix(')'))
 }
 
 fn end_of(output: &str) -> String {
@@ -165,11 +198,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_test_program_is_found_in_what_cargo_says() {
-        let output =
-            "   Compiling x\n    Finished `release`\n  Executable tests/scripts.rs (t/release/deps/scripts-0f)\n";
-        assert_eq!(executable(output), Some("t/release/deps/scripts-0f"));
-        assert_eq!(executable("    Finished"), None);
+    fn the_test_programs_are_found_in_what_cargo_says() {
+        let output = "   Compiling x\n    Finished `release`\n  Executable tests/scripts.rs (t/release/deps/scripts-0f)\n  \
+                      Executable unittests src/lib.rs (t/debug/deps/x-1)\n";
+        assert_eq!(executables(output).collect::<Vec<_>>(), ["t/release/deps/scripts-0f", "t/debug/deps/x-1"]);
+        assert_eq!(executables("    Finished").count(), 0);
     }
 
     #[test]

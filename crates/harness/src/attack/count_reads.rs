@@ -1,0 +1,56 @@
+//! 60,000 requests to count 100,000 nodes, in one megabyte.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use pole_jute::{ErrorCode, GetAllChildrenNumberRequest, Request};
+
+use super::bulk::{multis, node, persistent};
+use super::{Attack, Found, Service, Target};
+
+pub(super) const ATTACK: Attack = Attack::service(
+    "count-reads",
+    "60,000 getAllChildrenNumber in 1 MB of requests to the leader, on a tree of 100,000 nodes",
+    Service::new(prepare, strike),
+);
+
+fn prepare(target: &Target) -> io::Result<()> {
+    let mut raw = target.session(target.leader)?;
+    node(&mut raw, "/t", &Bytes::new())?;
+    multis(&mut raw, (0..NODES).map(|number| persistent(format!("/t/{number}"))))
+}
+
+fn strike(target: &Target) -> io::Result<Found> {
+    let mut raw = target.session(target.leader)?;
+    raw.limit(Duration::from_millis(500))?;
+    let request = Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path: "/".to_owned() });
+    let mut bytes = BytesMut::new();
+    for _ in 0..REQUESTS {
+        bytes.extend_from_slice(&raw.numbered(&request));
+    }
+    let mut writer = raw.stream().try_clone()?;
+    // A server that does not read on blocks the writer until the socket is closed.
+    let sending = std::thread::spawn(move || io::Write::write_all(&mut writer, &bytes));
+    let start = Instant::now();
+    let (mut answered, mut refused) = (0, 0);
+    while answered + refused < REQUESTS && start.elapsed() < LIMIT {
+        match raw.answer() {
+            Ok(ErrorCode::Ok) => answered += 1,
+            Ok(_) => refused += 1,
+            Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => (),
+            Err(_) => break,
+        }
+    }
+    let note = format!("{answered} answered, {refused} refused in {:.1} s", start.elapsed().as_secs_f64());
+    let _ = raw.stream().shutdown(std::net::Shutdown::Both);
+    drop(raw);
+    let _ = sending.join();
+    Ok(Found::note(note))
+}
+
+const NODES: usize = 100_000;
+const REQUESTS: usize = 60_000;
+
+/// What is not answered by then stays unanswered.
+const LIMIT: Duration = Duration::from_secs(15);

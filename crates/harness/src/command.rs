@@ -1,0 +1,197 @@
+//! Other programs: starting them, keeping their output, ending them when they hang.
+//!
+//! Output goes to a file, standard output and error together, so that the order is kept and no thread has to read.
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+
+/// The top folder of the workspace.
+///
+/// As cargo tells it when it runs us. What it told when it compiled us may be another worktree that shares the build
+/// folder: cargo does not build again for that, and we would check the wrong files.
+pub fn root() -> &'static Path {
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let told = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+        let is_top = |folder: &&Path| folder.join("Cargo.lock").is_file();
+        told.ancestors().find(is_top).expect("this crate lies in the workspace").to_owned()
+    })
+}
+
+/// Where cargo builds, and where the chores keep what they write.
+pub fn target_dir() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// A program to be run in the top folder.
+///
+/// Cargo describes *us* to ourselves in the environment. Handed on, that would make build scripts of dependencies
+/// believe that something changed and build them again. And git, when it runs us from a hook, names its repository
+/// there: our git commands in another worktree would then change the wrong one.
+pub fn program(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.current_dir(root());
+    for (key, _) in env::vars_os() {
+        let text = key.to_string_lossy();
+        let of_cargo = text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_");
+        if of_cargo || ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"].contains(&&*text) {
+            command.env_remove(&key);
+        }
+    }
+    command
+}
+
+/// Builds a program of the workspace in release, and says where it is.
+///
+/// Cargo settles the features of dependencies for the packages that are chosen together. A package chosen alone would have
+/// others than `pole-cli`, and all that lies below both would be built once more: so each is chosen together with `pole-cli`.
+pub fn built_in_release(package: &str, binary: &str) -> Result<PathBuf, Failure> {
+    let mut cargo = program("cargo");
+    cargo.args(["build", "--quiet", "--release", "--package", "pole-cli", "--package", package, "--bin", binary]);
+    match cargo.status() {
+        Ok(status) if status.success() => Ok(target_dir().join("release").join(binary)),
+        Ok(status) => Err(Failure::Check(format!("cannot build {binary} of {package}: {status}"))),
+        Err(why) => Err(Failure::Check(format!("cannot run cargo: {why}"))),
+    }
+}
+
+/// The standard output of a program that must succeed, without the line end.
+pub fn output_of(command: &mut Command) -> Result<String, Failure> {
+    let shown = shown(command);
+    let output = command.output().map_err(|why| Failure::Check(format!("cannot run `{shown}`: {why}")))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+        Err(Failure::Check(format!("`{shown}` failed: {said}")))
+    }
+}
+
+/// How a program ended, and all that it said.
+pub struct Finished {
+    /// `None`: it was ended because it took too long.
+    pub status: Option<ExitStatus>,
+    /// Standard output and standard error, in the order written.
+    pub output: String,
+    /// From start to end.
+    pub took: Duration,
+}
+
+impl Finished {
+    /// Whether it ended by itself, with success.
+    pub fn passed(&self) -> bool {
+        self.status.is_some_and(|status| status.success())
+    }
+}
+
+/// Runs a program to its end, or to the limit, with its output in the file `log`.
+///
+/// Only the program itself is ended at the limit, not what it started: do not hang limits on cargo.
+pub fn logged(command: &mut Command, log: &Path, limit: Option<Duration>) -> Result<Finished, Failure> {
+    let folder = log.parent().expect("a log lies in a folder");
+    fs::create_dir_all(folder).map_err(|why| Failure::io("create", folder, &why))?;
+    let file = File::create(log).map_err(|why| Failure::io("create", log, &why))?;
+    let second = file.try_clone().map_err(|why| Failure::io("open again", log, &why))?;
+    let start = Instant::now();
+    let mut child = command
+        .stdin(std::process::Stdio::null())
+        .stdout(file)
+        .stderr(second)
+        .spawn()
+        .map_err(|why| Failure::Check(format!("cannot run `{}`: {why}", shown(command))))?;
+    let status = match limit {
+        None => child.wait().map(Some),
+        Some(limit) => wait_until(&mut child, start + limit),
+    }
+    .map_err(|why| Failure::Check(format!("cannot wait for `{}`: {why}", shown(command))))?;
+    let bytes = fs::read(log).map_err(|why| Failure::io("read", log, &why))?;
+    Ok(Finished { status, output: String::from_utf8_lossy(&bytes).into_owned(), took: start.elapsed() })
+}
+
+fn wait_until(child: &mut std::process::Child, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Whether a program of this name stands in one of the folders of `PATH`.
+pub fn is_installed(name: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+/// Installs Debian's packages, or says which are missing where we may not.
+pub fn install(packages: &[&str]) -> Result<(), Failure> {
+    let names = packages.join(" ");
+    if !may_install()? {
+        return Err(Failure::Check(format!("something is missing: install Debian's {names}")));
+    }
+    println!("installing Debian's {names}");
+    let arguments = ["install", "--yes", "--quiet", "--no-install-recommends"];
+    let mut apt = program("apt-get");
+    output_of(apt.args(arguments).args(packages).env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
+}
+
+/// Whether we may install Debian's packages: as root, on a Debian.
+pub fn may_install() -> Result<bool, Failure> {
+    Ok(is_installed("apt-get") && output_of(program("id").arg("-u"))? == "0")
+}
+
+/// A command as one would type it.
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// How often a program with a limit is looked at: often enough not to show in the times printed.
+const POLL: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(name: &str) -> PathBuf {
+        env::temp_dir().join(format!("pole-xtask-{}-{name}", std::process::id()))
+    }
+
+    #[test]
+    fn output_keeps_both_streams() {
+        let log = log("streams");
+        let done = logged(program("sh").args(["-c", "echo one; echo two >&2; exit 3"]), &log, None).unwrap();
+        assert_eq!(done.output, "one\ntwo\n");
+        assert_eq!(done.status.unwrap().code(), Some(3));
+        assert!(!done.passed());
+        fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn a_program_past_its_limit_is_ended() {
+        let log = log("limit");
+        let done = logged(program("sleep").arg("60"), &log, Some(Duration::from_millis(30))).unwrap();
+        assert!(done.status.is_none());
+        assert!(!done.passed());
+        fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn a_missing_program_is_an_error_that_names_it() {
+        let Err(Failure::Check(what)) = output_of(&mut program("no-such-program")) else { panic!("it ran") };
+        assert!(what.contains("no-such-program"), "{what}");
+        assert!(!is_installed("no-such-program"));
+        assert!(is_installed("sh"));
+    }
+}

@@ -1,0 +1,47 @@
+//! `cargo xtask ensemble`: real servers to play with, until the input ends.
+
+use std::io::Read as _;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use super::{Ensemble, Product, READY_LIMIT, Setup, sweep};
+use crate::{Failure, arguments};
+
+/// Starts servers on loopback and keeps them until the end of input (Ctrl-D) or Ctrl-C.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Whose servers.
+    #[arg(long, value_enum, default_value = "apache")]
+    product: Product,
+    /// How many.
+    #[arg(long, default_value_t = 3)]
+    servers: usize,
+    /// A line more for every zoo.cfg; may be repeated.
+    #[arg(long)]
+    config: Vec<String>,
+}
+
+/// Runs the chore.
+pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
+    let options: Options = arguments("ensemble", args)?;
+    // Those that were ended by Ctrl-C could not do it themselves.
+    sweep(NAME)?;
+    let name = format!("{NAME}{}", std::process::id());
+    let setup = options.config.iter().fold(Setup::new(&name, options.servers), |setup, line| setup.with(line));
+    let mut ensemble = Ensemble::start(&options.product.launcher()?, &setup)?;
+    let leader = ensemble.wait_ready(READY_LIMIT)?;
+    println!("{} serves at {}; server {} leads", options.product, ensemble.connect_string(), leader + 1);
+    for server in ensemble.servers() {
+        let resident_mb = server.usage().unwrap_or_default().resident_bytes >> 20;
+        println!("server {}: process {}, {resident_mb} MB", server.id(), server.pid().unwrap_or_default());
+    }
+    println!("files and logs: {}", ensemble.folder().display());
+    // Whatever the input says, its end is ours.
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    ensemble.done()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Several may run at a time, so the process id follows.
+const NAME: &str = "play-";

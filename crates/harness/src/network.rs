@@ -1,0 +1,304 @@
+//! Links between servers and clients that can be cut, slowed and broken: TCP proxies in user space.
+//!
+//! Each end that dials another gets a port of its own that leads there, so that every pair of [`Place`]s is a link with two
+//! directions, and each direction has a [`Condition`]. A cut direction holds bytes back, the end of a connection among them:
+//! both sides go on to believe in it, as they do when packets are dropped. When the cut ends, what was held back arrives.
+//!
+//! Not as in a real network: a connection attempt over a cut link is accepted at once and then silent, instead of
+//! unanswered. Loss shows as delay, which is what TCP makes of it.
+//!
+//! The proxies run on a thread of their own and end with the [`Network`].
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::Failure;
+use crate::dice::Dice;
+
+/// One end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The server with this index.
+    Server(usize),
+    /// Where some of the clients are.
+    Site(usize),
+}
+
+/// How one direction of a link is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// Whether nothing arrives.
+    pub cut: bool,
+    /// How much later everything arrives.
+    pub delay: Duration,
+    /// How many of a hundred pieces have to be sent again.
+    pub loss_percent: usize,
+    /// Counts how often the connections were reset.
+    resets: u64,
+}
+
+impl Condition {
+    /// Nothing arrives.
+    pub const CUT: Self = Self { cut: true, delay: Duration::ZERO, loss_percent: 0, resets: 0 };
+
+    /// Everything arrives later.
+    #[must_use]
+    pub fn slow(delay: Duration) -> Self {
+        Self { delay, ..Self::default() }
+    }
+
+    /// So many of a hundred pieces have to be sent again.
+    #[must_use]
+    pub fn lossy(loss_percent: usize) -> Self {
+        Self { loss_percent, ..Self::default() }
+    }
+}
+
+/// All links.
+#[derive(Debug)]
+pub struct Network {
+    directions: Directions,
+    runtime: Handle,
+    /// Dropped to end the thread.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+type Directions = Arc<Mutex<BTreeMap<(Place, Place), watch::Sender<Condition>>>>;
+
+impl Network {
+    /// Without links yet.
+    pub fn start() -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|why| Failure::Check(format!("cannot start a runtime: {why}")))?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            // Ends when the sender is dropped.
+            let _ = runtime.block_on(stopped);
+        });
+        Ok(Self { directions: Directions::default(), runtime: handle, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Opens a way from one place to an address at another, and returns where it begins.
+    pub fn open(&self, from: Place, to: Place, address: SocketAddr) -> Result<SocketAddr, Failure> {
+        let failed = |why: std::io::Error| Failure::Check(format!("cannot open a proxy to {address}: {why}"));
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let begins = listener.local_addr().map_err(failed)?;
+        let (there, back) = (self.direction(from, to), self.direction(to, from));
+        self.runtime.spawn(async move {
+            let Ok(listener) = TcpListener::from_std(listener) else { return };
+            for seed in 0.. {
+                // Out of descriptors, perhaps: the next attempt may fare better.
+                let Ok((near, _)) = listener.accept().await else { continue };
+                tokio::spawn(carry(near, address, there.clone(), back.clone(), seed));
+            }
+        });
+        Ok(begins)
+    }
+
+    /// Changes one direction from now on.
+    pub fn set(&self, from: Place, to: Place, condition: Condition) {
+        if let Some(direction) = self.lock().get(&(from, to)) {
+            direction.send_modify(|now| *now = Condition { resets: now.resets, ..condition });
+        }
+    }
+
+    /// Breaks every connection between two places. They may be opened again at once.
+    pub fn reset(&self, one: Place, other: Place) {
+        let directions = self.lock();
+        for pair in [(one, other), (other, one)] {
+            if let Some(direction) = directions.get(&pair) {
+                direction.send_modify(|now| now.resets += 1);
+            }
+        }
+    }
+
+    fn direction(&self, from: Place, to: Place) -> watch::Receiver<Condition> {
+        let mut directions = self.lock();
+        directions.entry((from, to)).or_insert_with(|| watch::Sender::new(Condition::default())).subscribe()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Place, Place), watch::Sender<Condition>>> {
+        self.directions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One connection, from its acceptance to its end.
+async fn carry(
+    mut near: TcpStream,
+    address: SocketAddr,
+    mut there: watch::Receiver<Condition>,
+    mut back: watch::Receiver<Condition>,
+    seed: u64,
+) {
+    // The handshake crosses in both directions.
+    for direction in [&mut there, &mut back] {
+        if direction.wait_for(|now| !now.cut).await.is_err() {
+            return;
+        }
+    }
+    let Ok(mut far) = TcpStream::connect(address).await else { return reset(&near) };
+    let _ = (near.set_nodelay(true), far.set_nodelay(true));
+    let resets = (there.borrow().resets, back.borrow().resets);
+    let broken = {
+        let ((near_in, near_out), (far_in, far_out)) = (near.split(), far.split());
+        let (there_too, back_too) = (there.clone(), back.clone());
+        let both = async {
+            tokio::join!(pump(near_in, far_out, there_too, seed), pump(far_in, near_out, back_too, !seed));
+        };
+        tokio::select! {
+            () = both => false,
+            _ = there.wait_for(|now| now.resets != resets.0) => true,
+            _ = back.wait_for(|now| now.resets != resets.1) => true,
+        }
+    };
+    if broken {
+        reset(&near);
+        reset(&far);
+    }
+}
+
+/// Carries bytes one way, each piece when it is due and the direction is open, to the end of the connection.
+async fn pump(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, condition: watch::Receiver<Condition>, seed: u64) {
+    let (send, mut pieces) = mpsc::channel::<(Instant, Bytes)>(PIECES_MAX);
+    let mut gate = condition.clone();
+    let read = async move {
+        let mut dice = Dice::new(seed);
+        let mut due = Instant::now();
+        loop {
+            let mut piece = BytesMut::with_capacity(PIECE_BYTES);
+            // An error is an end like any other: an empty piece says so.
+            let count = from.read_buf(&mut piece).await.unwrap_or(0);
+            let now = *condition.borrow();
+            let lost = now.loss_percent > 0 && dice.below(100) < now.loss_percent;
+            due = due.max(Instant::now() + now.delay + if lost { RETRANSMISSION } else { Duration::ZERO });
+            if send.send((due, piece.freeze())).await.is_err() || count == 0 {
+                return;
+            }
+        }
+    };
+    let write = async move {
+        while let Some((due, piece)) = pieces.recv().await {
+            if due > Instant::now() {
+                sleep_until(due).await;
+            }
+            if gate.wait_for(|now| !now.cut).await.is_err() {
+                return;
+            }
+            if piece.is_empty() {
+                let _ = to.shutdown().await;
+                return;
+            }
+            // The other end is gone, and says so in its own direction.
+            if to.write_all(&piece).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(read, write);
+}
+
+/// Makes the close of a connection a reset.
+fn reset(stream: &TcpStream) {
+    let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+}
+
+/// With [`PIECE_BYTES`] the most that is under way in one direction of a connection; the sender waits beyond that.
+const PIECES_MAX: usize = 128;
+const PIECE_BYTES: usize = 16 << 10;
+
+/// What TCP waits before it sends a lost packet again, at least, on Linux.
+const RETRANSMISSION: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::timeout;
+
+    const A: Place = Place::Server(0);
+    const B: Place = Place::Server(1);
+
+    /// A link from A to B, and both ends of a connection over it.
+    async fn link(network: &Network) -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let begins = network.open(A, B, listener.local_addr().unwrap()).unwrap();
+        let near = TcpStream::connect(begins).await.unwrap();
+        (near, listener.accept().await.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn what_a_cut_holds_back_arrives_afterwards() {
+        let network = Network::start().unwrap();
+        let (mut near, mut far) = link(&network).await;
+        network.set(A, B, Condition::CUT);
+        near.write_all(b"held").await.unwrap();
+        let mut bytes = [0; 4];
+        assert!(timeout(Duration::from_millis(100), far.read_exact(&mut bytes)).await.is_err());
+        // The other direction is open.
+        far.write_all(b"back").await.unwrap();
+        near.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"back");
+        network.set(A, B, Condition::default());
+        far.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"held");
+    }
+
+    #[tokio::test]
+    async fn a_cut_hides_the_end_of_a_connection() {
+        let network = Network::start().unwrap();
+        let (near, mut far) = link(&network).await;
+        network.set(A, B, Condition::CUT);
+        drop(near);
+        let mut bytes = [0; 1];
+        assert!(timeout(Duration::from_millis(100), far.read(&mut bytes)).await.is_err());
+        network.set(A, B, Condition::default());
+        assert_eq!(far.read(&mut bytes).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn delay_adds_to_each_piece_and_keeps_the_order() {
+        let network = Network::start().unwrap();
+        let (mut near, mut far) = link(&network).await;
+        network.set(A, B, Condition { delay: Duration::from_millis(80), ..Condition::default() });
+        let start = Instant::now();
+        near.write_all(b"a").await.unwrap();
+        network.set(A, B, Condition::default());
+        near.write_all(b"b").await.unwrap();
+        let mut bytes = [0; 2];
+        far.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"ab");
+        // The first may be read after the change: then nothing was slow.
+        assert!(start.elapsed() < Duration::from_secs(2));
+    }
+
+    #[tokio::test]
+    async fn a_reset_ends_both_sides() {
+        let network = Network::start().unwrap();
+        let (mut near, mut far) = link(&network).await;
+        network.reset(B, A);
+        assert!(near.read(&mut [0; 1]).await.is_err());
+        assert!(far.read(&mut [0; 1]).await.is_err());
+    }
+}

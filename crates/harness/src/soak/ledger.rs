@@ -1,0 +1,348 @@
+//! Where everybody writes down what happens: the history for the judge, and the counts for people.
+//!
+//! Holds: an operation has its place from the moment it is asked for; its outcome is `Unknown` until an answer comes.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use pole_jute::Reply;
+
+use super::connected::{Connected, Since};
+use super::history::{At, Ephemeral, History, Kind, Op, Outcome, State, Value};
+use crate::client::{Answer, Event, Refusal};
+use crate::network::Place;
+
+/// Shared by all tasks of the one thread.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    book: Rc<RefCell<Book>>,
+    start: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    history: History,
+    next_value: Value,
+    /// Operations of each session without an outcome.
+    open: Vec<usize>,
+    /// Up to when each server is excused: it was signalled, or has only just recovered.
+    excused: Vec<Excuse>,
+    /// The last version that the watch of each session led to.
+    watched: Vec<i32>,
+    counts: Counts,
+    last_acknowledged: At,
+    /// Servers and links, in a soak with a network.
+    connected: Option<Connected>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Excuse {
+    #[default]
+    None,
+    /// Under a signal.
+    Now,
+    /// For a while yet.
+    Until(At),
+}
+
+/// For people.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    /// Writes and appends with an answer that says yes.
+    pub(super) acknowledged: u64,
+    /// Writes and appends whose connection broke.
+    pub(super) unknown: u64,
+    /// Reads answered.
+    pub(super) reads: u64,
+    /// Events of watches.
+    pub(super) watch_events: u64,
+    /// Connections that broke though their server had got no signal.
+    pub(super) innocent_errors: u64,
+    /// The first of these, in words.
+    pub(super) innocent_examples: Vec<String>,
+    /// Connections that broke because their server had.
+    pub(super) excused_errors: u64,
+    /// Attempts to connect that a server without a signal did not take.
+    pub(super) not_taken: u64,
+    /// The longest time without an acknowledgement of a write.
+    pub(super) longest_gap: Duration,
+    /// The same, in which a majority was connected all the time; only with a network.
+    pub(super) longest_connected: Duration,
+    /// The same, in which nothing was done to the leader either.
+    pub(super) longest_with_leader: Duration,
+}
+
+impl Ledger {
+    /// Empty.
+    pub(super) fn new(sessions: usize, servers: usize) -> Self {
+        let book = Book {
+            open: vec![0; sessions],
+            excused: vec![Excuse::None; servers],
+            watched: vec![0; sessions],
+            ..Book::default()
+        };
+        Self { book: Rc::new(RefCell::new(book)), start: Instant::now() }
+    }
+
+    /// From now on links count too, not only servers.
+    pub(super) fn with_network(&self, servers: usize) {
+        self.book.borrow_mut().connected = Some(Connected::new(servers));
+    }
+
+    /// A link is disturbed.
+    pub(super) fn disturbed(&self, one: Place, other: Place) {
+        let at = self.now();
+        self.book.borrow_mut().change(at, |connected| connected.disturb(one, other, at));
+    }
+
+    /// It is well again.
+    pub(super) fn restored(&self, one: Place, other: Place) {
+        let at = self.now();
+        self.book.borrow_mut().change(at, |connected| connected.restore(one, other, at));
+    }
+
+    /// Who leads, as a server says; none if that is about to change.
+    pub(super) fn leads(&self, leader: Option<usize>) {
+        let at = self.now();
+        self.book.borrow_mut().change(at, |connected| connected.leads(leader, at));
+    }
+
+    fn now(&self) -> At {
+        self.start.elapsed().as_micros() as At
+    }
+
+    /// A value that was not used yet.
+    pub(super) fn fresh_value(&self) -> Value {
+        let mut book = self.book.borrow_mut();
+        book.next_value += 1;
+        book.next_value
+    }
+
+    /// Something is asked for now. Returns its place.
+    pub(super) fn asked(&self, session: usize, kind: Kind) -> usize {
+        let asked = self.now();
+        let mut book = self.book.borrow_mut();
+        if let Some(open) = book.open.get_mut(session) {
+            *open += 1;
+        }
+        book.history.ops.push(Op { session, asked, kind, outcome: Outcome::Unknown });
+        book.history.ops.len() - 1
+    }
+
+    /// The sync before a read failed: the read is one like any other.
+    pub(super) fn not_synced(&self, place: usize) {
+        let op = &mut self.book.borrow_mut().history.ops[place];
+        if let Kind::Read { key, .. } = op.kind {
+            op.kind = Kind::Read { key, synced: false };
+        }
+    }
+
+    /// The answer to what was asked at `place`.
+    pub(super) fn settled(&self, place: usize, answer: Result<Answer, Refusal>) {
+        let at = self.now();
+        let mut book = self.book.borrow_mut();
+        let op = &mut book.history.ops[place];
+        let (session, kind) = (op.session, op.kind);
+        op.outcome = outcome(kind, answer, at);
+        let (done, unknown) = (op.outcome.answered().is_some(), op.outcome == Outcome::Unknown);
+        if let Some(open) = book.open.get_mut(session) {
+            *open -= 1;
+        }
+        match kind {
+            Kind::Read { .. } => book.counts.reads += u64::from(done),
+            Kind::Write { .. } | Kind::Append { .. } => {
+                book.counts.unknown += u64::from(unknown);
+                if done {
+                    book.acknowledged(at);
+                }
+            }
+        }
+    }
+
+    /// Operations of a session without an outcome.
+    pub(super) fn open(&self, session: usize) -> usize {
+        self.book.borrow().open[session]
+    }
+
+    /// Of all sessions.
+    pub(super) fn open_in_all(&self) -> usize {
+        self.book.borrow().open.iter().sum()
+    }
+
+    /// Gaps count from now on.
+    pub(super) fn begin(&self) {
+        let at = self.now();
+        let mut book = self.book.borrow_mut();
+        book.last_acknowledged = at;
+        book.counts.longest_gap = Duration::ZERO;
+        book.counts.longest_connected = Duration::ZERO;
+        book.counts.longest_with_leader = Duration::ZERO;
+    }
+
+    /// Something happened to a session that lives to the end.
+    pub(super) fn happened(&self, session: usize, event: &Event) {
+        let at = self.now();
+        let mut book = self.book.borrow_mut();
+        match event {
+            Event::Connected => (),
+            Event::Disconnected(server, _) if book.is_excused(session, *server, at) => book.counts.excused_errors += 1,
+            Event::Disconnected(server, why) => {
+                book.counts.innocent_errors += 1;
+                if book.counts.innocent_examples.len() < EXAMPLES {
+                    let seconds = Duration::from_micros(at).as_secs_f64();
+                    let example = format!("{seconds:.3} s: session {session} at server {}: {why}", server + 1);
+                    book.counts.innocent_examples.push(example);
+                }
+            }
+            Event::NotTaken(server) => book.counts.not_taken += u64::from(!book.is_excused(session, *server, at)),
+            Event::Overtaken(path) => book.history.overtaken.push((session, path.clone())),
+            Event::Watch(_) => book.counts.watch_events += 1,
+            Event::Expired => book.history.expired.push(session),
+        }
+    }
+
+    /// The watch of a session led to this version.
+    pub(super) fn watched(&self, session: usize, answer: &Answer) {
+        if let Reply::GetData(reply) = &answer.reply {
+            let watched = &mut self.book.borrow_mut().watched[session];
+            *watched = reply.stat.version.max(*watched);
+        }
+    }
+
+    /// The sessions whose watch has not led to this version.
+    pub(super) fn not_watched(&self, version: i32) -> Vec<usize> {
+        let book = self.book.borrow();
+        book.watched.iter().enumerate().filter(|(_, seen)| **seen < version).map(|(session, _)| session).collect()
+    }
+
+    /// The greatest version of a key that was acknowledged or seen.
+    pub(super) fn last_version(&self, key: usize) -> i32 {
+        let book = self.book.borrow();
+        let states = book.history.ops.iter().filter_map(|op| match (op.kind, &op.outcome) {
+            (Kind::Write { key: of, .. } | Kind::Read { key: of, .. }, Outcome::State { state, .. }) if of == key => {
+                Some(state.version)
+            }
+            (Kind::Write { .. } | Kind::Read { .. } | Kind::Append { .. }, _) => None,
+        });
+        states.max().unwrap_or(0)
+    }
+
+    /// A server is about to get a signal.
+    pub(super) fn signalled(&self, server: usize) {
+        self.book.borrow_mut().excused[server] = Excuse::Now;
+        self.disturbed(Place::Server(server), Place::Server(server));
+    }
+
+    /// It serves again.
+    pub(super) fn healed(&self, server: usize) {
+        self.book.borrow_mut().excused[server] = Excuse::Until(self.now() + GRACE.as_micros() as At);
+        self.restored(Place::Server(server), Place::Server(server));
+    }
+
+    /// An ephemeral node was created, perhaps.
+    pub(super) fn ephemeral(&self, path: String, created: Option<i64>, lives: bool) {
+        self.book.borrow_mut().history.ephemerals.push(Ephemeral { path, created, lives });
+    }
+
+    /// For people, as it stands.
+    pub(super) fn counts(&self) -> Counts {
+        self.book.borrow().counts.clone()
+    }
+
+    /// For the judge. The ledger is empty afterwards.
+    pub(super) fn take_history(&self) -> History {
+        std::mem::take(&mut self.book.borrow_mut().history)
+    }
+}
+
+impl Book {
+    fn acknowledged(&mut self, at: At) {
+        self.counts.acknowledged += 1;
+        let gap = Duration::from_micros(at.saturating_sub(self.last_acknowledged));
+        if gap > WORTH_A_LINE {
+            let end = Duration::from_micros(at);
+            println!("  no write for {:.3} s, until {:.3} s", gap.as_secs_f64(), end.as_secs_f64());
+        }
+        self.counts.longest_gap = self.counts.longest_gap.max(gap);
+        self.count_pause(at);
+        self.last_acknowledged = at;
+    }
+
+    /// Changes what is known of servers and links. The pause so far counts under what was known before.
+    fn change(&mut self, at: At, change: impl FnOnce(&mut Connected)) {
+        self.count_pause(at);
+        if let Some(connected) = &mut self.connected {
+            change(connected);
+        }
+    }
+
+    fn count_pause(&mut self, at: At) {
+        let Some(Since { group, leader }) = self.connected.as_ref().map(Connected::since) else { return };
+        let last = self.last_acknowledged;
+        let pause = |since: At| Duration::from_micros(at.saturating_sub(since.max(last)));
+        let (connected, with_leader) = (group.map_or(Duration::ZERO, pause), leader.map_or(Duration::ZERO, pause));
+        if connected > WORTH_A_LINE && connected > self.counts.longest_connected {
+            let (span, end) = (connected.as_secs_f64(), Duration::from_micros(at).as_secs_f64());
+            println!("  with a connected majority no write for {span:.3} s, until {end:.3} s");
+        }
+        self.counts.longest_connected = self.counts.longest_connected.max(connected);
+        self.counts.longest_with_leader = self.counts.longest_with_leader.max(with_leader);
+    }
+
+    fn is_excused(&self, session: usize, server: usize, at: At) -> bool {
+        if let Some(connected) = &self.connected {
+            let site = Place::Site(session % SITES);
+            return !connected.is_innocent(site, server, at, INNOCENT.as_micros() as At);
+        }
+        match self.excused[server] {
+            Excuse::None => false,
+            Excuse::Now => true,
+            Excuse::Until(end) => at < end,
+        }
+    }
+}
+
+fn outcome(kind: Kind, answer: Result<Answer, Refusal>, answered: At) -> Outcome {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(Refusal::Lost | Refusal::Expired) => return Outcome::Unknown,
+        Err(Refusal::Code(code, _)) => return Outcome::Refused(code.to_string()),
+    };
+    state_or_path(kind, answer, answered).unwrap_or_else(|| Outcome::Refused("a reply of another kind".into()))
+}
+
+fn state_or_path(kind: Kind, answer: Answer, answered: At) -> Option<Outcome> {
+    let state = match (kind, answer.reply) {
+        (Kind::Write { value, .. }, Reply::SetData(reply)) => {
+            State { value, version: reply.stat.version, zxid: reply.stat.mzxid }
+        }
+        (Kind::Read { .. }, Reply::GetData(reply)) => {
+            let text = String::from_utf8_lossy(reply.data.as_deref().unwrap_or_default()).into_owned();
+            // What is no number was written by nobody, and will be found to be so.
+            let value = text.parse().unwrap_or(Value::MAX);
+            State { value, version: reply.stat.version, zxid: reply.stat.mzxid }
+        }
+        (Kind::Append { .. }, Reply::Create(reply)) => {
+            return Some(Outcome::Appended { answered, zxid: answer.zxid, path: reply.path });
+        }
+        _ => return None,
+    };
+    Some(Outcome::State { answered, state })
+}
+
+/// A server that stood still may find out only now that it was left behind.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// In a soak with a network: the faults that could break a connection are over for longer than a client waits for a silent
+/// server. Shorter than a session timeout, so it blames the servers for more than they promise.
+const INNOCENT: Duration = Duration::from_secs(6);
+
+/// Clients are at so many places, each with links of its own to all servers. The number of a session says at which.
+pub(super) const SITES: usize = 2;
+
+/// So many errors are shown in words.
+const EXAMPLES: usize = 5;
+
+/// A gap that is not explained by an election, however unlucky.
+const WORTH_A_LINE: Duration = Duration::from_secs(1);
