@@ -85,14 +85,23 @@ impl<M: Machine> Node<M> {
         self.requests.unlogged().into_iter().map(request).collect()
     }
 
-    /// Follower: one message for all requests of the step.
+    /// Follower: the requests of the step, in messages that are not too long for a link.
     pub(crate) fn forward_outbox(&mut self, out: &mut Vec<Effect>) {
         if self.outbox.is_empty() {
             return;
         }
-        let requests = core::mem::take(&mut self.outbox);
-        if let (Phase::Serving, Some(to), Some(epoch)) = (self.zab.phase(), self.zab.leader(), self.zab.serving_epoch())
-        {
+        let mut waiting = core::mem::take(&mut self.outbox).into_iter().peekable();
+        let (Phase::Serving, Some(to), Some(epoch)) = (self.zab.phase(), self.zab.leader(), self.zab.serving_epoch())
+        else {
+            return;
+        };
+        while let Some(first) = waiting.next() {
+            let mut bytes = first.body.len();
+            let mut requests = Vec::from([first]);
+            while let Some(next) = waiting.next_if(|next| bytes + next.body.len() <= FORWARD_BYTES_MAX) {
+                bytes += next.body.len();
+                requests.push(next);
+            }
             out.push(Effect::Send { to, channel: Channel::Quorum, message: Message::Forward { epoch, requests } });
         }
     }
@@ -428,6 +437,9 @@ impl<M: Machine> Node<M> {
         }
     }
 }
+
+/// What a message with requests for the leader holds at most, unless a single request is longer.
+const FORWARD_BYTES_MAX: usize = 512 << 10;
 
 /// What reads behind a write may return at once on the node's thread. A connection lets few large reads wait there, so
 /// only a client that suddenly asks for much at once gets here; it loses its connection, and nobody waits for it.

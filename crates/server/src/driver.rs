@@ -324,8 +324,8 @@ impl Driver {
             }
             Effect::Reply { client, cxid, zxid, body } => {
                 let Some(handle) = self.clients.get(&client) else { return };
-                if let Some(asked) = handle.reply(cxid.0, zxid.0.cast_signed(), &body, now) {
-                    self.shared.settled(1);
+                if let Some((asked, settled)) = handle.reply(cxid.0, zxid.0.cast_signed(), &body, now) {
+                    self.shared.settled(settled);
                     self.shared.status.tally.answered(1, asked, now);
                 }
                 self.dirty.push(Arc::clone(handle));

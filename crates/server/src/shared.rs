@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
-use pole_node::{ClientId, Moment, Shelf, Surroundings};
+use pole_node::{ClientId, Moment, Settled, Shelf, Surroundings};
 use pole_oracle::Time;
 use pole_tree::{Caller, Tree, Watcher, Watches};
 use pole_zab::SessionId;
@@ -35,8 +35,9 @@ pub(crate) struct Shared {
     pub(crate) clients: Mutex<HashMap<ClientId, Arc<Handle>>>,
     /// Connections heard since the last report to the leader, each once.
     touched: Mutex<Vec<Arc<Handle>>>,
-    /// Requests that the node owes an answer.
+    /// Requests that the node owes an answer, and what they take.
     pub(crate) outstanding: AtomicUsize,
+    outstanding_bytes: AtomicUsize,
     pub(crate) room: Notify,
     /// What clients have not taken.
     pub(crate) output: Arc<OutputTotal>,
@@ -62,6 +63,7 @@ impl Shared {
             clients: Mutex::default(),
             touched: Mutex::default(),
             outstanding: AtomicUsize::new(0),
+            outstanding_bytes: AtomicUsize::new(0),
             room: Notify::new(),
             output: Arc::new(OutputTotal::new(settings.output_bytes_max)),
             greetings: Greetings::new(settings.greetings_max),
@@ -92,9 +94,12 @@ impl Shared {
         Moment { now: self.clock.now(), confirmed, applied: self.applied.load(Ordering::Acquire) }
     }
 
-    /// So many requests are handed to the node.
-    pub(crate) fn asked(&self, count: usize) {
-        self.outstanding.fetch_add(count, Ordering::AcqRel);
+    /// These requests are handed to the node.
+    pub(crate) fn asked(&self, asked: Settled) {
+        if asked.count > 0 {
+            self.outstanding.fetch_add(asked.count, Ordering::AcqRel);
+            self.outstanding_bytes.fetch_add(asked.bytes, Ordering::AcqRel);
+        }
     }
 
     /// Whether there has been no quorum for so long that clients may read what this server has.
@@ -123,11 +128,15 @@ impl Shared {
         touched.into_iter().map(session).collect()
     }
 
-    /// So many requests were answered or dropped.
-    pub(crate) fn settled(&self, count: usize) {
-        let before = self.outstanding.fetch_sub(count, Ordering::AcqRel);
-        let limit = self.settings.outstanding_max;
-        if before >= limit && before - count < limit {
+    /// These requests were answered or dropped.
+    pub(crate) fn settled(&self, settled: Settled) {
+        if settled.count == 0 {
+            return;
+        }
+        let had_room = self.has_room();
+        self.outstanding.fetch_sub(settled.count, Ordering::AcqRel);
+        self.outstanding_bytes.fetch_sub(settled.bytes, Ordering::AcqRel);
+        if !had_room && self.has_room() {
             self.room.notify_waiters();
         }
     }
@@ -144,6 +153,7 @@ impl Surroundings for Shared {
 
     fn has_room(&self) -> bool {
         self.outstanding.load(Ordering::Acquire) < self.settings.outstanding_max
+            && self.outstanding_bytes.load(Ordering::Acquire) < OUTSTANDING_BYTES_MAX
     }
 
     fn identify(&self, watcher: Watcher, caller: &Caller) {
@@ -205,3 +215,7 @@ impl Deref for Reading<'_> {
         }
     }
 }
+
+/// What the requests to which the node owes a reply may take together; further ones wait with their connections. Enough
+/// for `globalOutstandingLimit` requests of 64 KiB.
+const OUTSTANDING_BYTES_MAX: usize = 64 << 20;

@@ -167,6 +167,11 @@ impl Tree {
         paths
     }
 
+    /// How many ephemeral nodes a session has.
+    pub(crate) fn ephemerals_of(&self, session: i64) -> usize {
+        self.ephemerals.get(&session).map_or(0, |ids| ids.len())
+    }
+
     /// The ephemeral nodes of a session, in no order that means anything.
     pub(crate) fn ephemeral_paths(&self, session: i64) -> impl Iterator<Item = &str> {
         let ids = self.ephemerals.get(&session).into_iter().flatten();

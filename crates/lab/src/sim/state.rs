@@ -165,4 +165,4 @@ impl Machine for State {
 }
 
 /// As an operator has them who sets nothing.
-pub(crate) const RULES: Rules = Rules { skip_acl: false, enforce_quota: false, extended_types: false };
+pub(crate) const RULES: Rules = Rules::DEFAULT;

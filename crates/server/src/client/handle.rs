@@ -16,7 +16,9 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use pole_election::Span;
 use pole_jute::Id;
-use pole_node::{AttachAnswer, ClientId, CloseReason, Connection, Counts, Event, Moment, Next, UNREAD_BYTES_MAX};
+use pole_node::{
+    AttachAnswer, ClientId, CloseReason, Connection, Counts, Event, Moment, Next, Settled, UNREAD_BYTES_MAX,
+};
 use pole_oracle::Time;
 use pole_tree::Caller;
 use tokio::net::tcp::OwnedWriteHalf;
@@ -67,6 +69,8 @@ pub(crate) struct Wants {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) count: u64,
+    /// Those of them that went to the node.
+    pub(crate) asked: Settled,
     /// Replies that the connection made itself.
     pub(crate) answered: u64,
     /// The operation of the last.
@@ -76,9 +80,10 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    fn since(before: Counts, machine: &Connection, is_alone: bool) -> Self {
+    fn since(before: Counts, asked: Settled, machine: &Connection, is_alone: bool) -> Self {
         let now = machine.counts();
-        Self { count: now.received - before.received, answered: now.sent - before.sent, last_op: now.last_op, is_alone }
+        let (count, answered) = (now.received - before.received, now.sent - before.sent);
+        Self { count, asked, answered, last_op: now.last_op, is_alone }
     }
 
     /// And then these.
@@ -158,9 +163,10 @@ impl Handle {
         if machine.has_request(input) {
             shared.touch(self);
         }
-        let (before, is_alone) = (machine.counts(), machine.pending() == 0);
+        let (before, pending, bytes) = (machine.counts(), machine.pending(), machine.pending_bytes());
         let next = machine.advance(input, shared, shared.moment(), events);
-        let taken = Taken::since(before, machine, is_alone);
+        let asked = Settled { count: machine.pending() - pending, bytes: machine.pending_bytes() - bytes };
+        let taken = Taken::since(before, asked, machine, pending == 0);
         self.session.store(machine.session(), Ordering::Relaxed);
         inner.has_waiting_input = next == Next::Wait && inner.machine.has_request(input);
         let Inner { machine, output, .. } = &mut *inner;
@@ -178,7 +184,7 @@ impl Handle {
         let before = machine.counts();
         machine.read(input, &tree, || shared.watches.lock(), at, || shared.clock.now() >= until);
         output.note(machine);
-        Taken::since(before, machine, true)
+        Taken::since(before, Settled::default(), machine, true)
     }
 
     /// The answer to the request for a session.
@@ -187,8 +193,8 @@ impl Handle {
         self.wake.notify_one();
     }
 
-    /// The node's reply to the oldest outstanding request. Returns when it was asked.
-    pub(crate) fn reply(&self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<Time> {
+    /// The node's reply to the oldest outstanding request. Returns when it was asked, and what it took.
+    pub(crate) fn reply(&self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<(Time, Settled)> {
         let mut inner = self.inner.lock();
         let Inner { machine, output, .. } = &mut *inner;
         let asked = machine.reply(xid, zxid, reply, now);
@@ -315,8 +321,8 @@ impl Handle {
         }
     }
 
-    /// The connection is over. Returns how many replies the node owed.
-    pub(crate) fn abandon_pending(&self) -> usize {
+    /// The connection is over. Returns the requests to which the node owed a reply.
+    pub(crate) fn abandon_pending(&self) -> Settled {
         self.inner.lock().machine.abandon_pending()
     }
 }

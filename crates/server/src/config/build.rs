@@ -316,6 +316,8 @@ fn service(values: &Values) -> Service {
         enforce_quota: values.bool("enforceQuota"),
         skip_acl: values.bool("skipACL"),
         super_digest: secret(values, "DigestAuthenticationProvider.superDigest"),
+        path_bytes_max: values.count("pole.tree.pathBytesMax"),
+        ephemerals_max: values.count("pole.tree.ephemeralsMax"),
         x509_super_user: values.text("X509AuthenticationProvider.superUser").map(str::to_owned),
     }
 }

@@ -489,6 +489,18 @@ pub const KEYS: &[Key] = &[
         "1000",
         "Connections whose first request has not arrived. When there is one more, the oldest is closed.",
     ),
+    ours(
+        "pole.tree.pathBytesMax",
+        Number(256, 1 << 20),
+        "16384",
+        "Bytes of a path that may be created; longer ones are answered with BadArguments (-8). Existing nodes are served.",
+    ),
+    ours(
+        "pole.tree.ephemeralsMax",
+        Number(1, 10_000_000),
+        "50000",
+        "Ephemeral nodes of one session; a further one is answered with QuotaExceeded (-125). They are deleted together.",
+    ),
     ours("pole.patienceMs", Number(0, 86_400_000), "10000", "Milliseconds that clients are kept without a leader."),
     ours("pole.diffRetainMb", Number(1, 65_536), "32", "Megabytes of log kept in memory to bring others level."),
     ours(

@@ -123,6 +123,10 @@ pub struct Service {
     pub skip_acl: bool,
     /// `DigestAuthenticationProvider.superDigest`.
     pub super_digest: Option<Secret>,
+    /// `pole.tree.pathBytesMax`.
+    pub path_bytes_max: u64,
+    /// `pole.tree.ephemeralsMax`.
+    pub ephemerals_max: u64,
     /// `X509AuthenticationProvider.superUser`.
     pub x509_super_user: Option<String>,
 }

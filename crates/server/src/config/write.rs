@@ -146,6 +146,8 @@ impl Config {
     fn service_pairs(&self, pairs: &mut Pairs) {
         let (service, admin) = (&self.service, &self.admin);
         secret(pairs, "DigestAuthenticationProvider.superDigest", service.super_digest.as_ref());
+        pairs.push(("pole.tree.pathBytesMax", service.path_bytes_max.to_string()));
+        pairs.push(("pole.tree.ephemeralsMax", service.ephemerals_max.to_string()));
         secret(pairs, "pole.admin.token", admin.token.as_ref());
         optional(pairs, "X509AuthenticationProvider.superUser", service.x509_super_user.as_ref());
         listener(pairs, &admin.address, "admin.serverPort", "admin.serverAddress");

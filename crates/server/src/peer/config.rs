@@ -65,7 +65,9 @@ impl PeerLimits {
     #[must_use]
     pub fn for_settings(max_buffer: usize, diff_retain_bytes: usize) -> Self {
         // Twice: a transaction repeats paths and adds ACLs and numbers to what the client sent. Lengths have 31 bits.
-        let frame = max_buffer.saturating_mul(2).saturating_add(8 * BATCH_BYTES_MAX).min(i32::MAX as usize);
+        let frame = max_buffer.saturating_mul(2).saturating_add(8 * BATCH_BYTES_MAX);
+        // A history may hold larger transactions, of a version that did not limit them. Memory is taken as bytes arrive.
+        let frame = frame.max(OLD_TXN_BYTES_MAX).min(i32::MAX as usize);
         let outgoing = diff_retain_bytes.saturating_add(64 << 20).saturating_add(frame);
         Self { frame_bytes_max: frame, outgoing_bytes_max: outgoing }
     }
@@ -103,3 +105,6 @@ impl PeerError {
         }
     }
 }
+
+/// The largest transaction of a history that is still sent to others.
+const OLD_TXN_BYTES_MAX: usize = 128 << 20;
