@@ -114,13 +114,10 @@ impl<M: Machine> Node<M> {
             self.watch_followers();
         } else {
             out.push(Effect::Note(Note::Following { leader: to }));
-            self.liveness.watch(to, self.now);
+            self.liveness.expect(to);
         }
         // Time enough for the target, which may be far from the last leader and from us, to hear of it and to take over.
-        let there_and_back = self.scoring.measurements.round_trip(to, self.now).unwrap_or_default();
-        let apart = self.scoring.slowest_round_trip(self.now).unwrap_or_default().min(self.config.election_timeout);
-        let after = self.time_to_gather().max(there_and_back.saturating_mul(3)).saturating_add(apart);
-        out.push(Effect::Arm { timer: Timer::Phase, after });
+        self.arm_phase_by_round_trips(out);
     }
 
     /// Followers that joined before we knew that we lead.

@@ -64,6 +64,10 @@ pub struct Node<M> {
     pub(crate) accounts: Accounts,
     /// Clients wait for a leader, and their patience runs.
     pub(crate) grace: bool,
+    /// When the present phase began, if its time limit follows the round trips.
+    pub(crate) phase_since: Option<Time>,
+    /// Attempts to lead or to follow that ended without progress since we last served.
+    pub(crate) failed_attempts: u32,
     /// When we last opened an epoch because we were outbid.
     pub(crate) reopened: Option<Time>,
     /// What the agreement put out and we have not yet carried out.
@@ -118,6 +122,8 @@ impl<M: Machine> Node<M> {
             transfer: None,
             accounts: Accounts::default(),
             grace: false,
+            phase_since: None,
+            failed_attempts: 0,
             reopened: None,
             pending: VecDeque::new(),
             spare: Vec::new(),
@@ -240,7 +246,14 @@ impl<M: Machine> Node<M> {
                 self.carry_out_election(outputs, out);
                 self.heartbeat(peer, out);
             }
-            Channel::Quorum => self.with_zab(|zab, outputs| zab.link_up(peer, outputs)),
+            Channel::Quorum => {
+                self.with_zab(|zab, outputs| zab.link_up(peer, outputs));
+                if self.zab.phase() == Phase::Greeting && self.zab.leader() == Some(peer) && self.phase_since.is_some()
+                {
+                    // Only now can the leader hear of us.
+                    self.arm_phase_by_round_trips(out);
+                }
+            }
         }
     }
 

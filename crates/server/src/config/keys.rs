@@ -444,13 +444,13 @@ pub const KEYS: &[Key] = &[
         "pole.livenessMs",
         Number(1, 3_600_000),
         "50",
-        "Milliseconds between signs of life on the links of the leader.",
+        "Milliseconds between signs of life that leader and followers send each other.",
     ),
     ours(
         "pole.livenessTimeoutMs",
         Number(2, 3_600_000),
         "400",
-        "Least silence, in milliseconds, after which a peer is given up.",
+        "Silence, in milliseconds, after which a peer is given up; the slowest round trip of the last three seconds is added. A link may become slower by the difference to `pole.livenessMs` at once without that anybody is given up.",
     ),
     ours("pole.electionTimeoutMs", Number(1, 3_600_000), "200", "Milliseconds that an election waits for the silent."),
     ours(
