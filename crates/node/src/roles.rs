@@ -40,6 +40,7 @@ impl<M: Machine> Node<M> {
         self.start_grace(out);
         self.with_zab(Zab::look);
         self.end_leadership(out);
+        self.remaining.clear();
         self.liveness.clear();
         out.push(Effect::Cancel(Timer::Phase));
     }
@@ -178,7 +179,8 @@ impl<M: Machine> Node<M> {
     pub(crate) fn established(&mut self, epoch: Epoch, out: &mut Vec<Effect>) {
         self.machine.forget_prepared();
         self.scoring.took_the_lead(self.now);
-        self.expiry = Expiry::begin(self.now, self.config.tick, self.machine.sessions());
+        let remaining = core::mem::take(&mut self.remaining);
+        self.expiry = Expiry::begin(self.now, self.config.tick, self.machine.sessions(), &remaining);
         self.chores_at = self.now + self.config.chores_every;
         self.serve(self.config.me, epoch, out);
         // What is found in the history waits for nothing more; the rest is proposed now.
@@ -280,13 +282,25 @@ impl<M: Machine> Node<M> {
     fn phase_time_left(&self) -> Option<Span> {
         let since = self.phase_since?;
         let spent = self.now - since;
-        let left = |limit: Span| (limit > spent).then(|| Span(limit.0 - spent.0));
+        let left = |limit: Span, spent: Span| (limit > spent).then(|| Span(limit.0 - spent.0));
         // Followers that answer and whose promise is not durable yet are busy with their disks: another leader would have
         // to wait for the same promises.
         let waits_for_disks = self.zab.phase() == Phase::Promising
             && spent < self.config.init_limit
             && self.zab.awaits_promises_of(|peer| self.liveness.is_heard(peer));
-        left(self.phase_limit()).or_else(|| waits_for_disks.then(|| self.time_to_gather()))
+        // A heartbeat that may still be answered will say how long the round trip is now.
+        let patience = self.probe_patience();
+        let awaited = self.zab.leader().filter(|leader| *leader != self.config.me);
+        let probes = self.scoring.reachable().filter(|peer| awaited.is_none_or(|leader| leader == *peer));
+        let probes = probes.filter_map(|peer| left(patience, self.scoring.unanswered_for(peer, self.now)?));
+        let measured = left(self.phase_limit(), spent);
+        measured.or_else(|| probes.max()).or_else(|| waits_for_disks.then(|| self.time_to_gather()))
+    }
+
+    /// How long an unanswered heartbeat may mean a slow link: the round trip on a link that became slower, each way, by as
+    /// much as failure detection tolerates. A peer that takes longer is treated as dead.
+    fn probe_patience(&self) -> Span {
+        Span(self.config.liveness_timeout.0.saturating_sub(self.config.liveness.0)).saturating_mul(2)
     }
 
     /// Whether a quorum went on without the leader that we chose and that is not established: waiting for it is in vain.

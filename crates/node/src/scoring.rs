@@ -140,14 +140,14 @@ impl Scoring {
         }
     }
 
-    /// The round trip to assume for a time limit: the slowest of the last seconds, or how long the oldest unanswered
-    /// heartbeat has been under way if that is longer, up to [`UNANSWERED_AGE_MAX`]. None while nothing is known, to
-    /// which a heartbeat that was sent just now adds nothing.
+    /// The round trip to assume for a time limit: the slowest of the last seconds.
     pub(crate) fn round_trip_now(&self, peer: ServerId, now: Time) -> Option<Span> {
-        let recent = self.measurements.slowest_recent(peer, now);
-        let waits = self.sent.get(&peer).and_then(VecDeque::front).map(|(_, at)| now - *at);
-        let tells = |waits: &Span| recent.is_some() || *waits >= UNANSWERED_AGE_MIN;
-        recent.max(waits.filter(tells).map(|waits| waits.min(UNANSWERED_AGE_MAX)))
+        self.measurements.slowest_recent(peer, now)
+    }
+
+    /// For how long the oldest unanswered heartbeat to `peer` has been under way.
+    pub(crate) fn unanswered_for(&self, peer: ServerId, now: Time) -> Option<Span> {
+        self.sent.get(&peer).and_then(VecDeque::front).map(|(_, at)| now - *at)
     }
 
     /// What to tell the others.
@@ -238,14 +238,6 @@ impl Scoring {
 /// Heartbeats to one peer whose echo is waited for. With the shortest period (10 ms) that is more than half a second of
 /// them; on a slower path only the later ones are measured.
 const UNANSWERED_MAX: usize = 64;
-
-/// The least age at which the first heartbeat of a link says something of the round trip. Three of it are more than the
-/// limits assume while they know nothing.
-const UNANSWERED_AGE_MIN: Span = Span::from_ms(100);
-
-/// What an unanswered heartbeat can say of a round trip at most. A peer that is silent for longer may as well be dead, and must
-/// not extend the limits that are there to notice it.
-const UNANSWERED_AGE_MAX: Span = Span::from_ms(1_000);
 
 /// What an election asks, answered at one instant.
 pub(crate) struct Asking<'a> {
