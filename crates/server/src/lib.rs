@@ -12,6 +12,7 @@ mod clock;
 pub mod config;
 mod driver;
 mod emulation;
+mod heard;
 pub mod log;
 mod mailbox;
 mod metrics;

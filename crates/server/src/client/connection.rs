@@ -171,9 +171,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn handle_arrived(&mut self) -> Result<(), End> {
         while self.deframer.has_frame(&self.arrived)? && self.handle.has_room() {
             if !self.read_only {
-                let now = self.shared.clock.now();
-                self.handle.with_lease(|lease| lease.hear(now));
-                self.shared.touch(&self.handle);
+                let heard = self.shared.touch(&self.handle);
+                self.handle.with_lease(|lease| lease.hear(heard));
                 self.wait_for_belief().await?;
                 self.wait_for_room().await?;
             }
@@ -197,8 +196,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 None | Some((true, _)) => return Ok(()),
                 Some((false, false)) => {}
                 Some((false, true)) => {
-                    self.handle.with_lease(|lease| lease.hear(now));
-                    self.shared.touch(&self.handle);
+                    let heard = self.shared.touch(&self.handle);
+                    self.handle.with_lease(|lease| lease.hear(heard));
                 }
             }
             tokio::select! {

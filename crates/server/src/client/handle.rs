@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -20,6 +20,8 @@ use pole_node::{ClientId, Lease};
 use pole_oracle::Time;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
+
+use crate::heard::Heard;
 
 /// A connection.
 #[derive(Debug)]
@@ -31,7 +33,7 @@ pub(crate) struct Handle {
     session: AtomicI64,
     timeout_ms: AtomicI32,
     /// Heard since the last report to the leader.
-    pub(crate) touched: AtomicBool,
+    pub(crate) heard: Heard,
     out: Mutex<Out>,
     /// Wakes the connection's task: its state changed, or there are bytes that only the task can send.
     pub(crate) wake: Notify,
@@ -123,7 +125,7 @@ impl Handle {
             since,
             session: AtomicI64::new(0),
             timeout_ms: AtomicI32::new(0),
-            touched: AtomicBool::new(false),
+            heard: Heard::default(),
             out: Mutex::new(out),
             wake: Notify::new(),
         }
