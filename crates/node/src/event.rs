@@ -309,6 +309,15 @@ pub enum Message {
         /// The position that the follower must have applied.
         zxid: Zxid,
     },
+    /// Quorum channel, leader to the target of a hand-over, right before it: what is left to sessions until they expire.
+    Remaining {
+        /// The epoch that ends.
+        epoch: Epoch,
+        /// The first part.
+        begins: bool,
+        /// A part of them. Whoever is in none has its whole time.
+        sessions: Vec<(SessionId, Span)>,
+    },
     /// Quorum channel, follower to leader: an operator wants another leader.
     TransferAsk {
         /// The epoch in which the follower was synchronised.
@@ -425,6 +434,7 @@ impl Message {
             Self::TouchDone { .. } => "TouchDone",
             Self::SyncAsk { .. } => "SyncAsk",
             Self::SyncDone { .. } => "SyncDone",
+            Self::Remaining { .. } => "Remaining",
             Self::TransferAsk { .. } => "TransferAsk",
         }
     }
@@ -440,6 +450,7 @@ impl Message {
             | Self::TouchDone { .. }
             | Self::TransferAsk { .. } => 32,
             Self::Touch { sessions, .. } => 32 + sessions.len() * size_of::<SessionId>(),
+            Self::Remaining { sessions, .. } => 32 + sessions.len() * size_of::<(SessionId, Span)>(),
             Self::Zab(message) => message.size_bytes(),
             Self::Forward { requests, .. } => 32 + requests.iter().map(|r| 32 + r.body.len()).sum::<usize>(),
         }

@@ -7,13 +7,13 @@
 //! `handover` (resignation and transfer), `scoring` (the oracle).
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::{Cause, Election, ServerId, Zxid};
+use pole_election::{Cause, Election, ServerId, Span, Zxid};
 use pole_oracle::{MeasureConfig, Oracle, Time};
-use pole_zab::{Output, Phase, Recovered, Requests, Ticket, Zab};
+use pole_zab::{Output, Phase, Recovered, Requests, SessionId, Ticket, Zab};
 
 use crate::accounts::{Accounts, Milestone};
 use crate::clients::Clients;
@@ -52,6 +52,8 @@ pub struct Node<M> {
     pub(crate) confirmations: Confirmations,
     pub(crate) liveness: Liveness,
     pub(crate) touches: Touches,
+    /// As the target of a hand-over: what the last leader said is left to sessions.
+    pub(crate) remaining: BTreeMap<SessionId, Span>,
     /// As leader: which sessions are silent for too long.
     pub(crate) expiry: Expiry,
     /// As leader: when to look next at what is due by the calendar.
@@ -64,6 +66,10 @@ pub struct Node<M> {
     pub(crate) accounts: Accounts,
     /// Clients wait for a leader, and their patience runs.
     pub(crate) grace: bool,
+    /// When the present phase began, if its time limit follows the round trips.
+    pub(crate) phase_since: Option<Time>,
+    /// Attempts to lead or to follow that ended without progress since we last served.
+    pub(crate) failed_attempts: u32,
     /// When we last opened an epoch because we were outbid.
     pub(crate) reopened: Option<Time>,
     /// What the agreement put out and we have not yet carried out.
@@ -110,6 +116,7 @@ impl<M: Machine> Node<M> {
             confirmations: Confirmations::default(),
             liveness: Liveness::default(),
             touches: Touches::default(),
+            remaining: BTreeMap::new(),
             expiry: Expiry::default(),
             chores_at: now,
             wall_ms: 0,
@@ -118,6 +125,8 @@ impl<M: Machine> Node<M> {
             transfer: None,
             accounts: Accounts::default(),
             grace: false,
+            phase_since: None,
+            failed_attempts: 0,
             reopened: None,
             pending: VecDeque::new(),
             spare: Vec::new(),
@@ -240,7 +249,14 @@ impl<M: Machine> Node<M> {
                 self.carry_out_election(outputs, out);
                 self.heartbeat(peer, out);
             }
-            Channel::Quorum => self.with_zab(|zab, outputs| zab.link_up(peer, outputs)),
+            Channel::Quorum => {
+                self.with_zab(|zab, outputs| zab.link_up(peer, outputs));
+                if self.zab.phase() == Phase::Greeting && self.zab.leader() == Some(peer) && self.phase_since.is_some()
+                {
+                    // Only now can the leader hear of us.
+                    self.arm_phase_by_round_trips(out);
+                }
+            }
         }
     }
 
@@ -294,10 +310,14 @@ impl<M: Machine> Node<M> {
             (Channel::Quorum, Message::TouchDone { epoch, id }) => self.touch_done(from, epoch, id, out),
             (Channel::Quorum, Message::SyncAsk { epoch, id }) => self.sync_asked(from, epoch, id),
             (Channel::Quorum, Message::SyncDone { epoch, id, zxid }) => self.sync_done(from, epoch, id, zxid),
-            (Channel::Quorum, Message::TransferAsk { epoch, to }) => self.transfer_passed_on(epoch, to, out),
+            (Channel::Quorum, Message::Remaining { epoch, begins, sessions }) => {
+                self.remaining_told(from, epoch, begins, sessions);
+            }
+            (Channel::Quorum, Message::TransferAsk { epoch, to }) => self.transfer_passed_on(from, epoch, to, out),
             (Channel::Election, message @ (Message::Zab(_) | Message::Forward { .. } | Message::SyncAsk { .. }))
             | (Channel::Election, message @ (Message::SyncDone { .. } | Message::Touch { .. }))
             | (Channel::Election, message @ (Message::TouchDone { .. } | Message::TransferAsk { .. }))
+            | (Channel::Election, message @ Message::Remaining { .. })
             | (Channel::Quorum, message @ (Message::Election(_) | Message::Heartbeat { .. } | Message::Echo { .. })) => {
                 let what = message.name();
                 self.refuse(from, channel, alloc::format!("{what} does not belong on the {channel:?} link"), out);

@@ -107,9 +107,10 @@ impl<M: Machine> Node<M> {
     }
 
     /// Leader: requests of a follower. Those of another epoch were sent before the follower was synchronised in ours,
-    /// and it sends them again.
+    /// and it sends them again. So it does with those that come before it joined over this link: earlier ones may have
+    /// been lost with the link before it.
     pub(crate) fn forwarded(&mut self, from: ServerId, epoch: Epoch, requests: Vec<Request>) {
-        if self.zab.phase() == Phase::Established && self.zab.serving_epoch() == Some(epoch) {
+        if self.zab.is_followed_by(from, epoch) {
             for request in requests {
                 // Heard when it comes, however long it waits for its turn.
                 self.expiry.touch(request.origin.session, self.now);
@@ -183,8 +184,9 @@ impl<M: Machine> Node<M> {
         self.since_checkpoint += entries.len() as u64;
         for entry in entries {
             if let Err(reason) = self.apply_entry(&entry, out) {
-                let what = format!("the transaction at {} of {}", entry.zxid, entry.origin);
-                return self.halt(format!("{what} cannot be read: {reason}; {START_AFRESH}"), out);
+                // Not whose it is: a session's number suffices to take the session over, and this is logged.
+                return self
+                    .halt(format!("the transaction at {} cannot be read: {reason}; {START_AFRESH}", entry.zxid), out);
             }
         }
         self.finish_syncs(out);
@@ -290,7 +292,7 @@ impl<M: Machine> Node<M> {
         sessions: Vec<SessionId>,
         out: &mut Vec<Effect>,
     ) {
-        if self.zab.phase() == Phase::Established && self.zab.serving_epoch() == Some(epoch) {
+        if self.zab.is_followed_by(from, epoch) {
             sessions.into_iter().for_each(|session| self.expiry.touch(session, self.now));
             let message = Message::TouchDone { epoch, id };
             out.push(Effect::Send { to: from, channel: Channel::Quorum, message });
@@ -340,7 +342,8 @@ impl<M: Machine> Node<M> {
 
     /// Leader: a sync is asked.
     pub(crate) fn sync_asked(&mut self, from: ServerId, epoch: Epoch, id: u64) {
-        if self.zab.phase() == Phase::Established && self.zab.serving_epoch() == Some(epoch) {
+        let ours = from == self.config.me && self.zab.serving_epoch() == Some(epoch);
+        if self.zab.phase() == Phase::Established && (ours || self.zab.is_followed_by(from, epoch)) {
             self.confirmations.ask(from, id, self.zab.log().last());
         }
     }

@@ -283,7 +283,7 @@ impl Driver {
 
     fn take_arrival(&mut self, arrival: Arrival) {
         self.events.push(match arrival {
-            Arrival::Up { peer, channel } => Event::LinkUp { peer, channel },
+            Arrival::Up { peer, channel, .. } => Event::LinkUp { peer, channel },
             Arrival::Down { peer, channel } => Event::LinkDown { peer, channel },
             Arrival::Received { from, channel, message } => Event::Received { from, channel, message },
             Arrival::Note { text } => return log::warn("peer", &[("what", &text)]),
@@ -296,7 +296,7 @@ impl Driver {
         while let Some(timer) = is_due(&self.timers) {
             self.timers.remove(&timer);
             if timer == Timer::Liveness {
-                self.events.push(Event::Touched { sessions: self.shared.take_touched() });
+                self.events.push(Event::Touched { sessions: self.shared.take_touched(now) });
             }
             self.events.push(Event::Expired(timer));
         }

@@ -13,6 +13,7 @@ pub mod config;
 mod descriptors;
 mod driver;
 mod emulation;
+mod heard;
 pub mod log;
 mod mailbox;
 mod metrics;

@@ -111,21 +111,27 @@ impl Shared {
         }
     }
 
-    /// A client was heard: the leader will learn of it with the next report.
-    pub(crate) fn touch(&self, handle: &Arc<Handle>) {
-        if !handle.touched.swap(true, Ordering::AcqRel) {
+    /// A client was heard: the leader will learn of it with the next report. Returns the moment as which it counts for
+    /// the lease of the connection.
+    pub(crate) fn touch(&self, handle: &Arc<Handle>) -> Time {
+        loop {
+            let now = self.clock.now();
+            if handle.heard.hear(now) {
+                return now;
+            }
+            // A report may be made before this, without the client: the clock is read again.
             self.touched.lock().push(Arc::clone(handle));
         }
     }
 
-    /// Everyone who was heard since this was last asked.
-    pub(crate) fn take_touched(&self) -> Vec<SessionId> {
+    /// Everyone who was heard since the last report, for a report as of `at`, which was read from the clock before.
+    pub(crate) fn take_touched(&self, at: Time) -> Vec<SessionId> {
         let touched = std::mem::take(&mut *self.touched.lock());
-        let session = |handle: Arc<Handle>| {
-            handle.touched.store(false, Ordering::Release);
-            SessionId(handle.session())
-        };
-        touched.into_iter().map(session).collect()
+        let sessions = touched.iter().map(|handle| SessionId(handle.session())).collect();
+        let again = touched.into_iter().filter(|handle| handle.heard.report(at));
+        let again: Vec<_> = again.collect();
+        self.touched.lock().extend(again);
+        sessions
     }
 
     /// These requests were answered or dropped.

@@ -54,6 +54,9 @@ impl Following {
     }
 }
 
+/// The number of no question: a leader counts from 1.
+const UNASKED: u64 = 0;
+
 impl Zab {
     /// Introduces us to our leader, if its link is open.
     pub(crate) fn greet(&mut self, out: &mut Vec<Output>) {
@@ -430,6 +433,16 @@ impl Zab {
             if self.links.contains(&leader) {
                 Self::send(leader, Message::TakenOver { epoch, last }, out);
             }
+        }
+    }
+
+    /// As follower: tells the leader that we live, without being asked. The answer to no question: counts for nothing but
+    /// that. A follower that only answered would be heard a whole round trip late when the link becomes slower.
+    pub fn beat(&mut self, out: &mut Vec<Output>) {
+        if let Role::Following(following) = &self.role
+            && self.links.contains(&following.leader)
+        {
+            Self::send(following.leader, Message::Pong { seq: UNASKED, accepted: self.accepted_epoch }, out);
         }
     }
 

@@ -129,9 +129,9 @@ pub enum Message {
         /// Counts the leader's questions.
         seq: u64,
     },
-    /// The answer.
+    /// The answer; or, at regular intervals, a sign of life.
     Pong {
-        /// The question answered.
+        /// The question answered; zero for none.
         seq: u64,
         /// The epoch promised: an answer counts only for the leader of this epoch.
         accepted: Epoch,

@@ -18,6 +18,7 @@ pub(super) fn message(message: &Message) -> String {
         Message::TouchDone { .. } => "TouchDone".to_owned(),
         Message::SyncAsk { .. } => "SyncAsk".to_owned(),
         Message::SyncDone { zxid, .. } => format!("SyncDone {zxid}"),
+        Message::Remaining { sessions, .. } => format!("Remaining of {} sessions", sessions.len()),
         Message::TransferAsk { to: Some(to), .. } => format!("TransferAsk {to}"),
         Message::TransferAsk { to: None, .. } => "TransferAsk".to_owned(),
     }
@@ -62,6 +63,7 @@ pub(super) fn is_upkeep(message: &Message) -> bool {
         | Message::Forward { .. }
         | Message::SyncAsk { .. }
         | Message::SyncDone { .. }
+        | Message::Remaining { .. }
         | Message::TransferAsk { .. } => false,
     }
 }

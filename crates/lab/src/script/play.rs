@@ -285,6 +285,7 @@ impl Play {
                 world.set_way(b, a, false);
             }
             Some(Way::Reset) => world.break_links(a, b)?,
+            Some(Way::HalfOpen) => world.break_links_at(a, b)?,
             None if delay.is_none() => return Err("say what becomes of the link".to_owned()),
             None => {}
         }

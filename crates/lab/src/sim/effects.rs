@@ -190,8 +190,8 @@ impl World {
                 let text = format!("bad peer: {}", error.split(|c: char| c.is_ascii_digit()).next().unwrap_or(""));
                 *self.report.closed.entry(text).or_default() += 1;
             }
+            Note::Electing { .. } => self.judge.words.elects(server),
             Note::Serving { .. }
-            | Note::Electing { .. }
             | Note::Leading { .. }
             | Note::Following { .. }
             | Note::Resigning { .. }

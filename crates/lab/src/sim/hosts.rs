@@ -310,6 +310,12 @@ impl World {
         if before != after && after == Phase::Established {
             self.judge.words.begins(server, host.clock.read(self.now));
         }
+        if before == Phase::Established
+            && after == Phase::TakingOver
+            && let Some(to) = node.zab().leader()
+        {
+            self.judge.words.hands_over(server, to.0 as usize - 1, host.clock.read(self.now));
+        }
         if before == Phase::Established && after == Phase::Promising {
             let overflows = node.zab().log().last().counter() >= self.setup.tuning.counter_max;
             self.report.marks.hit(if overflows { Mark::CounterEnd } else { Mark::Reopened });
@@ -542,13 +548,13 @@ fn leader_hears(words: &mut Words, server: usize, node: &Node<State>, event: &Ev
     match event {
         Event::Touched { sessions } => sessions.iter().copied().for_each(hears),
         Event::Attach { session, .. } => hears(*session),
-        Event::Received { message: Message::Touch { epoch, sessions, .. }, .. }
-            if zab.serving_epoch() == Some(*epoch) =>
+        Event::Received { from, message: Message::Touch { epoch, sessions, .. }, .. }
+            if zab.is_followed_by(*from, *epoch) =>
         {
             sessions.iter().copied().for_each(hears);
         }
-        Event::Received { message: Message::Forward { epoch, requests }, .. }
-            if zab.serving_epoch() == Some(*epoch) =>
+        Event::Received { from, message: Message::Forward { epoch, requests }, .. }
+            if zab.is_followed_by(*from, *epoch) =>
         {
             requests.iter().for_each(|request| hears(request.origin.session));
         }

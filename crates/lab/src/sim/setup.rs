@@ -127,6 +127,7 @@ impl Setup {
                 lost_per_mille: 0,
                 doubled_per_mille: 0,
                 broken_per_100k: 0,
+                fins_lost_per_mille: 0,
                 transport_timeout: 5 * SECOND,
                 redial: MS / 5,
             },
@@ -181,6 +182,7 @@ impl Setup {
             lost_per_mille: *rng.pick(&[0, 0, 1, 10, 50]),
             doubled_per_mille: *rng.pick(&[0, 0, 5, 50]),
             broken_per_100k: *rng.pick(&[0, 0, 1, 10]),
+            fins_lost_per_mille: *rng.pick(&[0, 0, 20, 200]),
             transport_timeout: rng.between(1, 8) * SECOND,
             redial: *rng.pick(&[MS / 5, 5 * MS, 50 * MS]),
         };

@@ -240,6 +240,17 @@ impl World {
         Ok(())
     }
 
+    /// Both connections between two servers break for the first of them, and the second hears nothing.
+    pub(crate) fn break_links_at(&mut self, a: usize, b: usize) -> Result<(), String> {
+        for link in 0..self.network.links.len() {
+            let wire = &self.network.links[link];
+            if let (true, Some(end)) = (wire.ends.contains(&b) && wire.up, wire.ends.iter().position(|end| *end == a)) {
+                self.breaks_at(link, end)?;
+            }
+        }
+        Ok(())
+    }
+
     /// What was kept back from one server to another arrives.
     pub(crate) fn release(&mut self, from: usize, to: usize) {
         let sent = self.network.release(from, to, self.now);

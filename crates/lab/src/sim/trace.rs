@@ -53,6 +53,7 @@ pub(crate) fn message(message: &Message) -> String {
         Message::TouchDone { epoch, id } => format!("TouchDone epoch={epoch} id={id}"),
         Message::SyncAsk { epoch, id } => format!("SyncAsk epoch={epoch} id={id}"),
         Message::SyncDone { epoch, id, zxid } => format!("SyncDone epoch={epoch} id={id} zxid={zxid}"),
+        Message::Remaining { epoch, sessions, .. } => format!("Remaining epoch={epoch} sessions={}", sessions.len()),
         Message::TransferAsk { epoch, to } => format!("TransferAsk epoch={epoch} to={to:?}"),
     }
 }

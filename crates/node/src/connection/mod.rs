@@ -11,10 +11,10 @@
 //!    After every change (bytes, a reply, a confirmation, a free place at the node, a deadline) call
 //!    [`Connection::advance`], which consumes whole frames from the buffer, and do what [`Next`] says until it says
 //!    [`Next::Wait`].
-//! 2. *Touch.* If [`Connection::has_request`], first note the session for the next [`crate::Event::Touched`], then read
-//!    the clock, then call [`Connection::advance`] with that time. In the other order a report that is made between the
-//!    two would confirm a client that it does not name. Without a request do not note it: only the client itself keeps
-//!    its session alive.
+//! 2. *Touch.* If [`Connection::has_request`], note the session for the next [`crate::Event::Touched`] and call
+//!    [`Connection::advance`] with a time that was read when the session was already noted: a report that is made in
+//!    between would otherwise confirm a client that it does not name. Without a request do not note it: only the client
+//!    itself keeps its session alive.
 //! 3. *Events.* Hand what `advance` appends to `events` to the node, in order.
 //! 4. *Reads.* When told [`Next::Read`], call [`Connection::read`] with the tree that all connections share, and let
 //!    nobody change the tree before it returns: a watch must not fire before the reply that set it is in the output.

@@ -10,7 +10,7 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -24,6 +24,7 @@ use pole_tree::Caller;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 
+use crate::heard::Heard;
 use crate::shared::Shared;
 
 /// A connection.
@@ -34,8 +35,8 @@ pub(crate) struct Handle {
     /// When it was accepted.
     pub(crate) since: Time,
     session: AtomicI64,
-    /// Noted for the next report to the leader.
-    pub(crate) touched: AtomicBool,
+    /// Whether it is noted for the next report to the leader.
+    pub(crate) heard: Heard,
     inner: Mutex<Inner>,
     /// Wakes the connection's task: there is something that only the task can do.
     pub(crate) wake: Notify,
@@ -109,7 +110,7 @@ impl Handle {
             address,
             since: now,
             session: AtomicI64::new(0),
-            touched: AtomicBool::new(false),
+            heard: Heard::default(),
             inner: Mutex::new(inner),
             wake: Notify::new(),
         }
@@ -159,12 +160,13 @@ impl Handle {
     ) -> (Next, Taken) {
         let mut inner = self.inner.lock();
         let machine = &mut inner.machine;
-        // Before the clock is read: see the contract of `Connection`, 2.
+        let mut at = shared.moment();
+        // See the contract of `Connection`, 2.
         if machine.has_request(input) {
-            shared.touch(self);
+            at.now = shared.touch(self);
         }
         let (before, pending, bytes) = (machine.counts(), machine.pending(), machine.pending_bytes());
-        let next = machine.advance(input, shared, shared.moment(), events);
+        let next = machine.advance(input, shared, at, events);
         let asked = Settled { count: machine.pending() - pending, bytes: machine.pending_bytes() - bytes };
         let taken = Taken::since(before, asked, machine, pending == 0);
         self.session.store(machine.session(), Ordering::Relaxed);

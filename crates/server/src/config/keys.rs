@@ -249,7 +249,12 @@ pub const KEYS: &[Key] = &[
         "Bytes of a request at most. Read from this file, unlike Apache's.",
     ),
     key("readonlymode.enabled", TRUE_FALSE, "false", "Whether a server without a quorum serves read-only clients."),
-    key("4lw.commands.whitelist", Text, "srvr", "Four-letter words that are answered, with commas; `*`: all."),
+    key(
+        "4lw.commands.whitelist",
+        Text,
+        "srvr",
+        "Four-letter words that are answered, with commas; `*`: all but `rqld` and `ydld`, which have to be named.",
+    ),
     key("leaderServes", Unused("the leader serves clients"), "", "Whether the leader serves clients."),
     key(
         "localSessionsEnabled",
@@ -444,13 +449,13 @@ pub const KEYS: &[Key] = &[
         "pole.livenessMs",
         Number(1, 3_600_000),
         "50",
-        "Milliseconds between signs of life on the links of the leader.",
+        "Milliseconds between signs of life that leader and followers send each other.",
     ),
     ours(
         "pole.livenessTimeoutMs",
         Number(2, 3_600_000),
         "400",
-        "Least silence, in milliseconds, after which a peer is given up.",
+        "Silence, in milliseconds, after which a peer is given up; the slowest round trip of the last three seconds is added. A link may become slower by the difference to `pole.livenessMs` at once without that anybody is given up.",
     ),
     ours("pole.electionTimeoutMs", Number(1, 3_600_000), "200", "Milliseconds that an election waits for the silent."),
     ours(
@@ -508,6 +513,12 @@ pub const KEYS: &[Key] = &[
         Number(0, 1_000),
         "1",
         "Milliseconds that a processor waits awake for the next write, where writes follow each other that fast. It is the time of an otherwise idle processor, a core at most. 0: never.",
+    ),
+    ours(
+        "pole.peer.secret",
+        Text,
+        "",
+        "File with a secret of 16 to 4096 bytes, the same for all servers (`openssl rand -hex 32`): on the ports for other servers only who knows it is let in. Without it and without `sslQuorum` anybody who reaches these ports can pass for a server whose link is down.",
     ),
     ours(
         "pole.resign",

@@ -227,6 +227,9 @@ impl Config {
             ("pole.resign.maxPerHour", pole.resign_max_per_hour.to_string()),
             ("pole.log", if pole.log_json { "json" } else { "text" }.to_owned()),
         ]);
+        if let Some(secret) = &pole.peer_secret {
+            pairs.push(("pole.peer.secret", path(secret)));
+        }
     }
 }
 

@@ -42,6 +42,21 @@ fn of_server(shared: &Shared, page: &mut Page) {
         ("pole_connections_refused_total", "Connections that were not taken in.", &status.refused),
         ("pole_connections_limited_total", "Connections closed because they exceeded a limit.", &status.limited),
         (
+            "pole_peer_connections_refused_total",
+            "Connections to the ports for other servers that did not become a link.",
+            &status.peers.refused,
+        ),
+        (
+            "pole_peer_connections_limited_total",
+            "Of these, closed at once because their address opened more than 100 in a second.",
+            &status.peers.limited,
+        ),
+        (
+            "pole_peer_links_kept_total",
+            "Of these, refused because they named a server whose link is alive.",
+            &status.peers.kept,
+        ),
+        (
             "pole_connections_closed_by_snapshot_total",
             "Connections that were closed because the state was replaced.",
             &status.closed_by_snapshot,

@@ -42,6 +42,11 @@ impl Outgoing {
         }
     }
 
+    /// A frame of the link's own: its kind and nothing else. It overtakes messages that wait.
+    pub(super) fn push_control(&mut self, kind: u8) {
+        self.encoded.extend_from_slice(&[0, 0, 0, 1, kind]);
+    }
+
     /// Whether more is kept for a slow peer than is allowed.
     pub(super) fn is_over(&self, bytes_max: usize) -> bool {
         self.encoded.len() + self.waiting_bytes > bytes_max
