@@ -57,6 +57,15 @@ impl<S: Shelf> Znodes<S> {
         &self.shelf
     }
 
+    /// Takes a restored tree at this position in place of the present one, which is returned: whoever drops a large tree
+    /// should do so where nobody waits.
+    pub fn replace(&mut self, zxid: Zxid, tree: Tree) -> Tree {
+        let mut tree = tree.at(signed(zxid));
+        tell(&mut tree, &self.config);
+        self.prepared.clear();
+        core::mem::replace(self.shelf.tree_mut(), tree)
+    }
+
     /// Where the tree stands, for its owner.
     pub fn shelf_mut(&mut self) -> &mut S {
         &mut self.shelf
@@ -148,10 +157,7 @@ impl<S: Shelf> Machine for Znodes<S> {
 
     fn restore(&mut self, zxid: Zxid, body: &Bytes) -> Result<(), String> {
         let tree = Tree::restore(self.rules, body).map_err(|error| error.to_string())?;
-        let mut tree = tree.at(signed(zxid));
-        tell(&mut tree, &self.config);
-        *self.shelf.tree_mut() = tree;
-        self.prepared.clear();
+        self.replace(zxid, tree);
         Ok(())
     }
 

@@ -164,7 +164,7 @@ fn channel_byte(channel: Channel) -> u8 {
 const MAGIC: [u8; 4] = *b"Pole";
 
 /// The version of greeting and frames. A change of any byte of either is a new one.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 
 const HEAD_BYTES: usize = MAGIC.len() + 2;
 
