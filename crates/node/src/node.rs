@@ -62,6 +62,8 @@ pub struct Node<M> {
     pub(crate) expiry: Expiry,
     /// As leader: when to look next at what is due by the calendar.
     pub(crate) chores_at: Time,
+    /// Where that look goes on.
+    pub(crate) chores_from: u32,
     /// What the calendar says.
     pub(crate) wall_ms: i64,
     disk: DiskWatch,
@@ -121,6 +123,7 @@ impl<M: Machine> Node<M> {
             touches: Touches::default(),
             expiry: Expiry::default(),
             chores_at: now,
+            chores_from: 0,
             wall_ms: 0,
             disk: DiskWatch::default(),
             transfers: Transfers::default(),

@@ -169,6 +169,7 @@ impl<M: Machine> Node<M> {
         self.scoring.took_the_lead(self.now);
         self.expiry = Expiry::begin(self.now, self.config.tick, self.machine.sessions());
         self.chores_at = self.now + self.config.chores_every;
+        self.chores_from = 0;
         self.serve(self.config.me, epoch, out);
         // What is found in the history waits for nothing more; the rest is proposed now.
         let me = self.config.me;

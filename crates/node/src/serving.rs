@@ -301,8 +301,12 @@ impl<M: Machine> Node<M> {
             self.chores.push_back(own(session, self.machine.closing()));
         }
         if self.now >= self.chores_at && self.chores.is_empty() {
-            self.chores_at = self.now + self.config.chores_every;
-            let chores = self.machine.chores(self.wall_ms);
+            // A part of the state at each look.
+            let (chores, next) = self.machine.chores(self.wall_ms, self.chores_from);
+            self.chores_from = next.unwrap_or(0);
+            if next.is_none() {
+                self.chores_at = self.now + self.config.chores_every;
+            }
             self.chores.extend(chores.into_iter().map(|body| own(SessionId(0), body)));
         }
     }

@@ -141,8 +141,9 @@ impl<S: Shelf> Machine for Znodes<S> {
         Ask::close()
     }
 
-    fn chores(&self, wall_ms: i64) -> Vec<Bytes> {
-        self.shelf.tree().due(wall_ms).iter().map(|path| Ask::delete_container(path)).collect()
+    fn chores(&self, wall_ms: i64, from: u32) -> (Vec<Bytes>, Option<u32>) {
+        let (due, next) = self.shelf.tree().due_from(wall_ms, from, LOOKED_AT_ONCE);
+        (due.iter().map(|path| Ask::delete_container(path)).collect(), next)
     }
 
     fn oracle(&self) -> Option<(Bytes, Zxid)> {
@@ -225,6 +226,9 @@ impl fmt::Debug for Frozen {
         write!(f, "an image of about {} bytes", self.0.size_bytes())
     }
 }
+
+/// Containers and nodes with a time to live that are looked at in one go: about a millisecond.
+const LOOKED_AT_ONCE: usize = 10_000;
 
 /// Where the ensemble keeps the choice of its oracle.
 pub const ORACLE_PATH: &str = "/zookeeper/pole";
