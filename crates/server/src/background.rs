@@ -74,10 +74,15 @@ impl Background {
     pub(crate) fn restore(&mut self, ticket: Ticket, zxid: Zxid) {
         self.restoring = Some(ticket);
         let (shared, dir) = (Arc::clone(&self.shared), self.snapshots.clone());
-        spawn("restore", move || {
+        let spawned = spawn("restore", move || {
             let tree = restore(&dir, zxid, shared.settings.rules).map(Box::new);
             shared.mailbox.post(Letter::Restored { ticket, zxid, tree });
         });
+        if !spawned {
+            // Nobody else would ever say so.
+            let tree = Err("no thread to restore it".to_owned());
+            self.shared.mailbox.post(Letter::Restored { ticket, zxid, tree });
+        }
     }
 
     /// Whether this is the restoration that was asked for last.
@@ -177,9 +182,11 @@ fn restore(dir: &Path, zxid: Zxid, rules: Rules) -> Result<Tree, String> {
     restorer.finish().map_err(|error| error.to_string())
 }
 
-/// Without a thread nothing is lost: the other side gives up, and tries again later.
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
-    if let Err(error) = thread::Builder::new().name(name.into()).spawn(work) {
-        log::warn("background", &[("what", &format!("no thread to {name}: {error}"))]);
+/// False if there is no thread to be had. A transfer then makes no progress, and its receiver tries again.
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+    let spawned = thread::Builder::new().name(name.into()).spawn(work);
+    if let Err(error) = &spawned {
+        log::warn("background", &[("what", &format!("no thread for {name}: {error}"))]);
     }
+    spawned.is_ok()
 }
