@@ -276,6 +276,6 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { piece_bytes: 256 * 1024, pieces_in_flight: 16, counter_max: u32::MAX - (1 << 20), trust_blank: false }
+        Self { piece_bytes: 256 * 1024, pieces_in_flight: 32, counter_max: u32::MAX - (1 << 20), trust_blank: false }
     }
 }
