@@ -48,6 +48,12 @@ pub struct Node<M> {
     pub(crate) outbox: Vec<Request>,
     /// As leader: requests not yet proposed, with the server that they came from.
     pub(crate) inbox: VecDeque<(ServerId, Request)>,
+    /// As leader: what it asks itself, a few at a time between the requests of clients.
+    pub(crate) chores: VecDeque<Request>,
+    /// How many of those may still be proposed in this step.
+    pub(crate) chores_left: usize,
+    /// Not all that is ready was applied, and we asked to be called again.
+    pub(crate) continues: bool,
     pub(crate) asked: Asked,
     pub(crate) confirmations: Confirmations,
     pub(crate) liveness: Liveness,
@@ -58,6 +64,8 @@ pub struct Node<M> {
     pub(crate) expiry: Expiry,
     /// As leader: when to look next at what is due by the calendar.
     pub(crate) chores_at: Time,
+    /// Where that look goes on.
+    pub(crate) chores_from: u32,
     /// What the calendar says.
     pub(crate) wall_ms: i64,
     disk: DiskWatch,
@@ -112,6 +120,9 @@ impl<M: Machine> Node<M> {
             attachments: 0,
             outbox: Vec::new(),
             inbox: VecDeque::new(),
+            chores: VecDeque::new(),
+            chores_left: 0,
+            continues: false,
             asked: Asked::default(),
             confirmations: Confirmations::default(),
             liveness: Liveness::default(),
@@ -119,6 +130,7 @@ impl<M: Machine> Node<M> {
             remaining: BTreeMap::new(),
             expiry: Expiry::default(),
             chores_at: now,
+            chores_from: 0,
             wall_ms: 0,
             disk: DiskWatch::default(),
             transfers: Transfers::default(),
@@ -141,6 +153,7 @@ impl<M: Machine> Node<M> {
             return;
         }
         self.now = now.max(self.now);
+        self.chores_left = CHORES_AT_ONCE;
         self.dispatch(event, out);
         self.settle(out);
         self.zab.assert_invariants();
@@ -150,6 +163,7 @@ impl<M: Machine> Node<M> {
     /// travels and is written together.
     pub fn step_all(&mut self, events: impl IntoIterator<Item = Event>, now: Time, out: &mut Vec<Effect>) {
         self.now = now.max(self.now);
+        self.chores_left = CHORES_AT_ONCE;
         for event in events {
             let gathers = event.is_asked();
             if self.halted {
@@ -172,6 +186,14 @@ impl<M: Machine> Node<M> {
             Event::Received { from, channel, message } => self.received(from, channel, message, out),
             Event::Written { through } => self.written(through, out),
             Event::DiskFailed { reason } => self.halt(reason, out),
+            Event::PieceReady { transfer, body, last } => {
+                self.with_zab(|zab, outputs| zab.piece_is_ready(transfer, body, last, outputs));
+            }
+            Event::LogRead { transfer, entries } => {
+                self.with_zab(|zab, outputs| zab.log_is_read(transfer, entries, outputs));
+            }
+            Event::Restored { ticket, failed } => self.restored(ticket, failed, out),
+            Event::Continue => self.continue_applying(out),
             Event::Expired(timer) => self.expired(timer, out),
             Event::Attach { client, session, body } => self.attach(client, session, body, out),
             Event::Request { client, cxid, body } => self.request(client, cxid, body),
@@ -279,6 +301,7 @@ impl<M: Machine> Node<M> {
         }
         match (channel, message) {
             (Channel::Election, Message::Election(message)) => {
+                self.demote_blank(&message, out);
                 let outcome =
                     self.with_election(out, |election, host, outputs| election.receive(from, message, host, outputs));
                 if let Err(error) = outcome {
@@ -458,8 +481,17 @@ impl<M: Machine> Node<M> {
             }
             Output::Logged { after, through } => self.logged(after, through),
             Output::Truncated { to } => self.truncated(to),
-            Output::Installed(snapshot) => self.installed(&snapshot, out),
-            Output::Ready(through) => self.apply(through, out),
+            Output::Installed { zxid } => self.installed(zxid, out),
+            Output::Restore { ticket, zxid } => out.push(Effect::Restore { ticket, zxid }),
+            Output::OpenTransfer { transfer, after, state } => {
+                out.push(Effect::OpenTransfer { transfer, after, state });
+            }
+            Output::NextPiece { transfer, bytes } => out.push(Effect::NextPiece { transfer, bytes }),
+            Output::ReadLog { transfer, after, through, bytes } => {
+                out.push(Effect::ReadLog { transfer, after, through, bytes });
+            }
+            Output::CloseTransfer { transfer } => out.push(Effect::CloseTransfer { transfer }),
+            Output::Ready(_) => self.apply(out),
             Output::WantsSnapshot { to } => {
                 let (zxid, body) = (self.applied, self.machine.snapshot());
                 self.with_zab(|zab, outputs| zab.provide_snapshot(to, zxid, body, outputs));
@@ -494,3 +526,7 @@ impl<M: Machine> Node<M> {
         matches!(self.zab.phase(), Phase::Promising | Phase::Pulling | Phase::Synchronising | Phase::Established)
     }
 }
+
+/// Of what a leader asks itself, so much is proposed in one step: ten thousand sessions that end at once do not stand
+/// before the requests of clients.
+const CHORES_AT_ONCE: usize = 64;

@@ -7,7 +7,7 @@
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use pole_election::{Cause, Elected, Round, ServerId, Span};
+use pole_election::{Cause, Elected, Round, ServerId, Span, Standing, Zxid};
 use pole_oracle::Decision;
 use pole_zab::{Epoch, Phase, Zab};
 
@@ -21,7 +21,7 @@ impl<M: Machine> Node<M> {
     /// Calls an election.
     pub(crate) fn elect(&mut self, cause: Cause, out: &mut Vec<Effect>) {
         self.step_down(out);
-        if cause != Cause::Start && (self.is_unfit() || !self.reaches_quorum()) {
+        if self.zab.is_restoring() || cause != Cause::Start && (self.is_unfit() || !self.reaches_quorum()) {
             let me = self.config.me;
             self.with_election(out, |election, host, outputs| election.demote(me, host, outputs));
         }
@@ -33,6 +33,23 @@ impl<M: Machine> Node<M> {
         reachable.into_iter().for_each(|peer| self.heartbeat(peer, out));
         out.push(Effect::Note(Note::Electing { cause, round: next }));
         self.with_election(out, |election, host, outputs| election.start(cause, host, outputs));
+    }
+
+    /// A server without a history could lead only after it was sent a whole one, so beside one that has a history it is
+    /// not a candidate. It says so itself, and so does everyone who has a history.
+    pub(crate) fn demote_blank(&mut self, message: &pole_election::Message, out: &mut Vec<Effect>) {
+        let pole_election::Message::Propose(propose) = message else { return };
+        if !self.election.is_electing() || self.config.limits.trust_blank {
+            return;
+        }
+        let is_blank = |standing: Standing| standing.current_epoch == Epoch(0) && standing.last_zxid == Zxid::ZERO;
+        let (ours, theirs) = (self.zab.standing(), propose.own.standing);
+        let blank = match (is_blank(ours), is_blank(theirs)) {
+            (true, false) => self.config.me,
+            (false, true) => propose.own.id,
+            (true, true) | (false, false) => return,
+        };
+        self.with_election(out, |election, host, outputs| election.demote(blank, host, outputs));
     }
 
     /// Gives up whatever role we have. Requests of our own clients stay where they are held.
@@ -57,6 +74,7 @@ impl<M: Machine> Node<M> {
     pub(crate) fn end_leadership(&mut self, out: &mut Vec<Effect>) {
         self.machine.forget_prepared();
         self.inbox.clear();
+        self.chores.clear();
         self.outbox.clear();
         self.confirmations.clear();
         if self.transfer.take().is_some() {
@@ -182,6 +200,7 @@ impl<M: Machine> Node<M> {
         let remaining = core::mem::take(&mut self.remaining);
         self.expiry = Expiry::begin(self.now, self.config.tick, self.machine.sessions(), &remaining);
         self.chores_at = self.now + self.config.chores_every;
+        self.chores_from = 0;
         self.serve(self.config.me, epoch, out);
         // What is found in the history waits for nothing more; the rest is proposed now.
         let me = self.config.me;
@@ -262,6 +281,10 @@ impl<M: Machine> Node<M> {
         }
         if let Some(left) = self.phase_time_left() {
             return out.push(Effect::Arm { timer: Timer::Phase, after: left });
+        }
+        if self.zab.is_restoring() {
+            // That takes as long as the state is large, and the leader would only have to send it again.
+            return out.push(Effect::Arm { timer: Timer::Phase, after: self.config.init_limit });
         }
         let unable = match self.zab.phase() {
             Phase::Serving | Phase::Established | Phase::Looking => return,

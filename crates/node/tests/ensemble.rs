@@ -120,6 +120,12 @@ impl Ensemble {
                 Effect::Reply { client, cxid, body, .. } => self.replies.push((client, cxid, body)),
                 Effect::Attached { client, .. } => self.attached.push(client),
                 Effect::Close { client, .. } => self.closed.push(client),
+                Effect::Continue => self.queue.push_back((id, Event::Continue)),
+                Effect::OpenTransfer { .. }
+                | Effect::NextPiece { .. }
+                | Effect::ReadLog { .. }
+                | Effect::CloseTransfer { .. }
+                | Effect::Restore { .. } => unreachable!("no log is trimmed here, and no difference is long"),
                 Effect::Notify { .. } | Effect::Confirmed { .. } => {}
                 Effect::Note(note) => println!("{:>8} {id}: {note:?}", self.now.0 / 1000),
                 Effect::Halt { reason } => drop(self.halted.insert(id, reason)),

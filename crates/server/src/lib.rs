@@ -7,6 +7,7 @@
 
 mod admin;
 mod awake;
+mod background;
 mod client;
 mod clock;
 pub mod config;

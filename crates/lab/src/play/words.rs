@@ -35,7 +35,8 @@ fn agreed(message: &pole_zab::Message) -> String {
         M::RefuseEpoch { refused, accepted } => format!("RefuseEpoch {refused}, has {accepted}"),
         M::Pull { .. } => "Pull".to_owned(),
         M::Truncate { to } => format!("Truncate to {to}"),
-        M::Snapshot(part) => format!("Snapshot {}, {} of {}", part.zxid, part.offset, part.total),
+        M::Snapshot(part) if part.last => format!("Snapshot {}, from {} to its end", part.zxid, part.offset),
+        M::Snapshot(part) => format!("Snapshot {}, from {}", part.zxid, part.offset),
         M::Entries { entries, .. } => format!("Entries {}", crate::script::ranges(entries.iter())),
         M::Received => "Received".to_owned(),
         M::PullEnd { last } => format!("PullEnd {last}"),
@@ -87,9 +88,15 @@ pub(super) fn event(who: usize, event: &Event, upkeep: bool) -> Option<What> {
         Event::Sync { .. } => noted("is asked to sync".to_owned()),
         Event::Transfer { to: Some(to) } => noted(format!("is asked to hand over to {to}")),
         Event::Transfer { to: None } => noted("is asked to hand over".to_owned()),
-        Event::Start | Event::LinkUp { .. } | Event::Written { .. } | Event::Touched { .. } | Event::Detach { .. } => {
-            None
-        }
+        Event::Restored { .. } => noted("has restored its state from the snapshot".to_owned()),
+        Event::Start
+        | Event::LinkUp { .. }
+        | Event::Written { .. }
+        | Event::PieceReady { .. }
+        | Event::LogRead { .. }
+        | Event::Continue
+        | Event::Touched { .. }
+        | Event::Detach { .. } => None,
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) enum Command {
         #[arg(key)]
         piece: Option<usize>,
         #[arg(key)]
+        window: Option<usize>,
+        #[arg(key)]
         counter: Option<u32>,
         #[arg(key)]
         outstanding: Option<usize>,

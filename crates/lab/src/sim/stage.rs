@@ -25,6 +25,10 @@ pub(crate) enum Sight {
     Reached { server: usize, point: Point, disk: OnDisk },
     /// A server is established as leader; these have taken its epoch over.
     Leads { server: usize, epoch: Epoch, quorum: Vec<ServerId> },
+    /// A server reads what it sends another from its disk.
+    ReadsLog { server: usize, after: Zxid },
+    /// A server has its state from a snapshot that it was sent.
+    Restored { server: usize, zxid: Zxid },
     /// A server stops by itself.
     Halted { server: usize, reason: String },
     /// A message that says how a synchronisation goes.

@@ -101,6 +101,12 @@ fn of_node(inside: &Inside, page: &mut Page) {
         [("quantile=\"0.5\"".to_owned(), ms(inside.fsync_p50)), ("quantile=\"0.99\"".to_owned(), ms(inside.fsync_p99))],
     );
     page.one(
+        "pole_turn_seconds_max",
+        "gauge",
+        "The longest turn of the thread that runs the protocol, since the start: nothing else happened meanwhile.",
+        &inside.longest_turn.as_secs_f64(),
+    );
+    page.one(
         "pole_awake_seconds_total",
         "counter",
         "Processor time spent on waiting awake for the next write (pole.awakeMs).",

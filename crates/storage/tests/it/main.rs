@@ -4,6 +4,7 @@ mod apache;
 mod damage;
 mod directory;
 mod operations;
+mod reading;
 mod scratch;
 mod threads;
 mod tools;

@@ -54,6 +54,7 @@ impl Zab {
     }
 
     fn admit(&mut self, from: ServerId, hello: Hello, out: &mut Vec<Output>) {
+        self.end_transfer(from, out);
         let Role::Leading(leading) = &mut self.role else { return };
         leading.peers.insert(from, Peer::new());
         leading.reported.insert(from, hello.accepted_epoch);
@@ -97,6 +98,7 @@ impl Zab {
     }
 
     fn ask(&mut self, id: ServerId, out: &mut Vec<Output>) {
+        self.end_transfer(id, out);
         let Role::Leading(leading) = &mut self.role else { return };
         *leading.peer(id) = Peer { stage: PeerStage::Asked, ..Peer::new() };
         Self::send(id, Message::NewEpoch { epoch: leading.epoch }, out);

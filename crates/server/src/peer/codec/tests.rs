@@ -222,8 +222,8 @@ fn synchronisation() -> impl Strategy<Value = Zab> {
         ),
         epochs().prop_map(|epochs| Zab::Pull { epochs }),
         zxid().prop_map(|to| Zab::Truncate { to }),
-        (zxid(), epochs(), any::<u32>(), any::<u32>(), body()).prop_map(|(zxid, epochs, total, offset, body)| {
-            Zab::Snapshot(SnapshotPart { zxid, epochs, total: total as usize, offset: offset as usize, body })
+        (zxid(), epochs(), any::<u32>(), any::<bool>(), body()).prop_map(|(zxid, epochs, offset, last, body)| {
+            Zab::Snapshot(SnapshotPart { zxid, epochs, offset: offset as usize, last, body })
         }),
         (zxid(), vec(entry(), 0..4)).prop_map(|(prev, entries)| Zab::Entries { prev, entries }),
         zxid().prop_map(|last| Zab::PullEnd { last }),

@@ -1,6 +1,5 @@
 //! Order, replacement, reset, restart, bounds.
 
-use pole_zab::{Epochs, SnapshotPart, Zxid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -218,26 +217,6 @@ fn a_link_on_which_too_much_waits_is_closed() {
         }
         assert!(one.note().await.contains("the peer is too slow: more than 1048576 bytes wait for it"));
         assert_eq!(one.next().await, down(2));
-    });
-}
-
-#[test]
-fn a_snapshot_larger_than_the_bound_goes_through() {
-    run(async {
-        let mut configs = ensemble(2);
-        configs.iter_mut().for_each(|config| config.limits.outgoing_bytes_max = 1 << 20);
-        let (mut one, two) = pair(configs).await;
-        let (whole, piece) = (Bytes::from(vec![5; 32 << 20]), 256 << 10);
-        let part = |offset: usize| {
-            let epochs = Epochs::starting_at(Zxid(9));
-            let body = whole.slice(offset..offset + piece);
-            Message::Zab(Zab::Snapshot(SnapshotPart { zxid: Zxid(9), epochs, total: whole.len(), offset, body }))
-        };
-        (0..whole.len()).step_by(piece).for_each(|offset| one.send(2, &part(offset)));
-        one.peers.flush();
-        for offset in (0..whole.len()).step_by(piece) {
-            assert_eq!(two.next().await, received(1, part(offset)));
-        }
     });
 }
 
