@@ -101,6 +101,8 @@ struct Tracked {
     /// Its timeout and the margin.
     patience: Span,
     deadline: Time,
+    /// Its entry in [`Expiry::turns`], unless it was found.
+    turn: Time,
     /// It was silent for too long, and its end was asked for.
     found: bool,
 }
@@ -118,7 +120,7 @@ impl Expiry {
             let patience = timeout.saturating_add(margin(timeout));
             let left = remaining.get(&session).map_or(patience, |left| patience.min(*left));
             let deadline = expiry.read(now) + left;
-            expiry.sessions.insert(session, Tracked { patience, deadline, found: false });
+            expiry.sessions.insert(session, Tracked { patience, deadline, turn: deadline, found: false });
             expiry.turns.insert((deadline, session));
         }
         expiry
@@ -138,10 +140,9 @@ impl Expiry {
     pub(crate) fn track(&mut self, session: SessionId, timeout: Span, now: Time) {
         let patience = timeout.saturating_add(margin(timeout));
         let deadline = self.read(now) + patience;
-        let before = self.sessions.insert(session, Tracked { patience, deadline, found: false });
-        if before.is_none_or(|before| before.found) {
-            self.turns.insert((deadline, session));
-        }
+        self.forget(session);
+        self.sessions.insert(session, Tracked { patience, deadline, turn: deadline, found: false });
+        self.turns.insert((deadline, session));
     }
 
     /// A session was heard.
@@ -150,7 +151,8 @@ impl Expiry {
         if let Some(tracked) = self.sessions.get_mut(&session) {
             tracked.deadline = heard + tracked.patience;
             if core::mem::take(&mut tracked.found) {
-                self.turns.insert((tracked.deadline, session));
+                tracked.turn = tracked.deadline;
+                self.turns.insert((tracked.turn, session));
             }
         }
     }
@@ -160,9 +162,11 @@ impl Expiry {
         self.sessions.get(&session).is_none_or(|tracked| tracked.found)
     }
 
-    /// A session has ended.
+    /// A session has ended: nothing of it is kept, on followers too, where nobody's turn ever comes.
     pub(crate) fn forget(&mut self, session: SessionId) {
-        self.sessions.remove(&session);
+        if let Some(tracked) = self.sessions.remove(&session) {
+            self.turns.remove(&(tracked.turn, session));
+        }
     }
 
     /// Time goes on. Returns the sessions that were silent for too long, each once.
@@ -175,7 +179,8 @@ impl Expiry {
             match self.sessions.get_mut(&session) {
                 None => {}
                 Some(tracked) if tracked.deadline > self.clock => {
-                    self.turns.insert((tracked.deadline, session));
+                    tracked.turn = tracked.deadline;
+                    self.turns.insert((tracked.turn, session));
                 }
                 Some(tracked) => {
                     tracked.found = true;
@@ -216,6 +221,19 @@ mod tests {
     /// Looks at every tick up to `until`, and says when the session was found silent.
     fn expires(expiry: &mut Expiry, from: u64, until: u64) -> Option<u64> {
         (from / 100 + 1..=until / 100).map(|n| n * 100).find(|ms| expiry.advance(at(*ms)) == [A])
+    }
+
+    #[test]
+    fn nothing_is_kept_of_sessions_that_ended() {
+        let mut expiry = Expiry::default();
+        for number in 0..1_000 {
+            let session = SessionId(number);
+            expiry.track(session, Span::from_ms(4_000), Time(0));
+            expiry.track(session, Span::from_ms(6_000), Time(1));
+            expiry.touch(session, Time(2));
+            expiry.forget(session);
+        }
+        assert!(expiry.sessions.is_empty() && expiry.turns.is_empty());
     }
 
     #[test]
