@@ -68,9 +68,9 @@ fn joins(zab: &mut Zab) -> (TransferId, usize) {
     assert!(out.contains(&Output::WantsSnapshot { to: JOINER }));
     let mut out = Vec::new();
     zab.provide_snapshot(JOINER, Zxid::new(Epoch(1), 5), Bytes::from_static(b"state").into(), &mut out);
-    let opened = out.iter().find_map(|output| match output {
-        Output::OpenTransfer { transfer, after, state: Some(_) } => Some((*transfer, *after)),
-        _ => None,
+    let opened = out.iter().find_map(|output| {
+        let Output::OpenTransfer { transfer, after, state: Some(_) } = output else { return None };
+        Some((*transfer, *after))
     });
     let (transfer, after) = opened.expect("a transfer");
     assert_eq!(after, Zxid::new(Epoch(1), 5), "the log above the snapshot stays");
@@ -160,9 +160,9 @@ fn nobody_is_level_before_his_state_is_restored() {
     assert!(out.contains(&received), "{out:?}");
     let out = take(&mut zab, leader, part(1, true));
     assert!(!out.contains(&received), "{out:?}");
-    let install = out.iter().find_map(|output| match output {
-        Output::Write { ticket, op: DiskOp::Install { .. } } => Some(*ticket),
-        _ => None,
+    let install = out.iter().find_map(|output| {
+        let Output::Write { ticket, op: DiskOp::Install { .. } } = output else { return None };
+        Some(*ticket)
     });
     let ticket = install.expect("it is installed");
     assert!(out.contains(&Output::Restore { ticket, zxid }) && zab.is_restoring());
