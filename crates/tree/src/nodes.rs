@@ -21,12 +21,15 @@ pub(crate) struct Nodes {
     digest: u64,
     /// Paths and data, in bytes.
     content_bytes: u64,
+    /// How many nodes are below each, by its number; not in the slab, where a change would copy what an image shares.
+    descendants: Vec<u32>,
 }
 
 impl Nodes {
     /// With a root.
     pub(crate) fn new(root: Node) -> Self {
-        let mut nodes = Self { slab: Slab::default(), index: Index::new(), digest: 0, content_bytes: 0 };
+        let mut nodes =
+            Self { slab: Slab::default(), index: Index::new(), digest: 0, content_bytes: 0, descendants: Vec::new() };
         nodes.place(root);
         nodes
     }
@@ -39,7 +42,7 @@ impl Nodes {
     /// The same, for whoever has the hash already.
     pub(crate) fn find_hashed(&self, hash: u64, path: &str) -> Option<NodeId> {
         if path.is_empty() {
-            return Some(NodeId(0));
+            return Some(TOP);
         }
         self.index.find(hash, |id| &*self.slab.get(*id).path == path)
     }
@@ -70,6 +73,7 @@ impl Nodes {
         node.slot = u32::try_from(self.get(parent).children.len()).expect("fewer children than numbers of nodes");
         let id = self.place(node);
         self.slab.get_mut(parent).children.push(id);
+        self.upwards(parent, |descendants| *descendants += 1);
         id
     }
 
@@ -85,7 +89,25 @@ impl Nodes {
         }
         self.digest = self.digest.wrapping_sub(node.digest());
         self.content_bytes -= content_bytes(&node);
+        self.upwards(node.parent, |descendants| *descendants -= 1);
         node
+    }
+
+    /// How many nodes are below this one, at any depth.
+    pub(crate) fn descendants(&self, id: NodeId) -> u32 {
+        self.descendants[id.0 as usize]
+    }
+
+    /// Changes the count of a node and of all nodes above it.
+    fn upwards(&mut self, from: NodeId, mut change: impl FnMut(&mut u32)) {
+        let mut at = from;
+        loop {
+            change(&mut self.descendants[at.0 as usize]);
+            if at == TOP {
+                return;
+            }
+            at = self.slab.get(at).parent;
+        }
     }
 
     /// Changes a node; not its path, and not its place in the tree.
@@ -118,6 +140,9 @@ impl Nodes {
         self.digest = self.digest.wrapping_add(node.digest());
         self.content_bytes += content_bytes(&node);
         let id = self.slab.insert(node);
+        let count = self.descendants.len().max(id.0 as usize + 1);
+        self.descendants.resize(count, 0);
+        self.descendants[id.0 as usize] = 0;
         self.index.insert(hash, id, |id| self.slab.get(id).path_hash);
         id
     }
@@ -126,3 +151,6 @@ impl Nodes {
 fn content_bytes(node: &Node) -> u64 {
     (node.path.len() + node.data_length()) as u64
 }
+
+/// The root.
+const TOP: NodeId = NodeId(0);

@@ -12,7 +12,8 @@ pub(super) const ATTACK: Attack = Attack::service(
     "auth-names",
     "addauth with 14 MB of names on one connection to a follower, then one write",
     Service::new(nothing, strike),
-);
+)
+.quick();
 
 fn strike(target: &Target) -> io::Result<Found> {
     let follower = target.follower();

@@ -14,7 +14,8 @@ pub(super) const ATTACK: Attack = Attack::service(
     "ephemeral-names",
     "20 ephemeral nodes with names as long as are accepted, up to 1 MB, then the session ends",
     Service::new(nothing, strike),
-);
+)
+.quick();
 
 fn strike(target: &Target) -> io::Result<Found> {
     let follower = target.follower();

@@ -10,7 +10,8 @@ use super::{Attack, Found, Service, Target};
 use crate::client;
 
 pub(super) const ATTACK: Attack =
-    Attack::service("multi-read", "one multiRead of 10,000 getData of a node of 1 MB", Service::new(prepare, strike));
+    Attack::service("multi-read", "one multiRead of 10,000 getData of a node of 1 MB", Service::new(prepare, strike))
+        .quick();
 
 fn strike(target: &Target) -> io::Result<Found> {
     let mut notes = Vec::new();

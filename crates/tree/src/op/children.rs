@@ -7,7 +7,7 @@ use pole_jute::{
     Record, Writer,
 };
 
-use crate::node::{Node, count};
+use crate::node::Node;
 use crate::read::Reading;
 use crate::watches::Modes;
 use crate::{Tree, Watches};
@@ -37,7 +37,7 @@ pub(crate) fn read_with_stat<W: DerefMut<Target = Watches>>(
     Ok(())
 }
 
-/// How many are below, at any depth. It walks there: nobody asks often enough to keep count everywhere.
+/// How many are below, at any depth.
 pub(crate) fn count_all(
     desk: &Reading,
     request: &GetAllChildrenNumberRequest,
@@ -45,8 +45,8 @@ pub(crate) fn count_all(
 ) -> Result<(), ErrorCode> {
     desk.readable(&request.path)?;
     let nodes = &desk.tree.nodes;
-    let all = nodes.find(&request.path).map_or(1, |top| nodes.below(top).count());
-    GetAllChildrenNumberResponse { total_number: count(all - 1) }.write(reply);
+    let all = nodes.find(&request.path).map_or(0, |top| nodes.descendants(top));
+    GetAllChildrenNumberResponse { total_number: i32::try_from(all).unwrap_or(i32::MAX) }.write(reply);
     Ok(())
 }
 
