@@ -84,6 +84,8 @@ pub struct Connection {
     read_bytes: usize,
     output: Output,
     blocked: Blocked,
+    /// The client has not been told that it has its session.
+    is_fresh: bool,
     /// `advance` has allowed the next read.
     may_read: bool,
     counts: Counts,
@@ -269,6 +271,7 @@ impl Connection {
             read_bytes: READ_BYTES_FIRST,
             output: Output::default(),
             blocked: Blocked::default(),
+            is_fresh: false,
             may_read: false,
             counts: Counts::default(),
         }
@@ -363,10 +366,11 @@ impl Connection {
         }
     }
 
-    /// Whether the input begins with a request of a client that has its session: see the contract, 2.
+    /// Whether a client that has its session waits for an answer: see the contract, 2. One that waits to be told of its
+    /// session says nothing more until then.
     #[must_use]
     pub fn has_request(&self, input: &[u8]) -> bool {
-        self.state == State::Open && !self.is_read_only && self.has_frame(input)
+        self.state == State::Open && !self.is_read_only && (self.is_fresh || self.has_frame(input))
     }
 
     fn has_frame(&self, input: &[u8]) -> bool {
@@ -404,6 +408,7 @@ impl Connection {
                 self.timeout_ms = timeout_ms;
                 let timeout = Span::from_ms(timeout_ms.unsigned_abs().into());
                 self.lease = Some(Lease::new(timeout, self.asked_at));
+                self.is_fresh = true;
                 self.output.raw(&opening::connect_response(timeout_ms, self.session, password(self.session), flag));
             }
             AttachAnswer::Expired => {
@@ -518,6 +523,7 @@ impl Connection {
             return true;
         }
         self.blocked.held = self.lease.as_mut().is_some_and(|lease| !lease.may_tell(at.now, at.confirmed));
+        self.is_fresh &= self.blocked.held;
         !self.blocked.held
     }
 

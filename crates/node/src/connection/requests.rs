@@ -29,7 +29,13 @@ impl Connection {
         }
         self.blocked = Blocked::default();
         if !self.deframer.has_frame(input)? {
-            self.may_tell(at);
+            // A session that took long to attach: its request is the client's last word until it is answered.
+            if !self.may_tell(at)
+                && self.is_fresh
+                && let Some(lease) = &mut self.lease
+            {
+                lease.hear(at.now);
+            }
             return Ok(Next::Wait);
         }
         if !self.is_read_only && !self.may_take(server, at) {

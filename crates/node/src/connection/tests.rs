@@ -291,6 +291,22 @@ fn an_event_without_a_word_of_the_client_is_held_and_does_not_keep_the_session_a
 }
 
 #[test]
+fn a_session_that_took_long_to_attach_is_told_when_the_leader_knows_of_it() {
+    let mut driver = Driver::new();
+    driver.send(&connect(0, 0));
+    // There was no leader for longer than the lease lasts.
+    driver.at.now = ms(5_000);
+    driver.machine.attached(AttachAnswer::Opened { timeout_ms: TIMEOUT_MS });
+    driver.serve();
+    assert!(driver.frames().is_empty() && driver.machine.waits_for_confirmation());
+    assert!(driver.machine.has_request(&driver.input), "the client waits, so it counts as heard");
+    driver.at = Moment { now: ms(5_100), confirmed: ms(5_050), ..driver.at };
+    driver.serve();
+    assert_eq!(driver.frames().len(), 1);
+    assert!(!driver.machine.has_request(&driver.input), "from now on it has to speak");
+}
+
+#[test]
 fn a_client_that_takes_no_replies_is_not_read_from() {
     let mut driver = Driver::open();
     driver.create("/a", 100_000);
