@@ -3,6 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
+use crate::volume::{Operation, Volume};
 use crate::{FileError, OpenError};
 
 /// Held until dropped, or until the process ends however it ends.
@@ -12,13 +13,17 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    pub(crate) fn take(dirs: &[&Path]) -> Result<Self, OpenError> {
-        dirs.iter().map(|dir| lock(&dir.join(NAME))).collect::<Result<_, _>>().map(|files| Self { _files: files })
+    pub(crate) fn take(volume: &Volume, dirs: &[&Path]) -> Result<Self, OpenError> {
+        dirs.iter()
+            .map(|dir| lock(volume, &dir.join(NAME)))
+            .collect::<Result<_, _>>()
+            .map(|files| Self { _files: files })
     }
 }
 
-fn lock(path: &Path) -> Result<File, OpenError> {
+fn lock(volume: &Volume, path: &Path) -> Result<File, OpenError> {
     let mut options = File::options();
+    volume.attempt(Operation::Lock, path).map_err(FileError::during("lock", path))?;
     let file = options.write(true).create(true).truncate(false).open(path).map_err(FileError::during("open", path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),

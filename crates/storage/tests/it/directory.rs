@@ -140,3 +140,15 @@ fn impossible_epochs_are_refused_with_their_file() {
         }
     }
 }
+
+#[test]
+fn session_numbers_are_reserved_once_whatever_the_clock_says() {
+    let scratch = Scratch::new();
+    assert_eq!(scratch.open().0.reserve_sessions(1000, 10).unwrap(), 1000);
+    // The clock was set back.
+    assert_eq!(scratch.open().0.reserve_sessions(500, 10).unwrap(), 1010);
+    assert_eq!(scratch.open().0.reserve_sessions(2000, 10).unwrap(), 2000);
+    fs::write(scratch.file("sessions"), "banana").unwrap();
+    let refused = scratch.open().0.reserve_sessions(3000, 10);
+    assert!(matches!(refused, Err(OpenError::Damaged(_))), "{refused:?}");
+}
