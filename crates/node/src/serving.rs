@@ -11,6 +11,7 @@ use bytes::Bytes;
 use pole_election::{ServerId, Zxid};
 use pole_zab::{Applied, Cxid, Entry, Epoch, Held, Origin, Phase, SessionId, Snapshot};
 
+use crate::checkpoints::SinceCheckpoint;
 use crate::clients::Answer;
 use crate::node::Node;
 use crate::{AttachAnswer, Channel, ClientId, CloseReason, Effect, Machine, Message, Note, Request};
@@ -162,7 +163,7 @@ impl<M: Machine> Node<M> {
                 .halt(format!("the snapshot at {} cannot be read: {reason}; {START_AFRESH}", snapshot.zxid), out);
         }
         self.applied = snapshot.zxid;
-        self.since_checkpoint = 0;
+        self.since_checkpoint = SinceCheckpoint::default();
         self.oracle_decided(out);
         self.close_all_clients(CloseReason::SnapshotInstalled, out);
         out.push(Effect::Note(Note::Installed { zxid: snapshot.zxid }));
@@ -171,7 +172,8 @@ impl<M: Machine> Node<M> {
     /// Applies what is committed and on our disk, and answers.
     pub(crate) fn apply(&mut self, through: Zxid, out: &mut Vec<Effect>) {
         let entries: Vec<Entry> = self.zab.log().between(self.applied, through).cloned().collect();
-        self.since_checkpoint += entries.len() as u64;
+        let bytes = entries.iter().map(|entry| entry.body.len() as u64).sum();
+        self.since_checkpoint.count(entries.len() as u64, bytes);
         for entry in entries {
             if let Err(reason) = self.apply_entry(&entry, out) {
                 let what = format!("the transaction at {} of {}", entry.zxid, entry.origin);
@@ -220,8 +222,8 @@ impl<M: Machine> Node<M> {
 
     /// Snapshots now and then, and no more log in memory than is kept for differences.
     fn keep_bounds(&mut self) {
-        if self.since_checkpoint >= self.config.snapshot_every {
-            self.since_checkpoint = 0;
+        if self.since_checkpoint.is_enough(&self.config) {
+            self.since_checkpoint = SinceCheckpoint::after(self.applied);
             let body = self.machine.snapshot();
             let zxid = self.applied;
             self.with_zab(|zab, outputs| zab.checkpoint(zxid, body, outputs));
