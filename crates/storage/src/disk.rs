@@ -14,7 +14,7 @@ use crate::locks::Locks;
 use crate::log::Log;
 use crate::progress::Progress;
 use crate::volume::Volume;
-use crate::{Config, Counts, Event, OpenError, WriteError, Writer, epochs, intent, sessions, snapshot};
+use crate::{Config, Counts, Event, OpenError, WriteError, Writer, epochs, intent, snapshot};
 
 /// An open data directory. Nobody else has it until this is dropped.
 pub struct Disk {
@@ -31,7 +31,7 @@ pub struct Disk {
     /// Why nothing is written any more.
     failed: Option<String>,
     replayed: (u64, u64),
-    _locks: Locks,
+    locks: Locks,
 }
 
 /// What start-up found, as far as writing depends on it.
@@ -48,7 +48,7 @@ impl Disk {
     pub(crate) fn new(volume: Volume, config: Config, found: Found) -> Self {
         let Found { dir, log_dir, snapshot, last, replayed, locks } = found;
         Self {
-            log: Log::new(volume.clone(), log_dir.clone(), &config, last, Progress::new(volume.clone(), dir.clone())),
+            log: Log::new(volume.clone(), log_dir.clone(), &config, last, Progress::new(locks.progress(), config.sync)),
             checkpoints: Checkpoints::new(volume.clone(), dir.clone(), log_dir.clone(), &config),
             volume,
             dir,
@@ -58,7 +58,7 @@ impl Disk {
             report: Arc::new(Mutex::new(Box::new(|_| ()))),
             failed: None,
             replayed,
-            _locks: locks,
+            locks,
         }
     }
 
@@ -110,10 +110,19 @@ impl Disk {
     /// Reserves `count` session numbers for this run, from `wish` on or above all that were reserved before, and returns
     /// the first. Durable on return: no later run gets any of them.
     ///
+    /// Apache ZooKeeper takes the first session number of a run from the clock. If the clock was set back between two
+    /// runs, a number could be given a second time, and a client that still has it could take the new session over.
+    ///
     /// # Errors
-    /// If the file cannot be read or written.
+    /// If the lock file, which has the record, cannot be read or written.
     pub fn reserve_sessions(&self, wish: u64, count: u64) -> Result<u64, OpenError> {
-        Ok(sessions::reserve(&self.volume, &self.dir, wish, count)?)
+        let record = self.locks.sessions();
+        let [reserved] = record.read()?.unwrap_or([0]);
+        let first = reserved.max(wish);
+        record.write([first.saturating_add(count)])?;
+        // The name of the file has been durable since the directory was opened.
+        record.sync()?;
+        Ok(first)
     }
 
     /// How often the disk was asked for something.

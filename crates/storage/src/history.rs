@@ -188,9 +188,7 @@ impl<'a> History<'a> {
                     self.take(entry, &Place { path, offset, previous })?;
                 }
                 Next::End if offset < source.durable_end => {
-                    let expected =
-                        format!("transactions up to byte {}, which progress says are durable", source.durable_end);
-                    return Err(Damage { path: path.into(), offset, expected, got: "nothing".into() }.into());
+                    return Err(Mark::missing(path, offset, source.durable_end).into());
                 }
                 Next::End if empty => break self.cuts.push(Cut { path: path.into(), at: 0, damage: None }),
                 Next::End => break self.end = Some((path.into(), offset)),

@@ -26,7 +26,6 @@ mod progress;
 mod purge;
 mod records;
 mod recovery;
-mod sessions;
 mod snapshot;
 mod state;
 mod tail;

@@ -119,11 +119,8 @@ impl Log {
             self.volume.sync_dir(&self.dir)?;
         }
         growing.end = end;
-        if self.sync {
-            let committed = Zxid(self.committed.load(Ordering::Relaxed));
-            let mark = Mark { log: growing.first, end, last: self.last, committed };
-            self.progress.advance(&mark, bytes as u64)?;
-        }
+        let committed = Zxid(self.committed.load(Ordering::Relaxed));
+        self.progress.advance(Mark { log: growing.first, end, last: self.last, committed }, bytes as u64)?;
         if self.sync && bytes <= SMALL_BYTES_MAX {
             growing.write_ahead();
         }

@@ -52,9 +52,7 @@ impl Name {
             (Some("snapshot"), Some(zxid), None, None) => Self::Snapshot(zxid),
             (Some("snapshot"), Some(zxid), Some("gz" | "snappy"), None) => Self::Compressed(zxid),
             (Some("snapshot"), Some(_), Some(TEMPORARY), None) => Self::Temporary,
-            (Some("currentEpoch" | "acceptedEpoch" | "intent" | "sessions"), None, None, None)
-                if number == Some(TEMPORARY) =>
-            {
+            (Some("currentEpoch" | "acceptedEpoch" | "intent"), None, None, None) if number == Some(TEMPORARY) => {
                 Self::Temporary
             }
             _ => Self::Other,

@@ -48,7 +48,7 @@ pub(crate) fn open_on(
     let dir = directory(&volume, &config.data_dir)?;
     let log_dir = directory(&volume, &config.data_log_dir)?;
     let shared = is_same(&dir, &log_dir)?;
-    let locks = Locks::take(&volume, &[&*dir, &*log_dir][..if shared { 1 } else { 2 }])?;
+    let locks = Locks::take(&volume, &dir, Some(&*log_dir).filter(|_| !shared))?;
     if !shared {
         check_places(&dir, &log_dir)?;
     }
@@ -56,7 +56,7 @@ pub(crate) fn open_on(
     intent::roll_forward(&volume, &dir, &log_dir, &mut repairs)?;
     let mut base = Base::find(&dir)?;
     base.check_beginning(&log_dir, &config, &mut repairs)?;
-    let mark = Mark::read(&dir)?;
+    let mark = Mark::read(&locks.progress())?;
     let (snapshot, skipped) = (base.zxid(), base.skipped.iter().map(|(zxid, _)| *zxid).collect::<Vec<_>>());
     let known = |committed| Known { snapshot, skipped: skipped.clone(), mark, committed, config: &config };
     base.restore(&mut state)?;

@@ -5,14 +5,14 @@
 //!
 //! What start-up knows about the write that a crash interrupted:
 //!
-//! 1. It began at or after the durable end in `progress`, and nothing was written after it: a batch is durable before
+//! 1. It began at or after the durable end of `progress`, and nothing was written after it: a batch is durable before
 //!    the next one is written.
 //! 2. All its records begin within [`BATCH_BYTES_MAX`] of its start.
 //! 3. It consists of sectors, each of which reached the disk as a whole or not at all, in any order. The room for it
 //!    was made in advance and reads as zeros. So a record of it that is not valid misses a whole sector.
 //!
 //! A flaw that contradicts one of these is no torn write. What cannot be told apart: whole sectors of durable records
-//! that read as zeros, after the durable end in `progress` and within one batch of the end.
+//! that read as zeros, after the durable end of `progress` and within one batch of the end.
 
 use bytes::Bytes;
 

@@ -63,7 +63,6 @@ pub(crate) enum Operation {
     Rename,
     Remove,
     SyncDirectory,
-    Lock,
 }
 
 impl Volume {
@@ -111,6 +110,24 @@ impl Volume {
             output.file = file;
         }
         Ok(output)
+    }
+
+    /// A file to be read and overwritten, as it is; an empty one if there is none.
+    pub(crate) fn open_or_create(&self, path: &Path) -> Result<Output, FileError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let create =
+            || self.attempt(Operation::Create, path).and_then(|()| options.clone().create_new(true).open(path));
+        let file = match create() {
+            Ok(file) => {
+                self.note(|| Effect::Create(path.into()));
+                Ok(file)
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path),
+            Err(error) => Err(error),
+        };
+        let file = file.map_err(FileError::during("open", path))?;
+        Ok(Output { volume: self.clone(), file, path: path.into() })
     }
 
     /// A file that exists, to be changed.
@@ -216,10 +233,29 @@ impl Output {
     }
 
     /// A few bytes that nobody waits for, written over what was there: not counted.
-    pub(crate) fn overwrite(&self, bytes: &[u8]) -> Result<(), FileError> {
-        self.write_all(bytes, 0).map_err(FileError::during("write to", &self.path))?;
-        self.volume.note(|| Effect::Write(self.path.clone(), 0, bytes.into()));
+    pub(crate) fn overwrite(&self, bytes: &[u8], offset: u64) -> Result<(), FileError> {
+        self.write_all(bytes, offset).map_err(FileError::during("write to", &self.path))?;
+        self.volume.note(|| Effect::Write(self.path.clone(), offset, bytes.into()));
         Ok(())
+    }
+
+    /// How many bytes there were; fewer than asked for only at the end of the file.
+    pub(crate) fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, FileError> {
+        let mut found = 0;
+        while found < bytes.len() {
+            match self.file.read_at(&mut bytes[found..], offset + found as u64) {
+                Ok(0) => break,
+                Ok(count) => found += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(FileError::during("read", &self.path)(error)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Keeps others from locking the file until it is dropped.
+    pub(crate) fn try_lock(&self) -> Result<(), fs::TryLockError> {
+        self.file.try_lock()
     }
 
     fn attempt(&self, operation: Operation) -> io::Result<()> {

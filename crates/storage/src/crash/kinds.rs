@@ -150,12 +150,25 @@ fn log_truncation() {
 
 #[test]
 fn progress_write() {
-    fail(Operation::Write, "progress", &Ask::Append);
+    fail(Operation::Write, "lock", &Ask::Append);
 }
 
 #[test]
 fn progress_cleared_before_a_truncation() {
-    fail(Operation::Sync, "progress", &Ask::Truncate);
+    fail(Operation::Sync, "lock", &Ask::Truncate);
+}
+
+#[test]
+fn session_numbers() {
+    for operation in [Operation::Write, Operation::Sync] {
+        let scratch = Scratch::new();
+        let faults = Faults::default();
+        let (disk, _, _) = open_on(Volume::failing(&faults), config(&scratch.0), None).unwrap();
+        faults.plant(operation, "lock", ErrorKind::Other);
+        let refused = disk.reserve_sessions(1, 1);
+        let Err(OpenError::File(error)) = refused else { panic!("{operation:?}: {refused:?}") };
+        assert!(error.to_string().contains("/lock"), "{error}");
+    }
 }
 
 #[test]
@@ -212,7 +225,7 @@ fn intent() {
 fn lock() {
     let scratch = Scratch::new();
     let faults = Faults::default();
-    faults.plant(Operation::Lock, "lock", ErrorKind::PermissionDenied);
+    faults.plant(Operation::Create, "lock", ErrorKind::PermissionDenied);
     let refused = open_on(Volume::failing(&faults), config(&scratch.0), None).map(|_| ());
     let Err(OpenError::File(error)) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains("/lock") && error.to_string().contains("give the server's user"), "{error}");

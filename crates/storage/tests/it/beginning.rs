@@ -115,6 +115,6 @@ fn a_header_that_says_nothing_is_believed_as_before() {
         bytes[8..16].fill(0);
         fs::write(scratch.file(name), bytes).unwrap();
     }
-    fs::remove_file(scratch.file("progress")).unwrap();
+    scratch.forget_progress();
     assert_eq!(open(as_a_server(&scratch)).unwrap().1.entries.len(), 9);
 }

@@ -257,7 +257,7 @@ fn a_bad_snapshot_is_refused_if_the_log_does_not_lead_to_it() {
     assert_eq!(damage(&scratch).path, newest);
 }
 
-/// What `progress` says is durable is not cut off, whatever is there now.
+/// What the lock file says is durable is not cut off, whatever is there now.
 #[test]
 fn nothing_before_the_durable_end_is_cut_off() {
     let scratch = Scratch::new();

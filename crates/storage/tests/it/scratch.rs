@@ -46,16 +46,16 @@ impl Scratch {
         self.files().join(name)
     }
 
-    /// The names of the files, but for `lock` and `progress`.
+    /// The names of the files, but for `lock`.
     pub(crate) fn names(&self) -> Vec<String> {
         self.contents().into_keys().collect()
     }
 
-    /// The files, but for `lock` and `progress`.
+    /// The files, but for `lock`.
     pub(crate) fn contents(&self) -> BTreeMap<String, Vec<u8>> {
         let files = fs::read_dir(self.files()).unwrap().map(Result::unwrap);
         let named = files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap()));
-        named.filter(|(name, _)| name != "lock" && name != "progress").collect()
+        named.filter(|(name, _)| name != "lock").collect()
     }
 
     pub(crate) fn config(&self) -> Config {
@@ -79,7 +79,7 @@ impl Scratch {
 
     /// What a power failure does at worst: what was written down about the log last did not reach the disk.
     pub(crate) fn forget_progress(&self) {
-        fs::remove_file(self.file("progress")).unwrap();
+        fs::remove_file(self.file("lock")).unwrap();
     }
 
     /// The zxids of the entries found.

@@ -77,7 +77,7 @@ fn without_word_of_what_is_committed_only_the_snapshot_is() {
     assert_eq!((seen.applied, recovered.snapshot_zxid(), zxids(&recovered)), (vec![], zxid(1, 3), range(4..=10)));
 }
 
-/// Somebody put other log files in the place of those that `progress` speaks of.
+/// Somebody put other log files in the place of those that the lock file speaks of.
 #[test]
 fn what_was_committed_in_another_log_is_not_believed_of_this_one() {
     let (scratch, other) = (ten(), Scratch::new());
