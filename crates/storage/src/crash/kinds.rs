@@ -150,7 +150,7 @@ fn log_truncation() {
 
 #[test]
 fn progress_write() {
-    fail(Operation::Write, "lock", &Ask::Append);
+    fail(Operation::Write, "lock", &Ask::AppendMuch);
 }
 
 #[test]
