@@ -53,7 +53,9 @@ fn kind(error: &StartError) -> Kind {
     match error {
         StartError::Disk(InUse { .. }) => Kind::InUse,
         StartError::Disk(Damaged(_) | NoSnapshot { .. } | Version { .. } | Compressed { .. }) => Kind::BadData,
-        StartError::Disk(Misplaced { .. }) | StartError::Tls(_) | StartError::Host { .. } => Kind::BadInput,
+        StartError::Disk(Misplaced { .. }) | StartError::Tls(_) | StartError::Secret(_) | StartError::Host { .. } => {
+            Kind::BadInput
+        }
         StartError::Disk(File(_)) | StartError::System(_) => Kind::Failed,
         StartError::Port { error, .. } => of_port(error),
         StartError::Peers(error) => {
@@ -75,6 +77,7 @@ fn advised(error: &StartError) -> String {
         StartError::Port { port, .. } => format!("{error}; check {port} and its address"),
         StartError::Disk(_)
         | StartError::Peers(_)
+        | StartError::Secret(_)
         | StartError::Tls(_)
         | StartError::Host { .. }
         | StartError::System(_) => error.to_string(),

@@ -120,6 +120,8 @@ struct Found {
 
 async fn soak(launcher: &Launcher, options: &Options, mut dice: Dice) -> Result<Found, Failure> {
     let setup = SETTINGS.iter().fold(Setup::new("soak", options.servers), |setup, line| setup.with(line));
+    // A log that grows in small steps meets a full disk soon.
+    let setup = if options.network { setup.with("preAllocSize=256") } else { setup };
     let mut ensemble = Ensemble::prepare(launcher, &setup)?;
     let small = (options.network && disk::is_possible()).then(|| options.servers - 1);
     if let Some(small) = small {
@@ -194,6 +196,9 @@ async fn soak(launcher: &Launcher, options: &Options, mut dice: Dice) -> Result<
     });
     let Faults { kills, stops, leaders, blackouts, ensemble, .. } = faults;
     let found = Found { counts, kills, stops, leaders, blackouts, operations: history.ops.len(), violations, network };
+    if let Some(small) = small {
+        disk::unmount(&ensemble.servers()[small].data_dir())?;
+    }
     if found.is_good(options) {
         ensemble.done()?;
     }

@@ -71,6 +71,10 @@ impl Contract {
             | Event::LinkDown { .. }
             | Event::Received { .. }
             | Event::Written { .. }
+            | Event::PieceReady { .. }
+            | Event::LogRead { .. }
+            | Event::Restored { .. }
+            | Event::Continue
             | Event::DiskFailed { .. }
             | Event::Expired(_)
             | Event::Attach { .. }

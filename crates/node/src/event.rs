@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_election::{Cause, Record, Round, ServerId, Span, Zxid};
 use pole_oracle::{Report, Time};
-use pole_zab::{Cxid, DiskOp, Epoch, Origin, SessionId, Ticket};
+use pole_zab::{Body, Cxid, DiskOp, Entry, Epoch, Origin, SessionId, Ticket, TransferId};
 
 use crate::{AttachAnswer, CloseReason};
 
@@ -69,6 +69,31 @@ pub enum Event {
         /// What the system said.
         reason: String,
     },
+    /// A piece of a state, as [`Effect::NextPiece`] asked.
+    PieceReady {
+        /// Of this transfer.
+        transfer: TransferId,
+        /// The piece.
+        body: Bytes,
+        /// Whether it is the last one.
+        last: bool,
+    },
+    /// Entries of the log, as [`Effect::ReadLog`] asked. None: they could not be read.
+    LogRead {
+        /// For this transfer.
+        transfer: TransferId,
+        /// Contiguous.
+        entries: Vec<Entry>,
+    },
+    /// The state machine has the state that [`Effect::Restore`] asked for.
+    Restored {
+        /// The write that put the snapshot in place.
+        ticket: Ticket,
+        /// Why it has not.
+        failed: Option<String>,
+    },
+    /// Work that was put off goes on: the answer to [`Effect::Continue`].
+    Continue,
     /// A timer expired.
     Expired(Timer),
     /// A client's connection asks for a session: a new one, or one to resume.
@@ -134,6 +159,10 @@ impl Event {
             | Self::LinkDown { .. }
             | Self::Written { .. }
             | Self::DiskFailed { .. }
+            | Self::PieceReady { .. }
+            | Self::LogRead { .. }
+            | Self::Restored { .. }
+            | Self::Continue
             | Self::Expired(_)
             | Self::Attach { .. }
             | Self::Sync { .. }
@@ -163,6 +192,49 @@ pub enum Effect {
         /// What.
         op: DiskOp,
     },
+    /// History will be sent to another server, over some time: keep the log above `after` on disk until
+    /// [`Effect::CloseTransfer`].
+    OpenTransfer {
+        /// Names it.
+        transfer: TransferId,
+        /// The log above this position may be asked for.
+        after: Zxid,
+        /// The state to be sent, which [`Effect::NextPiece`] asks for in pieces.
+        state: Option<Body>,
+    },
+    /// Produce the next piece of a state, beside all else; [`Event::PieceReady`] brings it.
+    NextPiece {
+        /// Of this transfer.
+        transfer: TransferId,
+        /// The size of a piece; only the last one is shorter. More may be asked for than there are.
+        bytes: usize,
+    },
+    /// Read the log from disk, beside all else; [`Event::LogRead`] brings it.
+    ReadLog {
+        /// For this transfer.
+        transfer: TransferId,
+        /// The position before the first entry.
+        after: Zxid,
+        /// No entry above this.
+        through: Zxid,
+        /// About so much, and at least one entry.
+        bytes: usize,
+    },
+    /// The transfer has ended. What it asked for need not be answered.
+    CloseTransfer {
+        /// Which.
+        transfer: TransferId,
+    },
+    /// Make a state from the snapshot that is now in place, beside all else; then, between two steps, give it to the
+    /// state machine in place of its own, and say [`Event::Restored`]. Only the last one asked for counts.
+    Restore {
+        /// The write that put the snapshot in place.
+        ticket: Ticket,
+        /// Its position.
+        zxid: Zxid,
+    },
+    /// There is more to do than should be done at once: take what else has happened, then say [`Event::Continue`].
+    Continue,
     /// Close a link, and open it again when possible.
     Reset {
         /// The other end.
@@ -309,6 +381,15 @@ pub enum Message {
         /// The position that the follower must have applied.
         zxid: Zxid,
     },
+    /// Quorum channel, leader to the target of a hand-over, right before it: what is left to sessions until they expire.
+    Remaining {
+        /// The epoch that ends.
+        epoch: Epoch,
+        /// The first part.
+        begins: bool,
+        /// A part of them. Whoever is in none has its whole time.
+        sessions: Vec<(SessionId, Span)>,
+    },
     /// Quorum channel, follower to leader: an operator wants another leader.
     TransferAsk {
         /// The epoch in which the follower was synchronised.
@@ -425,6 +506,7 @@ impl Message {
             Self::TouchDone { .. } => "TouchDone",
             Self::SyncAsk { .. } => "SyncAsk",
             Self::SyncDone { .. } => "SyncDone",
+            Self::Remaining { .. } => "Remaining",
             Self::TransferAsk { .. } => "TransferAsk",
         }
     }
@@ -440,6 +522,7 @@ impl Message {
             | Self::TouchDone { .. }
             | Self::TransferAsk { .. } => 32,
             Self::Touch { sessions, .. } => 32 + sessions.len() * size_of::<SessionId>(),
+            Self::Remaining { sessions, .. } => 32 + sessions.len() * size_of::<(SessionId, Span)>(),
             Self::Zab(message) => message.size_bytes(),
             Self::Forward { requests, .. } => 32 + requests.iter().map(|r| 32 + r.body.len()).sum::<usize>(),
         }

@@ -7,10 +7,11 @@
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use pole_election::{Cause, Proposal, Round, ServerId, Zxid};
-use pole_zab::{Epoch, Phase};
+use pole_election::{Cause, Proposal, Round, ServerId, Span, Zxid};
+use pole_zab::{Epoch, Phase, SessionId};
 
 use crate::node::Node;
+use crate::sessions::REMAINING_MAX;
 use crate::{Channel, Effect, Machine, Message, Note, Timer};
 
 /// A hand-over being prepared.
@@ -38,8 +39,14 @@ impl<M: Machine> Node<M> {
     }
 
     /// A follower passes on that somebody wants another leader. What was meant for a leader before us is over.
-    pub(crate) fn transfer_passed_on(&mut self, epoch: Epoch, to: Option<ServerId>, out: &mut Vec<Effect>) {
-        if self.zab.serving_epoch() == Some(epoch) {
+    pub(crate) fn transfer_passed_on(
+        &mut self,
+        from: ServerId,
+        epoch: Epoch,
+        to: Option<ServerId>,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.zab.is_followed_by(from, epoch) {
             self.transfer(to, Cause::Transfer, out);
         }
     }
@@ -80,12 +87,44 @@ impl<M: Machine> Node<M> {
         if !transfer.frozen || self.zab.can_hand_over(to).is_err() {
             return;
         }
+        // Before the hand-over on the same link: the target has it when it begins.
+        self.tell_remaining(to, out);
         let round = Round { epoch: self.election.round().epoch + 1, failed: 0 };
         let choice = self.scoring.proposal_of(to, self.now);
         let handed_over = self.with_zab(|zab, outputs| zab.hand_over(round, choice, asked, outputs));
         debug_assert!(handed_over.is_ok(), "it could be handed over a moment ago");
         out.push(Effect::Cancel(Timer::Drain));
         self.transfer = None;
+    }
+
+    /// Leader: what is left to sessions, in messages of a bounded size.
+    fn tell_remaining(&self, to: ServerId, out: &mut Vec<Effect>) {
+        let Some(epoch) = self.zab.serving_epoch() else { return };
+        let remaining = self.expiry.remaining(self.now);
+        // At least one part: it voids what was told before a hand-over that came to nothing.
+        let parts = remaining.len().div_ceil(REMAINING_PIECE).max(1);
+        for part in 0..parts {
+            let sessions = remaining.iter().skip(part * REMAINING_PIECE).take(REMAINING_PIECE).copied().collect();
+            let message = Message::Remaining { epoch, begins: part == 0, sessions };
+            out.push(Effect::Send { to, channel: Channel::Quorum, message });
+        }
+    }
+
+    /// The leader is about to hand over to us. Kept until we are established by that hand-over, or something else happens.
+    pub(crate) fn remaining_told(
+        &mut self,
+        from: ServerId,
+        epoch: Epoch,
+        begins: bool,
+        sessions: Vec<(SessionId, Span)>,
+    ) {
+        if self.zab.leader() == Some(from) && self.zab.serving_epoch() == Some(epoch) {
+            if begins {
+                self.remaining.clear();
+            }
+            let room = REMAINING_MAX.saturating_sub(self.remaining.len());
+            self.remaining.extend(sessions.into_iter().take(room));
+        }
     }
 
     /// The target did not become level in time: lead on.
@@ -109,18 +148,18 @@ impl<M: Machine> Node<M> {
         self.election.adopt(round, choice);
         self.liveness.clear();
         out.push(Effect::Note(Note::HandedOver { to }));
+        if to != self.config.me {
+            self.remaining.clear();
+        }
         if to == self.config.me {
             out.push(Effect::Note(Note::Leading { round }));
             self.watch_followers();
         } else {
             out.push(Effect::Note(Note::Following { leader: to }));
-            self.liveness.watch(to, self.now);
+            self.liveness.expect(to);
         }
         // Time enough for the target, which may be far from the last leader and from us, to hear of it and to take over.
-        let there_and_back = self.scoring.measurements.round_trip(to, self.now).unwrap_or_default();
-        let apart = self.scoring.slowest_round_trip(self.now).unwrap_or_default().min(self.config.election_timeout);
-        let after = self.time_to_gather().max(there_and_back.saturating_mul(3)).saturating_add(apart);
-        out.push(Effect::Arm { timer: Timer::Phase, after });
+        self.arm_phase_by_round_trips(out);
     }
 
     /// Followers that joined before we knew that we lead.
@@ -129,3 +168,6 @@ impl<M: Machine> Node<M> {
         followers.into_iter().for_each(|id| self.liveness.watch(id, self.now));
     }
 }
+
+/// Sessions in one message: 64 KB, like a piece of a difference small enough that nothing behind it is late.
+const REMAINING_PIECE: usize = 4_096;

@@ -33,8 +33,8 @@ mod znodes;
 pub use accounts::{Account, Ended, Milestone};
 pub use config::Config;
 pub use connection::{
-    AttachAnswer, CloseReason, Connection, Counts, Latency, Limits, Moment, Next, Surroundings, UNREAD_BYTES_MAX,
-    password,
+    AttachAnswer, CloseReason, Connection, Counts, Latency, Limits, Moment, Next, Settled, Surroundings,
+    UNREAD_BYTES_MAX, password,
 };
 pub use contract::Contract;
 pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer};

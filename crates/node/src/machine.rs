@@ -47,9 +47,10 @@ pub trait Machine {
         Bytes::new()
     }
 
-    /// Requests that nobody asks but the leader: what is due by the calendar.
-    fn chores(&self, _wall_ms: i64) -> Vec<Bytes> {
-        Vec::new()
+    /// Requests that nobody asks but the leader: what is due by the calendar. Looks at a part of the state, from the place
+    /// `from` on, and says where to go on, if there is more.
+    fn chores(&self, _wall_ms: i64, _from: u32) -> (Vec<Bytes>, Option<u32>) {
+        (Vec::new(), None)
     }
 
     /// What the ensemble decided on its oracle, and where in the history.

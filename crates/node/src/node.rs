@@ -7,13 +7,13 @@
 //! `handover` (resignation and transfer), `scoring` (the oracle).
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::{Cause, Election, ServerId, Zxid};
+use pole_election::{Cause, Election, ServerId, Span, Zxid};
 use pole_oracle::{MeasureConfig, Oracle, Time};
-use pole_zab::{Output, Phase, Recovered, Requests, Ticket, Zab};
+use pole_zab::{Output, Phase, Recovered, Requests, SessionId, Ticket, Zab};
 
 use crate::accounts::{Accounts, Milestone};
 use crate::checkpoints::SinceCheckpoint;
@@ -49,14 +49,24 @@ pub struct Node<M> {
     pub(crate) outbox: Vec<Request>,
     /// As leader: requests not yet proposed, with the server that they came from.
     pub(crate) inbox: VecDeque<(ServerId, Request)>,
+    /// As leader: what it asks itself, a few at a time between the requests of clients.
+    pub(crate) chores: VecDeque<Request>,
+    /// How many of those may still be proposed in this step.
+    pub(crate) chores_left: usize,
+    /// Not all that is ready was applied, and we asked to be called again.
+    pub(crate) continues: bool,
     pub(crate) asked: Asked,
     pub(crate) confirmations: Confirmations,
     pub(crate) liveness: Liveness,
     pub(crate) touches: Touches,
+    /// As the target of a hand-over: what the last leader said is left to sessions.
+    pub(crate) remaining: BTreeMap<SessionId, Span>,
     /// As leader: which sessions are silent for too long.
     pub(crate) expiry: Expiry,
     /// As leader: when to look next at what is due by the calendar.
     pub(crate) chores_at: Time,
+    /// Where that look goes on.
+    pub(crate) chores_from: u32,
     /// What the calendar says.
     pub(crate) wall_ms: i64,
     disk: DiskWatch,
@@ -65,6 +75,10 @@ pub struct Node<M> {
     pub(crate) accounts: Accounts,
     /// Clients wait for a leader, and their patience runs.
     pub(crate) grace: bool,
+    /// When the present phase began, if its time limit follows the round trips.
+    pub(crate) phase_since: Option<Time>,
+    /// Attempts to lead or to follow that ended without progress since we last served.
+    pub(crate) failed_attempts: u32,
     /// When we last opened an epoch because we were outbid.
     pub(crate) reopened: Option<Time>,
     /// What the agreement put out and we have not yet carried out.
@@ -113,18 +127,25 @@ impl<M: Machine> Node<M> {
             attachments: 0,
             outbox: Vec::new(),
             inbox: VecDeque::new(),
+            chores: VecDeque::new(),
+            chores_left: 0,
+            continues: false,
             asked: Asked::default(),
             confirmations: Confirmations::default(),
             liveness: Liveness::default(),
             touches: Touches::default(),
+            remaining: BTreeMap::new(),
             expiry: Expiry::default(),
             chores_at: now,
+            chores_from: 0,
             wall_ms: 0,
             disk: DiskWatch::default(),
             transfers: Transfers::default(),
             transfer: None,
             accounts: Accounts::default(),
             grace: false,
+            phase_since: None,
+            failed_attempts: 0,
             reopened: None,
             pending: VecDeque::new(),
             spare: Vec::new(),
@@ -145,6 +166,7 @@ impl<M: Machine> Node<M> {
             return;
         }
         self.now = now.max(self.now);
+        self.chores_left = CHORES_AT_ONCE;
         self.dispatch(event, out);
         self.settle(out);
         self.zab.assert_invariants();
@@ -154,6 +176,7 @@ impl<M: Machine> Node<M> {
     /// travels and is written together.
     pub fn step_all(&mut self, events: impl IntoIterator<Item = Event>, now: Time, out: &mut Vec<Effect>) {
         self.now = now.max(self.now);
+        self.chores_left = CHORES_AT_ONCE;
         for event in events {
             let gathers = event.is_asked();
             if self.halted {
@@ -176,6 +199,14 @@ impl<M: Machine> Node<M> {
             Event::Received { from, channel, message } => self.received(from, channel, message, out),
             Event::Written { through } => self.written(through, out),
             Event::DiskFailed { reason } => self.halt(reason, out),
+            Event::PieceReady { transfer, body, last } => {
+                self.with_zab(|zab, outputs| zab.piece_is_ready(transfer, body, last, outputs));
+            }
+            Event::LogRead { transfer, entries } => {
+                self.with_zab(|zab, outputs| zab.log_is_read(transfer, entries, outputs));
+            }
+            Event::Restored { ticket, failed } => self.restored(ticket, failed, out),
+            Event::Continue => self.continue_applying(out),
             Event::Expired(timer) => self.expired(timer, out),
             Event::Attach { client, session, body } => self.attach(client, session, body, out),
             Event::Request { client, cxid, body } => self.request(client, cxid, body),
@@ -253,7 +284,14 @@ impl<M: Machine> Node<M> {
                 self.carry_out_election(outputs, out);
                 self.heartbeat(peer, out);
             }
-            Channel::Quorum => self.with_zab(|zab, outputs| zab.link_up(peer, outputs)),
+            Channel::Quorum => {
+                self.with_zab(|zab, outputs| zab.link_up(peer, outputs));
+                if self.zab.phase() == Phase::Greeting && self.zab.leader() == Some(peer) && self.phase_since.is_some()
+                {
+                    // Only now can the leader hear of us.
+                    self.arm_phase_by_round_trips(out);
+                }
+            }
         }
     }
 
@@ -276,6 +314,7 @@ impl<M: Machine> Node<M> {
         }
         match (channel, message) {
             (Channel::Election, Message::Election(message)) => {
+                self.demote_blank(&message, out);
                 let outcome =
                     self.with_election(out, |election, host, outputs| election.receive(from, message, host, outputs));
                 if let Err(error) = outcome {
@@ -307,10 +346,14 @@ impl<M: Machine> Node<M> {
             (Channel::Quorum, Message::TouchDone { epoch, id }) => self.touch_done(from, epoch, id, out),
             (Channel::Quorum, Message::SyncAsk { epoch, id }) => self.sync_asked(from, epoch, id),
             (Channel::Quorum, Message::SyncDone { epoch, id, zxid }) => self.sync_done(from, epoch, id, zxid),
-            (Channel::Quorum, Message::TransferAsk { epoch, to }) => self.transfer_passed_on(epoch, to, out),
+            (Channel::Quorum, Message::Remaining { epoch, begins, sessions }) => {
+                self.remaining_told(from, epoch, begins, sessions);
+            }
+            (Channel::Quorum, Message::TransferAsk { epoch, to }) => self.transfer_passed_on(from, epoch, to, out),
             (Channel::Election, message @ (Message::Zab(_) | Message::Forward { .. } | Message::SyncAsk { .. }))
             | (Channel::Election, message @ (Message::SyncDone { .. } | Message::Touch { .. }))
             | (Channel::Election, message @ (Message::TouchDone { .. } | Message::TransferAsk { .. }))
+            | (Channel::Election, message @ Message::Remaining { .. })
             | (Channel::Quorum, message @ (Message::Election(_) | Message::Heartbeat { .. } | Message::Echo { .. })) => {
                 let what = message.name();
                 self.refuse(from, channel, alloc::format!("{what} does not belong on the {channel:?} link"), out);
@@ -451,8 +494,17 @@ impl<M: Machine> Node<M> {
             }
             Output::Logged { after, through } => self.logged(after, through),
             Output::Truncated { to } => self.truncated(to),
-            Output::Installed(snapshot) => self.installed(&snapshot, out),
-            Output::Ready(through) => self.apply(through, out),
+            Output::Installed { zxid } => self.installed(zxid, out),
+            Output::Restore { ticket, zxid } => out.push(Effect::Restore { ticket, zxid }),
+            Output::OpenTransfer { transfer, after, state } => {
+                out.push(Effect::OpenTransfer { transfer, after, state });
+            }
+            Output::NextPiece { transfer, bytes } => out.push(Effect::NextPiece { transfer, bytes }),
+            Output::ReadLog { transfer, after, through, bytes } => {
+                out.push(Effect::ReadLog { transfer, after, through, bytes });
+            }
+            Output::CloseTransfer { transfer } => out.push(Effect::CloseTransfer { transfer }),
+            Output::Ready(_) => self.apply(out),
             Output::WantsSnapshot { to } => {
                 let (zxid, body) = (self.applied, self.machine.snapshot());
                 self.with_zab(|zab, outputs| zab.provide_snapshot(to, zxid, body, outputs));
@@ -487,3 +539,7 @@ impl<M: Machine> Node<M> {
         matches!(self.zab.phase(), Phase::Promising | Phase::Pulling | Phase::Synchronising | Phase::Established)
     }
 }
+
+/// Of what a leader asks itself, so much is proposed in one step: ten thousand sessions that end at once do not stand
+/// before the requests of clients.
+const CHORES_AT_ONCE: usize = 64;

@@ -7,7 +7,7 @@
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use pole_election::{Cause, Elected, Round, ServerId, Span};
+use pole_election::{Cause, Elected, Round, ServerId, Span, Standing, Zxid};
 use pole_oracle::Decision;
 use pole_zab::{Epoch, Phase, Zab};
 
@@ -21,15 +21,35 @@ impl<M: Machine> Node<M> {
     /// Calls an election.
     pub(crate) fn elect(&mut self, cause: Cause, out: &mut Vec<Effect>) {
         self.step_down(out);
-        if cause != Cause::Start && (self.is_unfit() || !self.reaches_quorum()) {
+        if self.zab.is_restoring() || cause != Cause::Start && (self.is_unfit() || !self.reaches_quorum()) {
             let me = self.config.me;
             self.with_election(out, |election, host, outputs| election.demote(me, host, outputs));
         }
         // Before the election starts: it may end at once.
         let next = Round { epoch: self.election.round().epoch + 1, failed: 0 };
         self.accounts.begin(cause, next, self.now);
+        // How far the others are now: the answers come in time for the limits that apply after the election.
+        let reachable: Vec<_> = self.scoring.reachable().collect();
+        reachable.into_iter().for_each(|peer| self.heartbeat(peer, out));
         out.push(Effect::Note(Note::Electing { cause, round: next }));
         self.with_election(out, |election, host, outputs| election.start(cause, host, outputs));
+    }
+
+    /// A server without a history could lead only after it was sent a whole one, so beside one that has a history it is
+    /// not a candidate. It says so itself, and so does everyone who has a history.
+    pub(crate) fn demote_blank(&mut self, message: &pole_election::Message, out: &mut Vec<Effect>) {
+        let pole_election::Message::Propose(propose) = message else { return };
+        if !self.election.is_electing() || self.config.limits.trust_blank {
+            return;
+        }
+        let is_blank = |standing: Standing| standing.current_epoch == Epoch(0) && standing.last_zxid == Zxid::ZERO;
+        let (ours, theirs) = (self.zab.standing(), propose.own.standing);
+        let blank = match (is_blank(ours), is_blank(theirs)) {
+            (true, false) => self.config.me,
+            (false, true) => propose.own.id,
+            (true, true) | (false, false) => return,
+        };
+        self.with_election(out, |election, host, outputs| election.demote(blank, host, outputs));
     }
 
     /// Gives up whatever role we have. Requests of our own clients stay where they are held.
@@ -37,6 +57,7 @@ impl<M: Machine> Node<M> {
         self.start_grace(out);
         self.with_zab(Zab::look);
         self.end_leadership(out);
+        self.remaining.clear();
         self.liveness.clear();
         out.push(Effect::Cancel(Timer::Phase));
     }
@@ -53,6 +74,7 @@ impl<M: Machine> Node<M> {
     pub(crate) fn end_leadership(&mut self, out: &mut Vec<Effect>) {
         self.machine.forget_prepared();
         self.inbox.clear();
+        self.chores.clear();
         self.outbox.clear();
         self.confirmations.clear();
         if self.transfer.take().is_some() {
@@ -98,33 +120,61 @@ impl<M: Machine> Node<M> {
         let Elected { leader, round, standings, record } = elected;
         self.accounts.decided(record.clone(), self.now);
         out.push(Effect::Note(Note::Elected(Box::new(record))));
-        let gather = self.time_to_gather();
         if leader == self.config.me {
             let accepted = standings.into_iter().map(|(id, standing)| (id, standing.accepted_epoch));
             self.with_zab(|zab, outputs| zab.lead(round, accepted, outputs));
             out.push(Effect::Note(Note::Leading { round }));
-            // Our followers may hear the farthest voter later than we did, and choose us only then.
-            let apart = self.scoring.slowest_round_trip(self.now).unwrap_or(self.config.election_timeout);
-            let apart = Span(apart.0 / 2 * 3).min(self.config.election_timeout);
-            out.push(Effect::Arm { timer: Timer::Phase, after: gather.saturating_add(apart) });
         } else {
             self.with_zab(|zab, outputs| zab.follow(leader, round, outputs));
-            self.liveness.watch(leader, self.now);
+            self.liveness.expect(leader);
             out.push(Effect::Note(Note::Following { leader }));
+        }
+        self.arm_phase_by_round_trips(out);
+    }
+
+    /// Starts the time limit of a phase that takes a few round trips.
+    pub(crate) fn arm_phase_by_round_trips(&mut self, out: &mut Vec<Effect>) {
+        self.phase_since = Some(self.now);
+        out.push(Effect::Arm { timer: Timer::Phase, after: self.phase_limit() });
+    }
+
+    /// Starts the time limit of a phase in which data is moved: `initLimit` without progress.
+    fn arm_phase_by_progress(&mut self, out: &mut Vec<Effect>) {
+        self.phase_since = None;
+        out.push(Effect::Arm { timer: Timer::Phase, after: self.config.init_limit });
+    }
+
+    /// How long a phase of a few round trips may take, by what is known now. Asked again when the limit expires: the link
+    /// may be slower than it was when the phase began.
+    fn phase_limit(&self) -> Span {
+        let gather = self.time_to_gather();
+        let timeout = self.config.election_timeout;
+        match self.zab.leader().filter(|leader| *leader != self.config.me) {
             // The leader may decide later than we did, by as much as an election waits, and may be far away.
-            let there_and_back = self.scoring.measurements.round_trip(leader, self.now).unwrap_or_default();
-            let patience = gather.max(there_and_back.saturating_mul(3)).saturating_add(self.config.election_timeout);
-            out.push(Effect::Arm { timer: Timer::Phase, after: patience });
+            Some(leader) => {
+                let there_and_back = self.scoring.round_trip_now(leader, self.now).unwrap_or_default();
+                gather.max(there_and_back.saturating_mul(3)).saturating_add(timeout)
+            }
+            // Our followers may hear the farthest voter later than we did, and choose us only then. They may also have
+            // to open their links again, which takes two round trips.
+            None => {
+                let apart = self.scoring.slowest_round_trip(self.now).unwrap_or(timeout);
+                let apart = Span(apart.0 / 2 * 3).min(timeout);
+                let round_trip = self.scoring.quorum_round_trip(self.now).unwrap_or_default();
+                let relinking = if self.reaches_quorum() { Span::ZERO } else { round_trip.saturating_mul(2) };
+                gather.saturating_add(apart).saturating_add(relinking)
+            }
         }
     }
 
-    /// How long the leader chosen may take to gather its quorum. Doubled for every round that failed before, up to a
+    /// How long the leader chosen may take to gather its quorum. Doubled for every attempt that failed before, up to a
     /// ceiling: an ensemble that is slower than we think gets its time, and one that cannot have a leader does not use
     /// epochs up in a storm.
     pub(crate) fn time_to_gather(&self) -> Span {
         let known = self.scoring.time_to_gather(self.now, self.config.disk_timeout);
         let once = known.unwrap_or(self.config.election_timeout).max(self.config.establish_floor);
-        let failed = self.election.round().failed.min(DOUBLINGS_MAX);
+        // Whoever adopts an incumbent is in its round, which has not failed: its own attempts count as well.
+        let failed = self.election.round().failed.max(self.failed_attempts).min(DOUBLINGS_MAX);
         once.max(once.saturating_mul(1 << failed).min(GATHER_MAX))
     }
 
@@ -133,15 +183,13 @@ impl<M: Machine> Node<M> {
         match self.zab.phase() {
             Phase::Serving | Phase::Established | Phase::Looking => {}
             // A leader that opens a higher epoch gathers anew.
-            Phase::Gathering | Phase::Promising => {
-                out.push(Effect::Arm { timer: Timer::Phase, after: self.time_to_gather() });
-            }
-            Phase::Greeting | Phase::Promised | Phase::Joining | Phase::TakingOver => {
-                out.push(Effect::Arm { timer: Timer::Phase, after: self.config.init_limit });
-            }
-            Phase::Pulling | Phase::Synchronising => {
-                out.push(Effect::Arm { timer: Timer::Phase, after: self.config.init_limit });
-            }
+            Phase::Gathering | Phase::Promising => self.arm_phase_by_round_trips(out),
+            Phase::Greeting
+            | Phase::Promised
+            | Phase::Joining
+            | Phase::TakingOver
+            | Phase::Pulling
+            | Phase::Synchronising => self.arm_phase_by_progress(out),
         }
     }
 
@@ -149,8 +197,10 @@ impl<M: Machine> Node<M> {
     pub(crate) fn established(&mut self, epoch: Epoch, out: &mut Vec<Effect>) {
         self.machine.forget_prepared();
         self.scoring.took_the_lead(self.now);
-        self.expiry = Expiry::begin(self.now, self.config.tick, self.machine.sessions());
+        let remaining = core::mem::take(&mut self.remaining);
+        self.expiry = Expiry::begin(self.now, self.config.tick, self.machine.sessions(), &remaining);
         self.chores_at = self.now + self.config.chores_every;
+        self.chores_from = 0;
         self.serve(self.config.me, epoch, out);
         // What is found in the history waits for nothing more; the rest is proposed now.
         let me = self.config.me;
@@ -172,6 +222,7 @@ impl<M: Machine> Node<M> {
         self.election.established(epoch);
         self.scoring.led_by(leader);
         self.touches.led_anew();
+        self.failed_attempts = 0;
         out.push(Effect::Cancel(Timer::Phase));
         if core::mem::take(&mut self.grace) {
             out.push(Effect::Cancel(Timer::Grace));
@@ -226,6 +277,13 @@ impl<M: Machine> Node<M> {
         let me = self.config.me;
         if self.is_alone() {
             // Nobody else could lead: all that another try would bring is more for the disk to do.
+            return self.arm_phase_by_progress(out);
+        }
+        if let Some(left) = self.phase_time_left() {
+            return out.push(Effect::Arm { timer: Timer::Phase, after: left });
+        }
+        if self.zab.is_restoring() {
+            // That takes as long as the state is large, and the leader would only have to send it again.
             return out.push(Effect::Arm { timer: Timer::Phase, after: self.config.init_limit });
         }
         let unable = match self.zab.phase() {
@@ -239,7 +297,33 @@ impl<M: Machine> Node<M> {
         if let Some(id) = unable {
             self.with_election(out, |election, host, outputs| election.demote(id, host, outputs));
         }
+        self.failed_attempts = self.failed_attempts.saturating_add(1);
         self.abandon("no progress within the time limit", Cause::Retry, out);
+    }
+
+    /// What is left of the time limit of this phase, by what is known now. None: it is over.
+    fn phase_time_left(&self) -> Option<Span> {
+        let since = self.phase_since?;
+        let spent = self.now - since;
+        let left = |limit: Span, spent: Span| (limit > spent).then(|| Span(limit.0 - spent.0));
+        // Followers that answer and whose promise is not durable yet are busy with their disks: another leader would have
+        // to wait for the same promises.
+        let waits_for_disks = self.zab.phase() == Phase::Promising
+            && spent < self.config.init_limit
+            && self.zab.awaits_promises_of(|peer| self.liveness.is_heard(peer));
+        // A heartbeat that may still be answered will say how long the round trip is now.
+        let patience = self.probe_patience();
+        let awaited = self.zab.leader().filter(|leader| *leader != self.config.me);
+        let probes = self.scoring.reachable().filter(|peer| awaited.is_none_or(|leader| leader == *peer));
+        let probes = probes.filter_map(|peer| left(patience, self.scoring.unanswered_for(peer, self.now)?));
+        let measured = left(self.phase_limit(), spent);
+        measured.or_else(|| probes.max()).or_else(|| waits_for_disks.then(|| self.time_to_gather()))
+    }
+
+    /// How long an unanswered heartbeat may mean a slow link: the round trip on a link that became slower, each way, by as
+    /// much as failure detection tolerates. A peer that takes longer is treated as dead.
+    fn probe_patience(&self) -> Span {
+        Span(self.config.liveness_timeout.0.saturating_sub(self.config.liveness.0)).saturating_mul(2)
     }
 
     /// Whether a quorum went on without the leader that we chose and that is not established: waiting for it is in vain.
@@ -260,7 +344,8 @@ impl<M: Machine> Node<M> {
         self.config.voters.is_quorum(self.config.voters.iter().filter(|id| reported(*id) >= Some(from)))
     }
 
-    /// Leader: ask whether the followers are there, and give up those that are silent. Follower: give up a silent leader.
+    /// Leader: ask whether the followers are there, and give up those that are silent. Follower: say that it is there, and
+    /// give up a silent leader.
     fn liveness_expired(&mut self, out: &mut Vec<Effect>) {
         out.push(Effect::Arm { timer: Timer::Liveness, after: self.config.liveness });
         let leads = self.zab.leader() == Some(self.config.me);
@@ -276,6 +361,7 @@ impl<M: Machine> Node<M> {
             let question = self.with_zab(Zab::ping);
             self.look_at_sessions(question);
         }
+        self.with_zab(Zab::beat);
         self.report_touches(out);
         if self.zab.needs_new_epoch() {
             self.outbid(out);
@@ -283,9 +369,8 @@ impl<M: Machine> Node<M> {
     }
 
     fn liveness_timeout(&self, peer: ServerId) -> Span {
-        let measured = &self.scoring.measurements;
-        let (round_trip, deviation) = (measured.round_trip(peer, self.now), measured.deviation(peer));
-        liveness::timeout(self.config.liveness_timeout, self.config.sync_limit, round_trip, deviation)
+        let round_trip = self.scoring.measurements.slowest_recent(peer, self.now);
+        liveness::timeout(self.config.liveness_timeout, self.config.sync_limit, round_trip)
     }
 
     /// Measure, tell the others, and as a leader consider whether another would be better.

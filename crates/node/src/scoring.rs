@@ -4,7 +4,7 @@
 //! Not here: what the numbers mean (`oracle`), what an election does with them (`election`).
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use pole_election::{Assessment, Host, Input, Proposal, Rank, ServerId, Span, Standing, Voters, Zxid};
@@ -27,8 +27,8 @@ pub(crate) struct Scoring {
     /// Whether the next election follows a crash or a resignation.
     pub(crate) moment: Moment,
     resignation: Resignation,
-    /// The heartbeats whose echo we wait for.
-    sent: BTreeMap<ServerId, (u64, Time)>,
+    /// The heartbeats on open links whose echo is outstanding, oldest first.
+    sent: BTreeMap<ServerId, VecDeque<(u64, Time)>>,
     heartbeats: u64,
 }
 
@@ -75,6 +75,11 @@ impl Scoring {
         &self.suspected
     }
 
+    /// Peers whose election link is open.
+    pub(crate) fn reachable(&self) -> impl Iterator<Item = ServerId> + '_ {
+        self.voters.peers(self.measurements.me()).filter(|peer| !self.suspected.contains(peer))
+    }
+
     /// The leader, or the one just lost.
     pub(crate) fn leader(&self) -> Option<ServerId> {
         self.leader
@@ -114,18 +119,35 @@ impl Scoring {
     /// Numbers a heartbeat to `peer`.
     pub(crate) fn heartbeat(&mut self, peer: ServerId, now: Time) -> u64 {
         self.heartbeats += 1;
-        self.sent.insert(peer, (self.heartbeats, now));
+        if !self.suspected.contains(&peer) {
+            let sent = self.sent.entry(peer).or_default();
+            if sent.len() == UNANSWERED_MAX {
+                sent.pop_front();
+            }
+            sent.push_back((self.heartbeats, now));
+        }
         self.heartbeats
     }
 
     /// The answer to a heartbeat.
     pub(crate) fn echoed(&mut self, peer: ServerId, seq: u64, now: Time) {
-        if let Some((expected, at)) = self.sent.get(&peer).copied()
-            && expected == seq
-        {
-            self.sent.remove(&peer);
+        let Some(sent) = self.sent.get_mut(&peer) else { return };
+        if let Some(index) = sent.iter().position(|(sent, _)| *sent == seq) {
+            let (_, at) = sent[index];
+            // Single messages of this channel may be lost: an older one that is not answered by now never will be.
+            sent.drain(..=index);
             self.measurements.record_round_trip(peer, now - at, now);
         }
+    }
+
+    /// The round trip to assume for a time limit: the slowest of the last seconds.
+    pub(crate) fn round_trip_now(&self, peer: ServerId, now: Time) -> Option<Span> {
+        self.measurements.slowest_recent(peer, now)
+    }
+
+    /// For how long the oldest unanswered heartbeat to `peer` has been under way.
+    pub(crate) fn unanswered_for(&self, peer: ServerId, now: Time) -> Option<Span> {
+        self.sent.get(&peer).and_then(VecDeque::front).map(|(_, at)| now - *at)
     }
 
     /// What to tell the others.
@@ -188,7 +210,7 @@ impl Scoring {
             round_trips.into_iter().flatten().filter(|(id, _)| live(id)).map(|(_, round_trip)| *round_trip).max()
         };
         let peers = self.voters.peers(self.measurements.me()).filter(live);
-        peers.filter_map(|peer| self.measurements.round_trip(peer, now).max(theirs(peer))).max()
+        peers.filter_map(|peer| self.round_trip_now(peer, now).max(theirs(peer))).max()
     }
 
     /// How long a chosen leader may take to gather its quorum: three round trips to the slowest member of the nearest
@@ -196,17 +218,26 @@ impl Scoring {
     /// hung for long is no reason to wait as long for everyone. None while too few round trips are known.
     pub(crate) fn time_to_gather(&self, now: Time, fsync_max: Span) -> Option<Span> {
         let me = self.measurements.me();
-        let mut round_trips: Vec<_> =
-            self.voters.peers(me).filter_map(|peer| self.measurements.round_trip(peer, now)).collect();
-        round_trips.sort_unstable();
-        let others = self.voters.quorum() - 1;
-        let slowest = if others == 0 { Span::ZERO } else { *round_trips.get(others - 1)? };
+        let slowest = self.quorum_round_trip(now)?;
         let reported = self.voters.peers(me).filter_map(|peer| self.measurements.last_report(peer));
         let fsync = reported.map(|(report, _)| report.fsync_p99).max().unwrap_or_default();
         let fsync = fsync.max(self.measurements.fsync_p99()).min(fsync_max);
         Some(slowest.saturating_mul(3).saturating_add(fsync.saturating_mul(4)))
     }
+
+    /// The round trip to the slowest member of the nearest quorum. None while too few are known.
+    pub(crate) fn quorum_round_trip(&self, now: Time) -> Option<Span> {
+        let peers = self.voters.peers(self.measurements.me());
+        let mut round_trips: Vec<_> = peers.filter_map(|peer| self.round_trip_now(peer, now)).collect();
+        round_trips.sort_unstable();
+        let others = self.voters.quorum() - 1;
+        if others == 0 { Some(Span::ZERO) } else { round_trips.get(others - 1).copied() }
+    }
 }
+
+/// Heartbeats to one peer whose echo is waited for. With the shortest period (10 ms) that is more than half a second of
+/// them; on a slower path only the later ones are measured.
+const UNANSWERED_MAX: usize = 64;
 
 /// What an election asks, answered at one instant.
 pub(crate) struct Asking<'a> {
@@ -232,7 +263,8 @@ impl Host for Asking<'_> {
     }
 
     fn round_trip(&self, peer: ServerId) -> Option<Span> {
-        self.scoring.measurements.round_trip(peer, self.now)
+        let measured = self.scoring.measurements.round_trip(peer, self.now)?;
+        self.scoring.round_trip_now(peer, self.now).max(Some(measured))
     }
 
     fn ranks_below(&self, peer: ServerId, choice: &Proposal) -> bool {

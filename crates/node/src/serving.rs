@@ -9,7 +9,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_election::{ServerId, Zxid};
-use pole_zab::{Applied, Cxid, Entry, Epoch, Held, Origin, Phase, SessionId, Snapshot};
+use pole_zab::{Applied, Cxid, Entry, Epoch, Held, Origin, Phase, SessionId, Ticket};
 
 use crate::checkpoints::SinceCheckpoint;
 use crate::clients::Answer;
@@ -86,22 +86,32 @@ impl<M: Machine> Node<M> {
         self.requests.unlogged().into_iter().map(request).collect()
     }
 
-    /// Follower: one message for all requests of the step.
+    /// Follower: the requests of the step, in messages that are not too long for a link.
     pub(crate) fn forward_outbox(&mut self, out: &mut Vec<Effect>) {
         if self.outbox.is_empty() {
             return;
         }
-        let requests = core::mem::take(&mut self.outbox);
-        if let (Phase::Serving, Some(to), Some(epoch)) = (self.zab.phase(), self.zab.leader(), self.zab.serving_epoch())
-        {
+        let mut waiting = core::mem::take(&mut self.outbox).into_iter().peekable();
+        let (Phase::Serving, Some(to), Some(epoch)) = (self.zab.phase(), self.zab.leader(), self.zab.serving_epoch())
+        else {
+            return;
+        };
+        while let Some(first) = waiting.next() {
+            let mut bytes = first.body.len();
+            let mut requests = Vec::from([first]);
+            while let Some(next) = waiting.next_if(|next| bytes + next.body.len() <= FORWARD_BYTES_MAX) {
+                bytes += next.body.len();
+                requests.push(next);
+            }
             out.push(Effect::Send { to, channel: Channel::Quorum, message: Message::Forward { epoch, requests } });
         }
     }
 
     /// Leader: requests of a follower. Those of another epoch were sent before the follower was synchronised in ours,
-    /// and it sends them again.
+    /// and it sends them again. So it does with those that come before it joined over this link: earlier ones may have
+    /// been lost with the link before it.
     pub(crate) fn forwarded(&mut self, from: ServerId, epoch: Epoch, requests: Vec<Request>) {
-        if self.zab.phase() == Phase::Established && self.zab.serving_epoch() == Some(epoch) {
+        if self.zab.is_followed_by(from, epoch) {
             for request in requests {
                 // Heard when it comes, however long it waits for its turn.
                 self.expiry.touch(request.origin.session, self.now);
@@ -112,14 +122,18 @@ impl<M: Machine> Node<M> {
 
     /// Leader: makes requests into transactions, as many as may be under way.
     pub(crate) fn propose_inbox(&mut self) {
-        if self.zab.phase() != Phase::Established || self.is_frozen() || self.inbox.is_empty() {
+        if self.zab.phase() != Phase::Established || self.is_frozen() {
+            return;
+        }
+        // A request is validated against all that came before it, so that is applied first.
+        if self.applied < self.zab.ready() || (self.inbox.is_empty() && self.chores.is_empty()) {
             return;
         }
         let mut batch = Vec::new();
         let first = self.zab.next_zxid();
         let mut room = self.config.outstanding_max.saturating_sub(self.under_way());
         while room > 0
-            && let Some((_, request)) = self.inbox.pop_front()
+            && let Some(request) = self.next_request()
         {
             let zxid = Zxid::new(first.epoch(), first.counter() + batch.len() as u32);
             if request.origin.cxid != Cxid::OWN {
@@ -133,6 +147,17 @@ impl<M: Machine> Node<M> {
             }
         }
         self.with_zab(|zab, outputs| zab.propose(batch, outputs));
+    }
+
+    /// The next request to propose: a few of our own, then those of clients.
+    fn next_request(&mut self) -> Option<Request> {
+        if let Some(left) = self.chores_left.checked_sub(1)
+            && let Some(request) = self.chores.pop_front()
+        {
+            self.chores_left = left;
+            return Some(request);
+        }
+        self.inbox.pop_front().map(|(_, request)| request)
     }
 
     /// Proposals that are not yet committed.
@@ -155,29 +180,62 @@ impl<M: Machine> Node<M> {
         self.machine.forget_prepared();
     }
 
-    /// Our state is replaced. A snapshot holds neither the answers that clients wait for nor what they watch.
-    pub(crate) fn installed(&mut self, snapshot: &Snapshot, out: &mut Vec<Effect>) {
-        let body = snapshot.body.to_bytes();
-        if let Err(reason) = self.machine.restore(snapshot.zxid, &body) {
-            return self
-                .halt(format!("the snapshot at {} cannot be read: {reason}; {START_AFRESH}", snapshot.zxid), out);
-        }
-        self.applied = snapshot.zxid;
-        self.since_checkpoint = SinceCheckpoint::default();
-        self.oracle_decided(out);
+    /// Our history is replaced, and our state will be. A snapshot holds neither the answers that clients wait for nor
+    /// what they watch.
+    pub(crate) fn installed(&mut self, zxid: Zxid, out: &mut Vec<Effect>) {
+        self.machine.forget_prepared();
         self.close_all_clients(CloseReason::SnapshotInstalled, out);
-        out.push(Effect::Note(Note::Installed { zxid: snapshot.zxid }));
+        out.push(Effect::Note(Note::Installed { zxid }));
     }
 
-    /// Applies what is committed and on our disk, and answers.
-    pub(crate) fn apply(&mut self, through: Zxid, out: &mut Vec<Effect>) {
-        let entries: Vec<Entry> = self.zab.log().between(self.applied, through).cloned().collect();
+    /// Our state was replaced.
+    pub(crate) fn restored(&mut self, ticket: Ticket, failed: Option<String>, out: &mut Vec<Effect>) {
+        let Some(zxid) = self.with_zab(|zab, outputs| zab.restored(ticket, outputs)) else { return };
+        if let Some(reason) = failed {
+            return self.halt(format!("the snapshot at {zxid} cannot be read: {reason}; {START_AFRESH}"), out);
+        }
+        self.applied = zxid;
+        self.since_checkpoint = SinceCheckpoint::after(zxid);
+        self.oracle_decided(out);
+    }
+
+    /// More is committed and on our disk.
+    pub(crate) fn apply(&mut self, out: &mut Vec<Effect>) {
+        if !self.continues {
+            self.apply_some(out);
+        }
+    }
+
+    /// What was put off goes on.
+    pub(crate) fn continue_applying(&mut self, out: &mut Vec<Effect>) {
+        if core::mem::take(&mut self.continues) && !self.zab.is_restoring() {
+            self.apply_some(out);
+        }
+    }
+
+    /// Applies what is ready, and answers. Not more at once than takes a few milliseconds: after a restart, or behind a
+    /// snapshot, much may be ready, and meanwhile others want to hear that we live.
+    fn apply_some(&mut self, out: &mut Vec<Effect>) {
+        let through = self.zab.ready();
+        let mut bytes = 0;
+        let fits = |entry: &&Entry| {
+            let has_room = bytes < APPLIED_BYTES;
+            bytes += entry.body.len();
+            has_room
+        };
+        let ready = self.zab.log().between(self.applied, through);
+        let entries: Vec<Entry> = ready.take(APPLIED_AT_ONCE).take_while(fits).cloned().collect();
         let bytes = entries.iter().map(|entry| entry.body.len() as u64).sum();
         self.since_checkpoint.count(entries.len() as u64, bytes);
+        if entries.last().is_some_and(|last| last.zxid < through) {
+            self.continues = true;
+            out.push(Effect::Continue);
+        }
         for entry in entries {
             if let Err(reason) = self.apply_entry(&entry, out) {
-                let what = format!("the transaction at {} of {}", entry.zxid, entry.origin);
-                return self.halt(format!("{what} cannot be read: {reason}; {START_AFRESH}"), out);
+                // Not whose it is: a session's number suffices to take the session over, and this is logged.
+                return self
+                    .halt(format!("the transaction at {} cannot be read: {reason}; {START_AFRESH}", entry.zxid), out);
             }
         }
         self.finish_syncs(out);
@@ -252,15 +310,18 @@ impl<M: Machine> Node<M> {
         if self.zab.phase() != Phase::Established {
             return;
         }
-        let me = self.config.me;
         let own = |session, body| Request { origin: Origin { session, cxid: Cxid::OWN }, floor: Zxid::ZERO, body };
         for session in self.expiry.advance(self.now) {
-            self.inbox.push_back((me, own(session, self.machine.closing())));
+            self.chores.push_back(own(session, self.machine.closing()));
         }
-        if self.now >= self.chores_at {
-            self.chores_at = self.now + self.config.chores_every;
-            let chores = self.machine.chores(self.wall_ms);
-            self.inbox.extend(chores.into_iter().map(|body| (me, own(SessionId(0), body))));
+        if self.now >= self.chores_at && self.chores.is_empty() {
+            // A part of the state at each look.
+            let (chores, next) = self.machine.chores(self.wall_ms, self.chores_from);
+            self.chores_from = next.unwrap_or(0);
+            if next.is_none() {
+                self.chores_at = self.now + self.config.chores_every;
+            }
+            self.chores.extend(chores.into_iter().map(|body| own(SessionId(0), body)));
         }
     }
 
@@ -283,7 +344,7 @@ impl<M: Machine> Node<M> {
         sessions: Vec<SessionId>,
         out: &mut Vec<Effect>,
     ) {
-        if self.zab.phase() == Phase::Established && self.zab.serving_epoch() == Some(epoch) {
+        if self.zab.is_followed_by(from, epoch) {
             sessions.into_iter().for_each(|session| self.expiry.touch(session, self.now));
             let message = Message::TouchDone { epoch, id };
             out.push(Effect::Send { to: from, channel: Channel::Quorum, message });
@@ -333,7 +394,8 @@ impl<M: Machine> Node<M> {
 
     /// Leader: a sync is asked.
     pub(crate) fn sync_asked(&mut self, from: ServerId, epoch: Epoch, id: u64) {
-        if self.zab.phase() == Phase::Established && self.zab.serving_epoch() == Some(epoch) {
+        let ours = from == self.config.me && self.zab.serving_epoch() == Some(epoch);
+        if self.zab.phase() == Phase::Established && (ours || self.zab.is_followed_by(from, epoch)) {
             self.confirmations.ask(from, id, self.zab.log().last());
         }
     }
@@ -431,9 +493,17 @@ impl<M: Machine> Node<M> {
     }
 }
 
+/// What a message with requests for the leader holds at most, unless a single request is longer.
+const FORWARD_BYTES_MAX: usize = 512 << 10;
+
 /// What reads behind a write may return at once on the node's thread. A connection lets few large reads wait there, so
 /// only a client that suddenly asks for much at once gets here; it loses its connection, and nobody waits for it.
 const READ_BYTES_MAX: usize = 16 << 20;
+/// Transactions that are applied at once at most: as many as are under way at most, so that in everyday life all are.
+const APPLIED_AT_ONCE: usize = 1_000;
+
+/// The same in bytes: a transaction may hold thousands of operations.
+const APPLIED_BYTES: usize = 1 << 20;
 
 /// What to do when a state cannot be had from what is stored here.
 const START_AFRESH: &str = "a disk or a peer is damaged, or of another version; move the files of this server away \

@@ -5,7 +5,7 @@
 //! that is cut off must not keep its clients believing in sessions that the others may end, it has to know when it was
 //! last believed: from the *sending* of the last report that the leader confirmed.
 //! Holds: a session is closed only when the leader, established and running, had no word of it for its whole timeout and
-//! a margin, and has had none since.
+//! a margin, and has had none since. Leaders that hand over to each other count as one.
 //! Not here: what ends with a session (the state machine).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -101,26 +101,48 @@ struct Tracked {
     /// Its timeout and the margin.
     patience: Span,
     deadline: Time,
+    /// Its entry in [`Expiry::turns`], unless it was found.
+    turn: Time,
     /// It was silent for too long, and its end was asked for.
     found: bool,
 }
 
 impl Expiry {
-    /// A leader begins: every session has its whole time.
-    pub(crate) fn begin(now: Time, tick: Span, sessions: Vec<(SessionId, Span)>) -> Self {
+    /// A leader begins: every session has its whole time, or what the last leader said is left of it.
+    pub(crate) fn begin(
+        now: Time,
+        tick: Span,
+        sessions: Vec<(SessionId, Span)>,
+        remaining: &BTreeMap<SessionId, Span>,
+    ) -> Self {
         let mut expiry = Self { looked: now, tick, ..Self::default() };
-        sessions.into_iter().for_each(|(session, timeout)| expiry.track(session, timeout, now));
+        for (session, timeout) in sessions {
+            let patience = timeout.saturating_add(margin(timeout));
+            let left = remaining.get(&session).map_or(patience, |left| patience.min(*left));
+            let deadline = expiry.read(now) + left;
+            expiry.sessions.insert(session, Tracked { patience, deadline, turn: deadline, found: false });
+            expiry.turns.insert((deadline, session));
+        }
         expiry
+    }
+
+    /// What is left to sessions, those that expire first before the others, at most [`REMAINING_MAX`]. A leader that hands
+    /// over tells it to the next one; the time until that one serves is not counted.
+    pub(crate) fn remaining(&self, now: Time) -> Vec<(SessionId, Span)> {
+        let clock = self.read(now);
+        let found =
+            self.sessions.iter().filter(|(_, tracked)| tracked.found).map(|(session, _)| (*session, Span::ZERO));
+        let left = |(_, session): &(Time, SessionId)| Some((*session, self.sessions.get(session)?.deadline - clock));
+        found.chain(self.turns.iter().filter_map(left)).take(REMAINING_MAX).collect()
     }
 
     /// A session is opened or attached anew.
     pub(crate) fn track(&mut self, session: SessionId, timeout: Span, now: Time) {
         let patience = timeout.saturating_add(margin(timeout));
         let deadline = self.read(now) + patience;
-        let before = self.sessions.insert(session, Tracked { patience, deadline, found: false });
-        if before.is_none_or(|before| before.found) {
-            self.turns.insert((deadline, session));
-        }
+        self.forget(session);
+        self.sessions.insert(session, Tracked { patience, deadline, turn: deadline, found: false });
+        self.turns.insert((deadline, session));
     }
 
     /// A session was heard.
@@ -129,7 +151,8 @@ impl Expiry {
         if let Some(tracked) = self.sessions.get_mut(&session) {
             tracked.deadline = heard + tracked.patience;
             if core::mem::take(&mut tracked.found) {
-                self.turns.insert((tracked.deadline, session));
+                tracked.turn = tracked.deadline;
+                self.turns.insert((tracked.turn, session));
             }
         }
     }
@@ -139,9 +162,11 @@ impl Expiry {
         self.sessions.get(&session).is_none_or(|tracked| tracked.found)
     }
 
-    /// A session has ended.
+    /// A session has ended: nothing of it is kept, on followers too, where nobody's turn ever comes.
     pub(crate) fn forget(&mut self, session: SessionId) {
-        self.sessions.remove(&session);
+        if let Some(tracked) = self.sessions.remove(&session) {
+            self.turns.remove(&(tracked.turn, session));
+        }
     }
 
     /// Time goes on. Returns the sessions that were silent for too long, each once.
@@ -154,7 +179,8 @@ impl Expiry {
             match self.sessions.get_mut(&session) {
                 None => {}
                 Some(tracked) if tracked.deadline > self.clock => {
-                    self.turns.insert((tracked.deadline, session));
+                    tracked.turn = tracked.deadline;
+                    self.turns.insert((tracked.turn, session));
                 }
                 Some(tracked) => {
                     tracked.found = true;
@@ -171,6 +197,10 @@ impl Expiry {
         self.clock + (now - self.looked).min(self.tick)
     }
 }
+
+/// Sessions whose remaining time is told in a hand-over: 1 MB on the wire, a few milliseconds of work. With more of them the
+/// rest begins anew, which keeps a dead session longer and harms no living one.
+pub(crate) const REMAINING_MAX: usize = 65_536;
 
 /// A leader that answers is never asked for more than a few; one that does not gets no more to read.
 const UNANSWERED_MAX: usize = 64;
@@ -194,15 +224,55 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_kept_of_sessions_that_ended() {
+        let mut expiry = Expiry::default();
+        for number in 0..1_000 {
+            let session = SessionId(number);
+            expiry.track(session, Span::from_ms(4_000), Time(0));
+            expiry.track(session, Span::from_ms(6_000), Time(1));
+            expiry.touch(session, Time(2));
+            expiry.forget(session);
+        }
+        assert!(expiry.sessions.is_empty() && expiry.turns.is_empty());
+    }
+
+    #[test]
+    fn after_a_hand_over_a_session_has_what_was_left_to_it() {
+        const B: SessionId = SessionId(2);
+        let mut old = Expiry::begin(at(0), TICK, [(A, TIMEOUT), (B, TIMEOUT)].into(), &BTreeMap::new());
+        (1..=8).for_each(|n| drop(old.advance(at(n * 100))));
+        old.touch(B, at(850));
+        let remaining: BTreeMap<_, _> = old.remaining(at(850)).into_iter().collect();
+        assert_eq!(remaining, [(A, Span::from_ms(450)), (B, Span::from_ms(1_300))].into());
+        // The next leader has a clock of its own, and needed a while to take over.
+        let mut new = Expiry::begin(at(5_000), TICK, [(A, TIMEOUT)].into(), &remaining);
+        assert_eq!(expires(&mut new, 5_000, 9_000), Some(5_500));
+    }
+
+    #[test]
+    fn a_session_that_was_found_silent_has_nothing_left() {
+        let mut old = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
+        assert_eq!(expires(&mut old, 0, 5_000), Some(1_300));
+        assert_eq!(old.remaining(at(1_300)), [(A, Span::ZERO)]);
+    }
+
+    #[test]
+    fn more_time_than_a_session_has_is_not_believed() {
+        let told = [(A, Span::from_ms(60_000))].into();
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &told);
+        assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_300));
+    }
+
+    #[test]
     fn a_silent_session_expires_after_its_timeout_and_once() {
-        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
         assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_300));
         assert_eq!(expires(&mut expiry, 1_300, 5_000), None);
     }
 
     #[test]
     fn a_session_that_is_heard_after_it_was_found_silent_has_its_whole_time_again() {
-        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
         assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_300));
         assert!(expiry.is_silent(A));
         expiry.touch(A, at(1_350));
@@ -212,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_session_that_is_heard_has_its_whole_time_again() {
-        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
         assert_eq!(expires(&mut expiry, 0, 900), None);
         expiry.touch(A, at(900));
         assert_eq!(expires(&mut expiry, 900, 5_000), Some(2_200));
@@ -220,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_word_between_two_looks_counts_from_when_it_came() {
-        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
         assert_eq!(expires(&mut expiry, 0, 900), None);
         expiry.touch(A, at(999));
         assert_eq!(expires(&mut expiry, 900, 5_000), Some(2_300), "2200 is 99 ms early");
@@ -228,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_session_that_ended_and_came_back_is_looked_at_in_its_own_time() {
-        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
         expiry.forget(A);
         assert_eq!(expires(&mut expiry, 0, 500), None);
         expiry.track(A, TIMEOUT, at(500));
@@ -237,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_pause_of_the_leader_counts_as_one_tick() {
-        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into());
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
         assert_eq!(expiry.advance(at(60_000)), []);
         expiry.looked = at(0);
         assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_200));

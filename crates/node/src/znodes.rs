@@ -73,6 +73,15 @@ impl<S: Shelf> Znodes<S> {
         &self.shelf
     }
 
+    /// Takes a restored tree at this position in place of the present one, which is returned: whoever drops a large tree
+    /// should do so where nobody waits.
+    pub fn replace(&mut self, zxid: Zxid, tree: Tree) -> Tree {
+        let mut tree = tree.at(signed(zxid));
+        tell(&mut tree, &self.config);
+        self.prepared.clear();
+        core::mem::replace(self.shelf.tree_mut(), tree)
+    }
+
     /// Where the tree stands, for its owner.
     pub fn shelf_mut(&mut self) -> &mut S {
         &mut self.shelf
@@ -144,8 +153,9 @@ impl<S: Shelf> Machine for Znodes<S> {
         Ask::close()
     }
 
-    fn chores(&self, wall_ms: i64) -> Vec<Bytes> {
-        self.shelf.tree().due(wall_ms).iter().map(|path| Ask::delete_container(path)).collect()
+    fn chores(&self, wall_ms: i64, from: u32) -> (Vec<Bytes>, Option<u32>) {
+        let (due, next) = self.shelf.tree().due_from(wall_ms, from, LOOKED_AT_ONCE);
+        (due.iter().map(|path| Ask::delete_container(path)).collect(), next)
     }
 
     fn oracle(&self) -> Option<(Bytes, Zxid)> {
@@ -160,10 +170,7 @@ impl<S: Shelf> Machine for Znodes<S> {
 
     fn restore(&mut self, zxid: Zxid, body: &Bytes) -> Result<(), String> {
         let tree = Tree::restore(self.rules, body).map_err(|error| error.to_string())?;
-        let mut tree = tree.at(signed(zxid));
-        tell(&mut tree, &self.config);
-        *self.shelf.tree_mut() = tree;
-        self.prepared.clear();
+        self.replace(zxid, tree);
         Ok(())
     }
 
@@ -231,6 +238,9 @@ impl fmt::Debug for Frozen {
         write!(f, "an image of about {} bytes", self.0.size_bytes())
     }
 }
+
+/// Containers and nodes with a time to live that are looked at in one go: about a millisecond.
+const LOOKED_AT_ONCE: usize = 10_000;
 
 /// Where the ensemble keeps the choice of its oracle.
 pub const ORACLE_PATH: &str = "/zookeeper/pole";

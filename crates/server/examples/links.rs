@@ -150,7 +150,16 @@ async fn linked() -> (Server, Server) {
         let listen = Listen { quorum: at(quorum_port), election: at(election_port) };
         let inbox = Inbox::new();
         let (tls, delays, limits) = (None, None, PeerLimits::default());
-        let config = PeerConfig { me, peers: peers.clone(), listen, tls, delays, limits };
+        let config = PeerConfig {
+            me,
+            peers: peers.clone(),
+            listen,
+            tls,
+            secret: None,
+            delays,
+            limits,
+            counters: Default::default(),
+        };
         let peers = open(config, inbox.clone()).await.expect("free ports");
         servers.push(Server { id: me, peer, peers, inbox });
     }

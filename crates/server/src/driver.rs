@@ -16,9 +16,11 @@ use pole_election::Span;
 use pole_node::{ClientId, Contract, Effect, Event, Node, Timer, Znodes};
 use pole_oracle::Time;
 use pole_storage::Writer;
-use pole_zab::{DiskOp, Ticket};
+use pole_tree::Tree;
+use pole_zab::{DiskOp, Ticket, Zxid};
 
 use crate::awake::Awake;
+use crate::background::{Background, drop_elsewhere};
 use crate::client::Handle;
 use crate::clock::wall_ms;
 use crate::log;
@@ -34,6 +36,7 @@ pub(crate) struct Driver {
     pub(crate) peers: Option<Peers>,
     inbox: Inbox,
     disk: Writer,
+    background: Background,
     clients: HashMap<ClientId, Arc<Handle>>,
     timers: BTreeMap<Timer, Time>,
     /// Of one turn; kept for their memory.
@@ -44,6 +47,10 @@ pub(crate) struct Driver {
     /// How long a write on this thread took of late.
     write_took: Duration,
     pub(crate) awake: Awake,
+    /// The node has more to do than it should do at once.
+    continues: bool,
+    /// The longest turn so far.
+    pub(crate) longest_turn: Duration,
     /// Connections with something to send.
     dirty: Vec<Arc<Handle>>,
     /// The server was told to stop, and leads: it hands over first, but not for longer than this.
@@ -101,6 +108,7 @@ impl Driver {
     ) -> Self {
         let awake = Awake::new(Duration::from_millis(shared.settings.config.pole.awake_ms));
         Self {
+            background: Background::new(Arc::clone(&shared), &disk),
             node,
             shared,
             peers,
@@ -114,6 +122,8 @@ impl Driver {
             writes: Vec::new(),
             write_took: Duration::ZERO,
             awake,
+            continues: false,
+            longest_turn: Duration::ZERO,
             dirty: Vec::new(),
             leaving: None,
             stopping: None,
@@ -140,19 +150,29 @@ impl Driver {
                 self.disk.stop();
                 return exit;
             }
-            self.wait().await;
+            if self.continues || !self.inbox.is_empty() {
+                // There is more, but the links want to read and write too.
+                tokio::task::yield_now().await;
+            } else {
+                self.wait().await;
+            }
         }
     }
 
-    /// Everything that has happened since the last turn, and what follows from it.
+    /// What has happened since the last turn, and what follows from it.
     fn turn(&mut self) {
-        let now = self.shared.clock.now();
+        let (now, began) = (self.shared.clock.now(), Instant::now());
         self.node.set_wall_ms(wall_ms());
         self.take_letters();
         self.take_expired(now);
+        if mem::take(&mut self.continues) {
+            self.events.push(Event::Continue);
+        }
         self.step(now);
         // One by one: a link that is reset takes back what has arrived on it.
-        while let Some(arrival) = self.inbox.pop() {
+        while began.elapsed() < TURN_MAX
+            && let Some(arrival) = self.inbox.pop()
+        {
             self.take_arrival(arrival);
             self.step(now);
         }
@@ -165,6 +185,7 @@ impl Driver {
             self.publish();
         }
         self.write();
+        self.longest_turn = self.longest_turn.max(began.elapsed());
         // Also when nobody could take over.
         let is_done = |until: Time| now >= until || !self.leads() || self.node.hand_over().is_none();
         if self.leaving.is_some_and(is_done) {
@@ -206,7 +227,8 @@ impl Driver {
             | DiskOp::AcceptedEpoch(_)
             | DiskOp::CurrentEpoch(_)
             | DiskOp::TakeOver(_)
-            | DiskOp::Install(_)
+            | DiskOp::Receive { .. }
+            | DiskOp::Install { .. }
             | DiskOp::Checkpoint(_) => usize::MAX,
         };
         let [(_, op)] = &self.writes[..] else {
@@ -273,6 +295,7 @@ impl Driver {
                 }
                 Letter::Look(look) => look(self),
                 Letter::Serve(connection) => drop(tokio::task::spawn_local(connection)),
+                Letter::Restored { ticket, zxid, tree } => self.restored(ticket, zxid, tree),
                 Letter::Said(text) => log::info("disk", &[("what", &text)]),
                 Letter::Warning(text) => log::warn("disk", &[("what", &text)]),
                 Letter::Stop => self.leave(),
@@ -281,9 +304,24 @@ impl Driver {
         self.letters = letters;
     }
 
+    /// A state was restored: the node's own gives way to it, unless another was asked for since.
+    fn restored(&mut self, ticket: Ticket, zxid: Zxid, tree: Result<Box<Tree>, String>) {
+        if !self.background.is_restored(ticket) {
+            return drop_elsewhere(tree);
+        }
+        let failed = match tree {
+            Ok(tree) => {
+                drop_elsewhere(self.node.machine_mut().replace(zxid, *tree));
+                None
+            }
+            Err(reason) => Some(reason),
+        };
+        self.events.push(Event::Restored { ticket, failed });
+    }
+
     fn take_arrival(&mut self, arrival: Arrival) {
         self.events.push(match arrival {
-            Arrival::Up { peer, channel } => Event::LinkUp { peer, channel },
+            Arrival::Up { peer, channel, .. } => Event::LinkUp { peer, channel },
             Arrival::Down { peer, channel } => Event::LinkDown { peer, channel },
             Arrival::Received { from, channel, message } => Event::Received { from, channel, message },
             Arrival::Note { text } => return log::warn("peer", &[("what", &text)]),
@@ -296,7 +334,7 @@ impl Driver {
         while let Some(timer) = is_due(&self.timers) {
             self.timers.remove(&timer);
             if timer == Timer::Liveness {
-                self.events.push(Event::Touched { sessions: self.shared.take_touched() });
+                self.events.push(Event::Touched { sessions: self.shared.take_touched(now) });
             }
             self.events.push(Event::Expired(timer));
         }
@@ -310,6 +348,14 @@ impl Driver {
                 }
             }
             Effect::Write { ticket, op } => self.writes.push((ticket, op)),
+            Effect::OpenTransfer { transfer, after, state } => self.background.open_transfer(transfer, after, state),
+            Effect::NextPiece { transfer, bytes } => self.background.next_piece(transfer, bytes),
+            Effect::ReadLog { transfer, after, through, bytes } => {
+                self.background.read_log(transfer, after, through, bytes);
+            }
+            Effect::CloseTransfer { transfer } => self.background.close_transfer(transfer),
+            Effect::Restore { ticket, zxid } => self.background.restore(ticket, zxid),
+            Effect::Continue => self.continues = true,
             Effect::Reset { peer, channel } => {
                 if let Some(peers) = &mut self.peers {
                     peers.reset(peer, channel);
@@ -324,8 +370,8 @@ impl Driver {
             }
             Effect::Reply { client, cxid, zxid, body } => {
                 let Some(handle) = self.clients.get(&client) else { return };
-                if let Some(asked) = handle.reply(cxid.0, zxid.0.cast_signed(), &body, now) {
-                    self.shared.settled(1);
+                if let Some((asked, settled)) = handle.reply(cxid.0, zxid.0.cast_signed(), &body, now) {
+                    self.shared.settled(settled);
                     self.shared.status.tally.answered(1, asked, now);
                 }
                 self.dirty.push(Arc::clone(handle));
@@ -359,6 +405,10 @@ impl Driver {
         }
     }
 }
+
+/// A turn ends after so long even if more has arrived: what it decided waits for its end, and the links read and write
+/// only between turns.
+const TURN_MAX: Duration = Duration::from_millis(5);
 
 /// A system call for each.
 const ANSWERED_FIRST_MAX: usize = 2;

@@ -7,12 +7,14 @@
 
 mod admin;
 mod awake;
+mod background;
 mod client;
 mod clock;
 pub mod config;
 mod descriptors;
 mod driver;
 mod emulation;
+mod heard;
 pub mod log;
 mod mailbox;
 mod metrics;

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pole_node::Event;
+use pole_tree::Tree;
+use pole_zab::{Ticket, Zxid};
 use tokio::sync::Notify;
 
 use crate::client::{Handle, Task};
@@ -30,6 +32,15 @@ pub(crate) enum Letter {
     Look(Box<dyn FnOnce(&mut Driver) + Send>),
     /// A connection that is served best on this thread.
     Serve(Task),
+    /// A state was restored, or why it was not.
+    Restored {
+        /// The write that put the snapshot in place.
+        ticket: Ticket,
+        /// Its position.
+        zxid: Zxid,
+        /// The state.
+        tree: Result<Box<Tree>, String>,
+    },
     /// The disk did something that the node need not know.
     Said(String),
     /// The disk could not do something that it can go on without.

@@ -26,7 +26,9 @@ use crate::config::{Address, Config};
 use crate::driver::{Driver, Exit};
 use crate::log;
 use crate::mailbox::Letter;
-use crate::peer::{self, Delays, Inbox, Listen, PeerAddress, PeerConfig, PeerError, PeerLimits};
+use crate::peer::{
+    self, Delays, Inbox, Listen, PeerAddress, PeerConfig, PeerError, PeerLimits, PeerSecret, SecretError,
+};
 use crate::shared::{Shared, SharedTree};
 use crate::threads::Threads;
 use crate::{Settings, descriptors, emulation, tls};
@@ -62,6 +64,9 @@ pub enum StartError {
     /// Keys and certificates.
     #[error(transparent)]
     Tls(#[from] tls::Error),
+    /// The secret of the ensemble.
+    #[error("pole.peer.secret: {0}")]
+    Secret(#[from] SecretError),
     /// A host that has no address.
     #[error("{key} {host}: {error}; name a host or an address of this machine")]
     Host {
@@ -221,7 +226,7 @@ fn storage(config: &Config, shared: &Shared) -> pole_storage::Config {
 }
 
 /// The links to other servers; none if there are no others.
-fn peers(config: &Config) -> Result<Option<PeerConfig>, StartError> {
+fn peers(config: &Config, shared: &Shared) -> Result<Option<PeerConfig>, StartError> {
     let Some(ensemble) = &config.ensemble else { return Ok(None) };
     let me = ensemble.me;
     let address = |server: &crate::config::Server| PeerAddress {
@@ -238,12 +243,23 @@ fn peers(config: &Config) -> Result<Option<PeerConfig>, StartError> {
         false => None,
         true => Some(tls::PeerTls::open(&config.tls.peers)?),
     };
+    let secret = config.pole.peer_secret.as_deref().map(PeerSecret::read).transpose()?;
+    if tls.is_none() && secret.is_none() {
+        let ports = format!("{} and {}", own.quorum_port, own.election_port);
+        let what = format!(
+            "the ports for other servers ({ports}) are open to anybody who reaches them: set sslQuorum=true or \
+             pole.peer.secret, or keep strangers off with a firewall"
+        );
+        log::warn("peer", &[("what", &what)]);
+    }
     let delays = config.pole.emulation.as_ref();
     Ok(Some(PeerConfig {
         me,
         peers: ensemble.servers.iter().map(|(id, server)| (*id, address(server))).collect(),
         listen: Listen { quorum: here(own.quorum_port)?, election: here(own.election_port)? },
         tls,
+        secret,
+        counters: Arc::clone(&shared.status.peers),
         delays: delays.map(|emulation| Delays::of(&emulation.topology, me, me.0)),
         limits: PeerLimits::for_settings(
             usize::try_from(config.clients.request_bytes_max).unwrap_or(usize::MAX),
@@ -266,7 +282,7 @@ fn start_node(
     recovered: Recovered,
     wall: i64,
 ) -> Result<JoinHandle<Exit>, StartError> {
-    let peers = peers(config)?;
+    let peers = peers(config, &shared)?;
     let mut node = config.node();
     // Only its difference from that of the last start counts.
     node.incarnation = wall as u32;

@@ -48,6 +48,10 @@ impl Settings {
                 skip_acl: config.service.skip_acl,
                 enforce_quota: config.service.enforce_quota,
                 extended_types: config.service.extended_types,
+                path_bytes_max: count(config.service.path_bytes_max),
+                ephemerals_max: count(config.service.ephemerals_max),
+                // As much more than a request as servers accept from each other.
+                txn_bytes_max: count(config.clients.request_bytes_max).saturating_mul(2).max(1 << 20),
             },
             limits: Limits {
                 frame_bytes_max: count(config.clients.request_bytes_max),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
-use pole_node::{ClientId, Moment, Shelf, Surroundings};
+use pole_node::{ClientId, Moment, Settled, Shelf, Surroundings};
 use pole_oracle::Time;
 use pole_tree::{Caller, Tree, Watcher, Watches};
 use pole_zab::SessionId;
@@ -35,8 +35,9 @@ pub(crate) struct Shared {
     pub(crate) clients: Mutex<HashMap<ClientId, Arc<Handle>>>,
     /// Connections heard since the last report to the leader, each once.
     touched: Mutex<Vec<Arc<Handle>>>,
-    /// Requests that the node owes an answer.
+    /// Requests that the node owes an answer, and what they take.
     pub(crate) outstanding: AtomicUsize,
+    outstanding_bytes: AtomicUsize,
     pub(crate) room: Notify,
     /// What clients have not taken.
     pub(crate) output: Arc<OutputTotal>,
@@ -62,6 +63,7 @@ impl Shared {
             clients: Mutex::default(),
             touched: Mutex::default(),
             outstanding: AtomicUsize::new(0),
+            outstanding_bytes: AtomicUsize::new(0),
             room: Notify::new(),
             output: Arc::new(OutputTotal::new(settings.output_bytes_max)),
             greetings: Greetings::new(settings.greetings_max),
@@ -92,9 +94,12 @@ impl Shared {
         Moment { now: self.clock.now(), confirmed, applied: self.applied.load(Ordering::Acquire) }
     }
 
-    /// So many requests are handed to the node.
-    pub(crate) fn asked(&self, count: usize) {
-        self.outstanding.fetch_add(count, Ordering::AcqRel);
+    /// These requests are handed to the node.
+    pub(crate) fn asked(&self, asked: Settled) {
+        if asked.count > 0 {
+            self.outstanding.fetch_add(asked.count, Ordering::AcqRel);
+            self.outstanding_bytes.fetch_add(asked.bytes, Ordering::AcqRel);
+        }
     }
 
     /// Whether there has been no quorum for so long that clients may read what this server has.
@@ -106,28 +111,38 @@ impl Shared {
         }
     }
 
-    /// A client was heard: the leader will learn of it with the next report.
-    pub(crate) fn touch(&self, handle: &Arc<Handle>) {
-        if !handle.touched.swap(true, Ordering::AcqRel) {
+    /// A client was heard: the leader will learn of it with the next report. Returns the moment as which it counts for
+    /// the lease of the connection.
+    pub(crate) fn touch(&self, handle: &Arc<Handle>) -> Time {
+        loop {
+            let now = self.clock.now();
+            if handle.heard.hear(now) {
+                return now;
+            }
+            // A report may be made before this, without the client: the clock is read again.
             self.touched.lock().push(Arc::clone(handle));
         }
     }
 
-    /// Everyone who was heard since this was last asked.
-    pub(crate) fn take_touched(&self) -> Vec<SessionId> {
+    /// Everyone who was heard since the last report, for a report as of `at`, which was read from the clock before.
+    pub(crate) fn take_touched(&self, at: Time) -> Vec<SessionId> {
         let touched = std::mem::take(&mut *self.touched.lock());
-        let session = |handle: Arc<Handle>| {
-            handle.touched.store(false, Ordering::Release);
-            SessionId(handle.session())
-        };
-        touched.into_iter().map(session).collect()
+        let sessions = touched.iter().map(|handle| SessionId(handle.session())).collect();
+        let again = touched.into_iter().filter(|handle| handle.heard.report(at));
+        let again: Vec<_> = again.collect();
+        self.touched.lock().extend(again);
+        sessions
     }
 
-    /// So many requests were answered or dropped.
-    pub(crate) fn settled(&self, count: usize) {
-        let before = self.outstanding.fetch_sub(count, Ordering::AcqRel);
-        let limit = self.settings.outstanding_max;
-        if before >= limit && before - count < limit {
+    /// These requests were answered or dropped.
+    pub(crate) fn settled(&self, settled: Settled) {
+        if settled.count == 0 {
+            return;
+        }
+        let had_room = self.has_room();
+        self.outstanding.fetch_sub(settled.count, Ordering::AcqRel);
+        self.outstanding_bytes.fetch_sub(settled.bytes, Ordering::AcqRel);
+        if !had_room && self.has_room() {
             self.room.notify_waiters();
         }
     }
@@ -144,6 +159,7 @@ impl Surroundings for Shared {
 
     fn has_room(&self) -> bool {
         self.outstanding.load(Ordering::Acquire) < self.settings.outstanding_max
+            && self.outstanding_bytes.load(Ordering::Acquire) < OUTSTANDING_BYTES_MAX
     }
 
     fn identify(&self, watcher: Watcher, caller: &Caller) {
@@ -205,3 +221,7 @@ impl Deref for Reading<'_> {
         }
     }
 }
+
+/// What the requests to which the node owes a reply may take together; further ones wait with their connections. Enough
+/// for `globalOutstandingLimit` requests of 64 KiB.
+const OUTSTANDING_BYTES_MAX: usize = 64 << 20;

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::volume::Volume;
-use crate::{Config, Event, FileError, purge, snapshot};
+use crate::{Config, Event, FileError, Pins, purge, snapshot};
 
 /// Whom events are told.
 pub(crate) type Report = Arc<Mutex<Box<dyn FnMut(Event) + Send>>>;
@@ -38,6 +38,7 @@ struct Shared {
     log_dir: PathBuf,
     snap_retain_count: usize,
     purge_interval: Option<Duration>,
+    pins: Pins,
     /// What is under way is no longer wanted.
     cancelled: AtomicBool,
     slot: Mutex<Slot>,
@@ -54,13 +55,14 @@ struct Slot {
 }
 
 impl Checkpoints {
-    pub(crate) fn new(volume: Volume, dir: PathBuf, log_dir: PathBuf, config: &Config) -> Self {
+    pub(crate) fn new(volume: Volume, dir: PathBuf, log_dir: PathBuf, config: &Config, pins: Pins) -> Self {
         let shared = Shared {
             volume,
             dir,
             log_dir,
             snap_retain_count: config.snap_retain_count,
             purge_interval: config.purge_interval,
+            pins,
             cancelled: AtomicBool::new(false),
             slot: Mutex::default(),
         };
@@ -160,7 +162,7 @@ impl Shared {
             return Ok(0);
         }
         self.slot().last_purge = Some(now);
-        purge::purge(&self.volume, &self.dir, &self.log_dir, self.snap_retain_count)
+        purge::purge(&self.volume, &self.dir, &self.log_dir, self.snap_retain_count, self.pins.lowest())
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {

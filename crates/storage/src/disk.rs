@@ -13,8 +13,9 @@ use crate::checkpoint::{Checkpoints, Report};
 use crate::locks::Locks;
 use crate::log::Log;
 use crate::progress::Progress;
+use crate::snapshot::Receiving;
 use crate::volume::Volume;
-use crate::{Config, Counts, Event, OpenError, WriteError, Writer, epochs, intent, snapshot};
+use crate::{Config, Counts, Event, OpenError, Pins, WriteError, Writer, epochs, intent, snapshot};
 
 /// An open data directory. Nobody else has it until this is dropped.
 pub struct Disk {
@@ -27,6 +28,9 @@ pub struct Disk {
     /// See [`Config::blank`].
     blank: Option<bytes::Bytes>,
     checkpoints: Checkpoints,
+    pins: Pins,
+    /// A leader's snapshot, as far as it has come.
+    receiving: Option<Receiving>,
     report: Report,
     /// Why nothing is written any more.
     failed: Option<String>,
@@ -47,9 +51,12 @@ pub(crate) struct Found {
 impl Disk {
     pub(crate) fn new(volume: Volume, config: Config, found: Found) -> Self {
         let Found { dir, log_dir, snapshot, last, replayed, locks } = found;
+        let pins = Pins::default();
         Self {
             log: Log::new(volume.clone(), log_dir.clone(), &config, last, Progress::new(locks.progress(), config.sync)),
-            checkpoints: Checkpoints::new(volume.clone(), dir.clone(), log_dir.clone(), &config),
+            checkpoints: Checkpoints::new(volume.clone(), dir.clone(), log_dir.clone(), &config, pins.clone()),
+            pins,
+            receiving: None,
             volume,
             dir,
             log_dir,
@@ -131,6 +138,18 @@ impl Disk {
         self.volume.counts()
     }
 
+    /// What of the log must not be purged.
+    #[must_use]
+    pub fn pins(&self) -> Pins {
+        self.pins.clone()
+    }
+
+    /// Where the snapshots are, and where the log is: for those who read beside us.
+    #[must_use]
+    pub fn directories(&self) -> (PathBuf, PathBuf) {
+        (self.dir.clone(), self.log_dir.clone())
+    }
+
     /// Waits for checkpoints under way. Nothing needs it but whoever wants to look at the files.
     pub fn finish_checkpoints(&mut self) {
         self.checkpoints.finish();
@@ -139,7 +158,7 @@ impl Disk {
     fn carry_out(&mut self, ops: &mut Vec<(Ticket, DiskOp)>) -> Result<Option<Ticket>, WriteError> {
         let mut through = None;
         for (ticket, op) in ops.drain(..) {
-            if !matches!(op, DiskOp::Append(_)) {
+            if !matches!(op, DiskOp::Append(_) | DiskOp::Receive { .. }) {
                 self.log.flush()?;
             }
             match op {
@@ -151,7 +170,8 @@ impl Disk {
                 DiskOp::AcceptedEpoch(epoch) => epochs::write(&self.volume, &self.dir, epochs::ACCEPTED, epoch)?,
                 DiskOp::CurrentEpoch(epoch) => epochs::write(&self.volume, &self.dir, epochs::CURRENT, epoch)?,
                 DiskOp::TakeOver(epoch) => intent::take_over(&self.volume, &self.dir, epoch)?,
-                DiskOp::Install(snapshot) => self.install(&snapshot)?,
+                DiskOp::Receive { zxid, offset, body } => self.receive(zxid, offset, &body)?,
+                DiskOp::Install { zxid } => self.install(zxid)?,
                 DiskOp::Checkpoint(snapshot) => self.checkpoint(snapshot)?,
             }
             through = Some(ticket);
@@ -179,13 +199,24 @@ impl Disk {
         }
     }
 
-    fn install(&mut self, snapshot: &Snapshot) -> Result<(), WriteError> {
-        // What is being written belongs to the history that goes.
+    fn receive(&mut self, zxid: Zxid, offset: usize, part: &[u8]) -> Result<(), WriteError> {
+        if offset == 0 {
+            // What is being written belongs to the history that goes, and may even have the same name.
+            self.checkpoints.cancel();
+            self.receiving = Some(Receiving::begin(&self.volume, &self.dir, zxid)?);
+        }
+        let receiving = self.receiving.as_mut().filter(|receiving| receiving.continues(zxid, offset));
+        receiving.ok_or(WriteError::NotReceived { zxid, offset })?.put(part)?;
+        Ok(())
+    }
+
+    fn install(&mut self, zxid: Zxid) -> Result<(), WriteError> {
+        let received = self.receiving.take().ok_or(WriteError::NotReceived { zxid, offset: 0 })?;
         self.checkpoints.cancel();
         self.log.prepare_restart()?;
-        intent::install(&self.volume, &self.dir, &self.log_dir, snapshot)?;
-        self.log.restart(snapshot.zxid);
-        self.snapshot = Some(snapshot.zxid);
+        intent::install(&self.volume, &self.dir, &self.log_dir, zxid, received)?;
+        self.log.restart(zxid);
+        self.snapshot = Some(zxid);
         Ok(())
     }
 

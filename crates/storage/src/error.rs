@@ -113,6 +113,15 @@ pub enum WriteError {
         /// The newest snapshot.
         snapshot: Zxid,
     },
+    /// A part of a snapshot that does not continue what was received, or the end of one that never began: a mistake of
+    /// whoever asked for it.
+    #[error("of the snapshot at {zxid} nothing was received that ends at byte {offset}")]
+    NotReceived {
+        /// The snapshot.
+        zxid: Zxid,
+        /// Where the part begins.
+        offset: usize,
+    },
     /// An earlier write failed.
     #[error("nothing is written after a failure; it was: {reason}")]
     Earlier {

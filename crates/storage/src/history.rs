@@ -151,6 +151,9 @@ impl<'a> History<'a> {
     /// counts as written, so it is synced first.
     pub(crate) fn mend(self, volume: &Volume, dir: &Path, repairs: &mut Vec<Repair>) -> Result<Vec<Entry>, FileError> {
         repairs.extend(self.passed_over);
+        // Its end counts, even if the snapshot holds all of it: a truncation may not be durable yet, and what was cut off
+        // must not come back.
+        let newest = self.end.as_ref().map(|(path, _)| path.clone()).filter(|path| !self.above.contains(path));
         self.end.map_or(Ok(()), |(path, at)| give_room_back(volume, &path, at))?;
         for Cut { path, at, damage } in self.cuts.into_iter().rev() {
             let why = damage.map_or("nothing but room".into(), |d| format!("expected {}, got {}", d.expected, d.got));
@@ -165,7 +168,7 @@ impl<'a> History<'a> {
                 repairs.push(Repair::new(&path, format!("torn tail cut off at byte {at}: {why}")));
             }
         }
-        for path in &self.above {
+        for path in self.above.iter().chain(&newest) {
             volume.modify(path)?.sync()?;
         }
         volume.sync_dir(dir)?;

@@ -6,7 +6,7 @@
 //! Source: ZAB.md, phase 2, for snapshots. Ours: the same for the hand-over, so that both epochs change together and
 //! the files never show a current epoch above the accepted one without an intent beside them.
 
-use pole_zab::{Epoch, Snapshot, Zxid};
+use pole_zab::{Epoch, Zxid};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -24,13 +24,19 @@ enum Intent {
     TakeOver(Epoch),
 }
 
-/// Replaces the history by a leader's snapshot.
-pub(crate) fn install(volume: &Volume, dir: &Path, log_dir: &Path, leaders: &Snapshot) -> Result<(), Fault> {
-    snapshot::prepare(volume, dir, leaders.zxid, &leaders.body, &|| true)?;
+/// Replaces the history by a leader's snapshot, which was received.
+pub(crate) fn install(
+    volume: &Volume,
+    dir: &Path,
+    log_dir: &Path,
+    zxid: Zxid,
+    received: snapshot::Receiving,
+) -> Result<(), Fault> {
+    received.finish()?;
     // The intent names the file, so the file's own name is durable first.
     volume.sync_dir(dir)?;
-    Intent::Install(leaders.zxid).declare(volume, dir)?;
-    finish_install(volume, dir, log_dir, leaders.zxid)?;
+    Intent::Install(zxid).declare(volume, dir)?;
+    finish_install(volume, dir, log_dir, zxid)?;
     volume.remove(&dir.join(NAME))?;
     // An intent that comes back after a crash would take away what is appended from here on.
     Ok(volume.sync_dir(dir)?)

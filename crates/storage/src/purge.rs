@@ -10,12 +10,20 @@ use std::path::{Path, PathBuf};
 use crate::volume::Volume;
 use crate::{FileError, names, snapshot};
 
-/// Removes what is not needed to start from any of the newest `retain` snapshots. How many files went.
-pub(crate) fn purge(volume: &Volume, dir: &Path, log_dir: &Path, retain: usize) -> Result<usize, FileError> {
+/// Removes what is not needed to start from any of the newest `retain` snapshots, and no log above `pinned`. How many
+/// files went.
+pub(crate) fn purge(
+    volume: &Volume,
+    dir: &Path,
+    log_dir: &Path,
+    retain: usize,
+    pinned: Option<Zxid>,
+) -> Result<usize, FileError> {
     let snapshots = names::snapshots(dir)?;
     let Some(oldest) = oldest_kept(&snapshots, retain.max(1))? else { return Ok(0) };
     let logs = names::logs(log_dir)?;
-    let needed_from = logs.iter().rev().map(|(first, _)| *first).find(|first| *first <= oldest);
+    let oldest_log = pinned.map_or(oldest, |pinned| pinned.min(oldest));
+    let needed_from = logs.iter().rev().map(|(first, _)| *first).find(|first| *first <= oldest_log);
     let old_snapshots = snapshots.iter().filter(|(zxid, _)| *zxid < oldest);
     let old_logs = logs.iter().filter(|(first, _)| needed_from.is_some_and(|needed| *first < needed));
     let mut gone = 0;

@@ -57,6 +57,9 @@ pub(crate) fn open_on(
     let mut base = Base::find(&dir)?;
     base.check_beginning(&log_dir, &config, &mut repairs)?;
     let mark = Mark::read(&locks.progress())?;
+    // Somebody removed the whole history, and left our lock file. What that says of the log no longer matters.
+    let wiped = mark.is_some() && base.chosen.is_none() && names::logs(&log_dir)?.is_empty();
+    let mark = mark.filter(|_| !wiped);
     let (snapshot, skipped) = (base.zxid(), base.skipped.iter().map(|(zxid, _)| *zxid).collect::<Vec<_>>());
     let known = |committed| Known { snapshot, skipped: skipped.clone(), mark, committed, config: &config };
     base.restore(&mut state)?;
@@ -70,7 +73,14 @@ pub(crate) fn open_on(
     }
     base.check_skipped(&history, &mut repairs)?;
     let (last, (applied, epochs), replayed) = (history.last(), history.applied(), history.replayed());
-    let (accepted_epoch, current_epoch) = epochs::recover(&volume, &dir, last, &mut repairs)?;
+    let (accepted_epoch, mut current_epoch) = epochs::recover(&volume, &dir, last, &mut repairs)?;
+    if wiped {
+        current_epoch = epochs::forget_current(&volume, &dir, (accepted_epoch, current_epoch), &mut repairs)?;
+        // Only afterwards: this record is how we know. And not later, because it is not about the log that begins now.
+        locks.progress().clear()?;
+        locks.progress().sync()?;
+        repairs.push(Repair::new(&dir, "all logs and snapshots were removed; starts as a blank server"));
+    }
     let entries = history.mend(&volume, &log_dir, &mut repairs)?;
     remove_temporaries(&volume, &dir)?;
     base.make_durable(&volume, &dir)?;

@@ -10,6 +10,7 @@ use pole_jute::{FileHeader, Record, SNAPSHOT_MAGIC, VERSION};
 use pole_zab::{Body, Zxid};
 use simd_adler32::Adler32;
 use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -26,8 +27,7 @@ pub(crate) fn prepare(
     go_on: &dyn Fn() -> bool,
 ) -> Result<Option<PathBuf>, FileError> {
     let path = dir.join(names::temporary(&names::snapshot(zxid)));
-    let mut sink = Sink::new(volume.create(&path)?);
-    sink.put(&FileHeader { magic: SNAPSHOT_MAGIC, version: VERSION, dbid: -1 }.encode());
+    let mut sink = Sink::begin(volume, &path)?;
     let mut stopped = false;
     body.write(&mut |piece| {
         stopped = stopped || !go_on();
@@ -57,19 +57,57 @@ pub(crate) fn publish(volume: &Volume, dir: &Path, zxid: Zxid) -> Result<(), Fil
     volume.sync_dir(dir)
 }
 
+/// A snapshot that comes in parts, under its temporary name.
+pub(crate) struct Receiving {
+    zxid: Zxid,
+    /// How much of the state is here.
+    offset: usize,
+    sink: Sink,
+}
+
+impl Receiving {
+    pub(crate) fn begin(volume: &Volume, dir: &Path, zxid: Zxid) -> Result<Self, FileError> {
+        let path = dir.join(names::temporary(&names::snapshot(zxid)));
+        Ok(Self { zxid, offset: 0, sink: Sink::begin(volume, &path)? })
+    }
+
+    /// Whether the next part of this snapshot begins there.
+    pub(crate) fn continues(&self, zxid: Zxid, offset: usize) -> bool {
+        (self.zxid, self.offset) == (zxid, offset)
+    }
+
+    pub(crate) fn put(&mut self, part: &[u8]) -> Result<(), FileError> {
+        self.sink.put(part);
+        self.offset += part.len();
+        self.sink.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// All parts are here: makes the file durable.
+    pub(crate) fn finish(mut self) -> Result<(), FileError> {
+        self.sink.seal();
+        self.sink.finish()
+    }
+}
+
 /// What is on its way to the file: gathered into large writes, the checksum running along.
 struct Sink {
     output: Output,
     buffer: Vec<u8>,
     at: u64,
+    /// How far the file is durable.
+    synced: u64,
     checksum: Adler32,
     /// A state cannot be told to stop writing itself, so the first error waits here.
     failed: Option<FileError>,
 }
 
 impl Sink {
-    fn new(output: Output) -> Self {
-        Self { output, buffer: Vec::with_capacity(BUFFER_BYTES), at: 0, checksum: Adler32::new(), failed: None }
+    fn begin(volume: &Volume, path: &Path) -> Result<Self, FileError> {
+        let output = volume.create(path)?;
+        let buffer = Vec::with_capacity(BUFFER_BYTES);
+        let mut sink = Self { output, buffer, at: 0, synced: 0, checksum: Adler32::new(), failed: None };
+        sink.put(&FileHeader { magic: SNAPSHOT_MAGIC, version: VERSION, dbid: -1 }.encode());
+        Ok(sink)
     }
 
     fn put(&mut self, piece: &[u8]) {
@@ -94,6 +132,10 @@ impl Sink {
         }
         self.at += self.buffer.len() as u64;
         self.buffer.clear();
+        if self.failed.is_none() && self.at - self.synced >= SYNC_EVERY_BYTES {
+            self.failed = self.output.sync().err();
+            self.synced = self.at;
+        }
     }
 
     fn finish(mut self) -> Result<(), FileError> {
@@ -153,6 +195,24 @@ fn check_seal(file: &Bytes, at: usize) -> Result<(), Flaw> {
     Ok(())
 }
 
+/// Begins to read a snapshot of our own, which has one seal: the length of its state, the checksum as far as the header
+/// goes, and what it must be in the end. The file stands behind the header.
+pub(crate) fn begin(file: &mut File) -> io::Result<(u64, Adler32, i64)> {
+    let length = file.metadata()?.len();
+    let state = length.checked_sub((HEADER_BYTES + SEAL_BYTES) as u64);
+    let state = state.ok_or_else(|| io::Error::other(format!("{length} bytes are no snapshot")))?;
+    let mut seal = [0; SEAL_BYTES];
+    file.read_exact_at(&mut seal, length - SEAL_BYTES as u64)?;
+    let mut header = [0; HEADER_BYTES];
+    file.read_exact(&mut header)?;
+    if seal[8..] != SEAL || header[..4] != SNAPSHOT_MAGIC.to_be_bytes() {
+        return Err(io::Error::other("it does not begin and end as a snapshot does"));
+    }
+    let mut checksum = Adler32::new();
+    checksum.write(&header);
+    Ok((state, checksum, i64::from_be_bytes(*seal.first_chunk().expect("eight bytes"))))
+}
+
 /// Whether a file begins and ends as a snapshot does. Cheap, and enough to tell one that a crash cut short.
 pub(crate) fn looks_whole(path: &Path) -> Result<bool, FileError> {
     let failed = || FileError::during("read", path);
@@ -176,6 +236,10 @@ const HEADER_BYTES: usize = FileHeader::BYTES_MIN;
 
 /// A zxid, a version, and a number or a string of up to 16 digits.
 const DIGEST_BYTES: std::ops::RangeInclusive<usize> = 16..=32;
+
+/// A large file is synced every so often while it is written: the log's own sync queues behind that of a whole snapshot
+/// otherwise, for as long as the disk takes for all of it.
+const SYNC_EVERY_BYTES: u64 = 8 << 20;
 
 /// Large enough that the calls do not matter beside the bytes.
 const BUFFER_BYTES: usize = 256 << 10;

@@ -6,12 +6,13 @@
 //! Holds: events come in the order of the tickets. How much may wait is bounded by `zab`'s limit of what is in flight.
 
 use pole_zab::{DiskOp, Ticket, Zxid};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 use crate::checkpoint::{Report, tell};
-use crate::{Counts, Disk, Event, WriteError};
+use crate::{Counts, Disk, Event, Pins, WriteError};
 
 /// The way to a disk that has a thread of its own.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct Writer {
     shared: Arc<Shared>,
     counts: Arc<Counts>,
     committed: Arc<AtomicU64>,
+    pins: Pins,
+    directories: (PathBuf, PathBuf),
     thread: Option<JoinHandle<()>>,
 }
 
@@ -43,6 +46,7 @@ impl Writer {
     pub(crate) fn new(disk: Disk, report: Report) -> Self {
         let (queue, wake, counts) = (Mutex::default(), Condvar::new(), disk.counts());
         let committed = disk.committed();
+        let (pins, directories) = (disk.pins(), disk.directories());
         let shared = Arc::new(Shared { disk: Mutex::new(disk), queue, wake, report });
         let thread = std::thread::Builder::new().name("disk".into());
         let spawned = thread.spawn({
@@ -51,7 +55,7 @@ impl Writer {
         });
         // Without the thread nothing could ever be reported, so that is the report.
         let thread = spawned.map_err(|error| shared.fail(format!("no thread for the disk: {error}"))).ok();
-        Self { shared, counts, committed, thread }
+        Self { shared, counts, committed, pins, directories, thread }
     }
 
     /// Asks for an operation. [`Event::Written`] tells when it is durable.
@@ -88,6 +92,18 @@ impl Writer {
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// What of the log must not be purged.
+    #[must_use]
+    pub fn pins(&self) -> &Pins {
+        &self.pins
+    }
+
+    /// Where the snapshots are, and where the log is: for those who read beside us.
+    #[must_use]
+    pub fn directories(&self) -> (&Path, &Path) {
+        (&self.directories.0, &self.directories.1)
     }
 
     /// Ends the thread when all that waits is done. A checkpoint under way is given up.

@@ -8,7 +8,7 @@
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 
-use pole_jute::{ErrorCode, Perms};
+use pole_jute::{Acl, ErrorCode, Perms};
 
 use crate::acls::AclHandle;
 use crate::ask::Identity;
@@ -27,12 +27,20 @@ pub(crate) struct Desk<'a> {
     /// Whose request it is.
     pub(crate) session: i64,
     pub(crate) identity: &'a Identity,
+    /// What the ACLs of the transaction take so far: a short request may stand for long ones.
+    pub(crate) acl_bytes: usize,
 }
 
 impl Desk<'_> {
     /// Who asks.
     pub(crate) fn caller(&self) -> &Caller {
         self.identity.caller()
+    }
+
+    /// Counts an ACL of the transaction, which must not grow beyond what others accept.
+    pub(crate) fn count_acl(&mut self, acl: &[Acl]) -> Result<(), ErrorCode> {
+        self.acl_bytes += acl.iter().map(|acl| 12 + acl.id.scheme.len() + acl.id.id.len()).sum::<usize>();
+        if self.acl_bytes > self.tree.rules.txn_bytes_max { Err(ErrorCode::BadArguments) } else { Ok(()) }
     }
 
     /// The node, if it will be there.

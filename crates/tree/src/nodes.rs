@@ -7,8 +7,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use hashbrown::HashTable;
-
+use crate::index::Index;
 use crate::node::{Node, NodeId, hash};
 use crate::path::ROOT;
 use crate::slab::Slab;
@@ -18,7 +17,7 @@ use crate::slab::Slab;
 pub(crate) struct Nodes {
     slab: Slab,
     /// By the hash of the path. Only numbers: the path stands in the node.
-    index: HashTable<NodeId>,
+    index: Index,
     digest: u64,
     /// Paths and data, in bytes.
     content_bytes: u64,
@@ -27,7 +26,7 @@ pub(crate) struct Nodes {
 impl Nodes {
     /// With a root.
     pub(crate) fn new(root: Node) -> Self {
-        let mut nodes = Self { slab: Slab::default(), index: HashTable::new(), digest: 0, content_bytes: 0 };
+        let mut nodes = Self { slab: Slab::default(), index: Index::new(), digest: 0, content_bytes: 0 };
         nodes.place(root);
         nodes
     }
@@ -42,7 +41,7 @@ impl Nodes {
         if path.is_empty() {
             return Some(NodeId(0));
         }
-        self.index.find(hash, |id| &*self.slab.get(*id).path == path).copied()
+        self.index.find(hash, |id| &*self.slab.get(*id).path == path)
     }
 
     /// The node with this number.
@@ -78,8 +77,7 @@ impl Nodes {
     pub(crate) fn remove(&mut self, id: NodeId) -> Arc<Node> {
         let node = self.slab.remove(id);
         assert!(node.children.is_empty(), "{} has children and was to be removed", node.path);
-        let found = self.index.find_entry(node.path_hash, |other| *other == id);
-        found.expect("every node is in the index").remove();
+        self.index.remove(node.path_hash, id);
         let siblings = &mut self.slab.get_mut(node.parent).children;
         siblings.swap_remove(node.slot as usize);
         if let Some(moved) = siblings.get(node.slot as usize).copied() {
@@ -120,7 +118,7 @@ impl Nodes {
         self.digest = self.digest.wrapping_add(node.digest());
         self.content_bytes += content_bytes(&node);
         let id = self.slab.insert(node);
-        self.index.insert_unique(hash, id, |id| self.slab.get(*id).path_hash);
+        self.index.insert(hash, id, |id| self.slab.get(id).path_hash);
         id
     }
 }

@@ -56,22 +56,22 @@ impl Prepared {
             Ok((identity, what)) => (identity, Ok(what)),
             Err(_) => (Identity::default(), Err(ErrorCode::MarshallingError)),
         };
-        let mut desk = Desk { tree, overlay: &mut self.overlay, at, session: from.session, identity: &identity };
+        let (session, overlay) = (from.session, &mut self.overlay);
+        let mut desk = Desk { tree, overlay, at, session, identity: &identity, acl_bytes: 0 };
         if from.floor != 0 && desk.open_session(from.session).is_some_and(|session| from.floor < session.attached) {
             return None;
         }
         let decided = what.and_then(|what| decide(&mut desk, what));
-        let txn = decided.unwrap_or_else(|code| Txn::Error(ErrorTxn::from(code)));
-        let header = TxnHeader {
-            client_id: from.session,
-            cxid: from.cxid,
-            zxid: at.zxid,
-            time: at.wall_ms,
-            op: txn.op().number(),
-        };
+        let error = |code| Txn::Error(ErrorTxn::from(code));
         // What was asked is nearly all of what is written.
-        let mut writer = Writer::over(BytesMut::with_capacity(ask.len() + TXN_ROOM_BYTES));
-        TxnEntry { header, txn, digest: None }.write(&mut writer);
+        let room = BytesMut::with_capacity(ask.len() + TXN_ROOM_BYTES);
+        let mut writer = Writer::over(room).limited(tree.rules.txn_bytes_max);
+        entry(at, from, decided.unwrap_or_else(error)).write(&mut writer);
+        if writer.is_over_limit() {
+            self.overlay.take_back();
+            writer = Writer::new();
+            entry(at, from, error(ErrorCode::BadArguments)).write(&mut writer);
+        }
         Some(writer.into_bytes())
     }
 
@@ -90,6 +90,12 @@ impl Prepared {
     pub fn clear(&mut self) {
         *self = Self::default();
     }
+}
+
+fn entry(at: Position, from: From, txn: Txn) -> TxnEntry {
+    let header =
+        TxnHeader { client_id: from.session, cxid: from.cxid, zxid: at.zxid, time: at.wall_ms, op: txn.op().number() };
+    TxnEntry { header, txn, digest: None }
 }
 
 fn decide(desk: &mut Desk, what: What) -> Result<Txn, ErrorCode> {

@@ -82,34 +82,9 @@ impl Tree {
     /// # Errors
     /// If the bytes are no snapshot.
     pub fn restore(rules: Rules, body: &Bytes) -> Result<Self, RestoreError> {
-        let mut reader = Reader::new(body.clone());
-        let sessions: Vec<SessionEntry> = reader.vector(Place::new("snapshot", "sessions"))?;
-        let mut table: Vec<AclEntry> = reader.vector(Place::new("snapshot", "acls"))?;
-        let attachments = take_attachments(&mut table);
-
-        let root = match SnapshotNode::read(&mut reader)? {
-            SnapshotNode::Node(path, root) if path.is_empty() => root,
-            SnapshotNode::Node(path, _) => return Err(RestoreError::Orphan { path }),
-            SnapshotNode::End => return Err(RestoreError::Orphan { path: String::new() }),
-        };
-        let mut tree = Self::with_root(rules, bare(ROOT, &root, AclHandle::default()));
-        let acls = table.into_iter().map(|entry| (entry.reference, tree.acls.restore(entry.reference, entry.acl)));
-        let acls: BTreeMap<i64, AclHandle> = acls.collect();
-        let root_acl = tree.known_acl(&acls, ROOT, root.acl)?;
-        tree.nodes.change(NodeId(0), |node| node.acl = root_acl);
-
-        while let SnapshotNode::Node(path, node) = SnapshotNode::read(&mut reader)? {
-            tree.restore_node(&acls, &path, &node)?;
-        }
-        reader.finish("snapshot")?;
-        tree.acls.drop_unused();
-        tree.add_reserved();
-        tree.measure_quotas();
-        for SessionEntry { id, timeout } in sessions {
-            let attached = attachments.get(&id).copied().unwrap_or_default();
-            tree.open_session(id, Session { timeout_ms: timeout, attached });
-        }
-        Ok(tree)
+        let mut restorer = Restorer::new(rules);
+        restorer.feed(body.clone())?;
+        restorer.finish()
     }
 
     fn restore_node(
@@ -147,6 +122,129 @@ impl Tree {
         let acl = acls.get(&reference).ok_or_else(|| RestoreError::UnknownAcl { path: path.into(), reference })?;
         self.acls.retain(acl);
         Ok(acl.clone())
+    }
+}
+
+/// Makes a tree from a snapshot that comes in pieces, cut anywhere. Holds the tree and a piece, not the snapshot.
+#[derive(Debug)]
+pub struct Restorer {
+    rules: Rules,
+    /// Bytes that do not yet make up the next record, and how many came before them.
+    rest: Bytes,
+    at: usize,
+    /// None: the head is not complete.
+    begun: Option<Begun>,
+}
+
+#[derive(Debug)]
+struct Begun {
+    tree: Tree,
+    sessions: Vec<SessionEntry>,
+    attachments: BTreeMap<i64, i64>,
+    acls: BTreeMap<i64, AclHandle>,
+    /// The end of the nodes was read.
+    ended: bool,
+}
+
+impl Restorer {
+    /// For a tree under these rules.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        Self { rules, rest: Bytes::new(), at: 0, begun: None }
+    }
+
+    /// Takes the next piece in.
+    ///
+    /// # Errors
+    /// If the bytes are no snapshot, whatever follows.
+    pub fn feed(&mut self, piece: Bytes) -> Result<(), RestoreError> {
+        let bytes = match self.rest.is_empty() {
+            true => piece,
+            false => [&self.rest[..], &piece[..]].concat().into(),
+        };
+        let mut reader = Reader::new(bytes.clone());
+        let read = loop {
+            let before = reader.position();
+            match self.next(&mut reader) {
+                Ok(true) => {}
+                Ok(false) => break before,
+                Err(RestoreError::Form(error)) if error.is_short() => break before,
+                Err(RestoreError::Form(error)) => {
+                    return Err(RestoreError::Form(Error { at: self.at + error.at, ..error }));
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        self.at += read;
+        self.rest = bytes.slice(read..);
+        Ok(())
+    }
+
+    /// All pieces were taken in.
+    ///
+    /// # Errors
+    /// If something is missing, or too much.
+    pub fn finish(mut self) -> Result<Tree, RestoreError> {
+        let mut reader = Reader::new(self.rest.clone());
+        let whole = |error: Error| RestoreError::Form(Error { at: self.at + error.at, ..error });
+        if self.begun.as_ref().is_none_or(|begun| !begun.ended) {
+            // It stopped for want of bytes, and says so again.
+            return match self.next(&mut reader) {
+                Err(RestoreError::Form(error)) => Err(RestoreError::Form(Error { at: self.at + error.at, ..error })),
+                Err(error) => Err(error),
+                Ok(_) => Err(RestoreError::Orphan { path: String::new() }),
+            };
+        }
+        reader.finish("snapshot").map_err(whole)?;
+        let Some(Begun { mut tree, sessions, attachments, .. }) = self.begun else {
+            return Err(RestoreError::Orphan { path: String::new() });
+        };
+        tree.acls.drop_unused();
+        tree.add_reserved();
+        tree.measure_quotas();
+        for SessionEntry { id, timeout } in sessions {
+            let attached = attachments.get(&id).copied().unwrap_or_default();
+            tree.open_session(id, Session { timeout_ms: timeout, attached });
+        }
+        Ok(tree)
+    }
+
+    /// The next record; false at the end.
+    fn next(&mut self, reader: &mut Reader) -> Result<bool, RestoreError> {
+        match &mut self.begun {
+            None => {
+                self.begun = Some(Begun::read(self.rules, reader)?);
+                Ok(true)
+            }
+            Some(Begun { ended: true, .. }) => Ok(false),
+            Some(begun) => {
+                match SnapshotNode::read(reader)? {
+                    SnapshotNode::Node(path, node) => begun.tree.restore_node(&begun.acls, &path, &node)?,
+                    SnapshotNode::End => begun.ended = true,
+                }
+                Ok(true)
+            }
+        }
+    }
+}
+
+impl Begun {
+    /// Everything before the nodes, and the root.
+    fn read(rules: Rules, reader: &mut Reader) -> Result<Self, RestoreError> {
+        let sessions: Vec<SessionEntry> = reader.vector(Place::new("snapshot", "sessions"))?;
+        let mut table: Vec<AclEntry> = reader.vector(Place::new("snapshot", "acls"))?;
+        let attachments = take_attachments(&mut table);
+        let root = match SnapshotNode::read(reader)? {
+            SnapshotNode::Node(path, root) if path.is_empty() => root,
+            SnapshotNode::Node(path, _) => return Err(RestoreError::Orphan { path }),
+            SnapshotNode::End => return Err(RestoreError::Orphan { path: String::new() }),
+        };
+        let mut tree = Tree::with_root(rules, bare(ROOT, &root, AclHandle::default()));
+        let acls = table.into_iter().map(|entry| (entry.reference, tree.acls.restore(entry.reference, entry.acl)));
+        let acls: BTreeMap<i64, AclHandle> = acls.collect();
+        let root_acl = tree.known_acl(&acls, ROOT, root.acl)?;
+        tree.nodes.change(NodeId(0), |node| node.acl = root_acl);
+        Ok(Self { tree, sessions, attachments, acls, ended: false })
     }
 }
 

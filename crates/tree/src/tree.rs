@@ -35,8 +35,8 @@ pub struct Tree {
     /// By session, also of sessions that are no more: Apache's snapshots may hold such nodes.
     ephemerals: BTreeMap<i64, BTreeSet<NodeId>>,
     ephemerals_count: usize,
-    containers: BTreeSet<NodeId>,
-    ttls: BTreeSet<NodeId>,
+    /// Containers, and nodes with a time to live.
+    perishable: BTreeSet<NodeId>,
     pub(crate) quotas: Quotas,
     last_zxid: i64,
 }
@@ -97,8 +97,7 @@ impl Tree {
             sessions_digest: 0,
             ephemerals: BTreeMap::new(),
             ephemerals_count: 0,
-            containers: BTreeSet::new(),
-            ttls: BTreeSet::new(),
+            perishable: BTreeSet::new(),
             quotas: Quotas::default(),
             last_zxid: 0,
         }
@@ -167,6 +166,11 @@ impl Tree {
         paths
     }
 
+    /// How many ephemeral nodes a session has.
+    pub(crate) fn ephemerals_of(&self, session: i64) -> usize {
+        self.ephemerals.get(&session).map_or(0, |ids| ids.len())
+    }
+
     /// The ephemeral nodes of a session, in no order that means anything.
     pub(crate) fn ephemeral_paths(&self, session: i64) -> impl Iterator<Item = &str> {
         let ids = self.ephemerals.get(&session).into_iter().flatten();
@@ -231,11 +235,20 @@ impl Tree {
     /// time to live is over. The leader asks for their end, one by one.
     #[must_use]
     pub fn due(&self, wall_ms: i64) -> Vec<String> {
-        let nodes = self.containers.iter().chain(&self.ttls).map(|id| self.nodes.get(*id));
+        self.due_from(wall_ms, 0, usize::MAX).0
+    }
+
+    /// As [`Tree::due`], of at most `look_max` nodes from the place `from` on; and where to go on, if there are more. A
+    /// tree may hold millions of such nodes, and nobody is to wait while they are looked at.
+    #[must_use]
+    pub fn due_from(&self, wall_ms: i64, from: u32, look_max: usize) -> (Vec<String>, Option<u32>) {
+        let mut places = self.perishable.range(NodeId(from)..);
+        let nodes = places.by_ref().take(look_max).map(|id| self.nodes.get(*id));
         let due = nodes.filter(|node| {
             node.children.is_empty() && is_due(node.owner(), node.stat.cversion, node.stat.mtime, wall_ms)
         });
-        due.map(|node| node.path.to_string()).collect()
+        let due = due.map(|node| node.path.to_string()).collect();
+        (due, places.next().map(|id| id.0))
     }
 
     /// Puts a node into the tree, with all that depends on it.
@@ -251,8 +264,7 @@ impl Tree {
     pub(crate) fn own(&mut self, owner: Owner, id: NodeId) {
         match owner {
             Owner::Nobody => (),
-            Owner::Container => drop(self.containers.insert(id)),
-            Owner::Ttl(_) => drop(self.ttls.insert(id)),
+            Owner::Container | Owner::Ttl(_) => drop(self.perishable.insert(id)),
             Owner::Session(session) => {
                 self.ephemerals.entry(session).or_default().insert(id);
                 self.ephemerals_count += 1;
@@ -266,8 +278,7 @@ impl Tree {
         self.acls.release(&node.acl);
         match node.owner() {
             Owner::Nobody => (),
-            Owner::Container => drop(self.containers.remove(&id)),
-            Owner::Ttl(_) => drop(self.ttls.remove(&id)),
+            Owner::Container | Owner::Ttl(_) => drop(self.perishable.remove(&id)),
             Owner::Session(session) => {
                 let left = self.ephemerals.get_mut(&session).expect("an ephemeral node is listed under its session");
                 left.remove(&id);

@@ -6,6 +6,7 @@
 //! implementation may take several steps, but a restart finds all of it or nothing.
 
 use alloc::vec::Vec;
+use bytes::Bytes;
 use pole_election::{Epoch, Standing, Zxid};
 
 use crate::{Entry, Snapshot};
@@ -30,8 +31,21 @@ pub enum DiskOp {
     CurrentEpoch(Epoch),
     /// Hand-over: promise and take-over in one step.
     TakeOver(Epoch),
-    /// Replaces the whole history by a leader's snapshot: nothing above its zxid stays.
-    Install(Snapshot),
+    /// A part of a snapshot that another server sends, to be put aside. The first one drops what was put aside before.
+    /// It need not be durable when it is reported; a crash loses all that was put aside.
+    Receive {
+        /// The last transaction in the snapshot.
+        zxid: Zxid,
+        /// Where this part begins; the parts follow one another.
+        offset: usize,
+        /// This part.
+        body: Bytes,
+    },
+    /// Replaces the whole history by the snapshot that was put aside: nothing above its zxid stays.
+    Install {
+        /// The last transaction in it.
+        zxid: Zxid,
+    },
     /// A snapshot of our own committed state. The log stays. The one write on which nothing hangs: it may become
     /// durable later than its ticket says, and a crash that loses it loses nothing.
     Checkpoint(Snapshot),

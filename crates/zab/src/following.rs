@@ -8,11 +8,10 @@
 use alloc::vec::Vec;
 use pole_election::{Epoch, Proposal, Round, ServerId, Zxid};
 
-use crate::incoming::{self, Incoming};
 use crate::leading::Leading;
 use crate::plan::Plan;
 use crate::zab::{Role, Then};
-use crate::{DiskOp, Entry, Epochs, Error, Hello, Message, Output, Phase, Promise, Snapshot, SnapshotPart, Zab};
+use crate::{DiskOp, Entry, Epochs, Error, Hello, Message, Output, Phase, Promise, Zab};
 
 /// A follower's state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +52,9 @@ impl Following {
         }
     }
 }
+
+/// The number of no question: a leader counts from 1.
+const UNASKED: u64 = 0;
 
 impl Zab {
     /// Introduces us to our leader, if its link is open.
@@ -97,6 +99,7 @@ impl Zab {
             return Ok(()); // a duplicate: we are past it
         }
         following.stage = Stage::Promised { epoch, told: false };
+        self.end_transfers(out);
         self.accepted_epoch = epoch;
         self.void_promises();
         // Behind all appends: the answer reports the last of them. Written again even if equal, so that the answer
@@ -146,35 +149,11 @@ impl Zab {
                 if truncate {
                     Self::send(from, Message::Truncate { to: after }, out);
                 }
-                self.send_difference(from, after, out);
-                Self::send(from, Message::PullEnd { last: self.log.last() }, out);
+                self.send_log(from, after, out);
             }
-            Plan::Snapshot => out.push(Output::WantsSnapshot { to: from }),
+            Plan::Snapshot => self.want_snapshot(from, out),
         }
         Ok(())
-    }
-
-    /// The snapshot that a pulling leader waits for.
-    pub(crate) fn send_to_puller(&mut self, to: ServerId, snapshot: Snapshot, out: &mut Vec<Output>) {
-        self.send_parts(to, &snapshot, out);
-        self.send_difference(to, snapshot.zxid, out);
-        Self::send(to, Message::PullEnd { last: self.log.last() }, out);
-    }
-
-    pub(crate) fn send_parts(&self, to: ServerId, snapshot: &Snapshot, out: &mut Vec<Output>) {
-        for part in incoming::parts(snapshot, self.limits.piece_bytes) {
-            Self::send(to, Message::Snapshot(part), out);
-        }
-    }
-
-    /// The log above `after`, piece by piece.
-    pub(crate) fn send_difference(&self, to: ServerId, after: Zxid, out: &mut Vec<Output>) {
-        let mut prev = after;
-        for entries in self.log.pieces(after, self.limits.piece_bytes) {
-            let last = entries.last().map_or(prev, |e| e.zxid);
-            Self::send(to, Message::Entries { prev, entries }, out);
-            prev = last;
-        }
     }
 
     /// Cut the log to what we share with the sender.
@@ -183,27 +162,6 @@ impl Zab {
             return Ok(());
         }
         self.cut(from, to, out)?;
-        out.push(Output::Progress);
-        Ok(())
-    }
-
-    /// Replace our history.
-    pub(crate) fn on_snapshot(
-        &mut self,
-        from: ServerId,
-        part: SnapshotPart,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Error> {
-        if !self.is_synchronised_by(from) {
-            return Ok(());
-        }
-        let (zxid, last) = (part.zxid, self.log.last());
-        let whole = Incoming::take(&mut self.incoming, from, part);
-        let whole = whole.map_err(|_| Error::Gap { from, message: "Snapshot", prev: zxid, last })?;
-        if let Some(snapshot) = whole {
-            self.install(from, snapshot, out)?;
-        }
-        Self::send(from, Message::Received, out);
         out.push(Output::Progress);
         Ok(())
     }
@@ -219,8 +177,8 @@ impl Zab {
         if !self.is_synchronised_by(from) {
             return Ok(());
         }
-        self.append(from, "Entries", prev, entries, out)?;
-        Self::send(from, Message::Received, out);
+        let received = Some((from, self.accepted_epoch));
+        self.append(from, "Entries", prev, entries, received, out)?;
         out.push(Output::Progress);
         Ok(())
     }
@@ -256,6 +214,10 @@ impl Zab {
 
     /// History and epoch are durable.
     pub(crate) fn epoch_is_durable(&mut self, epoch: Epoch, leader: ServerId, last: Zxid, out: &mut Vec<Output>) {
+        if let Some(restoring) = &mut self.restoring {
+            restoring.held = Some((epoch, leader, last));
+            return; // whoever is level serves, and there is no state to serve from yet
+        }
         if leader == self.me {
             self.own_epoch_is_durable(epoch, last, out);
         } else if let Some(following) = self.following(leader)
@@ -321,7 +283,7 @@ impl Zab {
         if entries.last().is_some_and(|e| e.zxid <= self.log.last()) {
             return Ok(()); // a duplicate
         }
-        self.append(from, "Propose", prev, entries, out)?;
+        self.append(from, "Propose", prev, entries, None, out)?;
         if serving {
             self.commit(committed.min(self.log.last()), out);
         }
@@ -394,6 +356,7 @@ impl Zab {
             self.commit(last, out);
             self.take_over(next, target, round, out);
         } else {
+            self.end_transfers(out);
             self.role = Role::Following(Following::new(target, round));
             self.greet(out);
         }
@@ -404,6 +367,7 @@ impl Zab {
     /// Promises and takes `next` over, under `target`, which may be this server.
     pub(crate) fn take_over(&mut self, next: Epoch, target: ServerId, round: Round, out: &mut Vec<Output>) {
         let last = self.log.last();
+        self.end_transfers(out);
         self.accepted_epoch = next;
         self.current_epoch = next;
         if target == self.me {
@@ -433,6 +397,16 @@ impl Zab {
         }
     }
 
+    /// As follower: tells the leader that we live, without being asked. The answer to no question: counts for nothing but
+    /// that. A follower that only answered would be heard a whole round trip late when the link becomes slower.
+    pub fn beat(&mut self, out: &mut Vec<Output>) {
+        if let Role::Following(following) = &self.role
+            && self.links.contains(&following.leader)
+        {
+            Self::send(following.leader, Message::Pong { seq: UNASKED, accepted: self.accepted_epoch }, out);
+        }
+    }
+
     /// The leader asks whether we are still its follower.
     pub(crate) fn on_ping(&mut self, from: ServerId, seq: u64, out: &mut Vec<Output>) -> Result<(), Error> {
         if self.leader() == Some(from) {
@@ -450,7 +424,7 @@ impl Zab {
     }
 
     /// Whether `from` may change our history: our leader after our promise, or the source of our pull.
-    fn is_synchronised_by(&self, from: ServerId) -> bool {
+    pub(crate) fn is_synchronised_by(&self, from: ServerId) -> bool {
         match &self.role {
             Role::Looking => false,
             Role::Following(following) => {

@@ -1,103 +1,156 @@
-//! A snapshot on its way: cut into parts by the sender, put together by the receiver.
+//! A snapshot that is being received, and the state that is being restored from it.
 //!
-//! Holds: parts come in order on one link; whatever does not continue what is there is refused, and the link closed.
+//! Parts come in order on one link; whatever does not continue what is there is refused, and the link closed. The bytes
+//! are not kept here: each part goes to the disk at once, and the state is restored from there, beside the protocol.
 
 use alloc::vec::Vec;
-use bytes::Bytes;
-use pole_election::ServerId;
+use pole_election::{Epoch, ServerId, Zxid};
 
-use crate::{Snapshot, SnapshotPart};
+use crate::zab::Then;
+use crate::{DiskOp, Epochs, Error, Log, Message, Output, SnapshotPart, Ticket, Zab};
 
-/// What has arrived of a snapshot.
+/// How much of a snapshot has arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Incoming {
     from: ServerId,
-    /// The first part, whose body has grown.
-    first: SnapshotPart,
-    body: Vec<u8>,
+    zxid: Zxid,
+    epochs: Epochs,
+    /// Where the next part begins.
+    offset: usize,
 }
 
-/// A part that does not continue the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OutOfPlace;
+/// The history was replaced by a snapshot; the state that belongs to it is not there yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Restoring {
+    /// The write that puts the snapshot in place: names this restoration.
+    ticket: Ticket,
+    zxid: Zxid,
+    /// Who sent it, and under which promise: hears of the last part when the state is there.
+    from: ServerId,
+    epoch: Epoch,
+    /// An epoch that is durable, but must not be taken over before the state is there: whoever does so serves.
+    pub(crate) held: Option<(Epoch, ServerId, Zxid)>,
+}
 
 impl Incoming {
-    /// Takes a part in; returns the snapshot when it is whole.
-    pub(crate) fn take(
-        slot: &mut Option<Self>,
+    /// Takes note of a part. False if it does not continue the others.
+    fn take(slot: &mut Option<Self>, from: ServerId, part: &SnapshotPart) -> bool {
+        if part.offset == 0 {
+            *slot = Some(Self { from, zxid: part.zxid, epochs: part.epochs.clone(), offset: 0 });
+        }
+        let Some(incoming) = slot.as_mut() else { return false };
+        let continues = incoming.from == from && incoming.zxid == part.zxid && incoming.offset == part.offset;
+        let end = incoming.offset.checked_add(part.body.len());
+        match end.filter(|_| continues) {
+            Some(end) => {
+                incoming.offset = end;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Zab {
+    /// A part of what replaces our history. It goes to the disk, beside what is there.
+    pub(crate) fn on_snapshot(
+        &mut self,
         from: ServerId,
         part: SnapshotPart,
-    ) -> Result<Option<Snapshot>, OutOfPlace> {
-        if part.offset == 0 {
-            *slot = Some(Self { from, first: SnapshotPart { body: Bytes::new(), ..part.clone() }, body: Vec::new() });
+        out: &mut Vec<Output>,
+    ) -> Result<(), Error> {
+        if !self.is_synchronised_by(from) {
+            return Ok(());
         }
-        let incoming = slot.as_mut().ok_or(OutOfPlace)?;
-        let continues = incoming.from == from
-            && incoming.first.zxid == part.zxid
-            && incoming.first.total == part.total
-            && incoming.body.len() == part.offset
-            && part.total.checked_sub(part.offset).is_some_and(|rest| rest >= part.body.len());
-        if !continues {
-            return Err(OutOfPlace);
+        self.check_snapshot(from, &part)?;
+        let (zxid, last) = (part.zxid, self.log.last());
+        if !Incoming::take(&mut self.incoming, from, &part) {
+            return Err(Error::Gap { from, message: "Snapshot", prev: zxid, last });
         }
-        incoming.body.extend_from_slice(&part.body);
-        if incoming.body.len() < part.total {
-            return Ok(None);
+        let SnapshotPart { offset, body, last: is_last, epochs, .. } = part;
+        // The last one is confirmed when the state is restored.
+        let then = if is_last { Then::Nothing } else { Then::Received { from, epoch: self.accepted_epoch } };
+        self.write(DiskOp::Receive { zxid, offset, body }, then, out);
+        if is_last {
+            self.incoming = None;
+            self.install(from, zxid, epochs, out);
         }
-        let whole = slot.take();
-        Ok(whole.map(|i| Snapshot { zxid: i.first.zxid, epochs: i.first.epochs, body: Bytes::from(i.body).into() }))
-    }
-}
-
-/// The parts of a snapshot, each of at most `bytes_max`.
-pub(crate) fn parts(snapshot: &Snapshot, bytes_max: usize) -> impl Iterator<Item = SnapshotPart> + '_ {
-    let body = snapshot.body.to_bytes();
-    let total = body.len();
-    let step = bytes_max.max(1);
-    let offsets = core::iter::once(0).chain((step..total).step_by(step));
-    offsets.map(move |offset| SnapshotPart {
-        zxid: snapshot.zxid,
-        epochs: snapshot.epochs.clone(),
-        total,
-        offset,
-        body: body.slice(offset..total.min(offset + step)),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Epochs;
-    use pole_election::{Epoch, Zxid};
-
-    fn snapshot(body: &'static [u8]) -> Snapshot {
-        let zxid = Zxid::new(Epoch(1), 1);
-        Snapshot { zxid, epochs: Epochs::starting_at(zxid), body: Bytes::from_static(body).into() }
+        out.push(Output::Progress);
+        Ok(())
     }
 
-    #[test]
-    fn a_snapshot_comes_out_of_its_parts_whatever_their_size() {
-        for body in [&b""[..], b"a", b"abcdefgh"] {
-            for size in [1, 3, 8, 100] {
-                let whole = snapshot(body);
-                let mut slot = None;
-                let taken: Vec<_> =
-                    parts(&whole, size).map(|part| Incoming::take(&mut slot, ServerId(1), part).unwrap()).collect();
-                let (last, before) = taken.split_last().unwrap();
-                assert_eq!(last.as_ref(), Some(&whole));
-                assert!(before.iter().all(Option::is_none));
+    fn check_snapshot(&self, from: ServerId, part: &SnapshotPart) -> Result<(), Error> {
+        if part.zxid < self.committed {
+            return Err(Error::CutsCommitted { from, to: part.zxid, committed: self.committed });
+        }
+        self.check_history(from, "Snapshot", part.zxid.epoch())?;
+        if !part.epochs.is_well_formed() || part.epochs.last().unwrap_or(Zxid::ZERO) != part.zxid {
+            return Err(Error::MalformedHistory(from));
+        }
+        Ok(())
+    }
+
+    /// Replaces our history by the snapshot that was received.
+    fn install(&mut self, from: ServerId, zxid: Zxid, epochs: Epochs, out: &mut Vec<Output>) {
+        self.log = Log::after_snapshot(zxid, epochs);
+        self.committed = zxid;
+        self.ready = zxid;
+        self.durable = Zxid::ZERO;
+        for (_, then) in &mut self.writes {
+            if let Then::Appended { last, .. } | Then::Installed { zxid: last } = then {
+                *last = Zxid::ZERO;
             }
         }
+        let ticket = self.write(DiskOp::Install { zxid }, Then::Installed { zxid }, out);
+        self.restoring = Some(Restoring { ticket, zxid, from, epoch: self.accepted_epoch, held: None });
+        out.push(Output::Installed { zxid });
     }
 
-    #[test]
-    fn a_part_out_of_place_is_refused() {
-        let whole = snapshot(b"abcdefgh");
-        let parts: Vec<_> = parts(&whole, 3).collect();
-        let mut slot = None;
-        assert_eq!(Incoming::take(&mut slot, ServerId(1), parts[1].clone()), Err(OutOfPlace));
-        assert_eq!(Incoming::take(&mut slot, ServerId(1), parts[0].clone()), Ok(None));
-        assert_eq!(Incoming::take(&mut slot, ServerId(2), parts[1].clone()), Err(OutOfPlace));
-        assert_eq!(Incoming::take(&mut slot, ServerId(1), parts[2].clone()), Err(OutOfPlace));
+    /// The snapshot is in place: the state can be restored from it.
+    pub(crate) fn snapshot_is_durable(&mut self, through: Ticket, zxid: Zxid, out: &mut Vec<Output>) {
+        self.durable = self.durable.max(zxid);
+        if let Some(restoring) = self.restoring.as_ref().filter(|restoring| restoring.ticket == through) {
+            out.push(Output::Restore { ticket: restoring.ticket, zxid: restoring.zxid });
+        }
+    }
+
+    /// The state of the snapshot that `ticket` put in place is there, as [`Output::Restore`] asked. Returns its
+    /// position, or none if another snapshot has replaced it since.
+    pub fn restored(&mut self, ticket: Ticket, out: &mut Vec<Output>) -> Option<Zxid> {
+        let Restoring { zxid, from, epoch, held, .. } =
+            self.restoring.take_if(|restoring| restoring.ticket == ticket)?;
+        self.confirm_received(from, epoch, out);
+        if let Some((epoch, leader, last)) = held {
+            self.epoch_is_durable(epoch, leader, last, out);
+        }
+        self.ask_for_snapshots(out);
+        self.tell_ready(out);
+        Some(zxid)
+    }
+
+    /// Whether the state is being restored: this server can neither serve nor lead until that is done.
+    #[must_use]
+    pub fn is_restoring(&self) -> bool {
+        self.restoring.is_some()
+    }
+
+    /// Confirms a message of a transfer, if the sender still waits for that.
+    pub(crate) fn confirm_received(&mut self, from: ServerId, epoch: Epoch, out: &mut Vec<Output>) {
+        if self.accepted_epoch == epoch && self.is_synchronised_by(from) {
+            Self::send(from, Message::Received, out);
+            out.push(Output::Progress);
+        }
+    }
+
+    /// `to` needs a snapshot of our state; it is asked for as soon as there is one.
+    pub(crate) fn want_snapshot(&mut self, to: ServerId, out: &mut Vec<Output>) {
+        self.wants_snapshot.insert(to);
+        self.ask_for_snapshots(out);
+    }
+
+    fn ask_for_snapshots(&mut self, out: &mut Vec<Output>) {
+        if self.restoring.is_none() {
+            out.extend(self.wants_snapshot.iter().map(|to| Output::WantsSnapshot { to: *to }));
+        }
     }
 }

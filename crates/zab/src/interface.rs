@@ -2,7 +2,7 @@
 
 use pole_election::{Epoch, Proposal, Round, ServerId, Zxid};
 
-use crate::{DiskOp, Message, Snapshot, Ticket};
+use crate::{Body, DiskOp, Message, Ticket, TransferId};
 
 /// What the agreement asks of its server, to be carried out in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,14 +38,57 @@ pub enum Output {
         /// Its last position now.
         to: Zxid,
     },
-    /// The state is replaced by this one.
-    Installed(Snapshot),
+    /// Our history was replaced by a snapshot at this position. The state that we have belongs to neither.
+    Installed {
+        /// The position.
+        zxid: Zxid,
+    },
+    /// Replace the state by that of the snapshot which is now in place, beside serving, and call
+    /// [`crate::Zab::restored`].
+    Restore {
+        /// The write that put it in place.
+        ticket: Ticket,
+        /// Its position.
+        zxid: Zxid,
+    },
     /// Everything up to here is committed and on our disk: apply it.
     Ready(Zxid),
     /// `to` needs a snapshot of the state applied: call [`crate::Zab::provide_snapshot`].
     WantsSnapshot {
         /// The server that is too far behind for a difference.
         to: ServerId,
+    },
+    /// History is sent to another server: keep the log above `after` on disk until the transfer is closed.
+    OpenTransfer {
+        /// Names it.
+        transfer: TransferId,
+        /// The log above this position may be asked for.
+        after: Zxid,
+        /// The state to be sent, in pieces.
+        state: Option<Body>,
+    },
+    /// Produce the next piece of the state, and call [`crate::Zab::piece_is_ready`].
+    NextPiece {
+        /// Of this transfer.
+        transfer: TransferId,
+        /// The size of a piece; only the last one is shorter.
+        bytes: usize,
+    },
+    /// Read the log from disk, from the entry after `after` on, and call [`crate::Zab::log_is_read`].
+    ReadLog {
+        /// For this transfer.
+        transfer: TransferId,
+        /// The position before the first entry.
+        after: Zxid,
+        /// No entry above this.
+        through: Zxid,
+        /// About so much, and at least one entry.
+        bytes: usize,
+    },
+    /// The transfer has ended: forget it.
+    CloseTransfer {
+        /// Which.
+        transfer: TransferId,
     },
     /// The leader accepted a follower's link: whatever came on older links is void.
     Joined {
@@ -222,6 +265,9 @@ pub enum Phase {
 pub struct Limits {
     /// The size of one message of a difference: small enough that a liveness message behind it is not late.
     pub piece_bytes: usize,
+    /// Messages of a transfer that are sent ahead of their confirmation: with the size of a piece, what a slow receiver
+    /// makes both sides hold.
+    pub pieces_in_flight: usize,
     /// Counters above this force a new epoch, well before they overflow.
     pub counter_max: u32,
     /// The operator's word that a server without history may vote as if it had one. Loses data if that is wrong.
@@ -230,6 +276,6 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { piece_bytes: 256 * 1024, counter_max: u32::MAX - (1 << 20), trust_blank: false }
+        Self { piece_bytes: 256 * 1024, pieces_in_flight: 32, counter_max: u32::MAX - (1 << 20), trust_blank: false }
     }
 }

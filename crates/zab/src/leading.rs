@@ -75,9 +75,9 @@ enum PeerStage {
     Asked,
     /// It promised.
     Promised(Promise),
-    /// It waits for a snapshot.
-    WantsSnapshot,
-    /// The difference was sent.
+    /// It is being sent our history.
+    Transferring,
+    /// It was sent all of our history.
     Synchronising,
     /// It has our history, durably.
     Level,
@@ -141,7 +141,7 @@ impl Leading {
             PeerStage::Promised(_)
             | PeerStage::Greeted
             | PeerStage::Asked
-            | PeerStage::WantsSnapshot
+            | PeerStage::Transferring
             | PeerStage::Synchronising
             | PeerStage::Level => None,
         });

@@ -25,6 +25,7 @@ mod log;
 mod message;
 mod plan;
 mod requests;
+mod transfer;
 mod zab;
 
 pub use disk::{DiskOp, Recovered, Ticket};
@@ -35,4 +36,5 @@ pub use log::Log;
 pub use message::{Hello, Message, Promise, SnapshotPart};
 pub use pole_election::{Epoch, Proposal, Round, ServerId, Standing, Voters, Zxid};
 pub use requests::{Applied, Held, Requests};
+pub use transfer::TransferId;
 pub use zab::Zab;

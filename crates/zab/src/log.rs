@@ -114,24 +114,16 @@ impl Log {
         self.entries.range(from..to)
     }
 
-    /// The entries above `after`, in pieces of about `bytes_max`.
+    /// The first entries above `after`: about `bytes_max`, and at least one if there is one.
     #[must_use]
-    pub fn pieces(&self, after: Zxid, bytes_max: usize) -> Vec<Vec<Entry>> {
-        let mut pieces = Vec::new();
-        let mut piece = Vec::new();
+    pub fn piece(&self, after: Zxid, bytes_max: usize) -> Vec<Entry> {
         let mut bytes = 0;
-        for entry in self.between(after, self.last()) {
+        let more = |entry: &&Entry| {
+            let has_room = bytes < bytes_max;
             bytes += entry.cost_bytes();
-            piece.push(entry.clone());
-            if bytes >= bytes_max {
-                pieces.push(core::mem::take(&mut piece));
-                bytes = 0;
-            }
-        }
-        if !piece.is_empty() {
-            pieces.push(piece);
-        }
-        pieces
+            has_room
+        };
+        self.between(after, self.last()).take_while(more).cloned().collect()
     }
 
     /// Lets the oldest entries go, none above `limit`, until what is held costs at most `bytes_max`.

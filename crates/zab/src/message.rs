@@ -46,8 +46,8 @@ pub enum Message {
         /// In order.
         entries: Vec<Entry>,
     },
-    /// A part of a difference or a snapshot has arrived. Says nothing but that we live: questions of the sender may
-    /// queue behind what it sends.
+    /// One more part of a difference or a snapshot is on the receiver's disk; of the last part of a snapshot: its state is
+    /// restored. Lets the sender go on.
     Received,
     /// The source of a pull has sent all it has.
     PullEnd {
@@ -129,9 +129,9 @@ pub enum Message {
         /// Counts the leader's questions.
         seq: u64,
     },
-    /// The answer.
+    /// The answer; or, at regular intervals, a sign of life.
     Pong {
-        /// The question answered.
+        /// The question answered; zero for none.
         seq: u64,
         /// The epoch promised: an answer counts only for the leader of this epoch.
         accepted: Epoch,
@@ -156,10 +156,10 @@ pub struct SnapshotPart {
     pub zxid: Zxid,
     /// The epochs of the history that it stands for.
     pub epochs: Epochs,
-    /// The size of the whole.
-    pub total: usize,
     /// Where this part begins.
     pub offset: usize,
+    /// Whether it is the last one.
+    pub last: bool,
     /// This part.
     pub body: Bytes,
 }

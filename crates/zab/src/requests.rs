@@ -149,9 +149,9 @@ impl<R> Requests<R> {
         } else {
             assert!(
                 !attached.held.iter().any(|held| held.logged.is_none() && held.cxid == entry.origin.cxid),
-                "{} answers {}, but the session's next request is #{}",
+                "{} answers #{}, but the session's next request is #{}",
                 entry.zxid,
-                entry.origin,
+                entry.origin.cxid,
                 attached.held.iter().find(|held| held.logged.is_none()).expect("found above").cxid,
             );
         }

@@ -2,8 +2,8 @@
 //!
 //! In: the role that the election gave us, messages, written tickets, links. Out: [`Output`]s.
 //! Holds: `current_epoch <= accepted_epoch`; base <= ready <= committed <= last position of the log, and
-//! ready <= durable while we serve: what the state machine has seen is committed and on our own disk. (A snapshot
-//! being installed is shown to the state machine at once; nobody is served until it is durable.)
+//! ready <= durable while we serve: what the state machine has seen is committed and on our own disk. (After a
+//! snapshot was installed nothing is ready, and nobody is served, until the state is restored from it.)
 //! The roles are types of their own (`following`, `leading`): a follower has no table of acknowledgements to misuse.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,10 +12,12 @@ use bytes::Bytes;
 use pole_election::{Epoch, Round, ServerId, Standing, Voters, Zxid};
 
 use crate::following::Following;
-use crate::incoming::Incoming;
+use crate::incoming::{Incoming, Restoring};
 use crate::leading::Leading;
+use crate::transfer::Transfer;
 use crate::{
     Body, DiskOp, Entry, Error, Hello, Limits, Log, Message, Origin, Output, Phase, Recovered, Snapshot, Ticket,
+    TransferId,
 };
 
 /// One server's part in the agreement.
@@ -37,13 +39,20 @@ pub struct Zab {
     pub(crate) ready: Zxid,
     next_ticket: Ticket,
     /// Writes under way, oldest first, and what each of them releases.
-    writes: VecDeque<(Ticket, Then)>,
+    pub(crate) writes: VecDeque<(Ticket, Then)>,
     /// Peers to which a quorum link is open.
     pub(crate) links: BTreeSet<ServerId>,
     /// Followers that chose us while we do not lead (yet).
     pub(crate) waiting: BTreeMap<ServerId, Waiting>,
     /// A snapshot that is being received.
     pub(crate) incoming: Option<Incoming>,
+    /// A snapshot was installed, and the state is being restored from it.
+    pub(crate) restoring: Option<Restoring>,
+    /// History that is being sent, by receiver.
+    pub(crate) transfers: BTreeMap<ServerId, Transfer>,
+    pub(crate) next_transfer: TransferId,
+    /// Servers that wait for a snapshot of our state.
+    pub(crate) wants_snapshot: BTreeSet<ServerId>,
     pub(crate) role: Role,
 }
 
@@ -68,8 +77,10 @@ pub(crate) struct Waiting {
 pub(crate) enum Then {
     /// Nothing hangs on it.
     Nothing,
-    /// The log is durable up to `last`.
-    Appended { last: Zxid },
+    /// The log is durable up to `last`. Entries of a difference are confirmed to its sender.
+    Appended { last: Zxid, received: Option<(ServerId, Epoch)> },
+    /// A part of a snapshot is put aside.
+    Received { from: ServerId, epoch: Epoch },
     /// The snapshot is in place.
     Installed { zxid: Zxid },
     /// The promise made to `leader` can be told.
@@ -104,6 +115,10 @@ impl Zab {
             links: BTreeSet::new(),
             waiting: BTreeMap::new(),
             incoming: None,
+            restoring: None,
+            transfers: BTreeMap::new(),
+            next_transfer: TransferId(1),
+            wants_snapshot: BTreeSet::new(),
             role: Role::Looking,
         }
     }
@@ -125,6 +140,7 @@ impl Zab {
     /// Gives up the role, and tells the other side by closing its link.
     pub fn look(&mut self, out: &mut Vec<Output>) {
         self.incoming = None;
+        self.end_transfers(out);
         match core::mem::replace(&mut self.role, Role::Looking) {
             Role::Looking => {}
             Role::Following(following) => self.reset(following.leader, out),
@@ -147,6 +163,12 @@ impl Zab {
     pub fn link_down(&mut self, peer: ServerId, out: &mut Vec<Output>) {
         self.links.remove(&peer);
         self.waiting.remove(&peer);
+        self.end_transfer(peer, out);
+        self.peer_left(peer, out);
+    }
+
+    /// The link to a peer is closed, by whichever side.
+    pub(crate) fn peer_left(&mut self, peer: ServerId, out: &mut Vec<Output>) {
         match &self.role {
             Role::Looking => {}
             Role::Following(following) if following.leader == peer => {
@@ -179,7 +201,10 @@ impl Zab {
             Message::Pull { epochs } => self.on_pull(from, &epochs, out),
             Message::Truncate { to } => self.on_truncate(from, to, out),
             Message::Snapshot(part) => self.on_snapshot(from, part, out),
-            Message::Received => Ok(()),
+            Message::Received => {
+                self.on_received(from, out);
+                Ok(())
+            }
             Message::Entries { prev, entries } => self.on_entries(from, prev, entries, out),
             Message::NewLeader { epoch, last } => self.on_new_leader(from, epoch, last, out),
             Message::UpToDate { epoch, committed } => self.on_up_to_date(from, epoch, committed, out),
@@ -198,14 +223,18 @@ impl Zab {
     pub fn written(&mut self, through: Ticket, out: &mut Vec<Output>) {
         let mut appended = false;
         while self.writes.front().is_some_and(|(ticket, _)| *ticket <= through) {
-            let (_, then) = self.writes.pop_front().expect("there is a front");
+            let (ticket, then) = self.writes.pop_front().expect("there is a front");
             match then {
                 Then::Nothing => {}
-                Then::Appended { last } => {
+                Then::Appended { last, received } => {
                     self.durable = self.durable.max(last);
                     appended = true;
+                    if let Some((from, epoch)) = received {
+                        self.confirm_received(from, epoch, out);
+                    }
                 }
-                Then::Installed { zxid } => self.durable = self.durable.max(zxid),
+                Then::Received { from, epoch } => self.confirm_received(from, epoch, out),
+                Then::Installed { zxid } => self.snapshot_is_durable(ticket, zxid, out),
                 Then::Promised { epoch, leader, fresh } => self.promise_is_durable(epoch, leader, fresh, out),
                 Then::TookEpoch { epoch, leader, last } => self.epoch_is_durable(epoch, leader, last, out),
                 Then::TookOver { epoch, leader, last } => self.take_over_is_durable(epoch, leader, last, out),
@@ -236,7 +265,7 @@ impl Zab {
         let last = self.log.last();
         out.push(Output::Logged { after, through: last });
         self.broadcast(after, &entries, out);
-        self.write(DiskOp::Append(entries), Then::Appended { last }, out);
+        self.write(DiskOp::Append(entries), Then::Appended { last, received: None }, out);
     }
 
     /// The position of the next proposal of our epoch.
@@ -262,12 +291,9 @@ impl Zab {
 
     /// The state at `zxid`, which must be where the state machine is, for `to` that [`Output::WantsSnapshot`] named.
     pub fn provide_snapshot(&mut self, to: ServerId, zxid: Zxid, body: Body, out: &mut Vec<Output>) {
-        let snapshot = self.snapshot_of(zxid, body);
-        match &self.role {
-            Role::Looking => {}
-            Role::Following(following) if following.leader == to => self.send_to_puller(to, snapshot, out),
-            Role::Following(_) => {}
-            Role::Leading(_) => self.send_snapshot(to, snapshot, out),
+        if self.wants_snapshot.remove(&to) {
+            let snapshot = self.snapshot_of(zxid, body);
+            self.send_state(to, snapshot, out);
         }
     }
 
@@ -331,6 +357,12 @@ impl Zab {
         self.committed
     }
 
+    /// The last position that the state machine may have: see [`Output::Ready`].
+    #[must_use]
+    pub fn ready(&self) -> Zxid {
+        self.ready
+    }
+
     /// The last position on our disk.
     #[must_use]
     pub fn durable(&self) -> Zxid {
@@ -380,11 +412,12 @@ impl Zab {
     }
 
     /// Queues a write.
-    pub(crate) fn write(&mut self, op: DiskOp, then: Then, out: &mut Vec<Output>) {
+    pub(crate) fn write(&mut self, op: DiskOp, then: Then, out: &mut Vec<Output>) -> Ticket {
         let ticket = self.next_ticket;
         self.next_ticket = Ticket(ticket.0 + 1);
         self.writes.push_back((ticket, then));
         out.push(Output::Write { ticket, op });
+        ticket
     }
 
     /// A promise that is still being written answers an older question: only the newest is answered, and by its own
@@ -404,6 +437,7 @@ impl Zab {
         message: &'static str,
         prev: Zxid,
         entries: Vec<Entry>,
+        received: Option<(ServerId, Epoch)>,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
         let after = self.log.last();
@@ -420,7 +454,7 @@ impl Zab {
         entries.iter().for_each(|entry| self.log.push(entry.clone()));
         let last = self.log.last();
         out.push(Output::Logged { after, through: last });
-        self.write(DiskOp::Append(entries), Then::Appended { last }, out);
+        self.write(DiskOp::Append(entries), Then::Appended { last, received }, out);
         Ok(())
     }
 
@@ -435,35 +469,12 @@ impl Zab {
         self.log.truncate(to);
         self.durable = self.durable.min(to);
         for (_, then) in &mut self.writes {
-            if let Then::Appended { last } = then {
+            if let Then::Appended { last, .. } = then {
                 *last = to.min(*last);
             }
         }
         self.write(DiskOp::Truncate { to }, Then::Nothing, out);
         out.push(Output::Truncated { to });
-        Ok(())
-    }
-
-    /// Replaces our history by a snapshot.
-    pub(crate) fn install(&mut self, from: ServerId, snapshot: Snapshot, out: &mut Vec<Output>) -> Result<(), Error> {
-        if snapshot.zxid < self.committed {
-            return Err(Error::CutsCommitted { from, to: snapshot.zxid, committed: self.committed });
-        }
-        self.check_history(from, "Snapshot", snapshot.zxid.epoch())?;
-        if !snapshot.epochs.is_well_formed() || snapshot.epochs.last().unwrap_or(Zxid::ZERO) != snapshot.zxid {
-            return Err(Error::MalformedHistory(from));
-        }
-        self.log = Log::after_snapshot(snapshot.zxid, snapshot.epochs.clone());
-        self.committed = snapshot.zxid;
-        self.ready = snapshot.zxid;
-        self.durable = Zxid::ZERO;
-        for (_, then) in &mut self.writes {
-            if let Then::Appended { last } | Then::Installed { zxid: last } = then {
-                *last = Zxid::ZERO;
-            }
-        }
-        self.write(DiskOp::Install(snapshot.clone()), Then::Installed { zxid: snapshot.zxid }, out);
-        out.push(Output::Installed(snapshot));
         Ok(())
     }
 
@@ -492,7 +503,7 @@ impl Zab {
     }
 
     /// The epoch of history that a peer sends: we promised at least as much before it may.
-    fn check_history(&self, from: ServerId, message: &'static str, epoch: Epoch) -> Result<(), Error> {
+    pub(crate) fn check_history(&self, from: ServerId, message: &'static str, epoch: Epoch) -> Result<(), Error> {
         if epoch > self.accepted_epoch {
             let reason = "history is not newer than the epoch promised before it is sent";
             return Err(Error::ImpossibleEpoch { from, message, epoch, reason });
@@ -503,6 +514,7 @@ impl Zab {
     /// Closes the link to a peer that has to notice.
     pub(crate) fn reset(&mut self, peer: ServerId, out: &mut Vec<Output>) {
         self.waiting.remove(&peer);
+        self.end_transfer(peer, out);
         if self.links.remove(&peer) {
             out.push(Output::Reset { peer });
         }
@@ -526,7 +538,10 @@ impl Zab {
         Snapshot { zxid, epochs, body }
     }
 
-    fn tell_ready(&mut self, out: &mut Vec<Output>) {
+    pub(crate) fn tell_ready(&mut self, out: &mut Vec<Output>) {
+        if self.restoring.is_some() {
+            return; // what follows the snapshot waits for the state
+        }
         let through = self.committed.min(self.durable);
         if through > self.ready {
             self.ready = through;

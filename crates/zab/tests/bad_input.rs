@@ -130,8 +130,8 @@ fn nobody_makes_us_cut_what_is_committed() {
     let part = SnapshotPart {
         zxid: zxid(1, 2),
         epochs: Epochs::starting_at(zxid(1, 2)),
-        total: 0,
         offset: 0,
+        last: true,
         body: Bytes::new(),
     };
     let (error, _) = refused(promised(), LEADER, Message::Snapshot(part));
@@ -154,7 +154,7 @@ fn history_newer_than_the_epoch_promised_is_refused() {
 #[test]
 fn a_part_of_a_snapshot_out_of_place_is_refused() {
     let at = zxid(1, 9);
-    let part = SnapshotPart { zxid: at, epochs: Epochs::starting_at(at), total: 9, offset: 4, body: Bytes::new() };
+    let part = SnapshotPart { zxid: at, epochs: Epochs::starting_at(at), offset: 4, last: false, body: Bytes::new() };
     let (error, _) = refused(promised(), LEADER, Message::Snapshot(part));
     assert!(matches!(error, Error::Gap { message: "Snapshot", .. }), "{error:?}");
 }

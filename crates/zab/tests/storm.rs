@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use pole_election::{Epoch, Proposal, Rank, Round, ServerId, Standing, Voters, Zxid};
 use pole_zab::{
-    Entry, Epochs, Hello, Limits, Message, Origin, Output, Phase, Promise, Recovered, SnapshotPart, Ticket, Zab,
+    Entry, Epochs, Hello, Limits, Message, Origin, Output, Phase, Promise, Recovered, SnapshotPart, Ticket, TransferId,
+    Zab,
 };
 
 /// Random numbers that are the same on every machine.
@@ -86,9 +87,9 @@ impl Dice {
             7 => {
                 let epochs = self.epochs();
                 let zxid = epochs.last().unwrap_or(last);
-                let (total, offset) = (self.below(9) as usize, self.below(9) as usize * self.below(2) as usize);
+                let (last, offset) = (self.below(2) == 0, self.below(9) as usize * self.below(2) as usize);
                 let body = Bytes::copy_from_slice(&b"12345678"[..self.below(9) as usize]);
-                Message::Snapshot(SnapshotPart { zxid, epochs, total, offset, body })
+                Message::Snapshot(SnapshotPart { zxid, epochs, offset, last, body })
             }
             8 => Message::Entries { prev: last, entries: self.entries(last) },
             9 => Message::Received,
@@ -122,6 +123,9 @@ struct Driven {
     zab: Zab,
     asked: Ticket,
     applied: Zxid,
+    /// What was last asked for.
+    restores: Option<Ticket>,
+    transfer: TransferId,
 }
 
 impl Driven {
@@ -130,7 +134,15 @@ impl Driven {
             match output {
                 Output::Write { ticket, .. } => self.asked = ticket,
                 Output::Ready(zxid) => self.applied = self.applied.max(zxid),
-                Output::Installed(snapshot) => self.applied = snapshot.zxid,
+                Output::Restore { ticket, zxid } => {
+                    self.restores = Some(ticket);
+                    self.applied = zxid;
+                }
+                Output::OpenTransfer { transfer, .. } => self.transfer = transfer,
+                Output::Installed { .. }
+                | Output::NextPiece { .. }
+                | Output::ReadLog { .. }
+                | Output::CloseTransfer { .. } => {}
                 Output::WantsSnapshot { to } => {
                     let mut more = Vec::new();
                     self.zab.provide_snapshot(to, self.applied, Bytes::from_static(b"state").into(), &mut more);
@@ -171,6 +183,16 @@ impl Driven {
             15 => self.zab.trim(self.applied, 0),
             16 => drop(self.zab.ping(&mut out)),
             17 => self.zab.flush(&mut out),
+            18 => {
+                if let Some(ticket) = self.restores {
+                    self.zab.restored(ticket, &mut out);
+                }
+            }
+            19 => self.zab.piece_is_ready(self.transfer, Bytes::from_static(b"piece"), dice.below(2) == 0, &mut out),
+            20 => {
+                let after = dice.zxid();
+                self.zab.log_is_read(self.transfer, dice.entries(after), &mut out);
+            }
             _ => {
                 let message = dice.message(&self.zab);
                 let before = self.zab.clone();
@@ -192,7 +214,7 @@ fn no_message_in_any_order_makes_a_server_panic() {
     for seed in 1..=1_000_u64 {
         let voters = Voters::new([1, 2, 3].map(ServerId));
         let zab = Zab::new(ServerId(1), voters, Limits::default(), Recovered::blank());
-        let mut driven = Driven { zab, asked: Ticket(0), applied: Zxid::ZERO };
+        let mut driven = Driven { zab, asked: Ticket(0), applied: Zxid::ZERO, restores: None, transfer: TransferId(0) };
         let mut dice = Dice(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
         for _ in 0..2_000 {
             driven.step(&mut dice);

@@ -54,6 +54,12 @@ pub(super) fn empty(folder: &Path) -> Result<(), Failure> {
     resize(folder, ROOM)
 }
 
+/// Takes the file system away, with what is on it.
+pub(super) fn unmount(folder: &Path) -> Result<(), Failure> {
+    // Lazily: a server may still have files open there.
+    output_of(program("umount").arg("--lazy").arg(folder)).map(drop)
+}
+
 fn resize(folder: &Path, size: &str) -> Result<(), Failure> {
     output_of(program("mount").args(["-o", &format!("remount,size={size}")]).arg(folder)).map(drop)
 }

@@ -102,7 +102,8 @@ impl Faults {
             let victim = self.dice.below(self.ensemble.servers().len());
             return self.wound(victim, Kind::Wiped);
         }
-        if Instant::now() >= self.next && self.wounds.len() < minority && !self.is_wiped() {
+        let may_strike = self.wounds.len() < minority && !self.is_wiped() && !self.wants_calm();
+        if Instant::now() >= self.next && may_strike {
             self.next = Instant::now() + self.dice.between(PAUSE_MIN, PAUSE_MAX);
             self.strike().await?;
         }

@@ -18,6 +18,7 @@ pub(super) fn message(message: &Message) -> String {
         Message::TouchDone { .. } => "TouchDone".to_owned(),
         Message::SyncAsk { .. } => "SyncAsk".to_owned(),
         Message::SyncDone { zxid, .. } => format!("SyncDone {zxid}"),
+        Message::Remaining { sessions, .. } => format!("Remaining of {} sessions", sessions.len()),
         Message::TransferAsk { to: Some(to), .. } => format!("TransferAsk {to}"),
         Message::TransferAsk { to: None, .. } => "TransferAsk".to_owned(),
     }
@@ -34,7 +35,8 @@ fn agreed(message: &pole_zab::Message) -> String {
         M::RefuseEpoch { refused, accepted } => format!("RefuseEpoch {refused}, has {accepted}"),
         M::Pull { .. } => "Pull".to_owned(),
         M::Truncate { to } => format!("Truncate to {to}"),
-        M::Snapshot(part) => format!("Snapshot {}, {} of {}", part.zxid, part.offset, part.total),
+        M::Snapshot(part) if part.last => format!("Snapshot {}, from {} to its end", part.zxid, part.offset),
+        M::Snapshot(part) => format!("Snapshot {}, from {}", part.zxid, part.offset),
         M::Entries { entries, .. } => format!("Entries {}", crate::script::ranges(entries.iter())),
         M::Received => "Received".to_owned(),
         M::PullEnd { last } => format!("PullEnd {last}"),
@@ -62,6 +64,7 @@ pub(super) fn is_upkeep(message: &Message) -> bool {
         | Message::Forward { .. }
         | Message::SyncAsk { .. }
         | Message::SyncDone { .. }
+        | Message::Remaining { .. }
         | Message::TransferAsk { .. } => false,
     }
 }
@@ -85,9 +88,15 @@ pub(super) fn event(who: usize, event: &Event, upkeep: bool) -> Option<What> {
         Event::Sync { .. } => noted("is asked to sync".to_owned()),
         Event::Transfer { to: Some(to) } => noted(format!("is asked to hand over to {to}")),
         Event::Transfer { to: None } => noted("is asked to hand over".to_owned()),
-        Event::Start | Event::LinkUp { .. } | Event::Written { .. } | Event::Touched { .. } | Event::Detach { .. } => {
-            None
-        }
+        Event::Restored { .. } => noted("has restored its state from the snapshot".to_owned()),
+        Event::Start
+        | Event::LinkUp { .. }
+        | Event::Written { .. }
+        | Event::PieceReady { .. }
+        | Event::LogRead { .. }
+        | Event::Continue
+        | Event::Touched { .. }
+        | Event::Detach { .. } => None,
     }
 }
 

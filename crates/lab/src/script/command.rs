@@ -26,6 +26,8 @@ pub(crate) enum Command {
         #[arg(key)]
         piece: Option<usize>,
         #[arg(key)]
+        window: Option<usize>,
+        #[arg(key)]
         counter: Option<u32>,
         #[arg(key)]
         outstanding: Option<usize>,
@@ -287,6 +289,8 @@ pub(crate) enum Way {
     Single,
     /// The connections break, and are opened again if they can be.
     Reset,
+    /// The connections break for the first, and the second is not told; they are opened again if they can be.
+    HalfOpen,
 }
 
 impl FromStr for Way {
@@ -298,7 +302,8 @@ impl FromStr for Way {
             "down" => Ok(Self::Down),
             "oneway" => Ok(Self::Single),
             "reset" => Ok(Self::Reset),
-            other => Err(format!("a link is up, down, oneway or reset, not `{other}`")),
+            "halfopen" => Ok(Self::HalfOpen),
+            other => Err(format!("a link is up, down, oneway, reset or halfopen, not `{other}`")),
         }
     }
 }

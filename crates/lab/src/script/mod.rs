@@ -9,6 +9,7 @@
 //! ensemble servers= oracle= scores= [topology=] [down=]   servers about to start; scores as the oracle shows them: a
 //!          [retain=bytes] [snapshot=n] [piece=bytes]      rate, a weight or a probe is better if higher, all others if
 //!          [counter=max] [outstanding=n] [resign=on]      lower; or unknown, block, nan, overflow, empty
+//!          [window=pieces]                                of a transfer, sent ahead of their confirmation
 //!          [tree=yes]                                     with the service's tree, for `guest` and `ask`
 //!                                                         topology: a preset or a file
 //! elect [within=ms]                    until all that run serve under one leader

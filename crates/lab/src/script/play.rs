@@ -285,6 +285,7 @@ impl Play {
                 world.set_way(b, a, false);
             }
             Some(Way::Reset) => world.break_links(a, b)?,
+            Some(Way::HalfOpen) => world.break_links_at(a, b)?,
             None if delay.is_none() => return Err("say what becomes of the link".to_owned()),
             None => {}
         }
@@ -478,7 +479,7 @@ fn is_on(wait: Option<Switch>) -> bool {
 /// The setup that an `ensemble` asks for.
 fn setup(servers: usize, command: &Command) -> Setup {
     let mut setup = Setup::staged(servers);
-    let Command::Ensemble { retain, snapshot, piece, counter, outstanding, resign, tree, .. } = command else {
+    let Command::Ensemble { retain, snapshot, piece, window, counter, outstanding, resign, tree, .. } = command else {
         return setup;
     };
     setup.tree = tree.is_some_and(|tree| tree.0);
@@ -486,6 +487,7 @@ fn setup(servers: usize, command: &Command) -> Setup {
     tuning.retain_bytes = retain.unwrap_or(tuning.retain_bytes);
     tuning.snapshot_every = snapshot.unwrap_or(tuning.snapshot_every);
     tuning.piece_bytes = piece.unwrap_or(tuning.piece_bytes);
+    tuning.pieces_in_flight = window.unwrap_or(tuning.pieces_in_flight);
     tuning.counter_max = counter.unwrap_or(tuning.counter_max);
     tuning.outstanding_max = outstanding.unwrap_or(tuning.outstanding_max);
     tuning.resign = resign.is_some_and(|resign| resign.0);

@@ -31,6 +31,9 @@ pub(crate) fn describe(world: &World, server: usize) -> String {
         standing.current_epoch,
         zab.committed()
     );
+    if zab.is_restoring() {
+        line += ", restoring its state";
+    }
     let behind = (disk.last(), disk.accepted_epoch, disk.current_epoch)
         != (standing.last_zxid, standing.accepted_epoch, standing.current_epoch);
     if behind {

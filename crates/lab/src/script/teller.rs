@@ -78,6 +78,12 @@ impl Teller {
                 Sight::Reached { server, point, disk } => {
                     self.say(format!("{} crashes {}, {}", id(server), Place::name(point), on_disk(&disk)));
                 }
+                Sight::ReadsLog { server, after } => {
+                    self.say(format!("{} reads its log after {after} from disk", id(server)));
+                }
+                Sight::Restored { server, zxid } => {
+                    self.say(format!("{} has restored its state at {zxid}", id(server)));
+                }
                 Sight::Halted { server, reason } => self.say(format!("{} halts: {reason}", id(server))),
                 Sight::Sent { from, to, message } => self.sent(from, to, &message),
                 Sight::Guest { guest, does } => self.say(format!("{} {does}", words.name_of_guest(guest))),

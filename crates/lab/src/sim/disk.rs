@@ -6,8 +6,9 @@
 //! Holds: operations are carried out one after another; appends that queue while another is synced are synced
 //! together; of what was written and not synced a crash keeps a prefix.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
+use bytes::Bytes;
 use pole_election::{Epoch, Zxid};
 use pole_zab::{DiskOp, Entry, Epochs, Recovered, Snapshot, Ticket};
 
@@ -71,6 +72,10 @@ pub(crate) struct Disk {
     pub(crate) durable: Image,
     /// Written, not synced.
     unsynced: Vec<Entry>,
+    /// A snapshot that another server sends, as far as it has come. A crash loses it.
+    receiving: Option<(Zxid, Vec<u8>)>,
+    /// The log above these positions is being read, and stays.
+    pub(crate) pins: BTreeMap<u64, Zxid>,
     queue: VecDeque<(Ticket, DiskOp)>,
     work: Option<Work>,
     timing: Timing,
@@ -118,6 +123,7 @@ enum Step {
     Sync,
     Epochs { accepted: Option<Epoch>, current: Option<Epoch> },
     Truncate { to: Zxid },
+    Receive { zxid: Zxid, offset: usize, body: Bytes },
     InstallTemp(Snapshot),
     InstallIntent(Snapshot),
     InstallRename(Snapshot),
@@ -144,6 +150,8 @@ impl Disk {
         Self {
             durable,
             unsynced,
+            receiving: None,
+            pins: BTreeMap::new(),
             queue,
             work: None,
             timing,
@@ -176,7 +184,12 @@ impl Disk {
             DiskOp::AcceptedEpoch(epoch) => Step::Epochs { accepted: Some(epoch), current: None },
             DiskOp::CurrentEpoch(epoch) => Step::Epochs { accepted: None, current: Some(epoch) },
             DiskOp::TakeOver(epoch) => Step::Epochs { accepted: Some(epoch), current: Some(epoch) },
-            DiskOp::Install(snapshot) => Step::InstallTemp(snapshot),
+            DiskOp::Receive { zxid, offset, body } => Step::Receive { zxid, offset, body },
+            DiskOp::Install { zxid } => {
+                let (received, body) = self.receiving.take().expect("a snapshot is received before it is installed");
+                assert_eq!(received, zxid, "another snapshot was received");
+                Step::InstallTemp(Snapshot { zxid, epochs: Epochs::starting_at(zxid), body: Bytes::from(body).into() })
+            }
             DiskOp::Checkpoint(snapshot) => Step::CheckpointTemp(snapshot),
         };
         let wait = self.duration(&step);
@@ -187,7 +200,10 @@ impl Disk {
     /// The point that the step under way is about to pass, and the one that its end passes.
     pub(crate) fn points(&self) -> (Option<Point>, Option<Point>) {
         match self.work.as_ref().map(|work| &work.step) {
-            None | Some(Step::Truncate { .. } | Step::InstallTemp(_) | Step::CheckpointTemp(_)) => (None, None),
+            None => (None, None),
+            Some(Step::Truncate { .. } | Step::Receive { .. } | Step::InstallTemp(_) | Step::CheckpointTemp(_)) => {
+                (None, None)
+            }
             Some(Step::Append(_)) => (Some(Point::BeforeAppend), Some(Point::AfterAppend)),
             Some(Step::Sync) => (None, Some(Point::AfterFsync)),
             Some(Step::Epochs { .. }) => (Some(Point::BeforeEpoch), Some(Point::AfterEpoch)),
@@ -229,6 +245,14 @@ impl Disk {
                 self.durable.current_epoch = current.unwrap_or(self.durable.current_epoch);
             }
             Step::Truncate { to } => self.durable.truncate(to),
+            Step::Receive { zxid, offset, body } => {
+                if offset == 0 {
+                    self.receiving = Some((zxid, Vec::new()));
+                }
+                let (at, received) = self.receiving.as_mut().expect("the first part comes first");
+                assert_eq!((*at, received.len()), (zxid, offset), "parts follow one another");
+                received.extend_from_slice(&body);
+            }
             Step::InstallTemp(snapshot) => return Some(Step::InstallIntent(snapshot)),
             Step::InstallIntent(snapshot) => {
                 self.durable.intent = Some(snapshot.clone());
@@ -253,7 +277,8 @@ impl Disk {
     fn checkpoint(&mut self, snapshot: Snapshot) {
         let (zxid, image) = (snapshot.zxid, &mut self.durable);
         image.snapshot = Some(snapshot);
-        let below = image.log.partition_point(|e| e.zxid <= zxid) as u64;
+        let kept = self.pins.values().copied().fold(zxid, Zxid::min);
+        let below = image.log.partition_point(|e| e.zxid <= kept) as u64;
         let dropped = match (self.survival, self.rng.below(3)) {
             (Survival::Drawn, 0) => 0,
             (Survival::Drawn, 2) => self.rng.below(below + 1),
@@ -269,7 +294,7 @@ impl Disk {
         let spread = fsync * jitter / 1000;
         let synced = fsync - spread + self.rng.below(2 * spread + 1);
         match step {
-            Step::Append(_) | Step::InstallRename(_) | Step::CheckpointRename(_) => append,
+            Step::Append(_) | Step::Receive { .. } | Step::InstallRename(_) | Step::CheckpointRename(_) => append,
             Step::Sync
             | Step::Epochs { .. }
             | Step::Truncate { .. }
@@ -298,8 +323,27 @@ impl Disk {
             }
             Some(_) | None => {}
         }
+        self.receiving = None;
+        self.pins.clear();
         self.hangs_until = 0;
         self.fails = false;
+    }
+
+    /// Entries of the durable log above `after`: about so many bytes, at least one, and none above `through`.
+    pub(crate) fn read_log(&self, after: Zxid, through: Zxid, bytes: usize) -> Vec<Entry> {
+        let from = self.durable.log.partition_point(|e| e.zxid <= after);
+        let mut read = 0;
+        let fits = |entry: &&Entry| {
+            let has_room = read < bytes && entry.zxid <= through;
+            read += entry.cost_bytes();
+            has_room
+        };
+        self.durable.log.range(from..).take_while(fits).cloned().collect()
+    }
+
+    /// The state in the snapshot at this position, if that is what is in place.
+    pub(crate) fn snapshot_at(&self, zxid: Zxid) -> Option<Bytes> {
+        self.durable.snapshot.as_ref().filter(|s| s.zxid == zxid).map(|s| s.body.to_bytes())
     }
 
     /// Of entries that were not synced a prefix survives; the next one may be damaged, and recovery cuts it off.

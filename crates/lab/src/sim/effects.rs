@@ -1,10 +1,10 @@
 //! What a step asks for is carried out in the order given.
 
 use pole_election::ServerId;
-use pole_node::{AttachAnswer, Channel, ClientId, CloseReason, Effect, Message, Note};
+use pole_node::{AttachAnswer, Channel, ClientId, CloseReason, Effect, Event, Message, Note};
 
 use super::disk::Point;
-use super::hosts::{Death, acknowledges};
+use super::hosts::{Death, Item, acknowledges};
 use super::judge::{Heard, Verdict};
 use super::network::Fate;
 use super::stage::Sight;
@@ -50,6 +50,15 @@ impl World {
                 self.disk_begins(server, wait);
                 Ok(())
             }
+            Effect::OpenTransfer { .. }
+            | Effect::NextPiece { .. }
+            | Effect::ReadLog { .. }
+            | Effect::CloseTransfer { .. }
+            | Effect::Restore { .. } => {
+                self.work_beside(server, effect);
+                Ok(())
+            }
+            Effect::Continue => self.hand(server, Item::Event(Event::Continue)),
             Effect::Reset { peer, channel } => {
                 self.reset(server, peer, channel);
                 Ok(())
@@ -190,8 +199,8 @@ impl World {
                 let text = format!("bad peer: {}", error.split(|c: char| c.is_ascii_digit()).next().unwrap_or(""));
                 *self.report.closed.entry(text).or_default() += 1;
             }
+            Note::Electing { .. } => self.judge.words.elects(server),
             Note::Serving { .. }
-            | Note::Electing { .. }
             | Note::Leading { .. }
             | Note::Following { .. }
             | Note::Resigning { .. }

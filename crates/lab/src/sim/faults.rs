@@ -7,6 +7,7 @@ use pole_zab::Phase;
 use super::disk::Point;
 use super::hosts::Death;
 use super::judge::Verdict;
+use super::network::LinkId;
 use super::world::{Happening, World};
 use super::{MS, Mark, SECOND};
 use crate::rng::Rng;
@@ -36,6 +37,9 @@ pub enum FaultKind {
     Cut,
     /// A connection breaks.
     Break,
+    /// A connection breaks at one end and the other hears nothing: to that one it seems alive until the next connection
+    /// takes its place, or for long.
+    HalfOpen,
     /// A sync fails.
     DiskFails,
     /// A sync hangs.
@@ -65,6 +69,7 @@ impl FaultKind {
         Self::OneWay,
         Self::Cut,
         Self::Break,
+        Self::HalfOpen,
         Self::DiskFails,
         Self::DiskHangs,
         Self::DiskSlow,
@@ -191,6 +196,7 @@ impl World {
                 self.separate(ways, lasts);
             }
             FaultKind::Break => self.break_one(server)?,
+            FaultKind::HalfOpen => self.half_open_one(server)?,
             FaultKind::DiskFails => {
                 self.hosts[server].disk.fail();
                 self.touched(server);
@@ -316,20 +322,40 @@ impl World {
     }
 
     fn break_one(&mut self, server: usize) -> Verdict {
+        match self.some_connection(server) {
+            Some(link) => {
+                let generation = self.network.links[link].generation;
+                self.breaks(link, generation)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn half_open_one(&mut self, server: usize) -> Verdict {
+        match self.some_connection(server) {
+            Some(link) => {
+                self.report.marks.hit(Mark::HalfOpen);
+                let end = usize::from(self.weather.rng.per_mille(500));
+                self.breaks_at(link, end)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// An open connection of a server, about which something is about to happen.
+    fn some_connection(&mut self, server: usize) -> Option<LinkId> {
         let links = self.network.links.len() as u64;
         let any = self.weather.rng.below(links) as usize;
         let link = (any..any + links as usize)
             .map(|l| l % links as usize)
             .find(|l| self.network.links[*l].ends.contains(&server) && self.network.links[*l].up);
-        let Some(link) = link else { return Ok(()) };
-        let [a, b] = self.network.links[link].ends;
+        let [a, b] = self.network.links[link?].ends;
         self.touched(a);
         self.touched(b);
-        let generation = self.network.links[link].generation;
-        self.breaks(link, generation)
+        link
     }
 
-    fn touched(&mut self, server: usize) {
+    pub(crate) fn touched(&mut self, server: usize) {
         self.hosts[server].faulted = self.now;
     }
 

@@ -65,6 +65,7 @@ impl World {
         self.network.settings.lost_per_mille = 0;
         self.network.settings.doubled_per_mille = 0;
         self.network.settings.broken_per_100k = 0;
+        self.network.settings.fins_lost_per_mille = 0;
         let servers = self.hosts.len();
         for (from, to) in (0..servers).flat_map(|a| (0..servers).map(move |b| (a, b))) {
             while self.network.is_blocked(from, to) {

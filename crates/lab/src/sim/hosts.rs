@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use pole_election::ServerId;
+use pole_election::{ServerId, Zxid};
 use pole_node::{Contract, Effect, Event, Message, Node, Timer};
 use pole_oracle::Time;
-use pole_zab::{Cxid, DiskOp, Entry, Phase, SessionId};
+use pole_zab::{Cxid, DiskOp, Entry, Phase, SessionId, Ticket};
 
+use super::background::Background;
 use super::clock::Clock;
 use super::disk::{Disk, Point};
 use super::judge::{Verdict, Words};
@@ -50,6 +51,8 @@ pub(crate) struct Host {
     pub(crate) touched: BTreeSet<SessionId>,
     /// The leader knows of all who were heard before this moment.
     pub(crate) confirmed: Time,
+    /// What works beside the process: see `background`.
+    pub(crate) background: Background,
     /// Draws how much of what waits is taken at once.
     batches: Rng,
     /// Dies at this point, the next time it gets there.
@@ -66,10 +69,31 @@ pub(crate) struct Host {
 #[derive(Debug)]
 pub(crate) enum Item {
     Event(Event),
-    Timer { timer: Timer, arming: u64 },
-    Message { link: LinkId, end: usize, generation: u32, message: Message },
-    Opened { link: LinkId, end: usize, generation: u32 },
-    Closed { link: LinkId, end: usize, generation: u32 },
+    /// A state is there: the process takes it in place of its own.
+    Restored {
+        ticket: Ticket,
+        zxid: Zxid,
+    },
+    Timer {
+        timer: Timer,
+        arming: u64,
+    },
+    Message {
+        link: LinkId,
+        end: usize,
+        generation: u32,
+        message: Message,
+    },
+    Opened {
+        link: LinkId,
+        end: usize,
+        generation: u32,
+    },
+    Closed {
+        link: LinkId,
+        end: usize,
+        generation: u32,
+    },
 }
 
 /// How a process ends.
@@ -102,6 +126,7 @@ impl Host {
             contract: Contract::default(),
             touched: BTreeSet::new(),
             confirmed: Time(0),
+            background: Background::new(rng.fork("background", server as u64)),
             batches: rng.fork("batches", server as u64),
             dies_at: None,
             passes_before: 0,
@@ -205,6 +230,7 @@ impl World {
     fn take(&mut self, server: usize, item: Item) -> Verdict {
         match item {
             Item::Event(event) => self.step(server, event),
+            Item::Restored { ticket, zxid } => self.take_restored(server, ticket, zxid),
             Item::Timer { timer, arming } => {
                 if self.hosts[server].timers.get(&timer).is_some_and(|(armed, _)| *armed == arming) {
                     self.hosts[server].timers.remove(&timer);
@@ -257,7 +283,7 @@ impl World {
     }
 
     /// One step of one server, and all that it asks for.
-    fn step(&mut self, server: usize, event: Event) -> Verdict {
+    pub(crate) fn step(&mut self, server: usize, event: Event) -> Verdict {
         if self.setup.tree {
             return self.steps(server, vec![event]);
         }
@@ -310,6 +336,12 @@ impl World {
         if before != after && after == Phase::Established {
             self.judge.words.begins(server, host.clock.read(self.now));
         }
+        if before == Phase::Established
+            && after == Phase::TakingOver
+            && let Some(to) = node.zab().leader()
+        {
+            self.judge.words.hands_over(server, to.0 as usize - 1, host.clock.read(self.now));
+        }
         if before == Phase::Established && after == Phase::Promising {
             let overflows = node.zab().log().last().counter() >= self.setup.tuning.counter_max;
             self.report.marks.hit(if overflows { Mark::CounterEnd } else { Mark::Reopened });
@@ -337,6 +369,7 @@ impl World {
         let host = &mut self.hosts[server];
         host.disk.crash(&mut self.report.marks);
         host.timers.clear();
+        host.background.clear();
         host.inbox.clear();
         host.dies_at = None;
         host.faulted = self.now;
@@ -542,13 +575,13 @@ fn leader_hears(words: &mut Words, server: usize, node: &Node<State>, event: &Ev
     match event {
         Event::Touched { sessions } => sessions.iter().copied().for_each(hears),
         Event::Attach { session, .. } => hears(*session),
-        Event::Received { message: Message::Touch { epoch, sessions, .. }, .. }
-            if zab.serving_epoch() == Some(*epoch) =>
+        Event::Received { from, message: Message::Touch { epoch, sessions, .. }, .. }
+            if zab.is_followed_by(*from, *epoch) =>
         {
             sessions.iter().copied().for_each(hears);
         }
-        Event::Received { message: Message::Forward { epoch, requests }, .. }
-            if zab.serving_epoch() == Some(*epoch) =>
+        Event::Received { from, message: Message::Forward { epoch, requests }, .. }
+            if zab.is_followed_by(*from, *epoch) =>
         {
             requests.iter().for_each(|request| hears(request.origin.session));
         }
@@ -558,6 +591,10 @@ fn leader_hears(words: &mut Words, server: usize, node: &Node<State>, event: &Ev
         | Event::LinkDown { .. }
         | Event::Written { .. }
         | Event::DiskFailed { .. }
+        | Event::PieceReady { .. }
+        | Event::LogRead { .. }
+        | Event::Restored { .. }
+        | Event::Continue
         | Event::Expired(_)
         | Event::Request { .. }
         | Event::Read { .. }
@@ -582,6 +619,12 @@ pub(crate) fn acknowledges(effect: &Effect) -> bool {
         }
         Effect::Send { .. }
         | Effect::Write { .. }
+        | Effect::OpenTransfer { .. }
+        | Effect::NextPiece { .. }
+        | Effect::ReadLog { .. }
+        | Effect::CloseTransfer { .. }
+        | Effect::Restore { .. }
+        | Effect::Continue
         | Effect::Reset { .. }
         | Effect::Arm { .. }
         | Effect::Cancel(_)

@@ -43,6 +43,8 @@ marks! {
     DiskFailed => "disk failed",
     DiskHung => "disk hangs",
     QuorumLost => "quorum lost",
+    HalfOpen => "half-open connection",
+    FinLost => "end of a connection not heard",
     Superseded => "session moved",
     ClosedByPatience => "clients closed without a leader",
     Ambushed => "ambushed",

@@ -15,6 +15,7 @@
 //! stage      what scripts see and do                        opinion   oracles that say what a script wants
 //! ```
 
+mod background;
 mod clock;
 mod controls;
 mod disk;

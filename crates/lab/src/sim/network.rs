@@ -48,6 +48,8 @@ pub(crate) struct Settings {
     pub(crate) doubled_per_mille: u64,
     /// In a hundred thousand messages of the quorum channel; the connection breaks.
     pub(crate) broken_per_100k: u64,
+    /// In a thousand ends of connections: the other end does not hear of it.
+    pub(crate) fins_lost_per_mille: u64,
     /// How long a stalled connection lives.
     pub(crate) transport_timeout: u64,
     /// The least wait before a connection is dialled again.
@@ -252,6 +254,11 @@ impl Network {
         Some([answered, accepted])
     }
 
+    /// Whether the end of a connection is lost.
+    pub(crate) fn loses_fin(&mut self) -> bool {
+        self.settings.fins_lost_per_mille > 0 && self.rng.per_mille(self.settings.fins_lost_per_mille)
+    }
+
     /// How long until a closed link is dialled (again).
     pub(crate) fn redial_wait(&mut self) -> u64 {
         let least = self.settings.redial;
@@ -300,6 +307,7 @@ mod tests {
             lost_per_mille: 0,
             doubled_per_mille: 0,
             broken_per_100k: 0,
+            fins_lost_per_mille: 0,
             transport_timeout: 1_000_000_000,
             redial: 1_000_000,
         };

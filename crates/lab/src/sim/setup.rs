@@ -76,6 +76,7 @@ pub(crate) struct Tuning {
     pub(crate) snapshot_every: u64,
     pub(crate) retain_bytes: usize,
     pub(crate) piece_bytes: usize,
+    pub(crate) pieces_in_flight: usize,
     pub(crate) outstanding_max: usize,
     pub(crate) counter_max: u32,
     pub(crate) resign: bool,
@@ -127,6 +128,7 @@ impl Setup {
                 lost_per_mille: 0,
                 doubled_per_mille: 0,
                 broken_per_100k: 0,
+                fins_lost_per_mille: 0,
                 transport_timeout: 5 * SECOND,
                 redial: MS / 5,
             },
@@ -135,6 +137,7 @@ impl Setup {
                 snapshot_every: 100_000,
                 retain_bytes: 256 << 20,
                 piece_bytes: 256 << 10,
+                pieces_in_flight: 16,
                 outstanding_max: 1_000,
                 counter_max: u32::MAX - (1 << 20),
                 resign: false,
@@ -181,6 +184,7 @@ impl Setup {
             lost_per_mille: *rng.pick(&[0, 0, 1, 10, 50]),
             doubled_per_mille: *rng.pick(&[0, 0, 5, 50]),
             broken_per_100k: *rng.pick(&[0, 0, 1, 10]),
+            fins_lost_per_mille: *rng.pick(&[0, 0, 20, 200]),
             transport_timeout: rng.between(1, 8) * SECOND,
             redial: *rng.pick(&[MS / 5, 5 * MS, 50 * MS]),
         };
@@ -193,11 +197,15 @@ impl Setup {
             snapshot_every: *rng.pick(&[20, 100, 500, 100_000]),
             retain_bytes: *rng.pick(&[2 << 10, 32 << 10, 256 << 20]),
             piece_bytes: *rng.pick(&[200, 4 << 10, 256 << 10]),
+            pieces_in_flight: 16,
             outstanding_max: *rng.pick(&[1, 4, 1_000]),
             counter_max: *rng.pick(&[100, 1_000, u32::MAX - (1 << 20), u32::MAX - (1 << 20)]),
             resign: rng.per_mille(500),
             patience: setup.tuning.patience,
         };
+        // Narrow at times, but never so narrow that a history takes longer to travel than clients have patience.
+        let least = WINDOW_BYTES_MIN / setup.tuning.piece_bytes;
+        setup.tuning.pieces_in_flight = (*rng.fork("window", 0).pick(&[1, 3, 16])).max(least);
         setup
     }
 
@@ -220,6 +228,7 @@ impl Setup {
         config.snapshot_every = self.tuning.snapshot_every;
         config.retain_bytes = self.tuning.retain_bytes;
         config.limits.piece_bytes = self.tuning.piece_bytes;
+        config.limits.pieces_in_flight = self.tuning.pieces_in_flight;
         config.limits.counter_max = self.tuning.counter_max;
         config.outstanding_max = self.tuning.outstanding_max;
         config.resign.enabled = self.tuning.resign;
@@ -281,3 +290,6 @@ fn random_oracle(rng: &mut Rng, servers: usize) -> String {
         name => name.to_owned(),
     }
 }
+
+/// Of a transfer, sent ahead: a few round trips of it bring any history of a seed over.
+const WINDOW_BYTES_MIN: usize = 64 << 10;

@@ -25,6 +25,10 @@ pub(crate) enum Sight {
     Reached { server: usize, point: Point, disk: OnDisk },
     /// A server is established as leader; these have taken its epoch over.
     Leads { server: usize, epoch: Epoch, quorum: Vec<ServerId> },
+    /// A server reads what it sends another from its disk.
+    ReadsLog { server: usize, after: Zxid },
+    /// A server has its state from a snapshot that it was sent.
+    Restored { server: usize, zxid: Zxid },
     /// A server stops by itself.
     Halted { server: usize, reason: String },
     /// A message that says how a synchronisation goes.
@@ -235,6 +239,17 @@ impl World {
             if wire.ends == [a.min(b), a.max(b)] {
                 let generation = wire.generation;
                 self.breaks(link, generation)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Both connections between two servers break for the first of them, and the second hears nothing.
+    pub(crate) fn break_links_at(&mut self, a: usize, b: usize) -> Result<(), String> {
+        for link in 0..self.network.links.len() {
+            let wire = &self.network.links[link];
+            if let (true, Some(end)) = (wire.ends.contains(&b) && wire.up, wire.ends.iter().position(|end| *end == a)) {
+                self.breaks_at(link, end)?;
             }
         }
         Ok(())

@@ -121,10 +121,10 @@ impl Machine for State {
         }
     }
 
-    fn chores(&self, wall_ms: i64) -> Vec<Bytes> {
+    fn chores(&self, wall_ms: i64, from: u32) -> (Vec<Bytes>, Option<u32>) {
         match self {
-            Self::Small(kv) => kv.chores(wall_ms),
-            Self::Tree(znodes) => znodes.chores(wall_ms),
+            Self::Small(kv) => kv.chores(wall_ms, from),
+            Self::Tree(znodes) => znodes.chores(wall_ms, from),
         }
     }
 
@@ -165,4 +165,4 @@ impl Machine for State {
 }
 
 /// As an operator has them who sets nothing.
-pub(crate) const RULES: Rules = Rules { skip_acl: false, enforce_quota: false, extended_types: false };
+pub(crate) const RULES: Rules = Rules::DEFAULT;

@@ -53,6 +53,7 @@ pub(crate) fn message(message: &Message) -> String {
         Message::TouchDone { epoch, id } => format!("TouchDone epoch={epoch} id={id}"),
         Message::SyncAsk { epoch, id } => format!("SyncAsk epoch={epoch} id={id}"),
         Message::SyncDone { epoch, id, zxid } => format!("SyncDone epoch={epoch} id={id} zxid={zxid}"),
+        Message::Remaining { epoch, sessions, .. } => format!("Remaining epoch={epoch} sessions={}", sessions.len()),
         Message::TransferAsk { epoch, to } => format!("TransferAsk epoch={epoch} to={to:?}"),
     }
 }
@@ -67,7 +68,10 @@ fn zab_message(message: &pole_zab::Message) -> String {
             "Propose epoch={epoch} after {prev} to {} committed={committed}",
             entries.last().map_or(*prev, |e| e.zxid)
         ),
-        M::Snapshot(part) => format!("Snapshot {} at {} of {}", part.zxid, part.offset, part.total),
+        M::Snapshot(part) => {
+            let end = if part.last { ", the last" } else { "" };
+            format!("Snapshot {} at {}{end}", part.zxid, part.offset)
+        }
         M::Truncate { to } => format!("Truncate to={to}"),
         M::Ack { epoch, zxid, .. } => format!("Ack epoch={epoch} {zxid}"),
         M::Commit { epoch, zxid } => format!("Commit epoch={epoch} {zxid}"),
@@ -101,11 +105,19 @@ pub(crate) fn event(event: &Event) -> String {
         | Event::LinkDown { .. }
         | Event::Written { .. }
         | Event::DiskFailed { .. }
+        | Event::Restored { .. }
+        | Event::Continue
         | Event::Expired(_)
         | Event::Touched { .. }
         | Event::Detach { .. }
         | Event::Sync { .. }
         | Event::Transfer { .. } => format!("{event:?}"),
+        Event::PieceReady { transfer, body, last } => {
+            format!("PieceReady transfer={} bytes={} last={last}", transfer.0, body.len())
+        }
+        Event::LogRead { transfer, entries } => {
+            format!("LogRead transfer={} to {:?}", transfer.0, entries.last().map(|e| e.zxid.to_string()))
+        }
         Event::Attach { client, session, .. } => format!("Attach client={} session={session}", client.0),
         Event::Request { client, cxid, .. } => format!("Request client={} #{cxid}", client.0),
         Event::Read { client, cxid, .. } => format!("Read client={} #{cxid}", client.0),
@@ -126,7 +138,8 @@ pub(crate) fn disk_op(op: &DiskOp) -> String {
         DiskOp::AcceptedEpoch(epoch) => format!("accepted epoch {epoch}"),
         DiskOp::CurrentEpoch(epoch) => format!("current epoch {epoch}"),
         DiskOp::TakeOver(epoch) => format!("take over epoch {epoch}"),
-        DiskOp::Install(snapshot) => format!("install {}", snapshot.zxid),
+        DiskOp::Receive { zxid, offset, .. } => format!("receive {zxid} at {offset}"),
+        DiskOp::Install { zxid } => format!("install {zxid}"),
         DiskOp::Checkpoint(snapshot) => format!("checkpoint {}", snapshot.zxid),
     }
 }

@@ -3,6 +3,7 @@
 use pole_election::ServerId;
 use pole_node::{Channel, Message};
 
+use super::Mark;
 use super::hosts::{Death, Item};
 use super::judge::Verdict;
 use super::network::LinkId;
@@ -53,19 +54,38 @@ impl World {
         self.closed(link, 1, generation)
     }
 
+    /// The connection breaks for one end; the other hears of it when a new one takes its place, or much later.
+    pub(crate) fn breaks_at(&mut self, link: LinkId, end: usize) -> Verdict {
+        let wire = &mut self.network.links[link];
+        let generation = wire.generation;
+        wire.up = false;
+        let at = self.now + self.network.settings.transport_timeout;
+        self.queue.push(at, Happening::Closed { link, end: 1 - end, generation });
+        let wait = self.network.redial_wait();
+        self.dial_later(link, wait);
+        self.closed(link, end, generation)
+    }
+
     /// A process closes its end.
     pub(crate) fn reset(&mut self, server: usize, peer: ServerId, channel: Channel) {
         let Some((link, end)) = self.network.find(server, peer, channel) else { return };
         let generation = self.network.links[link].generation;
-        match self.network.close(link, end, self.now + self.hosts[server].step_cost) {
-            Some(at) => self.queue.push(at, Happening::Closed { link, end: 1 - end, generation }),
-            None => {
-                let at = self.now + self.network.settings.transport_timeout;
-                self.queue.push(at, Happening::Closed { link, end: 1 - end, generation });
-            }
-        }
+        let heard = self.network.close(link, end, self.now + self.hosts[server].step_cost);
+        let heard = heard.filter(|_| !self.loses_fin(link));
+        let at = heard.unwrap_or(self.now + self.network.settings.transport_timeout);
+        self.queue.push(at, Happening::Closed { link, end: 1 - end, generation });
         let wait = self.network.redial_wait();
         self.dial_later(link, wait);
+    }
+
+    /// Whether the end of a connection is not heard at the other end.
+    fn loses_fin(&mut self, link: LinkId) -> bool {
+        let lost = self.network.loses_fin();
+        if lost {
+            self.report.marks.hit(Mark::FinLost);
+            self.network.links[link].ends.into_iter().for_each(|server| self.touched(server));
+        }
+        lost
     }
 
     /// The process of a server is gone: its ends are closed, and the others hear of it now or much later.

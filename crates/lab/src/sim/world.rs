@@ -6,6 +6,7 @@ use pole_election::{Epoch, Record, Round, Zxid};
 use pole_node::{Account, AttachAnswer, Event, Message, Timer};
 use pole_zab::Phase;
 
+use super::background::Work;
 use super::faults::{FaultKind, Mending, Weather};
 use super::hosts::Host;
 use super::judge::{Judge, Verdict};
@@ -79,6 +80,8 @@ pub(crate) enum Happening {
     Wakes { server: usize, boot: u32 },
     /// The step of a disk has taken its time.
     Disk { server: usize, boot: u32 },
+    /// Work beside a process has taken its time.
+    Beside { server: usize, boot: u32, work: Work },
     /// Something of a client reaches a server.
     Client { server: usize, boot: u32, event: Event },
     /// Something of a server reaches a client.
@@ -244,6 +247,7 @@ impl World {
             Happening::Expires { server, boot, timer, arming } => self.expires(server, boot, timer, arming),
             Happening::Wakes { server, boot } => self.wakes(server, boot),
             Happening::Disk { server, boot } => self.disk_step_ends(server, boot),
+            Happening::Beside { server, boot, work } => self.beside(server, boot, work),
             Happening::Client { server, boot, event } => self.client_event(server, boot, event),
             Happening::Told { client, connection, told } => self.client_told(client, connection, told),
             Happening::Thinks { client, thought } => self.client_thinks(client, thought),

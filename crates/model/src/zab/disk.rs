@@ -110,7 +110,9 @@ fn apply(image: &mut Recovered, op: DiskOp) -> Result<(), Violation> {
             }
             (image.accepted_epoch, image.current_epoch) = (epoch, epoch);
         }
-        DiskOp::Install(_) | DiskOp::Checkpoint(_) => unreachable!("no snapshots within these bounds"),
+        DiskOp::Receive { .. } | DiskOp::Install { .. } | DiskOp::Checkpoint(_) => {
+            unreachable!("no snapshots within these bounds")
+        }
     }
     if image.current_epoch > image.accepted_epoch {
         return Err(check::epochs(image.current_epoch, image.accepted_epoch));

@@ -11,10 +11,10 @@
 //!    After every change (bytes, a reply, a confirmation, a free place at the node, a deadline) call
 //!    [`Connection::advance`], which consumes whole frames from the buffer, and do what [`Next`] says until it says
 //!    [`Next::Wait`].
-//! 2. *Touch.* If [`Connection::has_request`], first note the session for the next [`crate::Event::Touched`], then read
-//!    the clock, then call [`Connection::advance`] with that time. In the other order a report that is made between the
-//!    two would confirm a client that it does not name. Without a request do not note it: only the client itself keeps
-//!    its session alive.
+//! 2. *Touch.* If [`Connection::has_request`], note the session for the next [`crate::Event::Touched`] and call
+//!    [`Connection::advance`] with a time that was read when the session was already noted: a report that is made in
+//!    between would otherwise confirm a client that it does not name. Without a request do not note it: only the client
+//!    itself keeps its session alive.
 //! 3. *Events.* Hand what `advance` appends to `events` to the node, in order.
 //! 4. *Reads.* When told [`Next::Read`], call [`Connection::read`] with the tree that all connections share, and let
 //!    nobody change the tree before it returns: a watch must not fire before the reply that set it is in the output.
@@ -76,6 +76,8 @@ pub struct Connection {
     lease: Option<Lease>,
     /// Requests that the node has not answered, in order.
     pending: VecDeque<Pending>,
+    /// What they take.
+    pending_bytes: usize,
     /// How many of them are reads.
     pending_reads: usize,
     /// What a read that waits at the node is expected to return, in bytes.
@@ -117,7 +119,17 @@ struct Pending {
     xid: i32,
     /// When it arrived.
     at: Time,
+    bytes: usize,
     kind: PendingKind,
+}
+
+/// Requests that the node no longer owes a reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// How many.
+    pub count: usize,
+    /// What they took.
+    pub bytes: usize,
 }
 
 #[derive(Debug)]
@@ -252,6 +264,7 @@ impl Connection {
             is_read_only: false,
             lease: None,
             pending: VecDeque::new(),
+            pending_bytes: 0,
             pending_reads: 0,
             read_bytes: READ_BYTES_FIRST,
             output: Output::default(),
@@ -374,7 +387,9 @@ impl Connection {
 
     /// Whether another request may be taken.
     fn has_room(&self) -> bool {
-        self.pending.len() < PENDING_MAX && self.output.len() < UNREAD_BYTES_MAX
+        self.pending.len() < PENDING_MAX
+            && self.pending_bytes < PENDING_BYTES_MAX
+            && self.output.len() < UNREAD_BYTES_MAX
     }
 
     /// The node's answer to the request for a session.
@@ -399,12 +414,12 @@ impl Connection {
     }
 
     /// The node's reply to the oldest outstanding request, which has this xid: a code and a body, for a sync nothing.
-    /// Returns when the request arrived.
-    pub fn reply(&mut self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<Time> {
+    /// Returns when the request arrived, and what it took.
+    pub fn reply(&mut self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<(Time, Settled)> {
         if self.close_reason().is_some() {
             return None;
         }
-        let Some(Pending { at, kind, .. }) = self.pending.pop_front_if(|pending| pending.xid == xid) else {
+        let Some(Pending { at, bytes, kind, .. }) = self.pending.pop_front_if(|pending| pending.xid == xid) else {
             self.close(CloseReason::OutOfOrder);
             return None;
         };
@@ -414,13 +429,14 @@ impl Connection {
             (PendingKind::Write | PendingKind::Read, None) => (ErrorCode::SystemError.number(), reply),
         };
         self.output.frame(xid, zxid, code, body);
+        self.pending_bytes -= bytes;
         if matches!(kind, PendingKind::Read) {
             self.pending_reads -= 1;
             // The estimate follows a large reply at once and small ones slowly.
             self.read_bytes = (self.read_bytes / 2).max(body.len()).max(READ_BYTES_MIN);
         }
         self.answered(at, zxid, 1, now);
-        Some(at)
+        Some((at, Settled { count: 1, bytes }))
     }
 
     /// A watch event. A client that does not read loses its connection before it costs too much memory.
@@ -448,11 +464,18 @@ impl Connection {
         }
     }
 
-    /// The connection is over: nobody waits for the outstanding replies any more. Returns how many there were.
-    pub fn abandon_pending(&mut self) -> usize {
+    /// The connection is over: nobody waits for the outstanding replies any more. Returns what they were.
+    pub fn abandon_pending(&mut self) -> Settled {
         self.close(CloseReason::ByClient);
         self.pending_reads = 0;
-        core::mem::take(&mut self.pending).len()
+        let bytes = core::mem::take(&mut self.pending_bytes);
+        Settled { count: core::mem::take(&mut self.pending).len(), bytes }
+    }
+
+    /// What the outstanding requests take.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.pending_bytes
     }
 
     /// Bytes that the client has not taken, whether it may be told or not.
@@ -593,6 +616,9 @@ impl Latency {
 
 /// Outstanding requests of one connection. They fill the pipeline, so that a client with more of them gains nothing.
 const PENDING_MAX: usize = 1024;
+
+/// What the outstanding requests of one connection may take together, unless a single one is longer.
+const PENDING_BYTES_MAX: usize = 4 << 20;
 
 /// Unread output beyond which no further request is taken.
 pub const UNREAD_BYTES_MAX: usize = 1 << 20;

@@ -99,19 +99,26 @@ impl Connection {
             }
             Kind::Sync => {
                 events.push(Event::Sync { client, cxid });
-                self.pending.push_back(Pending { xid, at: at.now, kind: PendingKind::Sync(body) });
+                self.push_pending(xid, at, body.len(), PendingKind::Sync(body));
             }
             Kind::Write(op) => {
-                events.push(Event::Request { client, cxid, body: Ask::encode(op, &self.caller, &body) });
-                self.pending.push_back(Pending { xid, at: at.now, kind: PendingKind::Write });
+                let body = Ask::encode(op, &self.caller, &body);
+                self.push_pending(xid, at, body.len(), PendingKind::Write);
+                events.push(Event::Request { client, cxid, body });
             }
             Kind::Read(op) => {
-                events.push(Event::Read { client, cxid, body: Ask::encode(op, &self.caller, &body) });
-                self.pending.push_back(Pending { xid, at: at.now, kind: PendingKind::Read });
+                let body = Ask::encode(op, &self.caller, &body);
+                self.push_pending(xid, at, body.len(), PendingKind::Read);
                 self.pending_reads += 1;
+                events.push(Event::Read { client, cxid, body });
             }
         }
         Ok(())
+    }
+
+    fn push_pending(&mut self, xid: i32, at: Moment, bytes: usize, kind: PendingKind) {
+        self.pending_bytes += bytes;
+        self.pending.push_back(Pending { xid, at: at.now, bytes, kind });
     }
 
     /// Answers the reads at the front of the input. The tree is not changed by anyone until this returns. A batch ends

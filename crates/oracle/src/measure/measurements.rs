@@ -247,10 +247,10 @@ impl Measurements {
         self.round_trips.smoothed(peer, now)
     }
 
-    /// How far the samples of a round trip lie apart, see [`RoundTrips::deviation`].
+    /// The slowest round trip to `peer` of the last seconds, see [`RoundTrips::slowest_recent`].
     #[must_use]
-    pub fn deviation(&self, peer: ServerId) -> Option<Span> {
-        self.round_trips.deviation(peer)
+    pub fn slowest_recent(&self, peer: ServerId, now: Time) -> Option<Span> {
+        self.round_trips.slowest_recent(peer, now)
     }
 
     /// The last report of `peer`, and when it came.

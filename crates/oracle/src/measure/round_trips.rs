@@ -60,13 +60,15 @@ impl RoundTrips {
         (now - window.last()? <= self.stale_after).then(|| window.smoothed())
     }
 
-    /// How far samples lie from the smoothed round trip, on average: for timeouts that adapt. No staleness, because a
-    /// timeout is wanted precisely when nothing comes any more.
+    /// The slowest round trip of the last few seconds, for timeouts. It rises with the first slow sample and falls
+    /// again by time, whatever the rate of samples. The last sample counts however old it is: a timeout is wanted
+    /// precisely when nothing arrives any more.
     #[must_use]
-    pub fn deviation(&self, peer: ServerId) -> Option<Span> {
-        let window = self.peers.get(&peer)?;
-        let smoothed = window.smoothed();
-        Some(mean(window.samples.iter().map(|(_, sample)| Span(sample.0.abs_diff(smoothed.0)))))
+    pub fn slowest_recent(&self, peer: ServerId, now: Time) -> Option<Span> {
+        let samples = &self.peers.get(&peer)?.samples;
+        let (_, last) = samples.back()?;
+        let recent = samples.iter().rev().take_while(|(at, _)| now - *at <= RECENT);
+        Some(recent.map(|(_, sample)| *sample).fold(*last, Span::max))
     }
 
     /// All fresh round trips, by peer.
@@ -108,6 +110,10 @@ const WINDOW_LEAST: usize = 8;
 /// How long a sample counts. A new route shows after half of it; a shorter window would let the jitter of a long path
 /// (2 % of 170 ms) carry scores over class borders of 1 ms.
 const WINDOW_AGE: Span = Span::from_ms(30_000);
+
+/// How long a slow round trip keeps timeouts long: a few heartbeats, so that one lost answer does not hide a path that
+/// became slower. Longer would delay the detection of a silent peer after every spike.
+const RECENT: Span = Span::from_ms(3_000);
 
 /// Differences below this are scheduling, not wildness, on a path that is itself this short.
 const NEAR: Span = Span::from_us(200);
@@ -163,11 +169,30 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_peer_has_neither_round_trip_nor_deviation() {
+    fn a_forgotten_peer_has_no_round_trip() {
         let (mut round_trips, now) = measured(&[10, 14]);
-        assert_eq!(round_trips.deviation(PEER), Some(Span::from_ms(2)));
         round_trips.forget(PEER);
-        assert_eq!((round_trips.smoothed(PEER, now), round_trips.deviation(PEER)), (None, None));
+        assert_eq!((round_trips.smoothed(PEER, now), round_trips.slowest_recent(PEER, now)), (None, None));
+    }
+
+    #[test]
+    fn the_slowest_recent_round_trip_rises_at_once_and_falls_by_time() {
+        let (mut round_trips, now) = measured(&[10; 30]);
+        assert_eq!(round_trips.slowest_recent(PEER, now), Some(Span::from_ms(10)));
+        let spike = now + Span::from_ms(500);
+        round_trips.record(PEER, Span::from_ms(600), spike);
+        assert_eq!(round_trips.smoothed(PEER, spike), Some(Span::from_ms(10)), "a spike does not move a score");
+        assert_eq!(round_trips.slowest_recent(PEER, spike), Some(Span::from_ms(600)));
+        round_trips.record(PEER, Span::from_ms(12), spike + Span::from_ms(1_000));
+        let (before, after) = (spike + RECENT, spike + RECENT + Span(1));
+        assert_eq!(round_trips.slowest_recent(PEER, before), Some(Span::from_ms(600)));
+        assert_eq!(round_trips.slowest_recent(PEER, after), Some(Span::from_ms(12)), "no sample was needed for it");
+    }
+
+    #[test]
+    fn the_last_round_trip_counts_however_old_it_is() {
+        let (round_trips, now) = measured(&[10, 90]);
+        assert_eq!(round_trips.slowest_recent(PEER, now + Span::from_ms(60_000)), Some(Span::from_ms(90)));
     }
 
     #[test]

@@ -103,8 +103,13 @@ impl OwnClient {
     /// Hands to the node what is asked.
     fn advance(&mut self) {
         let mut events = Vec::new();
-        while self.handle.advance(&self.shared, &mut self.input, &mut events).0 == Next::Again {}
-        self.shared.asked(events.iter().filter(|event| !matches!(event, Event::Attach { .. })).count());
+        loop {
+            let (next, taken) = self.handle.advance(&self.shared, &mut self.input, &mut events);
+            self.shared.asked(taken.asked);
+            if next != Next::Again {
+                break;
+            }
+        }
         for event in events {
             self.shared.mailbox.post(Letter::of_connection(&self.handle, event));
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use pole_node::{CloseReason, Event, Next};
+use pole_node::{CloseReason, Event, Next, Settled};
 use pole_oracle::Time;
 use pole_tree::Watcher;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -105,7 +105,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         loop {
             let began = self.shared.clock.now();
             let (next, mut taken) = self.handle.advance(&self.shared, &mut self.input, &mut self.events);
-            self.post_events();
+            self.post_events(taken.asked);
             if next == Next::Read {
                 taken.add(self.handle.read(&self.shared, &mut self.input));
             }
@@ -134,7 +134,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     /// Hands what the client asks to the node.
-    fn post_events(&mut self) {
+    fn post_events(&mut self, asked: Settled) {
         if self.events.is_empty() {
             return;
         }
@@ -142,7 +142,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if self.events.iter().any(is_attach) {
             self.shared.clients.lock().insert(self.handle.id, Arc::clone(&self.handle));
         }
-        self.shared.asked(self.events.iter().filter(|event| !is_attach(event)).count());
+        self.shared.asked(asked);
         self.letters.extend(self.events.drain(..).map(|event| Letter::of_connection(&self.handle, event)));
         self.shared.mailbox.post_all(&mut self.letters);
     }

@@ -10,18 +10,21 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use pole_election::Span;
 use pole_jute::Id;
-use pole_node::{AttachAnswer, ClientId, CloseReason, Connection, Counts, Event, Moment, Next, UNREAD_BYTES_MAX};
+use pole_node::{
+    AttachAnswer, ClientId, CloseReason, Connection, Counts, Event, Moment, Next, Settled, UNREAD_BYTES_MAX,
+};
 use pole_oracle::Time;
 use pole_tree::Caller;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 
+use crate::heard::Heard;
 use crate::shared::Shared;
 
 /// A connection.
@@ -32,8 +35,8 @@ pub(crate) struct Handle {
     /// When it was accepted.
     pub(crate) since: Time,
     session: AtomicI64,
-    /// Noted for the next report to the leader.
-    pub(crate) touched: AtomicBool,
+    /// Whether it is noted for the next report to the leader.
+    pub(crate) heard: Heard,
     inner: Mutex<Inner>,
     /// Wakes the connection's task: there is something that only the task can do.
     pub(crate) wake: Notify,
@@ -67,6 +70,8 @@ pub(crate) struct Wants {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) count: u64,
+    /// Those of them that went to the node.
+    pub(crate) asked: Settled,
     /// Replies that the connection made itself.
     pub(crate) answered: u64,
     /// The operation of the last.
@@ -76,9 +81,10 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    fn since(before: Counts, machine: &Connection, is_alone: bool) -> Self {
+    fn since(before: Counts, asked: Settled, machine: &Connection, is_alone: bool) -> Self {
         let now = machine.counts();
-        Self { count: now.received - before.received, answered: now.sent - before.sent, last_op: now.last_op, is_alone }
+        let (count, answered) = (now.received - before.received, now.sent - before.sent);
+        Self { count, asked, answered, last_op: now.last_op, is_alone }
     }
 
     /// And then these.
@@ -104,7 +110,7 @@ impl Handle {
             address,
             since: now,
             session: AtomicI64::new(0),
-            touched: AtomicBool::new(false),
+            heard: Heard::default(),
             inner: Mutex::new(inner),
             wake: Notify::new(),
         }
@@ -154,13 +160,15 @@ impl Handle {
     ) -> (Next, Taken) {
         let mut inner = self.inner.lock();
         let machine = &mut inner.machine;
-        // Before the clock is read: see the contract of `Connection`, 2.
+        let mut at = shared.moment();
+        // See the contract of `Connection`, 2.
         if machine.has_request(input) {
-            shared.touch(self);
+            at.now = shared.touch(self);
         }
-        let (before, is_alone) = (machine.counts(), machine.pending() == 0);
-        let next = machine.advance(input, shared, shared.moment(), events);
-        let taken = Taken::since(before, machine, is_alone);
+        let (before, pending, bytes) = (machine.counts(), machine.pending(), machine.pending_bytes());
+        let next = machine.advance(input, shared, at, events);
+        let asked = Settled { count: machine.pending() - pending, bytes: machine.pending_bytes() - bytes };
+        let taken = Taken::since(before, asked, machine, pending == 0);
         self.session.store(machine.session(), Ordering::Relaxed);
         inner.has_waiting_input = next == Next::Wait && inner.machine.has_request(input);
         let Inner { machine, output, .. } = &mut *inner;
@@ -178,7 +186,7 @@ impl Handle {
         let before = machine.counts();
         machine.read(input, &tree, || shared.watches.lock(), at, || shared.clock.now() >= until);
         output.note(machine);
-        Taken::since(before, machine, true)
+        Taken::since(before, Settled::default(), machine, true)
     }
 
     /// The answer to the request for a session.
@@ -187,8 +195,8 @@ impl Handle {
         self.wake.notify_one();
     }
 
-    /// The node's reply to the oldest outstanding request. Returns when it was asked.
-    pub(crate) fn reply(&self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<Time> {
+    /// The node's reply to the oldest outstanding request. Returns when it was asked, and what it took.
+    pub(crate) fn reply(&self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<(Time, Settled)> {
         let mut inner = self.inner.lock();
         let Inner { machine, output, .. } = &mut *inner;
         let asked = machine.reply(xid, zxid, reply, now);
@@ -315,8 +323,8 @@ impl Handle {
         }
     }
 
-    /// The connection is over. Returns how many replies the node owed.
-    pub(crate) fn abandon_pending(&self) -> usize {
+    /// The connection is over. Returns the requests to which the node owed a reply.
+    pub(crate) fn abandon_pending(&self) -> Settled {
         self.inner.lock().machine.abandon_pending()
     }
 }

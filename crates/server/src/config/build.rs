@@ -317,6 +317,8 @@ fn service(values: &Values) -> Service {
         enforce_quota: values.bool("enforceQuota"),
         skip_acl: values.bool("skipACL"),
         super_digest: secret(values, "DigestAuthenticationProvider.superDigest"),
+        path_bytes_max: values.count("pole.tree.pathBytesMax"),
+        ephemerals_max: values.count("pole.tree.ephemeralsMax"),
         x509_super_user: values.text("X509AuthenticationProvider.superUser").map(str::to_owned),
     }
 }
@@ -364,6 +366,7 @@ fn pole(values: &Values, ensemble: Option<&Ensemble>, read: ReadFile<'_>, report
         patience_ms: values.count("pole.patienceMs"),
         diff_retain_mb: values.count("pole.diffRetainMb"),
         awake_ms: values.count("pole.awakeMs"),
+        peer_secret: values.text("pole.peer.secret").map(PathBuf::from),
         resign: values.bool("pole.resign"),
         resign_margin_percent: values.count("pole.resign.marginPercent"),
         resign_margin_ms: values.count("pole.resign.marginMs"),

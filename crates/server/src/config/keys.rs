@@ -249,7 +249,12 @@ pub const KEYS: &[Key] = &[
         "Bytes of a request at most. Read from this file, unlike Apache's.",
     ),
     key("readonlymode.enabled", TRUE_FALSE, "false", "Whether a server without a quorum serves read-only clients."),
-    key("4lw.commands.whitelist", Text, "srvr", "Four-letter words that are answered, with commas; `*`: all."),
+    key(
+        "4lw.commands.whitelist",
+        Text,
+        "srvr",
+        "Four-letter words that are answered, with commas; `*`: all but `rqld` and `ydld`, which have to be named.",
+    ),
     key("leaderServes", Unused("the leader serves clients"), "", "Whether the leader serves clients."),
     key(
         "localSessionsEnabled",
@@ -449,13 +454,13 @@ pub const KEYS: &[Key] = &[
         "pole.livenessMs",
         Number(1, 3_600_000),
         "50",
-        "Milliseconds between signs of life on the links of the leader.",
+        "Milliseconds between signs of life that leader and followers send each other.",
     ),
     ours(
         "pole.livenessTimeoutMs",
         Number(2, 3_600_000),
         "400",
-        "Least silence, in milliseconds, after which a peer is given up.",
+        "Silence, in milliseconds, after which a peer is given up; the slowest round trip of the last three seconds is added. A link may become slower by the difference to `pole.livenessMs` at once without that anybody is given up.",
     ),
     ours("pole.electionTimeoutMs", Number(1, 3_600_000), "200", "Milliseconds that an election waits for the silent."),
     ours(
@@ -494,6 +499,18 @@ pub const KEYS: &[Key] = &[
         "1000",
         "Connections whose first request has not arrived. When there is one more, the oldest is closed.",
     ),
+    ours(
+        "pole.tree.pathBytesMax",
+        Number(256, 1 << 20),
+        "16384",
+        "Bytes of a path that may be created; longer ones are answered with BadArguments (-8). Existing nodes are served.",
+    ),
+    ours(
+        "pole.tree.ephemeralsMax",
+        Number(1, 10_000_000),
+        "50000",
+        "Ephemeral nodes of one session; a further one is answered with QuotaExceeded (-125). They are deleted together.",
+    ),
     ours("pole.patienceMs", Number(0, 86_400_000), "10000", "Milliseconds that clients are kept without a leader."),
     ours("pole.diffRetainMb", Number(1, 65_536), "32", "Megabytes of log kept in memory to bring others level."),
     ours(
@@ -501,6 +518,12 @@ pub const KEYS: &[Key] = &[
         Number(0, 1_000),
         "1",
         "Milliseconds that a processor waits awake for the next write, where writes follow each other that fast. It is the time of an otherwise idle processor, a core at most. 0: never.",
+    ),
+    ours(
+        "pole.peer.secret",
+        Text,
+        "",
+        "File with a secret of 16 to 4096 bytes, the same for all servers (`openssl rand -hex 32`): on the ports for other servers only who knows it is let in. Without it and without `sslQuorum` anybody who reaches these ports can pass for a server whose link is down.",
     ),
     ours(
         "pole.resign",

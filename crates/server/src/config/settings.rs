@@ -63,12 +63,16 @@ pub struct Words {
 }
 
 impl Words {
-    /// Whether this word is answered, provided that it exists.
+    /// Whether this word is answered, provided that it exists. Words that change who leads have to be named: whoever can
+    /// reach the client port could use them otherwise wherever `*` was set for the sake of a dashboard.
     #[must_use]
     pub fn allow(&self, word: &str) -> bool {
-        self.all || self.named.contains(word)
+        (self.all && !NAMED_ONLY.contains(&word)) || self.named.contains(word)
     }
 }
+
+/// Words that `*` does not include.
+const NAMED_ONLY: [&str; 2] = ["rqld", "ydld"];
 
 /// Ticks and what is counted in them, all in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +129,10 @@ pub struct Service {
     pub skip_acl: bool,
     /// `DigestAuthenticationProvider.superDigest`.
     pub super_digest: Option<Secret>,
+    /// `pole.tree.pathBytesMax`.
+    pub path_bytes_max: u64,
+    /// `pole.tree.ephemeralsMax`.
+    pub ephemerals_max: u64,
     /// `X509AuthenticationProvider.superUser`.
     pub x509_super_user: Option<String>,
 }
@@ -277,6 +285,8 @@ pub struct Pole {
     pub diff_retain_mb: u64,
     /// `pole.awakeMs`.
     pub awake_ms: u64,
+    /// `pole.peer.secret`: the file.
+    pub peer_secret: Option<PathBuf>,
     /// `pole.resign`.
     pub resign: bool,
     /// `pole.resign.marginPercent`.

@@ -184,6 +184,17 @@ fn srvr_is_always_answered_and_isro_where_it_is_needed() {
 }
 
 #[test]
+fn words_that_change_who_leads_have_to_be_named() {
+    let words = |list: &str| good(&format!("dataDir=/d\nclientPort=1\n4lw.commands.whitelist={list}")).clients.words;
+    for word in ["rqld", "ydld"] {
+        assert!(!words("*").allow(word) && !words("srvr").allow(word), "{word}");
+    }
+    let both = words("*,rqld,ydld");
+    assert!(both.allow("rqld") && both.allow("ydld") && both.allow("dump"));
+    assert!(words("rqld").allow("rqld") && !words("rqld").allow("ydld"));
+}
+
+#[test]
 fn an_oracle_is_built_at_the_door() {
     let base = "dataDir=/d\nclientPort=1\n";
     let config = good(&format!("{base}pole.oracle=combined\npole.oracle.combined=latency/10ms,history"));

@@ -147,6 +147,8 @@ impl Config {
     fn service_pairs(&self, pairs: &mut Pairs) {
         let (service, admin) = (&self.service, &self.admin);
         secret(pairs, "DigestAuthenticationProvider.superDigest", service.super_digest.as_ref());
+        pairs.push(("pole.tree.pathBytesMax", service.path_bytes_max.to_string()));
+        pairs.push(("pole.tree.ephemeralsMax", service.ephemerals_max.to_string()));
         secret(pairs, "pole.admin.token", admin.token.as_ref());
         optional(pairs, "X509AuthenticationProvider.superUser", service.x509_super_user.as_ref());
         listener(pairs, &admin.address, "admin.serverPort", "admin.serverAddress");
@@ -226,6 +228,9 @@ impl Config {
             ("pole.resign.maxPerHour", pole.resign_max_per_hour.to_string()),
             ("pole.log", if pole.log_json { "json" } else { "text" }.to_owned()),
         ]);
+        if let Some(secret) = &pole.peer_secret {
+            pairs.push(("pole.peer.secret", path(secret)));
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Inside {
     pub(crate) served: Option<Span>,
     pub(crate) pending_syncs: usize,
     pub(crate) queues: Queues,
+    /// The longest turn of the node's thread so far.
+    pub(crate) longest_turn: Duration,
     /// Processor time spent on waiting awake.
     pub(crate) awake: Duration,
     pub(crate) fsync_p50: Span,
@@ -54,6 +56,7 @@ impl Inside {
             served: served_since(driver).map(|since| now - since),
             pending_syncs: node.pending_syncs(),
             queues: node.queues(),
+            longest_turn: driver.longest_turn,
             awake: driver.awake.spent(),
             fsync_p50: report.fsync_p50,
             fsync_p99: report.fsync_p99,

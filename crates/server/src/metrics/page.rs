@@ -42,6 +42,21 @@ fn of_server(shared: &Shared, page: &mut Page) {
         ("pole_connections_refused_total", "Connections that were not taken in.", &status.refused),
         ("pole_connections_limited_total", "Connections closed because they exceeded a limit.", &status.limited),
         (
+            "pole_peer_connections_refused_total",
+            "Connections to the ports for other servers that did not become a link.",
+            &status.peers.refused,
+        ),
+        (
+            "pole_peer_connections_limited_total",
+            "Of these, closed at once because their address opened more than 100 in a second.",
+            &status.peers.limited,
+        ),
+        (
+            "pole_peer_links_kept_total",
+            "Of these, refused because they named a server whose link is alive.",
+            &status.peers.kept,
+        ),
+        (
             "pole_connections_closed_by_snapshot_total",
             "Connections that were closed because the state was replaced.",
             &status.closed_by_snapshot,
@@ -84,6 +99,12 @@ fn of_node(inside: &Inside, page: &mut Page) {
         "gauge",
         "How long the last fsyncs took.",
         [("quantile=\"0.5\"".to_owned(), ms(inside.fsync_p50)), ("quantile=\"0.99\"".to_owned(), ms(inside.fsync_p99))],
+    );
+    page.one(
+        "pole_turn_seconds_max",
+        "gauge",
+        "The longest turn of the thread that runs the protocol, since the start: nothing else happened meanwhile.",
+        &inside.longest_turn.as_secs_f64(),
     );
     page.one(
         "pole_awake_seconds_total",

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use pole_election::ServerId;
 
 use super::codec::BATCH_BYTES_MAX;
 use super::delay::Delays;
+use super::secret::PeerSecret;
 use crate::tls::PeerTls;
 
 /// The settings of the links of one server.
@@ -21,10 +24,25 @@ pub struct PeerConfig {
     pub listen: Listen,
     /// Mutual TLS on both ports, or plain TCP.
     pub tls: Option<PeerTls>,
+    /// What all servers know and strangers do not.
+    pub secret: Option<PeerSecret>,
     /// Emulated lines (`pole.topology`): for tests and `pole up` only.
     pub delays: Option<Delays>,
     /// Bounds.
     pub limits: PeerLimits,
+    /// What strangers did, for the metrics.
+    pub counters: Arc<PeerCounters>,
+}
+
+/// What happened at the ports for other servers.
+#[derive(Debug, Default)]
+pub struct PeerCounters {
+    /// Connections that did not become a link.
+    pub refused: AtomicU64,
+    /// Those of them that were closed without a greeting, because their address had opened too many.
+    pub limited: AtomicU64,
+    /// Those of them that named a server whose link is alive.
+    pub kept: AtomicU64,
 }
 
 /// `server.N=host:quorum_port:election_port`.
@@ -65,7 +83,9 @@ impl PeerLimits {
     #[must_use]
     pub fn for_settings(max_buffer: usize, diff_retain_bytes: usize) -> Self {
         // Twice: a transaction repeats paths and adds ACLs and numbers to what the client sent. Lengths have 31 bits.
-        let frame = max_buffer.saturating_mul(2).saturating_add(8 * BATCH_BYTES_MAX).min(i32::MAX as usize);
+        let frame = max_buffer.saturating_mul(2).saturating_add(8 * BATCH_BYTES_MAX);
+        // A history may hold larger transactions, of a version that did not limit them. Memory is taken as bytes arrive.
+        let frame = frame.max(OLD_TXN_BYTES_MAX).min(i32::MAX as usize);
         let outgoing = diff_retain_bytes.saturating_add(64 << 20).saturating_add(frame);
         Self { frame_bytes_max: frame, outgoing_bytes_max: outgoing }
     }
@@ -103,3 +123,6 @@ impl PeerError {
         }
     }
 }
+
+/// The largest transaction of a history that is still sent to others.
+const OLD_TXN_BYTES_MAX: usize = 128 << 20;

@@ -20,6 +20,7 @@ use tokio_rustls::{TlsConnector, TlsStream};
 use super::handshake::{self, Refusal};
 use super::hub::Hub;
 use super::link::Link;
+use super::secret;
 use super::stream::{self, Stream};
 
 pub(super) async fn keep_dialled(hub: Rc<Hub>, link: Rc<Link>) {
@@ -72,17 +73,18 @@ async fn connect(hub: &Hub, link: &Link, place: SocketAddr, host: &str) -> Resul
 }
 
 async fn greet(hub: &Hub, link: &Link, socket: TcpStream, host: &str) -> Result<Stream, Refusal> {
-    let ours = hub.greeting(link.channel, link.peer);
+    let ours = hub.greeting(link.channel, link.peer, secret::nonce()?);
+    let secret = hub.secret.as_ref();
     let greeted = async {
         let Some(tls) = &hub.tls else {
             let mut socket = socket;
-            handshake::dialled(&mut socket, ours).await?;
+            handshake::dialled(&mut socket, ours, secret).await?;
             return Ok(Stream::Plain(socket));
         };
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let stream = TlsConnector::from(tls.connector.clone()).connect(name, socket).await?;
         let mut stream = Box::new(TlsStream::from(stream));
-        handshake::dialled(&mut stream, ours).await?;
+        handshake::dialled(&mut stream, ours, secret).await?;
         Ok(Stream::Tls(stream))
     };
     let silent = |_| Refusal::Silent { limit_ms: HANDSHAKE_LIMIT.as_millis() };

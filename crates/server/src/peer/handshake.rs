@@ -5,12 +5,22 @@
 //! How: the end that dials speaks first, the other answers with the same record of itself, also when it refuses. So each
 //! end finds out by itself, and can name, what does not fit. Last the end that dials says that it goes on: a process
 //! that was frozen finds greetings of connections that were given up long ago, and none may replace a living one.
+//!
+//! ```text
+//! dials                                       listens
+//!   greeting ─────────────────────────────────>
+//!   <───────────────────────────────── greeting, with a secret: its proof
+//!   goes on, with a secret: its proof ────────>
+//! ```
+//!
 //! Holds: magic and version come first and never move, so that any two versions can name each other.
 //! Source: ZAB.md, scenario 19 (short, random and oddly encoded bytes on the election port).
 
 use pole_election::ServerId;
 use pole_node::Channel;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::secret::{NONCE_BYTES, PROOF_BYTES, PeerSecret, Side};
 
 /// What an end says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +30,10 @@ pub(super) struct Greeting {
     pub(super) to: ServerId,
     /// Of the ids of all voters: ensembles must not mix.
     pub(super) ensemble: u64,
+    /// Whether it proves that it knows a secret, and wants the same of the other end.
+    pub(super) secret: bool,
+    /// A random number, so that no proof is good for two connections.
+    pub(super) nonce: [u8; NONCE_BYTES],
 }
 
 /// Why a connection did not become a link.
@@ -41,8 +55,18 @@ pub(super) enum Refusal {
     Direction { from: ServerId, me: ServerId },
     #[error("is server {from} of an ensemble of other servers: compare the server lists of both")]
     Ensemble { from: ServerId },
+    #[error(
+        "is server {from}, which {theirs} a secret, while this server {ours} one: set pole.peer.secret on all or on none"
+    )]
+    SecretOnOneSide { from: ServerId, theirs: &'static str, ours: &'static str },
+    #[error("names itself server {from} and does not know the secret: a stranger, or pole.peer.secret differs")]
+    Secret { from: ServerId },
     #[error("is server {from}, which greets and then sends {got:#04x}, expected {GO_ON:#04x}: damaged")]
     GoesOn { from: ServerId, got: u8 },
+    #[error("names itself server {from}, whose link is alive: a stranger, or two servers with one id")]
+    Alive { from: ServerId },
+    #[error("comes from an address that opens too many connections")]
+    TooMany,
     #[error("said nothing complete for {limit_ms} ms")]
     Silent { limit_ms: u128 },
     #[error("is not who it says: {0}")]
@@ -63,7 +87,9 @@ impl Greeting {
         bytes[6] = channel_byte(self.channel);
         bytes[7..15].copy_from_slice(&self.from.0.to_be_bytes());
         bytes[15..23].copy_from_slice(&self.to.0.to_be_bytes());
-        bytes[23..].copy_from_slice(&self.ensemble.to_be_bytes());
+        bytes[23..31].copy_from_slice(&self.ensemble.to_be_bytes());
+        bytes[31] = u8::from(self.secret);
+        bytes[32..].copy_from_slice(&self.nonce);
         bytes
     }
 
@@ -88,12 +114,19 @@ impl Greeting {
             return Err(Refusal::Channel { got, expected, name });
         }
         let (from, to) = (ServerId(stream.read_u64().await?), ServerId(stream.read_u64().await?));
-        Ok(Self { channel, from, to, ensemble: stream.read_u64().await? })
+        let (ensemble, secret) = (stream.read_u64().await?, stream.read_u8().await? != 0);
+        let mut nonce = [0; NONCE_BYTES];
+        stream.read_exact(&mut nonce).await?;
+        Ok(Self { channel, from, to, ensemble, secret, nonce })
     }
 }
 
 /// The end that dials: `ours` goes out, and the answer must fit it.
-pub(super) async fn dialled(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), ours: Greeting) -> Result<(), Refusal> {
+pub(super) async fn dialled(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    ours: Greeting,
+    secret: Option<&PeerSecret>,
+) -> Result<(), Refusal> {
     stream.write_all(&ours.to_bytes()).await?;
     stream.flush().await?;
     let theirs = Greeting::read(stream, ours.channel).await?;
@@ -101,17 +134,24 @@ pub(super) async fn dialled(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), 
         return Err(Refusal::NotThem { got: theirs.from, expected: ours.to });
     }
     fits(theirs, ours)?;
-    stream.write_u8(GO_ON).await?;
+    let mut last = vec![GO_ON];
+    if let Some(secret) = secret {
+        let (dialled, listened) = (ours.to_bytes(), theirs.to_bytes());
+        expect_proof(stream, secret, theirs.from, Side::Listens, (&dialled, &listened)).await?;
+        last.extend(secret.proof(Side::Dials, &dialled, &listened));
+    }
+    stream.write_all(&last).await?;
     Ok(stream.flush().await?)
 }
 
 /// The end that listens: reads a greeting, answers it, returns who is there.
 pub(super) async fn accepted(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    channel: Channel,
     ours: impl Fn(ServerId) -> Greeting,
     is_peer: impl Fn(ServerId) -> bool,
+    secret: Option<&PeerSecret>,
 ) -> Result<ServerId, Refusal> {
-    let channel = ours(NOBODY).channel;
     let read = Greeting::read(stream, channel).await;
     let from = match &read {
         Ok(theirs) => theirs.from,
@@ -120,20 +160,48 @@ pub(super) async fn accepted(
         Err(_) => NOBODY,
     };
     let ours = ours(from);
-    stream.write_all(&ours.to_bytes()).await?;
+    let mut answer = ours.to_bytes().to_vec();
+    // A proof only for who asks as a peer would: others learn what does not fit, and nothing else.
+    let verdict = read.and_then(|theirs| welcome(theirs, ours, is_peer).map(|()| theirs));
+    if let (Ok(theirs), Some(secret)) = (&verdict, secret) {
+        answer.extend(secret.proof(Side::Listens, &theirs.to_bytes(), &ours.to_bytes()));
+    }
+    stream.write_all(&answer).await?;
     stream.flush().await?;
-    let theirs = read?;
-    fits(theirs, ours)?;
-    if !is_peer(from) {
-        return Err(Refusal::Stranger { from });
-    }
-    if from < ours.from {
-        return Err(Refusal::Direction { from, me: ours.from });
-    }
+    let theirs = verdict?;
     match stream.read_u8().await? {
-        GO_ON => Ok(from),
-        got => Err(Refusal::GoesOn { from, got }),
+        GO_ON => {}
+        got => return Err(Refusal::GoesOn { from, got }),
     }
+    if let Some(secret) = secret {
+        let greetings = (&theirs.to_bytes(), &ours.to_bytes());
+        expect_proof(stream, secret, from, Side::Dials, greetings).await?;
+    }
+    Ok(from)
+}
+
+/// Whether who dials with this greeting may be a peer.
+fn welcome(theirs: Greeting, ours: Greeting, is_peer: impl Fn(ServerId) -> bool) -> Result<(), Refusal> {
+    fits(theirs, ours)?;
+    if !is_peer(theirs.from) {
+        return Err(Refusal::Stranger { from: theirs.from });
+    }
+    if theirs.from < ours.from {
+        return Err(Refusal::Direction { from: theirs.from, me: ours.from });
+    }
+    Ok(())
+}
+
+async fn expect_proof(
+    stream: &mut (impl AsyncRead + Unpin),
+    secret: &PeerSecret,
+    from: ServerId,
+    side: Side,
+    (dialled, listened): (&[u8; GREETING_BYTES], &[u8; GREETING_BYTES]),
+) -> Result<(), Refusal> {
+    let mut proof = [0; PROOF_BYTES];
+    stream.read_exact(&mut proof).await?;
+    if secret.is_proof(&proof, side, dialled, listened) { Ok(()) } else { Err(Refusal::Secret { from }) }
 }
 
 fn fits(theirs: Greeting, ours: Greeting) -> Result<(), Refusal> {
@@ -142,6 +210,11 @@ fn fits(theirs: Greeting, ours: Greeting) -> Result<(), Refusal> {
     }
     if theirs.ensemble != ours.ensemble {
         return Err(Refusal::Ensemble { from: theirs.from });
+    }
+    if theirs.secret != ours.secret {
+        let has = |secret| if secret { "has" } else { "has not" };
+        let (theirs_has, ours_has) = (has(theirs.secret), has(ours.secret));
+        return Err(Refusal::SecretOnOneSide { from: theirs.from, theirs: theirs_has, ours: ours_has });
     }
     Ok(())
 }
@@ -164,11 +237,11 @@ fn channel_byte(channel: Channel) -> u8 {
 const MAGIC: [u8; 4] = *b"Pole";
 
 /// The version of greeting and frames. A change of any byte of either is a new one.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 
 const HEAD_BYTES: usize = MAGIC.len() + 2;
 
-pub(super) const GREETING_BYTES: usize = 31;
+pub(super) const GREETING_BYTES: usize = 32 + NONCE_BYTES;
 
 /// The last byte of the handshake, from the end that dials.
 pub(super) const GO_ON: u8 = 0x06;
@@ -182,7 +255,8 @@ mod tests {
 
     fn greeting(from: u64, to: u64) -> Greeting {
         let ensemble = ensemble([1, 2, 3].map(ServerId));
-        Greeting { channel: Channel::Election, from: ServerId(from), to: ServerId(to), ensemble }
+        let nonce = [7; NONCE_BYTES];
+        Greeting { channel: Channel::Election, from: ServerId(from), to: ServerId(to), ensemble, secret: false, nonce }
     }
 
     fn going_on(greeting: Greeting) -> Vec<u8> {
@@ -194,7 +268,8 @@ mod tests {
         let (mut near, mut far) = tokio::io::duplex(1024);
         far.write_all(bytes).await.expect("room");
         far.shutdown().await.expect("open");
-        let verdict = accepted(&mut near, |to| greeting(1, to.0), |id| (2..=3).contains(&id.0)).await;
+        let is_peer = |id: ServerId| (2..=3).contains(&id.0);
+        let verdict = accepted(&mut near, Channel::Election, |to| greeting(1, to.0), is_peer, None).await;
         drop(near);
         let mut answer = Vec::new();
         far.read_to_end(&mut answer).await.expect("readable");
@@ -204,8 +279,9 @@ mod tests {
     #[test]
     fn the_bytes_of_a_greeting_are_fixed() {
         let bytes = Greeting { ensemble: 0x0a0b, ..greeting(3, 1) }.to_bytes();
-        let expected = b"Pole\x00\x01\x01\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\x0a\x0b";
-        assert_eq!(&bytes, expected);
+        let expected = b"Pole\x00\x02\x01\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\x0a\x0b\0";
+        assert_eq!(bytes[..32], *expected);
+        assert_eq!(bytes[32..], [7; NONCE_BYTES]);
     }
 
     #[tokio::test]
@@ -218,7 +294,7 @@ mod tests {
     async fn another_version_is_refused_with_both_versions_and_told_ours() {
         let (verdict, answer) = at_server_1(&greeting(3, 1).in_version(7)).await;
         let said = verdict.expect_err("refused");
-        assert!(said.contains("speaks version 7") && said.contains("this server speaks 1"), "{said}");
+        assert!(said.contains("speaks version 7") && said.contains("this server speaks 2"), "{said}");
         assert_eq!(answer, greeting(1, 0).to_bytes());
     }
 
@@ -248,10 +324,57 @@ mod tests {
             (greeting(9, 1).to_bytes(), "not in the server list"),
             (greeting(1, 1).to_bytes(), "not in the server list"),
             (other.to_bytes(), "an ensemble of other servers"),
+            (Greeting { secret: true, ..greeting(3, 1) }.to_bytes(), "set pole.peer.secret on all or on none"),
             (wrong_port.to_bytes(), "mixed up"),
         ] {
             let refusal = at_server_1(&bytes).await.0.expect_err(said);
             assert!(refusal.contains(said), "{refusal}");
+        }
+    }
+
+    /// What both ends say when they have these secrets.
+    async fn meet(dials: &PeerSecret, listens: &PeerSecret) -> (Result<(), String>, Result<ServerId, String>) {
+        let (mut near, mut far) = tokio::io::duplex(1024);
+        let with_secret = |from, to| Greeting { secret: true, nonce: [from as u8; NONCE_BYTES], ..greeting(from, to) };
+        let is_peer = |id: ServerId| id.0 == 3;
+        let listening = accepted(&mut near, Channel::Election, |to| with_secret(1, to.0), is_peer, Some(listens));
+        let dialling = async {
+            let said = dialled(&mut far, with_secret(3, 1), Some(dials)).await;
+            drop(far);
+            said
+        };
+        let (listening, dialling) = tokio::join!(listening, dialling);
+        (dialling.map_err(|refusal| refusal.to_string()), listening.map_err(|refusal| refusal.to_string()))
+    }
+
+    #[tokio::test]
+    async fn ends_that_know_the_same_secret_are_linked_and_others_are_not() {
+        let (one, other) = (PeerSecret::new(b"0123456789abcdef"), PeerSecret::new(b"fedcba9876543210"));
+        assert_eq!(meet(&one, &one).await, (Ok(()), Ok(ServerId(3))));
+        let (dialling, listening) = meet(&other, &one).await;
+        assert!(dialling.expect_err("refused").contains("does not know the secret"));
+        assert!(listening.is_err(), "it is left without an answer");
+    }
+
+    #[tokio::test]
+    async fn a_stranger_that_repeats_what_it_heard_is_refused() {
+        let secret = PeerSecret::new(b"0123456789abcdef");
+        let theirs = Greeting { secret: true, ..greeting(3, 1) };
+        let ours =
+            |nonce| move |to: ServerId| Greeting { secret: true, nonce: [nonce; NONCE_BYTES], ..greeting(1, to.0) };
+        // A proof for another nonce of server 1, the proof of the other side, and none at all.
+        let before = ours(1)(ServerId(3)).to_bytes();
+        let now = ours(2)(ServerId(3)).to_bytes();
+        for proof in [
+            secret.proof(Side::Dials, &theirs.to_bytes(), &before),
+            secret.proof(Side::Listens, &theirs.to_bytes(), &now),
+            [0; PROOF_BYTES],
+        ] {
+            let (mut near, mut far) = tokio::io::duplex(1024);
+            far.write_all(&[&theirs.to_bytes()[..], &[GO_ON], &proof].concat()).await.expect("room");
+            let verdict = accepted(&mut near, Channel::Election, ours(2), |_| true, Some(&secret)).await;
+            let said = verdict.expect_err("refused").to_string();
+            assert!(said.contains("does not know the secret"), "{said}");
         }
     }
 }

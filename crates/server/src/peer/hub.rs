@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use pole_election::ServerId;
 use pole_node::Channel;
@@ -10,11 +11,12 @@ use pole_topology::Link as Line;
 use tokio::net::TcpStream;
 
 use super::alarm::Alarm;
-use super::config::{PeerAddress, PeerConfig, PeerLimits};
+use super::config::{PeerAddress, PeerConfig, PeerCounters, PeerLimits};
 use super::delay::Delays;
 use super::handshake::{self, Greeting};
 use super::inbox::Inbox;
 use super::link::Link;
+use super::secret::{NONCE_BYTES, PeerSecret};
 use super::stream;
 use crate::tls::PeerTls;
 
@@ -24,7 +26,9 @@ pub(super) struct Hub {
     ensemble: u64,
     pub(super) addresses: BTreeMap<ServerId, PeerAddress>,
     pub(super) tls: Option<PeerTls>,
+    pub(super) secret: Option<PeerSecret>,
     pub(super) limits: PeerLimits,
+    pub(super) counters: Arc<PeerCounters>,
     pub(super) inbox: Inbox,
     pub(super) alarm: Alarm,
     pub(super) links: BTreeMap<(ServerId, Channel), Rc<Link>>,
@@ -35,19 +39,24 @@ pub(super) struct Hub {
 
 impl Hub {
     pub(super) fn new(config: PeerConfig, inbox: Inbox) -> Self {
-        let PeerConfig { me, peers, listen: _, tls, delays, limits } = config;
+        let PeerConfig { me, peers, listen: _, tls, secret, delays, limits, counters } = config;
         let addresses: BTreeMap<_, _> = peers.into_iter().filter(|(id, _)| *id != me).collect();
         let channels = [Channel::Election, Channel::Quorum];
         let keys = addresses.keys().flat_map(|peer| channels.map(|channel| (*peer, channel)));
         let links = keys.map(|(peer, channel)| ((peer, channel), Rc::new(Link::new(peer, channel)))).collect();
         let ensemble = handshake::ensemble(addresses.keys().copied().chain([me]));
         let (delays, alarm, warned) = (RefCell::new(delays), Alarm::new(), Cell::new(false));
-        Self { me, ensemble, addresses, tls, limits, inbox, alarm, links, delays, warned }
+        Self { me, ensemble, addresses, tls, secret, limits, counters, inbox, alarm, links, delays, warned }
     }
 
-    /// What we say of ourselves.
-    pub(super) fn greeting(&self, channel: Channel, to: ServerId) -> Greeting {
-        Greeting { channel, from: self.me, to, ensemble: self.ensemble }
+    /// What we say of ourselves on a new connection, which has a number of its own.
+    pub(super) fn greeting(&self, channel: Channel, to: ServerId, nonce: [u8; NONCE_BYTES]) -> Greeting {
+        Greeting { channel, from: self.me, to, ensemble: self.ensemble, secret: self.secret.is_some(), nonce }
+    }
+
+    /// Whether only servers of the ensemble pass the handshake.
+    pub(super) fn keeps_strangers_out(&self) -> bool {
+        self.tls.is_some() || self.secret.is_some()
     }
 
     /// The emulated line to a peer.

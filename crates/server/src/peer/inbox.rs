@@ -7,7 +7,7 @@
 //! Not here: threads. Links and node live on one.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use pole_election::ServerId;
@@ -24,6 +24,8 @@ pub enum Arrival {
         peer: ServerId,
         /// Which link.
         channel: Channel,
+        /// Which connection of the link.
+        number: u64,
     },
     /// A link is closed.
     Down {
@@ -65,6 +67,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Arrival>,
+    /// The connection of each link that the node believes to be open: the last `Up` that was taken.
+    open: BTreeMap<(ServerId, Channel), u64>,
     /// Messages in the queue, and their bytes.
     messages: usize,
     bytes: usize,
@@ -87,6 +91,11 @@ impl Inbox {
         let was_full = state.is_full();
         let arrival = state.queue.pop_front()?;
         state.discount(&arrival);
+        match &arrival {
+            Arrival::Up { peer, channel, number } => drop(state.open.insert((*peer, *channel), *number)),
+            Arrival::Down { peer, channel } => drop(state.open.remove(&(*peer, *channel))),
+            Arrival::Received { .. } | Arrival::Note { .. } => {}
+        }
         if was_full && !state.is_full() {
             self.0.room.notify_waiters();
         }
@@ -112,6 +121,12 @@ impl Inbox {
         self.0.state.borrow().queue.len()
     }
 
+    /// Whether the node has been told of this connection and of nothing after it. Between the replacement of a
+    /// connection and the moment at which the node hears of it, the node still speaks to the old one.
+    pub(super) fn is_open(&self, peer: ServerId, channel: Channel, number: u64) -> bool {
+        self.0.state.borrow().open.get(&(peer, channel)) == Some(&number)
+    }
+
     /// Waits until messages may come in again.
     pub(super) async fn room(&self) {
         loop {
@@ -123,8 +138,8 @@ impl Inbox {
         }
     }
 
-    pub(super) fn up(&self, peer: ServerId, channel: Channel) {
-        self.push(Arrival::Up { peer, channel });
+    pub(super) fn up(&self, peer: ServerId, channel: Channel, number: u64) {
+        self.push(Arrival::Up { peer, channel, number });
     }
 
     /// The connection is gone. If the node has not even heard of it, it never will: so the queue stays bounded however
@@ -132,7 +147,11 @@ impl Inbox {
     pub(super) fn down(&self, peer: ServerId, channel: Channel) {
         let unheard = {
             let state = self.0.state.borrow();
-            state.queue.iter().rposition(|arrival| *arrival == Arrival::Up { peer, channel })
+            let is_up = |arrival: &Arrival| match arrival {
+                Arrival::Up { .. } => arrival.link() == Some((peer, channel)),
+                Arrival::Down { .. } | Arrival::Received { .. } | Arrival::Note { .. } => false,
+            };
+            state.queue.iter().rposition(is_up)
         };
         match unheard {
             Some(from) => self.remove(from, peer, channel),
@@ -143,6 +162,7 @@ impl Inbox {
     /// The node has reset the link: nothing of it arrives any more.
     pub(super) fn forget(&self, peer: ServerId, channel: Channel) {
         self.remove(0, peer, channel);
+        self.0.state.borrow_mut().open.remove(&(peer, channel));
     }
 
     pub(super) fn received(&self, from: ServerId, channel: Channel, message: Message) {
@@ -217,7 +237,7 @@ impl State {
 impl Arrival {
     fn link(&self) -> Option<(ServerId, Channel)> {
         match self {
-            Self::Up { peer, channel } | Self::Down { peer, channel } => Some((*peer, *channel)),
+            Self::Up { peer, channel, .. } | Self::Down { peer, channel } => Some((*peer, *channel)),
             Self::Received { from, channel, .. } => Some((*from, *channel)),
             Self::Note { .. } => None,
         }
@@ -266,15 +286,31 @@ mod tests {
         echo(&inbox, PEER, 1);
         inbox.down(PEER, Channel::Quorum);
         for seq in 2..100 {
-            inbox.up(PEER, Channel::Quorum);
+            inbox.up(PEER, Channel::Quorum, seq);
             echo(&inbox, PEER, seq);
             inbox.down(PEER, Channel::Quorum);
         }
-        inbox.up(PEER, Channel::Quorum);
-        let up = Arrival::Up { peer: PEER, channel: Channel::Quorum };
+        inbox.up(PEER, Channel::Quorum, 100);
+        let up = Arrival::Up { peer: PEER, channel: Channel::Quorum, number: 100 };
         let down = Arrival::Down { peer: PEER, channel: Channel::Quorum };
         let first = Arrival::Received { from: PEER, channel: Channel::Quorum, message: Message::Echo { seq: 1 } };
         assert_eq!(drain(&inbox), [first, down, up]);
+    }
+
+    #[test]
+    fn a_connection_is_open_for_the_node_from_its_up_to_its_end() {
+        let inbox = Inbox::new();
+        let is_open = |number| inbox.is_open(PEER, Channel::Quorum, number);
+        inbox.up(PEER, Channel::Quorum, 1);
+        assert!(!is_open(1), "the node has not heard of it");
+        assert!(inbox.pop().is_some() && is_open(1));
+        inbox.down(PEER, Channel::Quorum);
+        inbox.up(PEER, Channel::Quorum, 2);
+        assert!(is_open(1) && !is_open(2), "the node still speaks to the first");
+        assert!(inbox.pop().is_some() && !is_open(1) && !is_open(2));
+        assert!(inbox.pop().is_some() && is_open(2));
+        inbox.forget(PEER, Channel::Quorum);
+        assert!(!is_open(2));
     }
 
     #[test]

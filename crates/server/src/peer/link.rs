@@ -9,6 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use pole_election::ServerId;
@@ -19,6 +20,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
+use tokio::time::timeout;
 
 use super::codec;
 use super::hub::Hub;
@@ -34,6 +36,9 @@ pub(super) struct Link {
     count: Cell<u64>,
     /// Tells whoever dials that the connection is gone.
     gone: Notify,
+    /// When the other end last answered a probe, and wakes who waits for that or for the end of the connection.
+    answered: Cell<Option<Instant>>,
+    probed: Notify,
 }
 
 #[derive(Debug)]
@@ -77,7 +82,46 @@ enum Broken {
 impl Link {
     pub(super) fn new(peer: ServerId, channel: Channel) -> Self {
         let (connection, count, gone) = (RefCell::new(None), Cell::new(0), Notify::new());
-        Self { peer, channel, connection, count, gone }
+        Self { peer, channel, connection, count, gone, answered: Cell::new(None), probed: Notify::new() }
+    }
+
+    /// Whether there is a connection and its other end answers. Asked before a connection of which nobody knows whose it is
+    /// may take its place: a peer that restarted does not answer on the old one, a living one does.
+    pub(super) async fn is_alive(&self, hub: &Hub) -> bool {
+        let asked = Instant::now();
+        let Some(number) = self.connection.borrow().as_ref().map(|connection| connection.number) else { return false };
+        let is_fresh = |since: Instant| self.answered.get().is_some_and(|at| at >= since);
+        // Many strangers at once make one probe.
+        if asked.checked_sub(ANSWER_AGE_MAX).is_some_and(is_fresh) {
+            return true;
+        }
+        self.control(hub, number, codec::PROBE);
+        let answer = async {
+            loop {
+                let probed = self.probed.notified();
+                if !self.is_current(number) {
+                    return false;
+                }
+                if is_fresh(asked) {
+                    return true;
+                }
+                probed.await;
+            }
+        };
+        timeout(PROBE_LIMIT, answer).await.unwrap_or(false)
+    }
+
+    /// Sends a frame of the link's own, which is no message of the node.
+    fn control(&self, hub: &Hub, number: u64, kind: u8) {
+        let over = self.with_outgoing(number, |outgoing| {
+            outgoing.push_control(kind);
+            outgoing.is_over(hub.limits.outgoing_bytes_max)
+        });
+        match over {
+            Ok(true) => self.broken(hub, number, &Broken::Slow { max: hub.limits.outgoing_bytes_max }),
+            Ok(false) => self.flush(hub),
+            Err(_) => {}
+        }
     }
 
     /// A connection that passed the handshake. It takes the place of the one before it.
@@ -100,15 +144,20 @@ impl Link {
         let tasks = [reading.abort_handle(), writing.abort_handle()];
         let outgoing = Outgoing::new(line, hub.seed(self.peer, number));
         *self.connection.borrow_mut() = Some(Connection { number, direct, outgoing, wake, tasks });
-        hub.inbox.up(self.peer, self.channel);
+        hub.inbox.up(self.peer, self.channel, number);
     }
 
-    /// Queues a message. Without a connection it is lost, as a link that is down loses.
+    /// Queues a message. Without a connection it is lost, as a link that is down loses. So is what the node says before it
+    /// has heard that the connection was replaced: it is meant for the old one. On the new one it would come before the
+    /// greeting of the protocol, and a later request before the earlier ones that were lost.
     pub(super) fn send(&self, hub: &Hub, message: &Message) {
-        let over = self.connection.borrow_mut().as_mut().is_some_and(|connection| {
+        let mut connection = self.connection.borrow_mut();
+        let known = |connection: &&mut Connection| hub.inbox.is_open(self.peer, self.channel, connection.number);
+        let over = connection.as_mut().filter(known).is_some_and(|connection| {
             connection.outgoing.push(hub.alarm.now(), message);
             connection.outgoing.is_over(hub.limits.outgoing_bytes_max)
         });
+        drop(connection);
         if over {
             self.broken(hub, self.count.get(), &Broken::Slow { max: hub.limits.outgoing_bytes_max });
         }
@@ -178,6 +227,8 @@ impl Link {
             let _ = socket2::SockRef::from((**socket).as_ref()).shutdown(std::net::Shutdown::Both);
         }
         connection.tasks.iter().for_each(AbortHandle::abort);
+        self.answered.set(None);
+        self.probed.notify_waiters();
         self.gone.notify_one();
         true
     }
@@ -294,11 +345,24 @@ impl Link {
                 max: error.max,
             };
             while let Some(frame) = frames.next(&mut arrived).map_err(too_long)? {
-                hub.inbox.received(self.peer, self.channel, codec::decode(frame)?);
+                match frame[..] {
+                    [codec::PROBE] => self.control(hub, number, codec::PROBE_ANSWER),
+                    [codec::PROBE_ANSWER] => {
+                        self.answered.set(Some(Instant::now()));
+                        self.probed.notify_waiters();
+                    }
+                    _ => hub.inbox.received(self.peer, self.channel, codec::decode(frame)?),
+                }
             }
         }
     }
 }
+
+/// How long a probe may take: a round trip that is longer than failure detection tolerates, see `pole.livenessTimeoutMs`.
+const PROBE_LIMIT: Duration = Duration::from_secs(1);
+
+/// For so long the answer to a probe stands for a link that is alive.
+const ANSWER_AGE_MAX: Duration = Duration::from_millis(500);
 
 /// Room for what arrives. The bodies of transactions stay in it as long as the log keeps them, so on the quorum channel
 /// it is as large as some batches; elections and measurements are small.

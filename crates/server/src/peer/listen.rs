@@ -2,12 +2,14 @@
 //!
 //! In: connections from anywhere. Out: connections of peers, for their links; notes about all others.
 //! Holds: a stranger costs a task and a socket for [`HANDSHAKE_LIMIT`] at most, there are at most [`STRANGERS_MAX`] of
-//! them, and none touches a link: a connection replaces another only after its handshake.
+//! them, and none touches a link: a connection replaces another only after its handshake, and where nothing keeps strangers
+//! from passing that (neither TLS nor a secret), only if the other end of the old one does not answer any more.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use pole_election::ServerId;
@@ -19,8 +21,10 @@ use tokio_rustls::{TlsAcceptor, TlsStream};
 
 use super::config::PeerError;
 use super::dial::HANDSHAKE_LIMIT;
+use super::greetings::Greetings;
 use super::handshake::{self, Refusal};
 use super::hub::Hub;
+use super::secret;
 use super::stream::{self, Stream};
 
 pub(super) fn bind(address: SocketAddr, channel: &'static str) -> Result<TcpListener, PeerError> {
@@ -37,8 +41,13 @@ pub(super) fn bind(address: SocketAddr, channel: &'static str) -> Result<TcpList
 pub(super) async fn keep_listening(hub: Rc<Hub>, listener: TcpListener, channel: Channel) {
     let mut strangers = Strangers::default();
     let refused = Rc::new(Refused::default());
+    let mut greetings = Greetings::new(Instant::now());
     loop {
         match listener.accept().await {
+            Ok((_, from)) if !greetings.admit(from.ip(), Instant::now()) => {
+                hub.counters.limited.fetch_add(1, Ordering::Relaxed);
+                refused.tell(&hub, from, &Refusal::TooMany);
+            }
             Ok((socket, from)) => {
                 let task = spawn_local(let_in(Rc::clone(&hub), Rc::clone(&refused), socket, from, channel));
                 if strangers.add(task.abort_handle()) {
@@ -80,7 +89,14 @@ async fn let_in(hub: Rc<Hub>, refused: Rc<Refused>, socket: TcpStream, from: Soc
     let silent = |_| Refusal::Silent { limit_ms: HANDSHAKE_LIMIT.as_millis() };
     let greeted = timeout(HANDSHAKE_LIMIT, greet(&hub, socket, channel)).await;
     match greeted.map_err(silent).and_then(|result| result) {
-        Ok((peer, stream)) => hub.links[&(peer, channel)].install(&hub, stream),
+        Ok((peer, stream)) => {
+            let link = &hub.links[&(peer, channel)];
+            if !hub.keeps_strangers_out() && link.is_alive(&hub).await {
+                hub.counters.kept.fetch_add(1, Ordering::Relaxed);
+                return refused.tell(&hub, from, &Refusal::Alive { from: peer });
+            }
+            link.install(&hub, stream);
+        }
         Err(refusal) => refused.tell(&hub, from, &refusal),
     }
 }
@@ -94,6 +110,7 @@ struct Refused {
 
 impl Refused {
     fn tell(&self, hub: &Hub, from: SocketAddr, refusal: &Refusal) {
+        hub.counters.refused.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();
         let lately = self.lately.get().filter(|(since, _)| now < *since + REFUSALS_PERIOD);
         let untold = self.lately.get().map_or(0, |(_, count)| count.saturating_sub(REFUSALS_TOLD));
@@ -113,16 +130,18 @@ impl Refused {
 
 async fn greet(hub: &Hub, socket: TcpStream, channel: Channel) -> Result<(ServerId, Stream), Refusal> {
     stream::prepare(&socket)?;
-    let ours = |to| hub.greeting(channel, to);
+    let nonce = secret::nonce()?;
+    let ours = |to| hub.greeting(channel, to, nonce);
+    let secret = hub.secret.as_ref();
     let is_peer = |id| hub.links.contains_key(&(id, channel));
     let Some(tls) = &hub.tls else {
         let mut socket = socket;
-        let peer = handshake::accepted(&mut socket, ours, is_peer).await?;
+        let peer = handshake::accepted(&mut socket, channel, ours, is_peer, secret).await?;
         return Ok((peer, Stream::Plain(socket)));
     };
     let stream = TlsAcceptor::from(tls.acceptor.clone()).accept(socket).await?;
     let mut stream = Box::new(TlsStream::from(stream));
-    let peer = handshake::accepted(&mut stream, ours, is_peer).await?;
+    let peer = handshake::accepted(&mut stream, channel, ours, is_peer, secret).await?;
     tls.check_host(stream.get_ref().1.peer_certificates(), &hub.addresses[&peer].host)?;
     Ok((peer, Stream::Tls(stream)))
 }

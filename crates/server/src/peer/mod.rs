@@ -19,6 +19,7 @@ pub mod codec;
 mod config;
 mod delay;
 mod dial;
+mod greetings;
 mod handshake;
 mod hub;
 mod inbox;
@@ -26,13 +27,15 @@ mod link;
 mod listen;
 mod outgoing;
 mod peers;
+mod secret;
 mod stream;
 
 pub use alarm::{Alarm, Sleep};
-pub use config::{Listen, PeerAddress, PeerConfig, PeerError, PeerLimits};
+pub use config::{Listen, PeerAddress, PeerConfig, PeerCounters, PeerError, PeerLimits};
 pub use delay::{DelayLine, Delays};
 pub use inbox::{Arrival, Inbox};
 pub use peers::{Peers, open};
+pub use secret::{PeerSecret, SecretError};
 
 #[cfg(test)]
 mod tests;

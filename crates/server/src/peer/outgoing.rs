@@ -1,8 +1,8 @@
 //! What waits to be written on one connection.
 //!
 //! In: messages, and what the socket took. Out: bytes to write, when the line lets them go.
-//! Why two stores: a synchronisation puts a whole snapshot or difference in at once. Turned into bytes it would be in
-//! memory twice; as messages its bodies share the memory of the snapshot or of the log. So little is encoded ahead.
+//! Why two stores: turned into bytes, what waits would be in memory twice; as messages its bodies share the memory of the
+//! log. So little is encoded ahead.
 //! Holds: first in, first out; each message is encoded once; the bytes encoded ahead are bounded by the caller's
 //! [`Outgoing::is_over`] and by [`ENCODED_BYTES`].
 
@@ -10,7 +10,6 @@ use bytes::{Buf, BytesMut};
 use pole_node::Message;
 use pole_oracle::Time;
 use pole_topology::Link as Line;
-use pole_zab::Message as Zab;
 
 use super::codec;
 use super::delay::DelayLine;
@@ -37,9 +36,14 @@ impl Outgoing {
         if at_once && self.encoded.len() < ENCODED_BYTES {
             codec::encode(message, &mut self.encoded);
         } else {
-            self.waiting_bytes += kept_bytes(message);
+            self.waiting_bytes += message.size_bytes();
             self.waiting.push(now, message.size_bytes(), message.clone());
         }
+    }
+
+    /// A frame of the link's own: its kind and nothing else. It overtakes messages that wait.
+    pub(super) fn push_control(&mut self, kind: u8) {
+        self.encoded.extend_from_slice(&[0, 0, 0, 1, kind]);
     }
 
     /// Whether more is kept for a slow peer than is allowed.
@@ -76,17 +80,10 @@ impl Outgoing {
     fn refill(&mut self, now: Time) {
         while self.encoded.len() < ENCODED_BYTES {
             let Some(message) = self.waiting.pop(now) else { return };
-            self.waiting_bytes -= kept_bytes(&message);
+            self.waiting_bytes -= message.size_bytes();
             codec::encode(&message, &mut self.encoded);
         }
     }
-}
-
-/// What a waiting message keeps in memory that would be free without it. Parts of a snapshot share one body, which the
-/// agreement holds in any case until the last of them has gone.
-fn kept_bytes(message: &Message) -> usize {
-    let is_part = matches!(message, Message::Zab(Zab::Snapshot(_)));
-    if is_part { size_of::<Message>() } else { message.size_bytes() }
 }
 
 /// So much is encoded ahead, and a message more: several times what a socket takes at once.

@@ -13,7 +13,9 @@ fn leader(houses: &[House]) -> usize {
 
 /// Three servers that have measured each other.
 fn three() -> (Vec<House>, usize) {
-    let houses = House::three("4lw.commands.whitelist=*\npole.oracle=latency\npole.heartbeatMs=100\npole.resign=off\n");
+    let houses = House::three(
+        "4lw.commands.whitelist=*,rqld,ydld\npole.oracle=latency\npole.heartbeatMs=100\npole.resign=off\n",
+    );
     let leader = leader(&houses);
     for house in &houses {
         house.until("scores of all three", |house| {
@@ -92,6 +94,7 @@ fn a_transfer_makes_another_leader_and_says_how_long_it_took() {
     houses[next].until("the new leader", |house| house.health().1["mode"] == "leader");
     houses[next].until("scores of the others", |house| house.word("ydld").starts_with("Handing over"));
     houses[next].until("a third leader", |house| house.health().1["leader"] != json!(next + 1));
+    houses[next].until("it serves again", |house| house.word("rqld").contains("was asked for less than 10 s ago"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn anyone() -> Vec<Acl> {
 
 /// With a client that has an ephemeral node and a watch.
 fn with_client() -> (House, Client) {
-    let house = House::alone("4lw.commands.whitelist=*\n");
+    let house = House::alone("4lw.commands.whitelist=*,rqld,ydld\n");
     house.until_it_serves();
     let mut client = Client::connect(house.client);
     let create = CreateRequest { path: "/e".into(), data: Some("x".into()), acl: anyone(), flags: 1 };

@@ -49,6 +49,11 @@ fn snapshot(at: Zxid) -> Snapshot {
     Snapshot { zxid: at, epochs: Epochs::starting_at(at), body: Bytes::from_static(b"state").into() }
 }
 
+/// A leader's snapshot in one part.
+fn install(zxid: Zxid) -> Vec<DiskOp> {
+    vec![DiskOp::Receive { zxid, offset: 0, body: Bytes::from_static(b"state") }, DiskOp::Install { zxid }]
+}
+
 /// A directory with a few transactions, all reported; then the fault, and the operation that meets it.
 fn fail(operation: Operation, name: &'static str, ask: &Ask) {
     let scratch = Scratch::new();
@@ -58,9 +63,12 @@ fn fail(operation: Operation, name: &'static str, ask: &Ask) {
     let told = events.clone();
     disk.on_event(move |event| told.lock().unwrap().push(event));
     let mut ticket = 0;
-    let mut perform = |disk: &mut Disk, op| {
-        ticket += 1;
-        let result = disk.perform(&mut vec![(Ticket(ticket), op)]);
+    let mut perform = |disk: &mut Disk, ops: Vec<DiskOp>| {
+        let number = |op| {
+            ticket += 1;
+            (Ticket(ticket), op)
+        };
+        let result = disk.perform(&mut ops.into_iter().map(number).collect());
         disk.finish_checkpoints();
         result
     };
@@ -72,25 +80,25 @@ fn fail(operation: Operation, name: &'static str, ask: &Ask) {
         entries(4..=6, 100),
     ];
     for op in reported {
-        perform(&mut disk, op).unwrap();
+        perform(&mut disk, vec![op]).unwrap();
     }
     assert!(!events.lock().unwrap().iter().any(|event| matches!(event, Event::Failed { .. })));
 
     faults.plant(operation, name, ErrorKind::Other);
-    let op = match ask {
-        Ask::Append => entries(7..=7, 100),
-        Ask::AppendMuch => entries(7..=7, 100 << 10),
+    let ops = match ask {
+        Ask::Append => vec![entries(7..=7, 100)],
+        Ask::AppendMuch => vec![entries(7..=7, 100 << 10)],
         Ask::AppendToNewFile => {
-            perform(&mut disk, DiskOp::Checkpoint(snapshot(zxid(4)))).unwrap();
-            entries(7..=7, 100)
+            perform(&mut disk, vec![DiskOp::Checkpoint(snapshot(zxid(4)))]).unwrap();
+            vec![entries(7..=7, 100)]
         }
-        Ask::Epoch => DiskOp::AcceptedEpoch(Epoch(2)),
-        Ask::TakeOver => DiskOp::TakeOver(Epoch(2)),
-        Ask::Install => DiskOp::Install(snapshot(Zxid::new(Epoch(2), 9))),
-        Ask::Checkpoint => DiskOp::Checkpoint(snapshot(zxid(5))),
-        Ask::Truncate => DiskOp::Truncate { to: zxid(5) },
+        Ask::Epoch => vec![DiskOp::AcceptedEpoch(Epoch(2))],
+        Ask::TakeOver => vec![DiskOp::TakeOver(Epoch(2))],
+        Ask::Install => install(Zxid::new(Epoch(2), 9)),
+        Ask::Checkpoint => vec![DiskOp::Checkpoint(snapshot(zxid(5)))],
+        Ask::Truncate => vec![DiskOp::Truncate { to: zxid(5) }],
     };
-    let result = perform(&mut disk, op);
+    let result = perform(&mut disk, ops);
     let reason = match result {
         Err(error) => error.to_string(),
         Ok(_) => match events.lock().unwrap().last() {
@@ -99,7 +107,7 @@ fn fail(operation: Operation, name: &'static str, ask: &Ask) {
         },
     };
     assert!(reason.contains(name) && reason.contains("look for errors of the disk"), "{reason}");
-    let after = perform(&mut disk, entries(8..=8, 100));
+    let after = perform(&mut disk, vec![entries(8..=8, 100)]);
     assert!(matches!(after, Err(crate::WriteError::Earlier { .. })), "{operation:?} on {name}: {after:?}");
     drop(disk);
 

@@ -51,7 +51,7 @@ struct Teller {
 
 impl Teller {
     /// The next operation, and every state that a crash during it may leave, the last one when it is done.
-    fn next(&mut self) -> ((Ticket, DiskOp), Vec<State>) {
+    fn next(&mut self) -> (Vec<(Ticket, DiskOp)>, Vec<State>) {
         let (op, states) = match self.dice.below(16) {
             0..6 => self.append(),
             6 => self.accept(),
@@ -62,8 +62,24 @@ impl Teller {
             _ => self.install(),
         };
         self.state = states.last().unwrap().clone();
-        self.ticket += 1;
-        ((Ticket(self.ticket), op), states)
+        // A snapshot comes in parts before it is installed; those leave what is there as it is.
+        let parts = if let DiskOp::Install { zxid } = op { self.parts(zxid) } else { Vec::new() };
+        let number = |op| {
+            self.ticket += 1;
+            (Ticket(self.ticket), op)
+        };
+        (parts.into_iter().chain([op]).map(number).collect(), states)
+    }
+
+    /// The state at a position that was just installed, in parts.
+    fn parts(&mut self, zxid: Zxid) -> Vec<DiskOp> {
+        let body = self.state.body(zxid);
+        let cut = self.dice.below(body.len() as u64 + 1) as usize;
+        let part = |offset, body| DiskOp::Receive { zxid, offset, body };
+        match cut {
+            0 => vec![part(0, body)],
+            _ => vec![part(0, body.slice(..cut)), part(cut, body.slice(cut..))],
+        }
     }
 
     fn append(&mut self) -> (DiskOp, Vec<State>) {
@@ -130,8 +146,7 @@ impl Teller {
         after.history.retain(|zxid| *zxid <= self.committed);
         after.history.extend((1..=1 + self.dice.below(3) as u32).map(|counter| Zxid::new(epoch, counter)));
         self.committed = after.last();
-        let op = DiskOp::Install(snapshot(after.last(), after.body(after.last())));
-        (op, vec![self.state.clone(), after])
+        (DiskOp::Install { zxid: after.last() }, vec![self.state.clone(), after])
     }
 
     /// A position at or above what is committed.
@@ -185,8 +200,8 @@ fn tell(seed: u64, operations: usize) -> Told {
     for _ in 0..operations {
         let (mut ops, mut states) = (Vec::new(), vec![teller.state.clone()]);
         for _ in 0..=teller.dice.below(2) {
-            let (op, more) = teller.next();
-            ops.push(op);
+            let (more_ops, more) = teller.next();
+            ops.extend(more_ops);
             states.extend(more);
         }
         legal.push((trace.len(), states));

@@ -71,6 +71,45 @@ fn a_blank_log_dir_beside_an_old_data_dir_is_refused_if_it_held_more_than_the_sn
     assert_eq!(open(config(&blank)).unwrap().1.standing().last_zxid, zxid(1, 3));
 }
 
+/// An operator wipes a server by removing its logs and snapshots. What else is left must not make it count as one with
+/// a history, but what it promised it promised.
+#[test]
+fn a_server_whose_logs_and_snapshots_were_all_removed_is_blank() {
+    for apart in [false, true] {
+        for epochs_left in [&["acceptedEpoch", "currentEpoch"][..], &["acceptedEpoch"], &["currentEpoch"], &[]] {
+            let (data, other) = (Scratch::new(), Scratch::new());
+            let log = if apart { &other } else { &data };
+            let config = || Config { data_log_dir: log.path().into(), ..as_a_server(&data) };
+            let epochs = [DiskOp::AcceptedEpoch(Epoch(3)), DiskOp::CurrentEpoch(Epoch(3))];
+            write(config(), epochs.into_iter().chain([append(3, 1..=3, 10)]).collect());
+            remove_snapshots(&data);
+            fs::remove_file(log.file("log.300000001")).unwrap();
+            for name in ["acceptedEpoch", "currentEpoch"].iter().filter(|name| !epochs_left.contains(name)) {
+                fs::remove_file(data.file(name)).unwrap();
+            }
+            let what = format!("apart: {apart}, left: {epochs_left:?}");
+            let accepted = if epochs_left.is_empty() { Epoch(0) } else { Epoch(3) };
+
+            let (disk, recovered, repairs) = open(config()).unwrap();
+            assert!(
+                repairs.iter().any(|repair| repair.what.contains("starts as a blank server")),
+                "{what}: {repairs:?}"
+            );
+            assert_eq!((recovered.accepted_epoch, recovered.current_epoch), (accepted, Epoch(0)), "{what}");
+            assert!(recovered.snapshot.is_none() && recovered.entries.is_empty(), "{what}: {recovered:?}");
+            drop(disk);
+
+            // It is said once, and the same is found again.
+            let (mut disk, recovered, repairs) = open(config()).unwrap();
+            assert_eq!((recovered.accepted_epoch, recovered.current_epoch), (accepted, Epoch(0)), "{what}");
+            assert!(repairs.is_empty(), "{what}: {repairs:?}");
+            perform(&mut disk, vec![append(4, 1..=2, 10)]);
+            drop(disk);
+            assert_eq!(zxids(&open(config()).unwrap().1), [zxid(4, 1), zxid(4, 2)], "{what}");
+        }
+    }
+}
+
 #[test]
 fn an_operator_can_trust_a_log_without_snapshots_for_one_start() {
     let scratch = Scratch::new();

@@ -4,7 +4,7 @@ use pole_storage::{Damage, OpenError};
 use pole_zab::DiskOp;
 use std::fs;
 
-use crate::scratch::{Scratch, append, snapshot, zxid};
+use crate::scratch::{Scratch, append, receive, snapshot, zxid};
 
 /// Three records of 45 + 20 bytes after the header.
 const FIRST: usize = 16;
@@ -251,7 +251,8 @@ fn a_log_that_stopped_short_of_the_snapshot_is_not_continued_by_what_follows_it(
 fn a_bad_snapshot_is_refused_if_the_log_does_not_lead_to_it() {
     let scratch = Scratch::new();
     scratch.write(vec![append(1, 1..=3, 20), DiskOp::Checkpoint(snapshot(zxid(1, 3), b"older"))]);
-    scratch.write(vec![DiskOp::Install(snapshot(zxid(2, 9), b"leader's")), append(3, 1..=1, 20)]);
+    let at = zxid(2, 9);
+    scratch.write(vec![receive(at, b"leader's"), DiskOp::Install { zxid: at }, append(3, 1..=1, 20)]);
     let newest = scratch.file("snapshot.200000009");
     fs::write(&newest, &fs::read(&newest).unwrap()[..20]).unwrap();
     assert_eq!(damage(&scratch).path, newest);

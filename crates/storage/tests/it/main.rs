@@ -5,6 +5,7 @@ mod beginning;
 mod damage;
 mod directory;
 mod operations;
+mod reading;
 mod scratch;
 mod streaming;
 mod threads;

@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::scratch::{Scratch, append, entry, perform, snapshot, zxid, zxids};
+use crate::scratch::{Scratch, append, entry, perform, receive, snapshot, zxid, zxids};
 
 #[test]
 fn a_batch_is_one_write_and_one_sync() {
@@ -121,7 +121,8 @@ fn an_installed_snapshot_replaces_a_log_that_does_not_lead_to_it() {
     scratch.write(vec![
         DiskOp::AcceptedEpoch(Epoch(2)),
         append(1, 1..=5, 10),
-        DiskOp::Install(snapshot(zxid(2, 7), b"leader's")),
+        receive(zxid(2, 7), b"leader's"),
+        DiskOp::Install { zxid: zxid(2, 7) },
         append(2, 8..=9, 10),
     ]);
     assert_eq!(scratch.names(), ["acceptedEpoch", "log.200000008", "snapshot.200000007"]);
@@ -133,7 +134,8 @@ fn an_installed_snapshot_replaces_a_log_that_does_not_lead_to_it() {
 #[test]
 fn an_installed_snapshot_cuts_a_log_that_goes_beyond_it() {
     let scratch = Scratch::new();
-    scratch.write(vec![append(1, 1..=5, 10), DiskOp::Install(snapshot(zxid(1, 3), b"leader's"))]);
+    let at = zxid(1, 3);
+    scratch.write(vec![append(1, 1..=5, 10), receive(at, b"leader's"), DiskOp::Install { zxid: at }]);
     assert_eq!(scratch.found(), [zxid(1, 1), zxid(1, 2), zxid(1, 3)]);
 }
 

@@ -121,6 +121,11 @@ pub(crate) fn entry(zxid: Zxid, bytes: usize) -> Entry {
     Entry { zxid, origin, body: body.into() }
 }
 
+/// A leader's snapshot, in one part.
+pub(crate) fn receive(zxid: Zxid, body: &'static [u8]) -> DiskOp {
+    DiskOp::Receive { zxid, offset: 0, body: Bytes::from_static(body) }
+}
+
 pub(crate) fn snapshot(zxid: Zxid, body: &'static [u8]) -> Snapshot {
     Snapshot { zxid, epochs: Epochs::starting_at(zxid), body: Bytes::from_static(body).into() }
 }

@@ -42,6 +42,10 @@ pub(crate) fn prepare(desk: &mut Desk, form: Form, request: CreateRequest) -> Re
         (Form::Create | Form::Create2, CreateMode::Ephemeral | CreateMode::EphemeralSequential) => {
             // The admin path comes this far without one.
             desk.open_session(desk.session).ok_or(ErrorCode::SessionExpired)?;
+            // Those in flight do not count: there are few of them.
+            if desk.tree.ephemerals_of(desk.session) >= desk.tree.rules.ephemerals_max {
+                return Err(ErrorCode::QuotaExceeded);
+            }
             Owner::Session(desk.session)
         }
         // Apache makes an ordinary node of a container that comes by create: not what was asked for.
@@ -110,6 +114,7 @@ impl Wanted<'_> {
             true => read_only().to_vec(),
             false => access::fix_up(self.acl, desk.caller())?,
         };
+        desk.count_acl(&acl)?;
         let mut parent = desk.get(parent)?;
         desk.check_write(&self.path, &parent.acl, Perms::CREATE)?;
         let mut path = self.path;
@@ -117,7 +122,7 @@ impl Wanted<'_> {
             // The count of creates, not the cversion that clients see.
             write!(path, "{:010}", parent.cversion).expect("a string takes everything");
         }
-        if !path::is_valid(&path) {
+        if !path::is_valid(&path) || path.len() > desk.tree.rules.path_bytes_max {
             return Err(ErrorCode::BadArguments);
         }
         if desk.find(&path).is_some() {

@@ -38,9 +38,16 @@ pub(crate) fn prepare_close(desk: &mut Desk) -> Result<Txn, ErrorCode> {
         }
     }
     desk.put_session(desk.session, None);
-    let paths_to_delete = paths.iter().map(ToString::to_string).collect();
-    Ok(Txn::CloseSession(Some(CloseSessionTxn { paths_to_delete })))
+    // A long list is left out: whoever applies the transaction deletes what the session has, and so does Apache.
+    let bytes: usize = paths.iter().map(|path| 4 + path.len()).sum();
+    let is_listed = bytes <= LIST_BYTES_MAX.min(desk.tree.rules.txn_bytes_max / 2);
+    Ok(Txn::CloseSession(
+        is_listed.then(|| CloseSessionTxn { paths_to_delete: paths.iter().map(ToString::to_string).collect() }),
+    ))
 }
+
+/// What the list of a closing session may take in its transaction.
+const LIST_BYTES_MAX: usize = 256 << 10;
 
 pub(crate) fn apply_create(tree: &mut Tree, header: &TxnHeader, txn: CreateSessionTxn) -> Done {
     let id = header.client_id;

@@ -141,6 +141,10 @@ fn a_node_that_was_written_after_the_leader_found_it_due_stays() {
     server.write(&new_ttl("/t", CreateMode::PersistentWithTtl, 50)).unwrap();
     server.wall_ms = 2000;
     assert_eq!(server.tree.due(2000), ["/t"]);
+    // In parts: nothing is looked at twice, and the end is told.
+    let (first, next) = server.tree.due_from(2000, 0, 0);
+    assert_eq!(first, [""; 0]);
+    assert_eq!(server.tree.due_from(2000, next.expect("more"), 1), (vec!["/t".to_owned()], None));
     server.send(ALICE, &crate::server::set_data("/t", b"alive", -1));
     let chore = From { session: 0, cxid: 0, floor: 0 };
     let refused = server.propose(chore, &Ask::delete_container("/t"));

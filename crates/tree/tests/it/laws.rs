@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use crate::apache::content;
 use crate::server::{ALICE, Server, acl, ask, body, open, reply, set_acl};
 
-const RULES: Rules = Rules { skip_acl: false, enforce_quota: false, extended_types: true };
+const RULES: Rules = Rules { extended_types: true, ..Rules::DEFAULT };
 
 /// What happens at a leader.
 #[derive(Clone, Debug)]

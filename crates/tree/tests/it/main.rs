@@ -6,6 +6,7 @@ mod conversations;
 mod create;
 mod delete;
 mod laws;
+mod limits;
 mod multi;
 mod quotas;
 mod reads;

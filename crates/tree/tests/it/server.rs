@@ -36,7 +36,7 @@ pub(crate) const HERE: Watcher = Watcher(7);
 impl Server {
     /// With the session of Alice.
     pub(crate) fn new() -> Self {
-        Self::with(Rules { extended_types: true, enforce_quota: true, skip_acl: false })
+        Self::with(Rules { extended_types: true, enforce_quota: true, ..Rules::default() })
     }
 
     pub(crate) fn with(rules: Rules) -> Self {

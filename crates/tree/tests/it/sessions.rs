@@ -134,7 +134,10 @@ fn a_session_lists_its_own_nodes() {
     let mut list = |prefix: Option<&str>| {
         let request = GetEphemeralsRequest { prefix_path: prefix.map(Into::into) };
         match server.read(&Request::GetEphemerals(request)) {
-            Ok(Reply::GetEphemerals(reply)) => reply.ephemerals,
+            Ok(Reply::GetEphemerals(mut reply)) => {
+                reply.ephemerals.sort_unstable();
+                reply.ephemerals
+            }
             other => panic!("{other:?}"),
         }
     };

@@ -4,7 +4,7 @@ use std::thread;
 
 use bytes::Bytes;
 use pole_jute::{CreateMode, CreateRequest, Perms, Request};
-use pole_tree::{Ask, Caller, From, RestoreError, Rules, Tree};
+use pole_tree::{Ask, Caller, From, RestoreError, Restorer, Rules, Tree};
 
 use crate::apache::content;
 use crate::server::{ALICE, Server, acl, ask, body, new_node, new_ttl, set_acl, set_data};
@@ -104,6 +104,29 @@ fn a_leader_from_a_snapshot_still_knows_which_connection_a_session_has_left() {
     let request = ask(&Caller::default(), &set_data("/p", b"", -1));
     assert_eq!(server.propose(From { session: ALICE, cxid: 1, floor: old }, &request), None);
     assert!(server.propose(From { session: ALICE, cxid: 1, floor: now }, &request).is_some());
+}
+
+#[test]
+fn a_snapshot_in_pieces_is_the_same_wherever_it_is_cut() {
+    let server = furnished();
+    let whole = server.snapshot();
+    let in_pieces = |size: usize, length: usize| {
+        let mut restorer = Restorer::new(Rules::default());
+        for at in (0..length).step_by(size) {
+            restorer.feed(whole.slice(at..length.min(at + size)))?;
+        }
+        restorer.finish()
+    };
+    for size in [1, 7, 64, 1000] {
+        assert_eq!(in_pieces(size, whole.len()).unwrap().digest(), server.tree.digest());
+        // An error does not depend on the pieces either.
+        let short = in_pieces(size, whole.len() - 3).unwrap_err();
+        assert_eq!(short, Tree::restore(Rules::default(), &whole.slice(..whole.len() - 3)).unwrap_err());
+    }
+    let mut restorer = Restorer::new(Rules::default());
+    restorer.feed(whole.clone()).unwrap();
+    restorer.feed(Bytes::from_static(b"more")).unwrap();
+    assert!(matches!(restorer.finish(), Err(RestoreError::Form(_))));
 }
 
 /// A snapshot with these nodes (path, reference to an ACL) and no sessions.

@@ -123,6 +123,15 @@ impl Zab {
         pongs.get(self.voters.quorum() - 1).copied().unwrap_or(0)
     }
 
+    /// Whether we are established in `epoch` and `peer` has joined it over its present link: only then is what it asks in
+    /// the name of its clients taken.
+    #[must_use]
+    pub fn is_followed_by(&self, peer: ServerId, epoch: Epoch) -> bool {
+        let Role::Leading(leading) = &self.role else { return false };
+        let joined = leading.peers.get(&peer).is_some_and(|peer| peer.stage == PeerStage::Level);
+        leading.step == Step::Established && leading.epoch == epoch && joined
+    }
+
     /// Our followers and how far each has come: what a leader knows of its ensemble.
     pub fn followers(&self) -> impl Iterator<Item = (ServerId, Zxid)> + '_ {
         let peers = match &self.role {

@@ -3,7 +3,7 @@
 //! In: Hellos, promises, refusals. Out: the question for a promise, a pull. Holds: the history is chosen by durable
 //! promises made for this very question, our own among them, never by what votes said.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use pole_election::{Epoch, Round, ServerId, Zxid};
@@ -54,6 +54,7 @@ impl Zab {
     }
 
     fn admit(&mut self, from: ServerId, hello: Hello, out: &mut Vec<Output>) {
+        self.end_transfer(from, out);
         let Role::Leading(leading) = &mut self.role else { return };
         leading.peers.insert(from, Peer::new());
         leading.reported.insert(from, hello.accepted_epoch);
@@ -97,9 +98,21 @@ impl Zab {
     }
 
     fn ask(&mut self, id: ServerId, out: &mut Vec<Output>) {
+        self.end_transfer(id, out);
         let Role::Leading(leading) = &mut self.role else { return };
         *leading.peer(id) = Peer { stage: PeerStage::Asked, ..Peer::new() };
         Self::send(id, Message::NewEpoch { epoch: leading.epoch }, out);
+    }
+
+    /// Whether the promises that are missing for a quorum may still come: from followers that were asked and of which
+    /// `is_alive` says that they live, and from ourselves.
+    #[must_use]
+    pub fn awaits_promises_of(&self, is_alive: impl Fn(ServerId) -> bool) -> bool {
+        let Role::Leading(leading) = &self.role else { return false };
+        let promised: BTreeSet<_> = leading.promises(&self.voters).into_keys().collect();
+        let asked = leading.peers.iter().filter(|(_, peer)| peer.stage == PeerStage::Asked).map(|(id, _)| *id);
+        let awaited: BTreeSet<_> = asked.filter(|id| *id == self.me || is_alive(*id)).collect();
+        !awaited.is_empty() && self.voters.is_quorum(promised.union(&awaited).copied())
     }
 
     pub(crate) fn own_promise_is_durable(&mut self, promise: Promise, out: &mut Vec<Output>) {

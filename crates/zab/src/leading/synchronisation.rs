@@ -9,7 +9,7 @@ use pole_election::{Epoch, ServerId, Zxid};
 use super::{PeerStage, Step};
 use crate::plan::Plan;
 use crate::zab::Role;
-use crate::{Error, Message, Output, Snapshot, Zab};
+use crate::{Error, Message, Output, Zab};
 
 impl Zab {
     pub(super) fn start_synchronising(&mut self, out: &mut Vec<Output>) {
@@ -40,33 +40,21 @@ impl Zab {
         if let Some(last) = peer.took_over {
             return self.skip_synchronisation(id, last, out);
         }
-        match Plan::make(&self.log, &promise.epochs) {
+        let plan = Plan::make(&self.log, &promise.epochs);
+        peer.stage = PeerStage::Transferring;
+        match plan {
             Plan::Difference { truncate, after } => {
                 if truncate {
                     Self::send(id, Message::Truncate { to: after }, out);
                 }
-                self.send_history(id, after, out);
+                self.send_log(id, after, out);
             }
-            Plan::Snapshot => {
-                peer.stage = PeerStage::WantsSnapshot;
-                out.push(Output::WantsSnapshot { to: id });
-            }
+            Plan::Snapshot => self.want_snapshot(id, out),
         }
     }
 
-    /// The snapshot that a follower waits for.
-    pub(crate) fn send_snapshot(&mut self, to: ServerId, snapshot: Snapshot, out: &mut Vec<Output>) {
-        let Role::Leading(leading) = &self.role else { return };
-        if leading.peers.get(&to).is_some_and(|peer| peer.stage == PeerStage::WantsSnapshot) {
-            self.send_parts(to, &snapshot, out);
-            self.send_history(to, snapshot.zxid, out);
-        }
-    }
-
-    /// The difference above `after`, then the question whether it is durable. From here on the follower is sent all
-    /// that we propose; it queues behind the difference.
-    fn send_history(&mut self, id: ServerId, after: Zxid, out: &mut Vec<Output>) {
-        self.send_difference(id, after, out);
+    /// A follower was sent our whole history: is it durable there? From here on it is sent all that we propose.
+    pub(crate) fn history_is_sent(&mut self, id: ServerId, out: &mut Vec<Output>) {
         let last = self.log.last();
         let Role::Leading(leading) = &mut self.role else { return };
         let epoch = leading.epoch;
@@ -147,6 +135,7 @@ impl Zab {
 
     /// A follower's link is closed.
     pub(crate) fn follower_left(&mut self, id: ServerId, out: &mut Vec<Output>) {
+        self.end_transfer(id, out);
         let Role::Leading(leading) = &mut self.role else { return };
         if leading.peers.remove(&id).is_none() {
             return;

@@ -72,20 +72,20 @@ impl Logs {
                 }
                 shadow.appended.truncate(shadow.appended.partition_point(|z| z <= to));
             }
-            DiskOp::Install(snapshot) => {
-                history.reaches(server, snapshot.zxid)?;
-                if let Some(lost) = history.after(snapshot.zxid).filter(|entry| image.log_holds(entry.zxid)) {
+            DiskOp::Install { zxid } => {
+                history.reaches(server, *zxid)?;
+                if let Some(lost) = history.after(*zxid).filter(|entry| image.log_holds(entry.zxid)) {
                     return Err(format!(
                         "server {} replaces the committed {} on its disk by a snapshot at {}",
                         server + 1,
                         lost.zxid,
-                        snapshot.zxid
+                        zxid
                     ));
                 }
-                shadow.starts_at(snapshot.zxid);
+                shadow.starts_at(*zxid);
             }
             DiskOp::Checkpoint(snapshot) => history.reaches(server, snapshot.zxid)?,
-            DiskOp::AcceptedEpoch(_) | DiskOp::CurrentEpoch(_) | DiskOp::TakeOver(_) => {}
+            DiskOp::AcceptedEpoch(_) | DiskOp::CurrentEpoch(_) | DiskOp::TakeOver(_) | DiskOp::Receive { .. } => {}
         }
         Ok(())
     }

@@ -14,6 +14,8 @@ use super::Verdict;
 #[derive(Debug)]
 pub(crate) struct Words {
     leaders: Vec<Reign>,
+    /// What a server that was handed the lead takes over when it is established.
+    handed: Vec<Option<Reign>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -32,12 +34,29 @@ struct Word {
 
 impl Words {
     pub(crate) fn new(servers: usize) -> Self {
-        Self { leaders: vec![Reign::default(); servers] }
+        Self { leaders: vec![Reign::default(); servers], handed: vec![None; servers] }
+    }
+
+    /// A leader hands over: silences go on under the next one. Kept as silences, since each server has its own clock.
+    pub(crate) fn hands_over(&mut self, from: usize, to: usize, now: u64) {
+        let Reign { begun, heard } = &self.leaders[from];
+        let silent = |word: &Word| Word { last: now - word.last, silence: word.silence };
+        let heard = heard.iter().map(|(session, word)| (*session, silent(word))).collect();
+        self.handed[to] = Some(Reign { begun: now - begun, heard });
+    }
+
+    /// A server elects: what it was handed is void.
+    pub(crate) fn elects(&mut self, server: usize) {
+        self.handed[server] = None;
     }
 
     /// A server is established.
     pub(crate) fn begins(&mut self, server: usize, now: u64) {
-        self.leaders[server] = Reign { begun: now, heard: BTreeMap::new() };
+        let handed = self.handed[server].take().unwrap_or_default();
+        let since = |silence: u64| now.saturating_sub(silence);
+        let word = |word: Word| Word { last: since(word.last), silence: word.silence };
+        let heard = handed.heard.into_iter().map(|(session, silent)| (session, word(silent))).collect();
+        self.leaders[server] = Reign { begun: since(handed.begun), heard };
     }
 
     /// A word of a session reaches the leader.

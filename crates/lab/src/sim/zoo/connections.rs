@@ -255,6 +255,12 @@ impl World {
             }
             Effect::Send { .. }
             | Effect::Write { .. }
+            | Effect::OpenTransfer { .. }
+            | Effect::NextPiece { .. }
+            | Effect::ReadLog { .. }
+            | Effect::CloseTransfer { .. }
+            | Effect::Restore { .. }
+            | Effect::Continue
             | Effect::Reset { .. }
             | Effect::Arm { .. }
             | Effect::Cancel(_)

@@ -12,7 +12,7 @@ record!(Origin { session: SessionId, cxid: Cxid });
 record!(Entry { zxid: Zxid, origin: Origin, body: Bytes });
 record!(Request { origin: Origin, floor: Zxid, body: Bytes });
 record!(Hello { round: pole_zab::Round, accepted_epoch: Epoch, taking_over: Option<Epoch> });
-record!(SnapshotPart { zxid: Zxid, epochs: Epochs, total: usize, offset: usize, body: Bytes });
+record!(SnapshotPart { zxid: Zxid, epochs: Epochs, offset: usize, last: bool, body: Bytes });
 record!(Promise { epoch: Epoch, fresh: bool, current_epoch: Epoch, last_zxid: Zxid, epochs: Epochs, blank: bool });
 
 pub(super) fn put_message(message: &Message, out: &mut BytesMut) {

@@ -59,6 +59,9 @@ pub fn encode(message: &Message, out: &mut BytesMut) {
         Message::TouchDone { epoch, id } => frame(out, |out| put!(out, kind::TOUCH_DONE, epoch, id)),
         Message::SyncAsk { epoch, id } => frame(out, |out| put!(out, kind::SYNC_ASK, epoch, id)),
         Message::SyncDone { epoch, id, zxid } => frame(out, |out| put!(out, kind::SYNC_DONE, epoch, id, zxid)),
+        Message::Remaining { epoch, begins, sessions } => {
+            frame(out, |out| put!(out, kind::REMAINING, epoch, begins, sessions))
+        }
         Message::TransferAsk { epoch, to } => frame(out, |out| put!(out, kind::TRANSFER_ASK, epoch, to)),
     }
 }
@@ -92,6 +95,11 @@ pub fn decode(frame: Bytes) -> Result<Message, Error> {
             epoch: from.field("SyncDone.epoch")?,
             id: from.field("SyncDone.id")?,
             zxid: from.field("SyncDone.zxid")?,
+        },
+        kind::REMAINING => Message::Remaining {
+            epoch: from.field("Remaining.epoch")?,
+            begins: from.field("Remaining.begins")?,
+            sessions: from.field("Remaining.sessions")?,
         },
         kind::TRANSFER_ASK => {
             Message::TransferAsk { epoch: from.field("TransferAsk.epoch")?, to: from.field("TransferAsk.to")? }
@@ -147,6 +155,12 @@ const ELEMENT_BYTES: usize = 24;
 
 const LENGTH_BYTES: usize = 4;
 
+/// A frame of the link itself that holds nothing else: does the other end live? Never reaches the node.
+pub(super) const PROBE: u8 = 0x0c;
+
+/// Its answer, sent at once.
+pub(super) const PROBE_ANSWER: u8 = 0x0d;
+
 /// Which message a frame holds. Numbers are never used again for something else.
 mod kind {
     pub(super) const ELECTION_PROPOSE: u8 = 0x01;
@@ -159,6 +173,7 @@ mod kind {
     pub(super) const TOUCH: u8 = 0x08;
     pub(super) const TOUCH_DONE: u8 = 0x09;
     pub(super) const TRANSFER_ASK: u8 = 0x0a;
+    pub(super) const REMAINING: u8 = 0x0b;
     pub(super) const HELLO: u8 = 0x20;
     pub(super) const DECLINE: u8 = 0x21;
     pub(super) const NEW_EPOCH: u8 = 0x22;

@@ -177,6 +177,8 @@ fn message() -> impl Strategy<Value = Message> {
         (epoch(), any::<u64>()).prop_map(|(epoch, id)| Message::TouchDone { epoch, id }),
         (epoch(), any::<u64>()).prop_map(|(epoch, id)| Message::SyncAsk { epoch, id }),
         (epoch(), any::<u64>(), zxid()).prop_map(|(epoch, id, zxid)| Message::SyncDone { epoch, id, zxid }),
+        (epoch(), any::<bool>(), vec((any::<i64>().prop_map(SessionId), any::<u64>().prop_map(Span)), 0..4))
+            .prop_map(|(epoch, begins, sessions)| Message::Remaining { epoch, begins, sessions }),
         (epoch(), option::of(any::<u64>().prop_map(ServerId)))
             .prop_map(|(epoch, to)| Message::TransferAsk { epoch, to }),
     ]
@@ -220,8 +222,8 @@ fn synchronisation() -> impl Strategy<Value = Zab> {
         ),
         epochs().prop_map(|epochs| Zab::Pull { epochs }),
         zxid().prop_map(|to| Zab::Truncate { to }),
-        (zxid(), epochs(), any::<u32>(), any::<u32>(), body()).prop_map(|(zxid, epochs, total, offset, body)| {
-            Zab::Snapshot(SnapshotPart { zxid, epochs, total: total as usize, offset: offset as usize, body })
+        (zxid(), epochs(), any::<u32>(), any::<bool>(), body()).prop_map(|(zxid, epochs, offset, last, body)| {
+            Zab::Snapshot(SnapshotPart { zxid, epochs, offset: offset as usize, last, body })
         }),
         (zxid(), vec(entry(), 0..4)).prop_map(|(prev, entries)| Zab::Entries { prev, entries }),
         zxid().prop_map(|last| Zab::PullEnd { last }),

@@ -1,0 +1,149 @@
+//! The secret that the servers of an ensemble share, and how an end of a connection proves that it knows it.
+//!
+//! Both greetings carry a random number of their end. A proof is the HMAC-SHA256 of both greetings and of the side that
+//! proves; so it cannot be replayed, nor reflected to the end that made it, and the secret itself is never sent.
+//!
+//! Not here: encryption. Whoever can read or change what passes between two servers needs to be kept off by TLS.
+
+use std::fmt;
+use std::path::Path;
+
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// The key of an ensemble (`pole.peer.secret`).
+#[derive(Clone)]
+pub struct PeerSecret(hmac::Key);
+
+/// Why a secret cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It could be guessed, or is not what was meant.
+    #[error(
+        "{path} holds {got} bytes, expected {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}: make one with `openssl rand -hex 32`"
+    )]
+    Length {
+        /// The file.
+        path: String,
+        /// Without white space at the end.
+        got: usize,
+    },
+}
+
+/// The end of a connection that proves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Dials,
+    Listens,
+}
+
+impl PeerSecret {
+    /// Reads the secret from a file. White space at its end does not count.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or what it holds is too short or too long.
+    pub fn read(path: &Path) -> Result<Self, SecretError> {
+        let name = || path.display().to_string();
+        let bytes = std::fs::read(path).map_err(|source| SecretError::Read { path: name(), source })?;
+        let secret = bytes.trim_ascii_end();
+        if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&secret.len()) {
+            return Err(SecretError::Length { path: name(), got: secret.len() });
+        }
+        Ok(Self::new(secret))
+    }
+
+    /// A secret that is known already.
+    #[must_use]
+    pub fn new(secret: &[u8]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
+    }
+
+    /// The proof of one end, over both greetings.
+    pub(super) fn proof(&self, side: Side, dialled: &[u8], listened: &[u8]) -> [u8; PROOF_BYTES] {
+        let tag = hmac::sign(&self.0, &message(side, dialled, listened));
+        tag.as_ref().try_into().expect("SHA-256 has 32 bytes")
+    }
+
+    /// Whether the proof is that of an end that knows the secret. Takes the same time whatever is wrong with it.
+    pub(super) fn is_proof(&self, proof: &[u8], side: Side, dialled: &[u8], listened: &[u8]) -> bool {
+        hmac::verify(&self.0, &message(side, dialled, listened), proof).is_ok()
+    }
+}
+
+impl fmt::Debug for PeerSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PeerSecret")
+    }
+}
+
+/// Greetings have a fixed length, so no two pairs of them give the same bytes.
+fn message(side: Side, dialled: &[u8], listened: &[u8]) -> Vec<u8> {
+    let side: &[u8] = match side {
+        Side::Dials => b"pole peer, the end that dials",
+        Side::Listens => b"pole peer, the end that listens",
+    };
+    [side, dialled, listened].concat()
+}
+
+/// A number that no connection had before.
+pub(super) fn nonce() -> Result<[u8; NONCE_BYTES], std::io::Error> {
+    let mut bytes = [0; NONCE_BYTES];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| std::io::Error::other("the system has no random numbers"))?;
+    Ok(bytes)
+}
+
+pub(super) const NONCE_BYTES: usize = 16;
+
+pub(super) const PROOF_BYTES: usize = 32;
+
+/// A stranger that dials gets a proof to try secrets on at home: 128 random bits cannot be found so.
+const SECRET_BYTES_MIN: usize = 16;
+
+/// More than any key needs: it is likely the wrong file.
+const SECRET_BYTES_MAX: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_is_good_for_its_side_its_greetings_and_its_secret_only() {
+        let (secret, other) = (PeerSecret::new(b"0123456789abcdef"), PeerSecret::new(b"0123456789abcdeg"));
+        let proof = secret.proof(Side::Dials, b"one", b"two");
+        assert!(secret.is_proof(&proof, Side::Dials, b"one", b"two"));
+        assert!(!secret.is_proof(&proof, Side::Listens, b"one", b"two"), "reflected");
+        assert!(!secret.is_proof(&proof, Side::Dials, b"one", b"three"), "replayed");
+        assert!(!other.is_proof(&proof, Side::Dials, b"one", b"two"));
+        assert!(!secret.is_proof(&proof[..31], Side::Dials, b"one", b"two"));
+        assert!(!secret.is_proof(&[], Side::Dials, b"one", b"two"));
+    }
+
+    #[test]
+    fn a_secret_that_is_too_short_is_refused_and_white_space_does_not_count() {
+        let directory = std::env::temp_dir().join(format!("pole-secret-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let path = directory.join("secret");
+        std::fs::write(&path, "0123456789abcde\n\n").expect("written");
+        let said = PeerSecret::read(&path).expect_err("15 bytes").to_string();
+        assert!(said.contains("holds 15 bytes, expected 16 to 4096"), "{said}");
+        std::fs::write(&path, "0123456789abcdef\n").expect("written");
+        let read = PeerSecret::read(&path).expect("16 bytes");
+        let proof = read.proof(Side::Dials, b"a", b"b");
+        assert!(PeerSecret::new(b"0123456789abcdef").is_proof(&proof, Side::Dials, b"a", b"b"));
+        assert!(PeerSecret::read(&directory.join("none")).is_err());
+        std::fs::remove_dir_all(&directory).expect("ours");
+    }
+
+    #[test]
+    fn a_secret_is_not_printed() {
+        assert_eq!(format!("{:?}", PeerSecret::new(b"0123456789abcdef")), "PeerSecret");
+    }
+}

@@ -1,0 +1,81 @@
+//! What a request may cost: refused when it is asked, never when it is applied.
+
+use pole_jute::{CreateMode, CreateRequest, ErrorCode, MultiOp, MultiRequest, Perms, Request, Txn};
+use pole_tree::{Rules, authenticate};
+
+use crate::server::{ALICE, Server, acl, new_node};
+
+fn create(path: &str, mode: CreateMode) -> Request {
+    Request::Create(new_node(path, b"", mode))
+}
+
+#[test]
+fn a_path_over_the_limit_is_refused_and_one_that_exists_is_served() {
+    let long = format!("/{}", "x".repeat(Rules::DEFAULT.path_bytes_max - 1));
+    let longer = format!("{long}x");
+    let mut server = Server::new();
+    server.create(&long, CreateMode::Persistent);
+    assert_eq!(server.write(&create(&longer, CreateMode::Persistent)), Err(ErrorCode::BadArguments));
+    // The number of a sequential node counts too.
+    let almost = &long[..long.len() - 9];
+    assert_eq!(server.write(&create(almost, CreateMode::PersistentSequential)), Err(ErrorCode::BadArguments));
+
+    let mut before = Server::with(Rules { path_bytes_max: usize::MAX, ..Rules::default() });
+    before.create(&longer, CreateMode::Persistent);
+    let tree = pole_tree::Tree::restore(Rules::default(), &before.snapshot()).expect("a snapshot");
+    assert!(tree.stat(&longer).is_some(), "what the history holds is kept");
+}
+
+#[test]
+fn a_session_has_so_many_ephemeral_nodes_and_no_more() {
+    let mut server = Server::with(Rules { ephemerals_max: 3, ..Rules::default() });
+    for number in 0..3 {
+        server.create(&format!("/e{number}"), CreateMode::Ephemeral);
+    }
+    assert_eq!(server.write(&create("/more", CreateMode::Ephemeral)), Err(ErrorCode::QuotaExceeded));
+    server.create("/other", CreateMode::Persistent);
+}
+
+#[test]
+fn a_closing_session_with_many_nodes_does_not_list_them_and_they_are_deleted_all_the_same() {
+    let mut server = Server::new();
+    let name = "n".repeat(1_000);
+    for number in 0..400 {
+        server.create(&format!("/{name}{number}"), CreateMode::Ephemeral);
+    }
+    let txn = server.send(ALICE, &Request::CloseSession);
+    assert!(matches!(txn, Txn::CloseSession(None)), "{} bytes of paths", 400 * 1_000);
+    // Those in flight know that the nodes will be gone.
+    server.settle();
+    assert_eq!((server.tree.ephemerals_count(), server.tree.sessions().count()), (0, 0));
+
+    let mut server = Server::new();
+    server.create("/one", CreateMode::Ephemeral);
+    assert!(matches!(server.send(ALICE, &Request::CloseSession), Txn::CloseSession(Some(_))));
+}
+
+#[test]
+fn a_request_that_would_become_too_large_a_transaction_is_refused_and_leaves_nothing() {
+    let mut server = Server::new();
+    for user in 0..100 {
+        let credentials = format!("user{user}:password");
+        server.caller.ids.extend(authenticate("digest", credentials.as_bytes(), None).expect("a digest"));
+    }
+    let node = |number: usize| {
+        let list = vec![acl(Perms::ALL, "auth", "")];
+        MultiOp::Create(CreateRequest { acl: list, ..new_node(&format!("/n{number}"), b"", CreateMode::Persistent) })
+    };
+    let before = server.tree.digest();
+    let txn = server.send(ALICE, &Request::Multi(MultiRequest { ops: (0..5_000).map(node).collect() }));
+    assert!(matches!(txn, Txn::Error(_)), "refused as a whole");
+    server.settle();
+    assert_eq!(server.tree.digest(), before);
+    // What was taken back is free again.
+    server.create("/n0", CreateMode::Persistent);
+
+    let mut server = Server::with(Rules { txn_bytes_max: 10_000, ..Rules::default() });
+    let data = vec![0; 20_000];
+    let create = Request::Create(new_node("/large", &data, CreateMode::Persistent));
+    assert_eq!(server.write(&create), Err(ErrorCode::BadArguments));
+    server.create("/large", CreateMode::Persistent);
+}

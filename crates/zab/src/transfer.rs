@@ -1,0 +1,200 @@
+//! History on its way to another server: a snapshot in pieces, then the log above it, with a bound on what is in flight.
+//!
+//! A leader brings its followers level this way, and the source of a pull its leader. Nothing here grows with the
+//! history: pieces of the state are produced one by one outside ([`Output::NextPiece`]), and the log is read from memory
+//! or, where memory no longer reaches back, from disk ([`Output::ReadLog`]). What is proposed meanwhile is not queued for
+//! the receiver; it is in the log, and follows from there.
+//!
+//! Flow control: at most [`Limits::pieces_in_flight`](crate::Limits) messages are sent ahead of the receiver's
+//! [`Message::Received`], which it sends for a piece when the piece is on its disk and for the last piece of a snapshot
+//! when the state is restored. So the receiver holds a few pieces and its state, and no more.
+
+use alloc::vec::Vec;
+use bytes::Bytes;
+use pole_election::{ServerId, Zxid};
+
+use crate::log::is_contiguous;
+use crate::zab::Role;
+use crate::{Body, Entry, Epochs, Message, Output, Snapshot, SnapshotPart, Zab};
+
+/// Names a transfer. Never used again by the same process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransferId(pub u64);
+
+/// A transfer to one server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Transfer {
+    id: TransferId,
+    /// Whether the driver was told of it. A difference that fits into the window is sent without.
+    opened: bool,
+    /// Messages that the receiver has not confirmed.
+    in_flight: usize,
+    step: Step,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Step {
+    /// The state.
+    State {
+        zxid: Zxid,
+        epochs: Epochs,
+        /// Where the next piece begins.
+        offset: usize,
+        /// Pieces that were asked for and are not here yet.
+        asked: usize,
+        /// The last piece was sent: the log follows when the receiver has all of it.
+        complete: bool,
+    },
+    /// The log.
+    Log {
+        /// The last position sent.
+        sent: Zxid,
+        /// The disk was asked for more.
+        reading: bool,
+    },
+}
+
+impl Zab {
+    /// Sends the log above `after`, which reaches back so far in memory.
+    pub(crate) fn send_log(&mut self, to: ServerId, after: Zxid, out: &mut Vec<Output>) {
+        self.start_transfer(to, Step::Log { sent: after, reading: false }, out);
+        self.go_on(to, out);
+        let after = match self.transfers.get(&to) {
+            Some(Transfer { step: Step::Log { sent, .. }, .. }) => *sent,
+            Some(_) | None => return, // it is complete
+        };
+        self.open_transfer(to, after, None, out);
+    }
+
+    /// Sends a snapshot, and the log above it.
+    pub(crate) fn send_state(&mut self, to: ServerId, snapshot: Snapshot, out: &mut Vec<Output>) {
+        let Snapshot { zxid, epochs, body } = snapshot;
+        self.start_transfer(to, Step::State { zxid, epochs, offset: 0, asked: 0, complete: false }, out);
+        self.open_transfer(to, zxid, Some(body), out);
+        self.go_on(to, out);
+    }
+
+    /// The next piece of the state that [`Output::OpenTransfer`] brought; `last`: there are no more.
+    pub fn piece_is_ready(&mut self, transfer: TransferId, body: Bytes, last: bool, out: &mut Vec<Output>) {
+        let Some((to, transfer)) = self.transfers.iter_mut().find(|(_, other)| other.id == transfer) else { return };
+        let to = *to;
+        let Step::State { zxid, epochs, offset, asked, complete } = &mut transfer.step else { return };
+        if *complete {
+            return; // more were asked for than there are
+        }
+        let part = SnapshotPart { zxid: *zxid, epochs: epochs.clone(), offset: *offset, last, body };
+        *offset += part.body.len();
+        *asked = asked.saturating_sub(1);
+        *complete = last;
+        transfer.in_flight += 1;
+        Self::send(to, Message::Snapshot(part), out);
+        self.go_on(to, out);
+    }
+
+    /// Entries that [`Output::ReadLog`] asked for, contiguous. If they could not be read there are none, and the
+    /// receiver's link is closed: it starts anew.
+    pub fn log_is_read(&mut self, transfer: TransferId, entries: Vec<Entry>, out: &mut Vec<Output>) {
+        let Some((to, transfer)) = self.transfers.iter_mut().find(|(_, other)| other.id == transfer) else { return };
+        let to = *to;
+        let Step::Log { sent, reading } = &mut transfer.step else { return };
+        let prev = *sent;
+        if !core::mem::take(reading) {
+            return;
+        }
+        let Some(last) = entries.last().map(|entry| entry.zxid).filter(|_| is_contiguous(prev, &entries)) else {
+            self.reset(to, out);
+            return self.peer_left(to, out);
+        };
+        *sent = last;
+        transfer.in_flight += 1;
+        Self::send(to, Message::Entries { prev, entries }, out);
+        self.go_on(to, out);
+    }
+
+    /// The receiver has one more message where it belongs.
+    pub(crate) fn on_received(&mut self, from: ServerId, out: &mut Vec<Output>) {
+        let Some(transfer) = self.transfers.get_mut(&from) else { return };
+        transfer.in_flight = transfer.in_flight.saturating_sub(1);
+        if let Step::State { zxid, complete: true, .. } = transfer.step
+            && transfer.in_flight == 0
+        {
+            transfer.step = Step::Log { sent: zxid, reading: false };
+        }
+        out.push(Output::Progress);
+        self.go_on(from, out);
+    }
+
+    /// Ends a transfer, complete or not.
+    pub(crate) fn end_transfer(&mut self, to: ServerId, out: &mut Vec<Output>) {
+        self.wants_snapshot.remove(&to);
+        if let Some(Transfer { id: transfer, opened: true, .. }) = self.transfers.remove(&to) {
+            out.push(Output::CloseTransfer { transfer });
+        }
+    }
+
+    pub(crate) fn end_transfers(&mut self, out: &mut Vec<Output>) {
+        self.wants_snapshot.clear();
+        for (_, transfer) in core::mem::take(&mut self.transfers) {
+            if transfer.opened {
+                out.push(Output::CloseTransfer { transfer: transfer.id });
+            }
+        }
+    }
+
+    fn start_transfer(&mut self, to: ServerId, step: Step, out: &mut Vec<Output>) {
+        self.end_transfer(to, out);
+        let id = self.next_transfer;
+        self.next_transfer = TransferId(id.0 + 1);
+        self.transfers.insert(to, Transfer { id, opened: false, in_flight: 0, step });
+    }
+
+    fn open_transfer(&mut self, to: ServerId, after: Zxid, state: Option<Body>, out: &mut Vec<Output>) {
+        let Some(transfer) = self.transfers.get_mut(&to) else { return };
+        transfer.opened = true;
+        out.push(Output::OpenTransfer { transfer: transfer.id, after, state });
+    }
+
+    /// Sends, or asks for, as much as may be in flight.
+    fn go_on(&mut self, to: ServerId, out: &mut Vec<Output>) {
+        let (bytes, window) = (self.limits.piece_bytes, self.limits.pieces_in_flight.max(1));
+        while let Some(transfer) = self.transfers.get_mut(&to) {
+            match &mut transfer.step {
+                Step::State { asked, complete, .. } => {
+                    if !*complete && transfer.in_flight + *asked < window {
+                        *asked += 1;
+                        out.push(Output::NextPiece { transfer: transfer.id, bytes });
+                        continue;
+                    }
+                    return;
+                }
+                Step::Log { sent, .. } if *sent == self.log.last() => return self.transfer_is_complete(to, out),
+                Step::Log { reading: true, .. } => return,
+                Step::Log { .. } if transfer.in_flight >= window => return,
+                Step::Log { sent, reading } => {
+                    let prev = *sent;
+                    if !self.log.reaches(prev) {
+                        *reading = true;
+                        // Committed, or else it would still be in memory; and on our own disk.
+                        let through = self.log.base();
+                        out.push(Output::ReadLog { transfer: transfer.id, after: prev, through, bytes });
+                        return;
+                    }
+                    let entries = self.log.piece(prev, bytes);
+                    *sent = entries.last().map_or(prev, |entry| entry.zxid);
+                    transfer.in_flight += 1;
+                    Self::send(to, Message::Entries { prev, entries }, out);
+                }
+            }
+        }
+    }
+
+    /// Everything was sent: the receiver is asked to take it over.
+    fn transfer_is_complete(&mut self, to: ServerId, out: &mut Vec<Output>) {
+        self.end_transfer(to, out);
+        match &self.role {
+            Role::Looking => {}
+            Role::Leading(_) => self.history_is_sent(to, out),
+            Role::Following(_) => Self::send(to, Message::PullEnd { last: self.log.last() }, out),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! History on its way: no more in flight than is allowed, the log from disk where memory does not reach, and nobody
+//! level before his state is restored.
+
+use bytes::Bytes;
+use pole_election::{Epoch, Round, ServerId, Voters, Zxid};
+use pole_zab::{
+    DiskOp, Entry, Epochs, Hello, Limits, Message, Origin, Output, Phase, Promise, Recovered, SnapshotPart, Ticket,
+    TransferId, Zab,
+};
+
+const ME: ServerId = ServerId(1);
+const LEVEL: ServerId = ServerId(2);
+const JOINER: ServerId = ServerId(3);
+const ROUND: Round = Round { epoch: 1, failed: 0 };
+const WINDOW: usize = 3;
+
+fn server() -> Zab {
+    let limits = Limits { piece_bytes: 1, pieces_in_flight: WINDOW, ..Limits::default() };
+    let mut zab = Zab::new(ME, Voters::new([1, 2, 3].map(ServerId)), limits, Recovered::blank());
+    [LEVEL, JOINER].into_iter().for_each(|peer| zab.link_up(peer, &mut Vec::new()));
+    zab
+}
+
+/// Gives a message, and completes all writes.
+fn take(zab: &mut Zab, from: ServerId, message: Message) -> Vec<Output> {
+    let mut out = Vec::new();
+    zab.receive(from, message, &mut out).expect("a good message");
+    zab.written(Ticket(u64::MAX), &mut out);
+    zab.assert_invariants();
+    out
+}
+
+fn promise(epoch: Epoch) -> Message {
+    let (last_zxid, epochs) = (Zxid::ZERO, Epochs::starting_at(Zxid::ZERO));
+    Message::AckEpoch(Promise { epoch, fresh: true, current_epoch: Epoch(0), last_zxid, epochs, blank: true })
+}
+
+/// An established leader with ten transactions, of which memory holds none.
+fn leader() -> (Zab, Vec<Entry>) {
+    let mut zab = server();
+    let mut out = Vec::new();
+    zab.lead(ROUND, [(LEVEL, Epoch(0))], &mut out);
+    zab.written(Ticket(u64::MAX), &mut out);
+    take(&mut zab, LEVEL, Message::Hello(Hello { round: ROUND, accepted_epoch: Epoch(0), taking_over: None }));
+    take(&mut zab, LEVEL, promise(Epoch(1)));
+    take(&mut zab, LEVEL, Message::AckLeader { epoch: Epoch(1), last: Zxid::ZERO });
+    assert_eq!(zab.phase(), Phase::Established);
+    propose(&mut zab, 10);
+    let entries: Vec<_> = zab.log().between(Zxid::ZERO, zab.log().last()).cloned().collect();
+    zab.trim(zab.committed(), 0);
+    assert!(zab.log().is_empty());
+    (zab, entries)
+}
+
+fn propose(zab: &mut Zab, count: usize) {
+    let mut out = Vec::new();
+    zab.propose(vec![(Origin::default(), Bytes::from_static(b"x")); count], &mut out);
+    zab.written(Ticket(u64::MAX), &mut out);
+    let zxid = zab.log().last();
+    take(zab, LEVEL, Message::Ack { epoch: Epoch(1), zxid, server: LEVEL });
+    assert_eq!(zab.committed(), zxid);
+}
+
+/// The joiner comes and is sent a snapshot at 1.5; returns the transfer, and how many pieces were asked for.
+fn joins(zab: &mut Zab) -> (TransferId, usize) {
+    take(zab, JOINER, Message::Hello(Hello { round: ROUND, accepted_epoch: Epoch(0), taking_over: None }));
+    let out = take(zab, JOINER, promise(Epoch(1)));
+    assert!(out.contains(&Output::WantsSnapshot { to: JOINER }));
+    let mut out = Vec::new();
+    zab.provide_snapshot(JOINER, Zxid::new(Epoch(1), 5), Bytes::from_static(b"state").into(), &mut out);
+    let opened = out.iter().find_map(|output| {
+        let Output::OpenTransfer { transfer, after, state: Some(_) } = output else { return None };
+        Some((*transfer, *after))
+    });
+    let (transfer, after) = opened.expect("a transfer");
+    assert_eq!(after, Zxid::new(Epoch(1), 5), "the log above the snapshot stays");
+    (transfer, asked(&out))
+}
+
+fn asked(out: &[Output]) -> usize {
+    out.iter().filter(|output| matches!(output, Output::NextPiece { .. })).count()
+}
+
+fn sent(out: &[Output], name: &str) -> usize {
+    let is_it = |output: &&Output| matches!(output, Output::Send { to: JOINER, message } if message.name() == name);
+    out.iter().filter(is_it).count()
+}
+
+fn piece(zab: &mut Zab, transfer: TransferId, last: bool) -> Vec<Output> {
+    let mut out = Vec::new();
+    zab.piece_is_ready(transfer, Bytes::from_static(b"s"), last, &mut out);
+    out
+}
+
+#[test]
+fn no_more_is_in_flight_than_is_allowed_and_the_log_comes_from_disk() {
+    let (mut zab, entries) = leader();
+    let (transfer, first) = joins(&mut zab);
+    assert_eq!(first, WINDOW);
+    for _ in 0..WINDOW {
+        let out = piece(&mut zab, transfer, false);
+        assert_eq!((sent(&out, "Snapshot"), asked(&out)), (1, 0));
+    }
+    // What is proposed meanwhile is not sent to the joiner.
+    propose(&mut zab, 1);
+    let out = take(&mut zab, JOINER, Message::Received);
+    assert_eq!(asked(&out), 1);
+    let out = piece(&mut zab, transfer, true);
+    assert_eq!(sent(&out, "Snapshot"), 1);
+    // The log follows when all parts are where they belong.
+    (1..WINDOW).for_each(|_| assert_eq!(take(&mut zab, JOINER, Message::Received), [Output::Progress]));
+    let out = take(&mut zab, JOINER, Message::Received);
+    let (after, through) = (Zxid::new(Epoch(1), 5), Zxid::new(Epoch(1), 10));
+    assert!(out.contains(&Output::ReadLog { transfer, after, through, bytes: 1 }), "{out:?}");
+    let mut out = Vec::new();
+    zab.log_is_read(transfer, entries[5..9].to_vec(), &mut out);
+    assert_eq!(sent(&out, "Entries"), 1);
+    assert!(matches!(out.last(), Some(Output::ReadLog { .. })), "{out:?}");
+    let mut out = Vec::new();
+    zab.log_is_read(transfer, entries[9..].to_vec(), &mut out);
+    // 1.11 is in memory, and then there is no more.
+    assert_eq!((sent(&out, "Entries"), sent(&out, "NewLeader")), (2, 1));
+    assert!(out.contains(&Output::CloseTransfer { transfer }));
+    // From here on it takes part.
+    let mut out = Vec::new();
+    zab.propose(vec![(Origin::default(), Bytes::new())], &mut out);
+    assert_eq!(sent(&out, "Propose"), 1);
+}
+
+#[test]
+fn a_log_that_cannot_be_read_closes_the_link_and_one_that_leaves_ends_its_transfer() {
+    let (mut zab, _) = leader();
+    let (transfer, _) = joins(&mut zab);
+    piece(&mut zab, transfer, true);
+    take(&mut zab, JOINER, Message::Received);
+    let mut out = Vec::new();
+    zab.log_is_read(transfer, Vec::new(), &mut out);
+    assert_eq!(out, [Output::CloseTransfer { transfer }, Output::Reset { peer: JOINER }]);
+    zab.link_up(JOINER, &mut Vec::new());
+    let (again, _) = joins(&mut zab);
+    let mut out = Vec::new();
+    zab.link_down(JOINER, &mut out);
+    assert_eq!(out, [Output::CloseTransfer { transfer: again }]);
+    assert_eq!(piece(&mut zab, again, false), []);
+}
+
+#[test]
+fn nobody_is_level_before_his_state_is_restored() {
+    let mut zab = server();
+    let leader = LEVEL;
+    zab.follow(leader, ROUND, &mut Vec::new());
+    take(&mut zab, leader, Message::NewEpoch { epoch: Epoch(1) });
+    let zxid = Zxid::new(Epoch(1), 5);
+    let part = |offset, last| {
+        let body = Bytes::from_static(b"s");
+        Message::Snapshot(SnapshotPart { zxid, epochs: Epochs::starting_at(zxid), offset, last, body })
+    };
+    let received = Output::Send { to: leader, message: Message::Received };
+    let out = take(&mut zab, leader, part(0, false));
+    assert!(out.contains(&received), "{out:?}");
+    let out = take(&mut zab, leader, part(1, true));
+    assert!(!out.contains(&received), "{out:?}");
+    let install = out.iter().find_map(|output| {
+        let Output::Write { ticket, op: DiskOp::Install { .. } } = output else { return None };
+        Some(*ticket)
+    });
+    let ticket = install.expect("it is installed");
+    assert!(out.contains(&Output::Restore { ticket, zxid }) && zab.is_restoring());
+    // A leader that does not wait is not told that we are level.
+    let out = take(&mut zab, leader, Message::NewLeader { epoch: Epoch(1), last: zxid });
+    assert!(!out.iter().any(|output| matches!(output, Output::Send { .. })), "{out:?}");
+    let mut out = Vec::new();
+    assert_eq!(zab.restored(Ticket(0), &mut out), None, "of another snapshot");
+    assert_eq!(zab.restored(ticket, &mut out), Some(zxid));
+    let level = Output::Send { to: leader, message: Message::AckLeader { epoch: Epoch(1), last: zxid } };
+    assert!(out.contains(&level) && !zab.is_restoring(), "{out:?}");
+}
