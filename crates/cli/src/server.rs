@@ -45,14 +45,14 @@ pub(crate) fn run(args: &ServerArgs) -> Result<(), Failure> {
 }
 
 fn kind(error: &StartError) -> Kind {
-    use pole_storage::OpenError::{Compressed, Damaged, File, InUse, Misplaced, Version};
+    use pole_storage::OpenError::{Compressed, Damaged, File, InUse, Misplaced, NoSnapshot, Version};
     let of_port = |error: &io::Error| match error.kind() == io::ErrorKind::AddrInUse {
         true => Kind::InUse,
         false => Kind::BadInput,
     };
     match error {
         StartError::Disk(InUse { .. }) => Kind::InUse,
-        StartError::Disk(Damaged(_) | Version { .. } | Compressed { .. }) => Kind::BadData,
+        StartError::Disk(Damaged(_) | NoSnapshot { .. } | Version { .. } | Compressed { .. }) => Kind::BadData,
         StartError::Disk(Misplaced { .. }) | StartError::Tls(_) | StartError::Secret(_) | StartError::Host { .. } => {
             Kind::BadInput
         }

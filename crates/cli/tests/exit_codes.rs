@@ -73,6 +73,20 @@ fn a_damaged_data_directory_is_5_and_is_left_as_it_is() {
 }
 
 #[test]
+fn a_log_whose_snapshots_are_gone_is_5_unless_it_is_trusted() {
+    let scratch = Scratch::new("no-snapshot");
+    let config = scratch.file("zoo.cfg", &alone(&scratch));
+    // Its snapshots are on another disk, say, that is not mounted.
+    scratch.file("data/version-2/log.500000001", "");
+    let (code, _, said) = run(&["server", "--config", &config]);
+    assert_eq!(code, 5, "{said}");
+    assert!(said.contains("no snapshot") && said.contains("snapshot.trust.empty"), "{said}");
+    let trusting = scratch.file("trusting.cfg", &format!("{}snapshot.trust.empty=true\n", alone(&scratch)));
+    let server = Running::reading_stderr(&["server", "--config", &trusting]);
+    server.until(" serving ");
+}
+
+#[test]
 fn a_data_directory_in_use_is_6() {
     let scratch = Scratch::new("in-use");
     let config = scratch.file("zoo.cfg", &alone(&scratch));

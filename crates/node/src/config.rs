@@ -47,6 +47,9 @@ pub struct Config {
     pub retain_bytes: usize,
     /// `snapCount`: transactions between two snapshots.
     pub snapshot_every: u64,
+    /// `snapSizeLimitInKb`, in bytes: a snapshot is begun when between half of this and this much log was written since
+    /// the last one. None: the size of the log does not matter.
+    pub snapshot_bytes: Option<u64>,
     /// Proposals under way at most; further requests wait in their queue.
     pub outstanding_max: usize,
     /// `pole.resign` and `pole.resign.*`: when the leader gives way to a better one.
@@ -80,6 +83,7 @@ impl Config {
             reopen_pause: Span::from_ms(1_000),
             retain_bytes: 256 << 20,
             snapshot_every: 100_000,
+            snapshot_bytes: Some(4 << 30),
             outstanding_max: 1_000,
             resign: ResignConfig::default(),
             limits: Limits::default(),

@@ -9,6 +9,7 @@
 extern crate alloc;
 
 mod accounts;
+mod checkpoints;
 mod clients;
 mod config;
 mod connection;

@@ -16,6 +16,7 @@ use pole_oracle::{MeasureConfig, Oracle, Time};
 use pole_zab::{Output, Phase, Recovered, Requests, SessionId, Ticket, Zab};
 
 use crate::accounts::{Accounts, Milestone};
+use crate::checkpoints::SinceCheckpoint;
 use crate::clients::Clients;
 use crate::disk_watch::DiskWatch;
 use crate::handover::Transfer;
@@ -38,7 +39,7 @@ pub struct Node<M> {
     /// The last transaction that the state machine has seen.
     pub(crate) applied: Zxid,
     /// Transactions applied since the last snapshot.
-    pub(crate) since_checkpoint: u64,
+    pub(crate) since_checkpoint: SinceCheckpoint,
     pub(crate) clients: Clients,
     /// The writes of our clients, until they are answered.
     pub(crate) requests: Requests<Bytes>,
@@ -97,6 +98,12 @@ impl<M: Machine> Node<M> {
         if let Some(snapshot) = &disk.snapshot {
             machine.restore(snapshot.zxid, &snapshot.body.to_bytes()).expect("a snapshot read from disk is whole");
         }
+        Self::resume(config, oracle, machine, disk, now)
+    }
+
+    /// The same for a machine that is already where the snapshot of `disk` stands. The snapshot's body is not looked at.
+    #[must_use]
+    pub fn resume(config: Config, oracle: Box<dyn Oracle>, machine: M, disk: Recovered, now: Time) -> Self {
         let mut election = pole_election::Config::new(config.me, config.voters.clone());
         election.timeout = config.election_timeout;
         election.first_score_wait = config.first_score_wait;
@@ -114,7 +121,7 @@ impl<M: Machine> Node<M> {
             applied: zab.committed(),
             zab,
             machine,
-            since_checkpoint: 0,
+            since_checkpoint: SinceCheckpoint::default(),
             clients: Clients::default(),
             requests: Requests::default(),
             attachments: 0,
@@ -145,6 +152,12 @@ impl<M: Machine> Node<M> {
             halted: false,
             config,
         }
+    }
+
+    /// So many transactions, with so many bytes, were in the log after the newest snapshot on disk and are applied
+    /// already. They count towards the next snapshot.
+    pub fn count_since_snapshot(&mut self, transactions: u64, bytes: u64) {
+        self.since_checkpoint.count(transactions, bytes);
     }
 
     /// Something happened at `now`, which never goes back.

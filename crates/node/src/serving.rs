@@ -11,6 +11,7 @@ use bytes::Bytes;
 use pole_election::{ServerId, Zxid};
 use pole_zab::{Applied, Cxid, Entry, Epoch, Held, Origin, Phase, SessionId, Ticket};
 
+use crate::checkpoints::SinceCheckpoint;
 use crate::clients::Answer;
 use crate::node::Node;
 use crate::{AttachAnswer, Channel, ClientId, CloseReason, Effect, Machine, Message, Note, Request};
@@ -194,7 +195,7 @@ impl<M: Machine> Node<M> {
             return self.halt(format!("the snapshot at {zxid} cannot be read: {reason}; {START_AFRESH}"), out);
         }
         self.applied = zxid;
-        self.since_checkpoint = 0;
+        self.since_checkpoint = SinceCheckpoint::after(zxid);
         self.oracle_decided(out);
     }
 
@@ -224,7 +225,8 @@ impl<M: Machine> Node<M> {
         };
         let ready = self.zab.log().between(self.applied, through);
         let entries: Vec<Entry> = ready.take(APPLIED_AT_ONCE).take_while(fits).cloned().collect();
-        self.since_checkpoint += entries.len() as u64;
+        let bytes = entries.iter().map(|entry| entry.body.len() as u64).sum();
+        self.since_checkpoint.count(entries.len() as u64, bytes);
         if entries.last().is_some_and(|last| last.zxid < through) {
             self.continues = true;
             out.push(Effect::Continue);
@@ -278,8 +280,8 @@ impl<M: Machine> Node<M> {
 
     /// Snapshots now and then, and no more log in memory than is kept for differences.
     fn keep_bounds(&mut self) {
-        if self.since_checkpoint >= self.config.snapshot_every {
-            self.since_checkpoint = 0;
+        if self.since_checkpoint.is_enough(&self.config) {
+            self.since_checkpoint = SinceCheckpoint::after(self.applied);
             let body = self.machine.snapshot();
             let zxid = self.applied;
             self.with_zab(|zab, outputs| zab.checkpoint(zxid, body, outputs));

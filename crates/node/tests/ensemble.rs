@@ -284,7 +284,7 @@ fn a_transaction_that_cannot_be_read_halts_a_server_and_is_not_skipped() {
     ensemble.run(Span::from_ms(10));
     assert_eq!(ensemble.replies, [], "neither is it answered, nor what comes after it");
     let said = &ensemble.halted[&ServerId(3)];
-    let expected = "the transaction at 1.2 of 0x9#1 cannot be read: no transaction; ";
+    let expected = "the transaction at 1.2 cannot be read: no transaction; ";
     assert!(said.starts_with(expected) && said.contains("move the files"), "{said}");
 }
 

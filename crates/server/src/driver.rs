@@ -396,6 +396,7 @@ impl Driver {
     /// What the turn changed may be read, and what it said is sent.
     fn publish(&mut self) {
         self.shared.applied.store(self.node.applied().0.cast_signed(), Ordering::Release);
+        self.disk.note_committed(self.node.applied());
         self.node.machine_mut().shelf_mut().publish();
         self.contract.published();
         let at = self.shared.moment();

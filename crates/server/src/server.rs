@@ -11,15 +11,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pole_node::{Node, Znodes};
-use pole_storage::Disk;
-use pole_zab::Recovered;
+use pole_node::{Machine as _, Node, Shelf as _, Znodes};
+use pole_storage::{Disk, State};
+use pole_tree::{Rules, Tree};
+use pole_zab::{Entry, Recovered, Zxid};
 use tokio::runtime::Builder;
 use tokio::task::{LocalSet, spawn_local};
 use tokio_rustls::TlsAcceptor;
 
 use crate::admin;
-use crate::client::Listener;
+use crate::client::{Listener, SessionIds};
 use crate::clock::{Clock, wall_ms};
 use crate::config::{Address, Config};
 use crate::driver::{Driver, Exit};
@@ -88,10 +89,12 @@ impl Server {
         descriptors::raise_limit();
         let clients = Threads::start()?;
         let shared = Arc::new(Shared::new(Settings::new(config), Clock::start(), wall));
-        let (disk, recovered, repairs) = pole_storage::open(storage(config, &shared))?;
+        let storage = storage(config, &shared);
+        let (disk, recovered, repairs) = pole_storage::open_into(storage, &mut Rebuild::new(config, &shared))?;
         for repair in &repairs {
             log::warn("torn_tail", &[("what", &repair.to_string())]);
         }
+        reserve_sessions(&shared, &disk, &recovered, wall)?;
         let client_address = listen(config, &shared, &clients)?;
         let node = start_node(config, Arc::clone(&shared), disk, recovered, wall)?;
         let admin = admin::open(config, &shared, clients.first());
@@ -164,6 +167,45 @@ fn listen(config: &Config, shared: &Arc<Shared>, clients: &Threads) -> Result<Op
     Ok(plain)
 }
 
+/// Numbers for the sessions of this run: above all that earlier runs may have given, also if the clock was set back.
+fn reserve_sessions(shared: &Shared, disk: &Disk, recovered: &Recovered, wall: i64) -> Result<(), StartError> {
+    let tree = shared.tree.read();
+    let logged = recovered.entries.iter().map(|entry| entry.origin.session.0);
+    let known = tree.sessions().map(|(session, _)| session).chain(logged);
+    let wish = shared.session_ids.above(SessionIds::from_clock(wall), known);
+    shared.session_ids.begin(disk.reserve_sessions(wish, SessionIds::RESERVED)?);
+    Ok(())
+}
+
+/// The shared tree while start-up reads it from the disk.
+struct Rebuild {
+    machine: Znodes<SharedTree>,
+    rules: Rules,
+}
+
+impl Rebuild {
+    fn new(config: &Config, shared: &Shared) -> Self {
+        let rules = shared.settings.rules;
+        Self { machine: Znodes::new(SharedTree::new(shared), rules, config.membership().into()), rules }
+    }
+}
+
+impl State for Rebuild {
+    fn restore(&mut self, snapshot: Option<(Zxid, &Bytes)>) -> Result<(), String> {
+        match snapshot {
+            Some((zxid, body)) => self.machine.restore(zxid, body),
+            None => {
+                *self.machine.shelf_mut().tree_mut() = Tree::new(self.rules);
+                Ok(())
+            }
+        }
+    }
+
+    fn apply(&mut self, entry: &Entry) -> Result<(), String> {
+        self.machine.apply(entry, false).map(drop)
+    }
+}
+
 /// The disk's part of the configuration. A server without history writes the state it begins with.
 fn storage(config: &Config, shared: &Shared) -> pole_storage::Config {
     let mut blank = Vec::new();
@@ -176,6 +218,8 @@ fn storage(config: &Config, shared: &Shared) -> pole_storage::Config {
         snap_retain_count: usize::try_from(config.storage.snap_retain_count).unwrap_or(usize::MAX),
         purge_interval: config.storage.purge_interval_hours.map(hours),
         retain_bytes: config.node().retain_bytes,
+        alone: config.voters().len() == 1,
+        trust_empty: config.storage.trust_empty_snapshot,
         blank: Some(blank.into()),
         ..pole_storage::Config::in_dir(&config.storage.data_dir)
     }
@@ -266,9 +310,11 @@ fn start_node(
                 },
             };
             let mailbox = Arc::clone(&shared);
+            let (transactions, bytes) = disk.replayed();
             let disk = disk.start(move |event| mailbox.mailbox.post(letter(event)));
             let machine = Znodes::new(SharedTree::new(&shared), rules, membership);
-            let node = Node::new(node, oracle, machine, recovered, shared.clock.now());
+            let mut node = Node::resume(node, oracle, machine, recovered, shared.clock.now());
+            node.count_since_snapshot(transactions, bytes);
             let _ = opened.send(Ok(()));
             Driver::new(node, shared, peers, inbox, disk).run().await
         };
@@ -289,7 +335,7 @@ fn letter(event: pole_storage::Event) -> Letter {
             Letter::Said(format!("snapshot at {zxid} written, {purged} old files removed"))
         }
         pole_storage::Event::CheckpointFailed { zxid, reason } => {
-            Letter::Warning(format!("snapshot at {zxid} not written: {reason}"))
+            Letter::Warning(format!("snapshot at {zxid} not begun: {reason}"))
         }
     }
 }

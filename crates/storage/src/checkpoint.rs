@@ -1,7 +1,8 @@
 //! Snapshots of our own state, written on a thread of their own while appends go on.
 //!
 //! In: a state that no longer changes. Out: a file, and old files purged; an [`Event`] says how it went.
-//! Why a thread: a large state takes seconds, and an acknowledgement must not wait for it. Nothing hangs on it.
+//! Why a thread: a large state takes seconds, and an acknowledgement must not wait for it. Nothing hangs on it, but a
+//! disk that refuses a snapshot, or the removal of an old file, is not trusted with the log either: it counts as failed.
 //! Holds: one at a time. One that comes meanwhile waits; of several that wait the newest is written, the others were
 //! only its past.
 
@@ -49,6 +50,8 @@ struct Slot {
     /// A thread is there and will look at `next` again.
     busy: bool,
     last_purge: Option<Instant>,
+    /// Why the disk counts as failed.
+    failed: Option<String>,
 }
 
 impl Checkpoints {
@@ -98,6 +101,11 @@ impl Checkpoints {
         }
     }
 
+    /// Why the disk counts as failed.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.shared.slot().failed.clone()
+    }
+
     /// Gives up what is under way and what waits.
     pub(crate) fn cancel(&mut self) {
         self.shared.cancelled.store(true, Ordering::Relaxed);
@@ -120,7 +128,11 @@ impl Shared {
             match self.write(&snapshot) {
                 Ok(Some(purged)) => tell(report, Event::Checkpointed { zxid, purged }),
                 Ok(None) => {}
-                Err(error) => tell(report, Event::CheckpointFailed { zxid, reason: error.to_string() }),
+                Err(error) => {
+                    let reason = format!("snapshot at {zxid}: {error}");
+                    self.slot().failed = Some(reason.clone());
+                    tell(report, Event::Failed { reason });
+                }
             }
         }
     }

@@ -22,10 +22,15 @@ pub struct Config {
     pub snap_retain_count: usize,
     /// `autopurge.purgeInterval`: old files go after a checkpoint, but not more often than this. None: they stay.
     pub purge_interval: Option<Duration>,
-    /// How much log below the snapshot is read into memory at start, for followers that are a little behind.
+    /// How much committed log is kept in memory at start, for followers that are a little behind.
     pub retain_bytes: usize,
-    /// The state of a server without history. Written as `snapshot.0` before the first log file: Apache refuses a
-    /// directory that has a log and no snapshot.
+    /// This server is the only voter: everything in its log is committed.
+    pub alone: bool,
+    /// `snapshot.trust.empty`: a log without any snapshot is read as the whole history. Otherwise it is refused, because
+    /// the snapshot that it continued is lost.
+    pub trust_empty: bool,
+    /// The state of a server without history. Written as `snapshot.0` before the first log file, because a directory
+    /// that has a log and no snapshot is refused, by Apache and by us. None only together with `trust_empty`.
     pub blank: Option<Bytes>,
 }
 
@@ -43,7 +48,9 @@ impl Config {
             snap_retain_count: 3,
             purge_interval: None,
             retain_bytes: 256 << 20,
-            blank: None,
+            alone: false,
+            trust_empty: false,
+            blank: Some(Bytes::new()),
         }
     }
 }

@@ -6,14 +6,16 @@
 use pole_zab::{DiskOp, Snapshot, Ticket, Zxid};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::checkpoint::{Checkpoints, Report};
 use crate::locks::Locks;
 use crate::log::Log;
+use crate::progress::Progress;
 use crate::snapshot::Receiving;
 use crate::volume::Volume;
-use crate::{Config, Counts, Event, Pins, WriteError, Writer, epochs, intent, snapshot};
+use crate::{Config, Counts, Event, OpenError, Pins, WriteError, Writer, epochs, intent, snapshot};
 
 /// An open data directory. Nobody else has it until this is dropped.
 pub struct Disk {
@@ -32,7 +34,8 @@ pub struct Disk {
     report: Report,
     /// Why nothing is written any more.
     failed: Option<String>,
-    _locks: Locks,
+    replayed: (u64, u64),
+    locks: Locks,
 }
 
 /// What start-up found, as far as writing depends on it.
@@ -41,15 +44,16 @@ pub(crate) struct Found {
     pub(crate) log_dir: PathBuf,
     pub(crate) snapshot: Option<Zxid>,
     pub(crate) last: Zxid,
+    pub(crate) replayed: (u64, u64),
     pub(crate) locks: Locks,
 }
 
 impl Disk {
     pub(crate) fn new(volume: Volume, config: Config, found: Found) -> Self {
-        let Found { dir, log_dir, snapshot, last, locks } = found;
+        let Found { dir, log_dir, snapshot, last, replayed, locks } = found;
         let pins = Pins::default();
         Self {
-            log: Log::new(volume.clone(), log_dir.clone(), &config, last),
+            log: Log::new(volume.clone(), log_dir.clone(), &config, last, Progress::new(locks.progress(), config.sync)),
             checkpoints: Checkpoints::new(volume.clone(), dir.clone(), log_dir.clone(), &config, pins.clone()),
             pins,
             receiving: None,
@@ -60,7 +64,8 @@ impl Disk {
             blank: config.blank,
             report: Arc::new(Mutex::new(Box::new(|_| ()))),
             failed: None,
-            _locks: locks,
+            replayed,
+            locks,
         }
     }
 
@@ -82,15 +87,49 @@ impl Disk {
     /// # Errors
     /// If one fails. Those after it are not carried out, and no later one ever is.
     pub fn perform(&mut self, ops: &mut Vec<(Ticket, DiskOp)>) -> Result<Option<Ticket>, WriteError> {
-        if let Some(reason) = &self.failed {
+        if let Some(reason) = self.failed.clone().or_else(|| self.checkpoints.failure()) {
             ops.clear();
-            return Err(WriteError::Earlier { reason: reason.clone() });
+            return Err(WriteError::Earlier { reason });
         }
         let done = self.carry_out(ops);
         if let Err(error) = &done {
             self.failed = Some(error.to_string());
         }
         done
+    }
+
+    /// Everything up to `zxid` is committed. It is written down with the next append, so that a restart need not hold
+    /// the log up to there in memory.
+    pub fn note_committed(&self, zxid: Zxid) {
+        self.log.committed().fetch_max(zxid.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn committed(&self) -> Arc<AtomicU64> {
+        self.log.committed()
+    }
+
+    /// How many transactions above the newest snapshot went into the state at start, and how many bytes they have.
+    #[must_use]
+    pub fn replayed(&self) -> (u64, u64) {
+        self.replayed
+    }
+
+    /// Reserves `count` session numbers for this run, from `wish` on or above all that were reserved before, and returns
+    /// the first. Durable on return: no later run gets any of them.
+    ///
+    /// Apache ZooKeeper takes the first session number of a run from the clock. If the clock was set back between two
+    /// runs, a number could be given a second time, and a client that still has it could take the new session over.
+    ///
+    /// # Errors
+    /// If the lock file, which has the record, cannot be read or written.
+    pub fn reserve_sessions(&self, wish: u64, count: u64) -> Result<u64, OpenError> {
+        let record = self.locks.sessions();
+        let [reserved] = record.read()?.unwrap_or([0]);
+        let first = reserved.max(wish);
+        record.write([first.saturating_add(count)])?;
+        // The name of the file has been durable since the directory was opened.
+        record.sync()?;
+        Ok(first)
     }
 
     /// How often the disk was asked for something.
@@ -174,7 +213,7 @@ impl Disk {
     fn install(&mut self, zxid: Zxid) -> Result<(), WriteError> {
         let received = self.receiving.take().ok_or(WriteError::NotReceived { zxid, offset: 0 })?;
         self.checkpoints.cancel();
-        self.log.roll()?;
+        self.log.prepare_restart()?;
         intent::install(&self.volume, &self.dir, &self.log_dir, zxid, received)?;
         self.log.restart(zxid);
         self.snapshot = Some(zxid);

@@ -66,6 +66,23 @@ pub(crate) fn recover(
     }
 }
 
+/// The history is gone, and with it what the current epoch says: a server that kept it would count as one that has taken
+/// the history of that epoch over. Promises stay. Returns the current epoch, which is 0.
+pub(crate) fn forget_current(
+    volume: &Volume,
+    dir: &Path,
+    (accepted, current): (Epoch, Epoch),
+    repairs: &mut Vec<Repair>,
+) -> Result<Epoch, FileError> {
+    if current > Epoch(0) {
+        // It may have been known from the other file only.
+        write(volume, dir, ACCEPTED, accepted)?;
+        write(volume, dir, CURRENT, Epoch(0))?;
+        repairs.push(Repair::new(&dir.join(CURRENT), format!("0 instead of {current}: the history of it was removed")));
+    }
+    Ok(Epoch(0))
+}
+
 fn prepare(volume: &Volume, dir: &Path, name: &str, epoch: Epoch) -> Result<(), FileError> {
     volume.prepare(&dir.join(names::temporary(name)), epoch.to_string().as_bytes())
 }

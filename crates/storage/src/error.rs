@@ -36,6 +36,14 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
+    /// A log without the snapshot that it continues.
+    #[error("{}: a log, but there is no snapshot in {}: the beginning of the history is missing; check that dataDir is the right one and its disk mounted, and put the snapshots back. If a quorum of the other servers is healthy, move the files of this server away and start: the history is sent by the leader. Only if the log goes back to the very first transaction, set snapshot.trust.empty=true for one start", .path.display(), .data_dir.display())]
+    NoSnapshot {
+        /// The oldest log file.
+        path: PathBuf,
+        /// Where snapshots are looked for.
+        data_dir: PathBuf,
+    },
     /// Files of the log among the snapshots or the other way round, though the directories differ.
     #[error("{}: expected only {expected} in this directory; check dataDir and dataLogDir, or move the file to the other one", .path.display())]
     Misplaced {
@@ -58,6 +66,13 @@ pub struct Damage {
     pub expected: String,
     /// What is there.
     pub got: String,
+}
+
+impl Damage {
+    /// A snapshot whose checksum is right, but which is no state.
+    pub(crate) fn of_state(path: &Path, got: String) -> Self {
+        Self { path: path.into(), offset: 0, expected: "a state".into(), got }
+    }
 }
 
 /// The same for every damage: a copy first, because each further step loses something.

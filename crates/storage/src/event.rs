@@ -10,7 +10,7 @@ pub enum Event {
         /// The last of them.
         through: Ticket,
     },
-    /// A write failed. Nothing more is written or reported.
+    /// A write failed, of whichever file. Nothing more is written or reported.
     Failed {
         /// What, where, and what the operator can do.
         reason: String,
@@ -22,7 +22,7 @@ pub enum Event {
         /// How many old files went after it.
         purged: usize,
     },
-    /// A snapshot of our own state could not be kept. A warning: the log has it all, and grows.
+    /// A snapshot of our own state could not be begun. A warning: the log has it all, and grows.
     CheckpointFailed {
         /// The last transaction in it.
         zxid: Zxid,

@@ -1,25 +1,45 @@
 //! One server at a time: a lock file in each directory, held while the disk is open.
+//!
+//! The lock file of `dataDir` also holds two records, because a data directory has no other file of ours that stays:
+//! how far the log is durable and committed (`progress`), and which session ids are reserved
+//! ([`crate::Disk::reserve_sessions`]). Each is overwritten in place and lies in a block of its own, so that a write of
+//! one cannot damage the other. A record that is missing or damaged says nothing; it is never a reason to refuse the
+//! directory.
 
-use std::fs::{File, TryLockError};
+use std::fs::TryLockError;
 use std::path::Path;
+use std::sync::Arc;
 
+use crate::volume::{Output, Volume};
 use crate::{FileError, OpenError};
 
 /// Held until dropped, or until the process ends however it ends.
 #[derive(Debug)]
 pub(crate) struct Locks {
-    _files: Vec<File>,
+    /// The one of `dataDir` first.
+    files: Vec<Arc<Output>>,
 }
 
 impl Locks {
-    pub(crate) fn take(dirs: &[&Path]) -> Result<Self, OpenError> {
-        dirs.iter().map(|dir| lock(&dir.join(NAME))).collect::<Result<_, _>>().map(|files| Self { _files: files })
+    /// Locks `dir`, and `log_dir` if it is another directory.
+    pub(crate) fn take(volume: &Volume, dir: &Path, log_dir: Option<&Path>) -> Result<Self, OpenError> {
+        let files = [dir].into_iter().chain(log_dir).map(|dir| lock(volume, &dir.join(NAME)).map(Arc::new));
+        Ok(Self { files: files.collect::<Result<_, _>>()? })
+    }
+
+    /// How far the log is durable and committed.
+    pub(crate) fn progress(&self) -> LockRecord<4> {
+        LockRecord { file: self.files[0].clone(), magic: *b"PRG1", offset: 0 }
+    }
+
+    /// The first session number that is not reserved.
+    pub(crate) fn sessions(&self) -> LockRecord<1> {
+        LockRecord { file: self.files[0].clone(), magic: *b"SES1", offset: 4096 }
     }
 }
 
-fn lock(path: &Path) -> Result<File, OpenError> {
-    let mut options = File::options();
-    let file = options.write(true).create(true).truncate(false).open(path).map_err(FileError::during("open", path))?;
+fn lock(volume: &Volume, path: &Path) -> Result<Output, OpenError> {
+    let file = volume.open_or_create(path)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.into() }),
@@ -27,5 +47,90 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Empty; only the lock on it matters.
+/// A record in the lock file: magic, numbers, and the Adler-32 of both, big-endian. It is smaller than a sector, which a
+/// disk writes as a whole.
+#[derive(Clone, Debug)]
+pub(crate) struct LockRecord<const N: usize> {
+    file: Arc<Output>,
+    magic: [u8; 4],
+    offset: u64,
+}
+
+impl<const N: usize> LockRecord<N> {
+    /// None if it was never written, was cleared, or is damaged.
+    pub(crate) fn read(&self) -> Result<Option<[u64; N]>, FileError> {
+        let mut bytes = vec![0; Self::BYTES];
+        let found = self.file.read_at(&mut bytes, self.offset)?;
+        Ok(self.decode(&bytes[..found]))
+    }
+
+    /// Into the page cache; durable after [`Self::sync`].
+    pub(crate) fn write(&self, numbers: [u64; N]) -> Result<(), FileError> {
+        self.file.overwrite(&self.encode(numbers), self.offset)
+    }
+
+    /// From here on it says nothing. Durable after [`Self::sync`].
+    pub(crate) fn clear(&self) -> Result<(), FileError> {
+        self.file.overwrite(&vec![0; Self::BYTES], self.offset)
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), FileError> {
+        self.file.sync()
+    }
+
+    fn encode(&self, numbers: [u64; N]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::BYTES);
+        bytes.extend(self.magic);
+        numbers.iter().for_each(|number| bytes.extend(number.to_be_bytes()));
+        bytes.extend(simd_adler32::adler32(&bytes.as_slice()).to_be_bytes());
+        bytes
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<[u64; N]> {
+        let (words, _) = bytes.get(4..)?.as_chunks::<8>();
+        let mut numbers = [0; N];
+        for (number, word) in numbers.iter_mut().zip(words) {
+            *number = u64::from_be_bytes(*word);
+        }
+        (bytes == self.encode(numbers)).then_some(numbers)
+    }
+
+    const BYTES: usize = 4 + 8 * N + 4;
+}
+
 const NAME: &str = "lock";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crash::Scratch;
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        let scratch = Scratch::new();
+        let locks = Locks::take(&Volume::default(), &scratch.0, None).unwrap();
+        assert_eq!((locks.progress().read().unwrap(), locks.sessions().read().unwrap()), (None, None));
+        locks.sessions().write([u64::MAX]).unwrap();
+        assert_eq!((locks.progress().read().unwrap(), locks.sessions().read().unwrap()), (None, Some([u64::MAX])));
+        locks.progress().write([1, 2, 3, u64::MAX]).unwrap();
+        assert_eq!(locks.progress().read().unwrap(), Some([1, 2, 3, u64::MAX]));
+        locks.progress().clear().unwrap();
+        assert_eq!((locks.progress().read().unwrap(), locks.sessions().read().unwrap()), (None, Some([u64::MAX])));
+    }
+
+    #[test]
+    fn a_damaged_record_says_nothing() {
+        let scratch = Scratch::new();
+        let record = Locks::take(&Volume::default(), &scratch.0, None).unwrap().progress();
+        let bytes = record.encode([1, 4096, 9, 7]);
+        assert_eq!(record.decode(&bytes), Some([1, 4096, 9, 7]));
+        for at in 0..bytes.len() {
+            assert_eq!(record.decode(&bytes[..at]), None, "cut at {at}");
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                assert_eq!(record.decode(&damaged), None, "byte {at} bit {bit}");
+            }
+        }
+    }
+}

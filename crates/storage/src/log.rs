@@ -7,8 +7,11 @@
 use pole_zab::{Entry, Zxid};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::blocks::{BLOCK_BYTES, Blocks};
+use crate::progress::{Mark, Progress};
 use crate::records::{self, Next, Records};
 use crate::tail::BATCH_BYTES_MAX;
 use crate::volume::{Output, Volume};
@@ -30,11 +33,16 @@ pub(crate) struct Log {
     first: Zxid,
     /// The last entry, written or waiting.
     last: Zxid,
+    progress: Progress,
+    /// Up to where entries are known to be committed. Told from other threads.
+    committed: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct Growing {
     output: Output,
+    /// Its first entry, after which it is named.
+    first: Zxid,
     /// Where the next record goes.
     end: u64,
     /// How far there is room.
@@ -44,8 +52,10 @@ struct Growing {
 }
 
 impl Log {
-    pub(crate) fn new(volume: Volume, dir: PathBuf, config: &crate::Config, last: Zxid) -> Self {
+    pub(crate) fn new(volume: Volume, dir: PathBuf, config: &crate::Config, last: Zxid, progress: Progress) -> Self {
         Self {
+            progress,
+            committed: Arc::default(),
             volume,
             dir,
             preallocate_bytes: config.preallocate_bytes,
@@ -56,6 +66,11 @@ impl Log {
             first: Zxid::ZERO,
             last,
         }
+    }
+
+    /// Where to tell up to where entries are committed.
+    pub(crate) fn committed(&self) -> Arc<AtomicU64> {
+        self.committed.clone()
     }
 
     /// Takes an entry in. It is durable after [`Self::flush`].
@@ -85,7 +100,7 @@ impl Log {
             None => {
                 let path = self.dir.join(names::log(self.first));
                 let output = if self.sync { self.volume.create_direct(&path)? } else { self.volume.create(&path)? };
-                Growing { output, end: 0, allocated: 0, written: 0 }
+                Growing { output, first: self.first, end: 0, allocated: 0, written: 0 }
             }
         };
         let end = growing.end + bytes as u64;
@@ -104,6 +119,8 @@ impl Log {
             self.volume.sync_dir(&self.dir)?;
         }
         growing.end = end;
+        let committed = Zxid(self.committed.load(Ordering::Relaxed));
+        self.progress.advance(Mark { log: growing.first, end, last: self.last, committed }, bytes as u64)?;
         if self.sync && bytes <= SMALL_BYTES_MAX {
             growing.write_ahead();
         }
@@ -126,9 +143,16 @@ impl Log {
     /// shorter than before, and whole.
     pub(crate) fn truncate(&mut self, to: Zxid) -> Result<(), WriteError> {
         self.roll()?;
+        self.progress.clear()?;
         truncate(&self.volume, &self.dir, to)?;
         self.last = self.last.min(to);
         Ok(())
+    }
+
+    /// The history is about to be replaced by a snapshot.
+    pub(crate) fn prepare_restart(&mut self) -> Result<(), WriteError> {
+        self.roll()?;
+        Ok(self.progress.clear()?)
     }
 
     /// The history was replaced by a snapshot.
@@ -146,7 +170,7 @@ impl Log {
             self.roll()?;
         }
         if self.growing.is_none() {
-            self.blocks.end().extend_from_slice(&records::file_header());
+            self.blocks.end().extend_from_slice(&records::file_header(self.last));
         }
         Ok(())
     }

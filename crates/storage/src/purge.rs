@@ -4,6 +4,7 @@
 //! stays, because Apache starts reading there.
 
 use pole_zab::Zxid;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::volume::Volume;
@@ -28,8 +29,11 @@ pub(crate) fn purge(
     let mut gone = 0;
     // Snapshots first: one without its log cannot be started from, a log without its snapshot is only room.
     for (_, path) in old_snapshots.chain(old_logs) {
-        volume.remove(path)?;
-        gone += 1;
+        match volume.remove(path) {
+            // Somebody else purges too, an operator perhaps.
+            Err(error) if error.source.kind() == ErrorKind::NotFound => {}
+            other => other.map(|()| gone += 1)?,
+        }
     }
     Ok(gone)
 }

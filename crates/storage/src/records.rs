@@ -16,9 +16,12 @@ use std::path::{Path, PathBuf};
 
 use crate::{Damage, FileError};
 
-/// The first bytes of every log file.
-pub(crate) fn file_header() -> Bytes {
-    FileHeader { magic: LOG_MAGIC, version: VERSION, dbid: 0 }.encode()
+/// The first bytes of a log file whose first transaction comes after `previous`.
+///
+/// Apache writes a number there that is always 0 and that nobody reads. We write which transaction comes before the
+/// file, so that a missing file shows also where a new epoch begins.
+pub(crate) fn file_header(previous: Zxid) -> Bytes {
+    FileHeader { magic: LOG_MAGIC, version: VERSION, dbid: (previous.0 | PREVIOUS).cast_signed() }.encode()
 }
 
 /// Appends the record of a transaction. False if the bytes are not that of `zxid`.
@@ -46,7 +49,7 @@ pub(crate) enum Next {
 pub(crate) struct Flaw {
     pub(crate) expected: String,
     pub(crate) got: String,
-    /// How many bytes the record claims, if it can be believed.
+    /// How many bytes the record claims; the part that says so, if that is no length.
     pub(crate) bytes: u64,
 }
 
@@ -55,6 +58,7 @@ pub(crate) struct Flaw {
 pub(crate) struct Records {
     file: File,
     path: PathBuf,
+    file_len: u64,
     /// Where the zeros at the end begin.
     data_end: u64,
     /// Where the next record starts.
@@ -64,6 +68,8 @@ pub(crate) struct Records {
     window_at: u64,
     /// The header is no header.
     header: Option<Flaw>,
+    /// The transaction before the first one, if the header says so.
+    previous: Option<Zxid>,
     /// The version that it names.
     version: i32,
 }
@@ -71,15 +77,18 @@ pub(crate) struct Records {
 impl Records {
     pub(crate) fn open(path: &Path) -> Result<Self, FileError> {
         let file = File::open(path).map_err(FileError::during("open", path))?;
-        let data_end = data_end(&file).map_err(FileError::during("read", path))?;
+        let file_len = file.metadata().map_err(FileError::during("read", path))?.len();
+        let data_end = data_end(&file, file_len).map_err(FileError::during("read", path))?;
         let mut records = Self {
             file,
             path: path.to_owned(),
+            file_len,
             data_end,
             at: 0,
             window: Bytes::new(),
             window_at: 0,
             header: None,
+            previous: None,
             version: VERSION,
         };
         records.read_header()?;
@@ -95,6 +104,11 @@ impl Records {
         self.version
     }
 
+    /// The transaction before the first one; none if the header does not say, as in files of Apache.
+    pub(crate) fn previous(&self) -> Option<Zxid> {
+        self.previous
+    }
+
     /// Where the last record that was read ends, or the header.
     pub(crate) fn position(&self) -> u64 {
         self.at
@@ -105,11 +119,23 @@ impl Records {
         self.data_end
     }
 
-    /// Everything from here to the zeros, without moving.
-    pub(crate) fn rest(&self) -> Result<Bytes, FileError> {
-        let mut rest = vec![0; usize::try_from(self.data_end - self.at).unwrap_or(usize::MAX)];
+    /// How long the file is.
+    pub(crate) fn file_len(&self) -> u64 {
+        self.file_len
+    }
+
+    /// Everything from here to the zeros, but not more than `bytes_max`, without moving.
+    pub(crate) fn rest(&self, bytes_max: usize) -> Result<Bytes, FileError> {
+        let bytes = (self.data_end - self.at).min(bytes_max as u64) as usize;
+        let mut rest = vec![0; bytes];
         self.file.read_exact_at(&mut rest, self.at).map_err(FileError::during("read", &self.path))?;
         Ok(rest.into())
+    }
+
+    /// Whether the bytes from here to the zeros are a record, except for what it says about its length.
+    pub(crate) fn is_whole_but_for_length(&self, rest: &Bytes) -> bool {
+        let is_all = rest.len() as u64 == self.data_end - self.at;
+        is_all && self.header.is_none() && rest.len() > FRONT + TxnHeader::BYTES_MIN && parse(rest).is_ok()
     }
 
     /// The flaw, as what a reader of this file is told.
@@ -151,21 +177,22 @@ impl Records {
         if self.data_end == 0 {
             return Ok(());
         }
-        let expected = file_header();
+        let expected = file_header(Zxid::ZERO);
         let mut got = vec![0; expected.len()];
-        let failed = || FileError::during("read", &self.path);
-        let length = self.file.metadata().map_err(failed())?.len().min(got.len() as u64) as usize;
-        self.file.read_exact_at(&mut got[..length], 0).map_err(failed())?;
+        let length = self.file_len.min(got.len() as u64) as usize;
+        self.file.read_exact_at(&mut got[..length], 0).map_err(FileError::during("read", &self.path))?;
         if got[..4] == expected[..4] && self.data_end >= 8 {
             self.version = i32::from_be_bytes(got[4..8].try_into().expect("four bytes"));
         }
         if got[..8] == expected[..8] && length == expected.len() {
-            // The number at its end is 0, and zeros do not count as data.
+            let number = u64::from_be_bytes(got[8..].try_into().expect("eight bytes"));
+            self.previous = (number & PREVIOUS != 0).then_some(Zxid(number & !PREVIOUS));
+            // The number is 0 in a file of Apache, and zeros do not count as data.
             self.data_end = self.data_end.max(length as u64);
             self.at = length as u64;
         } else {
             let got = format!("{:02x?}", &got[..length]);
-            let flaw = Flaw { expected: format!("the header {:02x?}", &expected[..]), got, bytes: 16 };
+            let flaw = Flaw { expected: format!("the header {:02x?}", &expected[..8]), got, bytes: 16 };
             self.header = Some(flaw);
         }
         Ok(())
@@ -189,7 +216,7 @@ impl Records {
 
     fn short(&self, bytes: usize) -> Flaw {
         let got = format!("{} before the end", self.data_end - self.at);
-        Flaw { expected: format!("a record of {bytes} bytes"), got, bytes: FRONT as u64 }
+        Flaw { expected: format!("a record of {bytes} bytes"), got, bytes: bytes as u64 }
     }
 }
 
@@ -231,8 +258,7 @@ fn zxid_of(body: &[u8]) -> Option<Zxid> {
 }
 
 /// Where the last byte is that is not zero, plus one. Room that was made and never used is skipped, not read.
-fn data_end(file: &File) -> std::io::Result<u64> {
-    let length = file.metadata()?.len();
+fn data_end(file: &File, length: u64) -> std::io::Result<u64> {
     let mut buffer = vec![0; 64 << 10];
     for (start, end) in extents(file, length).into_iter().rev() {
         let mut end = end;
@@ -268,6 +294,9 @@ fn extents(file: &File, length: u64) -> Vec<(u64, u64)> {
     }
     found
 }
+
+/// Marks that the number in a header is the transaction before the file. No epoch is that large.
+const PREVIOUS: u64 = 1 << 63;
 
 /// Checksum and length.
 const FRONT: usize = 12;

@@ -6,50 +6,99 @@
 
 use bytes::Bytes;
 use pole_jute::VERSION;
-use pole_zab::{Epochs, Recovered, Snapshot, Zxid};
+use pole_zab::{Recovered, Snapshot, Zxid};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::disk::Found;
-use crate::history::History;
+use crate::history::{History, Known};
 use crate::locks::Locks;
 use crate::names::{self, Name};
+use crate::progress::Mark;
 use crate::volume::Volume;
-use crate::{Config, Damage, Disk, FileError, OpenError, Repair, epochs, intent, snapshot};
+use crate::{Config, Damage, Disk, FileError, OpenError, Repair, State, epochs, intent, snapshot};
 
 /// Opens a data directory, and makes a blank one where there is none.
+///
+/// The whole log above the snapshot is returned, and with it the snapshot's state. See [`open_into`] for servers.
 ///
 /// # Errors
 /// If another server has it, if the file system refuses, or if it holds what cannot be trusted.
 pub fn open(config: Config) -> Result<(Disk, Recovered, Vec<Repair>), OpenError> {
-    open_on(Volume::default(), config)
+    open_on(Volume::default(), config, None)
 }
 
-pub(crate) fn open_on(volume: Volume, config: Config) -> Result<(Disk, Recovered, Vec<Repair>), OpenError> {
+/// The same, but the snapshot, and what is known to be committed after it, goes into `state` as it is read. The
+/// snapshot returned stands for that state and has no body of its own.
+///
+/// Memory: besides the state, the snapshot while it is restored, `retain_bytes` of log, and what is not known to be
+/// committed. That is what was under way when the server stopped, and after a power failure up to 16 MiB more.
+///
+/// # Errors
+/// As [`open`]; and if `state` refuses what was read.
+pub fn open_into(config: Config, state: &mut dyn State) -> Result<(Disk, Recovered, Vec<Repair>), OpenError> {
+    open_on(Volume::default(), config, Some(state))
+}
+
+pub(crate) fn open_on(
+    volume: Volume,
+    config: Config,
+    mut state: Option<&mut dyn State>,
+) -> Result<(Disk, Recovered, Vec<Repair>), OpenError> {
     let dir = directory(&volume, &config.data_dir)?;
     let log_dir = directory(&volume, &config.data_log_dir)?;
     let shared = is_same(&dir, &log_dir)?;
-    let locks = Locks::take(&[&*dir, &*log_dir][..if shared { 1 } else { 2 }])?;
+    let locks = Locks::take(&volume, &dir, Some(&*log_dir).filter(|_| !shared))?;
     if !shared {
         check_places(&dir, &log_dir)?;
     }
     let mut repairs = Vec::new();
     intent::roll_forward(&volume, &dir, &log_dir, &mut repairs)?;
-    let base = Base::find(&dir)?;
-    let history = History::read(&log_dir, base.zxid(), config.retain_bytes)?;
+    let mut base = Base::find(&dir)?;
+    base.check_beginning(&log_dir, &config, &mut repairs)?;
+    let mark = Mark::read(&locks.progress())?;
+    // Somebody removed the whole history, and left our lock file. What that says of the log no longer matters.
+    let wiped = mark.is_some() && base.chosen.is_none() && names::logs(&log_dir)?.is_empty();
+    let mark = mark.filter(|_| !wiped);
+    let (snapshot, skipped) = (base.zxid(), base.skipped.iter().map(|(zxid, _)| *zxid).collect::<Vec<_>>());
+    let known = |committed| Known { snapshot, skipped: skipped.clone(), mark, committed, config: &config };
+    base.restore(&mut state)?;
+    let committed = mark.map_or(Zxid::ZERO, |mark| mark.committed);
+    let mut history = History::read(&log_dir, known(committed), reborrow(&mut state)).map_err(|e| base.blame(e))?;
+    if !history.holds_committed() {
+        // The log was exchanged under the mark, by a backup perhaps. Nothing but the snapshot is known to be committed.
+        drop(history);
+        base.restore(&mut state)?;
+        history = History::read(&log_dir, known(Zxid::ZERO), reborrow(&mut state)).map_err(|e| base.blame(e))?;
+    }
     base.check_skipped(&history, &mut repairs)?;
-    let last = history.last();
-    let (accepted_epoch, current_epoch) = epochs::recover(&volume, &dir, last, &mut repairs)?;
+    let (last, (applied, epochs), replayed) = (history.last(), history.applied(), history.replayed());
+    let (accepted_epoch, mut current_epoch) = epochs::recover(&volume, &dir, last, &mut repairs)?;
+    if wiped {
+        current_epoch = epochs::forget_current(&volume, &dir, (accepted_epoch, current_epoch), &mut repairs)?;
+        // Only afterwards: this record is how we know. And not later, because it is not about the log that begins now.
+        locks.progress().clear()?;
+        locks.progress().sync()?;
+        repairs.push(Repair::new(&dir, "all logs and snapshots were removed; starts as a blank server"));
+    }
     let entries = history.mend(&volume, &log_dir, &mut repairs)?;
     remove_temporaries(&volume, &dir)?;
+    base.make_durable(&volume, &dir)?;
 
-    let found = Found { dir, log_dir, snapshot: base.chosen.as_ref().map(|(zxid, _)| *zxid), last, locks };
-    let snapshot = base.chosen.map(|(zxid, body)| {
-        // The files do not tell which epochs led to a snapshot; it is safe to know less.
-        Snapshot { zxid, epochs: Epochs::starting_at(zxid), body: body.into() }
-    });
+    let found = Found { dir, log_dir, snapshot: base.chosen.as_ref().map(|chosen| chosen.zxid), last, replayed, locks };
+    let has_state = base.chosen.is_some() || applied > Zxid::ZERO;
+    let body = base.chosen.and_then(|chosen| chosen.body).unwrap_or_default();
+    let snapshot = has_state.then(|| Snapshot { zxid: applied, epochs, body: body.into() });
     let recovered = Recovered { accepted_epoch, current_epoch, snapshot, entries };
     Ok((Disk::new(volume, config, found), recovered, repairs))
+}
+
+/// The same state once more, for a shorter time.
+fn reborrow<'a>(state: &'a mut Option<&mut dyn State>) -> Option<&'a mut dyn State> {
+    match state {
+        Some(state) => Some(&mut **state),
+        None => None,
+    }
 }
 
 /// `version-2` of a directory, which is made if need be.
@@ -103,9 +152,16 @@ fn check_places(dir: &Path, log_dir: &Path) -> Result<(), OpenError> {
 /// What the log continues.
 struct Base {
     /// The newest snapshot that is whole.
-    chosen: Option<(Zxid, Bytes)>,
+    chosen: Option<Chosen>,
     /// Newer ones that are not, and what is wrong with them.
     skipped: Vec<(Zxid, Damage)>,
+}
+
+struct Chosen {
+    zxid: Zxid,
+    path: PathBuf,
+    /// None: a state has taken it in.
+    body: Option<Bytes>,
 }
 
 impl Base {
@@ -118,7 +174,7 @@ impl Base {
                 return Err(OpenError::Compressed { path });
             }
             match snapshot::read(&path)? {
-                Ok(body) => return Ok(Self { chosen: Some((zxid, body)), skipped }),
+                Ok(body) => return Ok(Self { chosen: Some(Chosen { zxid, path, body: Some(body) }), skipped }),
                 Err(snapshot::Flaw { offset, expected, got }) => {
                     skipped.push((zxid, Damage { path, offset, expected, got }));
                 }
@@ -131,14 +187,65 @@ impl Base {
     }
 
     fn zxid(&self) -> Zxid {
-        self.chosen.as_ref().map_or(Zxid::ZERO, |(zxid, _)| *zxid)
+        self.chosen.as_ref().map_or(Zxid::ZERO, |chosen| chosen.zxid)
+    }
+
+    /// A log without a snapshot continues one that is lost: every log file that we or Apache write is preceded by one.
+    /// A log cannot tell whether it goes back to the very first transaction, because the first one can be of any epoch.
+    fn check_beginning(&self, log_dir: &Path, config: &Config, repairs: &mut Vec<Repair>) -> Result<(), OpenError> {
+        let first = names::logs(log_dir)?.into_iter().next();
+        let Some((_, path)) = first.filter(|_| self.chosen.is_none()) else { return Ok(()) };
+        if !config.trust_empty {
+            return Err(OpenError::NoSnapshot { path, data_dir: config.data_dir.clone() });
+        }
+        // Without a blank state no snapshot is ever written here, and none is missed.
+        if config.blank.is_some() {
+            let what = "no snapshot precedes it; read as the whole history, because snapshot.trust.empty is set";
+            repairs.push(Repair::new(&path, what));
+        }
+        Ok(())
+    }
+
+    /// Gives the snapshot to the state, and lets go of its bytes.
+    fn restore(&mut self, state: &mut Option<&mut dyn State>) -> Result<(), OpenError> {
+        let Some(state) = state else { return Ok(()) };
+        let Some(Chosen { zxid, path, body }) = &mut self.chosen else {
+            return state.restore(None).map_err(|got| Damage::of_state(Path::new(""), got).into());
+        };
+        let bytes = match body.take() {
+            Some(bytes) => bytes,
+            // It was let go of, and is wanted again.
+            None => snapshot::read(path)?.map_err(|snapshot::Flaw { offset, expected, got }| Damage {
+                path: path.clone(),
+                offset,
+                expected,
+                got,
+            })?,
+        };
+        state.restore(Some((*zxid, &bytes))).map_err(|got| Damage::of_state(path, got).into())
+    }
+
+    /// What was read may be in the page cache only. From here on it counts.
+    fn make_durable(&self, volume: &Volume, dir: &Path) -> Result<(), FileError> {
+        if let Some(chosen) = &self.chosen {
+            volume.modify(&chosen.path)?.sync()?;
+        }
+        volume.sync_dir(dir)
+    }
+
+    /// A log that does not continue an older snapshot: the damage is that of the newer one.
+    fn blame(&self, error: OpenError) -> OpenError {
+        match (error, self.skipped.first()) {
+            (OpenError::Damaged(_), Some((_, damage))) => damage.clone().into(),
+            (error, _) => error,
+        }
     }
 
     /// Without a newer snapshot the log must lead there: a jump from one epoch to a later one does not show that
     /// something is missing, but a snapshot stands where there was a transaction.
     fn check_skipped(&self, history: &History, repairs: &mut Vec<Repair>) -> Result<(), OpenError> {
         for (zxid, damage) in &self.skipped {
-            if !history.holds(*zxid) {
+            if history.misses(*zxid) {
                 return Err(damage.clone().into());
             }
             let Damage { path, offset, expected, got } = damage;

@@ -1,38 +1,73 @@
-//! The end of the log after a crash: was it never durable, or was something durable damaged?
+//! The end of the log after a crash: was it a write under way, or was something durable damaged?
 //!
-//! In: the first place that is no record, and everything after it. Out: torn, or not.
-//! Why it matters: the end of a write that was never reported may be cut off without a word to anybody. A record that
-//! was reported may not; the server would come back with less than it acknowledged.
-//! The rule: nothing valid follows, or a whole block that never reached the disk is in the way. The room for a batch
-//! was made in advance and reads as zeros, blocks reach the disk in any order, and a batch is synced before the next
-//! is written; so that can only be in the last batch. Any other damage with valid records after it is real.
+//! The end of a write that was never reported may be cut off without telling anybody. A record that was reported as
+//! durable may not: the server would come back with less than it acknowledged.
+//!
+//! What start-up knows about the write that a crash interrupted:
+//!
+//! 1. It began at or after the durable end of `progress`, and nothing was written after it: a batch is durable before
+//!    the next one is written.
+//! 2. All its records begin within [`BATCH_BYTES_MAX`] of its start.
+//! 3. It consists of sectors, each of which reached the disk as a whole or not at all, in any order. The room for it
+//!    was made in advance and reads as zeros. So a record of it that is not valid misses a whole sector.
+//!
+//! A flaw that contradicts one of these is no torn write. What cannot be told apart: whole sectors of durable records
+//! that read as zeros, after the durable end of `progress` and within one batch of the end.
 
 use bytes::Bytes;
 
-use crate::blocks;
-use crate::records::{Flaw, valid_record};
+use crate::FileError;
+use crate::records::{Flaw, Records, valid_record};
 
-/// The most that is written between two syncs, unless one entry alone is larger.
+/// The most that is written between two syncs, unless the last entry of a batch makes it larger.
 pub(crate) const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// Whether the bytes from a flaw at `at` to the end of the data are the rest of a write that was not synced.
-pub(crate) fn is_torn(at: u64, flaw: &Flaw, rest: &Bytes) -> bool {
-    let valid_after = (1..rest.len()).any(|start| valid_record(&rest.slice(start..)).is_some());
-    !valid_after || (rest.len() as u64 <= BATCH_BYTES_MAX as u64 + flaw.bytes && misses_a_block(at, flaw, rest))
+/// Whether the bytes from the first flaw of a file to the end of its data can be the rest of a write that was not
+/// durable. Without `synced` the log was not synced, and several writes can be lost at once.
+pub(crate) fn is_torn(records: &Records, flaw: &Flaw, durable_end: u64, synced: bool) -> Result<bool, FileError> {
+    let at = records.position();
+    if at < durable_end {
+        return Ok(false);
+    }
+    let rest = records.rest(REST_BYTES_MAX)?;
+    if flaw.bytes > records.data_end() - at {
+        return Ok(ends_in_missing_sector(records, flaw, &rest) && !is_followed(&rest, 1));
+    }
+    if records.data_end() - at > REST_BYTES_MAX as u64 {
+        return Ok(false);
+    }
+    Ok(misses_a_sector(at, flaw, &rest) && !(synced && is_followed(&rest, BATCH_BYTES_MAX)))
 }
 
-/// Whether a block that the bad record lies in is zeros as far as it belongs to this write.
-fn misses_a_block(at: u64, flaw: &Flaw, rest: &Bytes) -> bool {
+/// Whether a valid record begins at least so many bytes after the flaw.
+fn is_followed(rest: &Bytes, distance: usize) -> bool {
+    (distance..rest.len()).any(|start| valid_record(&rest.slice(start..)).is_some())
+}
+
+/// A record that claims to go on after the last byte that is not zero. Its own last byte is never zero, so the sector
+/// with that byte is missing, and with it everything from the start of that sector; or the file ends before it.
+/// If the bytes up to the end of the data have the record's checksum, only its length was damaged.
+fn ends_in_missing_sector(records: &Records, flaw: &Flaw, rest: &Bytes) -> bool {
+    let last = records.position() + flaw.bytes - 1;
+    let missing = last >= records.file_len() || records.data_end() <= last / SECTOR_BYTES * SECTOR_BYTES;
+    missing && !records.is_whole_but_for_length(rest)
+}
+
+/// Whether a sector that the bad record lies in is zeros as far as it belongs to this write.
+fn misses_a_sector(at: u64, flaw: &Flaw, rest: &Bytes) -> bool {
     let end = at + flaw.bytes.min(rest.len() as u64);
-    let first = at / BLOCK_BYTES * BLOCK_BYTES;
-    (first..end).step_by(BLOCK_BYTES as usize).any(|block| {
-        let (from, to) = ((block.max(at) - at) as usize, (block + BLOCK_BYTES - at) as usize);
+    let first = at / SECTOR_BYTES * SECTOR_BYTES;
+    (first..end).step_by(SECTOR_BYTES as usize).any(|sector| {
+        let (from, to) = ((sector.max(at) - at) as usize, (sector + SECTOR_BYTES - at) as usize);
         to <= rest.len() && to - from >= EVIDENCE_BYTES_MIN && rest[from..to].iter().all(|byte| *byte == 0)
     })
 }
 
-/// What file systems write at once.
-const BLOCK_BYTES: u64 = blocks::BLOCK_BYTES as u64;
+/// What every disk writes as a whole; most write more.
+const SECTOR_BYTES: u64 = 512;
 
-/// Fewer zeros than this at the end of a block prove nothing: every record starts with four.
+/// Fewer zeros than this at the end of a sector prove nothing: every record starts with four.
 const EVIDENCE_BYTES_MIN: usize = 5;
+
+/// How much is looked at after a flaw. A batch is smaller, unless a transaction is as large as this.
+const REST_BYTES_MAX: usize = 64 << 20;

@@ -1,7 +1,7 @@
 //! The few things that are done to files, each in one place.
 //!
-//! Why: everything that changes the disk passes here, so it can be counted, its errors name the path, and the tests can
-//! record it and ask what a crash after any step would leave.
+//! Everything that changes the disk passes here, so that it can be counted, errors name the path, and the tests can
+//! record it, ask what a crash after any step would leave, and make any step fail.
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_setfl};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
@@ -48,12 +48,44 @@ pub(crate) struct Volume {
     counts: Arc<Counts>,
     #[cfg(test)]
     trace: crate::crash::Trace,
+    #[cfg(test)]
+    faults: crate::crash::Faults,
+}
+
+/// What is done to a file, for the tests that make it fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Write,
+    Allocate,
+    SetLength,
+    Sync,
+    Rename,
+    Remove,
+    SyncDirectory,
 }
 
 impl Volume {
     #[cfg(test)]
     pub(crate) fn recorded_by(trace: &crate::crash::Trace) -> Self {
         Self { trace: trace.clone(), ..Self::default() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn failing(faults: &crate::crash::Faults) -> Self {
+        Self { faults: faults.clone(), ..Self::default() }
+    }
+
+    /// Fails if a test wants this operation to fail.
+    #[cfg(test)]
+    pub(crate) fn attempt(&self, operation: Operation, path: &Path) -> io::Result<()> {
+        self.faults.attempt(operation, path)
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same call can fail in tests")]
+    pub(crate) fn attempt(&self, _: Operation, _: &Path) -> io::Result<()> {
+        Ok(())
     }
 
     pub(crate) fn counts(&self) -> Arc<Counts> {
@@ -64,7 +96,8 @@ impl Volume {
     pub(crate) fn create(&self, path: &Path) -> Result<Output, FileError> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
-        let file = options.open(path).map_err(FileError::during("create", path))?;
+        let open = || self.attempt(Operation::Create, path).and_then(|()| options.open(path));
+        let file = open().map_err(FileError::during("create", path))?;
         self.note(|| Effect::Create(path.into()));
         Ok(Output { volume: self.clone(), file, path: path.into() })
     }
@@ -79,6 +112,24 @@ impl Volume {
         Ok(output)
     }
 
+    /// A file to be read and overwritten, as it is; an empty one if there is none.
+    pub(crate) fn open_or_create(&self, path: &Path) -> Result<Output, FileError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let create =
+            || self.attempt(Operation::Create, path).and_then(|()| options.clone().create_new(true).open(path));
+        let file = match create() {
+            Ok(file) => {
+                self.note(|| Effect::Create(path.into()));
+                Ok(file)
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path),
+            Err(error) => Err(error),
+        };
+        let file = file.map_err(FileError::during("open", path))?;
+        Ok(Output { volume: self.clone(), file, path: path.into() })
+    }
+
     /// A file that exists, to be changed.
     pub(crate) fn modify(&self, path: &Path) -> Result<Output, FileError> {
         let file = OpenOptions::new().write(true).open(path).map_err(FileError::during("open", path))?;
@@ -87,14 +138,16 @@ impl Volume {
 
     /// Gives a file its name; what had that name is gone. Durable with the directory.
     pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<(), FileError> {
-        fs::rename(from, to).map_err(FileError::during("rename", from))?;
+        let rename = || self.attempt(Operation::Rename, from).and_then(|()| fs::rename(from, to));
+        rename().map_err(FileError::during("rename", from))?;
         self.note(|| Effect::Rename(from.into(), to.into()));
         Ok(())
     }
 
     /// Durable with the directory.
     pub(crate) fn remove(&self, path: &Path) -> Result<(), FileError> {
-        fs::remove_file(path).map_err(FileError::during("remove", path))?;
+        let remove = || self.attempt(Operation::Remove, path).and_then(|()| fs::remove_file(path));
+        remove().map_err(FileError::during("remove", path))?;
         self.note(|| Effect::Remove(path.into()));
         Ok(())
     }
@@ -102,6 +155,7 @@ impl Volume {
     /// Makes names durable.
     pub(crate) fn sync_dir(&self, dir: &Path) -> Result<(), FileError> {
         let failed = || FileError::during("sync the directory", dir);
+        self.attempt(Operation::SyncDirectory, dir).map_err(failed())?;
         File::open(dir).map_err(failed())?.sync_all().map_err(failed())?;
         self.counts.syncs.fetch_add(1, Ordering::Relaxed);
         self.note(|| Effect::SyncDir(dir.into()));
@@ -148,6 +202,8 @@ impl Output {
 
     /// Whole blocks, durable on return: with one call, if the system has it.
     pub(crate) fn write_through(&self, blocks: &[u8], offset: u64) -> Result<(), FileError> {
+        self.attempt(Operation::Write).map_err(FileError::during("write to", &self.path))?;
+        self.attempt(Operation::Sync).map_err(FileError::during("sync", &self.path))?;
         match pwritev2(&self.file, &[IoSlice::new(blocks)], offset, ReadWriteFlags::DSYNC) {
             Ok(written) if written == blocks.len() => {
                 self.volume.count(blocks.len());
@@ -176,8 +232,39 @@ impl Output {
         Ok(())
     }
 
+    /// A few bytes that nobody waits for, written over what was there: not counted.
+    pub(crate) fn overwrite(&self, bytes: &[u8], offset: u64) -> Result<(), FileError> {
+        self.write_all(bytes, offset).map_err(FileError::during("write to", &self.path))?;
+        self.volume.note(|| Effect::Write(self.path.clone(), offset, bytes.into()));
+        Ok(())
+    }
+
+    /// How many bytes there were; fewer than asked for only at the end of the file.
+    pub(crate) fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, FileError> {
+        let mut found = 0;
+        while found < bytes.len() {
+            match self.file.read_at(&mut bytes[found..], offset + found as u64) {
+                Ok(0) => break,
+                Ok(count) => found += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(FileError::during("read", &self.path)(error)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Keeps others from locking the file until it is dropped.
+    pub(crate) fn try_lock(&self) -> Result<(), fs::TryLockError> {
+        self.file.try_lock()
+    }
+
+    fn attempt(&self, operation: Operation) -> io::Result<()> {
+        self.volume.attempt(operation, &self.path)
+    }
+
     /// What cannot be written past the page cache is written through it, from then on.
     fn write_all(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.attempt(Operation::Write)?;
         match self.file.write_all_at(bytes, offset) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 fcntl_setfl(&self.file, OFlags::empty())?;
@@ -190,6 +277,7 @@ impl Output {
     /// Room up to `to`, filled with zeros; the file is that long afterwards.
     pub(crate) fn allocate(&self, from: u64, to: u64) -> Result<(), FileError> {
         let failed = || FileError::during("make room in", &self.path);
+        self.attempt(Operation::Allocate).map_err(failed())?;
         match fallocate(&self.file, FallocateFlags::empty(), from, to - from) {
             Ok(()) => self.volume.note(|| Effect::SetLen(self.path.clone(), to)),
             // A file system that cannot reserve room still gives zeros; it can then be full at a write.
@@ -200,14 +288,16 @@ impl Output {
     }
 
     pub(crate) fn set_len(&self, len: u64) -> Result<(), FileError> {
-        self.file.set_len(len).map_err(FileError::during("set the length of", &self.path))?;
+        let set_len = || self.attempt(Operation::SetLength).and_then(|()| self.file.set_len(len));
+        set_len().map_err(FileError::during("set the length of", &self.path))?;
         self.volume.note(|| Effect::SetLen(self.path.clone(), len));
         Ok(())
     }
 
     /// Makes the content durable, and the length as far as it is needed to read it.
     pub(crate) fn sync(&self) -> Result<(), FileError> {
-        self.file.sync_data().map_err(FileError::during("sync", &self.path))?;
+        let sync = || self.attempt(Operation::Sync).and_then(|()| self.file.sync_data());
+        sync().map_err(FileError::during("sync", &self.path))?;
         self.volume.counts.syncs.fetch_add(1, Ordering::Relaxed);
         self.volume.note(|| Effect::Sync(self.path.clone()));
         Ok(())

@@ -5,19 +5,21 @@
 //! What arrives during one sync shares the next.
 //! Holds: events come in the order of the tickets. How much may wait is bounded by `zab`'s limit of what is in flight.
 
-use pole_zab::{DiskOp, Ticket};
+use pole_zab::{DiskOp, Ticket, Zxid};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 use crate::checkpoint::{Report, tell};
-use crate::{Counts, Disk, Event, Pins};
+use crate::{Counts, Disk, Event, Pins, WriteError};
 
 /// The way to a disk that has a thread of its own.
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
     counts: Arc<Counts>,
+    committed: Arc<AtomicU64>,
     pins: Pins,
     directories: (PathBuf, PathBuf),
     thread: Option<JoinHandle<()>>,
@@ -43,6 +45,7 @@ struct Queue {
 impl Writer {
     pub(crate) fn new(disk: Disk, report: Report) -> Self {
         let (queue, wake, counts) = (Mutex::default(), Condvar::new(), disk.counts());
+        let committed = disk.committed();
         let (pins, directories) = (disk.pins(), disk.directories());
         let shared = Arc::new(Shared { disk: Mutex::new(disk), queue, wake, report });
         let thread = std::thread::Builder::new().name("disk".into());
@@ -52,7 +55,7 @@ impl Writer {
         });
         // Without the thread nothing could ever be reported, so that is the report.
         let thread = spawned.map_err(|error| shared.fail(format!("no thread for the disk: {error}"))).ok();
-        Self { shared, counts, pins, directories, thread }
+        Self { shared, counts, committed, pins, directories, thread }
     }
 
     /// Asks for an operation. [`Event::Written`] tells when it is durable.
@@ -78,6 +81,11 @@ impl Writer {
             return None;
         }
         self.shared.perform(&mut disk, ops)
+    }
+
+    /// See [`Disk::note_committed`]. Does not wait for the disk.
+    pub fn note_committed(&self, zxid: Zxid) {
+        self.committed.fetch_max(zxid.0, Ordering::Relaxed);
     }
 
     /// How often the disk was asked for something.
@@ -144,9 +152,20 @@ impl Shared {
 
     fn perform(&self, disk: &mut Disk, ops: &mut Vec<(Ticket, DiskOp)>) -> Option<Ticket> {
         disk.perform(ops).unwrap_or_else(|error| {
-            self.fail(error.to_string());
+            if matches!(error, WriteError::Earlier { .. }) {
+                // It was told when it happened.
+                self.drop_all();
+            } else {
+                self.fail(error.to_string());
+            }
             None
         })
+    }
+
+    fn drop_all(&self) {
+        let mut queue = self.queue();
+        queue.ops.clear();
+        queue.failed = true;
     }
 
     /// The first failure is told, and nothing after it.

@@ -76,6 +76,7 @@ fn storage(values: &Values, report: &mut Report) -> Storage {
         data_dir,
         snap_count: values.count("snapCount"),
         snap_size_limit_bytes: u64::try_from(values.number("snapSizeLimitInKb") << 10).ok().filter(|limit| *limit > 0),
+        trust_empty_snapshot: values.bool("snapshot.trust.empty"),
         prealloc_bytes: values.count("preAllocSize") << 10,
         snap_retain_count: retain.max(SNAPSHOTS_MIN),
         purge_interval_hours: Some(values.count("autopurge.purgeInterval")).filter(|hours| *hours > 0),

@@ -277,7 +277,7 @@ pub const KEYS: &[Key] = &[
         "snapSizeLimitInKb",
         Number(-1, i64::MAX >> 10),
         "4194304",
-        "Kilobytes of log between two snapshots; 0 or less: no limit.",
+        "Kilobytes of log between two snapshots, drawn anew between half of it and all of it; 0 or less: no limit.",
     ),
     key("preAllocSize", Number(64, 4_194_304), "65536", "Kilobytes by which a log file grows."),
     key("autopurge.snapRetainCount", COUNT, "3", "Snapshots that a purge leaves; at least 3."),
@@ -285,7 +285,12 @@ pub const KEYS: &[Key] = &[
     key("forceSync", YES_NO, "yes", "Whether a write is on the disk before it counts. `no` loses data in a power cut."),
     key("fsync.warningthresholdms", COUNT, "1000", "Milliseconds after which a slow disk is logged."),
     key("syncEnabled", Unused("there are no observers yet"), "", "Whether observers log."),
-    key("snapshot.trust.empty", Unused("a log without snapshots opens"), "", "Whether a log without snapshots opens."),
+    key(
+        "snapshot.trust.empty",
+        TRUE_FALSE,
+        "false",
+        "Whether a log without any snapshot is read as the whole history, for one start. Otherwise it is refused.",
+    ),
     key(
         "snapshot.compression.method",
         Unused("snapshots are written plain; plain ones are read"),

@@ -156,6 +156,7 @@ impl Config {
                 _ => usize::try_from(self.pole.diff_retain_mb << 20).unwrap_or(usize::MAX),
             },
             snapshot_every: self.storage.snap_count,
+            snapshot_bytes: self.storage.snap_size_limit_bytes,
             outstanding_max: usize::try_from(self.clients.outstanding_max).unwrap_or(usize::MAX),
             resign: self.resign(),
             ..pole_node::Config::new(self.me(), self.voters())

@@ -100,6 +100,8 @@ pub struct Storage {
     pub snap_count: u64,
     /// `snapSizeLimitInKb`, in bytes; `None` for no limit.
     pub snap_size_limit_bytes: Option<u64>,
+    /// `snapshot.trust.empty`.
+    pub trust_empty_snapshot: bool,
     /// `preAllocSize`, in bytes.
     pub prealloc_bytes: u64,
     /// `autopurge.snapRetainCount`, at least 3.

@@ -135,6 +135,7 @@ impl Config {
             ("dataDir", path(&storage.data_dir)),
             ("snapCount", storage.snap_count.to_string()),
             ("snapSizeLimitInKb", storage.snap_size_limit_bytes.map_or(0, |bytes| bytes >> 10).to_string()),
+            ("snapshot.trust.empty", switch("snapshot.trust.empty", storage.trust_empty_snapshot)),
             ("preAllocSize", (storage.prealloc_bytes >> 10).to_string()),
             ("autopurge.snapRetainCount", storage.snap_retain_count.to_string()),
             ("autopurge.purgeInterval", storage.purge_interval_hours.unwrap_or(0).to_string()),

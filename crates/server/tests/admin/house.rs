@@ -14,8 +14,8 @@ use serde_json::Value;
 
 /// A server that ends with the test.
 pub(crate) struct House {
-    server: Option<Server>,
-    dir: PathBuf,
+    pub(crate) server: Option<Server>,
+    pub(crate) dir: PathBuf,
     pub(crate) client: SocketAddr,
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,

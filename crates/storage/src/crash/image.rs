@@ -16,7 +16,7 @@ type Inode = usize;
 pub(super) enum Survival {
     Nothing,
     Everything,
-    /// Any names, any lengths, any blocks.
+    /// Any names, any lengths, any sectors.
     Some,
 }
 
@@ -94,6 +94,12 @@ impl Image {
         }
     }
 
+    /// What is found if the process ends now and the machine goes on.
+    pub(super) fn kill(&self) -> BTreeMap<String, Vec<u8>> {
+        let content = |inode: &Inode| self.contents[*inode].crash(Survival::Everything, &mut Dice::new(0));
+        self.live.iter().map(|(name, inode)| (name.clone(), content(inode))).collect()
+    }
+
     /// What is found after a crash now.
     pub(super) fn crash(&self, survival: Survival, dice: &mut Dice) -> BTreeMap<String, Vec<u8>> {
         let mut names = self.synced.clone();
@@ -151,11 +157,11 @@ impl Content {
     }
 }
 
-/// Block by block, each of which may be lost.
+/// Sector by sector, each of which may be lost.
 fn write(content: &mut Vec<u8>, at: usize, bytes: &[u8], survival: Survival, dice: &mut Dice) {
     let mut from = at;
     while from < at + bytes.len() {
-        let to = (from / BLOCK_BYTES * BLOCK_BYTES + BLOCK_BYTES).min(at + bytes.len());
+        let to = (from / SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES).min(at + bytes.len());
         if survival.keeps(dice) {
             content.resize(content.len().max(to), 0);
             content[from..to].copy_from_slice(&bytes[from - at..to - at]);
@@ -191,4 +197,5 @@ fn name(path: &Path) -> String {
     format!("{}/{own}", above.rsplit('/').next().unwrap())
 }
 
-const BLOCK_BYTES: usize = 4096;
+/// What every disk writes as a whole.
+const SECTOR_BYTES: usize = 512;

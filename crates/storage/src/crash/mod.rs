@@ -4,8 +4,12 @@
 //! the record we build what a power failure could leave (all of it, only what was synced, or any part of the rest,
 //! block by block and name by name), open that, and compare. Then the same for the changes that opening itself made.
 
+mod faults;
 mod image;
+mod kinds;
 mod story;
+
+pub(crate) use faults::Faults;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};

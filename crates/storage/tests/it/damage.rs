@@ -10,10 +10,12 @@ use crate::scratch::{Scratch, append, receive, snapshot, zxid};
 const FIRST: usize = 16;
 const RECORD: usize = 45 + 20;
 const LOG: &str = "log.100000001";
+const SECTOR: usize = 512;
 
 fn three() -> Scratch {
     let scratch = Scratch::new();
     scratch.write(vec![append(1, 1..=3, 20)]);
+    scratch.forget_progress();
     scratch
 }
 
@@ -43,15 +45,23 @@ fn a_last_record_that_is_cut_short_anywhere_is_cut_off() {
     }
 }
 
+/// A disk writes sectors as a whole, so a write under way ends where one does. Zeros from elsewhere are damage, if there
+/// is no sector after them that may be missing as well.
 #[test]
-fn a_last_record_that_ends_in_zeros_anywhere_is_cut_off() {
-    let scratch = three();
+fn a_last_record_that_misses_whole_sectors_is_cut_off() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=2, 20), append(1, 3..=3, 1500)]);
+    scratch.forget_progress();
     let whole = fs::read(scratch.file(LOG)).unwrap();
-    for cut in FIRST + 2 * RECORD..FIRST + 3 * RECORD {
+    for cut in FIRST + 2 * RECORD..FIRST + 2 * RECORD + 1540 {
         let mut torn = whole.clone();
         torn[cut..].fill(0);
-        fs::write(scratch.file(LOG), torn).unwrap();
-        assert_eq!(scratch.open().1.entries.len(), 2, "zeros from {cut}");
+        fs::write(scratch.file(LOG), &torn).unwrap();
+        if cut.is_multiple_of(SECTOR) || cut <= FIRST + 2 * RECORD + 4 {
+            assert_eq!(scratch.open().1.entries.len(), 2, "zeros from {cut}");
+        } else if cut > 3 * SECTOR {
+            assert_eq!(damage(&scratch).offset, (FIRST + 2 * RECORD) as u64, "zeros from {cut}");
+        }
     }
 }
 
@@ -59,6 +69,7 @@ fn a_last_record_that_ends_in_zeros_anywhere_is_cut_off() {
 fn a_first_record_that_is_cut_short_takes_its_file_with_it() {
     let scratch = Scratch::new();
     scratch.write(vec![append(1, 1..=1, 20)]);
+    scratch.forget_progress();
     let whole = fs::read(scratch.file(LOG)).unwrap();
     for cut in 0..FIRST + RECORD {
         fs::write(scratch.file(LOG), &whole[..cut]).unwrap();
@@ -113,6 +124,7 @@ fn an_error_says_file_place_expected_got_and_what_to_do() {
 fn a_batch_that_misses_a_block_is_cut_off_where_that_begins() {
     let scratch = Scratch::new();
     scratch.write(vec![append(1, 1..=2, 20), append(1, 3..=6, 5000)]);
+    scratch.forget_progress();
     let mut bytes = fs::read(scratch.file(LOG)).unwrap();
     bytes[8192..12288].fill(0);
     fs::write(scratch.file(LOG), bytes).unwrap();
@@ -125,6 +137,7 @@ fn a_batch_that_misses_a_block_is_cut_off_where_that_begins() {
 fn a_missing_block_further_back_than_a_batch_is_refused() {
     let scratch = Scratch::new();
     scratch.write(vec![append(1, 1..=300, 5000)]);
+    scratch.forget_progress();
     let mut bytes = fs::read(scratch.file(LOG)).unwrap();
     bytes[8192..12288].fill(0);
     fs::write(scratch.file(LOG), bytes).unwrap();
@@ -140,7 +153,7 @@ fn a_missing_file_is_a_gap() {
     fs::remove_file(scratch.file("log.100000004")).unwrap();
     let damage = damage(&scratch);
     assert_eq!((damage.path, damage.offset), (scratch.file("log.100000007"), FIRST as u64));
-    assert_eq!((&*damage.expected, &*damage.got), ("the transaction after 1.3", "1.7"));
+    assert_eq!((&*damage.expected, &*damage.got), ("the transaction after 1.3", "1.7, which comes after 1.6"));
 }
 
 #[test]
@@ -149,7 +162,7 @@ fn a_log_that_starts_above_the_snapshot_is_a_gap() {
     scratch.write(vec![append(1, 1..=3, 20), DiskOp::Checkpoint(snapshot(zxid(1, 2), b"state"))]);
     scratch.write(vec![append(1, 4..=6, 20)]);
     fs::remove_file(scratch.file(LOG)).unwrap();
-    assert_eq!(damage(&scratch).got, "1.4");
+    assert_eq!(damage(&scratch).got, "1.4, which comes after 1.3");
 }
 
 /// Apache starts a new file after a torn end and leaves the end as it is.
@@ -243,4 +256,88 @@ fn a_bad_snapshot_is_refused_if_the_log_does_not_lead_to_it() {
     let newest = scratch.file("snapshot.200000009");
     fs::write(&newest, &fs::read(&newest).unwrap()[..20]).unwrap();
     assert_eq!(damage(&scratch).path, newest);
+}
+
+/// What the lock file says is durable is not cut off, whatever is there now.
+#[test]
+fn nothing_before_the_durable_end_is_cut_off() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=3, 20), append(1, 4..=9, 2000)]);
+    let whole = fs::read(scratch.file(LOG)).unwrap();
+    let end = whole.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let mut cases = Vec::new();
+    for cut in [0, 1, FIRST, FIRST + RECORD, FIRST + RECORD + 7, SECTOR, 4096, 8192, end - 1] {
+        cases.push((format!("cut at {cut}"), whole[..cut].to_vec()));
+        let mut zeroed = whole.clone();
+        zeroed[cut..].fill(0);
+        cases.push((format!("zeros from {cut}"), zeroed));
+    }
+    for sector in 0..end / SECTOR {
+        let mut missing = whole.clone();
+        missing[sector * SECTOR..(sector + 1) * SECTOR].fill(0);
+        cases.push((format!("sector {sector} missing"), missing));
+    }
+    for (what, bytes) in cases {
+        fs::write(scratch.file(LOG), bytes).unwrap();
+        let damage = damage(&scratch);
+        assert_eq!(damage.path, scratch.file(LOG), "{what}");
+        assert!(damage.offset < end as u64, "{what}");
+    }
+}
+
+#[test]
+fn a_newest_log_file_that_is_gone_is_missed_unless_a_snapshot_has_it() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=3, 20)]);
+    scratch.write(vec![append(1, 4..=6, 20)]);
+    let newest = scratch.file("log.100000004");
+    fs::remove_file(&newest).unwrap();
+    assert_eq!(damage(&scratch).path, newest);
+
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=3, 20), DiskOp::Checkpoint(snapshot(zxid(1, 3), b"state"))]);
+    fs::remove_file(scratch.file(LOG)).unwrap();
+    assert_eq!(scratch.open().1.standing().last_zxid, zxid(1, 3));
+}
+
+#[test]
+fn any_flipped_bit_of_the_last_record_is_refused() {
+    let scratch = three();
+    let whole = fs::read(scratch.file(LOG)).unwrap();
+    for at in FIRST + 2 * RECORD..FIRST + 3 * RECORD {
+        for bit in 0..8 {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << bit;
+            fs::write(scratch.file(LOG), flipped).unwrap();
+            assert_eq!(damage(&scratch).offset, (FIRST + 2 * RECORD) as u64, "byte {at} bit {bit}");
+        }
+    }
+}
+
+/// The last transaction of a batch may be large, and a block before it may be missing.
+#[test]
+fn a_torn_batch_that_ends_in_a_large_transaction_is_cut_off() {
+    let scratch = Scratch::new();
+    let large =
+        (1..=3).map(|counter| crate::scratch::entry(zxid(1, counter), if counter == 3 { 4 << 20 } else { 900 }));
+    scratch.write(vec![DiskOp::Append(large.collect())]);
+    scratch.forget_progress();
+    let mut bytes = fs::read(scratch.file(LOG)).unwrap();
+    bytes[SECTOR..2 * SECTOR].fill(0);
+    fs::write(scratch.file(LOG), bytes).unwrap();
+    assert_eq!(scratch.found(), []);
+}
+
+/// Without syncs any number of writes may be lost, and the operator has accepted that.
+#[test]
+fn without_syncs_a_missing_block_far_back_is_torn() {
+    let scratch = Scratch::new();
+    let config = || pole_storage::Config { sync: false, ..scratch.config() };
+    let (mut disk, _, _) = pole_storage::open(config()).unwrap();
+    crate::scratch::perform(&mut disk, vec![append(1, 1..=300, 5000)]);
+    drop(disk);
+    let mut bytes = fs::read(scratch.file(LOG)).unwrap();
+    bytes[8192..12288].fill(0);
+    fs::write(scratch.file(LOG), bytes).unwrap();
+    assert_eq!(pole_storage::open(config()).unwrap().1.standing().last_zxid, zxid(1, 1));
 }

@@ -15,7 +15,7 @@ fn a_blank_start_makes_the_directory_and_nothing_needless() {
 }
 
 #[test]
-fn only_files_of_apache_are_left_behind() {
+fn only_files_of_apache_and_one_lock_file_are_left_behind() {
     let scratch = Scratch::new();
     let blank = Some(bytes::Bytes::from_static(b"nothing"));
     let (mut disk, _, _) = open(Config { blank, ..scratch.config() }).unwrap();
@@ -29,10 +29,12 @@ fn only_files_of_apache_are_left_behind() {
         append(2, 1..=1, 10),
     ];
     crate::scratch::perform(&mut disk, ops);
+    disk.reserve_sessions(1000, 10).unwrap();
     disk.finish_checkpoints();
     drop(disk);
     let names = ["acceptedEpoch", "currentEpoch", "log.100000001", "log.100000004", "snapshot.0", "snapshot.100000002"];
     assert_eq!(scratch.names(), names);
+    assert_eq!(fs::read_dir(scratch.files()).unwrap().count(), names.len() + ["lock"].len());
     assert_eq!(scratch.contents()["currentEpoch"], b"2");
 }
 
@@ -139,4 +141,61 @@ fn impossible_epochs_are_refused_with_their_file() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn session_numbers_are_reserved_once_whatever_the_clock_says() {
+    let scratch = Scratch::new();
+    assert_eq!(scratch.open().0.reserve_sessions(1000, 10).unwrap(), 1000);
+    // The clock was set back.
+    assert_eq!(scratch.open().0.reserve_sessions(500, 10).unwrap(), 1010);
+    assert_eq!(scratch.open().0.reserve_sessions(2000, 10).unwrap(), 2000);
+}
+
+/// Then the other rules decide: what can be read of the log counts, and session numbers begin with the clock.
+#[test]
+fn a_lock_file_that_is_missing_or_damaged_says_nothing() {
+    type Change = fn(&mut Vec<u8>);
+    let written = || {
+        let scratch = Scratch::new();
+        scratch.write(vec![append(1, 1..=3, 20)]);
+        assert_eq!(scratch.open().0.reserve_sessions(1000, 10).unwrap(), 1000);
+        // As if a write had been under way; it would be refused as long as it is known to be durable.
+        let log = fs::OpenOptions::new().write(true).open(scratch.file("log.100000001")).unwrap();
+        log.set_len(200).unwrap();
+        assert!(matches!(scratch.try_open(), Err(OpenError::Damaged(_))));
+        scratch
+    };
+    let cases: [(&str, Change); 5] = [
+        ("empty", Vec::clear),
+        ("short", |bytes| bytes.truncate(10)),
+        ("other content", |bytes| bytes.fill(b'x')),
+        ("a bit of the magic", |bytes| bytes[1] ^= 0x10),
+        ("a bit of the checksum", |bytes| bytes[39] ^= 0x10),
+    ];
+    for (what, damage) in cases {
+        let scratch = written();
+        let mut bytes = fs::read(scratch.file("lock")).unwrap();
+        damage(&mut bytes);
+        fs::write(scratch.file("lock"), bytes).unwrap();
+        assert_eq!(scratch.found(), [zxid(1, 1), zxid(1, 2)], "{what}");
+        assert!([5, 1010].contains(&scratch.open().0.reserve_sessions(5, 10).unwrap()), "{what}");
+    }
+    let scratch = written();
+    fs::remove_file(scratch.file("lock")).unwrap();
+    assert_eq!(scratch.found(), [zxid(1, 1), zxid(1, 2)]);
+    assert_eq!(scratch.open().0.reserve_sessions(5, 10).unwrap(), 5);
+}
+
+#[test]
+fn the_records_are_in_the_lock_file_of_the_data_directory() {
+    let (data, log) = (Scratch::new(), Scratch::new());
+    let (mut disk, _, _) = open(Config { data_log_dir: log.path().into(), ..data.config() }).unwrap();
+    crate::scratch::perform(&mut disk, vec![append(1, 1..=3, 10)]);
+    disk.reserve_sessions(0x1234, 0x1000).unwrap();
+    assert_eq!(fs::read(log.file("lock")).unwrap(), b"");
+    let lock = fs::read(data.file("lock")).unwrap();
+    assert_eq!((lock.len(), &lock[..4], &lock[4096..4100]), (4112, &b"PRG1"[..], &b"SES1"[..]));
+    assert_eq!(lock[4..12], zxid(1, 1).0.to_be_bytes());
+    assert_eq!(lock[4100..4108], 0x2234_u64.to_be_bytes());
 }

@@ -160,16 +160,23 @@ fn purge_keeps_valid_snapshots_and_the_log_they_need() {
 }
 
 #[test]
-fn a_checkpoint_that_cannot_be_written_is_a_warning_and_appends_go_on() {
+fn a_checkpoint_that_cannot_be_written_ends_all_writing() {
     let (data, log) = (Scratch::new(), Scratch::new());
-    let (mut disk, _, _) = open(Config { data_log_dir: log.path().into(), ..data.config() }).unwrap();
+    let config = || Config { data_log_dir: log.path().into(), ..data.config() };
+    let (mut disk, _, _) = open(config()).unwrap();
     let (send, events) = mpsc::channel();
     disk.on_event(move |event| send.send(event).unwrap());
-    fs::remove_dir_all(data.files()).unwrap();
+    // A directory stands where the snapshot is to be written.
+    fs::create_dir(data.file("snapshot.100000002.tmp")).unwrap();
     perform(&mut disk, vec![append(1, 1..=2, 10), DiskOp::Checkpoint(snapshot(zxid(1, 2), b"state"))]);
     disk.finish_checkpoints();
-    assert!(matches!(events.try_recv(), Ok(Event::CheckpointFailed { .. })));
-    perform(&mut disk, vec![append(1, 3..=3, 10)]);
+    let event = events.try_recv();
+    assert!(matches!(&event, Ok(Event::Failed { reason }) if reason.contains("snapshot.100000002.tmp")), "{event:?}");
+    let after = disk.perform(&mut vec![(Ticket(9), append(1, 3..=3, 10))]);
+    assert!(matches!(after, Err(WriteError::Earlier { .. })), "{after:?}");
+    drop(disk);
+    fs::remove_dir(data.file("snapshot.100000002.tmp")).unwrap();
+    assert_eq!(zxids(&open(config()).unwrap().1), [zxid(1, 1), zxid(1, 2)]);
 }
 
 proptest! {

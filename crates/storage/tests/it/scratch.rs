@@ -46,12 +46,12 @@ impl Scratch {
         self.files().join(name)
     }
 
-    /// The names of the files, but for the lock.
+    /// The names of the files, but for `lock`.
     pub(crate) fn names(&self) -> Vec<String> {
         self.contents().into_keys().collect()
     }
 
-    /// The files, but for the lock.
+    /// The files, but for `lock`.
     pub(crate) fn contents(&self) -> BTreeMap<String, Vec<u8>> {
         let files = fs::read_dir(self.files()).unwrap().map(Result::unwrap);
         let named = files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap()));
@@ -59,7 +59,7 @@ impl Scratch {
     }
 
     pub(crate) fn config(&self) -> Config {
-        Config { preallocate_bytes: 4096, ..Config::in_dir(&self.0) }
+        Config { preallocate_bytes: 4096, blank: None, trust_empty: true, ..Config::in_dir(&self.0) }
     }
 
     pub(crate) fn open(&self) -> (Disk, Recovered, Vec<Repair>) {
@@ -75,6 +75,11 @@ impl Scratch {
         let (mut disk, _, _) = self.open();
         perform(&mut disk, ops);
         disk.finish_checkpoints();
+    }
+
+    /// What a power failure does at worst: what was written down about the log last did not reach the disk.
+    pub(crate) fn forget_progress(&self) {
+        fs::remove_file(self.file("lock")).unwrap();
     }
 
     /// The zxids of the entries found.

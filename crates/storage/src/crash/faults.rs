@@ -1,0 +1,35 @@
+//! Operations on files that fail because a test says so.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::volume::Operation;
+
+/// The operation that fails next, if any.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Faults(Arc<Mutex<Option<Fault>>>);
+
+#[derive(Clone, Debug)]
+struct Fault {
+    operation: Operation,
+    /// What the name of the file begins with.
+    name: &'static str,
+    kind: io::ErrorKind,
+}
+
+impl Faults {
+    /// From now on this operation fails on files whose name begins like this.
+    pub(crate) fn plant(&self, operation: Operation, name: &'static str, kind: io::ErrorKind) {
+        *self.0.lock().unwrap() = Some(Fault { operation, name, kind });
+    }
+
+    pub(crate) fn attempt(&self, operation: Operation, path: &Path) -> io::Result<()> {
+        let fault = self.0.lock().unwrap().clone();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        match fault {
+            Some(fault) if fault.operation == operation && name.starts_with(fault.name) => Err(fault.kind.into()),
+            _ => Ok(()),
+        }
+    }
+}
