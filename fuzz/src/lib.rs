@@ -4,6 +4,7 @@
 //! Why functions and not programs: the same run guided by coverage, and over the committed corpus in CI.
 //! Not here: mutation and coverage (libFuzzer, see `bin/guided.rs`), how long and which (`cargo xtask fuzz`).
 
+mod connections;
 mod files;
 mod machine;
 mod peers;
@@ -38,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "replies", run: records::replies },
     Target { name: "txns", run: machine::txns },
     Target { name: "machine", run: machine::machine },
+    Target { name: "connection", run: connections::connections },
     Target { name: "snapshots", run: machine::snapshots },
     Target { name: "log-file", run: files::log },
     Target { name: "snapshot-file", run: files::snapshot },

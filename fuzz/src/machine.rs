@@ -127,4 +127,4 @@ pub(crate) fn pieces(mut input: &[u8]) -> impl Iterator<Item = (u8, Bytes)> {
 }
 
 /// Everything that can be asked for is looked at.
-const RULES: Rules = Rules { skip_acl: false, enforce_quota: true, extended_types: true };
+const RULES: Rules = Rules { extended_types: true, enforce_quota: true, ..Rules::DEFAULT };

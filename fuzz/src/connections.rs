@@ -1,0 +1,148 @@
+//! A client's connection as a machine: sequences of bytes, replies, events, confirmations and time.
+//!
+//! Laws: what it sends is whole frames; nothing is asked of the node before a session is asked for, or after the connection
+//! is to end; a session is asked for once; what it holds is bounded.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+use pole_jute::{CreateTxn, Deframer, OpCode, Txn, TxnEntry, TxnHeader};
+use pole_node::{AttachAnswer, ClientId, Connection, Event, Limits, Moment, Next, Surroundings};
+use pole_oracle::Time;
+use pole_tree::{Caller, Changes, Rules, Tree, Watcher, Watches};
+
+/// Steps, each a byte that says what happens, two of length, and bytes for it.
+pub(crate) fn connections(input: &[u8]) {
+    let mut driver = Driver::new();
+    for (how, body) in crate::machine::pieces(input) {
+        driver.step(how, &body);
+        driver.holds();
+    }
+}
+
+struct Driver {
+    machine: Connection,
+    input: BytesMut,
+    sent: BytesMut,
+    has_session: bool,
+    tree: Tree,
+    watches: RefCell<Watches>,
+    at: Moment,
+    /// What the node was asked, in order.
+    asked: VecDeque<i32>,
+}
+
+struct Around;
+
+impl Surroundings for Around {
+    fn new_session(&self) -> i64 {
+        7
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn identify(&self, _watcher: Watcher, _caller: &Caller) {}
+}
+
+impl Driver {
+    fn new() -> Self {
+        let limits = Limits { frame_bytes_max: FRAME_BYTES_MAX, reply_bytes_max: REPLY_BYTES_MAX, ..Limits::default() };
+        let mut tree = Tree::new(Rules::DEFAULT);
+        let header = TxnHeader { client_id: 1, cxid: 1, zxid: 1, time: 0, op: OpCode::Create.number() };
+        let data = Some(Bytes::from_static(b"data"));
+        let txn = CreateTxn { path: "/a".into(), data, acl: Vec::new(), ephemeral: false, parent_cversion: 0 };
+        tree.apply(&TxnEntry { header, txn: Txn::Create(txn), digest: None }, false, &mut Changes::new());
+        Self {
+            machine: Connection::new(ClientId(1), limits, Caller::default(), Time(0)),
+            input: BytesMut::new(),
+            sent: BytesMut::new(),
+            has_session: false,
+            tree,
+            watches: RefCell::default(),
+            at: Moment { now: Time(0), confirmed: Time(0), applied: 1 },
+            asked: VecDeque::new(),
+        }
+    }
+
+    fn step(&mut self, how: u8, body: &Bytes) {
+        match how % 8 {
+            0..3 if self.machine.wants_input(&self.input) => self.input.extend_from_slice(body),
+            3 => {
+                if let Some(xid) = self.asked.pop_front() {
+                    self.machine.reply(xid, 1, body, self.at.now);
+                }
+            }
+            4 => self.machine.notify(1, body),
+            5 => self.machine.attached(AttachAnswer::Opened { timeout_ms: 4_000 }),
+            6 => self.at.now = Time(self.at.now.0 + u64::from(how) * 10_000_000),
+            _ => self.at.confirmed = self.at.now,
+        }
+        self.machine.expire(self.at.now);
+        self.serve();
+        self.send(how);
+    }
+
+    fn serve(&mut self) {
+        loop {
+            let mut events = Vec::new();
+            let was_closing = self.machine.close_reason().is_some();
+            let next = self.machine.advance(&mut self.input, &Around, self.at, &mut events);
+            assert!(!was_closing || events.is_empty(), "asked after its end");
+            for event in events {
+                match event {
+                    Event::Attach { .. } => assert!(!std::mem::replace(&mut self.has_session, true), "two sessions"),
+                    Event::Request { cxid, .. } | Event::Read { cxid, .. } | Event::Sync { cxid, .. } => {
+                        assert!(self.has_session, "asked before a session");
+                        self.asked.push_back(cxid.0);
+                    }
+                    other => panic!("{other:?} is not for a connection to say"),
+                }
+            }
+            match next {
+                Next::Wait => return,
+                Next::Again => {}
+                Next::Word => return self.machine.answer_word("imok"),
+                Next::Read => {
+                    let watches = || self.watches.borrow_mut();
+                    self.machine.read(&mut self.input, &self.tree, watches, self.at, || true);
+                }
+            }
+        }
+    }
+
+    /// The client takes something.
+    fn send(&mut self, how: u8) {
+        if self.machine.close_reason() == Some(pole_node::CloseReason::WordAnswered) {
+            return;
+        }
+        if how >= 128 {
+            let piece = self.machine.take_piece(usize::from(how), self.at);
+            self.machine.piece_sent();
+            self.sent.extend_from_slice(&piece);
+        } else if how >= 64 {
+            let unsent = self.machine.unsent(self.at);
+            let count = unsent.len().min(usize::from(how));
+            self.sent.extend_from_slice(&unsent[..count]);
+            self.machine.sent(count);
+        } else {
+            self.machine.stalled(self.at.now);
+        }
+        while Deframer::new(1 << 24).next(&mut self.sent).expect("whole frames").is_some() {}
+    }
+
+    fn holds(&self) {
+        assert!(self.machine.pending() >= self.asked.len() || self.machine.close_reason().is_some());
+        assert!(self.machine.output_bytes() < (9 << 20) + 2 * REPLY_BYTES_MAX, "{}", self.machine.output_bytes());
+        assert!(self.input.len() <= 2 * FRAME_BYTES_MAX + (1 << 20), "{}", self.input.len());
+    }
+}
+
+const FRAME_BYTES_MAX: usize = 1 << 16;
+const REPLY_BYTES_MAX: usize = 1 << 16;
