@@ -3,7 +3,7 @@
 //! Each attack is one program in a file of its own. Most run against three release servers on loopback, beside innocent clients
 //! that write and read through every server. An attack passes if
 //!
-//! - the longest pause of the innocent clients is at most [`PAUSE_EXTRA_MAX`] longer than in the idle run before it,
+//! - the longest pause of the innocent clients is at most `PAUSE_EXTRA_MAX` longer than in the idle run before it,
 //! - the resident memory of each server grows by no more than the bound of the attack, and is back afterwards,
 //! - no innocent client loses its connection,
 //! - no server ends or panics, and no leader changes without need,

@@ -55,7 +55,7 @@ impl Connection {
         });
     }
 
-    /// Appends a request that was made by [`template`].
+    /// Appends a request that was made by `template`.
     pub fn send_again(&mut self, xid: i32, template: &[u8]) {
         self.out.frame(|writer| {
             writer.int(xid);
