@@ -58,7 +58,7 @@ impl Condition {
         Self { delay, ..Self::default() }
     }
 
-    /// So many of a hundred pieces have to be sent again.
+    /// The percentage of pieces that have to be sent again.
     #[must_use]
     pub fn lossy(loss_percent: usize) -> Self {
         Self { loss_percent, ..Self::default() }

@@ -217,7 +217,7 @@ pub enum Effect {
         after: Zxid,
         /// No entry above this.
         through: Zxid,
-        /// About so much, and at least one entry.
+        /// The approximate size to read; at least one entry.
         bytes: usize,
     },
     /// The transfer has ended. What it asked for need not be answered.

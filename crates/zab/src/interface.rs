@@ -82,7 +82,7 @@ pub enum Output {
         after: Zxid,
         /// No entry above this.
         through: Zxid,
-        /// About so much, and at least one entry.
+        /// The approximate size to read; at least one entry.
         bytes: usize,
     },
     /// The transfer has ended: forget it.

@@ -23,7 +23,7 @@ pub(super) struct Written {
 pub(super) enum Start {
     /// It ended by itself with this code; the last lines of its log.
     Refused(Option<i32>, String),
-    /// It serves, and so many of the keys are missing or wrong.
+    /// It serves; the number of keys that are missing or wrong.
     Serves(usize),
 }
 

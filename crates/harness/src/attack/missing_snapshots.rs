@@ -29,7 +29,7 @@ fn run(launcher: &Launcher) -> Result<Found, Failure> {
     let epoch = together.start_after(|folder| remove(folder, &["snapshot."]).and_then(|()| keep_last_epoch(folder)))?;
     found = judged(found, &mut notes, "snapshots gone, logs begin with an epoch", &epoch);
 
-    // Whoever says that it may be so gets what there is.
+    // The operator accepts an incomplete history (`snapshot.trust.empty`).
     together.ensemble.configure(|_, text| text + "snapshot.trust.empty=true\n")?;
     match together.start_after(|folder| remove(folder, &["snapshot.", FIRST_LOG]))? {
         Start::Serves(missing) => notes.push(format!("trusted: serves without {missing} of {KEYS} keys")),

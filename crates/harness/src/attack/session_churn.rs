@@ -46,7 +46,7 @@ fn strike(target: &Target) -> io::Result<Found> {
         }))
 }
 
-/// Opens and closes so many sessions, or as many as the time allows.
+/// Opens and closes this number of sessions, or as many as the time allows.
 fn churn(target: &Target, sessions: usize, limit: Duration) -> (usize, Duration) {
     let start = Instant::now();
     let (claimed, done) = (AtomicUsize::new(0), AtomicUsize::new(0));

@@ -50,7 +50,7 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// Servers that may have so many files open, and may not raise that limit (`ulimit -n`).
+    /// Servers with this hard limit of open files (`ulimit -n`).
     #[must_use]
     pub fn with_files_max(mut self, files_max: u64) -> Self {
         self.files_max = Some(files_max);

@@ -22,7 +22,7 @@ pub(super) struct Connected {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Disturbed {
-    /// By so many faults at once.
+    /// The number of faults that affect it at once.
     Now(usize),
     /// Until then.
     Until(At),

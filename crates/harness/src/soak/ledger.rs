@@ -338,7 +338,7 @@ const GRACE: Duration = Duration::from_secs(3);
 /// server. Shorter than a session timeout, so it blames the servers for more than they promise.
 const INNOCENT: Duration = Duration::from_secs(6);
 
-/// Clients are at so many places, each with links of its own to all servers. The number of a session says at which.
+/// The number of client locations, each with its own links to all servers. A session's number selects its location.
 pub(super) const SITES: usize = 2;
 
 /// So many errors are shown in words.

@@ -186,7 +186,7 @@ const PARENT: &str = "/soak/accounts";
 const ACCOUNTS: usize = 5;
 const START: i64 = 1000;
 
-/// So many contend for the lock, and so many move between accounts.
+/// The number of sessions that contend for the lock, and of those that move sums between accounts.
 const CONTENDERS: usize = 3;
 
 const HOLD: Duration = Duration::from_millis(5);

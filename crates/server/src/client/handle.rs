@@ -1,6 +1,6 @@
 //! A client's connection as the threads of a server share it: the state machine of `node` and the socket.
 //!
-//! Replies come from the node's thread, reads from the thread of the connection's task. Whoever has something to send
+//! Replies come from the node's thread, reads from the thread of the connection's task. The thread that makes a reply
 //! writes it to the socket, because waking the task for one system call would cost a thread switch. The task finishes what
 //! the socket had no room for, and does all of it with TLS.
 //!
