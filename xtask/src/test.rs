@@ -133,7 +133,7 @@ impl Step {
                 let mut split = words.split(' ');
                 let mut command = program(split.next().expect("a command has a first word"));
                 command.args(split).envs(self.env);
-                let finished = logged(&mut command, &log, None)?;
+                let finished = logged(&mut command, &log, Some(STEP_MAX))?;
                 (self.judge(&finished), finished.took)
             }
         };
@@ -143,7 +143,11 @@ impl Step {
 
     fn judge(&self, finished: &Finished) -> Outcome {
         if !finished.passed() {
-            return Outcome::Failed { tail: tail(&finished.output) };
+            let mut tail = tail(&finished.output);
+            if finished.status.is_none() {
+                tail += &format!("\n  ended after {} s, the longest that a step may take", STEP_MAX.as_secs());
+            }
+            return Outcome::Failed { tail };
         }
         let note = match self.note {
             Note::Nothing => String::new(),
@@ -227,6 +231,9 @@ fn fresh_seed() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs())
 }
 
+/// The longest that a step may take: three times the longest one on a busy machine. A step that hangs must not keep
+/// the others from reporting.
+const STEP_MAX: Duration = Duration::from_secs(1500);
 /// Lines of a failed step that are shown: an assertion and its backtrace fit, a whole build does not.
 const TAIL_LINES: usize = 60;
 /// Steps in the table of the longest.

@@ -9,6 +9,8 @@ use std::process::{Command, ExitStatus};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::Failure;
 
 /// The top folder of the workspace.
@@ -92,7 +94,8 @@ impl Finished {
 
 /// Runs a program to its end, or to the limit, with its output in the file `log`.
 ///
-/// Only the program itself is ended at the limit, not what it started: do not hang limits on cargo.
+/// At the limit, the program is killed together with everything it started, so that `cargo` leaves no test behind. It
+/// stays in our process group, because `^C` must reach it.
 pub fn logged(command: &mut Command, log: &Path, limit: Option<Duration>) -> Result<Finished, Failure> {
     let folder = log.parent().expect("a log lies in a folder");
     fs::create_dir_all(folder).map_err(|why| Failure::io("create", folder, &why))?;
@@ -120,12 +123,39 @@ fn wait_until(child: &mut std::process::Child, deadline: Instant) -> std::io::Re
             return Ok(Some(status));
         }
         if Instant::now() >= deadline {
+            let descendants = descendants(child.id());
             child.kill()?;
             child.wait()?;
+            for pid in descendants {
+                // It may have ended by itself in the meantime.
+                let _ = kill_process(pid, Signal::KILL);
+            }
             return Ok(None);
         }
         std::thread::sleep(POLL);
     }
+}
+
+/// The processes that this one started, and those that they started. Empty where there is no `/proc`.
+fn descendants(ancestor: u32) -> Vec<Pid> {
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    let parents: Vec<(u32, u32)> = processes
+        .filter_map(|entry| {
+            let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            // The fields after the name, which may itself hold spaces and brackets: state, parent, …
+            let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+            Some((pid, parent))
+        })
+        .collect();
+    let mut found = vec![ancestor];
+    let mut next = 0;
+    while let Some(&parent) = found.get(next) {
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    found.drain(..1);
+    found.into_iter().filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?)).collect()
 }
 
 /// Whether a program of this name stands in one of the folders of `PATH`.
@@ -184,6 +214,25 @@ mod tests {
         let done = logged(program("sleep").arg("60"), &log, Some(Duration::from_millis(30))).unwrap();
         assert!(done.status.is_none());
         assert!(!done.passed());
+        fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn what_a_program_started_ends_with_it() {
+        let log = log("descendants");
+        let script = "sleep 61 & echo $!; wait";
+        let done = logged(program("sh").args(["-c", script]), &log, Some(Duration::from_millis(300))).unwrap();
+        assert!(done.status.is_none());
+        let pid: i32 = done.output.trim().parse().unwrap();
+        let runs = || {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+        };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while runs() {
+            assert!(Instant::now() < deadline, "process {pid} still runs");
+            std::thread::sleep(POLL);
+        }
         fs::remove_file(log).unwrap();
     }
 
