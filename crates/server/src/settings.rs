@@ -50,6 +50,7 @@ impl Settings {
                 extended_types: config.service.extended_types,
                 path_bytes_max: count(config.service.path_bytes_max),
                 ephemerals_max: count(config.service.ephemerals_max),
+                watches_max: count(config.clients.watches_max),
                 // As much more than a request as servers accept from each other.
                 txn_bytes_max: count(config.clients.request_bytes_max).saturating_mul(2).max(1 << 20),
             },

@@ -98,9 +98,20 @@ impl<'a> Reading<'a> {
         wanted: bool,
         path: &str,
         mode: Modes,
-    ) {
+    ) -> Result<(), ErrorCode> {
         if wanted {
-            watches().add(path, self.watcher, self.caller, mode);
+            let mut watches = watches();
+            if watches.modes(path, self.watcher) == Modes::NONE {
+                self.check_room(&watches, 1)?;
+            }
+            watches.add(path, self.watcher, self.caller, mode);
         }
+        Ok(())
+    }
+
+    /// Whether the connection may set this many watches more.
+    pub(crate) fn check_room(&self, watches: &Watches, more: usize) -> Result<(), ErrorCode> {
+        let room = watches.has_room(self.watcher, more, self.tree.rules.watches_max);
+        if room { Ok(()) } else { Err(ErrorCode::QuotaExceeded) }
     }
 }

@@ -15,6 +15,8 @@ pub struct Rules {
     /// `pole.tree.ephemeralsMax`: a session with this many ephemeral nodes cannot create more. They are all deleted by
     /// one transaction, which holds the tree while it is applied.
     pub ephemerals_max: usize,
+    /// `pole.client.watchesMax`: a connection that watches this many paths cannot set another watch.
+    pub watches_max: usize,
     /// What a transaction may take in the log and between servers. A request that would need more is refused; it can
     /// need more than its own size, because the scheme `auth` stands for all identities of the caller.
     pub txn_bytes_max: usize,
@@ -28,6 +30,7 @@ impl Rules {
         extended_types: false,
         path_bytes_max: 16 << 10,
         ephemerals_max: 50_000,
+        watches_max: 500_000,
         txn_bytes_max: 4 << 20,
     };
 }

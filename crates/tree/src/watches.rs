@@ -32,6 +32,8 @@ pub struct Watches {
     recursive: usize,
     /// See [`Self::count`].
     count: usize,
+    /// Connections that have ended, with the paths where they are still found.
+    ended: BTreeMap<Watcher, BTreeSet<Arc<str>>>,
 }
 
 /// What a connection watches.
@@ -73,6 +75,7 @@ impl Watches {
 
     /// Tells everyone who watches what changed, in order, and takes the one-shot watches away that fired.
     pub fn fire(&mut self, changes: &Changes, out: &mut Vec<(Watcher, WatcherEvent)>) {
+        self.sweep(SWEPT_BESIDE);
         if self.by_watcher.is_empty() {
             return;
         }
@@ -93,6 +96,9 @@ impl Watches {
             told.sort_unstable();
             told.dedup();
         }
+        if !self.ended.is_empty() {
+            told.retain(|watcher| !self.ended.contains_key(watcher));
+        }
         let event =
             |path: &str| WatcherEvent { kind: change.kind, state: KeeperState::SyncConnected, path: path.into() };
         out.extend(told.into_iter().map(|watcher| (watcher, event(&change.path))));
@@ -112,11 +118,27 @@ impl Watches {
         }
     }
 
-    /// The connection has ended.
+    /// The connection has ended. A few of its watches are removed at once; [`Self::sweep`] removes the rest.
     pub fn forget(&mut self, watcher: Watcher) {
-        for path in self.by_watcher.get(&watcher).map(|connection| connection.paths.clone()).unwrap_or_default() {
-            self.remove(&path, watcher, Modes::ALL);
+        if let Some(mut connection) = self.by_watcher.remove(&watcher) {
+            self.ended.entry(watcher).or_default().append(&mut connection.paths);
         }
+        self.sweep(SWEPT_BESIDE);
+    }
+
+    /// Removes at most this many watches of connections that have ended; false if none are left.
+    ///
+    /// A connection can have so many that removing them at once would hold the lock for too long.
+    pub fn sweep(&mut self, most: usize) -> bool {
+        for _ in 0..most {
+            let Some(mut connection) = self.ended.first_entry() else { return false };
+            let watcher = *connection.key();
+            match connection.get_mut().pop_first() {
+                Some(path) => drop(self.remove(&path, watcher, Modes::ALL)),
+                None => drop(connection.remove()),
+            }
+        }
+        !self.ended.is_empty()
     }
 
     /// As mntr counts: those on data and those on children, and persistent ones in both.
@@ -154,6 +176,12 @@ impl Watches {
         }
     }
 
+    /// Whether the connection may watch this many paths more.
+    pub(crate) fn has_room(&self, watcher: Watcher, more: usize, most: usize) -> bool {
+        let has = self.by_watcher.get(&watcher).map_or(0, |connection| connection.paths.len());
+        has + more <= most
+    }
+
     /// Adds to what the connection watches on the path.
     pub(crate) fn add(&mut self, path: &str, watcher: Watcher, caller: &Caller, modes: Modes) {
         let hash_of = |watched: &Watched| hash(&watched.path);
@@ -187,11 +215,22 @@ impl Watches {
 
     /// Takes these away; false if there were none.
     pub(crate) fn remove(&mut self, path: &str, watcher: Watcher, modes: Modes) -> bool {
-        let had = self.modes(path, watcher).intersects(modes);
-        if had {
-            self.edit(path, |other, has| if other == watcher { has.without(modes) } else { has });
+        let Ok(mut entry) = self.by_path.find_entry(hash(path), |watched| &*watched.path == path) else { return false };
+        let by = &mut entry.get_mut().by;
+        let Ok(at) = by.binary_search_by_key(&watcher, |(watcher, _)| *watcher) else { return false };
+        let before = by[at].1;
+        let after = before.without(modes);
+        by[at].1 = after;
+        if after == Modes::NONE {
+            by.remove(at);
+            if by.is_empty() {
+                entry.remove();
+                self.shrink();
+            }
+            self.let_go(watcher, path);
         }
-        had
+        self.account(before, after);
+        before.intersects(modes)
     }
 
     /// Changes how each connection watches a path. Who does not watch it any more is forgotten there.
@@ -208,12 +247,21 @@ impl Watches {
         });
         if entry.get().by.is_empty() {
             entry.remove();
+            self.shrink();
         }
         for (watcher, before, after) in steps {
             self.account(before, after);
             if after == Modes::NONE {
                 self.let_go(watcher, path);
             }
+        }
+    }
+
+    /// Gives memory back when most of the table is unused: after many watches there may never be so many again.
+    fn shrink(&mut self) {
+        let used = self.by_path.len();
+        if self.by_path.capacity() > SHRINK_ABOVE.max(8 * used) {
+            self.by_path.shrink_to(2 * used, |watched| hash(&watched.path));
         }
     }
 
@@ -232,6 +280,11 @@ impl Watches {
         self.count = self.count + after.tables() - before.tables();
     }
 }
+
+/// Watches of ended connections that are removed beside other work: tens of microseconds.
+const SWEPT_BESIDE: usize = 100;
+/// A table with room for this many paths or fewer is never made smaller.
+const SHRINK_ABOVE: usize = 1024;
 
 impl Modes {
     pub(crate) const NONE: Self = Self(0);

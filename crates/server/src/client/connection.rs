@@ -235,9 +235,11 @@ impl<R, W> Connection<R, W> {
         if self.handle.is_attached() {
             self.shared.clients.lock().remove(&self.handle.id);
             self.shared.mailbox.post(Letter::Event(Event::Detach { client: self.handle.id }));
-        } else {
-            // What a session that only this server knew has watched.
-            self.shared.watches.lock().forget(Watcher(self.handle.id.0));
+        }
+        // The node does the same when it hears of it, because it may still perform reads that wait behind writes.
+        self.shared.watches.lock().forget(Watcher(self.handle.id.0));
+        if self.shared.watches.lock().sweep(0) {
+            tokio::spawn(sweep_watches(Arc::clone(&self.shared)));
         }
     }
 
@@ -252,6 +254,17 @@ impl<R, W> Connection<R, W> {
         self.habit.settle(place);
     }
 }
+
+/// Removes the watches of connections that have ended, with pauses for those who wait for the lock.
+async fn sweep_watches(shared: Arc<Shared>) {
+    while shared.watches.lock().sweep(SWEPT_AT_ONCE) {
+        tokio::time::sleep(SWEEP_PAUSE).await;
+    }
+}
+
+/// Watches that are removed under the lock at once: about half a millisecond of work.
+const SWEPT_AT_ONCE: usize = 1000;
+const SWEEP_PAUSE: Duration = Duration::from_millis(1);
 
 async fn sleep_until(shared: &Shared, deadline: Option<Time>) {
     match deadline {

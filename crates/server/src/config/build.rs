@@ -208,6 +208,7 @@ fn clients(values: &Values, report: &mut Report) -> Clients {
         request_bytes_max: values.count("jute.maxbuffer"),
         reply_bytes_max: values.count("pole.client.replyBytesMax"),
         output_bytes_max: values.count("pole.client.outputBytesMax"),
+        watches_max: values.count("pole.client.watchesMax"),
         identity_bytes_max: values.count("pole.client.identityBytesMax"),
         greeting_timeout_ms: values.count("pole.client.greetingTimeoutMs"),
         greetings_max: values.count("pole.client.greetingsMax"),

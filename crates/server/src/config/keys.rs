@@ -500,6 +500,12 @@ pub const KEYS: &[Key] = &[
         "Connections whose first request has not arrived. When there is one more, the oldest is closed.",
     ),
     ours(
+        "pole.client.watchesMax",
+        Number(1, 100_000_000),
+        "500000",
+        "Paths that one connection may watch; a further watch is refused with QuotaExceeded (-125). A watch takes about 200 bytes.",
+    ),
+    ours(
         "pole.tree.pathBytesMax",
         Number(256, 1 << 20),
         "16384",

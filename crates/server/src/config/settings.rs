@@ -41,6 +41,8 @@ pub struct Clients {
     pub reply_bytes_max: u64,
     /// `pole.client.outputBytesMax`.
     pub output_bytes_max: u64,
+    /// `pole.client.watchesMax`.
+    pub watches_max: u64,
     /// `pole.client.identityBytesMax`.
     pub identity_bytes_max: u64,
     /// `pole.client.greetingTimeoutMs`.

@@ -118,6 +118,7 @@ impl Config {
             ("jute.maxbuffer", clients.request_bytes_max.to_string()),
             ("pole.client.replyBytesMax", clients.reply_bytes_max.to_string()),
             ("pole.client.outputBytesMax", clients.output_bytes_max.to_string()),
+            ("pole.client.watchesMax", clients.watches_max.to_string()),
             ("pole.client.identityBytesMax", clients.identity_bytes_max.to_string()),
             ("pole.client.greetingTimeoutMs", clients.greeting_timeout_ms.to_string()),
             ("pole.client.greetingsMax", clients.greetings_max.to_string()),

@@ -19,7 +19,7 @@ pub(crate) fn read<W: DerefMut<Target = Watches>>(
     reply: &mut Writer,
 ) -> Result<(), ErrorCode> {
     let node = desk.readable(&request.path)?;
-    desk.watch(watches, request.watch, &request.path, Modes::CHILD);
+    desk.watch(watches, request.watch, &request.path, Modes::CHILD)?;
     write_names(desk.tree, node, reply);
     Ok(())
 }
@@ -31,7 +31,7 @@ pub(crate) fn read_with_stat<W: DerefMut<Target = Watches>>(
     reply: &mut Writer,
 ) -> Result<(), ErrorCode> {
     let node = desk.readable(&request.path)?;
-    desk.watch(watches, request.watch, &request.path, Modes::CHILD);
+    desk.watch(watches, request.watch, &request.path, Modes::CHILD)?;
     write_names(desk.tree, node, reply);
     node.shown().write(reply);
     Ok(())

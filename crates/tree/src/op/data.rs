@@ -15,7 +15,7 @@ pub(crate) fn read<W: DerefMut<Target = Watches>>(
     reply: &mut Writer,
 ) -> Result<(), ErrorCode> {
     let node = desk.readable(&request.path)?;
-    desk.watch(watches, request.watch, &request.path, Modes::DATA);
+    desk.watch(watches, request.watch, &request.path, Modes::DATA)?;
     // As the record would be written, without making one: the data is copied once, to where it is sent from.
     reply.buffer(node.data.as_deref());
     node.shown().write(reply);

@@ -17,7 +17,7 @@ pub(crate) fn read<W: DerefMut<Target = Watches>>(
     if request.path.contains('\0') {
         return Err(ErrorCode::BadArguments);
     }
-    desk.watch(watches, request.watch, &request.path, Modes::DATA);
+    desk.watch(watches, request.watch, &request.path, Modes::DATA)?;
     let node = desk.find(&request.path).ok_or(ErrorCode::NoNode)?;
     node.shown().write(reply);
     Ok(())

@@ -24,7 +24,10 @@ pub(crate) fn set_again<W: DerefMut<Target = Watches>>(
     request: &SetWatches,
     events: &mut Vec<WatcherEvent>,
 ) -> Result<(), ErrorCode> {
-    let mut again = Again { desk, watches: &mut watches(), since: request.relative_zxid, events };
+    let mut watches = watches();
+    let all = request.data_watches.len() + request.exist_watches.len() + request.child_watches.len();
+    desk.check_room(&watches, all)?;
+    let mut again = Again { desk, watches: &mut watches, since: request.relative_zxid, events };
     again.one_shot(&request.data_watches, &request.exist_watches, &request.child_watches);
     Ok(())
 }
@@ -36,6 +39,9 @@ pub(crate) fn set_all_again<W: DerefMut<Target = Watches>>(
     events: &mut Vec<WatcherEvent>,
 ) -> Result<(), ErrorCode> {
     let mut watches = watches();
+    let one_shot = request.data_watches.len() + request.exist_watches.len() + request.child_watches.len();
+    let persistent = request.persistent_watches.len() + request.persistent_recursive_watches.len();
+    desk.check_room(&watches, one_shot + persistent)?;
     let mut again = Again { desk, watches: &mut watches, since: request.relative_zxid, events };
     again.one_shot(&request.data_watches, &request.exist_watches, &request.child_watches);
     let mut add = |path: &String, mode| watches.add(path, desk.watcher, desk.caller, mode);
@@ -95,7 +101,7 @@ pub(crate) fn add<W: DerefMut<Target = Watches>>(
         AddWatchMode::Persistent => Modes::PERSISTENT,
         AddWatchMode::PersistentRecursive => Modes::RECURSIVE,
     };
-    watches().add(&request.path, desk.watcher, desk.caller, mode);
+    desk.watch(watches, true, &request.path, mode)?;
     ErrorResponse { err: ErrorCode::Ok }.write(reply);
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! What a request may cost: refused when it is asked, never when it is applied.
 
-use pole_jute::{CreateMode, CreateRequest, ErrorCode, MultiOp, MultiRequest, Perms, Request, Txn};
+use pole_jute::{
+    CreateMode, CreateRequest, ErrorCode, ExistsRequest, MultiOp, MultiRequest, Perms, Request, SetWatches, Txn,
+};
 use pole_tree::{Rules, authenticate};
 
 use crate::server::{ALICE, Server, acl, new_node};
@@ -34,6 +36,28 @@ fn a_session_has_so_many_ephemeral_nodes_and_no_more() {
     }
     assert_eq!(server.write(&create("/more", CreateMode::Ephemeral)), Err(ErrorCode::QuotaExceeded));
     server.create("/other", CreateMode::Persistent);
+}
+
+#[test]
+fn a_connection_watches_so_many_paths_and_no_more() {
+    let exists = |path: &str| Request::Exists(ExistsRequest { path: path.into(), watch: true });
+    let again = |paths: &[&str]| {
+        Request::SetWatches(SetWatches {
+            relative_zxid: 0,
+            data_watches: Vec::new(),
+            exist_watches: paths.iter().map(|path| (*path).to_owned()).collect(),
+            child_watches: Vec::new(),
+        })
+    };
+    let mut server = Server::with(Rules { watches_max: 3, ..Rules::default() });
+    assert_eq!(server.read(&again(&["/1", "/2", "/3", "/4"])), Err(ErrorCode::QuotaExceeded));
+    assert!(server.read(&again(&["/1", "/2"])).is_ok());
+    assert_eq!(server.read(&exists("/3")), Err(ErrorCode::NoNode), "its watch is set");
+    assert_eq!(server.read(&exists("/4")), Err(ErrorCode::QuotaExceeded));
+    assert_eq!(server.read(&exists("/3")), Err(ErrorCode::NoNode), "it is watched already");
+    assert_eq!(server.watches.borrow().count(), 3);
+    server.create("/3", CreateMode::Persistent);
+    assert_eq!(server.read(&exists("/4")), Err(ErrorCode::NoNode), "one has fired");
 }
 
 #[test]

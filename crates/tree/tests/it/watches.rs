@@ -216,6 +216,28 @@ fn a_connection_that_ends_is_told_nothing_more() {
 }
 
 #[test]
+fn the_watches_of_a_connection_that_ended_are_removed_in_steps() {
+    let mut server = server();
+    for number in 0..5_000 {
+        server.read_at(Watcher(1), &exists(&format!("/{number}"))).unwrap_err();
+    }
+    server.read_at(Watcher(1), &get_data("/p")).unwrap();
+    server.read_at(Watcher(2), &exists("/4999")).unwrap_err();
+    server.watches.get_mut().forget(Watcher(1));
+    assert!(server.watches.borrow().count() > 4_000, "one call removes a few");
+    server.set("/p", b"").unwrap();
+    server.create("/4999", CreateMode::Persistent);
+    assert_eq!(server.events(), [(2, NodeCreated, "/4999".into())], "an ended connection is told nothing");
+    let mut steps = 0;
+    while server.watches.get_mut().sweep(500) {
+        steps += 1;
+        assert!(steps < 11, "each step removes what it may");
+    }
+    assert_eq!(server.watches.borrow().summary(), WatchesSummary::default());
+    assert_eq!(server.watches.borrow().count(), 0);
+}
+
+#[test]
 fn what_was_missed_is_told_before_the_rest_is_set_again() {
     let mut server = server();
     server.create("/same", CreateMode::Persistent);
