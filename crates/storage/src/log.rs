@@ -144,8 +144,13 @@ impl Log {
     pub(crate) fn truncate(&mut self, to: Zxid) -> Result<(), WriteError> {
         self.roll()?;
         self.progress.clear()?;
-        truncate(&self.volume, &self.dir, to)?;
+        let newest = truncate(&self.volume, &self.dir, to)?;
         self.last = self.last.min(to);
+        if let Some((log, end)) = newest {
+            let committed = Zxid(self.committed.load(Ordering::Relaxed));
+            // Otherwise damage to what is left could be taken for a torn write until the next append.
+            self.progress.advance(Mark { log, end, last: self.last, committed }, 0)?;
+        }
         Ok(())
     }
 
@@ -214,8 +219,9 @@ pub(crate) fn follows(last: Zxid, next: Zxid) -> bool {
     }
 }
 
-/// Drops every entry above `to` from the files of a directory.
-pub(crate) fn truncate(volume: &Volume, dir: &Path, to: Zxid) -> Result<(), FileError> {
+/// Drops every entry above `to` from the files of a directory. Returns what the newest file begins with, and where it
+/// ends now.
+pub(crate) fn truncate(volume: &Volume, dir: &Path, to: Zxid) -> Result<Option<(Zxid, u64)>, FileError> {
     for (first, path) in names::logs(dir)?.into_iter().rev() {
         if first > to {
             volume.remove(&path)?;
@@ -236,9 +242,9 @@ pub(crate) fn truncate(volume: &Volume, dir: &Path, to: Zxid) -> Result<(), File
             output.set_len(end)?;
             output.sync()?;
         }
-        break;
+        return Ok(Some((first, end)));
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The last entry in the files of a directory.

@@ -286,6 +286,21 @@ fn nothing_before_the_durable_end_is_cut_off() {
 }
 
 #[test]
+fn what_a_truncation_leaves_is_durable() {
+    let scratch = Scratch::new();
+    scratch.write(vec![append(1, 1..=9, 2000), DiskOp::Truncate { to: zxid(1, 5) }]);
+    let whole = fs::read(scratch.file(LOG)).unwrap();
+    let mut missing = whole.clone();
+    missing[4 * 2045..].fill(0);
+    for bytes in [whole[..4 * 2045].to_vec(), missing] {
+        fs::write(scratch.file(LOG), bytes).unwrap();
+        assert_eq!(damage(&scratch).path, scratch.file(LOG));
+    }
+    fs::write(scratch.file(LOG), &whole).unwrap();
+    assert_eq!(scratch.open().1.standing().last_zxid, zxid(1, 5));
+}
+
+#[test]
 fn a_newest_log_file_that_is_gone_is_missed_unless_a_snapshot_has_it() {
     let scratch = Scratch::new();
     scratch.write(vec![append(1, 1..=3, 20)]);
