@@ -27,7 +27,7 @@ const STEPS: &[Step] = &[
     Step::new("unused-dependencies", "cargo machete").if_installed("cargo-machete"),
     Step::new("licences", "cargo deny check bans licenses sources").if_installed("cargo-deny").shows(Note::LastLine),
     Step::new("lints", "cargo clippy --workspace --all-targets -- -D warnings"),
-    Step::new("tests", "cargo test --workspace --exclude xtask").shows(Note::Tests),
+    Step::new("tests", "cargo test --workspace --exclude xtask --no-fail-fast").shows(Note::Tests),
     Step::new("corpus", "cargo xtask fuzz --replay"),
     Step::new("docs", "cargo doc --workspace --no-deps --document-private-items").env("RUSTDOCFLAGS", "-D warnings"),
     Step::new("first-command", "cargo run --release -- up --until-ready"),
