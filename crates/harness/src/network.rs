@@ -153,6 +153,8 @@ async fn carry(
     mut back: watch::Receiver<Condition>,
     seed: u64,
 ) {
+    // Counted from here: the far end may know the connection before we do.
+    let resets = (there.borrow().resets, back.borrow().resets);
     // The handshake crosses in both directions.
     for direction in [&mut there, &mut back] {
         if direction.wait_for(|now| !now.cut).await.is_err() {
@@ -161,7 +163,6 @@ async fn carry(
     }
     let Ok(mut far) = TcpStream::connect(address).await else { return reset(&near) };
     let _ = (near.set_nodelay(true), far.set_nodelay(true));
-    let resets = (there.borrow().resets, back.borrow().resets);
     let broken = {
         let ((near_in, near_out), (far_in, far_out)) = (near.split(), far.split());
         let (there_too, back_too) = (there.clone(), back.clone());

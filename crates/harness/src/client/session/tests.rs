@@ -52,7 +52,7 @@ fn a_watch_that_has_fired_is_not_set_again() {
         let kind = pole_jute::EventType::NodeDataChanged;
         let event = WatcherEvent { kind, state: KeeperState::SyncConnected, path: "/a".into() };
         peer.say(Xid::NOTIFICATION, -1, &Reply::Notification(event.clone())).await;
-        while !matches!(events.recv().await, Some(Event::Watch(seen)) if seen == event) {}
+        until(&mut events, |told| matches!(told, Event::Watch(seen) if *seen == event)).await;
         drop(peer);
 
         let (mut peer, _) = Peer::accept(&server).await;
@@ -76,7 +76,7 @@ fn a_read_that_overtakes_the_event_of_a_watch_is_told() {
             peer.say(header.xid, mzxid, &Reply::GetData(GetDataResponse { data: None, stat })).await;
         }
         assert_eq!((first.await.unwrap().zxid, second.await.unwrap().zxid), (5, 6));
-        while !matches!(events.recv().await, Some(Event::Overtaken(path)) if path == "/a") {}
+        until(&mut events, |told| matches!(told, Event::Overtaken(path) if path == "/a")).await;
     });
 }
 
@@ -91,7 +91,7 @@ fn a_request_under_way_is_lost_and_one_asked_for_later_is_sent_on_the_next_conne
         peer.hear().await;
         drop(peer);
         assert_eq!(lost.await.unwrap_err(), Refusal::Lost);
-        while !matches!(events.recv().await, Some(Event::Disconnected(0, _))) {}
+        until(&mut events, |told| matches!(told, Event::Disconnected(0, _))).await;
 
         let later = session.ask(set_data("/a", b"2"));
         let (mut peer, _) = Peer::accept(&server).await;
@@ -114,7 +114,8 @@ fn a_reply_to_something_else_breaks_the_connection() {
         let (header, _) = peer.hear().await;
         peer.say(header.xid + 1, 9, &Reply::SetData(SetDataResponse { stat: Stat::default() })).await;
         assert_eq!(answer.await.unwrap_err(), Refusal::Lost);
-        while !matches!(events.recv().await, Some(Event::Disconnected(0, why)) if why.contains("expected the reply")) {}
+        let expected = |told: &Event| matches!(told, Event::Disconnected(0, why) if why.contains("expected the reply"));
+        until(&mut events, expected).await;
     });
 }
 
@@ -190,9 +191,14 @@ impl Peer {
     }
 }
 
+/// Waits for such an event.
+async fn until(events: &mut mpsc::UnboundedReceiver<Event>, is_it: impl Fn(&Event) -> bool) {
+    while !is_it(&events.recv().await.expect("the session goes on")) {}
+}
+
 fn play(scene: impl Future<Output = ()>) {
     drive(async {
-        scene.await;
+        timeout(Duration::from_secs(60), scene).await.expect("it ends within a minute");
         Ok::<_, crate::Failure>(())
     })
     .unwrap();
