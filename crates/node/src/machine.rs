@@ -21,6 +21,11 @@ pub trait Machine {
     /// `wall_ms` is what the calendar says, in milliseconds since 1970: for people to read, never to decide by.
     fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64) -> Option<Bytes>;
 
+    /// Whether what was prepared must be applied before anything else can be prepared.
+    fn is_waiting(&self) -> bool {
+        false
+    }
+
     /// Forget what was prepared and not applied: it will not be, or not by us.
     fn forget_prepared(&mut self);
 

@@ -133,6 +133,7 @@ impl<M: Machine> Node<M> {
         let first = self.zab.next_zxid();
         let mut room = self.config.outstanding_max.saturating_sub(self.under_way());
         while room > 0
+            && !self.machine.is_waiting()
             && let Some(request) = self.next_request()
         {
             let zxid = Zxid::new(first.epoch(), first.counter() + batch.len() as u32);

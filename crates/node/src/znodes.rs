@@ -96,6 +96,10 @@ impl<S: Shelf> Machine for Znodes<S> {
         self.prepared.prepare(&self.shelf.tree(), at, from, &request.body)
     }
 
+    fn is_waiting(&self) -> bool {
+        self.prepared.is_waiting()
+    }
+
     fn forget_prepared(&mut self) {
         self.prepared.clear();
     }

@@ -9,32 +9,44 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// A machine that remembers what it applied.
 #[derive(Default)]
-struct Tape(Vec<u8>);
+struct Tape {
+    applied: Vec<u8>,
+    /// [`ALONE`] was prepared and not yet applied.
+    waits: bool,
+}
 
 impl Machine for Tape {
     fn prepare(&mut self, _: Zxid, request: &Request, _: i64) -> Option<Bytes> {
+        assert!(!self.waits, "it asked for time");
+        self.waits = request.body == ALONE;
         Some(request.body.clone())
     }
-    fn forget_prepared(&mut self) {}
+    fn is_waiting(&self) -> bool {
+        self.waits
+    }
+    fn forget_prepared(&mut self) {
+        self.waits = false;
+    }
     fn apply(&mut self, entry: &Entry, _: bool) -> Result<Outcome, String> {
         if entry.body == DAMAGED {
             return Err("no transaction".to_owned());
         }
-        self.0.extend_from_slice(&entry.body);
+        self.applied.extend_from_slice(&entry.body);
+        self.waits = false;
         Ok(Outcome { reply: entry.body.clone(), ..Outcome::default() })
     }
     fn read(&mut self, _: ClientId, _: SessionId, _: &Bytes) -> Told {
-        Told { events: Vec::new(), reply: Bytes::copy_from_slice(&self.0) }
+        Told { events: Vec::new(), reply: Bytes::copy_from_slice(&self.applied) }
     }
     fn snapshot(&self) -> pole_zab::Body {
-        Bytes::copy_from_slice(&self.0).into()
+        Bytes::copy_from_slice(&self.applied).into()
     }
     fn restore(&mut self, _: Zxid, body: &Bytes) -> Result<(), String> {
-        self.0 = body.to_vec();
+        self.applied = body.to_vec();
         Ok(())
     }
     fn digest(&self) -> u64 {
-        self.0.len() as u64
+        self.applied.len() as u64
     }
 }
 
@@ -186,7 +198,7 @@ fn an_ensemble_elects_serves_and_survives_its_leader() {
     let expected = [(ClientId(9), Cxid(1), Bytes::from("a")), (ClientId(9), Cxid(2), Bytes::from("b"))];
     assert_eq!(ensemble.replies, expected, "each request answered once, across the leader change");
     assert!(ensemble.closed.is_empty(), "no client noticed");
-    assert!(ensemble.nodes.values().all(|node| node.machine().0 == b"ab"));
+    assert!(ensemble.nodes.values().all(|node| node.machine().applied == b"ab"));
     assert_eq!(ensemble.halted, BTreeMap::new());
 }
 
@@ -287,6 +299,25 @@ fn a_transaction_that_cannot_be_read_halts_a_server_and_is_not_skipped() {
     let expected = "the transaction at 1.2 cannot be read: no transaction; ";
     assert!(said.starts_with(expected) && said.contains("move the files"), "{said}");
 }
+
+#[test]
+fn nothing_is_prepared_while_the_machine_waits_and_everything_is_afterwards() {
+    let mut ensemble = Ensemble::new(3, "history");
+    ensemble.run(Span::from_ms(500));
+    for (server, client) in [(1, 9), (3, 10)] {
+        ensemble.attach(ServerId(server), client);
+    }
+    ensemble.run(Span::from_ms(10));
+    ensemble.write(ServerId(1), 9, 1, ALONE);
+    ensemble.write(ServerId(3), 10, 1, ALONE);
+    ensemble.write(ServerId(3), 10, 2, b"b");
+    ensemble.write(ServerId(1), 9, 2, b"c");
+    ensemble.run(Span::from_ms(10));
+    assert_eq!(ensemble.replies.len(), 4);
+}
+
+/// What [`Tape`] wants to be applied before anything else is prepared.
+const ALONE: &[u8] = b"alone";
 
 /// What [`Tape`] cannot read.
 const DAMAGED: &[u8] = b"damaged";

@@ -31,6 +31,8 @@ pub(crate) struct Overlay {
     undo: Vec<(u64, Arc<str>, Option<Pending>)>,
     /// How long the log was before it.
     begun: usize,
+    /// A transaction whose differences are too many to enter: nothing can be validated until it is applied.
+    barrier: Option<i64>,
 }
 
 /// A node as it will be; as much of it as validation looks at.
@@ -102,6 +104,7 @@ impl Overlay {
 
     /// Everything up to this transaction is in the tree now.
     pub(crate) fn applied(&mut self, zxid: i64) {
+        self.barrier = self.barrier.filter(|barrier| *barrier > zxid);
         while self.log.front().is_some_and(|(at, _)| *at <= zxid) {
             match self.log.pop_front() {
                 Some((at, Logged::Node(hash, path))) => {
@@ -123,7 +126,21 @@ impl Overlay {
 
     /// Whether nothing will change.
     pub(crate) fn is_empty(&self) -> bool {
-        self.log.is_empty() && self.nodes.is_empty() && self.sessions.is_empty() && self.usage.is_empty()
+        self.barrier.is_none()
+            && self.log.is_empty()
+            && self.nodes.is_empty()
+            && self.sessions.is_empty()
+            && self.usage.is_empty()
+    }
+
+    /// The transaction's differences are not entered.
+    pub(crate) fn wait_for(&mut self, zxid: i64) {
+        self.barrier = Some(zxid);
+    }
+
+    /// Whether a transaction has to be applied before the next one can be made.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.barrier.is_some()
     }
 
     /// The node as it will be, if anything will change it: deleted is `Some(None)`.

@@ -50,7 +50,10 @@ impl Prepared {
 
     /// Makes a request into the transaction at this place. None: the session has left the connection that it came by, so
     /// it is dropped.
+    ///
+    /// Not to be called while [`Self::is_waiting`].
     pub fn prepare(&mut self, tree: &Tree, at: Position, from: From, ask: &Bytes) -> Option<Bytes> {
+        debug_assert!(!self.is_waiting(), "a transaction that was prepared must be applied first");
         self.overlay.begin();
         let (identity, what) = match Ask::open(ask) {
             Ok((identity, what)) => (identity, Ok(what)),
@@ -73,6 +76,13 @@ impl Prepared {
             entry(at, from, error(ErrorCode::BadArguments)).write(&mut writer);
         }
         Some(writer.into_bytes())
+    }
+
+    /// Whether what was prepared must be applied before anything else can be: the end of a session with many nodes. To
+    /// enter each of them would take longer than to delete it.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.overlay.is_waiting()
     }
 
     /// Whether everything that was prepared has been applied.

@@ -26,6 +26,11 @@ pub(crate) fn prepare_attach(desk: &mut Desk, timeout_ms: i32, resume: bool) -> 
 
 /// Lists the ephemeral nodes, those in flight included, so that every server deletes the same.
 pub(crate) fn prepare_close(desk: &mut Desk) -> Result<Txn, ErrorCode> {
+    if desk.tree.ephemerals_of(desk.session) > LISTED_MAX {
+        desk.overlay.wait_for(desk.at.zxid);
+        desk.put_session(desk.session, None);
+        return Ok(Txn::CloseSession(None));
+    }
     let paths = desk.ephemerals(desk.session);
     // A session that is no more but left nodes behind can be closed too: see `Tree::dead_sessions`.
     if desk.open_session(desk.session).is_none() && paths.is_empty() {
@@ -45,6 +50,9 @@ pub(crate) fn prepare_close(desk: &mut Desk) -> Result<Txn, ErrorCode> {
         is_listed.then(|| CloseSessionTxn { paths_to_delete: paths.iter().map(ToString::to_string).collect() }),
     ))
 }
+
+/// The nodes of a closing session that are looked at one by one before its transaction is made.
+const LISTED_MAX: usize = 1000;
 
 /// What the list of a closing session may take in its transaction.
 const LIST_BYTES_MAX: usize = 256 << 10;

@@ -79,6 +79,24 @@ fn a_closing_session_with_many_nodes_does_not_list_them_and_they_are_deleted_all
 }
 
 #[test]
+fn what_follows_the_end_of_a_session_with_many_nodes_waits_for_it() {
+    let mut server = Server::new();
+    server.create("/parent", CreateMode::Persistent);
+    for number in 0..1_500 {
+        server.create(&format!("/parent/{number}"), CreateMode::Ephemeral);
+    }
+    // One that is in flight goes too.
+    server.send(ALICE, &create("/parent/late", CreateMode::Ephemeral));
+    assert!(!server.prepared.is_waiting());
+    assert!(matches!(server.send(ALICE, &Request::CloseSession), Txn::CloseSession(None)));
+    assert!(server.prepared.is_waiting() && !server.prepared.is_empty());
+    server.settle();
+    assert!(!server.prepared.is_waiting() && server.prepared.is_empty());
+    assert_eq!((server.tree.ephemerals_count(), server.tree.sessions().count()), (0, 0));
+    assert_eq!(server.tree.stat("/parent").unwrap().num_children, 0);
+}
+
+#[test]
 fn a_request_that_would_become_too_large_a_transaction_is_refused_and_leaves_nothing() {
     let mut server = Server::new();
     for user in 0..100 {

@@ -110,6 +110,29 @@ fn speed_of_snapshots() {
 
 #[test]
 #[ignore = "prints figures; wants --release"]
+fn speed_of_a_session_that_ends_with_many_nodes() {
+    let mut server = large();
+    for number in 0..50_000 {
+        server.create(&format!("/dir-000/ephemeral-{number}"), CreateMode::Ephemeral);
+    }
+    let mut txn = Bytes::new();
+    let position = Position { zxid: server.tree.last_zxid() + 1, wall_ms: 5 };
+    let from = From { session: ALICE, cxid: 1, floor: i64::MAX };
+    let mut prepared = Prepared::new();
+    let asked = ask(&server.caller, &Request::CloseSession);
+    per_round("prepare", 1, || txn = prepared.prepare(&server.tree, position, from, &asked).unwrap());
+    let entry = TxnEntry::decode(txn).unwrap();
+    let mut changes = Changes::new();
+    per_round("apply", 1, || drop(black_box(server.tree.apply(&entry, true, &mut changes))));
+    let mut told = Vec::new();
+    let watches = server.watches.get_mut();
+    watches.fire(&changes, &mut told);
+    per_round("fire, nobody watches", 1, || watches.fire(&changes, &mut told));
+    per_round("clear", 1, || changes.clear());
+}
+
+#[test]
+#[ignore = "prints figures; wants --release"]
 fn speed_and_size_of_creates() {
     let before = resident_kb();
     let start = cpu_ns();
