@@ -14,6 +14,12 @@ use crate::signals::Signals;
 
 /// Runs the server of a configuration file.
 pub(crate) fn run(args: &ServerArgs) -> Result<(), Failure> {
+    let result = serve(args);
+    log::flush();
+    result
+}
+
+fn serve(args: &ServerArgs) -> Result<(), Failure> {
     let (config, warnings) = Config::load(&args.config).map_err(|error| Failure::bad_input(error.to_string()))?;
     log::set_json(config.pole.log_json);
     for warning in warnings {

@@ -9,7 +9,8 @@
 //! - no server ends or panics, and no leader changes without need,
 //! - and what the attack itself looks for holds, such as connections that must be dropped by a deadline.
 //!
-//! The attacks on disks start a server on damaged files instead, and look at its exit code and message.
+//! Attacks that need servers of their own judge by themselves: those on disks start a server on damaged files and look at its exit
+//! code and message, those on large data measure pauses and memory.
 //!
 //! The figures depend on the machine: the attacker, the innocent clients and the servers share it.
 
@@ -20,6 +21,7 @@ mod corrupt_epoch_files;
 mod count_reads;
 mod descriptors;
 mod disk;
+mod empty_joiner;
 mod ephemeral_names;
 mod expire_many;
 mod flipped_bits;
@@ -31,11 +33,13 @@ mod multi_read;
 mod peer_greetings;
 mod random_bytes;
 mod raw;
+mod restart_memory;
 mod rqld_loop;
 mod session_churn;
 mod slow_greeting;
 mod target;
 mod tls;
+mod unread_log;
 mod unread_reads;
 mod unread_tls;
 mod watch_flood;
@@ -112,8 +116,8 @@ struct Attack {
 enum Kind {
     /// On a running ensemble, beside innocent clients.
     Service(Service),
-    /// On the files of a server.
-    Disk(fn(&Launcher) -> Result<Found, Failure>),
+    /// With servers of its own and without innocent clients, as on the files of a server.
+    Alone(fn(&Launcher) -> Result<Found, Failure>),
 }
 
 /// An attack on a running ensemble.
@@ -122,6 +126,8 @@ struct Service {
     config: &'static [&'static str],
     /// Open files that a server may have.
     files_max: Option<u64>,
+    /// Whether the log of each server goes into a pipe that nobody reads.
+    log_unread: bool,
     /// Whether clients with new sessions must be served meanwhile too. Not where refusing them is the defence.
     newcomers: bool,
     /// By how many megabytes the resident memory of a server may grow during the attack.
@@ -139,8 +145,8 @@ impl Attack {
         Self { name, about, quick: false, kind: Kind::Service(service) }
     }
 
-    const fn disk(name: &'static str, about: &'static str, run: fn(&Launcher) -> Result<Found, Failure>) -> Self {
-        Self { name, about, quick: false, kind: Kind::Disk(run) }
+    const fn alone(name: &'static str, about: &'static str, run: fn(&Launcher) -> Result<Found, Failure>) -> Self {
+        Self { name, about, quick: false, kind: Kind::Alone(run) }
     }
 
     const fn quick(mut self) -> Self {
@@ -151,7 +157,7 @@ impl Attack {
     fn run(&self, launcher: &Launcher) -> Row {
         let row = match &self.kind {
             Kind::Service(service) => judge::fight(self.name, service, launcher),
-            Kind::Disk(run) => run(launcher).map(Row::of_disk),
+            Kind::Alone(run) => run(launcher).map(Row::alone),
         };
         row.unwrap_or_else(Row::not_run)
     }
@@ -162,6 +168,7 @@ impl Service {
         Self {
             config: &[],
             files_max: None,
+            log_unread: false,
             newcomers: true,
             memory_mb_max: MEMORY_MB_MAX,
             elections_max: 0,
@@ -193,6 +200,7 @@ const ATTACKS: &[Attack] = &[
     multi_read::ATTACK,
     unread_tls::ATTACK,
     slow_greeting::ATTACK,
+    unread_log::ATTACK,
     descriptors::ATTACK,
     session_churn::ATTACK,
     watch_flood::ATTACK,
@@ -202,6 +210,8 @@ const ATTACKS: &[Attack] = &[
     random_bytes::ATTACK,
     rqld_loop::REFUSED,
     rqld_loop::COOLED_DOWN,
+    empty_joiner::ATTACK,
+    restart_memory::ATTACK,
     missing_snapshots::ATTACK,
     flipped_bits::ATTACK,
     corrupt_epoch_files::ATTACK,

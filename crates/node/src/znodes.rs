@@ -15,7 +15,7 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 use pole_election::{Span, Zxid};
 use pole_jute::{ErrorCode, Reader, Record, TxnEntry, WatcherEvent, Writer};
-use pole_tree::{Ask, Changes, From, Position, Prepared, Rules, SessionChange, Tree, Watcher, Watches, What};
+use pole_tree::{Ask, Changes, From, Position, Prepared, Refusals, Rules, SessionChange, Tree, Watcher, Watches, What};
 use pole_zab::{Body, Entry, Image, SessionId};
 
 use crate::{AttachAnswer, ClientId, Limits, Machine, Outcome, Request, Told};
@@ -41,6 +41,8 @@ pub struct Znodes<S> {
     config: Bytes,
     /// The largest reply to a read.
     reply_bytes_max: usize,
+    /// Reads that would have needed more.
+    replies_over_limit: u64,
     prepared: Prepared,
     /// Of one transaction; kept for its memory.
     changes: Changes,
@@ -56,6 +58,7 @@ impl<S: Shelf> Znodes<S> {
             rules,
             config,
             reply_bytes_max: Limits::default().reply_bytes_max,
+            replies_over_limit: 0,
             prepared: Prepared::default(),
             changes: Changes::default(),
             fired: Vec::new(),
@@ -66,6 +69,16 @@ impl<S: Shelf> Znodes<S> {
     #[must_use]
     pub fn with_reply_bytes_max(self, reply_bytes_max: usize) -> Self {
         Self { reply_bytes_max, ..self }
+    }
+
+    /// How many requests exceeded a limit of the tree.
+    pub fn refusals(&self) -> Refusals {
+        self.prepared.refusals()
+    }
+
+    /// How many reads were refused because their reply would exceed [`Limits::reply_bytes_max`].
+    pub fn replies_over_limit(&self) -> u64 {
+        self.replies_over_limit
     }
 
     /// Where the tree stands.
@@ -137,6 +150,7 @@ impl<S: Shelf> Machine for Znodes<S> {
                 ErrorCode::MarshallingError
             }
         };
+        self.replies_over_limit += u64::from(answer.is_over_limit());
         let code = if answer.is_over_limit() { ErrorCode::MarshallingError } else { code };
         let body = if code == ErrorCode::Ok { answer.into_bytes().slice(4..) } else { Bytes::new() };
         Told { events: events.iter().map(encode).collect(), reply: reply(code, &body) }

@@ -15,6 +15,7 @@ mod descriptors;
 mod driver;
 mod emulation;
 mod heard;
+mod limits;
 pub mod log;
 mod mailbox;
 mod metrics;

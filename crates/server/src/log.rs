@@ -1,16 +1,26 @@
 //! The log, on standard error: one line for each event, with a time, a level, a name and fields.
 //!
 //! `2026-01-31T23:59:59.123Z INFO serving leader=1 epoch=3`, or the same as JSON (`pole.log=json`).
+//!
+//! A thread of its own writes the lines, so that a reader of the log that has stopped (a full pipe, a paused terminal)
+//! never stops the server. Lines that find the queue full are dropped and counted; the next one that finds room says how
+//! many are missing. [`flush`] writes what is left before the process ends.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use pole_node::Note;
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 
 use crate::client::End;
 use crate::clock::wall_ms;
+use crate::limits::Limit;
 use crate::shared::Shared;
 use crate::status::Role;
 
@@ -80,32 +90,116 @@ pub(crate) fn note(shared: &Shared, note: &Note) {
 
 /// A client's connection has ended. Ordinary ends are not worth a line.
 pub(crate) fn connection_ended(shared: &Shared, address: SocketAddr, end: &End) {
-    if let End::Closed(reason) = end {
-        if reason.is_limit() {
-            shared.status.limited.fetch_add(1, Ordering::Relaxed);
-        }
-        if reason.is_ordinary() {
-            return;
-        }
+    if matches!(end, End::Closed(reason) if reason.is_ordinary()) {
+        return;
     }
-    info("connection_ended", &[("from", &address.to_string()), ("why", &end.to_string())]);
+    count_limit(shared, end);
+    repeated("INFO", "connection_ended", &[("from", &address.to_string()), ("why", &end.to_string())]);
 }
 
 /// A TLS handshake failed.
 pub(crate) fn tls_refused(shared: &Shared, address: SocketAddr, end: &End) {
-    if matches!(end, End::Closed(reason) if reason.is_limit()) {
-        shared.status.limited.fetch_add(1, Ordering::Relaxed);
+    count_limit(shared, end);
+    repeated("INFO", "tls_refused", &[("from", &address.to_string()), ("error", &end.to_string())]);
+}
+
+/// A connection was refused because a limit is reached.
+pub(crate) fn connection_refused(address: SocketAddr, limit: Limit) {
+    repeated("WARN", "too_many_connections", &[("from", &address.ip().to_string()), ("allowed", limit.key())]);
+}
+
+/// A line that anybody who reaches a port can cause as often as they like: only the first of each period are written.
+fn repeated(level: &str, event: &'static str, fields: &[(&str, &str)]) {
+    let (may_log, left_out) = REPEATS.lock().entry(event).or_default().admit(Instant::now());
+    if left_out > 0 {
+        line(level, event, &[("left_out", &left_out.to_string())]);
     }
-    info("tls_refused", &[("from", &address.to_string()), ("error", &end.to_string())]);
+    if may_log {
+        line(level, event, fields);
+    }
+}
+
+/// One event in the present period.
+#[derive(Debug, Default)]
+struct Repeats {
+    since: Option<Instant>,
+    count: u64,
+}
+
+impl Repeats {
+    /// Whether the event may be logged, and how many of the last period were not.
+    fn admit(&mut self, now: Instant) -> (bool, u64) {
+        let mut left_out = 0;
+        if self.since.is_none_or(|since| now.saturating_duration_since(since) >= REPEATS_PERIOD) {
+            left_out = self.count.saturating_sub(REPEATS_MAX);
+            *self = Self { since: Some(now), count: 0 };
+        }
+        self.count += 1;
+        (self.count <= REPEATS_MAX, left_out)
+    }
+}
+
+fn count_limit(shared: &Shared, end: &End) {
+    if let End::Closed(reason) = end
+        && let Some(limit) = Limit::of(*reason)
+    {
+        shared.status.limits.add(limit, 1);
+    }
+}
+
+/// Waits until everything logged so far is written, a second at most. Later lines are written by the thread that logs
+/// them. To be called once, before the process ends.
+pub fn flush() {
+    drop(WRITER.worker.lock().take());
+}
+
+/// Lines that were dropped because the reader of the log is too slow.
+pub(crate) fn lines_dropped() -> usize {
+    WRITER.dropped.dropped_lines()
 }
 
 fn line(level: &str, event: &str, fields: &[(&str, &str)]) {
-    let line = match JSON.load(Ordering::Relaxed) {
+    let dropped = lines_dropped();
+    if dropped > TOLD.swap(dropped, Ordering::Relaxed) {
+        WRITER.write(&formatted("WARN", "log_lines_dropped", &[("total", &dropped.to_string())]));
+    }
+    WRITER.write(&formatted(level, event, fields));
+}
+
+fn formatted(level: &str, event: &str, fields: &[(&str, &str)]) -> String {
+    let mut line = match JSON.load(Ordering::Relaxed) {
         true => json(level, event, fields),
         false => text(level, event, fields),
     };
-    // A log that cannot be written must not stop the server.
-    let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    if line.len() > LINE_BYTES_MAX {
+        line.truncate(line.floor_char_boundary(LINE_BYTES_MAX));
+        line.push_str("...\n");
+    }
+    line
+}
+
+/// The thread that writes to standard error, and the queue in front of it.
+struct Writer {
+    lines: NonBlocking,
+    dropped: ErrorCounter,
+    /// None after [`flush`].
+    worker: Mutex<Option<WorkerGuard>>,
+}
+
+impl Writer {
+    fn start() -> Self {
+        let builder = NonBlockingBuilder::default().buffered_lines_limit(LINES_MAX).lossy(true).thread_name("log");
+        let (lines, worker) = builder.finish(std::io::stderr());
+        Self { dropped: lines.error_counter(), lines, worker: Mutex::new(Some(worker)) }
+    }
+
+    fn write(&self, line: &str) {
+        // A log that cannot be written must not stop the server.
+        let _ = match &*self.worker.lock() {
+            Some(_) => self.lines.clone().write_all(line.as_bytes()),
+            None => std::io::stderr().lock().write_all(line.as_bytes()),
+        };
+    }
 }
 
 fn text(level: &str, event: &str, fields: &[(&str, &str)]) -> String {
@@ -149,6 +243,24 @@ fn civil(days: i64) -> (i64, i64, i64) {
 
 static JSON: AtomicBool = AtomicBool::new(false);
 
+static WRITER: LazyLock<Writer> = LazyLock::new(Writer::start);
+
+static REPEATS: Mutex<BTreeMap<&'static str, Repeats>> = Mutex::new(BTreeMap::new());
+
+/// Lines of one event in each [`REPEATS_PERIOD`]; the rest is counted.
+const REPEATS_MAX: u64 = 20;
+
+const REPEATS_PERIOD: Duration = Duration::from_secs(10);
+
+/// How many dropped lines the log has mentioned.
+static TOLD: AtomicUsize = AtomicUsize::new(0);
+
+/// Lines that wait to be written: what a busy second logs.
+const LINES_MAX: usize = 1024;
+
+/// Longer lines are cut, which bounds the queue at 16 MiB. The record of an election among hundreds of servers fits.
+const LINE_BYTES_MAX: usize = 16 << 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +271,21 @@ mod tests {
         assert_eq!(timestamp(951_782_399_999), "2000-02-28T23:59:59.999Z");
         assert_eq!(timestamp(951_782_400_000), "2000-02-29T00:00:00.000Z");
         assert_eq!(timestamp(1_769_903_999_123), "2026-01-31T23:59:59.123Z");
+    }
+
+    #[test]
+    fn of_a_flood_the_first_lines_of_each_period_are_logged_and_the_rest_counted() {
+        let (mut repeats, start) = (Repeats::default(), Instant::now());
+        let logged = (0..1_000).filter(|_| repeats.admit(start).0).count() as u64;
+        assert_eq!(logged, REPEATS_MAX);
+        assert_eq!(repeats.admit(start + REPEATS_PERIOD), (true, 1_000 - REPEATS_MAX));
+        assert_eq!(repeats.admit(start + REPEATS_PERIOD), (true, 0));
+    }
+
+    #[test]
+    fn a_line_is_cut_at_its_limit_between_characters() {
+        let line = formatted("INFO", "x", &[("a", &"é".repeat(LINE_BYTES_MAX))]);
+        assert!(line.len() <= LINE_BYTES_MAX + "...\n".len() && line.ends_with("é...\n"), "{}", line.len());
     }
 
     #[test]

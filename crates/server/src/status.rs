@@ -9,6 +9,7 @@ use pole_oracle::Time;
 
 use tokio::sync::Notify;
 
+use crate::limits::LimitHits;
 use crate::peer::PeerCounters;
 use crate::tally::Tally;
 
@@ -20,8 +21,8 @@ pub(crate) struct Status {
     pub(crate) connections: AtomicUsize,
     /// Connections that were not taken in.
     pub(crate) refused: AtomicU64,
-    /// Connections that were closed because they took too much.
-    pub(crate) limited: AtomicU64,
+    /// How often clients ran into which limit.
+    pub(crate) limits: LimitHits,
     pub(crate) tally: Tally,
     /// Elections that this server took part in.
     pub(crate) elections: AtomicU64,

@@ -16,12 +16,13 @@ use crate::node::hash;
 use crate::overlay::{Overlay, Shape};
 use crate::quota::Usage;
 use crate::tree::Session;
-use crate::{Caller, Position, Tree, access, path};
+use crate::{Caller, Position, Refusals, Tree, access, path};
 
 /// One request before the leader.
 pub(crate) struct Desk<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) overlay: &'a mut Overlay,
+    pub(crate) refusals: &'a mut Refusals,
     /// The place of the transaction.
     pub(crate) at: Position,
     /// Whose request it is.
@@ -40,7 +41,11 @@ impl Desk<'_> {
     /// Counts an ACL of the transaction, which must not grow beyond what others accept.
     pub(crate) fn count_acl(&mut self, acl: &[Acl]) -> Result<(), ErrorCode> {
         self.acl_bytes += acl.iter().map(|acl| 12 + acl.id.scheme.len() + acl.id.id.len()).sum::<usize>();
-        if self.acl_bytes > self.tree.rules.txn_bytes_max { Err(ErrorCode::BadArguments) } else { Ok(()) }
+        if self.acl_bytes > self.tree.rules.txn_bytes_max {
+            self.refusals.txn += 1;
+            return Err(ErrorCode::BadArguments);
+        }
+        Ok(())
     }
 
     /// The node, if it will be there.

@@ -42,7 +42,7 @@ pub use ask::{Ask, Caller, What};
 pub use auth::{AuthFailed, authenticate, digest_id};
 pub use changes::{Change, Changes};
 pub use op::is_write;
-pub use prepared::{From, Position, Prepared};
+pub use prepared::{From, Position, Prepared, Refusals};
 pub use read::read;
 pub use rules::Rules;
 pub use snapshot::{Frozen, RestoreError, Restorer};

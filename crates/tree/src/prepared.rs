@@ -19,6 +19,18 @@ use crate::{Ask, Tree, What, op};
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {
     overlay: Overlay,
+    refusals: Refusals,
+}
+
+/// How many requests were refused because they exceeded a limit of [`crate::Rules`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// `path_bytes_max`.
+    pub path: u64,
+    /// `ephemerals_max`.
+    pub ephemerals: u64,
+    /// `txn_bytes_max`.
+    pub txn: u64,
 }
 
 /// The place of a transaction.
@@ -59,8 +71,9 @@ impl Prepared {
             Ok((identity, what)) => (identity, Ok(what)),
             Err(_) => (Identity::default(), Err(ErrorCode::MarshallingError)),
         };
-        let (session, overlay) = (from.session, &mut self.overlay);
-        let mut desk = Desk { tree, overlay, at, session, identity: &identity, acl_bytes: 0 };
+        let Self { overlay, refusals } = self;
+        let session = from.session;
+        let mut desk = Desk { tree, overlay, refusals, at, session, identity: &identity, acl_bytes: 0 };
         if from.floor != 0 && desk.open_session(from.session).is_some_and(|session| from.floor < session.attached) {
             return None;
         }
@@ -71,6 +84,7 @@ impl Prepared {
         let mut writer = Writer::over(room).limited(tree.rules.txn_bytes_max);
         entry(at, from, decided.unwrap_or_else(error)).write(&mut writer);
         if writer.is_over_limit() {
+            self.refusals.txn += 1;
             self.overlay.take_back();
             writer = Writer::new();
             entry(at, from, error(ErrorCode::BadArguments)).write(&mut writer);
@@ -98,7 +112,13 @@ impl Prepared {
 
     /// What was prepared will not be applied, or not by us.
     pub fn clear(&mut self) {
-        *self = Self::default();
+        self.overlay = Overlay::default();
+    }
+
+    /// How many requests exceeded a limit.
+    #[must_use]
+    pub fn refusals(&self) -> Refusals {
+        self.refusals
     }
 }
 

@@ -102,7 +102,7 @@ impl<'a> Reading<'a> {
         if wanted {
             let mut watches = watches();
             if watches.modes(path, self.watcher) == Modes::NONE {
-                self.check_room(&watches, 1)?;
+                self.check_room(&mut watches, 1)?;
             }
             watches.add(path, self.watcher, self.caller, mode);
         }
@@ -110,7 +110,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Whether the connection may set this many watches more.
-    pub(crate) fn check_room(&self, watches: &Watches, more: usize) -> Result<(), ErrorCode> {
+    pub(crate) fn check_room(&self, watches: &mut Watches, more: usize) -> Result<(), ErrorCode> {
         let room = watches.has_room(self.watcher, more, self.tree.rules.watches_max);
         if room { Ok(()) } else { Err(ErrorCode::QuotaExceeded) }
     }

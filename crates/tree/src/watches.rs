@@ -32,6 +32,8 @@ pub struct Watches {
     recursive: usize,
     /// See [`Self::count`].
     count: usize,
+    /// See [`Self::refused`].
+    refused: u64,
     /// Connections that have ended, with the paths where they are still found.
     ended: BTreeMap<Watcher, BTreeSet<Arc<str>>>,
 }
@@ -147,6 +149,12 @@ impl Watches {
         self.count
     }
 
+    /// How many requests would have exceeded [`crate::Rules::watches_max`].
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
     /// As wchs counts.
     #[must_use]
     pub fn summary(&self) -> WatchesSummary {
@@ -176,10 +184,12 @@ impl Watches {
         }
     }
 
-    /// Whether the connection may watch this many paths more.
-    pub(crate) fn has_room(&self, watcher: Watcher, more: usize, most: usize) -> bool {
+    /// Whether the connection may watch this many paths more. If not, that is counted.
+    pub(crate) fn has_room(&mut self, watcher: Watcher, more: usize, most: usize) -> bool {
         let has = self.by_watcher.get(&watcher).map_or(0, |connection| connection.paths.len());
-        has + more <= most
+        let room = has + more <= most;
+        self.refused += u64::from(!room);
+        room
     }
 
     /// Adds to what the connection watches on the path.

@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::client;
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup};
 
-pub(super) const ATTACK: Attack = Attack::disk(
+pub(super) const ATTACK: Attack = Attack::alone(
     "corrupt-epoch-files",
     "starts of one of three servers with acceptedEpoch and currentEpoch empty, garbage, negative and too large",
     run,

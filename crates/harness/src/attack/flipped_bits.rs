@@ -13,7 +13,7 @@ use crate::dice::Dice;
 use crate::ensemble::Launcher;
 
 pub(super) const ATTACK: Attack =
-    Attack::disk("flipped-bits", "starts with one bit of a log or a snapshot flipped", run);
+    Attack::alone("flipped-bits", "starts with one bit of a log or a snapshot flipped", run);
 
 fn run(launcher: &Launcher) -> Result<Found, Failure> {
     let mut written = Written::make(launcher, "flipped-bits", &[])?;

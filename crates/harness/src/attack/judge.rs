@@ -43,8 +43,8 @@ impl Row {
 attack                    pause of others (ms)  memory of a server (MB)  elec-  others
                            idle  attack  after   before    peak   after  tions  disturbed";
 
-    /// Of an attack on disks, where nobody else is served.
-    pub(super) fn of_disk(found: Found) -> Self {
+    /// Of an attack that judges by itself.
+    pub(super) fn alone(found: Found) -> Self {
         Self { figures: None, found }
     }
 
@@ -97,6 +97,7 @@ pub(super) fn fight(name: &str, service: &Service, launcher: &Launcher) -> Resul
     let setup = Setup::new(&format!("attack-{name}"), SERVERS).with(CONFIG);
     let setup = service.config.iter().fold(setup, |setup, line| setup.with(line));
     let launcher = service.files_max.map_or_else(|| launcher.clone(), |files| launcher.clone().with_files_max(files));
+    let launcher = if service.log_unread { launcher.with_log_unread() } else { launcher };
     let mut ensemble = Ensemble::prepare(&launcher, &setup)?;
     let certificates = Certificates::make(ensemble.folder())?;
     ensemble.configure(|server, text| text + &certificates.lines(server.ports().secure))?;

@@ -8,7 +8,7 @@ use super::{Attack, Found};
 use crate::Failure;
 use crate::ensemble::Launcher;
 
-pub(super) const ATTACK: Attack = Attack::disk(
+pub(super) const ATTACK: Attack = Attack::alone(
     "missing-snapshots",
     "a start with the snapshots gone and logs that begin late, and with a blank dataDir beside old logs",
     run,

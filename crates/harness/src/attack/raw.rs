@@ -40,6 +40,11 @@ impl Raw {
         Ok(Self::over(Socket::Tls(Box::new(StreamOwned::new(connection, connect(address)?)))))
     }
 
+    /// Another handle of the same connection without TLS, to read beside this one.
+    pub(super) fn clone_plain(&self) -> io::Result<Self> {
+        Ok(Self::over(Socket::Plain(self.stream().try_clone()?)))
+    }
+
     fn over(socket: Socket) -> Self {
         Self { socket, arrived: BytesMut::new(), last_xid: 0 }
     }

@@ -31,10 +31,15 @@ impl Probe {
         self.ask("srvr").as_deref().and_then(mode_of)
     }
 
-    /// The epoch of the last transaction that the server has applied.
-    pub fn epoch(self) -> Option<u64> {
+    /// The last transaction that the server has applied.
+    pub fn zxid(self) -> Option<u64> {
         let zxid = self.field("Zxid: 0x")?;
-        u64::from_str_radix(&zxid, 16).ok().map(|zxid| zxid >> 32)
+        u64::from_str_radix(&zxid, 16).ok()
+    }
+
+    /// Its epoch.
+    pub fn epoch(self) -> Option<u64> {
+        self.zxid().map(|zxid| zxid >> 32)
     }
 
     /// How many connections the server has, with the one that asks.

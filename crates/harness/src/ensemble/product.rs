@@ -25,7 +25,7 @@ impl Product {
             Self::Apache => apache::command()?,
             Self::Pole => pole::command()?,
         };
-        Ok(Launcher { product: self, program, arguments, files_max: None })
+        Ok(Launcher { product: self, program, arguments, files_max: None, log_unread: false })
     }
 }
 
@@ -47,6 +47,8 @@ pub struct Launcher {
     arguments: Vec<OsString>,
     /// Open files that a server may have, if it is to have another limit than we do.
     files_max: Option<u64>,
+    /// Whether standard error is a pipe that nobody reads, instead of a file.
+    pub(super) log_unread: bool,
 }
 
 impl Launcher {
@@ -54,6 +56,13 @@ impl Launcher {
     #[must_use]
     pub fn with_files_max(mut self, files_max: u64) -> Self {
         self.files_max = Some(files_max);
+        self
+    }
+
+    /// Servers whose standard error is a pipe that nobody reads.
+    #[must_use]
+    pub fn with_log_unread(mut self) -> Self {
+        self.log_unread = true;
         self
     }
 

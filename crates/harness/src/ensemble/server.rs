@@ -1,11 +1,13 @@
 //! One server: a folder with its files, and a process or none.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::{self, PipeReader, PipeWriter, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Launcher, Ports, Probe, Usage};
@@ -22,11 +24,13 @@ pub struct Server {
     process: Option<Child>,
     /// Between SIGSTOP and SIGCONT.
     frozen: bool,
+    /// The end of its standard error that nobody reads, if that is a pipe.
+    unread: Option<PipeReader>,
 }
 
 impl Server {
     pub(super) fn new(id: usize, folder: PathBuf, ports: Ports, launcher: Launcher) -> Self {
-        Self { id, folder, ports, launcher, process: None, frozen: false }
+        Self { id, folder, ports, launcher, process: None, frozen: false, unread: None }
     }
 
     /// Its `zoo.cfg` and `myid`.
@@ -46,7 +50,13 @@ impl Server {
         let (out, err): (File, File) =
             open().and_then(|out| Ok((out, open()?))).map_err(|why| Failure::io("open", &log, &why))?;
         let mut command = self.launcher.command(&self.config_path());
-        let child = command.current_dir(&self.folder).stdin(Stdio::null()).stdout(out).stderr(err).spawn();
+        command.current_dir(&self.folder).stdin(Stdio::null()).stdout(out).stderr(err);
+        if self.launcher.log_unread {
+            let (reader, writer) = full_pipe().map_err(|why| self.failed("make a pipe for", &why))?;
+            self.unread = Some(reader);
+            command.stderr(writer);
+        }
+        let child = command.spawn();
         self.process = Some(child.map_err(|why| Failure::Check(format!("cannot start {command:?}: {why}")))?);
         Ok(())
     }
@@ -228,6 +238,21 @@ impl Drop for Server {
         // There is nobody left to tell, and nothing left to try.
         let _ = self.reap();
     }
+}
+
+/// A pipe that takes nothing more.
+fn full_pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    let (reader, mut writer) = io::pipe()?;
+    let flags = fcntl_getfl(&writer)?;
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK)?;
+    let filled = loop {
+        if let Err(why) = writer.write(&[b'\n'; 4096]) {
+            break why;
+        }
+    };
+    // The server gets a pipe like any other.
+    fcntl_setfl(&writer, flags)?;
+    if filled.kind() == io::ErrorKind::WouldBlock { Ok((reader, writer)) } else { Err(filled) }
 }
 
 /// So many lines of a log say why a server ended.

@@ -65,20 +65,6 @@ impl CloseReason {
     pub fn is_ordinary(&self) -> bool {
         matches!(self, Self::ByClient | Self::WordAnswered | Self::SessionEnded)
     }
-
-    /// Whether the client took more of this server than it may: counted by a metric.
-    #[must_use]
-    pub fn is_limit(&self) -> bool {
-        matches!(
-            self,
-            Self::SlowGreeting
-                | Self::ClientStalled
-                | Self::OutputLimit
-                | Self::GreetingLimit
-                | Self::TooManyIdentities
-                | Self::BadFrame(_)
-        )
-    }
 }
 
 impl fmt::Display for CloseReason {

@@ -221,6 +221,10 @@ pub struct Counts {
     pub received: u64,
     /// Replies and events queued.
     pub sent: u64,
+    /// Reads that were refused because their reply would exceed [`Limits::reply_bytes_max`].
+    pub replies_over_limit: u64,
+    /// How often requests waited because the server had too many outstanding.
+    pub waits_for_room: u64,
     /// The operation of the last request.
     pub last_op: i32,
     /// The xid of the last request.

@@ -73,7 +73,9 @@ impl Connection {
                 return false;
             }
         }
+        let was_blocked = self.blocked.room;
         self.blocked.room = !server.has_room();
+        self.counts.waits_for_room += u64::from(self.blocked.room && !was_blocked);
         !self.blocked.room
     }
 
@@ -195,13 +197,15 @@ impl Connection {
             }
             Err(_) => ErrorCode::MarshallingError,
         };
-        let code = if writer.is_over_limit() { ErrorCode::MarshallingError } else { code };
+        let is_over_limit = writer.is_over_limit();
+        let code = if is_over_limit { ErrorCode::MarshallingError } else { code };
         *buffer = writer.into_inner();
         if code != ErrorCode::Ok {
             buffer.truncate(start + FRAME_HEADER_BYTES);
         }
         let bytes = buffer.len() - start;
         write_header(&mut buffer[start..], header.xid, zxid, code.number());
+        self.counts.replies_over_limit += u64::from(is_over_limit);
         if !events.is_empty() {
             let reply = buffer.split_off(start);
             for event in &events {

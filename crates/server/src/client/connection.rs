@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::habit::{Habit, Place};
 use super::handle::Handle;
 use super::words;
+use crate::limits::Limit;
 use crate::mailbox::Letter;
 use crate::shared::Shared;
 
@@ -191,7 +192,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             has_written = true;
             loop {
                 let wants = handle.wants(&[], shared.clock.now());
-                if let Some(reason) = wants.close.filter(|reason| reason.is_limit()) {
+                if let Some(reason) = wants.close.filter(|reason| Limit::of(*reason).is_some()) {
                     return Err(reason.into());
                 }
                 tokio::select! {

@@ -25,6 +25,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 
 use crate::heard::Heard;
+use crate::limits::Limit;
 use crate::shared::Shared;
 
 /// A connection.
@@ -169,6 +170,7 @@ impl Handle {
         let next = machine.advance(input, shared, at, events);
         let asked = Settled { count: machine.pending() - pending, bytes: machine.pending_bytes() - bytes };
         let taken = Taken::since(before, asked, machine, pending == 0);
+        shared.status.limits.add(Limit::Outstanding, machine.counts().waits_for_room - before.waits_for_room);
         self.session.store(machine.session(), Ordering::Relaxed);
         inner.has_waiting_input = next == Next::Wait && inner.machine.has_request(input);
         let Inner { machine, output, .. } = &mut *inner;
@@ -186,6 +188,8 @@ impl Handle {
         let before = machine.counts();
         machine.read(input, &tree, || shared.watches.lock(), at, || shared.clock.now() >= until);
         output.note(machine);
+        let refused = machine.counts().replies_over_limit - before.replies_over_limit;
+        shared.status.limits.add(Limit::ReplyBytes, refused);
         Taken::since(before, Settled::default(), machine, true)
     }
 

@@ -25,6 +25,7 @@ use tokio_rustls::server::TlsStream;
 use super::connection::{Connection, End, Outcome};
 use super::handle::Handle;
 use super::visit;
+use crate::limits::Limit;
 use crate::log;
 use crate::shared::Shared;
 use crate::threads::Loops;
@@ -78,7 +79,8 @@ impl Listener {
             Ok(permit) => permit,
             Err(limit) => {
                 self.shared.status.refused.fetch_add(1, Ordering::Relaxed);
-                log::warn("too_many_connections", &[("from", &address.ip().to_string()), ("allowed", limit)]);
+                self.shared.status.limits.add(limit, 1);
+                log::connection_refused(address, limit);
                 return;
             }
         };
@@ -195,24 +197,20 @@ pub(super) struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// Fails with the key of the limit that is reached; 0 is no limit.
-    fn new(
-        shared: &Arc<Shared>,
-        counts: &Arc<Mutex<HashMap<IpAddr, usize>>>,
-        address: IpAddr,
-    ) -> Result<Self, &'static str> {
+    /// Fails with the limit that is reached; 0 is no limit.
+    fn new(shared: &Arc<Shared>, counts: &Arc<Mutex<HashMap<IpAddr, usize>>>, address: IpAddr) -> Result<Self, Limit> {
         let (settings, in_all) = (&shared.settings, &shared.status.connections);
         let mut table = counts.lock();
         let count = table.get(&address).copied().unwrap_or(0);
         if settings.connections_per_address_max > 0 && count >= settings.connections_per_address_max {
-            return Err("maxClientCnxns");
+            return Err(Limit::ClientConnections);
         }
         let connections = in_all.load(Ordering::Relaxed);
         if settings.connections_max > 0 && connections >= settings.connections_max {
-            return Err("maxCnxns");
+            return Err(Limit::Connections);
         }
         if connections >= shared.descriptors_for_clients {
-            return Err("ulimit -n");
+            return Err(Limit::Descriptors);
         }
         table.insert(address, count + 1);
         in_all.fetch_add(1, Ordering::Relaxed);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pole_election::{Epoch, ServerId, Span};
 use pole_node::{Milestone, Queues};
 use pole_oracle::{Moment, Oracle, Spec, Time};
+use pole_tree::Refusals;
 use pole_zab::Phase;
 
 use crate::admin::look;
@@ -23,6 +24,10 @@ pub(crate) struct Inside {
     pub(crate) served: Option<Span>,
     pub(crate) pending_syncs: usize,
     pub(crate) queues: Queues,
+    /// Requests that exceeded a limit of the tree while this server led.
+    pub(crate) refusals: Refusals,
+    /// Reads that the node answered and whose reply would have been too large.
+    pub(crate) replies_over_limit: u64,
     /// The longest turn of the node's thread so far.
     pub(crate) longest_turn: Duration,
     /// Processor time spent on waiting awake.
@@ -56,6 +61,8 @@ impl Inside {
             served: served_since(driver).map(|since| now - since),
             pending_syncs: node.pending_syncs(),
             queues: node.queues(),
+            refusals: node.machine().refusals(),
+            replies_over_limit: node.machine().replies_over_limit(),
             longest_turn: driver.longest_turn,
             awake: driver.awake.spent(),
             fsync_p50: report.fsync_p50,

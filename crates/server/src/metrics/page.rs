@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::inside::scores;
 use super::{Inside, Value, figures, host, mode, ms};
+use crate::log;
 use crate::shared::Shared;
 use crate::status::Role;
 
@@ -23,6 +24,7 @@ pub(crate) async fn page(shared: &Shared) -> String {
         }
     }
     of_server(shared, &mut page);
+    of_limits(shared, inside.as_ref(), &mut page);
     if let Some(inside) = inside {
         of_node(&inside, &mut page);
     }
@@ -40,7 +42,6 @@ fn of_server(shared: &Shared, page: &mut Page) {
         ("pole_hand_overs_total", "Leaders that gave way in order, here or elsewhere.", &status.hand_overs),
         ("pole_installs_total", "Times that the state was replaced by a snapshot of the leader.", &status.installed),
         ("pole_connections_refused_total", "Connections that were not taken in.", &status.refused),
-        ("pole_connections_limited_total", "Connections closed because they exceeded a limit.", &status.limited),
         (
             "pole_peer_connections_refused_total",
             "Connections to the ports for other servers that did not become a link.",
@@ -65,6 +66,12 @@ fn of_server(shared: &Shared, page: &mut Page) {
     for (name, help, counter) in counters {
         page.one(name, "counter", help, &counter.load(Ordering::Relaxed));
     }
+    page.one(
+        "pole_log_lines_dropped_total",
+        "counter",
+        "Log lines that were dropped because the reader of the log is too slow.",
+        &log::lines_dropped(),
+    );
     let serves = matches!(shared.status.role(), Role::Serving { .. });
     page.one("pole_serving", "gauge", "1 under a leader, 0 without.", &u8::from(serves));
     page.one(
@@ -89,6 +96,29 @@ fn of_server(shared: &Shared, page: &mut Page) {
     if let Some(bytes) = host::resident_bytes() {
         page.one("pole_resident_bytes", "gauge", "Memory that the process occupies.", &bytes);
     }
+}
+
+fn of_limits(shared: &Shared, inside: Option<&Inside>, page: &mut Page) {
+    let refusals = inside.map(|inside| inside.refusals).unwrap_or_default();
+    let of_node = |key: &str| match key {
+        "pole.client.replyBytesMax" => inside.map_or(0, |inside| inside.replies_over_limit),
+        _ => 0,
+    };
+    let of_connections = shared.status.limits.each().map(|(key, count)| (key, count + of_node(key)));
+    let of_tree = [
+        ("pole.client.watchesMax", shared.watches.lock().refused()),
+        ("pole.tree.pathBytesMax", refusals.path),
+        ("pole.tree.ephemeralsMax", refusals.ephemerals),
+        ("transaction bytes", refusals.txn),
+        ("peer queue bytes", shared.status.peers.slow.load(Ordering::Relaxed)),
+    ];
+    let rows = of_connections.chain(of_tree).map(|(key, count)| (format!("limit=\"{key}\""), count));
+    page.many(
+        "pole_limit_hits_total",
+        "counter",
+        "How often a limit refused, delayed or closed something; see docs/configuration.md.",
+        rows,
+    );
 }
 
 fn of_node(inside: &Inside, page: &mut Page) {

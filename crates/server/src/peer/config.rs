@@ -43,6 +43,8 @@ pub struct PeerCounters {
     pub limited: AtomicU64,
     /// Those of them that named a server whose link is alive.
     pub kept: AtomicU64,
+    /// Links that were closed because too much waited for a slow peer.
+    pub slow: AtomicU64,
 }
 
 /// `server.N=host:quorum_port:election_port`.

@@ -9,6 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -213,6 +214,9 @@ impl Link {
 
     fn broken(&self, hub: &Hub, number: u64, why: &Broken) {
         if self.is_current(number) {
+            if matches!(why, Broken::Slow { .. }) {
+                hub.counters.slow.fetch_add(1, Ordering::Relaxed);
+            }
             if !matches!(why, Broken::Closed) {
                 hub.inbox.note(format!("the {} link with server {} broke: {why}", self.name(), self.peer));
             }

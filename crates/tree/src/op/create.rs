@@ -44,6 +44,7 @@ pub(crate) fn prepare(desk: &mut Desk, form: Form, request: CreateRequest) -> Re
             desk.open_session(desk.session).ok_or(ErrorCode::SessionExpired)?;
             // Those in flight do not count: there are few of them.
             if desk.tree.ephemerals_of(desk.session) >= desk.tree.rules.ephemerals_max {
+                desk.refusals.ephemerals += 1;
                 return Err(ErrorCode::QuotaExceeded);
             }
             Owner::Session(desk.session)
@@ -122,7 +123,11 @@ impl Wanted<'_> {
             // The count of creates, not the cversion that clients see.
             write!(path, "{:010}", parent.cversion).expect("a string takes everything");
         }
-        if !path::is_valid(&path) || path.len() > desk.tree.rules.path_bytes_max {
+        if path.len() > desk.tree.rules.path_bytes_max {
+            desk.refusals.path += 1;
+            return Err(ErrorCode::BadArguments);
+        }
+        if !path::is_valid(&path) {
             return Err(ErrorCode::BadArguments);
         }
         if desk.find(&path).is_some() {

@@ -26,7 +26,7 @@ pub(crate) fn set_again<W: DerefMut<Target = Watches>>(
 ) -> Result<(), ErrorCode> {
     let mut watches = watches();
     let all = request.data_watches.len() + request.exist_watches.len() + request.child_watches.len();
-    desk.check_room(&watches, all)?;
+    desk.check_room(&mut watches, all)?;
     let mut again = Again { desk, watches: &mut watches, since: request.relative_zxid, events };
     again.one_shot(&request.data_watches, &request.exist_watches, &request.child_watches);
     Ok(())
@@ -41,7 +41,7 @@ pub(crate) fn set_all_again<W: DerefMut<Target = Watches>>(
     let mut watches = watches();
     let one_shot = request.data_watches.len() + request.exist_watches.len() + request.child_watches.len();
     let persistent = request.persistent_watches.len() + request.persistent_recursive_watches.len();
-    desk.check_room(&watches, one_shot + persistent)?;
+    desk.check_room(&mut watches, one_shot + persistent)?;
     let mut again = Again { desk, watches: &mut watches, since: request.relative_zxid, events };
     again.one_shot(&request.data_watches, &request.exist_watches, &request.child_watches);
     let mut add = |path: &String, mode| watches.add(path, desk.watcher, desk.caller, mode);

@@ -1,0 +1,135 @@
+//! How often clients ran into a limit, by limit: `pole_limit_hits_total`.
+//!
+//! A limit without a count cannot be tuned: the operator sees a client that fails, but not which limit refused it. Limits
+//! of the tree are counted where requests become transactions, so the leader has them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pole_node::CloseReason;
+
+/// A limit that connections run into on the threads that serve them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// Connections from one address.
+    ClientConnections,
+    /// Connections in all.
+    Connections,
+    /// File descriptors that clients may use.
+    Descriptors,
+    /// Bytes of a request.
+    RequestBytes,
+    /// Bytes of a reply.
+    ReplyBytes,
+    /// Unread bytes of all clients, or of one.
+    OutputBytes,
+    /// How long a client may take no bytes.
+    Stall,
+    /// Bytes of the identities of a connection.
+    IdentityBytes,
+    /// The time to the first request.
+    GreetingTime,
+    /// Connections without a session.
+    Greetings,
+    /// Outstanding requests of the server; they wait.
+    Outstanding,
+}
+
+impl Limit {
+    /// Why a connection was closed, if it was for a limit.
+    pub(crate) fn of(reason: CloseReason) -> Option<Self> {
+        match reason {
+            CloseReason::SlowGreeting => Some(Self::GreetingTime),
+            CloseReason::ClientStalled => Some(Self::Stall),
+            CloseReason::OutputLimit => Some(Self::OutputBytes),
+            CloseReason::GreetingLimit => Some(Self::Greetings),
+            CloseReason::TooManyIdentities => Some(Self::IdentityBytes),
+            CloseReason::BadFrame(_) => Some(Self::RequestBytes),
+            CloseReason::ByClient
+            | CloseReason::SocketFailed
+            | CloseReason::WordAnswered
+            | CloseReason::SessionEnded
+            | CloseReason::SessionExpired
+            | CloseReason::SessionMoved
+            | CloseReason::SessionAttachedAgain
+            | CloseReason::SnapshotInstalled
+            | CloseReason::NoLeader
+            | CloseReason::ClientAhead
+            | CloseReason::NoQuorum
+            | CloseReason::QuorumRegained
+            | CloseReason::WrongPassword
+            | CloseReason::AuthenticationFailed
+            | CloseReason::UnknownOperation
+            | CloseReason::ReservedXid
+            | CloseReason::BadRecord(_)
+            | CloseReason::OutOfOrder
+            | CloseReason::Stopping => None,
+        }
+    }
+
+    /// The key of the configuration, or what else sets it.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::ClientConnections => "maxClientCnxns",
+            Self::Connections => "maxCnxns",
+            Self::Descriptors => "ulimit -n",
+            Self::RequestBytes => "jute.maxbuffer",
+            Self::ReplyBytes => "pole.client.replyBytesMax",
+            Self::OutputBytes => "pole.client.outputBytesMax",
+            Self::Stall => "session timeout",
+            Self::IdentityBytes => "pole.client.identityBytesMax",
+            Self::GreetingTime => "pole.client.greetingTimeoutMs",
+            Self::Greetings => "pole.client.greetingsMax",
+            Self::Outstanding => "globalOutstandingLimit",
+        }
+    }
+
+    const ALL: [Self; 11] = [
+        Self::ClientConnections,
+        Self::Connections,
+        Self::Descriptors,
+        Self::RequestBytes,
+        Self::ReplyBytes,
+        Self::OutputBytes,
+        Self::Stall,
+        Self::IdentityBytes,
+        Self::GreetingTime,
+        Self::Greetings,
+        Self::Outstanding,
+    ];
+}
+
+/// A count for each limit.
+#[derive(Debug, Default)]
+pub(crate) struct LimitHits([AtomicU64; Limit::ALL.len()]);
+
+impl LimitHits {
+    pub(crate) fn add(&self, limit: Limit, count: u64) {
+        if count > 0 {
+            self.0[limit as usize].fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    /// The key of each limit and its count.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Limit::ALL.into_iter().map(|limit| (limit.key(), self.0[limit as usize].load(Ordering::Relaxed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_has_a_place_and_a_name_of_its_own() {
+        let hits = LimitHits::default();
+        for (count, limit) in (1..).zip(Limit::ALL) {
+            hits.add(limit, count);
+        }
+        let counts: Vec<_> = hits.each().map(|(_, count)| count).collect();
+        assert_eq!(counts, (1..=Limit::ALL.len() as u64).collect::<Vec<_>>());
+        let mut keys: Vec<_> = hits.each().map(|(key, _)| key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), Limit::ALL.len());
+    }
+}
