@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use pole_node::{Machine as _, Node, Shelf as _, Znodes};
 use pole_storage::{Disk, State};
-use pole_tree::{Rules, Tree};
+use pole_tree::{Restorer, Rules, Tree};
 use pole_zab::{Entry, Recovered, Zxid};
 use tokio::runtime::Builder;
 use tokio::task::{LocalSet, spawn_local};
@@ -181,24 +181,34 @@ fn reserve_sessions(shared: &Shared, disk: &Disk, recovered: &Recovered, wall: i
 struct Rebuild {
     machine: Znodes<SharedTree>,
     rules: Rules,
+    /// While a snapshot is read.
+    restorer: Option<Restorer>,
 }
 
 impl Rebuild {
     fn new(config: &Config, shared: &Shared) -> Self {
         let rules = shared.settings.rules;
-        Self { machine: Znodes::new(SharedTree::new(shared), rules, config.membership().into()), rules }
+        let machine = Znodes::new(SharedTree::new(shared), rules, config.membership().into());
+        Self { machine, rules, restorer: None }
     }
 }
 
 impl State for Rebuild {
-    fn restore(&mut self, snapshot: Option<(Zxid, &Bytes)>) -> Result<(), String> {
-        match snapshot {
-            Some((zxid, body)) => self.machine.restore(zxid, body),
-            None => {
-                *self.machine.shelf_mut().tree_mut() = Tree::new(self.rules);
-                Ok(())
-            }
-        }
+    fn clear(&mut self) {
+        *self.machine.shelf_mut().tree_mut() = Tree::new(self.rules);
+        self.restorer = None;
+    }
+
+    fn restore(&mut self, piece: Bytes) -> Result<(), String> {
+        let restorer = self.restorer.get_or_insert_with(|| Restorer::new(self.rules));
+        restorer.feed(piece).map_err(|error| error.to_string())
+    }
+
+    fn restored(&mut self, zxid: Zxid) -> Result<(), String> {
+        let restorer = self.restorer.take().unwrap_or_else(|| Restorer::new(self.rules));
+        let tree = restorer.finish().map_err(|error| error.to_string())?;
+        self.machine.replace(zxid, tree);
+        Ok(())
     }
 
     fn apply(&mut self, entry: &Entry) -> Result<(), String> {

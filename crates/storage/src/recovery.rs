@@ -8,6 +8,7 @@ use bytes::Bytes;
 use pole_jute::VERSION;
 use pole_zab::{Recovered, Snapshot, Zxid};
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::disk::Found;
@@ -31,8 +32,8 @@ pub fn open(config: Config) -> Result<(Disk, Recovered, Vec<Repair>), OpenError>
 /// The same, but the snapshot, and what is known to be committed after it, goes into `state` as it is read. The
 /// snapshot returned stands for that state and has no body of its own.
 ///
-/// Memory: besides the state, the snapshot while it is restored, `retain_bytes` of log, and what is not known to be
-/// committed. That is what was under way when the server stopped, and after a power failure up to 16 MiB more.
+/// Memory: besides the state, a piece of the snapshot, `retain_bytes` of log, and what is not known to be committed. That
+/// is what was under way when the server stopped, and after a power failure up to 16 MiB more.
 ///
 /// # Errors
 /// As [`open`]; and if `state` refuses what was read.
@@ -54,7 +55,7 @@ pub(crate) fn open_on(
     }
     let mut repairs = Vec::new();
     intent::roll_forward(&volume, &dir, &log_dir, &mut repairs)?;
-    let mut base = Base::find(&dir)?;
+    let base = Base::find(&dir)?;
     base.check_beginning(&log_dir, &config, &mut repairs)?;
     let mark = Mark::read(&locks.progress())?;
     // Somebody removed the whole history, and left our lock file. What that says of the log no longer matters.
@@ -87,7 +88,7 @@ pub(crate) fn open_on(
 
     let found = Found { dir, log_dir, snapshot: base.chosen.as_ref().map(|chosen| chosen.zxid), last, replayed, locks };
     let has_state = base.chosen.is_some() || applied > Zxid::ZERO;
-    let body = base.chosen.and_then(|chosen| chosen.body).unwrap_or_default();
+    let body = if state.is_some() { Bytes::new() } else { base.body()?.into() };
     let snapshot = has_state.then(|| Snapshot { zxid: applied, epochs, body: body.into() });
     let recovered = Recovered { accepted_epoch, current_epoch, snapshot, entries };
     Ok((Disk::new(volume, config, found), recovered, repairs))
@@ -160,8 +161,8 @@ struct Base {
 struct Chosen {
     zxid: Zxid,
     path: PathBuf,
-    /// None: a state has taken it in.
-    body: Option<Bytes>,
+    /// Where the state stands in the file.
+    state: Range<u64>,
 }
 
 impl Base {
@@ -173,8 +174,8 @@ impl Base {
             if compressed {
                 return Err(OpenError::Compressed { path });
             }
-            match snapshot::read(&path)? {
-                Ok(body) => return Ok(Self { chosen: Some(Chosen { zxid, path, body: Some(body) }), skipped }),
+            match snapshot::check(&path)? {
+                Ok(state) => return Ok(Self { chosen: Some(Chosen { zxid, path, state }), skipped }),
                 Err(snapshot::Flaw { offset, expected, got }) => {
                     skipped.push((zxid, Damage { path, offset, expected, got }));
                 }
@@ -206,23 +207,26 @@ impl Base {
         Ok(())
     }
 
-    /// Gives the snapshot to the state, and lets go of its bytes.
-    fn restore(&mut self, state: &mut Option<&mut dyn State>) -> Result<(), OpenError> {
+    /// Gives the snapshot to the state.
+    fn restore(&self, state: &mut Option<&mut dyn State>) -> Result<(), OpenError> {
         let Some(state) = state else { return Ok(()) };
-        let Some(Chosen { zxid, path, body }) = &mut self.chosen else {
-            return state.restore(None).map_err(|got| Damage::of_state(Path::new(""), got).into());
-        };
-        let bytes = match body.take() {
-            Some(bytes) => bytes,
-            // It was let go of, and is wanted again.
-            None => snapshot::read(path)?.map_err(|snapshot::Flaw { offset, expected, got }| Damage {
-                path: path.clone(),
-                offset,
-                expected,
-                got,
-            })?,
-        };
-        state.restore(Some((*zxid, &bytes))).map_err(|got| Damage::of_state(path, got).into())
+        state.clear();
+        let Some(Chosen { zxid, path, state: range }) = &self.chosen else { return Ok(()) };
+        let damage = |got| Damage::of_state(path, got);
+        for piece in snapshot::pieces(path, range.clone())? {
+            state.restore(piece?).map_err(damage)?;
+        }
+        Ok(state.restored(*zxid).map_err(damage)?)
+    }
+
+    /// The state itself, for those who want it whole.
+    fn body(&self) -> Result<Vec<u8>, OpenError> {
+        let Some(Chosen { path, state, .. }) = &self.chosen else { return Ok(Vec::new()) };
+        let mut body = Vec::new();
+        for piece in snapshot::pieces(path, state.clone())? {
+            body.extend_from_slice(&piece?);
+        }
+        Ok(body)
     }
 
     /// What was read may be in the page cache only. From here on it counts.

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use pole_jute::{FileHeader, Record, SNAPSHOT_MAGIC, VERSION};
 use pole_zab::{Body, Zxid};
 use simd_adler32::Adler32;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -153,46 +154,100 @@ pub(crate) struct Flaw {
     pub(crate) got: String,
 }
 
-/// The state in a snapshot, checked to the last byte.
-pub(crate) fn read(path: &Path) -> Result<Result<Bytes, Flaw>, OpenError> {
-    let file = Bytes::from(fs::read(path).map_err(FileError::during("read", path))?);
-    if file.len() < HEADER_BYTES + SEAL_BYTES {
+/// Checks a snapshot to its last byte. Returns where its state stands in the file.
+///
+/// The file is read in pieces, because a snapshot is as large as the tree: [`pieces`] reads the state again.
+pub(crate) fn check(path: &Path) -> Result<Result<Range<u64>, Flaw>, OpenError> {
+    let failed = || FileError::during("read", path);
+    let mut file = File::open(path).map_err(failed())?;
+    let length = file.metadata().map_err(failed())?.len();
+    if length < (HEADER_BYTES + SEAL_BYTES) as u64 {
         let expected = format!("at least {} bytes", HEADER_BYTES + SEAL_BYTES);
-        return Ok(Err(Flaw { offset: 0, expected, got: file.len().to_string() }));
+        return Ok(Err(Flaw { offset: 0, expected, got: length.to_string() }));
     }
-    let header = FileHeader::decode(file.slice(..HEADER_BYTES)).expect("its bytes are there");
-    if header.magic != SNAPSHOT_MAGIC {
-        let (expected, got) = (format!("{SNAPSHOT_MAGIC:#x}"), format!("{:#x}", header.magic));
+    let mut header = [0; HEADER_BYTES];
+    file.read_exact(&mut header).map_err(failed())?;
+    let FileHeader { magic, version, .. } =
+        FileHeader::decode(Bytes::copy_from_slice(&header)).expect("its bytes are there");
+    if magic != SNAPSHOT_MAGIC {
+        let (expected, got) = (format!("{SNAPSHOT_MAGIC:#x}"), format!("{magic:#x}"));
         return Ok(Err(Flaw { offset: 0, expected, got }));
     }
-    if header.version != VERSION {
-        return Err(OpenError::Version { path: path.into(), expected: VERSION, got: header.version.into() });
+    if version != VERSION {
+        return Err(OpenError::Version { path: path.into(), expected: VERSION, got: version.into() });
     }
-    Ok(unseal(&file).map(|end| file.slice(HEADER_BYTES..end)))
+    let mut checksum = Adler32::new();
+    checksum.write(&header);
+    // The end may hold a digest between two seals. Everything before that is read in pieces.
+    let begin = length.saturating_sub(TAIL_BYTES_MAX).max(HEADER_BYTES as u64);
+    for piece in lengths(HEADER_BYTES as u64..begin) {
+        let mut bytes = vec![0; piece];
+        file.read_exact(&mut bytes).map_err(failed())?;
+        checksum.write(&bytes);
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(failed())?;
+    let end = Tail { begin, bytes, checksum }.unseal();
+    Ok(end.map(|end| HEADER_BYTES as u64..end))
 }
 
-/// Where the state ends, if every seal is right.
-fn unseal(file: &Bytes) -> Result<usize, Flaw> {
-    let last = file.len() - SEAL_BYTES;
-    check_seal(file, last)?;
-    // If there is a digest, another seal stands before it. Its length depends on its version.
-    let digests = DIGEST_BYTES.filter_map(|digest| last.checked_sub(digest + SEAL_BYTES));
-    let first = digests.filter(|at| *at >= HEADER_BYTES).find(|at| check_seal(file, *at).is_ok());
-    Ok(first.unwrap_or(last))
+/// The state of a snapshot that was checked, in pieces.
+pub(crate) fn pieces(
+    path: &Path,
+    state: Range<u64>,
+) -> Result<impl Iterator<Item = Result<Bytes, FileError>>, FileError> {
+    let mut file = File::open(path).map_err(FileError::during("read", path))?;
+    file.seek(SeekFrom::Start(state.start)).map_err(FileError::during("read", path))?;
+    let path = path.to_owned();
+    Ok(lengths(state).map(move |length| {
+        let mut bytes = vec![0; length];
+        file.read_exact(&mut bytes).map_err(FileError::during("read", &path))?;
+        Ok(bytes.into())
+    }))
 }
 
-fn check_seal(file: &Bytes, at: usize) -> Result<(), Flaw> {
-    let flaw = |offset: usize, expected: String, got: String| Err(Flaw { offset: offset as u64, expected, got });
-    let (checksum, mark) = (&file[at..at + 8], &file[at + 8..at + SEAL_BYTES]);
-    if mark != SEAL {
-        return flaw(at + 8, format!("the seal {SEAL:02x?}"), format!("{mark:02x?}"));
+/// The lengths of the pieces of a range.
+fn lengths(range: Range<u64>) -> impl Iterator<Item = usize> {
+    let starts = range.clone().step_by(BUFFER_BYTES);
+    starts.map(move |start| (range.end - start).min(BUFFER_BYTES as u64) as usize)
+}
+
+/// The end of a snapshot, with every seal that there can be.
+struct Tail {
+    /// Where it begins in the file.
+    begin: u64,
+    bytes: Vec<u8>,
+    /// Of everything before it.
+    checksum: Adler32,
+}
+
+impl Tail {
+    /// Where the state ends, if every seal is right.
+    fn unseal(&self) -> Result<u64, Flaw> {
+        let last = self.bytes.len() - SEAL_BYTES;
+        self.check_seal(last)?;
+        // If there is a digest, another seal stands before it. Its length depends on its version.
+        let digests = DIGEST_BYTES.filter_map(|digest| last.checked_sub(digest + SEAL_BYTES));
+        let first = digests.into_iter().find(|at| self.check_seal(*at).is_ok());
+        Ok(self.begin + first.unwrap_or(last) as u64)
     }
-    let got = i64::from_be_bytes(checksum.try_into().expect("eight bytes"));
-    let computed = i64::from(simd_adler32::adler32(&&file[..at]));
-    if got != computed {
-        return flaw(at, format!("the checksum {computed:#x}"), format!("{got:#x}"));
+
+    fn check_seal(&self, at: usize) -> Result<(), Flaw> {
+        let flaw =
+            |at: usize, expected: String, got: String| Err(Flaw { offset: self.begin + at as u64, expected, got });
+        let (checksum, mark) = (&self.bytes[at..at + 8], &self.bytes[at + 8..at + SEAL_BYTES]);
+        if mark != SEAL {
+            return flaw(at + 8, format!("the seal {SEAL:02x?}"), format!("{mark:02x?}"));
+        }
+        let got = i64::from_be_bytes(checksum.try_into().expect("eight bytes"));
+        let mut computed = self.checksum.clone();
+        computed.write(&self.bytes[..at]);
+        let computed = i64::from(computed.finish());
+        if got != computed {
+            return flaw(at, format!("the checksum {computed:#x}"), format!("{got:#x}"));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Begins to read a snapshot of our own, which has one seal: the length of its state, the checksum as far as the header
@@ -236,6 +291,9 @@ const HEADER_BYTES: usize = FileHeader::BYTES_MIN;
 
 /// A zxid, a version, and a number or a string of up to 16 digits.
 const DIGEST_BYTES: std::ops::RangeInclusive<usize> = 16..=32;
+
+/// Two seals and the longest digest.
+const TAIL_BYTES_MAX: u64 = (2 * SEAL_BYTES + *DIGEST_BYTES.end()) as u64;
 
 /// A large file is synced every so often while it is written: the log's own sync queues behind that of a whole snapshot
 /// otherwise, for as long as the disk takes for all of it.

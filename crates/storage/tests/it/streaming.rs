@@ -11,12 +11,24 @@ use crate::scratch::{Scratch, append, perform, snapshot, zxid, zxids};
 #[derive(Debug, Default)]
 struct Seen {
     base: Option<Zxid>,
+    restored: Vec<u8>,
+    longest_piece: usize,
     applied: Vec<Zxid>,
 }
 
 impl State for Seen {
-    fn restore(&mut self, snapshot: Option<(Zxid, &Bytes)>) -> Result<(), String> {
-        *self = Self { base: snapshot.map(|(zxid, _)| zxid), applied: Vec::new() };
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn restore(&mut self, piece: Bytes) -> Result<(), String> {
+        self.restored.extend_from_slice(&piece);
+        self.longest_piece = self.longest_piece.max(piece.len());
+        Ok(())
+    }
+
+    fn restored(&mut self, zxid: Zxid) -> Result<(), String> {
+        self.base = Some(zxid);
         Ok(())
     }
 
@@ -57,6 +69,22 @@ fn what_is_committed_goes_into_the_state_and_the_rest_is_held() {
     // For followers that are a little behind, as much as memory was given for.
     let (_, recovered, _) = rebuild(scratch.config());
     assert_eq!((recovered.snapshot_zxid(), zxids(&recovered)), (zxid(1, 8), range(1..=10)));
+}
+
+#[test]
+fn a_large_snapshot_goes_into_the_state_in_pieces() {
+    let scratch = Scratch::new();
+    let body: &'static [u8] = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect::<Vec<_>>().leak();
+    let (mut disk, _, _) = scratch.open();
+    perform(&mut disk, vec![append(1, 1..=3, 100), DiskOp::Checkpoint(snapshot(zxid(1, 3), body))]);
+    disk.finish_checkpoints();
+    drop(disk);
+    let (seen, recovered, _) = rebuild(scratch.config());
+    assert!(seen.restored == body && seen.longest_piece <= 256 << 10, "{} bytes", seen.longest_piece);
+    assert_eq!(recovered.snapshot_zxid(), zxid(1, 3));
+    // Whole, for those who do not bring a state.
+    let (_, recovered, _) = scratch.open();
+    assert!(recovered.snapshot.is_some_and(|snapshot| snapshot.body.to_bytes() == body));
 }
 
 #[test]
