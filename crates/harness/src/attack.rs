@@ -37,6 +37,7 @@ mod restart_memory;
 mod rqld_loop;
 mod session_churn;
 mod slow_greeting;
+mod slow_links;
 mod target;
 mod tls;
 mod unread_log;
@@ -207,6 +208,7 @@ const ATTACKS: &[Attack] = &[
     expire_many::ATTACK,
     containers::ATTACK,
     peer_greetings::ATTACK,
+    slow_links::ATTACK,
     random_bytes::ATTACK,
     rqld_loop::REFUSED,
     rqld_loop::COOLED_DOWN,

@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::Failure;
 use crate::dice::Dice;
+use crate::ensemble::Ensemble;
 
 /// One end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +90,33 @@ impl Network {
             let _ = runtime.block_on(stopped);
         });
         Ok(Self { directions: Directions::default(), runtime: handle, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Leads every link between the servers of an ensemble that has not been started through proxies.
+    pub fn between(ensemble: &Ensemble) -> Result<Self, Failure> {
+        let network = Self::start()?;
+        let servers = ensemble.servers();
+        let local = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        // The line of each server in the configuration of each other one.
+        let mut lines: BTreeMap<(usize, usize), String> = BTreeMap::new();
+        for (from, one) in servers.iter().enumerate() {
+            for (to, other) in servers.iter().enumerate().filter(|(to, _)| *to != from) {
+                let open = |port| {
+                    network.open(Place::Server(from), Place::Server(to), local(port)).map(|begins| begins.port())
+                };
+                let (quorum, election) = (open(other.ports().quorum)?, open(other.ports().election)?);
+                lines.insert((one.id(), other.id()), format!("server.{}=127.0.0.1:{quorum}:{election}", other.id()));
+            }
+        }
+        ensemble.configure(|server, text| {
+            let line = |line: &str| {
+                let number = line.strip_prefix("server.").and_then(|rest| rest.split('=').next()?.parse().ok());
+                let other = number.and_then(|number| lines.get(&(server.id(), number)));
+                other.map_or_else(|| line.to_owned(), Clone::clone) + "\n"
+            };
+            text.lines().map(line).collect()
+        })?;
+        Ok(network)
     }
 
     /// Opens a way from one place to an address at another, and returns where it begins.

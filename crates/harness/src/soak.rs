@@ -24,8 +24,7 @@ mod links;
 mod orders;
 mod recipes;
 
-use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -273,28 +272,11 @@ impl Network {
 /// Leads every link of an ensemble that has not been started through proxies. Returns where clients find the servers, from each of their
 /// places.
 fn lay(ensemble: &Ensemble) -> Result<(network::Network, Vec<Vec<SocketAddr>>), Failure> {
-    let network = network::Network::start()?;
-    let servers = ensemble.servers();
-    let local = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    // The line of each server in the configuration of each other one.
-    let mut lines: BTreeMap<(usize, usize), String> = BTreeMap::new();
-    for (from, one) in servers.iter().enumerate() {
-        for (to, other) in servers.iter().enumerate().filter(|(to, _)| *to != from) {
-            let open =
-                |port| network.open(Place::Server(from), Place::Server(to), local(port)).map(|begins| begins.port());
-            let (quorum, election) = (open(other.ports().quorum)?, open(other.ports().election)?);
-            lines.insert((one.id(), other.id()), format!("server.{}=127.0.0.1:{quorum}:{election}", other.id()));
-        }
-    }
+    let network = network::Network::between(ensemble)?;
     ensemble.configure(|server, text| {
-        let line = |line: &str| {
-            let number = line.strip_prefix("server.").and_then(|rest| rest.split('=').next()?.parse().ok());
-            let other = number.and_then(|number| lines.get(&(server.id(), number)));
-            other.map_or_else(|| line.to_owned(), Clone::clone) + "\n"
-        };
-        let admin = format!("admin.enableServer=true\nadmin.serverPort={}\n", server.ports().secure);
-        text.lines().map(line).collect::<String>() + &admin
+        text + &format!("admin.enableServer=true\nadmin.serverPort={}\n", server.ports().secure)
     })?;
+    let servers = ensemble.servers();
     let site = |site: usize| -> Result<Vec<SocketAddr>, Failure> {
         let open =
             |(to, server): (usize, &Server)| network.open(Place::Site(site), Place::Server(to), server.address());
