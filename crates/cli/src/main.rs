@@ -32,6 +32,9 @@ use args::{Cli, Command, LabCommand, Ms, OracleCommand, ScoreCommand, UpArgs};
 use failure::Failure;
 use paint::Paint;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // What clap refuses ends with 2, as bad arguments do everywhere here.
     let cli = Cli::parse();

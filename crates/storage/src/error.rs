@@ -37,7 +37,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// A log without the snapshot that it continues.
-    #[error("{}: a log, but there is no snapshot in {}: the beginning of the history is missing; check that dataDir is the right one and its disk mounted, and put the snapshots back. If a quorum of the other servers is healthy, move the files of this server away and start: the history is sent by the leader. Only if the log goes back to the very first transaction, set snapshot.trust.empty=true for one start", .path.display(), .data_dir.display())]
+    #[error("{}: a log, but there is no snapshot in {}: the beginning of the history is missing; check that dataDir is the right one and its disk mounted, and put the snapshots back. If a quorum of the other servers is healthy, move the files of this server away and start: the history is sent by the leader. To start with what the log holds and without everything before it, set snapshot.trust.empty=true for one start", .path.display(), .data_dir.display())]
     NoSnapshot {
         /// The oldest log file.
         path: PathBuf,

@@ -55,8 +55,11 @@ pub(crate) fn open_on(
     }
     let mut repairs = Vec::new();
     intent::roll_forward(&volume, &dir, &log_dir, &mut repairs)?;
-    let base = Base::find(&dir)?;
+    let mut base = Base::find(&dir)?;
     base.check_beginning(&log_dir, &config, &mut repairs)?;
+    if base.chosen.is_none() && begin_late(&volume, &dir, &log_dir, &config, &mut repairs)? {
+        base = Base::find(&dir)?;
+    }
     let mark = Mark::read(&locks.progress())?;
     // Somebody removed the whole history, and left our lock file. What that says of the log no longer matters.
     let wiped = mark.is_some() && base.chosen.is_none() && names::logs(&log_dir)?.is_empty();
@@ -92,6 +95,25 @@ pub(crate) fn open_on(
     let snapshot = has_state.then(|| Snapshot { zxid: applied, epochs, body: body.into() });
     let recovered = Recovered { accepted_epoch, current_epoch, snapshot, entries };
     Ok((Disk::new(volume, config, found), recovered, repairs))
+}
+
+/// Of a log that is trusted without a snapshot ([`Config::trust_empty`]) the beginning may be lost. Then the blank state is
+/// written as the snapshot that it continues, and the next start needs no trust.
+fn begin_late(
+    volume: &Volume,
+    dir: &Path,
+    log_dir: &Path,
+    config: &Config,
+    repairs: &mut Vec<Repair>,
+) -> Result<bool, OpenError> {
+    let first = names::logs(log_dir)?.into_iter().next().filter(|(first, _)| first.counter() > 1);
+    let (Some((first, path)), Some(blank)) = (first, &config.blank) else { return Ok(false) };
+    let before = Zxid(first.0 - 1);
+    snapshot::prepare(volume, dir, before, &blank.clone().into(), &|| true)?;
+    snapshot::publish(volume, dir, before)?;
+    let what = format!("begins at {first}; everything before it is lost, and {before} counts as an empty state");
+    repairs.push(Repair::new(&path, what));
+    Ok(true)
 }
 
 /// The same state once more, for a shorter time.

@@ -157,7 +157,7 @@ impl Metric {
             Self::LeaderP50 | Self::LeaderP99 | Self::FollowerP50 | Self::FollowerP99 => Goal::Part(0.5),
             Self::Kill => Goal::PartAndMax(0.1, 50.0),
             Self::Freeze => Goal::Max(1000.0),
-            Self::MemoryFresh => Goal::Part(0.1),
+            Self::MemoryFresh => Goal::Part(0.125),
             Self::MemoryLoaded | Self::StartThree | Self::StartTree => Goal::Part(0.2),
             Self::MemoryTree | Self::Sessions => Goal::Part(0.25),
             Self::Scaling => Goal::Min(1.7),

@@ -123,6 +123,21 @@ fn an_operator_can_trust_a_log_without_snapshots_for_one_start() {
     assert_eq!(zxids(&open(as_a_server(&scratch)).unwrap().1).len(), 4);
 }
 
+#[test]
+fn a_trusted_log_that_begins_late_continues_an_empty_state() {
+    let scratch = Scratch::new();
+    write(as_a_server(&scratch), vec![append(1, 1..=3, 10)]);
+    write(as_a_server(&scratch), vec![append(1, 4..=6, 10)]);
+    remove_snapshots(&scratch);
+    fs::remove_file(scratch.file("log.100000001")).unwrap();
+    assert!(matches!(open(as_a_server(&scratch)), Err(OpenError::NoSnapshot { .. })));
+    let (_, recovered, repairs) = open(Config { trust_empty: true, ..as_a_server(&scratch) }).unwrap();
+    assert_eq!((recovered.snapshot_zxid(), zxids(&recovered)), (zxid(1, 3), vec![zxid(1, 4), zxid(1, 5), zxid(1, 6)]));
+    assert!(repairs.iter().any(|repair| repair.what.contains("everything before it is lost")), "{repairs:?}");
+    // Trust is needed once.
+    assert_eq!(zxids(&open(as_a_server(&scratch)).unwrap().1).len(), 3);
+}
+
 /// The first transaction of a new epoch may follow any other; the header of its file says which it does follow.
 #[test]
 fn a_missing_file_shows_where_a_new_epoch_begins() {
