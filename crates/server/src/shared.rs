@@ -222,6 +222,17 @@ impl Deref for Reading<'_> {
     }
 }
 
+#[cfg(test)]
+impl Shared {
+    /// A server that stands alone and does not run, with these lines of `zoo.cfg` besides those that it needs.
+    pub(crate) fn configured(more: &str) -> Self {
+        let text = format!("dataDir=/nowhere\nclientPort=2181\n{more}");
+        let nothing = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+        let (config, _) = crate::config::Config::parse_cfg("test.cfg", &text, &nothing).expect("a good configuration");
+        Self::new(Settings::new(&config), Clock::start(), 0)
+    }
+}
+
 /// What the requests to which the node owes a reply may take together; further ones wait with their connections. Enough
 /// for `globalOutstandingLimit` requests of 64 KiB.
 const OUTSTANDING_BYTES_MAX: usize = 64 << 20;

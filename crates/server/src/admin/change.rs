@@ -205,16 +205,6 @@ const TTL_MS_MAX: u64 = 86_400_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Settings;
-    use crate::clock::Clock;
-    use crate::config::Config;
-
-    fn server(more: &str) -> Shared {
-        let text = format!("dataDir=/nowhere\nclientPort=2181\n{more}");
-        let nothing = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
-        let (config, _) = Config::parse_cfg("test.cfg", &text, &nothing).expect("a good configuration");
-        Shared::new(Settings::new(&config), Clock::start(), 0)
-    }
 
     fn is_permitted(server: &Shared, from: &str, authorization: Option<&str>) -> bool {
         let value = authorization.map(|text| (header::AUTHORIZATION, text.parse().expect("a header")));
@@ -223,7 +213,7 @@ mod tests {
 
     #[test]
     fn this_machine_needs_no_token() {
-        let server = server("pole.admin.token=secret\n");
+        let server = Shared::configured("pole.admin.token=secret\n");
         for from in ["127.0.0.1:9", "127.8.8.8:9", "[::1]:9", "[::ffff:127.0.0.1]:9"] {
             assert!(is_permitted(&server, from, None), "{from}");
         }
@@ -231,7 +221,7 @@ mod tests {
 
     #[test]
     fn another_machine_needs_the_token_and_nothing_but_the_token() {
-        let server = server("pole.admin.token=secret\n");
+        let server = Shared::configured("pole.admin.token=secret\n");
         assert!(is_permitted(&server, "10.0.0.1:9", Some("Bearer secret")));
         for wrong in [None, Some("Bearer secre"), Some("Bearer secrets"), Some("Bearer "), Some("secret")] {
             assert!(!is_permitted(&server, "10.0.0.1:9", wrong), "{wrong:?}");
@@ -240,6 +230,6 @@ mod tests {
 
     #[test]
     fn without_a_token_in_the_configuration_another_machine_changes_nothing() {
-        assert!(!is_permitted(&server(""), "10.0.0.1:9", Some("Bearer ")));
+        assert!(!is_permitted(&Shared::configured(""), "10.0.0.1:9", Some("Bearer ")));
     }
 }

@@ -413,3 +413,21 @@ const READ_TIME_MAX: Span = Span::from_ms(2);
 
 /// Changes of the output below this are not counted.
 const COUNTED_BYTES_MIN: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_leaves_most_unread_is_closed_when_all_leave_too_much() {
+        let shared = Shared::configured("pole.client.outputBytesMax=2097152\n");
+        let client = |unread_bytes: usize| {
+            let handle = Handle::new(&shared, ([10, 0, 0, 1], 9).into(), Caller::default(), None);
+            handle.notify(1, &vec![0; unread_bytes]);
+            handle
+        };
+        let clients = [client(3 << 19), client(3 << 18), client(3 << 19)];
+        let closed = clients.each_ref().map(|client| client.wants(&[], client.since).close);
+        assert_eq!(closed, [None, None, Some(CloseReason::OutputLimit)]);
+    }
+}

@@ -233,3 +233,31 @@ impl Drop for ConnectionPermit {
 
 /// Long enough for some connections to end when the system has no more to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_leave_the_last_descriptors_to_the_server() {
+        let mut shared = Shared::configured("");
+        shared.descriptors_for_clients = 2;
+        let (shared, counts) = (Arc::new(shared), Arc::default());
+        let connect = |from: &str| ConnectionPermit::new(&shared, &counts, from.parse().expect("an address"));
+        let (_first, second) = (connect("10.0.0.1"), connect("10.0.0.2"));
+        assert_eq!(connect("10.0.0.3").err(), Some("ulimit -n"));
+        drop(second);
+        assert!(connect("10.0.0.3").is_ok());
+    }
+
+    #[test]
+    fn of_too_many_connections_without_a_request_the_oldest_gives_way() {
+        let shared = Shared::configured("");
+        let greetings = Greetings::new(2);
+        let handle = || Arc::new(Handle::new(&shared, ([10, 0, 0, 1], 9).into(), Caller::default(), None));
+        let connections = [handle(), handle(), handle()];
+        connections.iter().for_each(|handle| greetings.add(handle));
+        let closed = connections.map(|handle| handle.wants(&[], handle.since).close);
+        assert_eq!(closed, [Some(CloseReason::GreetingLimit), None, None]);
+    }
+}

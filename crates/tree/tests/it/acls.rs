@@ -1,8 +1,9 @@
 //! Permissions, and ACLs that are set.
 
 use pole_jute::{
-    CreateMode, CreateRequest, ErrorCode, GetAclRequest, GetAclResponse, GetChildrenRequest, GetDataRequest, Perms,
-    Reply, Request,
+    CheckVersionRequest, CreateMode, CreateRequest, ErrorCode, GetAclRequest, GetAclResponse,
+    GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest, MultiOp, MultiReadOp, MultiReadRequest,
+    MultiReadResult, MultiResult, Perms, Reply, Request,
 };
 use pole_tree::{Caller, Rules, authenticate, digest_id};
 
@@ -56,6 +57,32 @@ fn a_stranger_may_nothing_but_ask_whether_it_exists() {
     assert!(server.read(&exists).is_ok());
     // A delete is the business of the parent, and that one is open.
     assert_eq!(server.write(&delete("/p", -1)), Err(ErrorCode::NotEmpty));
+}
+
+#[test]
+fn a_stranger_learns_nothing_by_reads_and_checks_that_are_parts_of_others() {
+    let mut server = protected();
+    server.caller = Caller { ids: vec![id("ip", "10.0.0.1")] };
+    let data = MultiReadOp::GetData(GetDataRequest { path: "/p".into(), watch: false });
+    let children = MultiReadOp::GetChildren(GetChildrenRequest { path: "/p".into(), watch: false });
+    let read = Request::MultiRead(MultiReadRequest { ops: vec![data, children] });
+    let Ok(Reply::MultiRead(reply)) = server.read(&read) else { panic!("it cannot fail") };
+    let refused = MultiReadResult::Error(ErrorCode::NoAuth);
+    assert_eq!(reply.results, [refused.clone(), refused]);
+    let check = MultiOp::Check(CheckVersionRequest { path: "/p".into(), version: 0 });
+    assert_eq!(server.multi(vec![check]), [MultiResult::Error(ErrorCode::NoAuth)]);
+    let count = Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path: "/p".into() });
+    assert_eq!(server.read(&count), Err(ErrorCode::NoAuth));
+}
+
+#[test]
+fn who_may_do_everything_else_may_not_change_the_acl() {
+    let mut server = Server::new();
+    server.create("/p", CreateMode::Persistent);
+    let all_but_admin = Perms::READ | Perms::WRITE | Perms::CREATE | Perms::DELETE;
+    server.write(&set_acl("/p", vec![acl(all_but_admin, "world", "anyone")], -1)).unwrap();
+    assert!(server.set("/p", b"").is_ok());
+    assert_eq!(server.write(&set_acl("/p", open(), -1)), Err(ErrorCode::NoAuth));
 }
 
 #[test]

@@ -152,6 +152,19 @@ fn a_node_that_was_written_after_the_leader_found_it_due_stays() {
 }
 
 #[test]
+fn a_container_that_got_a_child_after_the_leader_found_it_due_stays() {
+    let mut server = Server::new();
+    server.write(&Request::CreateContainer(new_node("/c", b"", CreateMode::Container))).unwrap();
+    server.create("/c/x", CreateMode::Persistent);
+    server.delete("/c/x").unwrap();
+    assert_eq!(server.tree.due(0), ["/c"]);
+    server.send(ALICE, &Request::Create(new_node("/c/y", b"", CreateMode::Persistent)));
+    let chore = From { session: 0, cxid: 0, floor: 0 };
+    let refused = server.propose(chore, &Ask::delete_container("/c"));
+    assert_eq!(refused, Some(Txn::Error(ErrorCode::NotEmpty.into())));
+}
+
+#[test]
 fn only_a_container_or_a_node_with_a_time_to_live_is_a_chore() {
     let mut server = Server::new();
     server.create("/p", CreateMode::Persistent);

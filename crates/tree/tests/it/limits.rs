@@ -121,3 +121,12 @@ fn a_request_that_would_become_too_large_a_transaction_is_refused_and_leaves_not
     assert_eq!(server.write(&create), Err(ErrorCode::BadArguments));
     server.create("/large", CreateMode::Persistent);
 }
+
+#[test]
+fn requests_in_flight_do_not_see_one_that_was_refused_for_its_size() {
+    let mut server = Server::with(Rules { txn_bytes_max: 10_000, ..Rules::default() });
+    let large = Request::Create(new_node("/a", &[0; 20_000], CreateMode::Persistent));
+    assert_eq!(server.send(ALICE, &large), Txn::Error(ErrorCode::BadArguments.into()));
+    // The refusal is not applied yet, so only the differences tell whether the node will be there.
+    assert!(matches!(server.send(ALICE, &create("/a", CreateMode::Persistent)), Txn::Create(_)));
+}

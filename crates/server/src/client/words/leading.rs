@@ -49,3 +49,21 @@ fn may_ask(shared: &Shared) -> bool {
 const COOL_DOWN: Span = Span::from_ms(10_000);
 
 const TOO_SOON: &str = "Another leader was asked for less than 10 s ago: not asked again.\n";
+
+#[cfg(test)]
+mod tests {
+    use pole_election::{Epoch, ServerId};
+
+    use super::*;
+
+    #[test]
+    fn a_word_in_a_loop_asks_for_another_leader_once() {
+        let shared = Shared::configured("");
+        shared.status.set_role(Role::Serving { leader: ServerId(2), epoch: Epoch(1) });
+        assert!(ask_to_lead(&shared).starts_with("Server 2 is asked to hand over"));
+        assert_eq!(ask_to_lead(&shared), TOO_SOON);
+        let mut posted = Vec::new();
+        shared.mailbox.take(&mut posted);
+        assert_eq!(posted.len(), 1);
+    }
+}

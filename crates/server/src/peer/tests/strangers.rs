@@ -49,6 +49,20 @@ fn silent_strangers_in_any_number_keep_no_peer_out() {
 }
 
 #[test]
+fn an_address_that_opens_too_many_connections_is_refused() {
+    run(async {
+        let one = Server::open(ensemble(2).remove(0)).await;
+        let limited = || one.config.counters.limited.load(std::sync::atomic::Ordering::Relaxed);
+        let mut opened = 0;
+        while limited() == 0 && opened < 2_000 {
+            drop(TcpStream::connect(one.address(Channel::Quorum)).await.expect("listens"));
+            opened += 1;
+        }
+        assert!(limited() > 0, "{opened} connections of one address were let in");
+    });
+}
+
+#[test]
 fn bytes_that_are_no_message_close_the_link_with_a_note() {
     run(async {
         let one = Server::open(ensemble(2).remove(0)).await;
