@@ -123,12 +123,13 @@ impl Inbox {
 
     /// Whether the node has been told of this connection and of nothing after it. Between the replacement of a
     /// connection and the moment at which the node hears of it, the node still speaks to the old one.
-    pub(super) fn is_open(&self, peer: ServerId, channel: Channel, number: u64) -> bool {
+    #[must_use]
+    pub fn is_open(&self, peer: ServerId, channel: Channel, number: u64) -> bool {
         self.0.state.borrow().open.get(&(peer, channel)) == Some(&number)
     }
 
     /// Waits until messages may come in again.
-    pub(super) async fn room(&self) {
+    pub async fn room(&self) {
         loop {
             let room = self.0.room.notified();
             if !self.0.state.borrow().is_full() {
@@ -138,13 +139,15 @@ impl Inbox {
         }
     }
 
-    pub(super) fn up(&self, peer: ServerId, channel: Channel, number: u64) {
+    /// A connection passed the handshake. The connections of a link are numbered upwards, and a new one comes after the end of
+    /// the old one.
+    pub fn up(&self, peer: ServerId, channel: Channel, number: u64) {
         self.push(Arrival::Up { peer, channel, number });
     }
 
     /// The connection is gone. If the node has not even heard of it, it never will: so the queue stays bounded however
     /// often a peer connects, and an empty prefix of what was sent is a prefix too.
-    pub(super) fn down(&self, peer: ServerId, channel: Channel) {
+    pub fn down(&self, peer: ServerId, channel: Channel) {
         let unheard = {
             let state = self.0.state.borrow();
             let is_up = |arrival: &Arrival| match arrival {
@@ -160,12 +163,13 @@ impl Inbox {
     }
 
     /// The node has reset the link: nothing of it arrives any more.
-    pub(super) fn forget(&self, peer: ServerId, channel: Channel) {
+    pub fn forget(&self, peer: ServerId, channel: Channel) {
         self.remove(0, peer, channel);
         self.0.state.borrow_mut().open.remove(&(peer, channel));
     }
 
-    pub(super) fn received(&self, from: ServerId, channel: Channel, message: Message) {
+    /// A message arrived on the present connection.
+    pub fn received(&self, from: ServerId, channel: Channel, message: Message) {
         self.push(Arrival::Received { from, channel, message });
     }
 
