@@ -332,7 +332,14 @@ impl Link {
             while let Some(frame) = frames.next_frame()? {
                 match frame {
                     Frame::Message(message) => hub.inbox.received(self.peer, self.channel, message),
-                    Frame::Probe => self.control(hub, number, codec::PROBE_ANSWER),
+                    Frame::Probe => {
+                        self.control(hub, number, codec::PROBE_ANSWER);
+                        // The answer may have found the connection broken. What else it brought comes too late then: the node
+                        // is told of its end.
+                        if !self.is_current(number) {
+                            return Err(Broken::Closed);
+                        }
+                    }
                     Frame::ProbeAnswer => {
                         self.answered.set(Some(Instant::now()));
                         self.probed.notify_waiters();
