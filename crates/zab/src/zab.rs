@@ -508,6 +508,10 @@ impl Zab {
             let reason = "history is not newer than the epoch promised before it is sent";
             return Err(Error::ImpossibleEpoch { from, message, epoch, reason });
         }
+        if matches!(&self.role, Role::Leading(leading) if epoch >= leading.epoch) {
+            let reason = "nobody but this server proposes in its epoch";
+            return Err(Error::ImpossibleEpoch { from, message, epoch, reason });
+        }
         Ok(())
     }
 

@@ -217,6 +217,42 @@ fn a_promise_with_a_malformed_or_impossible_history_is_refused() {
 }
 
 #[test]
+fn nobody_has_a_history_of_the_epoch_that_a_leader_just_opened() {
+    let (leader, epoch) = leading();
+    let (error, _) = refused(leader, ServerId(2), Message::AckEpoch(promise(epoch, epoch, &[])));
+    assert!(matches!(error, Error::ImpossibleEpoch { .. }), "{error:?}");
+    let (leader, epoch) = leading();
+    let (error, _) = refused(leader, ServerId(2), Message::AckEpoch(promise(epoch, Epoch(0), &[zxid(epoch.0, 1)])));
+    assert!(matches!(error, Error::ImpossibleEpoch { .. }), "{error:?}");
+}
+
+#[test]
+fn the_source_of_a_pull_has_no_history_of_the_leaders_epoch() {
+    let pulling = || {
+        let mut zab = server();
+        zab.lead(ROUND, [(ServerId(2), Epoch(4))], &mut Vec::new());
+        let mut out = Vec::new();
+        for from in [ServerId(2), LEADER] {
+            let hello = Hello { round: ROUND, accepted_epoch: Epoch(4), taking_over: None };
+            take(&mut zab, from, Message::Hello(hello));
+            out = take(&mut zab, from, Message::AckEpoch(promise(Epoch(5), Epoch(4), &[zxid(4, 2)])));
+        }
+        let is_pull = |output: &Output| matches!(output, Output::Send { to: ServerId(2), message: Message::Pull { .. } });
+        assert!(out.iter().any(is_pull), "{out:?}");
+        zab
+    };
+    let newest = zxid(5, u32::MAX);
+    let ahead = Message::Entries { prev: Zxid::ZERO, entries: entries(5, 1..=1) };
+    let epochs = Epochs::starting_at(newest);
+    let part = SnapshotPart { zxid: newest, epochs, offset: 0, last: true, body: Bytes::new() };
+    for message in [ahead, Message::Snapshot(part)] {
+        let (error, words) = refused(pulling(), ServerId(2), message);
+        assert!(matches!(error, Error::ImpossibleEpoch { epoch: Epoch(5), .. }), "{error:?}");
+        assert!(words.contains("nobody but this server proposes"), "{words}");
+    }
+}
+
+#[test]
 fn a_refusal_must_name_a_higher_epoch() {
     let (leader, epoch) = leading();
     let (error, _) = refused(leader, ServerId(2), Message::RefuseEpoch { refused: epoch, accepted: epoch });
