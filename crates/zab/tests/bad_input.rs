@@ -193,6 +193,23 @@ fn an_epoch_far_above_ours_is_refused_wherever_it_stands() {
 }
 
 #[test]
+fn leaps_to_higher_epochs_do_not_use_them_up() {
+    let mut zab = leading().0;
+    let mut refusals = 0;
+    for _ in 0..1_000 {
+        let accepted_epoch = Epoch(zab.standing().accepted_epoch.0.saturating_add(1 << 24));
+        let hello = Message::Hello(Hello { round: ROUND, accepted_epoch, taking_over: None });
+        refusals += u32::from(zab.receive(ServerId(2), hello, &mut Vec::new()).is_err());
+    }
+    assert!(refusals > 800 && zab.standing().accepted_epoch < Epoch(u32::MAX / 2 + 2), "{refusals}");
+    // An ensemble that is there can go on.
+    let above = Epoch(zab.standing().accepted_epoch.0 + 1);
+    let hello = Hello { round: ROUND, accepted_epoch: above, taking_over: None };
+    take(&mut zab, ServerId(2), Message::Hello(hello));
+    assert!(zab.standing().accepted_epoch > above);
+}
+
+#[test]
 fn an_epoch_far_above_ours_in_a_vote_is_not_believed() {
     let mut zab = server();
     let mut out = Vec::new();
