@@ -1,7 +1,7 @@
 //! What a peer sends and cannot be right is refused with an error that says what and from whom; the state is as it was.
 
 use bytes::Bytes;
-use pole_election::{Epoch, Proposal, Rank, Round, ServerId, Standing, Voters, Zxid};
+use pole_election::{Epoch, INPUTS_MAX, Input, Proposal, ROUND_MAX, Rank, Round, ServerId, Standing, Voters, Zxid};
 use pole_zab::{
     Entry, Epochs, Error, Hello, Limits, Message, Origin, Output, Promise, Recovered, SnapshotPart, Ticket, Zab,
 };
@@ -81,6 +81,13 @@ fn promise(epoch: Epoch, current_epoch: Epoch, history: &[Zxid]) -> Promise {
     history.iter().for_each(|zxid| epochs.push(*zxid));
     let last_zxid = history.last().copied().unwrap_or(Zxid::ZERO);
     Promise { epoch, fresh: true, current_epoch, last_zxid, epochs, blank: false }
+}
+
+/// A hand-over of epoch 1 to this server.
+fn handover(next: Epoch, round: Round, inputs: Vec<Input>) -> Message {
+    let (rank, version, fingerprint, standing) = (Rank::Unknown, Zxid::ZERO, 0, Standing::default());
+    let choice = Proposal { id: ME, rank, version, fingerprint, standing, inputs };
+    Message::Handover { epoch: Epoch(1), next, last: zxid(1, 4), round, choice, asked: false }
 }
 
 /// The message is refused, nothing is put out, and the state is as it was. Returns the words.
@@ -181,15 +188,18 @@ fn an_epoch_far_above_ours_is_refused_wherever_it_stands() {
     refused(leading().0, ServerId(2), Message::Hello(hello));
     let (leader, epoch) = leading();
     refused(leader, ServerId(2), Message::RefuseEpoch { refused: epoch, accepted: far });
-    let rank = Rank::Unknown;
-    let (version, fingerprint, standing, inputs) = (Zxid::ZERO, 0, Standing::default(), Vec::new());
-    let choice = Proposal { id: ME, rank, version, fingerprint, standing, inputs };
-    let last = zxid(1, 4);
-    refused(
-        serving(),
-        LEADER,
-        Message::Handover { epoch: Epoch(1), next: far, last, round: ROUND, choice, asked: false },
-    );
+    refused(serving(), LEADER, handover(far, ROUND, Vec::new()));
+}
+
+#[test]
+fn a_hand_over_that_no_vote_could_carry_on_is_refused() {
+    let beyond = Round { epoch: ROUND_MAX + 1, failed: 0 };
+    let (error, words) = refused(serving(), LEADER, handover(Epoch(2), beyond, Vec::new()));
+    assert!(matches!(error, Error::Choice(pole_election::Error::Round { .. })), "{error:?}");
+    assert!(words.starts_with("Handover: server 3 is in round"), "{words}");
+    let inputs = vec![Input { name: "x".into(), value: 0 }; INPUTS_MAX + 1];
+    let (error, _) = refused(serving(), LEADER, handover(Epoch(2), ROUND, inputs));
+    assert!(matches!(error, Error::Choice(pole_election::Error::Inputs { .. })), "{error:?}");
 }
 
 #[test]
@@ -254,7 +264,8 @@ fn the_source_of_a_pull_has_no_history_of_the_leaders_epoch() {
             take(&mut zab, from, Message::Hello(hello));
             out = take(&mut zab, from, Message::AckEpoch(promise(Epoch(5), Epoch(4), &[zxid(4, 2)])));
         }
-        let is_pull = |output: &Output| matches!(output, Output::Send { to: ServerId(2), message: Message::Pull { .. } });
+        let is_pull =
+            |output: &Output| matches!(output, Output::Send { to: ServerId(2), message: Message::Pull { .. } });
         assert!(out.iter().any(is_pull), "{out:?}");
         zab
     };
