@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_election::{Round, ServerId, Voters, Zxid};
 use pole_oracle::{Spec, Time};
-use pole_zab::{Body, Entry, Epoch, Message as Zab, Phase, Recovered, SessionId, Ticket};
+use pole_zab::{Body, Cxid, Entry, Epoch, Message as Zab, Origin, Phase, Recovered, SessionId, Ticket};
 
-use crate::{Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Outcome, Request, Told};
+use crate::{Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Note, Outcome, Request, Told};
 
 const LEADER: ServerId = ServerId(3);
 
@@ -80,6 +80,44 @@ fn the_last_epoch_there_is_in_a_report_is_a_number_like_any_other() {
         let mut report = node.scoring.report(Time(1), node.zab.standing(), 1);
         report.standing.current_epoch = Epoch(u32::MAX);
         received(&mut node, Message::Heartbeat { seq: 1, report: Box::new(report) });
-        assert_eq!(node.zab.phase(), if promised { Phase::Promised } else { Phase::Greeting }, "one server is no quorum");
+        assert_eq!(
+            node.zab.phase(),
+            if promised { Phase::Promised } else { Phase::Greeting },
+            "one server is no quorum"
+        );
     }
+}
+
+#[test]
+fn a_leader_that_answers_a_connection_out_of_order_is_left_and_the_connection_closed() {
+    let mut node = following();
+    let (epoch, zero) = (Epoch(1), Zxid::ZERO);
+    for message in
+        [Zab::NewEpoch { epoch }, Zab::NewLeader { epoch, last: zero }, Zab::UpToDate { epoch, committed: zero }]
+    {
+        received(&mut node, Message::Zab(message));
+    }
+    let (client, session) = (ClientId(1), SessionId(7));
+    let forwarded = step(&mut node, Event::Attach { client, session, body: Bytes::new() });
+    let attachment = forwarded.iter().find_map(|effect| {
+        let Effect::Send { message: Message::Forward { requests, .. }, .. } = effect else { return None };
+        Some(requests[0].origin)
+    });
+    let propose = |counter, origin, committed| {
+        let entry = Entry { zxid: Zxid::new(epoch, counter), origin, body: Bytes::new() };
+        let prev = if counter == 1 { zero } else { Zxid::new(epoch, counter - 1) };
+        Message::Zab(Zab::Propose { epoch, prev, entries: Vec::from([entry]), committed })
+    };
+    received(&mut node, propose(1, attachment.expect("it is forwarded"), zero));
+    received(&mut node, Message::Zab(Zab::Commit { epoch, zxid: Zxid::new(epoch, 1) }));
+    for cxid in [1, 2].map(Cxid) {
+        step(&mut node, Event::Request { client, cxid, body: Bytes::new() });
+    }
+    let effects = received(&mut node, propose(2, Origin { session, cxid: Cxid(2) }, Zxid::new(epoch, 1)));
+    let is = |wanted: fn(&Effect) -> bool| effects.iter().any(wanted);
+    assert!(is(|effect| matches!(effect, Effect::Close { client: ClientId(1), .. })), "{effects:?}");
+    assert!(is(|effect| matches!(effect, Effect::Note(Note::OutOfOrder { .. }))), "{effects:?}");
+    assert!(is(|effect| matches!(effect, Effect::Note(Note::BadPeer { from: LEADER, .. }))), "{effects:?}");
+    assert!(is(|effect| matches!(effect, Effect::Reset { peer: LEADER, channel: Channel::Quorum })), "{effects:?}");
+    assert_eq!(node.zab.phase(), Phase::Looking);
 }
