@@ -25,7 +25,12 @@ pub struct FrameReader {
 #[expect(clippy::large_enum_variant, reason = "nearly all are messages; a box for each would cost more than it saves")]
 pub enum Frame {
     /// For the node.
-    Message(Message),
+    Message {
+        /// What.
+        message: Message,
+        /// What it took on the wire, and so about what it takes in memory.
+        bytes: usize,
+    },
     /// The other end asks whether this end is alive.
     Probe,
     /// The other end is alive.
@@ -80,7 +85,7 @@ impl FrameReader {
         Ok(Some(match frame[..] {
             [codec::PROBE] => Frame::Probe,
             [codec::PROBE_ANSWER] => Frame::ProbeAnswer,
-            _ => Frame::Message(codec::decode(frame)?),
+            _ => Frame::Message { bytes: frame.len(), message: codec::decode(frame)? },
         }))
     }
 }

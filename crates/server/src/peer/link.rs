@@ -331,7 +331,7 @@ impl Link {
             }
             while let Some(frame) = frames.next_frame()? {
                 match frame {
-                    Frame::Message(message) => hub.inbox.received(self.peer, self.channel, message),
+                    Frame::Message { message, bytes } => hub.inbox.received(self.peer, self.channel, message, bytes),
                     Frame::Probe => {
                         self.control(hub, number, codec::PROBE_ANSWER);
                         // The answer may have found the connection broken. What else it brought comes too late then: the node
