@@ -6,7 +6,10 @@
 
 mod connections;
 mod files;
+mod links;
 mod machine;
+mod memory;
+mod nodes;
 mod peers;
 mod records;
 mod texts;
@@ -44,6 +47,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "log-file", run: files::log },
     Target { name: "snapshot-file", run: files::snapshot },
     Target { name: "peer", run: peers::messages },
+    Target { name: "peer-link", run: links::links },
+    Target { name: "peer-node", run: nodes::nodes },
     Target { name: "zoo-cfg", run: texts::zoo_cfg },
     Target { name: "pole-toml", run: texts::pole_toml },
     Target { name: "topology", run: texts::topology },

@@ -255,6 +255,12 @@ impl Election {
         self.round
     }
 
+    /// The round after this one, if a leader was established in this one: that of a hand-over.
+    #[must_use]
+    pub fn next_round(&self) -> Round {
+        next_round(self.round, true)
+    }
+
     /// Whether an election was called and has not ended, be it only that we wait for a score.
     #[must_use]
     pub fn is_electing(&self) -> bool {

@@ -28,7 +28,9 @@ mod trail;
 pub use election::{DEMOTION_ROUNDS, Election};
 pub use ids::{Epoch, Round, ServerId, Span, Standing, Voters, Zxid};
 pub use interface::{Assessment, Cause, Config, Elected, Host, Output, Timer};
-pub use message::{Error, INPUT_NAME_MAX, INPUTS_MAX, Input, Message, Proposal, Propose, ROUND_MAX, Vote};
+pub use message::{
+    Error, INPUT_NAME_MAX, INPUTS_MAX, Input, Message, Proposal, Propose, ROUND_MAX, Vote, check_choice,
+};
 pub use order::{Component, FALLBACK_FROM, Order, is_fallback};
 pub use record::{DecidedBy, Margin, Ranked, Record};
 pub use score::{Rank, Score};

@@ -82,10 +82,7 @@ impl Message {
         }
         match self {
             Self::Propose(propose) => propose.check(from, voters),
-            Self::Vote(vote) => {
-                check_round(from, vote.round)?;
-                check_proposal(from, &vote.choice, voters)
-            }
+            Self::Vote(vote) => check_choice(from, vote.round, &vote.choice, voters),
         }
     }
 }
@@ -103,6 +100,15 @@ impl Propose {
             None => Ok(()),
         }
     }
+}
+
+/// Checks a round and the proposal chosen in it, also if they came by another way than a vote: votes will carry them on.
+///
+/// # Errors
+/// If no server can have made them. The first error found.
+pub fn check_choice(from: ServerId, round: Round, choice: &Proposal, voters: &Voters) -> Result<(), Error> {
+    check_round(from, round)?;
+    check_proposal(from, choice, voters)
 }
 
 fn check_round(from: ServerId, round: Round) -> Result<(), Error> {

@@ -468,6 +468,12 @@ pub enum Note {
         /// What is wrong.
         error: String,
     },
+    /// Requests of a connection are in the log in another order than they were asked, so somebody else asked in its name;
+    /// the connection is closed.
+    OutOfOrder {
+        /// Which request came before which.
+        error: String,
+    },
     /// A score was impossible and ranks as unknown.
     InvalidScore {
         /// The peer.

@@ -89,7 +89,7 @@ impl<M: Machine> Node<M> {
         }
         // Before the hand-over on the same link: the target has it when it begins.
         self.tell_remaining(to, out);
-        let round = Round { epoch: self.election.round().epoch + 1, failed: 0 };
+        let round = self.election.next_round();
         let choice = self.scoring.proposal_of(to, self.now);
         let handed_over = self.with_zab(|zab, outputs| zab.hand_over(round, choice, asked, outputs));
         debug_assert!(handed_over.is_ok(), "it could be handed over a moment ago");

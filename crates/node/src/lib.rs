@@ -9,6 +9,8 @@
 extern crate alloc;
 
 mod accounts;
+#[cfg(test)]
+mod bad_peers;
 mod checkpoints;
 mod clients;
 mod config;

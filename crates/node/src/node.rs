@@ -362,7 +362,7 @@ impl<M: Machine> Node<M> {
     }
 
     /// A peer sent what cannot be right: say so, and close its link.
-    fn refuse(&mut self, from: ServerId, channel: Channel, error: String, out: &mut Vec<Effect>) {
+    pub(crate) fn refuse(&mut self, from: ServerId, channel: Channel, error: String, out: &mut Vec<Effect>) {
         out.push(Effect::Note(Note::BadPeer { from, error }));
         out.push(Effect::Reset { peer: from, channel });
         self.link_down(from, channel, out);
@@ -492,7 +492,7 @@ impl<M: Machine> Node<M> {
                 self.liveness.forget(peer);
                 out.push(Effect::Reset { peer, channel: Channel::Quorum });
             }
-            Output::Logged { after, through } => self.logged(after, through),
+            Output::Logged { after, through } => self.logged(after, through, out),
             Output::Truncated { to } => self.truncated(to),
             Output::Installed { zxid } => self.installed(zxid, out),
             Output::Restore { ticket, zxid } => out.push(Effect::Restore { ticket, zxid }),

@@ -331,17 +331,15 @@ impl<M: Machine> Node<M> {
     pub(crate) fn others_went_ahead(&self) -> bool {
         let ours = self.zab.standing().accepted_epoch;
         let reported = |id| self.scoring.measurements.last_report(id).map(|(report, _)| report.standing.current_epoch);
-        let from = match self.zab.phase() {
+        let is_ahead = |epoch: Epoch| match self.zab.phase() {
             // Nobody can have our epoch from us yet: another leads in it.
-            Phase::Promising | Phase::Pulling => ours,
-            Phase::Synchronising => ours.next(),
-            Phase::Greeting | Phase::Promised => {
-                ours.max(self.zab.leader().and_then(reported).unwrap_or_default()).next()
-            }
-            Phase::Looking | Phase::Gathering | Phase::Joining | Phase::TakingOver => return false,
-            Phase::Serving | Phase::Established => return false,
+            Phase::Promising | Phase::Pulling => epoch >= ours,
+            Phase::Synchronising => epoch > ours,
+            Phase::Greeting | Phase::Promised => epoch > ours && Some(epoch) > self.zab.leader().and_then(reported),
+            Phase::Looking | Phase::Gathering | Phase::Joining | Phase::TakingOver => false,
+            Phase::Serving | Phase::Established => false,
         };
-        self.config.voters.is_quorum(self.config.voters.iter().filter(|id| reported(*id) >= Some(from)))
+        self.config.voters.is_quorum(self.config.voters.iter().filter(|id| reported(*id).is_some_and(is_ahead)))
     }
 
     /// Leader: ask whether the followers are there, and give up those that are silent. Follower: say that it is there, and

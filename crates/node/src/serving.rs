@@ -168,10 +168,26 @@ impl<M: Machine> Node<M> {
         (last.counter() - before) as usize
     }
 
-    /// Entries were put into our log.
-    pub(crate) fn logged(&mut self, after: Zxid, through: Zxid) {
+    /// Entries were put into our log. If they answer a connection here out of its order, somebody else speaks in its name:
+    /// the connection is closed, so that its client finds out what became of its requests, and a leader that proposed such
+    /// a thing is left.
+    pub(crate) fn logged(&mut self, after: Zxid, through: Zxid, out: &mut Vec<Effect>) {
+        let mut wrong = Vec::new();
         for entry in self.zab.log().between(after, through) {
-            self.requests.logged(entry);
+            if let Err(error) = self.requests.logged(entry) {
+                self.requests.detach(entry.origin.session);
+                wrong.push((entry.origin.session, error));
+            }
+        }
+        for (session, _) in &wrong {
+            self.close_session(*session, CloseReason::SessionMoved, out);
+        }
+        let Some((_, error)) = wrong.first() else { return };
+        let error = error.to_string();
+        out.push(Effect::Note(Note::OutOfOrder { error: error.clone() }));
+        // Of its followers a leader cannot tell which it was.
+        if let Some(leader) = self.zab.leader().filter(|leader| *leader != self.config.me) {
+            self.refuse(leader, Channel::Quorum, error, out);
         }
     }
 

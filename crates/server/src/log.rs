@@ -71,6 +71,7 @@ pub(crate) fn note(shared: &Shared, note: &Note) {
             info("handed_over", &[("to", &to.to_string())]);
         }
         Note::Abandoned { reason } => warn("abandoned", &[("reason", reason)]),
+        Note::OutOfOrder { error } => warn("out_of_order", &[("error", error)]),
         Note::BadPeer { from, error } => warn("bad_peer", &[("from", &from.to_string()), ("error", error)]),
         Note::InvalidScore { from, reason } => {
             warn("invalid_score", &[("from", &from.to_string()), ("reason", reason)]);

@@ -345,6 +345,7 @@ impl Zab {
         if !self.voters.contains(target) {
             return Err(Error::Foreign(target));
         }
+        pole_election::check_choice(from, round, &choice, &self.voters)?;
         if next <= epoch {
             let reason = "a hand-over opens a higher epoch";
             return Err(Error::ImpossibleEpoch { from, message: "Handover", epoch: next, reason });

@@ -217,6 +217,9 @@ pub enum Error {
     /// A history whose shape is malformed.
     #[error("server {0} reports a malformed list of epochs")]
     MalformedHistory(ServerId),
+    /// A hand-over in a round, or to a proposal, that cannot be.
+    #[error("Handover: {0}")]
+    Choice(#[from] pole_election::Error),
 }
 
 /// Why a hand-over cannot start now.

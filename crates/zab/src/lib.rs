@@ -35,6 +35,6 @@ pub use interface::{Error, Limits, NotReady, Output, Phase};
 pub use log::Log;
 pub use message::{Hello, Message, Promise, SnapshotPart};
 pub use pole_election::{Epoch, Proposal, Round, ServerId, Standing, Voters, Zxid};
-pub use requests::{Applied, Held, Requests};
+pub use requests::{Applied, Held, OutOfOrder, Requests};
 pub use transfer::TransferId;
 pub use zab::Zab;

@@ -57,6 +57,18 @@ pub enum Applied<R> {
     Supersedes(Vec<Held<R>>),
 }
 
+/// A request was put into the log before one that was asked earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{zxid} answers #{cxid}, but the session's next request is #{next}")]
+pub struct OutOfOrder {
+    /// The entry.
+    pub zxid: Zxid,
+    /// The request that it answers.
+    pub cxid: Cxid,
+    /// The request that was to be answered before.
+    pub next: Cxid,
+}
+
 impl<R> Default for Requests<R> {
     fn default() -> Self {
         Self { sessions: BTreeMap::new(), arrivals: 0 }
@@ -125,36 +137,33 @@ impl<R> Requests<R> {
 
     /// An entry was put into this server's log.
     ///
-    /// # Panics
-    /// If the log holds a request of a connection here out of its order: then two servers disagree on what was asked.
-    pub fn logged(&mut self, entry: &Entry) {
-        let Some(attached) = self.sessions.get_mut(&entry.origin.session) else { return };
+    /// # Errors
+    /// If the log holds a request of a connection here out of its order: then two servers disagree on what was asked, and
+    /// the connection cannot be answered in order any more.
+    pub fn logged(&mut self, entry: &Entry) -> Result<(), OutOfOrder> {
+        let Some(attached) = self.sessions.get_mut(&entry.origin.session) else { return Ok(()) };
         if !attached.may_own(entry) {
-            return;
+            return Ok(());
         }
         if entry.origin.cxid.is_attachment() && entry.origin.cxid != attached.attachment {
             // Only one that comes after our own attachment takes the session away from us.
             let ours_is_logged = attached.floor.is_some() || attached.held.front().is_some_and(|h| h.logged.is_some());
             attached.superseded = ours_is_logged.then_some(entry.zxid);
-            return;
+            return Ok(());
         }
         let Some(next) = attached.held.iter_mut().find(|held| held.logged.is_none()) else {
-            return; // closed by expiry, say: not a request of the client's
+            return Ok(()); // closed by expiry, say: not a request of the client's
         };
         if attached.floor.is_none() && entry.origin.cxid != attached.attachment {
-            return; // an earlier connection's, committed only now
+            return Ok(()); // an earlier connection's, committed only now
         }
-        if next.cxid == entry.origin.cxid {
+        let (cxid, next_cxid) = (entry.origin.cxid, next.cxid);
+        if next_cxid == cxid {
             next.logged = Some(entry.zxid);
-        } else {
-            assert!(
-                !attached.held.iter().any(|held| held.logged.is_none() && held.cxid == entry.origin.cxid),
-                "{} answers #{}, but the session's next request is #{}",
-                entry.zxid,
-                entry.origin.cxid,
-                attached.held.iter().find(|held| held.logged.is_none()).expect("found above").cxid,
-            );
+        } else if attached.held.iter().any(|held| held.logged.is_none() && held.cxid == cxid) {
+            return Err(OutOfOrder { zxid: entry.zxid, cxid, next: next_cxid });
         }
+        Ok(())
     }
 
     /// The log was cut: what was found above `to` is to be sent again.
@@ -227,7 +236,7 @@ mod tests {
     }
 
     fn log_and_apply(table: &mut Requests<&'static str>, entry: &Entry) -> Applied<&'static str> {
-        table.logged(entry);
+        table.logged(entry).expect("in order");
         table.applied(entry)
     }
 
@@ -240,7 +249,7 @@ mod tests {
         let (mut table, _) = attached();
         table.hold(SESSION, Cxid(1), "a");
         table.hold(SESSION, Cxid(2), "b");
-        table.logged(&entry(2, Cxid(1)));
+        table.logged(&entry(2, Cxid(1))).expect("in order");
         assert_eq!(names(&table.unlogged()), ["b"]);
         assert!(matches!(table.applied(&entry(2, Cxid(1))), Applied::Answers(held) if held.request == "a"));
     }
@@ -249,7 +258,7 @@ mod tests {
     fn a_request_cut_off_the_log_is_sent_again() {
         let (mut table, _) = attached();
         table.hold(SESSION, Cxid(1), "a");
-        table.logged(&entry(2, Cxid(1)));
+        table.logged(&entry(2, Cxid(1))).expect("in order");
         table.truncated(Zxid::new(Epoch(1), 1));
         assert_eq!(names(&table.unlogged()), ["a"]);
     }
@@ -262,7 +271,7 @@ mod tests {
         assert_eq!(log_and_apply(&mut table, &entry(1, Cxid(1))), Applied::Foreign);
         log_and_apply(&mut table, &entry(2, number));
         table.hold(SESSION, Cxid(1), "reused number");
-        table.logged(&entry(2, Cxid(1)));
+        table.logged(&entry(2, Cxid(1))).expect("in order");
         assert_eq!(names(&table.unlogged()), ["reused number"]);
     }
 
@@ -271,8 +280,8 @@ mod tests {
         let (mut table, _) = attached();
         table.hold(SESSION, Cxid(1), "a");
         let elsewhere = entry(2, Cxid::attachment(ServerId(4), 1));
-        table.logged(&elsewhere);
-        table.logged(&entry(3, Cxid(1)));
+        table.logged(&elsewhere).expect("in order");
+        table.logged(&entry(3, Cxid(1))).expect("in order");
         assert_eq!(names(&table.unlogged()), ["a"], "the other connection's request is not ours");
         assert!(matches!(table.applied(&elsewhere), Applied::Supersedes(held) if held.len() == 1));
         assert_eq!(table.applied(&entry(3, Cxid(1))), Applied::Foreign);
@@ -282,9 +291,20 @@ mod tests {
     fn an_attachment_elsewhere_that_is_cut_off_ends_nothing() {
         let (mut table, _) = attached();
         table.hold(SESSION, Cxid(1), "a");
-        table.logged(&entry(2, Cxid::attachment(ServerId(4), 1)));
+        table.logged(&entry(2, Cxid::attachment(ServerId(4), 1))).expect("in order");
         table.truncated(Zxid::new(Epoch(1), 1));
-        table.logged(&entry(2, Cxid(1)));
+        table.logged(&entry(2, Cxid(1))).expect("in order");
         assert!(matches!(table.applied(&entry(2, Cxid(1))), Applied::Answers(_)));
+    }
+
+    #[test]
+    fn a_request_that_overtakes_an_earlier_one_of_its_connection_is_an_error() {
+        let (mut table, _) = attached();
+        table.hold(SESSION, Cxid(1), "a");
+        table.hold(SESSION, Cxid(2), "b");
+        let error = table.logged(&entry(2, Cxid(2))).expect_err("1 comes first");
+        let words = alloc::format!("{error}");
+        assert_eq!(words, "1.2 answers #2, but the session's next request is #1");
+        assert_eq!(names(&table.unlogged()), ["a", "b"]);
     }
 }

@@ -493,9 +493,11 @@ impl Zab {
     }
 
     /// An epoch that a peer names. Epochs grow one by one, so one that is far above ours is a mistake, and taking it
-    /// over would use the numbers up.
+    /// over would use the numbers up. So would many leaps one after the other: in the upper half of the numbers they are
+    /// short.
     pub(crate) fn check_epoch(&self, from: ServerId, message: &'static str, epoch: Epoch) -> Result<(), Error> {
-        if epoch.0.saturating_sub(self.accepted_epoch.0) > EPOCH_LEAP_MAX {
+        let leap_max = if epoch.0 <= u32::MAX / 2 { EPOCH_LEAP_MAX } else { HIGH_EPOCH_LEAP_MAX };
+        if epoch.0.saturating_sub(self.accepted_epoch.0) > leap_max {
             let reason = "it is too far above the epoch promised here";
             return Err(Error::ImpossibleEpoch { from, message, epoch, reason });
         }
@@ -506,6 +508,10 @@ impl Zab {
     pub(crate) fn check_history(&self, from: ServerId, message: &'static str, epoch: Epoch) -> Result<(), Error> {
         if epoch > self.accepted_epoch {
             let reason = "history is not newer than the epoch promised before it is sent";
+            return Err(Error::ImpossibleEpoch { from, message, epoch, reason });
+        }
+        if matches!(&self.role, Role::Leading(leading) if epoch >= leading.epoch) {
+            let reason = "nobody but this server proposes in its epoch";
             return Err(Error::ImpossibleEpoch { from, message, epoch, reason });
         }
         Ok(())
@@ -553,6 +559,10 @@ impl Zab {
 /// How far above our own promise an epoch may be: more elections than a server can miss in a year of one each two
 /// seconds.
 const EPOCH_LEAP_MAX: u32 = 1 << 24;
+
+/// The same above half of all epochs, which only mistakes can reach: some minutes of an ensemble that cannot agree. A peer
+/// that errs in this way would have to do so eight million times to use the numbers up.
+const HIGH_EPOCH_LEAP_MAX: u32 = 1 << 8;
 
 /// The log as far as it was found. Entries below the snapshot are kept for differences if they reach up to it; what
 /// came before the first of them is not known, so that one only marks where the log begins.

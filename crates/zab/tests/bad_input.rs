@@ -1,7 +1,7 @@
 //! What a peer sends and cannot be right is refused with an error that says what and from whom; the state is as it was.
 
 use bytes::Bytes;
-use pole_election::{Epoch, Proposal, Rank, Round, ServerId, Standing, Voters, Zxid};
+use pole_election::{Epoch, INPUTS_MAX, Input, Proposal, ROUND_MAX, Rank, Round, ServerId, Standing, Voters, Zxid};
 use pole_zab::{
     Entry, Epochs, Error, Hello, Limits, Message, Origin, Output, Promise, Recovered, SnapshotPart, Ticket, Zab,
 };
@@ -81,6 +81,13 @@ fn promise(epoch: Epoch, current_epoch: Epoch, history: &[Zxid]) -> Promise {
     history.iter().for_each(|zxid| epochs.push(*zxid));
     let last_zxid = history.last().copied().unwrap_or(Zxid::ZERO);
     Promise { epoch, fresh: true, current_epoch, last_zxid, epochs, blank: false }
+}
+
+/// A hand-over of epoch 1 to this server.
+fn handover(next: Epoch, round: Round, inputs: Vec<Input>) -> Message {
+    let (rank, version, fingerprint, standing) = (Rank::Unknown, Zxid::ZERO, 0, Standing::default());
+    let choice = Proposal { id: ME, rank, version, fingerprint, standing, inputs };
+    Message::Handover { epoch: Epoch(1), next, last: zxid(1, 4), round, choice, asked: false }
 }
 
 /// The message is refused, nothing is put out, and the state is as it was. Returns the words.
@@ -181,15 +188,35 @@ fn an_epoch_far_above_ours_is_refused_wherever_it_stands() {
     refused(leading().0, ServerId(2), Message::Hello(hello));
     let (leader, epoch) = leading();
     refused(leader, ServerId(2), Message::RefuseEpoch { refused: epoch, accepted: far });
-    let rank = Rank::Unknown;
-    let (version, fingerprint, standing, inputs) = (Zxid::ZERO, 0, Standing::default(), Vec::new());
-    let choice = Proposal { id: ME, rank, version, fingerprint, standing, inputs };
-    let last = zxid(1, 4);
-    refused(
-        serving(),
-        LEADER,
-        Message::Handover { epoch: Epoch(1), next: far, last, round: ROUND, choice, asked: false },
-    );
+    refused(serving(), LEADER, handover(far, ROUND, Vec::new()));
+}
+
+#[test]
+fn a_hand_over_that_no_vote_could_carry_on_is_refused() {
+    let beyond = Round { epoch: ROUND_MAX + 1, failed: 0 };
+    let (error, words) = refused(serving(), LEADER, handover(Epoch(2), beyond, Vec::new()));
+    assert!(matches!(error, Error::Choice(pole_election::Error::Round { .. })), "{error:?}");
+    assert!(words.starts_with("Handover: server 3 is in round"), "{words}");
+    let inputs = vec![Input { name: "x".into(), value: 0 }; INPUTS_MAX + 1];
+    let (error, _) = refused(serving(), LEADER, handover(Epoch(2), ROUND, inputs));
+    assert!(matches!(error, Error::Choice(pole_election::Error::Inputs { .. })), "{error:?}");
+}
+
+#[test]
+fn leaps_to_higher_epochs_do_not_use_them_up() {
+    let mut zab = leading().0;
+    let mut refusals = 0;
+    for _ in 0..1_000 {
+        let accepted_epoch = Epoch(zab.standing().accepted_epoch.0.saturating_add(1 << 24));
+        let hello = Message::Hello(Hello { round: ROUND, accepted_epoch, taking_over: None });
+        refusals += u32::from(zab.receive(ServerId(2), hello, &mut Vec::new()).is_err());
+    }
+    assert!(refusals > 800 && zab.standing().accepted_epoch < Epoch(u32::MAX / 2 + 2), "{refusals}");
+    // An ensemble that is there can go on.
+    let above = Epoch(zab.standing().accepted_epoch.0 + 1);
+    let hello = Hello { round: ROUND, accepted_epoch: above, taking_over: None };
+    take(&mut zab, ServerId(2), Message::Hello(hello));
+    assert!(zab.standing().accepted_epoch > above);
 }
 
 #[test]
@@ -214,6 +241,43 @@ fn a_promise_with_a_malformed_or_impossible_history_is_refused() {
     let lying = Promise { last_zxid: zxid(1, 5), ..promise(epoch, Epoch(0), &[zxid(1, 1)]) };
     let (error, _) = refused(leader, ServerId(2), Message::AckEpoch(lying));
     assert_eq!(error, Error::MalformedHistory(ServerId(2)));
+}
+
+#[test]
+fn nobody_has_a_history_of_the_epoch_that_a_leader_just_opened() {
+    let (leader, epoch) = leading();
+    let (error, _) = refused(leader, ServerId(2), Message::AckEpoch(promise(epoch, epoch, &[])));
+    assert!(matches!(error, Error::ImpossibleEpoch { .. }), "{error:?}");
+    let (leader, epoch) = leading();
+    let (error, _) = refused(leader, ServerId(2), Message::AckEpoch(promise(epoch, Epoch(0), &[zxid(epoch.0, 1)])));
+    assert!(matches!(error, Error::ImpossibleEpoch { .. }), "{error:?}");
+}
+
+#[test]
+fn the_source_of_a_pull_has_no_history_of_the_leaders_epoch() {
+    let pulling = || {
+        let mut zab = server();
+        zab.lead(ROUND, [(ServerId(2), Epoch(4))], &mut Vec::new());
+        let mut out = Vec::new();
+        for from in [ServerId(2), LEADER] {
+            let hello = Hello { round: ROUND, accepted_epoch: Epoch(4), taking_over: None };
+            take(&mut zab, from, Message::Hello(hello));
+            out = take(&mut zab, from, Message::AckEpoch(promise(Epoch(5), Epoch(4), &[zxid(4, 2)])));
+        }
+        let is_pull =
+            |output: &Output| matches!(output, Output::Send { to: ServerId(2), message: Message::Pull { .. } });
+        assert!(out.iter().any(is_pull), "{out:?}");
+        zab
+    };
+    let newest = zxid(5, u32::MAX);
+    let ahead = Message::Entries { prev: Zxid::ZERO, entries: entries(5, 1..=1) };
+    let epochs = Epochs::starting_at(newest);
+    let part = SnapshotPart { zxid: newest, epochs, offset: 0, last: true, body: Bytes::new() };
+    for message in [ahead, Message::Snapshot(part)] {
+        let (error, words) = refused(pulling(), ServerId(2), message);
+        assert!(matches!(error, Error::ImpossibleEpoch { epoch: Epoch(5), .. }), "{error:?}");
+        assert!(words.contains("nobody but this server proposes"), "{words}");
+    }
 }
 
 #[test]

@@ -134,6 +134,7 @@ pub(super) fn note(note: &Note) -> Option<String> {
         Note::HandedOver { to } => format!("hands over to {to}"),
         Note::Abandoned { reason } => format!("gives up: {reason}"),
         Note::BadPeer { from, error } => format!("closes its link to {from}: {error}"),
+        Note::OutOfOrder { error } => format!("closes a connection: {error}"),
         Note::InvalidScore { from, reason } => format!("ranks {from} as unknown: {reason}"),
         Note::BadOracle { version, error } => format!("cannot build the oracle of {version}: {error}"),
         Note::Installed { zxid } => format!("installs a snapshot at {zxid}"),

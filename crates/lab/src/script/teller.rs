@@ -117,6 +117,7 @@ impl Teller {
                 self.share(server, format!("takes the hand-over to {to}"), format!("take the hand-over to {to}"));
             }
             Note::Abandoned { reason } => drop(self.given_up.insert(server, reason)),
+            Note::OutOfOrder { error } => self.say(format!("{} closes a connection: {error}", id(server))),
             Note::BadPeer { from, error } => self.say(format!("{} closes its link to {from}: {error}", id(server))),
             Note::InvalidScore { reason, .. } => {
                 self.share(server, format!("ranks as unknown: {reason}"), format!("rank as unknown: {reason}"));

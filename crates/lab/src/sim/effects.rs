@@ -199,6 +199,8 @@ impl World {
                 let text = format!("bad peer: {}", error.split(|c: char| c.is_ascii_digit()).next().unwrap_or(""));
                 *self.report.closed.entry(text).or_default() += 1;
             }
+            // Our servers do not lie: it is a bug of one of them.
+            Note::OutOfOrder { error } => self.fails(format!("server {}: {error}", server + 1)),
             Note::Electing { .. } => self.judge.words.elects(server),
             Note::Serving { .. }
             | Note::Leading { .. }

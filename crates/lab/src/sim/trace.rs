@@ -157,6 +157,7 @@ pub(crate) fn note(note: &Note) -> String {
         | Note::HandedOver { .. }
         | Note::Abandoned { .. }
         | Note::BadPeer { .. }
+        | Note::OutOfOrder { .. }
         | Note::InvalidScore { .. }
         | Note::BadOracle { .. }
         | Note::Installed { .. }

@@ -24,21 +24,25 @@ use super::secret::{NONCE_BYTES, PROOF_BYTES, PeerSecret, Side};
 
 /// What an end says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Greeting {
-    pub(super) channel: Channel,
-    pub(super) from: ServerId,
-    pub(super) to: ServerId,
-    /// Of the ids of all voters: ensembles must not mix.
-    pub(super) ensemble: u64,
+pub struct Greeting {
+    /// What the connection is for.
+    pub channel: Channel,
+    /// This end.
+    pub from: ServerId,
+    /// The other end.
+    pub to: ServerId,
+    /// Of the ids of all voters, see [`ensemble`]: ensembles must not mix.
+    pub ensemble: u64,
     /// Whether it proves that it knows a secret, and wants the same of the other end.
-    pub(super) secret: bool,
+    pub secret: bool,
     /// A random number, so that no proof is good for two connections.
-    pub(super) nonce: [u8; NONCE_BYTES],
+    pub nonce: [u8; NONCE_BYTES],
 }
 
 /// Why a connection did not become a link.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
+#[expect(missing_docs, reason = "what each is for the operator to read is what it says")]
+pub enum Refusal {
     #[error("expected the greeting of a Pole server, got the bytes {got:02x?}: not a server, or the wrong port")]
     Magic { got: [u8; MAGIC.len()] },
     #[error("speaks version {theirs} of the links between servers, this server speaks {ours}: run releases that agree")]
@@ -122,7 +126,10 @@ impl Greeting {
 }
 
 /// The end that dials: `ours` goes out, and the answer must fit it.
-pub(super) async fn dialled(
+///
+/// # Errors
+/// Why there is no link.
+pub async fn dialled(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     ours: Greeting,
     secret: Option<&PeerSecret>,
@@ -144,8 +151,11 @@ pub(super) async fn dialled(
     Ok(stream.flush().await?)
 }
 
-/// The end that listens: reads a greeting, answers it, returns who is there.
-pub(super) async fn accepted(
+/// The end that listens: reads a greeting, answers it, returns who is there. Reads nothing that comes after the handshake.
+///
+/// # Errors
+/// Why there is no link.
+pub async fn accepted(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     channel: Channel,
     ours: impl Fn(ServerId) -> Greeting,
@@ -220,7 +230,8 @@ fn fits(theirs: Greeting, ours: Greeting) -> Result<(), Refusal> {
 }
 
 /// A fingerprint of the ensemble: FNV-1a over the ids of its voters, in order.
-pub(super) fn ensemble(voters: impl IntoIterator<Item = ServerId>) -> u64 {
+#[must_use]
+pub fn ensemble(voters: impl IntoIterator<Item = ServerId>) -> u64 {
     let mut ids: Vec<u64> = voters.into_iter().map(|id| id.0).collect();
     ids.sort_unstable();
     let bytes = ids.iter().flat_map(|id| id.to_be_bytes());

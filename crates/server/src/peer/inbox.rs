@@ -66,7 +66,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    queue: VecDeque<Arrival>,
+    /// Each with the bytes that it came in; none if it is no message.
+    queue: VecDeque<(Arrival, usize)>,
     /// The connection of each link that the node believes to be open: the last `Up` that was taken.
     open: BTreeMap<(ServerId, Channel), u64>,
     /// Messages in the queue, and their bytes.
@@ -89,8 +90,8 @@ impl Inbox {
     pub fn pop(&self) -> Option<Arrival> {
         let mut state = self.0.state.borrow_mut();
         let was_full = state.is_full();
-        let arrival = state.queue.pop_front()?;
-        state.discount(&arrival);
+        let (arrival, bytes) = state.queue.pop_front()?;
+        state.discount(&arrival, bytes);
         match &arrival {
             Arrival::Up { peer, channel, number } => drop(state.open.insert((*peer, *channel), *number)),
             Arrival::Down { peer, channel } => drop(state.open.remove(&(*peer, *channel))),
@@ -123,12 +124,13 @@ impl Inbox {
 
     /// Whether the node has been told of this connection and of nothing after it. Between the replacement of a
     /// connection and the moment at which the node hears of it, the node still speaks to the old one.
-    pub(super) fn is_open(&self, peer: ServerId, channel: Channel, number: u64) -> bool {
+    #[must_use]
+    pub fn is_open(&self, peer: ServerId, channel: Channel, number: u64) -> bool {
         self.0.state.borrow().open.get(&(peer, channel)) == Some(&number)
     }
 
     /// Waits until messages may come in again.
-    pub(super) async fn room(&self) {
+    pub async fn room(&self) {
         loop {
             let room = self.0.room.notified();
             if !self.0.state.borrow().is_full() {
@@ -138,16 +140,18 @@ impl Inbox {
         }
     }
 
-    pub(super) fn up(&self, peer: ServerId, channel: Channel, number: u64) {
-        self.push(Arrival::Up { peer, channel, number });
+    /// A connection passed the handshake. The connections of a link are numbered upwards, and a new one comes after the end of
+    /// the old one.
+    pub fn up(&self, peer: ServerId, channel: Channel, number: u64) {
+        self.push(Arrival::Up { peer, channel, number }, 0);
     }
 
     /// The connection is gone. If the node has not even heard of it, it never will: so the queue stays bounded however
     /// often a peer connects, and an empty prefix of what was sent is a prefix too.
-    pub(super) fn down(&self, peer: ServerId, channel: Channel) {
+    pub fn down(&self, peer: ServerId, channel: Channel) {
         let unheard = {
             let state = self.0.state.borrow();
-            let is_up = |arrival: &Arrival| match arrival {
+            let is_up = |(arrival, _): &(Arrival, usize)| match arrival {
                 Arrival::Up { .. } => arrival.link() == Some((peer, channel)),
                 Arrival::Down { .. } | Arrival::Received { .. } | Arrival::Note { .. } => false,
             };
@@ -155,18 +159,19 @@ impl Inbox {
         };
         match unheard {
             Some(from) => self.remove(from, peer, channel),
-            None => self.push(Arrival::Down { peer, channel }),
+            None => self.push(Arrival::Down { peer, channel }, 0),
         }
     }
 
     /// The node has reset the link: nothing of it arrives any more.
-    pub(super) fn forget(&self, peer: ServerId, channel: Channel) {
+    pub fn forget(&self, peer: ServerId, channel: Channel) {
         self.remove(0, peer, channel);
         self.0.state.borrow_mut().open.remove(&(peer, channel));
     }
 
-    pub(super) fn received(&self, from: ServerId, channel: Channel, message: Message) {
-        self.push(Arrival::Received { from, channel, message });
+    /// A message arrived on the present connection, in a frame of so many bytes.
+    pub fn received(&self, from: ServerId, channel: Channel, message: Message, bytes: usize) {
+        self.push(Arrival::Received { from, channel, message }, bytes);
     }
 
     pub(super) fn note(&self, text: String) {
@@ -181,13 +186,13 @@ impl Inbox {
                 unsaid => format!("{text} (and {unsaid} notes before it that found no place)"),
             }
         };
-        self.push(Arrival::Note { text });
+        self.push(Arrival::Note { text }, 0);
     }
 
-    fn push(&self, arrival: Arrival) {
+    fn push(&self, arrival: Arrival, bytes: usize) {
         let mut state = self.0.state.borrow_mut();
-        state.count(&arrival);
-        state.queue.push_back(arrival);
+        state.count(&arrival, bytes);
+        state.queue.push_back((arrival, bytes));
         self.0.arrived.notify_one();
     }
 
@@ -195,11 +200,11 @@ impl Inbox {
     fn remove(&self, from: usize, peer: ServerId, channel: Channel) {
         let mut state = self.0.state.borrow_mut();
         let tail = state.queue.split_off(from);
-        for arrival in tail {
+        for (arrival, bytes) in tail {
             if arrival.link() == Some((peer, channel)) {
-                state.discount(&arrival);
+                state.discount(&arrival, bytes);
             } else {
-                state.queue.push_back(arrival);
+                state.queue.push_back((arrival, bytes));
             }
         }
         self.0.room.notify_waiters();
@@ -211,23 +216,19 @@ impl State {
         self.messages >= MESSAGES_MAX || self.bytes >= BYTES_MAX
     }
 
-    fn count(&mut self, arrival: &Arrival) {
+    fn count(&mut self, arrival: &Arrival, bytes: usize) {
+        self.bytes += bytes;
         match arrival {
-            Arrival::Received { message, .. } => {
-                self.messages += 1;
-                self.bytes += message.size_bytes();
-            }
+            Arrival::Received { .. } => self.messages += 1,
             Arrival::Note { .. } => self.notes += 1,
             Arrival::Up { .. } | Arrival::Down { .. } => {}
         }
     }
 
-    fn discount(&mut self, arrival: &Arrival) {
+    fn discount(&mut self, arrival: &Arrival, bytes: usize) {
+        self.bytes -= bytes;
         match arrival {
-            Arrival::Received { message, .. } => {
-                self.messages -= 1;
-                self.bytes -= message.size_bytes();
-            }
+            Arrival::Received { .. } => self.messages -= 1,
             Arrival::Note { .. } => self.notes -= 1,
             Arrival::Up { .. } | Arrival::Down { .. } => {}
         }
@@ -262,7 +263,7 @@ mod tests {
     const OTHER: ServerId = ServerId(3);
 
     fn echo(inbox: &Inbox, from: ServerId, seq: u64) {
-        inbox.received(from, Channel::Quorum, Message::Echo { seq });
+        inbox.received(from, Channel::Quorum, Message::Echo { seq }, 9);
     }
 
     fn drain(inbox: &Inbox) -> Vec<Arrival> {
@@ -274,7 +275,7 @@ mod tests {
         let inbox = Inbox::new();
         echo(&inbox, PEER, 1);
         echo(&inbox, OTHER, 2);
-        inbox.received(PEER, Channel::Election, Message::Echo { seq: 3 });
+        inbox.received(PEER, Channel::Election, Message::Echo { seq: 3 }, 9);
         inbox.forget(PEER, Channel::Quorum);
         let left: Vec<_> = drain(&inbox).iter().map(Arrival::link).collect();
         assert_eq!(left, [Some((OTHER, Channel::Quorum)), Some((PEER, Channel::Election))]);
@@ -330,5 +331,17 @@ mod tests {
         assert!(inbox.0.state.borrow().is_full());
         assert!(inbox.pop().is_some());
         assert!(!inbox.0.state.borrow().is_full());
+    }
+
+    #[test]
+    fn the_inbox_is_full_of_bytes_as_they_came_whatever_the_message() {
+        let inbox = Inbox::new();
+        for seq in 0..4 {
+            assert!(!inbox.0.state.borrow().is_full());
+            inbox.received(PEER, Channel::Election, Message::Echo { seq }, BYTES_MAX / 4);
+        }
+        assert!(inbox.0.state.borrow().is_full());
+        inbox.forget(PEER, Channel::Election);
+        assert_eq!(inbox.0.state.borrow().bytes, 0);
     }
 }

@@ -12,9 +12,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
 use pole_election::ServerId;
-use pole_jute::Deframer;
 use pole_node::{Channel, Message};
 use pole_oracle::Time;
 use tokio::io::AsyncWriteExt;
@@ -24,6 +22,7 @@ use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::timeout;
 
 use super::codec;
+use super::frames::{Frame, FrameError, FrameReader};
 use super::hub::Hub;
 use super::outgoing::Outgoing;
 use super::stream::{ReadSide, Stream, WriteSide};
@@ -72,10 +71,8 @@ enum Broken {
     Closed,
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("a frame of {declared} bytes, expected at most {max}")]
-    Frame { declared: u32, max: usize },
-    #[error("not a message: {0}")]
-    Message(#[from] codec::Error),
+    #[error("{0}")]
+    Frame(#[from] FrameError),
     #[error("the peer is too slow: more than {max} bytes wait for it")]
     Slow { max: usize },
 }
@@ -330,32 +327,27 @@ impl Link {
         number: u64,
         side: &mut ReadSide,
     ) -> Result<std::convert::Infallible, Broken> {
-        let room = match self.channel {
-            Channel::Election => ELECTION_ROOM_BYTES,
-            Channel::Quorum => QUORUM_ROOM_BYTES,
-        };
-        let frames = Deframer::new(hub.limits.frame_bytes_max);
-        let mut arrived = BytesMut::new();
+        let mut frames = FrameReader::new(self.channel, hub.limits.frame_bytes_max);
         loop {
             hub.inbox.room().await;
-            if arrived.capacity() - arrived.len() < room / 16 {
-                arrived.reserve(room);
-            }
-            if side.read(&mut arrived).await? == 0 || !self.is_current(number) {
+            if side.read(frames.buffer()).await? == 0 || !self.is_current(number) {
                 return Err(Broken::Closed);
             }
-            let too_long = |error: pole_jute::FrameError| Broken::Frame {
-                declared: error.declared.cast_unsigned(),
-                max: error.max,
-            };
-            while let Some(frame) = frames.next(&mut arrived).map_err(too_long)? {
-                match frame[..] {
-                    [codec::PROBE] => self.control(hub, number, codec::PROBE_ANSWER),
-                    [codec::PROBE_ANSWER] => {
+            while let Some(frame) = frames.next_frame()? {
+                match frame {
+                    Frame::Message { message, bytes } => hub.inbox.received(self.peer, self.channel, message, bytes),
+                    Frame::Probe => {
+                        self.control(hub, number, codec::PROBE_ANSWER);
+                        // The answer may have found the connection broken. What else it brought comes too late then: the node
+                        // is told of its end.
+                        if !self.is_current(number) {
+                            return Err(Broken::Closed);
+                        }
+                    }
+                    Frame::ProbeAnswer => {
                         self.answered.set(Some(Instant::now()));
                         self.probed.notify_waiters();
                     }
-                    _ => hub.inbox.received(self.peer, self.channel, codec::decode(frame)?),
                 }
             }
         }
@@ -367,8 +359,3 @@ const PROBE_LIMIT: Duration = Duration::from_secs(1);
 
 /// For so long the answer to a probe stands for a link that is alive.
 const ANSWER_AGE_MAX: Duration = Duration::from_millis(500);
-
-/// Room for what arrives. The bodies of transactions stay in it as long as the log keeps them, so on the quorum channel
-/// it is as large as some batches; elections and measurements are small.
-const QUORUM_ROOM_BYTES: usize = 64 << 10;
-const ELECTION_ROOM_BYTES: usize = 4 << 10;

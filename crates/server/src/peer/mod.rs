@@ -9,7 +9,7 @@
 //! Not here: what a message means, when a peer counts as dead, where certificates come from.
 //!
 //! ```text
-//! dial ──┐                     ┌─ reading task ── codec ──> Inbox ──> node
+//! dial ──┐                     ┌─ reading task ── frames ─> Inbox ──> node
 //!        ├─ handshake ─> Link ─┤
 //! listen ┘                     └─ outgoing (delay line, codec) <── send, flush <── node
 //! ```
@@ -19,8 +19,9 @@ pub mod codec;
 mod config;
 mod delay;
 mod dial;
+pub mod frames;
 mod greetings;
-mod handshake;
+pub mod handshake;
 mod hub;
 mod inbox;
 mod link;

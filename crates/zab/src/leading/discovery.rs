@@ -132,6 +132,11 @@ impl Zab {
             let reason = "a history cannot be newer than the epoch promised after it";
             return Err(Error::ImpossibleEpoch { from, message: "AckEpoch", epoch: promise.current_epoch, reason });
         }
+        let newest = promise.current_epoch.max(promise.last_zxid.epoch());
+        if promise.fresh && newest == promise.epoch {
+            let reason = "a history cannot be of the epoch that is promised just now";
+            return Err(Error::ImpossibleEpoch { from, message: "AckEpoch", epoch: newest, reason });
+        }
         self.promised(from, promise, None, out);
         Ok(())
     }

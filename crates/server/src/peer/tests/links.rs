@@ -221,6 +221,24 @@ fn a_link_on_which_too_much_waits_is_closed() {
 }
 
 #[test]
+fn nothing_arrives_behind_the_end_of_a_connection_that_breaks_at_the_answer_to_a_probe() {
+    run(async {
+        let mut config = ensemble(2).remove(0);
+        config.limits.outgoing_bytes_max = 0;
+        let one = Server::open(config).await;
+        let mut peer = impostor(&one).await;
+        assert_eq!(one.next().await, up(2));
+        let probe = [0, 0, 0, 1, codec::PROBE];
+        peer.write_all(&[&frames(&ping(1))[..], &probe, &frames(&ping(2))].concat()).await.expect("open");
+        assert_eq!((one.next().await, one.next().await), (received(2, ping(1)), down(2)));
+        let mut new = impostor(&one).await;
+        assert_eq!(one.next().await, up(2));
+        new.write_all(&frames(&ping(3))).await.expect("open");
+        assert_eq!(one.next().await, received(2, ping(3)));
+    });
+}
+
+#[test]
 fn a_node_that_does_not_take_stops_the_reading_and_loses_nothing() {
     run(async {
         let (mut one, two) = pair(ensemble(2)).await;

@@ -1,0 +1,123 @@
+//! What a peer says and cannot be right is an error with its name, or nothing: the server goes on.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use pole_election::{Round, ServerId, Voters, Zxid};
+use pole_oracle::{Spec, Time};
+use pole_zab::{Body, Cxid, Entry, Epoch, Message as Zab, Origin, Phase, Recovered, SessionId, Ticket};
+
+use crate::{Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Note, Outcome, Request, Told};
+
+const LEADER: ServerId = ServerId(3);
+
+/// A state machine without a state.
+struct Nothing;
+
+impl Machine for Nothing {
+    fn prepare(&mut self, _: Zxid, request: &Request, _: i64) -> Option<Bytes> {
+        Some(request.body.clone())
+    }
+
+    fn forget_prepared(&mut self) {}
+
+    fn apply(&mut self, _: &Entry, _: bool) -> Result<Outcome, String> {
+        Ok(Outcome::default())
+    }
+
+    fn read(&mut self, _: ClientId, _: SessionId, _: &Bytes) -> Told {
+        Told::default()
+    }
+
+    fn snapshot(&self) -> Body {
+        Bytes::new().into()
+    }
+
+    fn restore(&mut self, _: Zxid, _: &Bytes) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn digest(&self) -> u64 {
+        0
+    }
+}
+
+/// Server 1 of three, with links to the others, just after it chose its leader.
+fn following() -> Node<Nothing> {
+    let config = Config::new(ServerId(1), Voters::new([1, 2, 3].map(ServerId)));
+    let oracle = Spec::parse("latency").and_then(|spec| spec.build()).expect("a known oracle");
+    let mut node = Node::new(config, oracle, Nothing, Recovered::blank(), Time(0));
+    step(&mut node, Event::Start);
+    for peer in [2, 3].map(ServerId) {
+        step(&mut node, Event::LinkUp { peer, channel: Channel::Election });
+        step(&mut node, Event::LinkUp { peer, channel: Channel::Quorum });
+    }
+    node.with_zab(|zab, outputs| zab.follow(LEADER, Round::default(), outputs));
+    node
+}
+
+/// An event, and all that it makes the server write.
+fn step(node: &mut Node<Nothing>, event: Event) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    node.step(event, Time(1), &mut effects);
+    node.step(Event::Written { through: Ticket(u64::MAX) }, Time(1), &mut effects);
+    effects
+}
+
+fn received(node: &mut Node<Nothing>, message: Message) -> Vec<Effect> {
+    let channel = if matches!(message, Message::Heartbeat { .. }) { Channel::Election } else { Channel::Quorum };
+    step(node, Event::Received { from: LEADER, channel, message })
+}
+
+#[test]
+fn the_last_epoch_there_is_in_a_report_is_a_number_like_any_other() {
+    for promised in [false, true] {
+        let mut node = following();
+        if promised {
+            received(&mut node, Message::Zab(Zab::NewEpoch { epoch: Epoch(1) }));
+        }
+        let mut report = node.scoring.report(Time(1), node.zab.standing(), 1);
+        report.standing.current_epoch = Epoch(u32::MAX);
+        received(&mut node, Message::Heartbeat { seq: 1, report: Box::new(report) });
+        assert_eq!(
+            node.zab.phase(),
+            if promised { Phase::Promised } else { Phase::Greeting },
+            "one server is no quorum"
+        );
+    }
+}
+
+#[test]
+fn a_leader_that_answers_a_connection_out_of_order_is_left_and_the_connection_closed() {
+    let mut node = following();
+    let (epoch, zero) = (Epoch(1), Zxid::ZERO);
+    for message in
+        [Zab::NewEpoch { epoch }, Zab::NewLeader { epoch, last: zero }, Zab::UpToDate { epoch, committed: zero }]
+    {
+        received(&mut node, Message::Zab(message));
+    }
+    let (client, session) = (ClientId(1), SessionId(7));
+    let forwarded = step(&mut node, Event::Attach { client, session, body: Bytes::new() });
+    let attachment = forwarded.iter().find_map(|effect| {
+        let Effect::Send { message: Message::Forward { requests, .. }, .. } = effect else { return None };
+        Some(requests[0].origin)
+    });
+    let propose = |counter, origin, committed| {
+        let entry = Entry { zxid: Zxid::new(epoch, counter), origin, body: Bytes::new() };
+        let prev = if counter == 1 { zero } else { Zxid::new(epoch, counter - 1) };
+        Message::Zab(Zab::Propose { epoch, prev, entries: Vec::from([entry]), committed })
+    };
+    received(&mut node, propose(1, attachment.expect("it is forwarded"), zero));
+    received(&mut node, Message::Zab(Zab::Commit { epoch, zxid: Zxid::new(epoch, 1) }));
+    for cxid in [1, 2].map(Cxid) {
+        step(&mut node, Event::Request { client, cxid, body: Bytes::new() });
+    }
+    let effects = received(&mut node, propose(2, Origin { session, cxid: Cxid(2) }, Zxid::new(epoch, 1)));
+    let is = |wanted: fn(&Effect) -> bool| effects.iter().any(wanted);
+    assert!(is(|effect| matches!(effect, Effect::Close { client: ClientId(1), .. })), "{effects:?}");
+    assert!(is(|effect| matches!(effect, Effect::Note(Note::OutOfOrder { .. }))), "{effects:?}");
+    assert!(is(|effect| matches!(effect, Effect::Note(Note::BadPeer { from: LEADER, .. }))), "{effects:?}");
+    assert!(is(|effect| matches!(effect, Effect::Reset { peer: LEADER, channel: Channel::Quorum })), "{effects:?}");
+    assert_eq!(node.zab.phase(), Phase::Looking);
+}
