@@ -21,6 +21,7 @@ mod rust;
 mod servers;
 mod storage;
 mod suite;
+mod tls;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -75,6 +76,7 @@ type Run = fn(&Options, usize, &[Launcher]) -> Result<Tally, Failure>;
 
 const PARTS: &[(Part, Prepare, Run)] = &[
     (Part::Kazoo, kazoo::prepare, kazoo::run),
+    (Part::Tls, kazoo::prepare, tls::run),
     (Part::Cli, java::prepare, cli::run),
     (Part::Curator, java::prepare, programs::curator),
     (Part::Failover, java::prepare, programs::failover),

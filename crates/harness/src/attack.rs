@@ -39,7 +39,6 @@ mod session_churn;
 mod slow_greeting;
 mod slow_links;
 mod target;
-mod tls;
 mod unread_log;
 mod unread_reads;
 mod unread_tls;

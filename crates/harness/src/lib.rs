@@ -7,6 +7,7 @@
 //! - [`dice`] draws random numbers from a seed.
 //! - [`network`] puts links between servers and clients that can be cut, slowed and broken.
 //! - [`soak`] kills and stops servers under load and checks what clients saw.
+//! - [`tls`] makes certificates for the secure ports of an ensemble.
 //!
 //! Everything runs against processes, sockets and disks. Nothing here links the code of the server: what it finds, a client or
 //! an operator could find. The simulator is in `pole-lab`.
@@ -18,6 +19,7 @@ pub mod dice;
 pub mod ensemble;
 pub mod network;
 pub mod soak;
+pub mod tls;
 
 /// Why a chore ended without doing its work. A check that ran and failed returns an exit code instead.
 #[derive(Debug, PartialEq, Eq)]

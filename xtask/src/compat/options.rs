@@ -26,6 +26,8 @@ pub(super) struct Options {
 pub(super) enum Part {
     /// The tests of the Python client.
     Kazoo,
+    /// The Python client over TLS.
+    Tls,
     /// Apache's command line.
     Cli,
     /// Curator's recipes, two clients contending.
@@ -72,6 +74,7 @@ impl Options {
     fn part(&mut self, text: &str) -> Result<(), Failure> {
         match text {
             "kazoo" => self.parts.push(Part::Kazoo),
+            "tls" => self.parts.push(Part::Tls),
             "cli" => self.parts.push(Part::Cli),
             "curator" => self.parts.push(Part::Curator),
             "failover" => self.parts.push(Part::Failover),
@@ -84,7 +87,7 @@ impl Options {
             }
             other => {
                 return Err(Failure::Usage(format!(
-                    "--part is kazoo, cli, curator, failover, c, rust, storage or ci, not `{other}`"
+                    "--part is kazoo, tls, cli, curator, failover, c, rust, storage or ci, not `{other}`"
                 )));
             }
         }
@@ -97,8 +100,8 @@ impl Options {
         match part {
             Part::Failover => &[3],
             Part::Rust | Part::Storage => &[1],
-            Part::Kazoo | Part::Curator if self.ci => &[3],
-            Part::Kazoo | Part::Cli | Part::Curator | Part::C => &self.sizes,
+            Part::Kazoo | Part::Tls | Part::Curator if self.ci => &[3],
+            Part::Kazoo | Part::Tls | Part::Cli | Part::Curator | Part::C => &self.sizes,
         }
     }
 

@@ -34,6 +34,11 @@ impl Python {
         Ok(Self { folder, source })
     }
 
+    /// Python itself.
+    pub(super) fn command(&self) -> Command {
+        python(&self.folder)
+    }
+
     /// pytest, in the folder of kazoo's source.
     pub(super) fn pytest(&self) -> Command {
         let mut command = python(&self.folder);

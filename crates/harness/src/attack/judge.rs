@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::innocents::{Innocents, Phase};
-use super::tls::Certificates;
 use super::{Found, PAUSE_EXTRA_MAX, Service, Target};
 use crate::Failure;
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup, Usage, peak_resident, reset_peak};
+use crate::tls::Certificates;
 
 /// The result of one attack.
 pub(super) struct Row {

@@ -245,7 +245,7 @@ mod tests {
         let (shared, counts) = (Arc::new(shared), Arc::default());
         let connect = |from: &str| ConnectionPermit::new(&shared, &counts, from.parse().expect("an address"));
         let (_first, second) = (connect("10.0.0.1"), connect("10.0.0.2"));
-        assert_eq!(connect("10.0.0.3").err(), Some("ulimit -n"));
+        assert_eq!(connect("10.0.0.3").err(), Some(Limit::Descriptors));
         drop(second);
         assert!(connect("10.0.0.3").is_ok());
     }

@@ -4,27 +4,33 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::Failure;
 
 /// What servers and clients need.
-pub(super) struct Certificates {
+pub struct Certificates {
     /// Key and certificate of all servers, as PEM.
     key_store: PathBuf,
+    /// The certificate of who signed that, as PEM.
+    authority: PathBuf,
     /// For clients, which show no certificate.
-    pub(super) client: Arc<ClientConfig>,
+    pub client: Arc<ClientConfig>,
 }
 
 impl Certificates {
     /// Makes them and writes those of the servers into this folder.
-    pub(super) fn make(folder: &Path) -> Result<Self, Failure> {
+    pub fn make(folder: &Path) -> Result<Self, Failure> {
         let failed = |why: &dyn std::fmt::Display| Failure::Check(format!("cannot make certificates: {why}"));
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // Another name than the servers have: OpenSSL takes a certificate for self-signed otherwise.
+        params.distinguished_name.push(DnType::CommonName, "authority");
         let key = KeyPair::generate().map_err(|why| failed(&why))?;
-        let root = params.self_signed(&key).map_err(|why| failed(&why))?.der().clone();
+        let root = params.self_signed(&key).map_err(|why| failed(&why))?;
+        let authority = folder.join("authority.pem");
+        fs::write(&authority, root.pem()).map_err(|why| Failure::io("write", &authority, &why))?;
         let issuer = Issuer::new(params, key);
 
         let key = KeyPair::generate().map_err(|why| failed(&why))?;
@@ -36,17 +42,22 @@ impl Certificates {
             .map_err(|why| Failure::io("write", &key_store, &why))?;
 
         let mut roots = RootCertStore::empty();
-        roots.add(root).map_err(|why| failed(&why))?;
+        roots.add(root.der().clone()).map_err(|why| failed(&why))?;
         let client = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|why| failed(&why))?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        Ok(Self { key_store, client: Arc::new(client) })
+        Ok(Self { key_store, authority, client: Arc::new(client) })
+    }
+
+    /// The certificate that clients have to trust, as PEM.
+    pub fn authority(&self) -> &Path {
+        &self.authority
     }
 
     /// Lines for the `zoo.cfg` of a server.
-    pub(super) fn lines(&self, port: u16) -> String {
+    pub fn lines(&self, port: u16) -> String {
         format!(
             "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\nssl.keyStore.location={}\n\
              ssl.keyStore.type=PEM\nssl.clientAuth=none\n",
