@@ -30,6 +30,7 @@ pub(super) fn run(_options: &Options, size: usize, launchers: &[Launcher]) -> Re
             let said = finished.output.lines().last().unwrap_or("it said nothing").to_owned();
             let passed = finished.passed() && said.starts_with("ok: ");
             let verdict = if passed { "ok" } else { "FAILED" };
+            let said = said.trim_start_matches("ok: ");
             println!("kazoo over TLS at server {} of {size}: {verdict}: {said}", server.id());
             // Each server is another program.
             tally.add(&Tally::of(passed));
