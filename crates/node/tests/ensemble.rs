@@ -316,6 +316,25 @@ fn nothing_is_prepared_while_the_machine_waits_and_everything_is_afterwards() {
     assert_eq!(ensemble.replies.len(), 4);
 }
 
+#[test]
+fn what_a_server_forwards_before_it_joins_over_its_new_link_is_not_taken() {
+    let mut ensemble = Ensemble::new(3, "history");
+    ensemble.run(Span::from_ms(500));
+    let (leader, peer, channel) = (ServerId(3), ServerId(1), Channel::Quorum);
+    ensemble.attach(peer, 9);
+    ensemble.run(Span::from_ms(10));
+    let epoch = ensemble.nodes[&leader].zab().serving_epoch().expect("it serves");
+    let origin = pole_zab::Origin { session: SessionId(9), cxid: Cxid(2) };
+    let request = Request { origin, floor: Zxid::ZERO, body: Bytes::from_static(b"second") };
+    // The first request of the client was lost with the old link.
+    let message = Message::Forward { epoch, requests: vec![request] };
+    ensemble.step(leader, Event::LinkDown { peer, channel });
+    ensemble.step(leader, Event::LinkUp { peer, channel });
+    ensemble.step(leader, Event::Received { from: peer, channel, message });
+    ensemble.run(Span::from_ms(10));
+    assert_eq!(ensemble.nodes[&leader].machine().applied, b"");
+}
+
 /// What [`Tape`] wants to be applied before anything else is prepared.
 const ALONE: &[u8] = b"alone";
 
