@@ -14,6 +14,7 @@
 //!
 //! The figures depend on the machine: the attacker, the innocent clients and the servers share it.
 
+mod auth_acl;
 mod auth_names;
 mod bulk;
 mod containers;
@@ -195,6 +196,7 @@ const ATTACKS: &[Attack] = &[
     ephemeral_names::ATTACK,
     many_ephemerals::ATTACK,
     auth_names::ATTACK,
+    auth_acl::ATTACK,
     count_reads::ATTACK,
     unread_reads::ATTACK,
     multi_read::ATTACK,

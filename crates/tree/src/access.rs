@@ -30,8 +30,17 @@ pub(crate) fn check(rules: Rules, acl: &AclHandle, any_of: Perms, caller: &Calle
 }
 
 /// The list that is kept: without repetitions, `auth` replaced by what the caller has proved to be.
-pub(crate) fn fix_up(list: &[Acl], caller: &Caller) -> Result<Vec<Acl>, ErrorCode> {
+///
+/// Each entry takes some of `room_bytes`. A list that needs more is `BadArguments`, before it is made: a request of a megabyte
+/// can stand for a list of a gigabyte.
+pub(crate) fn fix_up(list: &[Acl], caller: &Caller, room_bytes: &mut usize) -> Result<Vec<Acl>, ErrorCode> {
     let mut kept = Vec::new();
+    let mut keep = |acl: Acl| -> Result<(), ErrorCode> {
+        let bytes = 12 + acl.id.scheme.len() + acl.id.id.len();
+        *room_bytes = room_bytes.checked_sub(bytes).ok_or(ErrorCode::BadArguments)?;
+        kept.push(acl);
+        Ok(())
+    };
     // A client chooses how long the list is, so each entry is not compared with all before it.
     let mut seen = BTreeSet::new();
     for acl in list {
@@ -39,14 +48,15 @@ pub(crate) fn fix_up(list: &[Acl], caller: &Caller) -> Result<Vec<Acl>, ErrorCod
             continue;
         }
         if acl.id.scheme == "auth" {
-            let proved = caller.ids.iter().filter(|id| matches!(id.scheme.as_str(), "digest" | "x509"));
-            let before = kept.len();
-            kept.extend(proved.map(|id| Acl { perms: acl.perms, id: id.clone() }));
-            if kept.len() == before {
+            let mut proved = caller.ids.iter().filter(|id| matches!(id.scheme.as_str(), "digest" | "x509")).peekable();
+            if proved.peek().is_none() {
                 return Err(ErrorCode::InvalidAcl);
             }
+            for id in proved {
+                keep(Acl { perms: acl.perms, id: id.clone() })?;
+            }
         } else if is_world(&acl.id) || is_valid(&acl.id) {
-            kept.push(acl.clone());
+            keep(acl.clone())?;
         } else {
             return Err(ErrorCode::InvalidAcl);
         }
@@ -106,6 +116,9 @@ fn network(expression: &str) -> Option<(IpAddr, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+    use alloc::string::String;
+
     use super::*;
     use alloc::vec;
 
@@ -155,12 +168,16 @@ mod tests {
         assert!(!in_network("10.1.2.3", "10.1.2.3/33") && !in_network("nonsense", "10.1.2.3"));
     }
 
+    fn kept(list: &[Acl], caller: &Caller) -> Result<Vec<Acl>, ErrorCode> {
+        fix_up(list, caller, &mut 10_000)
+    }
+
     #[test]
     fn auth_becomes_what_the_caller_has_proved() {
         let asked = [acl(Perms::READ, "auth", "")];
-        let given = fix_up(&asked, &caller(&[("ip", "::1"), ("digest", "u:h"), ("super", "")]));
+        let given = kept(&asked, &caller(&[("ip", "::1"), ("digest", "u:h"), ("super", "")]));
         assert_eq!(given, Ok(vec![acl(Perms::READ, "digest", "u:h")]));
-        assert_eq!(fix_up(&asked, &caller(&[("ip", "::1")])), Err(ErrorCode::InvalidAcl));
+        assert_eq!(kept(&asked, &caller(&[("ip", "::1")])), Err(ErrorCode::InvalidAcl));
     }
 
     #[test]
@@ -175,14 +192,24 @@ mod tests {
             vec![acl(Perms::ALL, "world", "anyone"), acl(Perms::ALL, "foo", "bar")],
         ];
         for list in odd {
-            assert_eq!(fix_up(&list, &caller(&[])), Err(ErrorCode::InvalidAcl), "{list:?}");
+            assert_eq!(kept(&list, &caller(&[])), Err(ErrorCode::InvalidAcl), "{list:?}");
         }
     }
 
     #[test]
     fn repetitions_are_dropped() {
         let open = acl(Perms::ALL, "world", "anyone");
-        assert_eq!(fix_up(&[open.clone(), open.clone()], &caller(&[])), Ok(vec![open]));
+        assert_eq!(kept(&[open.clone(), open.clone()], &caller(&[])), Ok(vec![open]));
+    }
+
+    #[test]
+    fn a_list_that_would_become_too_long_is_refused_before_it_is_made() {
+        let asked: Vec<Acl> = (0..50_000_u32).map(|number| acl(Perms::ALL, "auth", &format!("{number}"))).collect();
+        let ids: Vec<String> = (0..150).map(|number| format!("u{number}:h")).collect();
+        let proved: Vec<(&str, &str)> = ids.iter().map(|id| ("digest", id.as_str())).collect();
+        let mut room = 10_000;
+        assert_eq!(fix_up(&asked, &caller(&proved), &mut room), Err(ErrorCode::BadArguments));
+        assert!(room < 40, "it went on until there was no room: {room} bytes are left");
     }
 
     #[test]

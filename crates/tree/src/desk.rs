@@ -7,6 +7,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use pole_jute::{Acl, ErrorCode, Perms};
 
@@ -28,8 +29,8 @@ pub(crate) struct Desk<'a> {
     /// Whose request it is.
     pub(crate) session: i64,
     pub(crate) identity: &'a Identity,
-    /// What the ACLs of the transaction take so far: a short request may stand for long ones.
-    pub(crate) acl_bytes: usize,
+    /// Bytes that are left for the ACLs of the transaction: a short request may stand for long ones.
+    pub(crate) acl_room: usize,
 }
 
 impl Desk<'_> {
@@ -38,14 +39,13 @@ impl Desk<'_> {
         self.identity.caller()
     }
 
-    /// Counts an ACL of the transaction, which must not grow beyond what others accept.
-    pub(crate) fn count_acl(&mut self, acl: &[Acl]) -> Result<(), ErrorCode> {
-        self.acl_bytes += acl.iter().map(|acl| 12 + acl.id.scheme.len() + acl.id.id.len()).sum::<usize>();
-        if self.acl_bytes > self.tree.rules.txn_bytes_max {
-            self.refusals.txn += 1;
-            return Err(ErrorCode::BadArguments);
-        }
-        Ok(())
+    /// The ACL that is kept of what was asked for. All of a transaction together must not grow beyond what others accept.
+    pub(crate) fn keep_acl(&mut self, asked: &[Acl]) -> Result<Vec<Acl>, ErrorCode> {
+        let mut room = self.acl_room;
+        let kept = access::fix_up(asked, self.caller(), &mut room);
+        self.acl_room = room;
+        self.refusals.txn += u64::from(kept == Err(ErrorCode::BadArguments));
+        kept
     }
 
     /// The node, if it will be there.

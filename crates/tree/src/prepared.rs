@@ -73,7 +73,8 @@ impl Prepared {
         };
         let Self { overlay, refusals } = self;
         let session = from.session;
-        let mut desk = Desk { tree, overlay, refusals, at, session, identity: &identity, acl_bytes: 0 };
+        let mut desk =
+            Desk { tree, overlay, refusals, at, session, identity: &identity, acl_room: tree.rules.txn_bytes_max };
         if from.floor != 0 && desk.open_session(from.session).is_some_and(|session| from.floor < session.attached) {
             return None;
         }

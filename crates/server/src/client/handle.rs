@@ -390,12 +390,15 @@ impl CountedOutput {
         if bytes.abs_diff(self.counted) < COUNTED_BYTES_MIN && (bytes > 0 || self.counted == 0) {
             return;
         }
-        let before = match bytes.checked_sub(self.counted) {
+        let total = match bytes.checked_sub(self.counted) {
             Some(more) => self.total.bytes.fetch_add(more, Ordering::Relaxed) + more,
-            None => self.total.bytes.fetch_sub(self.counted - bytes, Ordering::Relaxed),
+            None => {
+                let less = self.counted - bytes;
+                self.total.bytes.fetch_sub(less, Ordering::Relaxed) - less
+            }
         };
         self.counted = bytes;
-        if before > self.total.bytes_max && bytes > UNREAD_BYTES_MAX {
+        if total > self.total.bytes_max && bytes > UNREAD_BYTES_MAX {
             machine.close(CloseReason::OutputLimit);
             self.note(machine);
         }

@@ -21,7 +21,7 @@ use crate::overlay::Shape;
 use crate::owner::{Owner, TTL_MAX};
 use crate::quota::Usage;
 use crate::tree::read_only;
-use crate::{Changes, Tree, access, path};
+use crate::{Changes, Tree, path};
 
 /// By which operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,9 +113,8 @@ impl Wanted<'_> {
         }
         let acl = match path::is_settings(&self.path) {
             true => read_only().to_vec(),
-            false => access::fix_up(self.acl, desk.caller())?,
+            false => desk.keep_acl(self.acl)?,
         };
-        desk.count_acl(&acl)?;
         let mut parent = desk.get(parent)?;
         desk.check_write(&self.path, &parent.acl, Perms::CREATE)?;
         let mut path = self.path;

@@ -7,7 +7,7 @@ use crate::acls::AclHandle;
 use crate::desk::{Desk, next_version};
 use crate::overlay::Shape;
 use crate::tree::read_only;
-use crate::{Tree, access, path};
+use crate::{Tree, path};
 
 pub(crate) fn prepare(desk: &mut Desk, request: SetAclRequest) -> Result<Txn, ErrorCode> {
     if !path::is_valid(&request.path) {
@@ -15,7 +15,7 @@ pub(crate) fn prepare(desk: &mut Desk, request: SetAclRequest) -> Result<Txn, Er
     }
     let acl = match path::is_settings(&request.path) {
         true => read_only().to_vec(),
-        false => access::fix_up(&request.acl, desk.caller())?,
+        false => desk.keep_acl(&request.acl)?,
     };
     let node = desk.get(&request.path)?;
     desk.check_write(&request.path, &node.acl, Perms::ADMIN)?;
