@@ -214,7 +214,12 @@ impl Faults {
         let kind = self.deck.pop().expect("it was just dealt");
         let victim = match (kind, self.disks) {
             (Kind::Full, Some(Disks { small: Some(small) })) if well.contains(&small) => small,
-            (_, _) => victim,
+            // No other disk can be filled: later, when that server is well.
+            (Kind::Full, _) => {
+                self.deck.insert(0, kind);
+                return Ok(());
+            }
+            (Kind::Killed | Kind::Stopped | Kind::Wiped, _) => victim,
         };
         self.leaders += usize::from(leader == Some(victim));
         self.wound(victim, kind)
