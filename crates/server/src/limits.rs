@@ -109,9 +109,9 @@ impl LimitHits {
         }
     }
 
-    /// The key of each limit and its count.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Limit::ALL.into_iter().map(|limit| (limit.key(), self.0[limit as usize].load(Ordering::Relaxed)))
+    /// Each limit with its count.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Limit, u64)> {
+        Limit::ALL.into_iter().map(|limit| (limit, self.0[limit as usize].load(Ordering::Relaxed)))
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
         }
         let counts: Vec<_> = hits.each().map(|(_, count)| count).collect();
         assert_eq!(counts, (1..=Limit::ALL.len() as u64).collect::<Vec<_>>());
-        let mut keys: Vec<_> = hits.each().map(|(key, _)| key).collect();
+        let mut keys: Vec<_> = hits.each().map(|(limit, _)| limit.key()).collect();
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), Limit::ALL.len());

@@ -241,7 +241,7 @@ impl Base {
         Ok(state.restored(*zxid).map_err(damage)?)
     }
 
-    /// The state itself, for those who want it whole.
+    /// The whole state in memory, for callers that bring no [`State`].
     fn body(&self) -> Result<Vec<u8>, OpenError> {
         let Some(Chosen { path, state, .. }) = &self.chosen else { return Ok(Vec::new()) };
         let mut body = Vec::new();

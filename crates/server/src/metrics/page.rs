@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::inside::scores;
 use super::{Inside, Value, figures, host, mode, ms};
+use crate::limits::Limit;
 use crate::log;
 use crate::shared::Shared;
 use crate::status::Role;
@@ -100,11 +101,10 @@ fn of_server(shared: &Shared, page: &mut Page) {
 
 fn of_limits(shared: &Shared, inside: Option<&Inside>, page: &mut Page) {
     let refusals = inside.map(|inside| inside.refusals).unwrap_or_default();
-    let of_node = |key: &str| match key {
-        "pole.client.replyBytesMax" => inside.map_or(0, |inside| inside.replies_over_limit),
-        _ => 0,
-    };
-    let of_connections = shared.status.limits.each().map(|(key, count)| (key, count + of_node(key)));
+    // Some reads are answered by the node, which counts for itself.
+    let by_node = inside.map_or(0, |inside| inside.replies_over_limit);
+    let by_node = |limit| if limit == Limit::ReplyBytes { by_node } else { 0 };
+    let of_connections = shared.status.limits.each().map(|(limit, count)| (limit.key(), count + by_node(limit)));
     let of_tree = [
         ("pole.client.watchesMax", shared.watches.lock().refused()),
         ("pole.tree.pathBytesMax", refusals.path),

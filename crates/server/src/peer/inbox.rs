@@ -169,7 +169,7 @@ impl Inbox {
         self.0.state.borrow_mut().open.remove(&(peer, channel));
     }
 
-    /// A message arrived on the present connection, in a frame of so many bytes.
+    /// A message arrived on the current connection. `bytes` is the size of its frame.
     pub fn received(&self, from: ServerId, channel: Channel, message: Message, bytes: usize) {
         self.push(Arrival::Received { from, channel, message }, bytes);
     }

@@ -82,7 +82,7 @@ fn a_large_snapshot_goes_into_the_state_in_pieces() {
     let (seen, recovered, _) = rebuild(scratch.config());
     assert!(seen.restored == body && seen.longest_piece <= 256 << 10, "{} bytes", seen.longest_piece);
     assert_eq!(recovered.snapshot_zxid(), zxid(1, 3));
-    // Whole, for those who do not bring a state.
+    // Without a `State` the whole body is returned.
     let (_, recovered, _) = scratch.open();
     assert!(recovered.snapshot.is_some_and(|snapshot| snapshot.body.to_bytes() == body));
 }
