@@ -10,6 +10,7 @@
 //! The proxies run on a thread of their own and end with the [`Network`].
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -47,6 +48,25 @@ pub struct Condition {
     pub loss_percent: usize,
     /// Counts how often the connections were reset.
     resets: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(index) => write!(f, "{}", index + 1),
+            Self::Site(index) => write!(f, "clients {}", index + 1),
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self { cut: true, .. } => write!(f, "cut"),
+            Self { delay, loss_percent: 0, .. } => write!(f, "+{} ms", delay.as_millis()),
+            Self { loss_percent, .. } => write!(f, "{loss_percent} % lost"),
+        }
+    }
 }
 
 impl Condition {

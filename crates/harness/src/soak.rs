@@ -41,7 +41,7 @@ use check::{Violation, violations};
 use clients::{WATCHED, Writer};
 use faults::{Faults, STEP};
 use history::History;
-use ledger::{Counts, Ledger, SITES};
+use ledger::{Counts, Ledger, Pause, SITES};
 use links::LinkFaults;
 use orders::Orders;
 use recipes::Recipes;
@@ -156,7 +156,7 @@ async fn soak(launcher: &Launcher, options: &Options, mut dice: Dice) -> Result<
 
     ledger.begin();
     let mut links = network.map(|(network, _)| {
-        ledger.with_network(options.servers);
+        ledger.with_network(options.servers, limits(options));
         let dice = Dice::new(dice.below(usize::MAX) as u64);
         let links = LinkFaults::new(network, options.servers, SITES, dice.clone(), ledger.clone());
         let orders = Orders::new(&ensemble, dice);
@@ -264,7 +264,8 @@ impl Network {
         if self.orders.is_due() {
             // Whatever comes of it, the leader is no longer left alone.
             ledger.leads(None);
-            self.orders.give(&faults.down()).await;
+            let order = self.orders.give(&faults.down()).await;
+            ledger.fault(order);
         }
     }
 }
@@ -313,9 +314,8 @@ impl Found {
     }
 
     fn has_long_pauses(&self, options: &Options) -> bool {
-        let Counts { longest_connected, longest_with_leader, .. } = self.counts;
-        let is_long = |pause: Duration, most_ms: u64| pause > Duration::from_millis(most_ms);
-        is_long(longest_connected, options.pause_ms) || is_long(longest_with_leader, options.leader_pause_ms)
+        let (longest, limits) = (self.counts.longest, limits(options));
+        longest.connected > limits.connected || longest.with_leader > limits.with_leader
     }
 
     fn has_too_few_faults(&self, options: &Options) -> bool {
@@ -340,7 +340,7 @@ impl Found {
         println!("longest time without a write: {:.3} s", counts.longest_gap.as_secs_f64());
         if let Some((told, _)) = &self.network {
             println!("{told}");
-            let (majority, leader) = (counts.longest_connected.as_secs_f64(), counts.longest_with_leader.as_secs_f64());
+            let (majority, leader) = (counts.longest.connected.as_secs_f64(), counts.longest.with_leader.as_secs_f64());
             println!("longest time without a write while a majority was connected: {majority:.3} s");
             println!("longest time without a write while nothing was done to the leader: {leader:.3} s");
         }
@@ -354,6 +354,12 @@ impl Found {
         println!("{} violations, {} errors of innocent clients", self.violations.len(), counts.innocent_errors);
         ExitCode::from(u8::from(!self.is_good(options)))
     }
+}
+
+/// The longest pauses that are allowed.
+fn limits(options: &Options) -> Pause {
+    let (connected, with_leader) = (options.pause_ms, options.leader_pause_ms);
+    Pause { connected: Duration::from_millis(connected), with_leader: Duration::from_millis(with_leader) }
 }
 
 /// Kills and stops that belong to a soak of this length.

@@ -171,7 +171,7 @@ async fn steady(client: usize, server: usize, address: SocketAddr, shared: Share
 async fn listen(client: usize, server: usize, mut events: UnboundedReceiver<Event>, shared: Shared) {
     while let Some(event) = events.recv().await {
         match event {
-            Event::Connected | Event::Watch(_) | Event::Overtaken(_) => (),
+            Event::Connected(_) | Event::Watch(_) | Event::Overtaken(_) => (),
             Event::Disconnected(_, why) => shared.complain(format!("client {client} lost server {server}: {why}")),
             Event::NotTaken(_) => shared.complain(format!("client {client} was not taken by server {server}")),
             Event::Expired => shared.complain(format!("the session of client {client} at server {server} expired")),

@@ -58,8 +58,8 @@ pub enum Refusal {
 /// What happened to a session.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// It has a connection.
-    Connected,
+    /// It has a connection, to the server with this index.
+    Connected(usize),
     /// The connection to the server with this index broke.
     Disconnected(usize, String),
     /// A server did not take it; the next will be tried.
@@ -173,7 +173,7 @@ impl Keeper {
                 Ok((mut connection, response)) => {
                     self.identity = Identity { id: response.session_id, password: response.passwd.unwrap_or_default() };
                     self.watch_again(&mut connection);
-                    self.tell(Event::Connected);
+                    self.tell(Event::Connected(self.at));
                     return Some(connection);
                 }
                 Err(Error::Expired) => {

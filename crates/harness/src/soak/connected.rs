@@ -84,6 +84,11 @@ impl Connected {
         };
     }
 
+    /// The server that leads and was left alone.
+    pub(super) fn leader(&self) -> Option<usize> {
+        self.leader.map(|(leader, _)| leader)
+    }
+
     /// Since when a pause counts.
     pub(super) fn since(&self) -> Since {
         let group = self.groups.values().min().copied();

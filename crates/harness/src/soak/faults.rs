@@ -238,6 +238,7 @@ impl Faults {
     }
 
     fn wound(&mut self, server: usize, kind: Kind) -> Result<(), Failure> {
+        self.ledger.fault(format!("server {}: {kind:?}", server + 1));
         self.ledger.signalled(server);
         let span = match kind {
             Kind::Killed => {
@@ -271,6 +272,7 @@ impl Faults {
     fn treat(&mut self) -> Result<(), Failure> {
         for wound in self.wounds.iter_mut().filter(|wound| !wound.treated && wound.heal_at <= Instant::now()) {
             wound.treated = true;
+            self.ledger.fault(format!("server {} is started or goes on", wound.server + 1));
             match wound.kind {
                 Kind::Killed | Kind::Wiped => self.ensemble.server(wound.server).start()?,
                 Kind::Full => {

@@ -3,6 +3,7 @@
 //! Holds: an operation has its place from the moment it is asked for; its outcome is `Unknown` until an answer comes.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,23 @@ struct Book {
     last_acknowledged: At,
     /// Servers and links, in a soak with a network.
     connected: Option<Connected>,
+    /// The pauses that are not expected, in a soak with a network.
+    limits: Pause,
+    /// The time since the last acknowledgement of a write, as far as it counts.
+    pause: Pause,
+    /// The server that each session is connected to.
+    connected_to: Vec<Option<usize>>,
+    /// What was done to servers and links of late, to explain a pause.
+    faults: VecDeque<(At, String)>,
+}
+
+/// A time without an acknowledgement of a write.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pause {
+    /// In which a majority was connected all the time.
+    pub(super) connected: Duration,
+    /// In which nothing was done to the leader either.
+    pub(super) with_leader: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,10 +85,8 @@ pub(super) struct Counts {
     pub(super) not_taken: u64,
     /// The longest time without an acknowledgement of a write.
     pub(super) longest_gap: Duration,
-    /// The same, in which a majority was connected all the time; only with a network.
-    pub(super) longest_connected: Duration,
-    /// The same, in which nothing was done to the leader either.
-    pub(super) longest_with_leader: Duration,
+    /// The longest of either kind; only with a network.
+    pub(super) longest: Pause,
 }
 
 impl Ledger {
@@ -80,14 +96,27 @@ impl Ledger {
             open: vec![0; sessions],
             excused: vec![Excuse::None; servers],
             watched: vec![0; sessions],
+            connected_to: vec![None; sessions],
             ..Book::default()
         };
         Self { book: Rc::new(RefCell::new(book)), start: Instant::now() }
     }
 
-    /// From now on links count too, not only servers.
-    pub(super) fn with_network(&self, servers: usize) {
-        self.book.borrow_mut().connected = Some(Connected::new(servers));
+    /// From now on links count too, not only servers. Pauses longer than `limits` are described when they end.
+    pub(super) fn with_network(&self, servers: usize, limits: Pause) {
+        let mut book = self.book.borrow_mut();
+        book.connected = Some(Connected::new(servers));
+        book.limits = limits;
+    }
+
+    /// Something was done to servers or links: it may explain a pause.
+    pub(super) fn fault(&self, what: String) {
+        let at = self.now();
+        let faults = &mut self.book.borrow_mut().faults;
+        faults.push_back((at, what));
+        if faults.len() > FAULTS_KEPT {
+            faults.pop_front();
+        }
     }
 
     /// A link is disturbed.
@@ -105,7 +134,16 @@ impl Ledger {
     /// Who leads, as a server says; none if that is about to change.
     pub(super) fn leads(&self, leader: Option<usize>) {
         let at = self.now();
-        self.book.borrow_mut().change(at, |connected| connected.leads(leader, at));
+        let mut book = self.book.borrow_mut();
+        let before = book.connected.as_ref().and_then(Connected::leader);
+        book.change(at, |connected| connected.leads(leader, at));
+        let after = book.connected.as_ref().and_then(Connected::leader);
+        drop(book);
+        if before != after {
+            self.fault(after.map_or("no leader is left alone".to_owned(), |leader| {
+                format!("server {} leads and is left alone", leader + 1)
+            }));
+        }
     }
 
     fn now(&self) -> At {
@@ -176,8 +214,8 @@ impl Ledger {
         let mut book = self.book.borrow_mut();
         book.last_acknowledged = at;
         book.counts.longest_gap = Duration::ZERO;
-        book.counts.longest_connected = Duration::ZERO;
-        book.counts.longest_with_leader = Duration::ZERO;
+        book.counts.longest = Pause::default();
+        book.pause = Pause::default();
     }
 
     /// Something happened to a session that lives to the end.
@@ -185,7 +223,12 @@ impl Ledger {
         let at = self.now();
         let mut book = self.book.borrow_mut();
         match event {
-            Event::Connected => (),
+            Event::Connected(server) => book.connected_to[session] = Some(*server),
+            Event::Disconnected(..) => book.connected_to[session] = None,
+            Event::NotTaken(_) | Event::Overtaken(_) | Event::Watch(_) | Event::Expired => (),
+        }
+        match event {
+            Event::Connected(_) => (),
             Event::Disconnected(server, _) if book.is_excused(session, *server, at) => book.counts.excused_errors += 1,
             Event::Disconnected(server, why) => {
                 book.counts.innocent_errors += 1;
@@ -237,6 +280,7 @@ impl Ledger {
     /// It serves again.
     pub(super) fn healed(&self, server: usize) {
         self.book.borrow_mut().excused[server] = Excuse::Until(self.now() + GRACE.as_micros() as At);
+        self.fault(format!("server {} serves again", server + 1));
         self.restored(Place::Server(server), Place::Server(server));
     }
 
@@ -256,6 +300,12 @@ impl Ledger {
     }
 }
 
+impl Pause {
+    fn max(self, other: Self) -> Self {
+        Self { connected: self.connected.max(other.connected), with_leader: self.with_leader.max(other.with_leader) }
+    }
+}
+
 impl Book {
     fn acknowledged(&mut self, at: At) {
         self.counts.acknowledged += 1;
@@ -266,6 +316,10 @@ impl Book {
         }
         self.counts.longest_gap = self.counts.longest_gap.max(gap);
         self.count_pause(at);
+        if self.connected.is_some() {
+            self.describe_pause(at);
+        }
+        self.pause = Pause::default();
         self.last_acknowledged = at;
     }
 
@@ -281,13 +335,32 @@ impl Book {
         let Some(Since { group, leader }) = self.connected.as_ref().map(Connected::since) else { return };
         let last = self.last_acknowledged;
         let pause = |since: At| Duration::from_micros(at.saturating_sub(since.max(last)));
-        let (connected, with_leader) = (group.map_or(Duration::ZERO, pause), leader.map_or(Duration::ZERO, pause));
-        if connected > WORTH_A_LINE && connected > self.counts.longest_connected {
-            let (span, end) = (connected.as_secs_f64(), Duration::from_micros(at).as_secs_f64());
-            println!("  with a connected majority no write for {span:.3} s, until {end:.3} s");
+        let now =
+            Pause { connected: group.map_or(Duration::ZERO, pause), with_leader: leader.map_or(Duration::ZERO, pause) };
+        self.pause = self.pause.max(now);
+        self.counts.longest = self.counts.longest.max(now);
+    }
+
+    /// Prints what was going on in a pause that ends now and was too long.
+    fn describe_pause(&self, at: At) {
+        let Self { pause, limits, .. } = self;
+        if pause.connected <= limits.connected && pause.with_leader <= limits.with_leader {
+            return;
         }
-        self.counts.longest_connected = self.counts.longest_connected.max(connected);
-        self.counts.longest_with_leader = self.counts.longest_with_leader.max(with_leader);
+        let seconds = |at: At| Duration::from_micros(at).as_secs_f64();
+        let (connected, with_leader) = (pause.connected.as_secs_f64(), pause.with_leader.as_secs_f64());
+        println!(
+            "  LONG PAUSE from {:.3} s to {:.3} s; of it {connected:.3} s with a connected majority, {with_leader:.3} s with a leader left alone",
+            seconds(self.last_acknowledged),
+            seconds(at)
+        );
+        let at_server = |server: usize| self.connected_to.iter().filter(|at| **at == Some(server)).count();
+        let sessions: Vec<usize> = (0..self.excused.len()).map(at_server).collect();
+        println!("    sessions at each server: {sessions:?}");
+        let from = self.last_acknowledged.saturating_sub(BEFORE_A_PAUSE.as_micros() as At);
+        for (at, what) in self.faults.iter().filter(|(at, _)| *at >= from) {
+            println!("    {:.3} s: {what}", seconds(*at));
+        }
     }
 
     fn is_excused(&self, session: usize, server: usize, at: At) -> bool {
@@ -346,3 +419,7 @@ const EXAMPLES: usize = 5;
 
 /// A gap that is not explained by an election, however unlucky.
 const WORTH_A_LINE: Duration = Duration::from_secs(1);
+
+/// So many faults are kept to explain a pause, and shown from so long before it.
+const FAULTS_KEPT: usize = 100;
+const BEFORE_A_PAUSE: Duration = Duration::from_secs(6);

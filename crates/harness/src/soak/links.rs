@@ -82,6 +82,7 @@ impl LinkFaults {
     /// Ends what is under way.
     pub(super) fn end(&mut self) {
         if let Some(active) = self.active.take() {
+            self.ledger.fault(format!("links: {} ends", active.name));
             for (from, to, _) in &active.changes {
                 self.network.set(*from, *to, Condition::default());
                 self.ledger.restored(*from, *to);
@@ -107,6 +108,9 @@ impl LinkFaults {
         let kind = self.deck.swap_remove(self.dice.below(self.deck.len()));
         let (name, changes) = self.changes(kind, leader);
         *self.counts.entry(name).or_default() += 1;
+        let described: Vec<String> =
+            changes.iter().map(|(from, to, condition)| format!("{from}>{to} {condition}")).collect();
+        self.ledger.fault(format!("links: {name}: {}", described.join(", ")));
         for (from, to, condition) in &changes {
             self.ledger.disturbed(*from, *to);
             self.network.set(*from, *to, *condition);

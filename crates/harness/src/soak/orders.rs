@@ -32,11 +32,12 @@ impl Orders {
         Instant::now() >= self.next
     }
 
-    /// Asks one server that is not down for one thing. `down` has the numbers of those that are.
-    pub(super) async fn give(&mut self, down: &[usize]) {
+    /// Asks one server that is not down for one thing. `down` has the numbers of those that are. Returns what was asked
+    /// for, in words.
+    pub(super) async fn give(&mut self, down: &[usize]) -> String {
         self.next = Instant::now() + self.dice.between(PAUSE_MIN, PAUSE_MAX);
         let up: Vec<usize> = (0..self.admin.len()).filter(|index| !down.contains(&(index + 1))).collect();
-        let Some(server) = up.get(self.dice.below(up.len().max(1))).copied() else { return };
+        let Some(server) = up.get(self.dice.below(up.len().max(1))).copied() else { return "nobody to ask".into() };
         let (method, path, body) = if self.dice.one_in(2) {
             self.transfers += 1;
             let to = up[self.dice.below(up.len())] + 1;
@@ -47,9 +48,12 @@ impl Orders {
             ("PUT", "/v1/oracle", format!("{{\"name\":\"{name}\"}}"))
         };
         let address = self.admin[server];
+        let order = format!("server {} is asked: {method} {path} {body}", server + 1);
         // On another thread: the answer may take seconds, in which clients and faults must go on.
         let asked = tokio::task::spawn_blocking(move || ask(address, method, path, &body));
-        self.taken += usize::from(tokio::time::timeout(WAIT, asked).await.is_ok_and(|answer| answer.unwrap_or(false)));
+        let taken = tokio::time::timeout(WAIT, asked).await.is_ok_and(|answer| answer.unwrap_or(false));
+        self.taken += usize::from(taken);
+        format!("{order}: {}", if taken { "taken" } else { "not taken, or not yet" })
     }
 
     /// How much was asked for, in words.
