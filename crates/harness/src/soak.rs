@@ -41,7 +41,7 @@ use check::{Violation, violations};
 use clients::{WATCHED, Writer};
 use faults::{Faults, STEP};
 use history::History;
-use ledger::{Counts, Ledger, Pause, SITES};
+use ledger::{Counts, Ledger, Pause, SITES, TICK};
 use links::LinkFaults;
 use orders::Orders;
 use recipes::Recipes;
@@ -155,6 +155,7 @@ async fn soak(launcher: &Launcher, options: &Options, mut dice: Dice) -> Result<
     let short = tokio::task::spawn_local(short);
 
     ledger.begin();
+    tokio::task::spawn_local(tick(ledger.clone()));
     let mut links = network.map(|(network, _)| {
         ledger.with_network(options.servers, limits(options));
         let dice = Dice::new(dice.below(usize::MAX) as u64);
@@ -287,6 +288,14 @@ fn lay(ensemble: &Ensemble) -> Result<(network::Network, Vec<Vec<SocketAddr>>), 
     Ok((network, sites))
 }
 
+/// Signs of life, as long as the soak lasts.
+async fn tick(ledger: Ledger) {
+    loop {
+        ledger.tick();
+        sleep(TICK).await;
+    }
+}
+
 /// Waits until everything asked for has an outcome. What has none then is unknown, as it is.
 async fn drain(ledger: &Ledger) {
     let deadline = Instant::now() + DRAIN_LIMIT;
@@ -338,6 +347,10 @@ impl Found {
         }
         println!("attempts not taken by servers without a signal: {}", counts.not_taken);
         println!("longest time without a write: {:.3} s", counts.longest_gap.as_secs_f64());
+        println!(
+            "this program stood still for {:.3} s in all, which counts for no pause",
+            counts.stalled.as_secs_f64()
+        );
         if let Some((told, _)) = &self.network {
             println!("{told}");
             let (majority, leader) = (counts.longest.connected.as_secs_f64(), counts.longest.with_leader.as_secs_f64());

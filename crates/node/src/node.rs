@@ -330,7 +330,9 @@ impl<M: Machine> Node<M> {
                 }
             }
             (Channel::Election, Message::Echo { seq }) => {
-                self.scoring.echoed(from, seq, self.now);
+                if self.scoring.echoed(from, seq, self.now) {
+                    self.heartbeat(from, out);
+                }
                 if self.election.is_electing() {
                     self.with_election(out, |election, host, outputs| election.score_ready(host, outputs));
                 }

@@ -129,18 +129,20 @@ impl Scoring {
         self.heartbeats
     }
 
-    /// The answer to a heartbeat.
-    pub(crate) fn echoed(&mut self, peer: ServerId, seq: u64, now: Time) {
-        let Some(sent) = self.sent.get_mut(&peer) else { return };
-        if let Some(index) = sent.iter().position(|(sent, _)| *sent == seq) {
-            let (_, at) = sent[index];
-            // Single messages of this channel may be lost: an older one that is not answered by now never will be.
-            sent.drain(..=index);
-            self.measurements.record_round_trip(peer, now - at, now);
-        }
+    /// The answer to a heartbeat. Returns whether to send another at once: the round trip has changed, time limits follow it,
+    /// and the next heartbeat may be a second away.
+    pub(crate) fn echoed(&mut self, peer: ServerId, seq: u64, now: Time) -> bool {
+        let Some(sent) = self.sent.get_mut(&peer) else { return false };
+        let Some(index) = sent.iter().position(|(sent, _)| *sent == seq) else { return false };
+        let (_, at) = sent[index];
+        // Single messages of this channel may be lost: an older one that is not answered by now never will be.
+        sent.drain(..=index);
+        let is_last = sent.is_empty();
+        self.measurements.record_round_trip(peer, now - at, now);
+        is_last && self.measurements.is_unsettled(peer)
     }
 
-    /// The round trip to assume for a time limit: the slowest of the last seconds.
+    /// The round trip to assume for a time limit: the slowest recent one.
     pub(crate) fn round_trip_now(&self, peer: ServerId, now: Time) -> Option<Span> {
         self.measurements.slowest_recent(peer, now)
     }

@@ -43,6 +43,9 @@ struct Book {
     connected_to: Vec<Option<usize>>,
     /// What was done to servers and links of late, to explain a pause.
     faults: VecDeque<(At, String)>,
+    /// When this program last ran, and the last times when it did not: it saw no acknowledgement then, and is to blame itself.
+    ran: At,
+    stalls: VecDeque<(At, At)>,
 }
 
 /// A time without an acknowledgement of a write.
@@ -85,6 +88,8 @@ pub(super) struct Counts {
     pub(super) not_taken: u64,
     /// The longest time without an acknowledgement of a write.
     pub(super) longest_gap: Duration,
+    /// For how long this program did not run when it should have: pauses do not count this.
+    pub(super) stalled: Duration,
     /// The longest of either kind; only with a network.
     pub(super) longest: Pause,
 }
@@ -107,6 +112,12 @@ impl Ledger {
         let mut book = self.book.borrow_mut();
         book.connected = Some(Connected::new(servers));
         book.limits = limits;
+    }
+
+    /// Has to be called every [`TICK`]: a call that comes late shows that this program, or the whole machine, stood still.
+    pub(super) fn tick(&self) {
+        let at = self.now();
+        self.book.borrow_mut().tick(at);
     }
 
     /// Something was done to servers or links: it may explain a pause.
@@ -216,6 +227,7 @@ impl Ledger {
         book.counts.longest_gap = Duration::ZERO;
         book.counts.longest = Pause::default();
         book.pause = Pause::default();
+        book.ran = at;
     }
 
     /// Something happened to a session that lives to the end.
@@ -331,7 +343,24 @@ impl Book {
         }
     }
 
+    fn tick(&mut self, at: At) {
+        let before = std::mem::replace(&mut self.ran, at);
+        if at - before > STALL.as_micros() as At {
+            self.counts.stalled += Duration::from_micros(at - before);
+            self.stalls.push_back((before, at));
+            if self.stalls.len() > FAULTS_KEPT {
+                self.stalls.pop_front();
+            }
+        }
+    }
+
+    /// How much of a time this program did not run.
+    fn stalled(&self, from: At, to: At) -> At {
+        self.stalls.iter().map(|(begin, end)| to.min(*end).saturating_sub(from.max(*begin))).sum()
+    }
+
     fn count_pause(&mut self, at: At) {
+        self.tick(at);
         let Some(Since { group, leader }) = self.connected.as_ref().map(Connected::since) else { return };
         let last = self.last_acknowledged;
         let pause = |since: At| Duration::from_micros(at.saturating_sub(since.max(last)));
@@ -356,7 +385,10 @@ impl Book {
         );
         let at_server = |server: usize| self.connected_to.iter().filter(|at| **at == Some(server)).count();
         let sessions: Vec<usize> = (0..self.excused.len()).map(at_server).collect();
-        println!("    sessions at each server: {sessions:?}");
+        println!(
+            "    sessions at each server: {sessions:?}; this program stood still for {} ms of it",
+            self.stalled(self.last_acknowledged, at) / 1000
+        );
         let from = self.last_acknowledged.saturating_sub(BEFORE_A_PAUSE.as_micros() as At);
         for (at, what) in self.faults.iter().filter(|(at, _)| *at >= from) {
             println!("    {:.3} s: {what}", seconds(*at));
@@ -419,6 +451,12 @@ const EXAMPLES: usize = 5;
 
 /// A gap that is not explained by an election, however unlucky.
 const WORTH_A_LINE: Duration = Duration::from_secs(1);
+
+/// Between two signs of life of this program.
+pub(super) const TICK: Duration = Duration::from_millis(5);
+
+/// Without one for so long, it stood still.
+const STALL: Duration = Duration::from_millis(25);
 
 /// So many faults are kept to explain a pause, and shown from so long before it.
 const FAULTS_KEPT: usize = 100;

@@ -247,7 +247,13 @@ impl Measurements {
         self.round_trips.smoothed(peer, now)
     }
 
-    /// The slowest round trip to `peer` of the last seconds, see [`RoundTrips::slowest_recent`].
+    /// Whether another sample of the round trip to `peer` is wanted, see [`RoundTrips::is_unsettled`].
+    #[must_use]
+    pub fn is_unsettled(&self, peer: ServerId) -> bool {
+        self.round_trips.is_unsettled(peer)
+    }
+
+    /// The slowest recent round trip to `peer`, see [`RoundTrips::slowest_recent`].
     #[must_use]
     pub fn slowest_recent(&self, peer: ServerId, now: Time) -> Option<Span> {
         self.round_trips.slowest_recent(peer, now)

@@ -60,15 +60,24 @@ impl RoundTrips {
         (now - window.last()? <= self.stale_after).then(|| window.smoothed())
     }
 
-    /// The slowest round trip of the last few seconds, for timeouts. It rises with the first slow sample and falls
-    /// again by time, whatever the rate of samples. The last sample counts however old it is: a timeout is wanted
-    /// precisely when nothing arrives any more.
+    /// The slower of the last two round trips, for timeouts. It rises with the first slow sample and falls with the second
+    /// fast one, or by time. The last sample counts however old it is: a timeout is wanted precisely when nothing arrives any
+    /// more.
     #[must_use]
     pub fn slowest_recent(&self, peer: ServerId, now: Time) -> Option<Span> {
         let samples = &self.peers.get(&peer)?.samples;
         let (_, last) = samples.back()?;
-        let recent = samples.iter().rev().take_while(|(at, _)| now - *at <= RECENT);
+        let recent = samples.iter().rev().take(RECENT_SAMPLES).take_while(|(at, _)| now - *at <= RECENT);
         Some(recent.map(|(_, sample)| *sample).fold(*last, Span::max))
+    }
+
+    /// Whether the last two round trips to `peer` differ by more than scheduling explains: a path that has changed, or a
+    /// spike. Another sample tells which.
+    #[must_use]
+    pub fn is_unsettled(&self, peer: ServerId) -> bool {
+        let Some(window) = self.peers.get(&peer) else { return false };
+        let mut last = window.samples.iter().rev().map(|(_, sample)| *sample);
+        matches!((last.next(), last.next()), (Some(a), Some(b)) if a.0.abs_diff(b.0) > SETTLED.0)
     }
 
     /// All fresh round trips, by peer.
@@ -111,9 +120,13 @@ const WINDOW_LEAST: usize = 8;
 /// (2 % of 170 ms) carry scores over class borders of 1 ms.
 const WINDOW_AGE: Span = Span::from_ms(30_000);
 
-/// How long a slow round trip keeps timeouts long: a few heartbeats, so that one lost answer does not hide a path that
-/// became slower. Longer would delay the detection of a silent peer after every spike.
+/// How long, and over how many samples, a slow round trip keeps timeouts long. Longer would delay the detection of a silent
+/// peer after every spike: one that was cut off for seconds and answers all that waited at once.
 const RECENT: Span = Span::from_ms(3_000);
+const RECENT_SAMPLES: usize = 2;
+
+/// Two samples that differ by less are of one path.
+const SETTLED: Span = Span::from_ms(50);
 
 /// Differences below this are scheduling, not wildness, on a path that is itself this short.
 const NEAR: Span = Span::from_us(200);
@@ -176,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_recent_round_trip_rises_at_once_and_falls_by_time() {
+    fn the_slowest_recent_round_trip_rises_at_once_and_falls_with_the_second_fast_sample_or_by_time() {
         let (mut round_trips, now) = measured(&[10; 30]);
         assert_eq!(round_trips.slowest_recent(PEER, now), Some(Span::from_ms(10)));
         let spike = now + Span::from_ms(500);
@@ -187,6 +200,20 @@ mod tests {
         let (before, after) = (spike + RECENT, spike + RECENT + Span(1));
         assert_eq!(round_trips.slowest_recent(PEER, before), Some(Span::from_ms(600)));
         assert_eq!(round_trips.slowest_recent(PEER, after), Some(Span::from_ms(12)), "no sample was needed for it");
+        round_trips.record(PEER, Span::from_ms(11), before);
+        assert_eq!(round_trips.slowest_recent(PEER, before), Some(Span::from_ms(12)), "the spike is over");
+    }
+
+    #[test]
+    fn a_round_trip_is_unsettled_until_two_samples_agree() {
+        let (mut round_trips, now) = measured(&[10, 12]);
+        assert!(!round_trips.is_unsettled(PEER));
+        let mut unsettled_after = |sample: u64| {
+            round_trips.record(PEER, Span::from_ms(sample), now);
+            round_trips.is_unsettled(PEER)
+        };
+        assert_eq!([600, 12, 11].map(&mut unsettled_after), [true, true, false], "a spike");
+        assert_eq!([600, 610].map(&mut unsettled_after), [true, false], "another path");
     }
 
     #[test]
