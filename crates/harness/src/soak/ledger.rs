@@ -363,7 +363,10 @@ impl Book {
         self.tick(at);
         let Some(Since { group, leader }) = self.connected.as_ref().map(Connected::since) else { return };
         let last = self.last_acknowledged;
-        let pause = |since: At| Duration::from_micros(at.saturating_sub(since.max(last)));
+        let pause = |since: At| {
+            let from = since.max(last).min(at);
+            Duration::from_micros((at - from).saturating_sub(self.stalled(from, at)))
+        };
         let now =
             Pause { connected: group.map_or(Duration::ZERO, pause), with_leader: leader.map_or(Duration::ZERO, pause) };
         self.pause = self.pause.max(now);
