@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use pole_election::{
-    Because, Cause, Config, Elected, Election, Epoch, Message, Output, Round, ServerId, Step, Timer, Voters,
+    EndReason, Cause, Config, Elected, Election, Epoch, Message, Output, Round, ServerId, Step, Timer, Voters,
 };
 
 use super::host::Scored;
@@ -147,7 +147,7 @@ impl World {
         for peer in running {
             self.act(peer, |election, _, out| {
                 election.link_up(id(at));
-                election.greet(id(at), out);
+                election.propose_to(id(at), out);
             })?;
         }
         Ok(())
@@ -270,7 +270,7 @@ impl World {
         }
         self.took.insert((at, leader));
         self.reigns[at] = None;
-        let incumbent = matches!(elected.record.steps.last(), Some(Step::Decided(Because::Incumbent)));
+        let incumbent = matches!(elected.record.steps.last(), Some(Step::Decided(EndReason::Incumbent)));
         let holders = (0..SERVERS).filter(|peer| match incumbent {
             // Joining late: a quorum of others took it, itself among them.
             true => *peer != at && self.took.contains(&(*peer, leader)),
