@@ -12,7 +12,7 @@ use pole_jute::{
 #[test]
 fn the_java_client_and_its_server_are_understood() {
     let ops = conversation(include_str!("apache/java-session.txt"));
-    let recorded = [
+    let expected = [
         OpCode::Create,
         OpCode::Create2,
         OpCode::CreateContainer,
@@ -37,7 +37,7 @@ fn the_java_client_and_its_server_are_understood() {
         OpCode::Ping,
         OpCode::CloseSession,
     ];
-    for op in recorded {
+    for op in expected {
         assert!(ops.contains(&op), "{op:?} is not in the recording");
     }
 }
