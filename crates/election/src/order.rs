@@ -1,6 +1,6 @@
 //! The total order on proposals, by which every server prefers the same candidate.
 //!
-//! It compares two proposals of one round, given the demoted servers of that round, and tells which is better and by
+//! It compares two proposals of one round, given the demoted servers of that round, and returns which is better and by
 //! which component. An election ends because all servers climb the same order. A rule that depended on anything but
 //! the messages, or only on the pair compared, could create cycles, and an election might never end.
 //!

@@ -4,7 +4,7 @@
 //! A step at one server leads to the next world, with all immediate consequences carried out. Parts are shared between
 //! worlds: a step changes one server and a few queues; the rest is neither copied nor hashed again.
 //!
-//! Invariant: a link that both ends have closed is open again at once. Nobody uses an open link before it is told to
+//! Invariant: a link that both ends have closed is open again at once. No server uses an open link before it is made to
 //! follow a server, so opening it later would show nothing new.
 
 use std::array;

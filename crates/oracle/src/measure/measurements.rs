@@ -65,7 +65,7 @@ pub struct Measurements {
     pub(crate) disk: DiskTimes,
     /// The number of bytes of our history that each peer lacks.
     pub(crate) lacking: BTreeMap<ServerId, u64>,
-    /// The last report of each peer. Kept when the peer fails, since it tells where its clients will go.
+    /// The last report of each peer. Kept when the peer fails, since it shows where its clients will go.
     pub(crate) reports: BTreeMap<ServerId, ReceivedReport>,
     pub(super) probe: Option<Probe>,
     /// Our last score under each oracle, for the hysteresis at class borders.

@@ -19,7 +19,7 @@ pub struct Report {
     pub lacking: BTreeMap<ServerId, u64>,
     /// Bytes per second to and from each peer, where a bulk transfer was measured.
     pub bandwidths: BTreeMap<ServerId, u64>,
-    /// Its own smoothed round trips, by peer (RTT_i). They tell who is nearest to it after it is gone.
+    /// Its own smoothed round trips, by peer (RTT_i). They show who is nearest to it after it is gone.
     pub round_trips: BTreeMap<ServerId, Span>,
     /// The median of its fsync times, for scores.
     pub fsync_p50: Span,
