@@ -1,10 +1,10 @@
-//! The election in a service of your own: five workers elect the one with the most free memory.
+//! Embeds the election in a custom service: five workers elect the one with the most free memory.
 //!
 //! Run: `cargo run -p pole-election --example embed`
 //!
-//! Each worker is a thread with a mailbox. All that the election needs is below: a `Host` that answers questions from
-//! memory, and a loop that feeds events in and carries outputs out. Replace the mailboxes by your sockets, and the
-//! score by what makes a good leader of yours.
+//! Each worker is a thread with a mailbox. The election needs only what is below: a `Host` that answers from memory,
+//! and a loop that feeds events in and carries outputs out. In a real service, replace the mailboxes by sockets and
+//! the score by a measure of how well a server would lead.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use pole_election::*;
 
-/// What the election asks of us.
+/// The application behind the election.
 struct Worker {
     free_mb: i64,
 }
@@ -29,10 +29,10 @@ impl Host for Worker {
         Standing::default() // no replicated log here: all histories are equal
     }
     fn round_trip(&self, _peer: ServerId) -> Option<Span> {
-        Some(Span::from_ms(1)) // None: wait up to T for the silent
+        Some(Span::from_ms(1)) // None would mean: wait up to T for a silent voter
     }
     fn ranks_below(&self, _peer: ServerId, _choice: &Proposal) -> bool {
-        false // we gossip nothing
+        false // this service has no gossip
     }
     fn validate(&self, _proposal: &Proposal) -> Result<(), String> {
         Ok(())
@@ -76,7 +76,7 @@ fn main() {
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
 }
 
-/// Waits until so many workers have elected, and shows the record of the leader.
+/// Waits until `workers` workers have elected, and prints the leader's record.
 fn agree(reports: &Receiver<(ServerId, Elected)>, workers: usize) -> ServerId {
     let reports: Vec<_> = reports.iter().take(workers).collect();
     let (_, own) = reports.iter().find(|(id, elected)| *id == elected.leader).expect("the leader's own report");
@@ -85,7 +85,7 @@ fn agree(reports: &Receiver<(ServerId, Elected)>, workers: usize) -> ServerId {
     own.leader
 }
 
-/// One worker: events in, outputs out.
+/// Runs one worker: feeds events to the election and carries out its outputs.
 fn run(
     config: Config,
     mut host: Worker,
@@ -102,7 +102,7 @@ fn run(
     loop {
         for output in out.drain(..) {
             match output {
-                // A message to a worker that has stopped is lost: the election expects no better.
+                // A message to a stopped worker is lost; the election tolerates that.
                 Output::Send { to, message } => drop(peers[&to].send(Event::Message(me, Box::new(message)))),
                 Output::Arm { timer, after } => {
                     timers.insert(timer, Instant::now() + Duration::from_nanos(after.0));

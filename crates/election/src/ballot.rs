@@ -1,58 +1,60 @@
-//! The table of one round: who proposed what, who holds which choice, and what is ours.
+//! State of one round: the proposals received, which server holds which choice, and our own choice.
 //!
-//! In: proposals and votes of this round, already checked. Out: whether our own proposal message has changed.
-//! Why: here the order is climbed; that the climb is the same everywhere is what makes the election end.
-//! Holds: our choice is no worse than any own proposal heard; `demoted` only grows.
-//! Not here: older and newer rounds, timers, when to end (`electing`).
-//! Source: PAPER.md, section 2, "receive P", same round; "whoever's choice is demoted chooses again".
+//! Proposals and votes of this round come in already checked; each call reports whether our own proposal message has
+//! changed. Every server climbs the same order of proposals, which is why an election ends.
+//!
+//! Invariants: our choice is no worse than any server's own proposal received; `demoted` only grows.
+//!
+//! Older and newer rounds, timers and the decision to end the round are in `electing` and `election`. The rules are in
+//! `docs/election.md`.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use crate::{Order, Proposal, Propose, Round, ServerId};
 
-/// One round, as this server sees it.
+/// One round, from the point of view of this server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ballot {
     pub(crate) round: Round,
-    /// Our proposal of ourselves. Fixed for the round.
+    /// The proposal of this server for itself. Fixed for the round.
     pub(crate) own: Proposal,
-    /// The best that we know. Gets better, or is chosen again when it is demoted.
+    /// The best proposal known. It only improves, except that a demoted choice is replaced.
     pub(crate) choice: Proposal,
-    /// The peers that have spoken in this round, by their latest message.
-    pub(crate) heard: BTreeMap<ServerId, Heard>,
-    /// Servers unable to lead: our own demotions and all those received in this round.
+    /// The peers that have sent a message in this round, with the contents of the latest one.
+    pub(crate) peers: BTreeMap<ServerId, PeerState>,
+    /// Servers unable to lead: our own demotions and all demotions received in this round.
     pub(crate) demoted: BTreeSet<ServerId>,
 }
 
-/// What a peer said last.
+/// The latest message of a peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Heard {
-    /// Its proposal of itself. None if it only voted: then its choice is no worse than that.
+pub(crate) struct PeerState {
+    /// Its proposal for itself. None if it has only voted; its vote is then no worse than its own proposal.
     pub(crate) own: Option<Proposal>,
-    /// The candidate that it holds. None since it voted for another.
+    /// The candidate that it holds. None after a vote for another candidate.
     ///
-    /// Only who, not with which score: those who name the same server elect the same server. A comparison of whole
-    /// proposals would split them over details, such as a score that one of them ranks unknown because it is another
-    /// oracle's (ZOOKEEPER-1732, -1817).
+    /// Only the id is kept, not the score: servers that name the same candidate elect the same server. Comparing whole
+    /// proposals would split them over details, such as a score that one of them ranks unknown because it comes from
+    /// another oracle (ZOOKEEPER-1732, -1817).
     pub(crate) holds: Option<ServerId>,
 }
 
-/// What a proposal changed.
+/// What a received proposal changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Absorbed {
-    /// The first message of this peer in this round.
+pub(crate) struct BallotChanges {
+    /// This is the first message of the peer in this round.
     pub(crate) first: bool,
-    /// Our choice is another now.
+    /// Our choice has changed.
     pub(crate) adopted: bool,
-    /// Servers that we did not know to be demoted.
+    /// Demoted servers that were not known to be demoted before.
     pub(crate) demoted: BTreeSet<ServerId>,
-    /// The sender's choice is worse than ours, or it lacks a demotion: it should hear from us.
+    /// The sender's choice is worse than ours, or it does not know a demotion: it needs our proposal.
     pub(crate) behind: bool,
 }
 
 impl Ballot {
     pub(crate) fn new(round: Round, own: Proposal, demoted: BTreeSet<ServerId>) -> Self {
-        Self { round, choice: own.clone(), own, heard: BTreeMap::new(), demoted }
+        Self { round, choice: own.clone(), own, peers: BTreeMap::new(), demoted }
     }
 
     pub(crate) fn order(&self) -> Order<'_> {
@@ -63,66 +65,66 @@ impl Ballot {
         Propose { round: self.round, own: self.own.clone(), choice: self.choice.clone(), demoted: self.demoted.clone() }
     }
 
-    /// Counts a proposal of this round.
-    pub(crate) fn absorb(&mut self, from: ServerId, propose: Propose) -> Absorbed {
+    /// Records a proposal of this round.
+    pub(crate) fn record_proposal(&mut self, from: ServerId, propose: Propose) -> BallotChanges {
         let before = self.choice.clone();
         let Propose { own, choice, demoted, .. } = propose;
         let new: BTreeSet<ServerId> = demoted.difference(&self.demoted).copied().collect();
         let unaware = !self.demoted.is_subset(&demoted);
-        // The latest own proposal replaces an older one: a restarted server may score itself anew (scenario 30).
-        let heard = Heard { own: Some(own.clone()), holds: Some(choice.id) };
-        let first = self.heard.insert(from, heard).is_none();
+        // The latest own proposal replaces an older one: a restarted server may have a new score (scenario 30).
+        let state = PeerState { own: Some(own.clone()), holds: Some(choice.id) };
+        let first = self.peers.insert(from, state).is_none();
         self.demote(&new);
         self.improve(&choice);
-        // Usually no better than the sender's choice; but if that is demoted here, the sender itself may be best.
+        // Usually no better than the sender's choice, but if that choice is demoted here, the sender may be best.
         self.improve(&own);
         let behind = unaware || self.order().compare(&self.choice, &choice).is_gt();
-        Absorbed { first, adopted: self.order().compare(&before, &self.choice).is_ne(), demoted: new, behind }
+        BallotChanges { first, adopted: self.order().compare(&before, &self.choice).is_ne(), demoted: new, behind }
     }
 
-    /// Takes note of a vote of this round; says whether our choice has changed.
-    pub(crate) fn vote(&mut self, from: ServerId, choice: &Proposal) -> bool {
+    /// Records a vote of this round. Returns whether our choice has changed.
+    pub(crate) fn record_vote(&mut self, from: ServerId, choice: &Proposal) -> bool {
         let improved = self.improve(choice);
         if choice.id == self.choice.id {
-            self.heard.entry(from).or_default().holds = Some(choice.id);
+            self.peers.entry(from).or_default().holds = Some(choice.id);
         } else {
             self.release(from);
         }
         improved
     }
 
-    /// The peer has voted for something else: whatever it held here, it holds no more (ZOOKEEPER-3109).
+    /// Clears the choice that the peer held in this round, after it has voted for something else (ZOOKEEPER-3109).
     pub(crate) fn release(&mut self, from: ServerId) {
-        if let Some(heard) = self.heard.get_mut(&from) {
-            heard.holds = None;
+        if let Some(peer) = self.peers.get_mut(&from) {
+            peer.holds = None;
         }
     }
 
-    /// Unites the sets and, if our choice is among the demoted, chooses again among the own proposals heard.
+    /// Adds demoted servers. If our choice is among them, the best of the own proposals received replaces it.
     pub(crate) fn demote(&mut self, ids: &BTreeSet<ServerId>) {
         self.demoted.extend(ids);
         if !ids.contains(&self.choice.id) {
             return;
         }
         let order = Order::new(self.round, &self.demoted);
-        let best = self.owns().map(|(_, own)| own).max_by(|a, b| order.compare(a, b));
+        let best = self.own_proposals().map(|(_, own)| own).max_by(|a, b| order.compare(a, b));
         self.choice = best.unwrap_or(&self.own).clone();
     }
 
-    /// Servers known to hold our choice, we among them.
+    /// Servers known to hold our choice, including this one.
     pub(crate) fn holders(&self) -> impl Iterator<Item = ServerId> + '_ {
-        let peers = self.heard.iter().filter(|(_, heard)| heard.holds == Some(self.choice.id));
+        let peers = self.peers.iter().filter(|(_, peer)| peer.holds == Some(self.choice.id));
         peers.map(|(id, _)| *id).chain([self.own.id])
     }
 
-    /// Servers that have spoken in this round, we among them.
+    /// Servers that have sent a message in this round, including this one.
     pub(crate) fn participants(&self) -> impl Iterator<Item = ServerId> + '_ {
-        self.heard.keys().copied().chain([self.own.id])
+        self.peers.keys().copied().chain([self.own.id])
     }
 
-    /// All own proposals known, ours among them.
-    pub(crate) fn owns(&self) -> impl Iterator<Item = (ServerId, &Proposal)> + '_ {
-        let peers = self.heard.iter().filter_map(|(id, heard)| Some((*id, heard.own.as_ref()?)));
+    /// The proposals of servers for themselves, including ours.
+    pub(crate) fn own_proposals(&self) -> impl Iterator<Item = (ServerId, &Proposal)> + '_ {
+        let peers = self.peers.iter().filter_map(|(id, peer)| Some((*id, peer.own.as_ref()?)));
         peers.chain([(self.own.id, &self.own)])
     }
 

@@ -1,37 +1,40 @@
-//! A server while it elects: the campaign since `new_election`, the round it is in, and when that round may end.
+//! State of a server during an election: the current round, and the decision when that round may end.
 //!
-//! In: proposals and votes of peers, expired timers, the state of links. Out: messages, and the reason to end.
-//! Why: the election ends when waiting longer could not change the answer; the timer is for the silent only.
-//! Holds: we elect only a choice that a quorum, we included, holds. (The printed algorithm ends on proposals of a
-//! quorum even if they differ.)
-//! Not here: rounds older or newer than ours, the leader once chosen (`election`); what is better (`order`).
-//! Source: PAPER.md, section 2, "count j".
+//! Proposals and votes of peers, expired timers and link states come in; messages and the reason to end go out. The
+//! election ends when waiting longer could not change the result. The election timer only bounds the wait for voters
+//! that have not responded.
+//!
+//! Invariant: a server elects only a choice that a quorum, itself included, holds. (The printed algorithm ends on the
+//! proposals of a quorum even if they differ.)
+//!
+//! Rounds older or newer than the current one, and the leader once chosen, are in `election`; the comparison of
+//! proposals is in `order`. The rules are in `docs/election.md`.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::ballot::{Absorbed, Ballot};
+use crate::ballot::{Ballot, BallotChanges};
 use crate::links::Links;
-use crate::trail::{Because, Step, Trail};
+use crate::trace::{ElectionTrace, EndReason, Step};
 use crate::{
     Cause, Config, Host, Message, Output, Proposal, Propose, Rank, Score, ServerId, Span, Timer, Vote, is_fallback,
     timing,
 };
 
-/// What lasts from `new_election` until a leader is chosen, over all rounds taken over meanwhile.
+/// State that lasts from `Election::start` until a leader is chosen, across all rounds joined in between.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Campaign {
     pub(crate) cause: Cause,
-    /// The leader whose loss called the election: nobody waits for it.
-    pub(crate) given_up: Option<ServerId>,
-    /// The latest vote of each peer, of whatever round.
+    /// The leader whose loss caused the election. Nobody waits for it.
+    pub(crate) lost_leader: Option<ServerId>,
+    /// The latest vote of each peer, of any round.
     pub(crate) votes: BTreeMap<ServerId, Vote>,
-    pub(crate) trail: Trail,
+    pub(crate) trace: ElectionTrace,
 }
 
-/// A server in a round.
+/// State of a server in one round.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Electing {
     pub(crate) campaign: Campaign,
@@ -39,41 +42,49 @@ pub(crate) struct Electing {
     pub(crate) wait: Wait,
     /// Retries in this round, counted up to [`timing::DOUBLINGS_MAX`].
     pub(crate) attempts: u32,
-    /// Candidates whose invalid score was already told of in this round.
-    flagged: BTreeSet<ServerId>,
-    /// Peers that were behind and have been answered since we last spoke to all. Once is enough: two servers that each
-    /// think the other behind, for whatever reason, must not answer each other without end.
+    /// Candidates whose invalid score was already reported in this round.
+    reported_invalid: BTreeSet<ServerId>,
+    /// Peers that were behind and have been answered since our last broadcast. One answer is enough: two servers that
+    /// each consider the other behind must not answer each other without end.
     answered: BTreeSet<ServerId>,
 }
 
-/// The election timer. It starts once in a round and is never re-armed by chatter (scenario 20).
+/// State of the election timer. The timer starts once per round and is never re-armed by further messages (scenario
+/// 20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wait {
     /// No quorum has proposed yet.
-    NotYet,
-    /// Running, or extended, for so long in all; never more than T.
+    NotStarted,
+    /// Running for this total time, extensions included; never more than T.
     Running(Span),
-    /// Run out: elect as soon as a quorum holds our choice.
-    Over,
+    /// Expired: elect as soon as a quorum holds our choice.
+    Expired,
 }
 
 impl Campaign {
-    pub(crate) fn new(cause: Cause, given_up: Option<ServerId>) -> Self {
-        Self { cause, given_up, votes: BTreeMap::new(), trail: Trail::default() }
+    pub(crate) fn new(cause: Cause, lost_leader: Option<ServerId>) -> Self {
+        Self { cause, lost_leader, votes: BTreeMap::new(), trace: ElectionTrace::default() }
     }
 
-    /// Remembers the peer's latest vote.
+    /// Stores the peer's latest vote.
     pub(crate) fn remember(&mut self, from: ServerId, vote: &Vote) {
         let before = self.votes.insert(from, vote.clone());
         if before.is_none_or(|before| before.choice.id != vote.choice.id) {
-            self.trail.push(Step::Voted { from, leader: vote.choice.id });
+            self.trace.push(Step::Voted { from, leader: vote.choice.id });
         }
     }
 }
 
 impl Electing {
     pub(crate) fn new(campaign: Campaign, ballot: Ballot) -> Self {
-        Self { campaign, ballot, wait: Wait::NotYet, attempts: 0, flagged: BTreeSet::new(), answered: BTreeSet::new() }
+        Self {
+            campaign,
+            ballot,
+            wait: Wait::NotStarted,
+            attempts: 0,
+            reported_invalid: BTreeSet::new(),
+            answered: BTreeSet::new(),
+        }
     }
 
     pub(crate) fn send_to_all(&mut self, config: &Config, out: &mut Vec<Output>) {
@@ -85,8 +96,8 @@ impl Electing {
         out.push(Output::Send { to, message: Message::Propose(self.ballot.propose()) });
     }
 
-    /// Receives a proposal of our own round: whatever is news goes to all, whoever is behind gets an answer.
-    pub(crate) fn propose(
+    /// Receives a proposal of the current round. New information is broadcast; a sender that is behind gets an answer.
+    pub(crate) fn receive_proposal(
         &mut self,
         from: ServerId,
         propose: Propose,
@@ -94,38 +105,39 @@ impl Electing {
         host: &impl Host,
         out: &mut Vec<Output>,
     ) {
-        let absorbed = self.count(from, propose, host, out);
-        if absorbed.adopted || !absorbed.demoted.is_empty() {
+        let changes = self.record_proposal(from, propose, host, out);
+        if changes.adopted || !changes.demoted.is_empty() {
             self.send_to_all(config, out);
-        } else if absorbed.behind && self.answered.insert(from) {
+        } else if changes.behind && self.answered.insert(from) {
             self.send(from, out);
         }
     }
 
-    /// Counts a proposal of our own round, without a word to anyone.
-    pub(crate) fn count(
+    /// Records a proposal of the current round without sending anything.
+    pub(crate) fn record_proposal(
         &mut self,
         from: ServerId,
         mut propose: Propose,
         host: &impl Host,
         out: &mut Vec<Output>,
-    ) -> Absorbed {
-        self.disarm(from, &mut propose.own, host, out);
-        self.disarm(from, &mut propose.choice, host, out);
-        let absorbed = self.ballot.absorb(from, propose);
-        if absorbed.first {
-            self.campaign.trail.push(Step::Heard { from });
+    ) -> BallotChanges {
+        self.reject_invalid_score(from, &mut propose.own, host, out);
+        self.reject_invalid_score(from, &mut propose.choice, host, out);
+        let changes = self.ballot.record_proposal(from, propose);
+        if changes.first {
+            self.campaign.trace.push(Step::FirstProposal { from });
         }
-        absorbed.demoted.iter().for_each(|id| self.campaign.trail.push(Step::Demoted { id: *id }));
-        if absorbed.adopted {
-            self.campaign.trail.push(Step::Adopted { from, choice: self.ballot.choice.id });
+        changes.demoted.iter().for_each(|id| self.campaign.trace.push(Step::Demoted { id: *id }));
+        if changes.adopted {
+            self.campaign.trace.push(Step::Adopted { from, choice: self.ballot.choice.id });
         }
-        absorbed
+        changes
     }
 
-    /// Receives a vote. One of our round for our choice, or a better one, counts as the peer's proposal would: it has
-    /// compared that choice with its own. Any other vote only ends what the peer held here.
-    pub(crate) fn vote(
+    /// Receives a vote. A vote of the current round for our choice, or for a better one, counts like a proposal: the
+    /// peer has compared that choice with its own. Any other vote only clears the choice that the peer held in this
+    /// round.
+    pub(crate) fn receive_vote(
         &mut self,
         from: ServerId,
         vote: Vote,
@@ -138,64 +150,64 @@ impl Electing {
             return;
         }
         let mut choice = vote.choice;
-        self.disarm(from, &mut choice, host, out);
-        if self.ballot.vote(from, &choice) {
-            self.campaign.trail.push(Step::Adopted { from, choice: choice.id });
+        self.reject_invalid_score(from, &mut choice, host, out);
+        if self.ballot.record_vote(from, &choice) {
+            self.campaign.trace.push(Step::Adopted { from, choice: choice.id });
             self.send_to_all(config, out);
         }
     }
 
-    /// Demotes a server in this round, and tells all if that is news.
+    /// Demotes a server in this round, and broadcasts the demotion if it is new.
     pub(crate) fn demote(&mut self, id: ServerId, config: &Config, out: &mut Vec<Output>) {
         if !self.ballot.demoted.contains(&id) {
             self.ballot.demote(&BTreeSet::from([id]));
-            self.campaign.trail.push(Step::Demoted { id });
+            self.campaign.trace.push(Step::Demoted { id });
             self.send_to_all(config, out);
         }
     }
 
-    /// The reason to end the election now, if there is one.
-    pub(crate) fn decision(&self, config: &Config, links: &Links, host: &impl Host) -> Option<Because> {
+    /// Returns the reason to end the election now, if there is one.
+    pub(crate) fn decision(&self, config: &Config, links: &Links, host: &impl Host) -> Option<EndReason> {
         if !config.voters.is_quorum(self.ballot.holders()) {
             return None;
         }
-        let mut because = Because::AllHeard;
+        let mut reason = EndReason::AllResponded;
         for peer in self.silent(config) {
-            // Each silent voter needs a reason of its own; the record names the weakest of them.
-            let waited = (self.wait == Wait::Over).then_some(Because::Waited);
-            because = because.max(self.absence(peer, links, host).or(waited)?);
+            // Each voter that has not responded needs a reason of its own; the record names the weakest one.
+            let waited = (self.wait == Wait::Expired).then_some(EndReason::Waited);
+            reason = reason.max(self.reason_not_to_wait(peer, links, host).or(waited)?);
         }
-        Some(because)
+        Some(reason)
     }
 
-    /// The quorum has proposed: the others get a bounded time, once.
+    /// Starts the election timer, once per round, as soon as a quorum has proposed.
     pub(crate) fn arm_wait(&mut self, config: &Config, links: &Links, host: &impl Host, out: &mut Vec<Output>) {
-        if self.wait != Wait::NotYet || !config.voters.is_quorum(self.ballot.participants()) {
+        if self.wait != Wait::NotStarted || !config.voters.is_quorum(self.ballot.participants()) {
             return;
         }
         let round_trips = self.awaited(config, links, host).map(|peer| host.round_trip(peer));
-        // None, if one is not known, is less than all and must win, hence the fold.
+        // A round trip that is not known must win over all known ones, hence the fold.
         let slowest = round_trips.reduce(|a, b| Some(a?.max(b?))).flatten();
         let wait = timing::wait(config, self.ballot.round, slowest);
         self.wait = Wait::Running(wait);
-        self.campaign.trail.push(Step::QuorumProposed { wait });
+        self.campaign.trace.push(Step::QuorumProposed { wait });
         out.push(Output::Arm { timer: Timer::Wait, after: wait });
     }
 
-    /// The election timer has run out. A voter that has answered by a vote of an older round is alive and follows a
-    /// leader that others have given up; its round trip says nothing about when it will notice. It gets the rest of T,
-    /// once, or the result would depend on who called first.
+    /// Handles the expired election timer. A voter that has answered with a vote of an older round is alive and still
+    /// follows a leader that others have given up; its round trip does not tell when it will notice. It gets the rest
+    /// of T, once, or the result would depend on which server started the election first.
     pub(crate) fn wait_expired(&mut self, config: &Config, links: &Links, host: &impl Host, out: &mut Vec<Output>) {
         let Wait::Running(waited) = self.wait else { return };
         let holders = self.ballot.holders().count();
-        if waited < config.timeout && self.awaited(config, links, host).any(|peer| self.follows_elsewhere(peer)) {
+        if waited < config.timeout && self.awaited(config, links, host).any(|peer| self.votes_in_older_round(peer)) {
             let by = Span(config.timeout.0 - waited.0);
             self.wait = Wait::Running(config.timeout);
-            self.campaign.trail.push(Step::WaitExtended { by });
+            self.campaign.trace.push(Step::WaitExtended { by });
             out.push(Output::Arm { timer: Timer::Wait, after: by });
         } else {
-            self.wait = Wait::Over;
-            self.campaign.trail.push(Step::WaitExpired { holders });
+            self.wait = Wait::Expired;
+            self.campaign.trace.push(Step::WaitExpired { holders });
         }
         if holders < config.voters.quorum() {
             self.send_to_all(config, out);
@@ -204,12 +216,12 @@ impl Electing {
 
     pub(crate) fn retry(&mut self, config: &Config, out: &mut Vec<Output>) {
         self.attempts = (self.attempts + 1).min(timing::DOUBLINGS_MAX);
-        self.campaign.trail.push(Step::Retried);
+        self.campaign.trace.push(Step::Retried);
         self.send_to_all(config, out);
         self.arm_retry(config, out);
     }
 
-    /// Whether a quorum talks and does not agree, retry after retry.
+    /// Whether a quorum takes part but has not agreed after several retries.
     pub(crate) fn is_stalemate(&self, config: &Config) -> bool {
         self.attempts >= timing::STALEMATE_RETRIES && config.voters.is_quorum(self.ballot.participants())
     }
@@ -226,52 +238,58 @@ impl Electing {
         out.push(Output::Cancel(Timer::Retry));
     }
 
-    /// Voters that have not spoken in this round.
+    /// Voters that have sent no message in this round.
     fn silent<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = ServerId> + 'a {
-        config.voters.peers(config.me).filter(|peer| !self.ballot.heard.contains_key(peer))
+        config.voters.peers(config.me).filter(|peer| !self.ballot.peers.contains_key(peer))
     }
 
-    /// Silent voters for whom it is worth waiting.
+    /// Silent voters that are worth waiting for.
     fn awaited<'a>(
         &'a self,
         config: &'a Config,
         links: &'a Links,
         host: &'a impl Host,
     ) -> impl Iterator<Item = ServerId> + 'a {
-        self.silent(config).filter(|peer| self.absence(*peer, links, host).is_none())
+        self.silent(config).filter(|peer| self.reason_not_to_wait(*peer, links, host).is_none())
     }
 
-    /// Why the silence of this voter need not be waited for.
-    fn absence(&self, peer: ServerId, links: &Links, host: &impl Host) -> Option<Because> {
-        if self.campaign.given_up == Some(peer) || links.is_closed(peer) {
-            return Some(Because::Gone);
+    /// Returns why this silent voter need not be waited for, or None if it must be.
+    fn reason_not_to_wait(&self, peer: ServerId, links: &Links, host: &impl Host) -> Option<EndReason> {
+        if self.campaign.lost_leader == Some(peer) || links.is_closed(peer) {
+            return Some(EndReason::Gone);
         }
-        // Gossip is about scores: it says nothing when history decides, or when the choice is demoted and the peer,
-        // whatever its score, is not.
+        // Gossip is about scores. It says nothing when history decides, or when the choice is demoted while the peer
+        // is not.
         let by_score = !is_fallback(self.ballot.round) && self.ballot.order().able(&self.ballot.choice);
-        (by_score && host.ranks_below(peer, &self.ballot.choice)).then_some(Because::Gossip)
+        (by_score && host.ranks_below(peer, &self.ballot.choice)).then_some(EndReason::Gossip)
     }
 
-    fn follows_elsewhere(&self, peer: ServerId) -> bool {
+    fn votes_in_older_round(&self, peer: ServerId) -> bool {
         self.campaign.votes.get(&peer).is_some_and(|vote| vote.round < self.ballot.round)
     }
 
-    /// An impossible score ranks as unknown, and its sender still counts.
-    fn disarm(&mut self, from: ServerId, proposal: &mut Proposal, host: &impl Host, out: &mut Vec<Output>) {
+    /// Ranks an invalid score as unknown. Its sender still counts.
+    fn reject_invalid_score(
+        &mut self,
+        from: ServerId,
+        proposal: &mut Proposal,
+        host: &impl Host,
+        out: &mut Vec<Output>,
+    ) {
         let Err(reason) = validate(proposal, host) else { return };
         proposal.rank = Rank::Unknown;
-        if self.flagged.insert(proposal.id) {
+        if self.reported_invalid.insert(proposal.id) {
             out.push(Output::Invalid { from, reason });
         }
     }
 }
 
-/// Whether a score can be compared at all, and whether the oracle could have produced it.
+/// Checks that a score can be compared at all, and that the oracle could have produced it.
 pub(crate) fn validate(proposal: &Proposal, host: &impl Host) -> Result<(), String> {
     let Rank::Known(score) = &proposal.rank else { return Ok(()) };
     let id = proposal.id;
     match score.components().len() {
-        // It would compare as the best of all.
+        // An empty score would compare as the best of all.
         0 => Err(format!("score of server {id} is empty")),
         1..=Score::COMPONENTS_MAX => {
             host.validate(proposal).map_err(|reason| format!("score of server {id}: {reason}"))

@@ -1,12 +1,15 @@
-//! The election of one server: POLE's Algorithm 1 as a value.
+//! The election of one server: Algorithm 1 of the POLE paper as a state machine without I/O.
 //!
-//! In: calls for an election, messages, expired timers, links. Out: [`Output`]s, to be carried out in order.
-//! Why: the leader should be the server that serves the clients best, as its application scores it.
-//! Holds: with timely links all live servers elect the best; the result does not depend on who calls; a late server
-//! adopts the incumbent; whatever is lost, doubled, late or out of order does no harm. At most one leader *works*,
-//! since a leader needs a quorum of followers: that part is the service's.
-//! Not here: failure detection, what a leader does, clocks, dice.
-//! Source: PAPER.md, section 2; Becker, Junqueira, Serafini (2011), Algorithm 1.
+//! Calls for an election, messages, expired timers and link changes come in. [`Output`]s come out and must be carried
+//! out in order. The elected leader is the server that serves the clients best, as scored by its application.
+//!
+//! With timely links all live servers elect the best score, no matter which server starts the election. A late server
+//! adopts the incumbent. Messages may be lost, duplicated, delayed or reordered. Several servers may consider
+//! themselves elected, but at most one can work as a leader, because a leader needs a quorum of followers; the service
+//! ensures that.
+//!
+//! Failure detection, the work of a leader, clocks and random numbers are elsewhere. The rules, and where they differ
+//! from the printed algorithm (Becker, Junqueira, Serafini 2011), are in `docs/election.md`.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -21,7 +24,7 @@ use crate::incumbent::incumbent;
 use crate::interface::Incumbent;
 use crate::links::Links;
 use crate::message::{INPUT_NAME_MAX, INPUTS_MAX, ROUND_MAX};
-use crate::trail::{Because, Step};
+use crate::trace::{EndReason, Step};
 use crate::{
     Assessment, Cause, Config, Elected, Epoch, Error, Host, Message, Output, Proposal, Propose, Rank, Record, Round,
     ServerId, Timer, Vote, Voters,
@@ -32,42 +35,43 @@ use crate::{
 /// - Commands of the service: [`start`](Self::start), [`established`](Self::established), [`adopt`](Self::adopt),
 ///   [`demote`](Self::demote).
 /// - Events: [`receive`](Self::receive), [`expired`](Self::expired), [`score_ready`](Self::score_ready),
-///   [`link_up`](Self::link_up), [`greet`](Self::greet), [`link_down`](Self::link_down).
-/// - Questions: [`leader`](Self::leader), [`choice`](Self::choice), [`round`](Self::round),
+///   [`link_up`](Self::link_up), [`propose_to`](Self::propose_to), [`link_down`](Self::link_down).
+/// - Queries: [`leader`](Self::leader), [`choice`](Self::choice), [`round`](Self::round),
 ///   [`is_electing`](Self::is_electing).
 ///
-/// Nothing happens before the first `start`. After it, events may come in any order.
+/// Nothing happens before the first `start`. After it, events may arrive in any order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Election {
     config: Config,
-    /// The round that we are in, or in which our leader was chosen. Volatile: a restart begins at zero.
+    /// The current round, or the one in which our leader was chosen. Volatile: a restarted server begins at zero.
     round: Round,
     stage: Stage,
-    /// A leader was established since the last `start`, or there was none yet: the next round starts with no failures.
+    /// A leader was established since the last `start`, or `start` was never called: the next round begins with
+    /// `failed` = 0.
     settled: bool,
-    /// The wait for the first score is behind us.
-    scored: bool,
-    /// Servers that we found unable to lead, with the rounds that this is still to last.
+    /// The wait for the first score is over, with or without a score.
+    first_score_wait_done: bool,
+    /// Servers that this server found unable to lead, with the number of rounds for which they stay demoted.
     demotions: BTreeMap<ServerId, u32>,
     links: Links,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
-    /// Never called.
+    /// `start` was never called.
     Idle,
-    /// Called, but not yet scored.
+    /// Started, but without a score yet.
     Scoring(Scoring),
     Electing(Box<Electing>),
     Chosen(Chosen),
 }
 
-/// The wait for the first score. We say nothing yet, but listen.
+/// The wait for the first score. Nothing is sent yet, but messages are received.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Scoring {
     campaign: Campaign,
-    /// The latest proposals of the highest round heard, which is `Election::round` by then.
-    heard: BTreeMap<ServerId, Propose>,
+    /// The latest proposals of the highest round received, which is `Election::round` from then on.
+    proposals: BTreeMap<ServerId, Propose>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -77,10 +81,10 @@ struct Chosen {
 }
 
 impl Election {
-    /// An election that waits for its first [`start`](Self::start).
+    /// Creates an election that does nothing until its first [`start`](Self::start).
     ///
     /// # Panics
-    /// If this server is not among the voters: it could neither propose nor be believed.
+    /// If this server is not among the voters: peers would refuse its proposals.
     #[must_use]
     pub fn new(config: Config) -> Self {
         assert!(config.voters.contains(config.me), "server {} is not among the voters", config.me);
@@ -89,47 +93,47 @@ impl Election {
             round: Round::default(),
             stage: Stage::Idle,
             settled: true,
-            scored: false,
+            first_score_wait_done: false,
             demotions: BTreeMap::new(),
             links: Links::default(),
         }
     }
 
-    /// new_election(): the service has no leader, or gives up the one it has.
+    /// Starts an election (`new_election()` in the paper): the service has no leader, or gives up the one it has.
     pub fn start(&mut self, cause: Cause, host: &mut impl Host, out: &mut Vec<Output>) {
-        let given_up = if cause == Cause::LeaderLost { self.leader() } else { None };
+        let lost_leader = if cause == Cause::LeaderLost { self.leader() } else { None };
         self.cancel_timers(out);
         self.round = next_round(self.round, self.settled);
         self.settled = false;
-        let mut campaign = Campaign::new(cause, given_up);
-        campaign.trail.push(Step::Started { round: self.round });
+        let mut campaign = Campaign::new(cause, lost_leader);
+        campaign.trace.push(Step::Started { round: self.round });
         match host.assess(self.round.epoch) {
-            None if !self.scored && self.config.voters.len() > 1 => {
-                campaign.trail.push(Step::AwaitedScore);
-                self.stage = Stage::Scoring(Scoring { campaign, heard: BTreeMap::new() });
+            None if !self.first_score_wait_done && self.config.voters.len() > 1 => {
+                campaign.trace.push(Step::AwaitedScore);
+                self.stage = Stage::Scoring(Scoring { campaign, proposals: BTreeMap::new() });
                 out.push(Output::Arm { timer: Timer::Score, after: self.config.first_score_wait });
             }
-            assessment => self.begin(campaign, assessment, BTreeMap::new(), host, out),
+            assessment => self.begin_round(campaign, assessment, BTreeMap::new(), host, out),
         }
         self.invariants();
     }
 
-    /// A quorum talks and cannot agree, as when oracles reject each other's scores: the next round, which counts as one
-    /// more failure, so that after a few of them scores decide nothing.
+    /// Begins the next round because a quorum takes part and cannot agree, for example when oracles reject each
+    /// other's scores. The round counts as one more failure; after a few failures history decides instead of scores.
     fn escalate(&mut self, host: &mut impl Host, out: &mut Vec<Output>) {
         let Stage::Electing(electing) = mem::replace(&mut self.stage, Stage::Idle) else { return };
         electing.cancel_timers(out);
         self.round = next_round(self.round, false);
         let mut campaign = electing.campaign;
-        campaign.trail.push(Step::Started { round: self.round });
+        campaign.trace.push(Step::Started { round: self.round });
         let assessment = host.assess(self.round.epoch);
-        self.begin(campaign, assessment, BTreeMap::new(), host, out);
+        self.begin_round(campaign, assessment, BTreeMap::new(), host, out);
     }
 
-    /// A message of a peer.
+    /// Handles a message of a peer.
     ///
     /// # Errors
-    /// If the sender is a stranger or a field is out of bounds; then nothing of the message was taken over.
+    /// If the sender is not a voter or a field is out of bounds. The state is then unchanged.
     pub fn receive(
         &mut self,
         from: ServerId,
@@ -147,7 +151,7 @@ impl Election {
         Ok(())
     }
 
-    /// A timer has run out. One that was cancelled, or is of an earlier election, does no harm.
+    /// Handles an expired timer. A timer that was cancelled, or that belongs to an earlier election, has no effect.
     pub fn expired(&mut self, timer: Timer, host: &mut impl Host, out: &mut Vec<Output>) {
         match (timer, &mut self.stage) {
             (Timer::Wait, Stage::Electing(electing)) => electing.wait_expired(&self.config, &self.links, host, out),
@@ -163,22 +167,22 @@ impl Election {
         self.invariants();
     }
 
-    /// Measurements have arrived, perhaps enough for the first score.
+    /// Reports that measurements have arrived, perhaps enough for the first score.
     pub fn score_ready(&mut self, host: &mut impl Host, out: &mut Vec<Output>) {
         self.end_scoring(false, host, out);
         self.invariants();
     }
 
-    /// The election link to the peer is up. Worth a [`greet`](Self::greet).
+    /// Reports that the election link to the peer is up. Usually followed by [`propose_to`](Self::propose_to).
     pub fn link_up(&mut self, peer: ServerId) {
         if self.config.voters.contains(peer) {
             self.links.up(peer);
         }
     }
 
-    /// Proposes to one peer, if we elect. For a link that has just opened: what was sent before is lost, and the retry
-    /// may be far away.
-    pub fn greet(&self, peer: ServerId, out: &mut Vec<Output>) {
+    /// Sends our proposal to one peer, if an election is running. Call this for a link that has just opened: earlier
+    /// messages are lost, and the next retry may be far away.
+    pub fn propose_to(&self, peer: ServerId, out: &mut Vec<Output>) {
         if let Stage::Electing(electing) = &self.stage
             && peer != self.config.me
             && self.config.voters.contains(peer)
@@ -187,18 +191,18 @@ impl Election {
         }
     }
 
-    /// The election link to the peer has closed, or could not be opened.
+    /// Reports that the election link to the peer has closed, or could not be opened.
     pub fn link_down(&mut self, peer: ServerId, host: &mut impl Host, out: &mut Vec<Output>) {
         let closed = self.links.down(peer);
         if let (true, Stage::Electing(electing)) = (closed, &mut self.stage) {
-            electing.campaign.trail.push(Step::LinkClosed { peer });
+            electing.campaign.trace.push(Step::LinkClosed { peer });
         }
         self.conclude(host, out);
         self.invariants();
     }
 
-    /// The leader chosen is established in this epoch of the agreement: our votes say so from now on, and the rounds
-    /// that failed before are forgotten.
+    /// Reports that the chosen leader is established in this epoch of the agreement. Votes carry the epoch from now
+    /// on, and the count of failed rounds is reset.
     pub fn established(&mut self, epoch: Epoch) {
         if let Stage::Chosen(chosen) = &mut self.stage {
             chosen.established = Some(epoch);
@@ -206,8 +210,9 @@ impl Election {
         }
     }
 
-    /// Hand-over: this server leads from now on, without an election. One that is running is cancelled; its timers may
-    /// still expire, which does no harm. A stranger, or an impossible round, is not adopted.
+    /// Makes this server follow `choice` without an election, for a hand-over. A running election is cancelled; its
+    /// timers may still expire, without effect. A choice that is not a voter, or a round above `ROUND_MAX`, is
+    /// ignored.
     pub fn adopt(&mut self, round: Round, choice: Proposal) {
         if self.config.voters.contains(choice.id) && round.epoch <= ROUND_MAX {
             self.round = round;
@@ -215,8 +220,8 @@ impl Election {
         }
     }
 
-    /// The server was found unable to lead. Lasts for three rounds; while we elect, the running one is the first of
-    /// them, and all are told at once.
+    /// Reports that the server was found unable to lead. The demotion lasts for three rounds; during an election the
+    /// current round is the first of them, and the demotion is broadcast at once.
     pub fn demote(&mut self, id: ServerId, host: &mut impl Host, out: &mut Vec<Output>) {
         if !self.config.voters.contains(id) {
             return;
@@ -230,7 +235,7 @@ impl Election {
         self.invariants();
     }
 
-    /// The leader, from its election until the next `start`.
+    /// The leader, from the end of an election until the next `start`.
     #[must_use]
     pub fn leader(&self) -> Option<ServerId> {
         match &self.stage {
@@ -239,7 +244,7 @@ impl Election {
         }
     }
 
-    /// The best proposal known in this round; the one elected, when there is a leader.
+    /// The best proposal known in this round, or the one elected when there is a leader.
     #[must_use]
     pub fn choice(&self) -> Option<&Proposal> {
         match &self.stage {
@@ -249,19 +254,19 @@ impl Election {
         }
     }
 
-    /// The round that we are in, or in which our leader was chosen.
+    /// The current round, or the one in which the leader was chosen.
     #[must_use]
     pub fn round(&self) -> Round {
         self.round
     }
 
-    /// The round after this one, if a leader was established in this one: that of a hand-over.
+    /// The round that follows this one if a leader was established in it: the round of a hand-over.
     #[must_use]
     pub fn next_round(&self) -> Round {
         next_round(self.round, true)
     }
 
-    /// Whether an election was called and has not ended, be it only that we wait for a score.
+    /// Whether an election was started and has not ended, including the wait for the first score.
     #[must_use]
     pub fn is_electing(&self) -> bool {
         match self.stage {
@@ -276,7 +281,7 @@ impl Election {
         &self.config.voters
     }
 
-    /// This server.
+    /// The id of this server.
     #[must_use]
     pub fn me(&self) -> ServerId {
         self.config.me
@@ -288,20 +293,20 @@ impl Election {
             Stage::Scoring(scoring) => {
                 if propose.round > self.round {
                     self.round = propose.round;
-                    scoring.heard.clear();
+                    scoring.proposals.clear();
                 }
                 if propose.round == self.round {
-                    scoring.heard.insert(from, propose);
+                    scoring.proposals.insert(from, propose);
                 }
             }
             Stage::Electing(electing) => match propose.round.cmp(&self.round) {
-                // Told, but not counted: a stale round says nothing about the sender's score in this one.
+                // Answered, but not counted: a stale round says nothing about the sender's score in this one.
                 Ordering::Less => electing.send(from, out),
-                Ordering::Equal => electing.propose(from, propose, &self.config, host, out),
-                Ordering::Greater => self.take_over(from, propose, host, out),
+                Ordering::Equal => electing.receive_proposal(from, propose, &self.config, host, out),
+                Ordering::Greater => self.advance_to_round(from, propose, host, out),
             },
             Stage::Chosen(Chosen { choice, established }) => {
-                // Whatever its round: a stable leader is not given up because somebody else elects.
+                // Answered for any round: a stable leader is not given up because another server holds an election.
                 let vote = Vote { round: self.round, choice: choice.clone(), established: *established };
                 out.push(Output::Send { to: from, message: Message::Vote(vote) });
             }
@@ -316,60 +321,60 @@ impl Election {
         };
         campaign.remember(from, &vote);
         if let Some(incumbent) = incumbent(&self.config.voters, &campaign.votes) {
-            self.join(incumbent, host, out);
+            self.follow_incumbent(incumbent, host, out);
         } else if let Stage::Electing(electing) = &mut self.stage {
-            electing.vote(from, vote, &self.config, host, out);
+            electing.receive_vote(from, vote, &self.config, host, out);
         }
     }
 
-    /// A newer round: ours is forgotten, with all that was heard in it.
-    fn take_over(&mut self, from: ServerId, propose: Propose, host: &mut impl Host, out: &mut Vec<Output>) {
+    /// Joins a newer round and forgets everything received in the current one.
+    fn advance_to_round(&mut self, from: ServerId, propose: Propose, host: &mut impl Host, out: &mut Vec<Output>) {
         let Stage::Electing(electing) = mem::replace(&mut self.stage, Stage::Idle) else { return };
         if matches!(electing.wait, Wait::Running(_)) {
             out.push(Output::Cancel(Timer::Wait));
         }
         let mut campaign = electing.campaign;
         campaign.votes.clear();
-        campaign.trail.push(Step::TookOver { from, round: propose.round });
+        campaign.trace.push(Step::JoinedRound { from, round: propose.round });
         self.round = propose.round;
         let assessment = host.assess(self.round.epoch);
-        self.begin(campaign, assessment, BTreeMap::from([(from, propose)]), host, out);
+        self.begin_round(campaign, assessment, BTreeMap::from([(from, propose)]), host, out);
     }
 
-    /// The first score has come, or will not come in time: begin, in the highest round heard.
-    fn end_scoring(&mut self, too_late: bool, host: &mut impl Host, out: &mut Vec<Output>) {
+    /// Begins the highest round received, once the first score has arrived or its timer has expired.
+    fn end_scoring(&mut self, timed_out: bool, host: &mut impl Host, out: &mut Vec<Output>) {
         if !matches!(self.stage, Stage::Scoring(_)) {
             return;
         }
         let assessment = host.assess(self.round.epoch);
-        if assessment.is_none() && !too_late {
+        if assessment.is_none() && !timed_out {
             return;
         }
         let Stage::Scoring(mut scoring) = mem::replace(&mut self.stage, Stage::Idle) else { return };
         if assessment.is_none() {
-            scoring.campaign.trail.push(Step::Unscored);
+            scoring.campaign.trace.push(Step::Unscored);
         }
-        if !too_late {
+        if !timed_out {
             out.push(Output::Cancel(Timer::Score));
         }
-        self.begin(scoring.campaign, assessment, scoring.heard, host, out);
+        self.begin_round(scoring.campaign, assessment, scoring.proposals, host, out);
     }
 
-    /// Begins a round: our own proposal, those heard already, then P to all.
-    fn begin(
+    /// Begins a round: creates our own proposal, counts the proposals already received, then broadcasts ours.
+    fn begin_round(
         &mut self,
         campaign: Campaign,
         assessment: Option<Assessment>,
-        heard: BTreeMap<ServerId, Propose>,
+        proposals: BTreeMap<ServerId, Propose>,
         host: &mut impl Host,
         out: &mut Vec<Output>,
     ) {
-        self.scored = true;
+        self.first_score_wait_done = true;
         let own = self.own_proposal(assessment, host, out);
-        let ballot = Ballot::new(self.round, own, self.spend_demotions());
+        let ballot = Ballot::new(self.round, own, self.next_round_demotions());
         let mut electing = Electing::new(campaign, ballot);
-        for (from, propose) in heard {
-            electing.count(from, propose, host, out);
+        for (from, propose) in proposals {
+            electing.record_proposal(from, propose, host, out);
         }
         electing.send_to_all(&self.config, out);
         electing.arm_retry(&self.config, out);
@@ -387,11 +392,11 @@ impl Election {
             inputs: Vec::new(),
         };
         let Some(Assessment { rank, version, fingerprint, mut inputs }) = assessment else { return own };
-        // Kept within the limits here, or every peer would refuse us.
+        // Kept within the limits here, or every peer would refuse the message.
         inputs.truncate(INPUTS_MAX);
         inputs.iter_mut().for_each(|input| shorten(&mut input.name));
         own = Proposal { rank, version, fingerprint, inputs, ..own };
-        // Judged as peers will judge it: a score that only we believe in would keep us from ever agreeing with them.
+        // Validated as peers will validate it: a score that only this server accepts would prevent agreement.
         if let Err(reason) = validate(&own, host) {
             own.rank = Rank::Unknown;
             out.push(Output::Invalid { from: self.config.me, reason });
@@ -399,40 +404,40 @@ impl Election {
         own
     }
 
-    /// The demotions that this round begins with; each has one round less to last.
-    fn spend_demotions(&mut self) -> BTreeSet<ServerId> {
+    /// Returns the demotions for the round that begins, and takes one round off each.
+    fn next_round_demotions(&mut self) -> BTreeSet<ServerId> {
         let active = self.demotions.keys().copied().collect();
         self.demotions.values_mut().for_each(|rounds| *rounds -= 1);
         self.demotions.retain(|_, rounds| *rounds > 0);
         active
     }
 
-    /// Ends the election if it can end, else starts the election timer if a quorum has proposed.
+    /// Ends the election if it can end; otherwise starts the election timer if a quorum has proposed.
     fn conclude(&mut self, host: &mut impl Host, out: &mut Vec<Output>) {
         let Stage::Electing(electing) = &mut self.stage else { return };
         match electing.decision(&self.config, &self.links, host) {
-            Some(because) => self.elect(because, host, out),
+            Some(reason) => self.elect(reason, host, out),
             None => electing.arm_wait(&self.config, &self.links, host, out),
         }
     }
 
-    /// Our choice is the leader.
-    fn elect(&mut self, because: Because, host: &mut impl Host, out: &mut Vec<Output>) {
+    /// Ends the election with our choice as the leader.
+    fn elect(&mut self, reason: EndReason, host: &mut impl Host, out: &mut Vec<Output>) {
         let Stage::Electing(mut electing) = mem::replace(&mut self.stage, Stage::Idle) else { return };
         electing.cancel_timers(out);
-        electing.campaign.trail.push(Step::Decided(because));
+        electing.campaign.trace.push(Step::Decided(reason));
         let Electing { campaign, ballot, .. } = *electing;
         let holders: BTreeSet<ServerId> = ballot.holders().collect();
         let mut standings: BTreeMap<_, _> =
-            ballot.owns().filter(|(id, _)| holders.contains(id)).map(|(id, own)| (id, own.standing)).collect();
+            ballot.own_proposals().filter(|(id, _)| holders.contains(id)).map(|(id, own)| (id, own.standing)).collect();
         standings.insert(self.config.me, host.standing());
-        let record = Record::of(&ballot, &self.config.voters, campaign.cause, because, &campaign.trail);
+        let record = Record::of(&ballot, &self.config.voters, campaign.cause, reason, &campaign.trace);
         out.push(Output::Elected(Elected { leader: ballot.choice.id, round: self.round, standings, record }));
         self.stage = Stage::Chosen(Chosen { choice: ballot.choice, established: None });
     }
 
-    /// Another server leads already: follow it, in its round.
-    fn join(&mut self, incumbent: Incumbent, host: &mut impl Host, out: &mut Vec<Output>) {
+    /// Ends the election by following a leader that a quorum already follows, in its round.
+    fn follow_incumbent(&mut self, incumbent: Incumbent, host: &mut impl Host, out: &mut Vec<Output>) {
         self.cancel_timers(out);
         let (mut campaign, mut participants) = match mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Idle | Stage::Chosen(_) => return,
@@ -443,11 +448,11 @@ impl Election {
             }
         };
         participants.extend(campaign.votes.keys());
-        campaign.trail.push(Step::Decided(Because::Incumbent));
+        campaign.trace.push(Step::Decided(EndReason::Incumbent));
         self.round = incumbent.round;
         let standings = BTreeMap::from([(self.config.me, host.standing())]);
         let (cause, voters) = (campaign.cause, &self.config.voters);
-        let record = Record::of_incumbent(&incumbent, voters, participants, cause, &campaign.trail);
+        let record = Record::of_incumbent(&incumbent, voters, participants, cause, &campaign.trace);
         let Incumbent { round, choice, established } = incumbent;
         out.push(Output::Elected(Elected { leader: choice.id, round, standings, record }));
         self.settled |= established.is_some();
@@ -462,7 +467,7 @@ impl Election {
         }
     }
 
-    /// What holds after every step. An assertion that fails is a bug of ours, whatever a peer has sent.
+    /// Checks what holds after every step. A failed assertion is a bug in this crate, no matter what a peer has sent.
     fn invariants(&self) {
         assert!(
             self.round.epoch >= 1 || matches!(self.stage, Stage::Idle | Stage::Chosen(_)),
@@ -470,11 +475,11 @@ impl Election {
         );
         let Stage::Electing(electing) = &self.stage else { return };
         let ballot = &electing.ballot;
-        assert_eq!(ballot.round, self.round, "the table is of another round than the server");
-        assert!(!ballot.heard.contains_key(&self.config.me), "heard ourselves");
+        assert_eq!(ballot.round, self.round, "the ballot is of another round than the server");
+        assert!(!ballot.peers.contains_key(&self.config.me), "a peer entry for this server");
         if cfg!(debug_assertions) {
             let order = ballot.order();
-            for (id, own) in ballot.owns() {
+            for (id, own) in ballot.own_proposals() {
                 assert!(
                     order.compare(own, &ballot.choice).is_le(),
                     "{id} is better than our choice {:?}",
@@ -500,6 +505,6 @@ fn shorten(name: &mut String) {
     }
 }
 
-/// How long a server that could not lead is passed over. Long enough that another is tried, short enough that a passing
-/// fault is forgiven.
+/// The number of rounds for which a demotion lasts: long enough that another server is tried, short enough that a
+/// transient fault is forgiven.
 pub const DEMOTION_ROUNDS: u32 = 3;

@@ -1,20 +1,22 @@
-//! Late joiners: when do the votes of others make a leader ours?
+//! Decides when the votes of others make a late server adopt the leader that they follow.
 //!
-//! In: the latest vote of each peer since the election began. Out: the incumbent to adopt, if there is one.
-//! Why: a server that comes late must not disturb a leader that works, and must not revive one that does not.
-//! Holds: a quorum of voters, the leader itself among them, names the same leader in the same epoch. Without its own
-//! vote a dead leader would be adopted again and again by those who answer each other (scenario 33).
-//! Not here: the leader's liveness, which is the service's to watch.
-//! Source: PAPER.md, section 2, "Adopt an incumbent when a quorum of latest votes, its own among them".
+//! The input is the latest vote of each peer since the election began. A late server must neither disturb a working
+//! leader nor revive a dead one.
+//!
+//! Invariant: an incumbent is adopted only if a quorum of voters, the leader among them, names the same leader in the
+//! same epoch. Without the leader's own vote, servers that answer each other would adopt a dead leader again and again
+//! (scenario 33).
+//!
+//! The service monitors whether the leader is alive.
 
 use alloc::collections::BTreeMap;
 
 use crate::interface::Incumbent;
 use crate::{Epoch, Round, ServerId, Vote, Voters};
 
-/// The leader that a quorum of these votes confirms. At most one can be: two quorums share a voter.
+/// Returns the leader that a quorum of these votes confirms. There is at most one, since two quorums share a voter.
 pub(crate) fn incumbent(voters: &Voters, votes: &BTreeMap<ServerId, Vote>) -> Option<Incumbent> {
-    // Only a leader's own vote can confirm it, so the votes of servers for themselves are all the candidates.
+    // A leader is confirmed only by its own vote, so the candidates are the servers that vote for themselves.
     let own = votes.iter().filter(|(id, vote)| vote.choice.id == **id);
     own.map(|(_, vote)| vote).find(|own| is_confirmed(voters, votes, own)).map(|own| Incumbent {
         round: own.round,
@@ -24,11 +26,12 @@ pub(crate) fn incumbent(voters: &Voters, votes: &BTreeMap<ServerId, Vote>) -> Op
 }
 
 fn is_confirmed(voters: &Voters, votes: &BTreeMap<ServerId, Vote>, own: &Vote) -> bool {
-    voters.is_quorum(votes.iter().filter(|(_, vote)| reign(vote) == reign(own)).map(|(id, _)| *id))
+    voters.is_quorum(votes.iter().filter(|(_, vote)| leadership(vote) == leadership(own)).map(|(id, _)| *id))
 }
 
-/// What two votes must share to name the same leader. Not the whole proposal: scores differ in detail between those who
-/// chose and those who adopted, and a joiner that insists on them never joins (ZOOKEEPER-1732).
-fn reign(vote: &Vote) -> (ServerId, Result<Epoch, Round>) {
+/// The part of a vote that must be equal for two votes to name the same leader. The whole proposal is too much: its
+/// details differ between servers that chose the leader and servers that adopted it, and a joiner that compared them
+/// would never join (ZOOKEEPER-1732).
+fn leadership(vote: &Vote) -> (ServerId, Result<Epoch, Round>) {
     (vote.choice.id, vote.established.ok_or(vote.round))
 }

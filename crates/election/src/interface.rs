@@ -1,8 +1,7 @@
-//! The door of the election: what it is configured with, what it asks of its host, what it hands back.
+//! The interface of the election: its configuration, the [`Host`] trait that a service implements, and its [`Output`].
 //!
-//! In: [`Config`], the answers of a [`Host`]. Out: [`Output`], to be carried out in the order given.
-//! Why: a service that is not ours embeds the election by writing the few lines of `Host` and a loop over `Output`.
-//! Not here: what happens in between (`election`).
+//! To embed the election, a service implements `Host` and runs a loop that carries out each `Output` in the order
+//! given. The state machine itself is in `election`.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -11,18 +10,18 @@ use core::fmt;
 
 use crate::{Epoch, Input, Message, Proposal, Rank, Record, Round, ServerId, Span, Standing, Voters, Zxid};
 
-/// What an election is told once, at its making.
+/// The configuration of an election, fixed when it is created.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
-    /// This server.
+    /// The id of this server.
     pub me: ServerId,
-    /// All servers that vote, this one among them.
+    /// All servers that vote, including this one.
     pub voters: Voters,
-    /// T: the longest wait for a voter that is silent, and the first retry.
+    /// T: the longest wait for a silent voter, and the delay of the first retry.
     pub timeout: Span,
-    /// The ceiling of the doubling retry.
+    /// The upper limit of the retry delay, which doubles each time. Jitter can add up to a quarter.
     pub retry_max: Span,
-    /// How long the very first election waits for a score before it proposes "unknown".
+    /// How long the first election after a start waits for a score before it proposes "unknown".
     pub first_score_wait: Span,
 }
 
@@ -40,57 +39,57 @@ impl Config {
     }
 }
 
-/// What the oracle says of this server.
+/// The oracle's assessment of this server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Assessment {
-    /// The score.
+    /// The score, or unknown.
     pub rank: Rank,
-    /// The oracle configuration it was made under.
+    /// The oracle configuration under which the score was computed.
     pub version: Zxid,
-    /// Fingerprint of the oracle and its parameters.
+    /// The fingerprint of the oracle and its parameters.
     pub fingerprint: u64,
-    /// The measurements under the score. Beyond [`INPUTS_MAX`](crate::INPUTS_MAX) they are cut off.
+    /// The measurements behind the score. Those beyond [`INPUTS_MAX`](crate::INPUTS_MAX) are cut off.
     pub inputs: Vec<Input>,
 }
 
-/// What the election asks of the server it runs in. Answered from memory: an oracle that blocks must be waited for
-/// elsewhere, and its last answer, or none, given here.
+/// What the election needs from the server it runs in. All methods answer from memory and must not block: a service
+/// whose oracle blocks waits for it elsewhere and returns its last answer, or None, here.
 pub trait Host {
-    /// get_score(epoch): how good a leader this server would be in the election numbered `epoch`. None: not enough
-    /// measurements yet.
+    /// `get_score(epoch)` in the paper: how good a leader this server would be in the election numbered `epoch`.
+    /// Returns None if there are not enough measurements yet.
     fn assess(&mut self, epoch: u64) -> Option<Assessment>;
 
-    /// Where this server stands in the agreement.
+    /// The position of this server in the agreement.
     fn standing(&self) -> Standing;
 
-    /// The smoothed round trip on the election link, if measured.
+    /// The smoothed round trip on the election link to the peer, if measured.
     fn round_trip(&self, peer: ServerId) -> Option<Span>;
 
-    /// Whether by fresh gossip (at most two heartbeats old), under the same version and fingerprint, the peer ranks
-    /// below `choice` by more than a class. Never for scores that jump with time or round (history, recovery,
-    /// rotating).
+    /// Whether the peer ranks below `choice` by more than a class, according to fresh gossip (at most two heartbeats
+    /// old) under the same version and fingerprint. Must return false for scores that jump with time or round
+    /// (history, recovery, rotating).
     fn ranks_below(&self, peer: ServerId, choice: &Proposal) -> bool;
 
-    /// Whether the oracle could have produced this score.
+    /// Checks that the oracle could have produced this score.
     ///
     /// # Errors
-    /// What is impossible about it. The election then ranks it unknown, says so by [`Output::Invalid`], and still
-    /// counts the sender, or one broken oracle would cost the quorum.
+    /// If the score is impossible, with the reason. The election then ranks it unknown and emits [`Output::Invalid`],
+    /// but still counts the sender, or one broken oracle would cost the quorum.
     fn validate(&self, proposal: &Proposal) -> Result<(), String>;
 }
 
-/// The timers that the election arms. Arming one that runs replaces it.
+/// The timers that the election arms. Arming a running timer replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// The election timer: a quorum has proposed, the others get this long.
+    /// The election timer: how long to wait for the other voters after a quorum has proposed.
     Wait,
-    /// Messages may be lost: propose again.
+    /// The retry timer: propose again, since messages may be lost.
     Retry,
-    /// The wait for the first score.
+    /// The timer for the first score.
     Score,
 }
 
-/// Why an election was called.
+/// Why an election was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// The server has just started.
@@ -99,11 +98,11 @@ pub enum Cause {
     LeaderLost,
     /// The leader has lost its quorum.
     QuorumLost,
-    /// The leader gives way to a better one.
+    /// The leader resigns in favour of a better one.
     Resigned,
     /// An operator asked for another leader.
     Transfer,
-    /// The leader chosen was not established in time.
+    /// The chosen leader was not established in time.
     Retry,
 }
 
@@ -120,51 +119,51 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What the driver is to do, in this order.
+/// What the driver must do, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Output {
-    /// Send on the election link. May be lost.
+    /// Send a message on the election link. It may be lost.
     Send {
         /// The receiver.
         to: ServerId,
-        /// What to send.
+        /// The message.
         message: Message,
     },
-    /// Call [`Election::expired`](crate::Election::expired) with this timer after that time.
+    /// Call [`Election::expired`](crate::Election::expired) with this timer after the given time.
     Arm {
-        /// Which timer.
+        /// The timer to arm.
         timer: Timer,
-        /// How long from now.
+        /// The delay from now.
         after: Span,
     },
-    /// Forget the timer. One that expires all the same does no harm.
+    /// Cancel the timer. If it expires anyway, nothing happens.
     Cancel(Timer),
     /// The election has ended.
     Elected(Elected),
-    /// A score was impossible and ranks as unknown. Told once for each candidate and round.
+    /// A score was invalid and ranks as unknown. Reported once per candidate and round.
     Invalid {
-        /// Who sent it; this server itself if its own oracle is broken.
+        /// The sender; this server itself if its own oracle is broken.
         from: ServerId,
-        /// Whose score, and what is wrong with it.
+        /// Whose score it is, and what is wrong with it.
         reason: String,
     },
 }
 
-/// The end of an election.
+/// The result of an election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Elected {
-    /// The leader. It may already be dead: then failure detection calls the next election.
+    /// The leader. It may have failed already; failure detection then starts the next election.
     pub leader: ServerId,
     /// The round in which it was elected.
     pub round: Round,
-    /// Standings heard from those who hold the choice, ours among them: lets the leader pick an epoch early. They are
-    /// hints, no promises, and never tell whose history is best.
+    /// The standings of the servers that hold the choice, as far as received, including our own. They let the leader
+    /// pick an epoch early. They are hints, not promises, and do not tell whose history is best.
     pub standings: BTreeMap<ServerId, Standing>,
-    /// Why this server.
+    /// Why this server was elected.
     pub record: Record,
 }
 
-/// A leader that others already follow.
+/// A leader that a quorum already follows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Incumbent {
     pub(crate) round: Round,

@@ -1,12 +1,14 @@
-//! POLE's election: each server scores itself, the ensemble elects the best score.
+//! POLE's leader election: each server scores itself, and the ensemble elects the best score.
 //!
-//! In: messages of peers, expired timers, the state of links. Out: messages, timers to arm, the leader elected.
-//! Why a crate of its own: the election is useful to services that replicate in another way than ours.
-//! Not here: how a score is made (`oracle`), what a leader does (`zab`), sockets, clocks, random numbers.
+//! Messages of peers, expired timers and link changes come in; messages to send, timers to arm and the elected leader
+//! come out. The election is a crate of its own because services that replicate in another way can use it too. It does
+//! not compute scores (`oracle`), define what a leader does (`zab`), or use sockets, clocks or random numbers.
+//!
+//! Suggested reading order: `message` (what is sent), `order` (which proposal is better), `ballot` (one round),
+//! `electing` (when a round ends), `election` (rounds, leaders, late joiners). `examples/embed.rs` shows how to embed
+//! it.
+//!
 //! Source: Becker, Junqueira, Serafini, "Leader Election for Replicated Services Using Application Scores" (2011).
-//!
-//! To read it: `message` (what travels), `order` (what is better), `ballot` (one round), `electing` (when it ends),
-//! `election` (rounds, leaders, late joiners). To embed it: `examples/embed.rs`.
 #![no_std]
 
 extern crate alloc;
@@ -23,7 +25,7 @@ mod order;
 mod record;
 mod score;
 mod timing;
-mod trail;
+mod trace;
 
 pub use election::{DEMOTION_ROUNDS, Election};
 pub use ids::{Epoch, Round, ServerId, Span, Standing, Voters, Zxid};
@@ -34,4 +36,4 @@ pub use message::{
 pub use order::{Component, FALLBACK_FROM, Order, is_fallback};
 pub use record::{DecidedBy, Margin, Ranked, Record};
 pub use score::{Rank, Score};
-pub use trail::{Because, STEPS_MAX, Step};
+pub use trace::{EndReason, STEPS_MAX, Step};

@@ -1,15 +1,13 @@
-//! What is known of the election links: never up, up, or closed since.
+//! State of the election links: never up, up, or closed since.
 //!
-//! In: links that open and close. Out: whose silence needs no waiting for.
-//! Why: a closed link is the fastest sign of a crash; a link that never opened is no sign of anything, least of all
-//! when the ensemble starts.
-//! Source: PAPER.md, section 2, "count j" (b).
+//! A closed link is the fastest sign of a crash, so its peer is not waited for. A link that was never up says nothing,
+//! least of all while the ensemble starts.
 
 use alloc::collections::BTreeMap;
 
 use crate::ServerId;
 
-/// The links by peer; one that is absent was never up.
+/// The links by peer, true while up. A peer that is absent was never up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Links(BTreeMap<ServerId, bool>);
 
@@ -18,7 +16,7 @@ impl Links {
         self.0.insert(peer, true);
     }
 
-    /// Says whether this is news. A link that was never up stays so.
+    /// Marks the link as closed. Returns whether it was up before; a link that was never up stays that way.
     pub(crate) fn down(&mut self, peer: ServerId) -> bool {
         self.0.get_mut(&peer).is_some_and(|up| core::mem::replace(up, false))
     }

@@ -1,12 +1,13 @@
-//! The order on proposals: the one rule by which every server prefers the same candidate.
+//! The total order on proposals, by which every server prefers the same candidate.
 //!
-//! In: two proposals of one round and the round's demoted servers. Out: which is better, and by which component.
-//! Why: the election ends because all servers climb the same order; one rule that looked at the pair compared, or at
-//! anything but the messages, would give it cycles, and an election might never end.
-//! Holds: total, antisymmetric and transitive (proptest in `tests/order.rs`); two proposals are equal only if they
-//! are of the same server.
-//! Not here: rounds themselves; proposals of different rounds never meet, since the older round is forgotten.
-//! Source: PAPER.md, section 2, "The order on proposals is total".
+//! It compares two proposals of one round, given the demoted servers of that round, and returns which is better and by
+//! which component. An election ends because all servers climb the same order. A rule that depended on anything but
+//! the messages, or only on the pair compared, could create cycles, and an election might never end.
+//!
+//! Invariant: the order is total, antisymmetric and transitive (see the property tests in `tests/it/order.rs`), and
+//! two proposals are equal only if they belong to the same server.
+//!
+//! Rounds are not compared here: proposals of different rounds never meet, since the older round is forgotten.
 
 use alloc::collections::BTreeSet;
 use core::cmp::Ordering;
@@ -18,17 +19,18 @@ use crate::{Proposal, Round, ServerId};
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
     demoted: &'a BTreeSet<ServerId>,
-    places: &'static [Component],
+    components: &'static [Component],
 }
 
-/// The components of the order.
+/// The components of the order, which are compared one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
-    /// Not demoted is better.
+    /// A server that is not demoted is better.
     Able,
-    /// The newer oracle configuration is better: a rolling change ends with all on the new one.
+    /// The newer oracle configuration is better, so a rolling change ends with all servers on the new one.
     Version,
-    /// Any total order will do: it only keeps scores of different oracles from being compared with each other.
+    /// The higher fingerprint is better. The direction is arbitrary; it only keeps scores of different oracles from
+    /// being compared with each other.
     Fingerprint,
     /// The smaller score is better; unknown is worst.
     Score,
@@ -39,32 +41,35 @@ pub enum Component {
 }
 
 impl<'a> Order<'a> {
-    /// The order of `round`, in which these servers are known to be unable to lead.
+    /// The order of `round`, given the servers known to be unable to lead.
     #[must_use]
     pub fn new(round: Round, demoted: &'a BTreeSet<ServerId>) -> Self {
-        Self { demoted, places: if is_fallback(round) { BY_HISTORY } else { BY_SCORE } }
+        Self { demoted, components: if is_fallback(round) { BY_HISTORY } else { BY_SCORE } }
     }
 
-    /// Whether the candidate is not known to be unable to lead.
+    /// Whether the candidate is not demoted.
     #[must_use]
     pub fn able(&self, proposal: &Proposal) -> bool {
         !self.demoted.contains(&proposal.id)
     }
 
-    /// `Greater` when `a` is the better. `Equal` means the same candidate, whatever the details beside the order.
+    /// Returns `Greater` if `a` is better. `Equal` means the same candidate; details outside the order may differ.
     #[must_use]
     pub fn compare(&self, a: &Proposal, b: &Proposal) -> Ordering {
         self.decide(a, b).map_or(Ordering::Equal, |(ordering, _)| ordering)
     }
 
-    /// As [`compare`](Self::compare), with the component that decided. None when they are equal.
+    /// Like [`compare`](Self::compare), with the component that decided. None if they are equal.
     #[must_use]
     pub fn decide(&self, a: &Proposal, b: &Proposal) -> Option<(Ordering, Component)> {
-        self.places.iter().map(|place| (self.compare_at(*place, a, b), *place)).find(|(ordering, _)| ordering.is_ne())
+        self.components
+            .iter()
+            .map(|component| (self.compare_at(*component, a, b), *component))
+            .find(|(ordering, _)| ordering.is_ne())
     }
 
-    fn compare_at(&self, place: Component, a: &Proposal, b: &Proposal) -> Ordering {
-        match place {
+    fn compare_at(&self, component: Component, a: &Proposal, b: &Proposal) -> Ordering {
+        match component {
             Component::Able => self.able(a).cmp(&self.able(b)),
             Component::Version => a.version.cmp(&b.version),
             Component::Fingerprint => a.fingerprint.cmp(&b.fingerprint),
@@ -75,7 +80,7 @@ impl<'a> Order<'a> {
     }
 }
 
-/// Whether scores have failed so often that the round goes by history: plain fast leader election.
+/// Whether scores have failed so often that history decides in this round, as in ZooKeeper's fast leader election.
 #[must_use]
 pub fn is_fallback(round: Round) -> bool {
     round.failed >= FALLBACK_FROM
@@ -94,8 +99,8 @@ impl fmt::Display for Component {
     }
 }
 
-/// From so many failed rounds on, history decides instead of scores. The number travels in the round, so the switch
-/// happens on all servers of a round together.
+/// The number of failed rounds from which on history decides instead of scores. The count travels in the round, so all
+/// servers of a round switch together.
 pub const FALLBACK_FROM: u32 = 3;
 
 const BY_SCORE: &[Component] =

@@ -1,9 +1,8 @@
-//! The record of an election: the answer to "why is *that* server the leader?".
+//! The record of an election, which explains why a server became the leader.
 //!
-//! In: the table of the round that decided, and the trail of what happened. Out: a value to keep, print or serve.
-//! Why: a score that nobody can explain is a score that nobody trusts.
-//! Not here: times (stamped by the host, outside the state that is compared), discovery and what follows it (`zab`).
-//! Source: INTERFACES.md, GET /v1/election.
+//! It is built from the ballot of the deciding round and the trace of the election, to be stored, printed or served by
+//! the admin endpoint (`GET /v1/election`). Times are added by the host, outside the state that is compared; the
+//! phases after the election are in `zab`.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -12,65 +11,65 @@ use core::fmt;
 
 use crate::ballot::Ballot;
 use crate::interface::Incumbent;
-use crate::trail::{Because, Step, Trail};
+use crate::trace::{ElectionTrace, EndReason, Step};
 use crate::{Cause, Component, Epoch, Proposal, Rank, Round, ServerId, Voters, Zxid, is_fallback};
 
 /// One election, as this server saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// The round that decided; for an incumbent, the round in which it was chosen.
+    /// The deciding round; for an incumbent, the round in which it was chosen.
     pub round: Round,
-    /// Why this server called the election.
+    /// Why this server started the election.
     pub cause: Cause,
-    /// How many servers vote.
+    /// The number of voters.
     pub voters: usize,
-    /// Servers that took part, as far as this one heard, itself included.
+    /// The servers that took part, as far as this one received messages, including itself.
     pub participants: BTreeSet<ServerId>,
     /// Their proposals, best first.
     pub proposals: Vec<Ranked>,
     /// The leader.
     pub winner: ServerId,
-    /// What made it the leader.
+    /// The criterion that made it the leader.
     pub decided_by: DecidedBy,
     /// Why the election could end when it did.
-    pub because: Because,
-    /// The best of the others, if one was heard.
+    pub end_reason: EndReason,
+    /// The second-best candidate, if another proposal was received.
     pub runner_up: Option<ServerId>,
-    /// Winner and runner-up at the place where they differ.
+    /// The values of winner and runner-up where they differ first.
     pub margin: Option<Margin>,
     /// Rounds since a leader was last established.
     pub failed_rounds: u32,
-    /// What happened, in order.
+    /// What happened, in order; at most [`STEPS_MAX`](crate::STEPS_MAX) steps.
     pub steps: Vec<Step>,
-    /// Steps left out of the middle of `steps` to keep the limit.
+    /// The number of steps removed from the middle of `steps` to keep the limit.
     pub steps_dropped: u32,
 }
 
-/// A proposal with its place in the order.
+/// A proposal with its rank-relevant state in the round.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ranked {
-    /// What was proposed.
+    /// The proposal.
     pub proposal: Proposal,
-    /// Whether the candidate was not demoted.
+    /// Whether the candidate is not demoted.
     pub able: bool,
 }
 
-/// What made the winner the leader.
+/// The criterion by which the winner beat the runner-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DecidedBy {
-    /// Its score is better than the next.
+    /// Its score is better than the runner-up's.
     Score,
-    /// Equal scores: its id is higher.
+    /// The scores are equal and its id is higher.
     Id,
-    /// Scores had failed too often: its history is later.
+    /// Scores had failed too often, and its history is later.
     History,
-    /// The next is demoted.
+    /// The runner-up is demoted.
     Able,
-    /// The next was scored by another oracle, or by another version of its configuration.
+    /// The runner-up was scored by another oracle, or under another version of its configuration.
     Oracle,
-    /// No other proposal was heard.
+    /// No other proposal was received.
     OnlyCandidate,
-    /// It led already.
+    /// It was the leader already.
     Incumbent,
 }
 
@@ -79,7 +78,7 @@ pub enum DecidedBy {
 pub enum Margin {
     /// The runner-up is demoted.
     Able,
-    /// Versions of the oracle's configuration.
+    /// Versions of the oracle configuration.
     Version {
         /// The winner's.
         winner: Zxid,
@@ -93,16 +92,16 @@ pub enum Margin {
         /// The runner-up's.
         runner_up: u64,
     },
-    /// Components of the scores; None where a score has no such component or is unknown.
+    /// Components of the scores; None if a score has no such component or is unknown.
     Score {
-        /// Which component of the score, from 0.
+        /// The index of the component in the score, from 0.
         place: usize,
         /// The winner's.
         winner: Option<i64>,
         /// The runner-up's.
         runner_up: Option<i64>,
     },
-    /// Histories.
+    /// Histories, as (current epoch, last zxid).
     History {
         /// The winner's.
         winner: (Epoch, Zxid),
@@ -120,10 +119,17 @@ pub enum Margin {
 
 impl Record {
     /// The record of an election that ended with our own choice.
-    pub(crate) fn of(ballot: &Ballot, voters: &Voters, cause: Cause, because: Because, trail: &Trail) -> Self {
+    pub(crate) fn of(
+        ballot: &Ballot,
+        voters: &Voters,
+        cause: Cause,
+        end_reason: EndReason,
+        trace: &ElectionTrace,
+    ) -> Self {
         let order = ballot.order();
         let winner = &ballot.choice;
-        let mut ranked: Vec<&Proposal> = ballot.owns().map(|(_, own)| own).filter(|own| own.id != winner.id).collect();
+        let mut ranked: Vec<&Proposal> =
+            ballot.own_proposals().map(|(_, own)| own).filter(|own| own.id != winner.id).collect();
         ranked.push(winner);
         ranked.sort_by(|a, b| order.compare(b, a));
         let runner_up = ranked.iter().find(|proposal| proposal.id != winner.id).copied();
@@ -139,22 +145,22 @@ impl Record {
                 .collect(),
             winner: winner.id,
             decided_by: component.map_or(DecidedBy::OnlyCandidate, DecidedBy::from),
-            because,
+            end_reason,
             runner_up: runner_up.map(|second| second.id),
             margin: component.zip(runner_up).map(|(component, second)| Margin::at(component, winner, second)),
             failed_rounds: ballot.round.failed,
-            steps: trail.steps().to_vec(),
-            steps_dropped: trail.dropped(),
+            steps: trace.steps().to_vec(),
+            steps_dropped: trace.dropped(),
         }
     }
 
-    /// The record of a server that found a leader at work.
+    /// The record of a server that adopted the incumbent.
     pub(crate) fn of_incumbent(
         incumbent: &Incumbent,
         voters: &Voters,
         participants: BTreeSet<ServerId>,
         cause: Cause,
-        trail: &Trail,
+        trace: &ElectionTrace,
     ) -> Self {
         Self {
             round: incumbent.round,
@@ -164,12 +170,12 @@ impl Record {
             proposals: alloc::vec![Ranked { proposal: incumbent.choice.clone(), able: true }],
             winner: incumbent.choice.id,
             decided_by: DecidedBy::Incumbent,
-            because: Because::Incumbent,
+            end_reason: EndReason::Incumbent,
             runner_up: None,
             margin: None,
             failed_rounds: incumbent.round.failed,
-            steps: trail.steps().to_vec(),
-            steps_dropped: trail.dropped(),
+            steps: trace.steps().to_vec(),
+            steps_dropped: trace.dropped(),
         }
     }
 }
@@ -234,7 +240,7 @@ impl fmt::Display for Margin {
             Self::Version { winner, runner_up } => write!(f, "configuration {winner} against {runner_up}"),
             Self::Fingerprint { winner, runner_up } => write!(f, "oracle {winner:x} against {runner_up:x}"),
             Self::Score { place, winner, runner_up } => {
-                write!(f, "{} against {} in component {place}", Shown(*winner), Shown(*runner_up))
+                write!(f, "{} against {} in component {place}", DisplayComponent(*winner), DisplayComponent(*runner_up))
             }
             Self::History { winner, runner_up } => {
                 write!(f, "epoch {} up to {} against epoch {} up to {}", winner.0, winner.1, runner_up.0, runner_up.1)
@@ -244,10 +250,10 @@ impl fmt::Display for Margin {
     }
 }
 
-/// Prints a component of a score that may be absent.
-struct Shown(Option<i64>);
+/// Displays a component of a score that may be absent.
+struct DisplayComponent(Option<i64>);
 
-impl fmt::Display for Shown {
+impl fmt::Display for DisplayComponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(value) => value.fmt(f),
@@ -265,7 +271,7 @@ impl fmt::Display for Record {
         writeln!(f)?;
         write!(f, "  round {} called for {}; heard", self.round, self.cause)?;
         self.participants.iter().try_for_each(|id| write!(f, " {id}"))?;
-        write!(f, " of {} voters; ended because {}", self.voters, self.because)?;
+        write!(f, " of {} voters; ended because {}", self.voters, self.end_reason)?;
         match self.failed_rounds {
             0 => {}
             failed => write!(f, "; {failed} failed rounds before")?,

@@ -1,17 +1,17 @@
-//! Scores as they travel: integers, smaller is better, the same order on every server.
+//! Scores: lists of integers, smaller is better, in the same order on every server.
 
 use alloc::vec::Vec;
 
-/// How good a leader a server would be: components in order of priority, each smaller is better, compared
-/// lexicographically. Integers (microseconds, milli-requests), because floats have no total order.
+/// How good a leader a server would be: components in order of priority, compared lexicographically, smaller is
+/// better. They are integers (microseconds, milli-requests), because floats have no total order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Score(Vec<i64>);
 
 impl Score {
-    /// The most components that a score may have; more is refused as invalid.
+    /// The maximum number of components. A score with more is invalid.
     pub const COMPONENTS_MAX: usize = 16;
 
-    /// A score of these components, most important first.
+    /// Creates a score from its components, most important first.
     #[must_use]
     pub fn new(components: Vec<i64>) -> Self {
         Self(components)
@@ -30,11 +30,12 @@ impl From<i64> for Score {
     }
 }
 
-/// A score, or the word that there is none. Unknown is worst, but it can be elected: an ensemble always comes up.
+/// A score, or the fact that there is none. Unknown ranks last but can be elected, so that an ensemble always comes
+/// up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rank {
-    /// Scored.
+    /// A score.
     Known(Score),
-    /// Not enough measurements, or an invalid score. After `Known` in the derived order, hence worse.
+    /// Too few measurements, or an invalid score. It comes after `Known` in the derived order, so it is worse.
     Unknown,
 }

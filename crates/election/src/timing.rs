@@ -1,22 +1,23 @@
-//! How long to wait: the retry, the election timer, and their jitter.
+//! The lengths of the retry timer and the election timer, and their jitter.
 //!
-//! In: the configuration, the round, what is known of round trips. Out: spans.
-//! Why: servers that retry in step collide in step. The jitter is a hash, not dice, so that a run can be replayed.
-//! Not here: clocks; the driver counts the span down.
-//! Source: PAPER.md, section 2: "start the retry timer at T, doubling", "lasts min(T, the slowest round trip ...)".
+//! They follow from the configuration, the round and the measured round trips. Servers that retry in lockstep collide
+//! in lockstep, hence the jitter. It is a hash rather than a random number, so that a run can be replayed. Timers are
+//! run by the driver.
 
 use crate::{Config, Round, ServerId, Span};
 
-/// The retry number `attempt` (the first is 0): T, doubled each time up to the ceiling, and up to a quarter more.
+/// The delay of retry number `attempt`, from 0: T, doubled each time up to the ceiling, plus up to a quarter of
+/// jitter.
 pub(crate) fn retry(config: &Config, round: Round, attempt: u32) -> Span {
     let doubled = config.timeout.saturating_mul(1 << attempt.min(DOUBLINGS_MAX)).min(config.retry_max);
     doubled.saturating_add(jitter(config.me, round, attempt, Span(doubled.0 / 4)))
 }
 
-/// The election timer: `slowest` is the slowest round trip to a voter still unheard, None if one is not known.
+/// The length of the election timer. `slowest` is the slowest round trip to a voter that has not responded, or None if
+/// one is unknown.
 pub(crate) fn wait(config: &Config, round: Round, slowest: Option<Span>) -> Span {
     let Some(slowest) = slowest else { return config.timeout };
-    // The quarter covers the deviation of a round trip; the constant covers a scheduler that is late on a fast LAN.
+    // The quarter covers the variation of a round trip; the constant covers a late scheduler on a fast LAN.
     let bound = Span(slowest.0 / 4).saturating_add(SCHEDULING);
     slowest.saturating_add(SCHEDULING).saturating_add(jitter(config.me, round, 0, bound)).min(config.timeout)
 }
@@ -27,7 +28,7 @@ fn jitter(me: ServerId, round: Round, attempt: u32, bound: Span) -> Span {
     Span(hash % bound.0.saturating_add(1).max(1))
 }
 
-/// The finaliser of splitmix64: every bit of the input moves half of the output.
+/// The finaliser of splitmix64: every input bit affects half of the output bits.
 fn mix(word: u64) -> u64 {
     let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -35,14 +36,14 @@ fn mix(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// What a busy server may need to notice a message.
+/// The time that a busy server may need to notice a message.
 const SCHEDULING: Span = Span::from_ms(1);
 
-/// After so many retries a quorum that talks and does not agree begins a new round, one that has failed more often: in the
-/// end history decides. With the defaults that is after three seconds.
+/// After this many retries, a quorum that takes part but does not agree begins a new round with one more failure, so
+/// that history decides in the end. With the defaults this takes three seconds.
 pub(crate) const STALEMATE_RETRIES: u32 = 4;
 
-/// Retries are counted up to here: enough for any ceiling, and the count stays finite for the model checker.
+/// Retries are counted up to this limit: enough for any ceiling, and the count stays finite for the model checker.
 pub(crate) const DOUBLINGS_MAX: u32 = 16;
 
 #[cfg(test)]

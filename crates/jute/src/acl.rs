@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Access control lists: identities and permissions.
 
 use alloc::string::String;
 use core::ops::BitOr;
@@ -11,7 +11,8 @@ use crate::{Error, Place, Reader, Record, Value, Writer};
 pub struct Id {
     /// The kind: `world`, `auth`, `digest`, `ip`, `x509`, …
     pub scheme: String,
-    /// Who, as the scheme spells it. Nobody in particular, as under `auth`, is null from some clients: it reads as empty.
+    /// The identity in the syntax of the scheme. Some clients send null where it is not used, as with `auth`; null is
+    /// read as empty.
     pub id: String,
 }
 
@@ -32,42 +33,42 @@ impl Record for Id {
 }
 
 record! {
-    /// Permissions of one identity. A list of them is what ZooKeeper calls the ACL of a node.
+    /// The permissions of one identity. A list of these is the ACL of a node.
     pub struct Acl {
-        /// What it may do.
+        /// The permissions.
         pub perms: Perms,
-        /// Who.
+        /// The identity that they apply to.
         pub id: Id,
     }
 }
 
-/// A set of permissions, as bits. Unknown bits are kept.
+/// A set of permissions as bits. Unknown bits are preserved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Perms(pub i32);
 
 impl Perms {
-    /// None at all.
+    /// No permissions.
     pub const NONE: Self = Self(0);
-    /// Data and the list of children.
+    /// Read the data and the list of children.
     pub const READ: Self = Self(1);
-    /// Setting data.
+    /// Set the data.
     pub const WRITE: Self = Self(1 << 1);
-    /// Creating children.
+    /// Create children.
     pub const CREATE: Self = Self(1 << 2);
-    /// Deleting children.
+    /// Delete children.
     pub const DELETE: Self = Self(1 << 3);
-    /// Setting the ACL.
+    /// Set the ACL.
     pub const ADMIN: Self = Self(1 << 4);
-    /// All five.
+    /// All five permissions.
     pub const ALL: Self = Self(0x1f);
 
-    /// Whether all of `other` are in it.
+    /// Whether all of `other` are in this set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether any of `other` is in it.
+    /// Whether any of `other` is in this set.
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0

@@ -1,9 +1,8 @@
-//! The records of files that are no transactions: file headers, and what a snapshot is made of.
+//! The records in files other than transactions: file headers and the contents of snapshots.
 //!
-//! A snapshot is a [`FileHeader`]; a count and so many [`SessionEntry`]s; a count and so many [`AclEntry`]s;
-//! [`SnapshotNode`]s, parents before children, until one says that it is the end; a checksum; and since 3.6 a
-//! [`ZxidDigest`] and a checksum again.
-//! Not here: the checksums, and the order of all this in a file (`storage`).
+//! A snapshot consists of a [`FileHeader`]; a count and that many [`SessionEntry`]s; a count and that many
+//! [`AclEntry`]s; [`SnapshotNode`]s, parents before children, up to an end marker; a checksum; and since 3.6 a
+//! [`ZxidDigest`] and another checksum. The checksums and the sequence of records in a file are in `storage`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,11 +17,11 @@ pub const LOG_MAGIC: i32 = i32::from_be_bytes(*b"ZKLG");
 /// The first four bytes of a snapshot.
 pub const SNAPSHOT_MAGIC: i32 = i32::from_be_bytes(*b"ZKSN");
 
-/// The version of both formats; their directory is called `version-2` after it.
+/// The version of both formats, after which their directory is called `version-2`.
 pub const VERSION: i32 = 2;
 
-/// The reference of nodes that were given no ACL, so everyone may do everything: Apache's own nodes under `/zookeeper`
-/// and the root. It stands in no [`AclEntry`]. A client's open ACL is an entry like any other.
+/// The ACL reference of nodes without an ACL, on which everyone has all permissions: the root and Apache's own nodes
+/// under `/zookeeper`. It has no [`AclEntry`]. An open ACL set by a client has an entry like any other.
 pub const OPEN_ACL_REFERENCE: i64 = -1;
 
 record! {
@@ -33,26 +32,26 @@ record! {
         pub magic: i32,
         /// [`VERSION`].
         pub version: i32,
-        /// 0 in logs, -1 in snapshots; nobody reads it.
+        /// 0 in logs, -1 in snapshots; never read.
         pub dbid: i64,
     }
 }
 
 record! {
-    /// A session that was open.
+    /// An open session.
     #[derive(Copy)]
     pub struct SessionEntry {
         /// The session.
         pub id: i64,
-        /// In milliseconds.
+        /// The timeout in milliseconds.
         pub timeout: i32,
     }
 }
 
 record! {
-    /// An ACL that nodes refer to.
+    /// An ACL that nodes refer to by number.
     pub struct AclEntry {
-        /// What nodes call it.
+        /// The number used by nodes.
         pub reference: i64,
         /// The ACL.
         pub acl: Vec<Acl>,
@@ -71,12 +70,12 @@ record! {
     }
 }
 
-/// A node with its path, or the end of the nodes.
+/// A node with its path, or the end of the list of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SnapshotNode {
-    /// A node. The root's path is empty.
+    /// A node. The path of the root is empty.
     Node(String, DataNode),
-    /// No more nodes: the path `/` with nothing after it.
+    /// The end marker: the path `/` with nothing after it.
     End,
 }
 
@@ -102,14 +101,14 @@ impl Record for SnapshotNode {
     }
 }
 
-/// The digest of the tree in a snapshot, and the transaction after which it was taken; all 0 if there was none.
+/// The digest of the tree in a snapshot, and the transaction after which it was computed; all 0 if there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ZxidDigest {
     /// The transaction.
     pub zxid: i64,
-    /// How it was computed; Apache's is 2.
+    /// The version of the algorithm; Apache's is 2.
     pub version: i32,
-    /// The number.
+    /// The digest.
     pub digest: i64,
 }
 
@@ -124,7 +123,7 @@ impl Record for ZxidDigest {
         // Before version 2 it was a string of hexadecimal digits.
         let digest = if version < NUMBER_SINCE {
             let text = reader.nullable_string(place)?.unwrap_or_default();
-            hexadecimal(&text).ok_or_else(|| reader.error(place, Cause::Digits))?
+            hexadecimal(&text).ok_or_else(|| reader.error(place, Cause::NotHexadecimal))?
         } else {
             reader.long(place)?
         };
@@ -142,13 +141,13 @@ impl Record for ZxidDigest {
     }
 }
 
-/// Null and empty are 0.
+/// Null and empty are read as 0.
 fn hexadecimal(text: &str) -> Option<i64> {
     if text.is_empty() { Some(0) } else { u64::from_str_radix(text, 16).ok().map(u64::cast_signed) }
 }
 
-/// The path that ends the nodes.
+/// The path that marks the end of the nodes.
 const END: &str = "/";
 
-/// The first version of digests that are numbers.
+/// The first version in which digests are numbers.
 const NUMBER_SINCE: i32 = 2;

@@ -1,30 +1,30 @@
-//! Why bytes are no record: which record, which field, where, expected against got.
+//! Decoding errors, which name the record, the field, the position, and what was expected.
 
 use core::fmt;
 
 use crate::OpCode;
 
-/// Bytes that are not the record they should be.
+/// Bytes that cannot be decoded as the expected record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place} at byte {at}: {cause}")]
 pub struct Error {
     /// The innermost record and its field.
     pub place: Place,
-    /// How many bytes had been read.
+    /// The number of bytes read before the error.
     pub at: usize,
-    /// What is wrong there.
+    /// What is wrong.
     pub cause: Cause,
 }
 
 impl Error {
-    /// Whether more bytes could make it right: a reader of a stream then waits for more and reads the record again.
+    /// Whether more input could fix the error. A reader of a stream then waits for more and decodes the record again.
     #[must_use]
     pub fn is_short(&self) -> bool {
         matches!(self.cause, Cause::Short { .. })
     }
 }
 
-/// A field of a record, by the names that this crate gives them.
+/// A field of a record, by its names in this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The record.
@@ -34,7 +34,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// That field of that record.
+    /// Creates a place from the names of a record and its field.
     #[must_use]
     pub const fn new(record: &'static str, field: &'static str) -> Self {
         Self { record, field }
@@ -47,37 +47,37 @@ impl fmt::Display for Place {
     }
 }
 
-/// What can be wrong with bytes.
+/// The kinds of decoding errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
     /// The input ends too early.
     #[error("needs {needed} bytes, got {left}")]
     Short {
-        /// At least so many bytes had to follow.
+        /// The minimum number of bytes required.
         needed: usize,
-        /// So many do.
+        /// The number of bytes available.
         left: usize,
     },
-    /// A buffer is there in full but too short for the record in it: more bytes would not help.
+    /// A nested buffer is complete but too short for its record, so more input would not help.
     #[error("needs {needed} bytes, got a buffer with {left}")]
-    Cramped {
-        /// At least so many bytes had to follow.
+    BufferTooShort {
+        /// The minimum number of bytes required.
         needed: usize,
-        /// So many do.
+        /// The number of bytes in the buffer.
         left: usize,
     },
-    /// A length that no buffer, string or vector has.
+    /// An invalid length of a buffer, string or vector.
     #[error("expected a length from -1 to {max}, got {got}")]
     Length {
         /// The declared length.
         got: i32,
-        /// The longest that is allowed.
+        /// The maximum length allowed.
         max: usize,
     },
-    /// A null where ZooKeeper knows none.
+    /// A null where ZooKeeper does not allow one.
     #[error("expected a value, got null")]
     Null,
-    /// A number that its enumeration does not have.
+    /// A number without a meaning in its enumeration.
     #[error("expected {expected}, got {got}")]
     Unknown {
         /// The enumeration.
@@ -85,21 +85,21 @@ pub enum Cause {
         /// The number.
         got: i32,
     },
-    /// An operation that exists but not in this place.
+    /// An operation that is not allowed here.
     #[error("expected {expected}, got {got:?}")]
     Misplaced {
-        /// What may stand here.
+        /// What is allowed here.
         expected: &'static str,
         /// The operation.
         got: OpCode,
     },
-    /// A string that is no number.
+    /// A string that is not a hexadecimal number.
     #[error("expected hexadecimal digits")]
-    Digits,
-    /// Bytes after the end.
+    NotHexadecimal,
+    /// Bytes remain after the end.
     #[error("expected the end, got {left} more bytes")]
     Trailing {
-        /// How many.
+        /// The number of remaining bytes.
         left: usize,
     },
 }

@@ -1,31 +1,30 @@
-//! Frames: four bytes of length, then so many bytes.
+//! Frames: a length of four bytes, followed by that many bytes.
 //!
-//! In: what has arrived on a connection. Out: whole frames, sharing its memory.
-//! Holds: a length over the limit is refused as soon as its four bytes are there; room is made only for a frame within
-//! the limit.
+//! Frames are cut from the received bytes without copying. A length over the limit is rejected as soon as its four
+//! bytes have arrived, and memory is reserved only for a frame within the limit.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// The largest frame that Apache takes unless `jute.maxbuffer` says otherwise. The four bytes of the length do not
-/// count.
+/// The default of `jute.maxbuffer`, the largest frame that Apache accepts, not counting the four bytes of the length.
 pub const MAX_BUFFER_DEFAULT: usize = 0xf_ffff;
 
-/// Cuts a stream into frames.
+/// Splits a stream into frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Deframer {
     frame_bytes_max: usize,
 }
 
 impl Deframer {
-    /// With `jute.maxbuffer` as the limit.
+    /// Creates a deframer with `jute.maxbuffer` as the limit.
     #[must_use]
     pub fn new(max_buffer: usize) -> Self {
         Self { frame_bytes_max: max_buffer }
     }
 
-    /// The next whole frame, without its length; none if it has not arrived yet.
+    /// Returns the next complete frame without its length, or None if it has not arrived yet.
     ///
-    /// When the length is known, `arrived` gets room for the rest of the frame, so that reading on does not copy.
+    /// Once the length is known, space for the rest of the frame is reserved in `arrived`, so that further reads do
+    /// not copy.
     pub fn next(&self, arrived: &mut BytesMut) -> Result<Option<Bytes>, FrameError> {
         let Some(whole) = self.whole_bytes(arrived)? else { return Ok(None) };
         if arrived.len() < whole {
@@ -37,12 +36,12 @@ impl Deframer {
         Ok(Some(frame.freeze()))
     }
 
-    /// Whether the next frame is there as a whole.
+    /// Whether the next frame has arrived completely.
     pub fn has_frame(&self, arrived: &[u8]) -> Result<bool, FrameError> {
         Ok(self.whole_bytes(arrived)?.is_some_and(|whole| arrived.len() >= whole))
     }
 
-    /// How long the next frame is with its length, if that has arrived.
+    /// The size of the next frame including its length field, if that has arrived.
     fn whole_bytes(&self, arrived: &[u8]) -> Result<Option<usize>, FrameError> {
         let Some(declared) = arrived.first_chunk().copied().map(i32::from_be_bytes) else { return Ok(None) };
         let length = usize::try_from(declared).ok().filter(|length| *length <= self.frame_bytes_max);
@@ -57,20 +56,20 @@ impl Default for Deframer {
     }
 }
 
-/// The first bytes of a connection, if they can be one of the commands of four letters instead of a length. As a length
-/// they would be over 1.6 GB.
+/// Returns the first four bytes of a connection if they can be a four-letter word. As a length they would be more than
+/// 1.6 GB.
 ///
-/// Asked once, before the first frame: afterwards four letters are a length like any other.
+/// Check this only before the first frame of a connection: afterwards four letters are a length like any other.
 #[must_use]
 pub fn four_letter_word(arrived: &[u8]) -> Option<[u8; 4]> {
     arrived.first_chunk().copied().filter(|word: &[u8; 4]| word.iter().all(u8::is_ascii_lowercase))
 }
 
-/// A frame that is longer than allowed, or shorter than nothing. The connection is beyond help.
+/// A frame length that is negative or over the limit. The connection cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a frame of at most {max} bytes (jute.maxbuffer), got a length of {declared}")]
 pub struct FrameError {
-    /// What its first four bytes say.
+    /// The length in the first four bytes.
     pub declared: i32,
     /// The limit.
     pub max: usize,
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_of_four_letters_are_told_from_lengths() {
+    fn four_letter_words_are_distinguished_from_lengths() {
         assert_eq!(four_letter_word(b"ruok\n"), Some(*b"ruok"));
         assert_eq!(four_letter_word(b"ruo"), None);
         assert_eq!(four_letter_word(&[0, 0, 0, 45]), None);

@@ -1,22 +1,23 @@
 //! Jute: the records of ZooKeeper, on the wire and on disk.
 //!
-//! In: bytes from a client, a log or a snapshot. Out: typed records; and the way back.
-//! Why: every other room speaks in types, and bytes that fit no record are refused at this door, with the record, the
-//! field and the place.
-//! Holds: no input makes a read panic, and none makes it allocate more than a small multiple of the bytes that are
-//! there; what is written reads back the same.
-//! Not here: what a record means and whether it is allowed (`tree`), files and their checksums (`storage`), sockets
-//! (`server`). Numbers are therefore plain numbers here: a zxid or a session gets its own type where it has a meaning.
-//! Source: Apache ZooKeeper's `zookeeper.jute`, release 3.8, and what 3.9 adds for clients.
+//! This crate decodes bytes from a client, a log or a snapshot into typed records, and encodes them again. Bytes that
+//! do not match are rejected with the record, the field and the position. It follows `zookeeper.jute` of Apache
+//! ZooKeeper 3.8, with the additions of 3.9 for clients.
 //!
-//! Three layers, each usable alone: [`Deframer`] cuts a stream into frames; [`Reader`] and [`Writer`] know the five
-//! primitives; a [`Record`] is a list of fields. On top stand three closed lists: [`Request`], [`Reply`] and [`Txn`].
+//! Invariants: no input makes a read panic or allocate more than a small multiple of the input size, and what is
+//! written reads back the same.
+//!
+//! The meaning and validity of a record are in `tree`, files and checksums in `storage`, sockets in `server`. Numbers
+//! are therefore plain integers here; a zxid or a session id gets its own type where it has a meaning.
+//!
+//! There are three layers, each usable alone: [`Deframer`] splits a stream into frames; [`Reader`] and [`Writer`]
+//! handle the primitive types; a [`Record`] is a list of fields. The enums [`Request`], [`Reply`] and [`Txn`] cover
+//! all operations.
 #![no_std]
 
 extern crate alloc;
 
 mod acl;
-mod closed;
 mod code;
 mod disk;
 mod error;
@@ -24,6 +25,7 @@ mod frame;
 mod header;
 mod numbered;
 mod op;
+mod op_enum;
 mod opcode;
 mod reader;
 mod record;

@@ -1,6 +1,6 @@
-//! Enumerations that travel as a number.
+//! The `numbered!` macro: enums that are encoded as a number.
 
-/// A closed enumeration with its numbers; one that it does not have is an error when read.
+/// An enum with explicit numbers. Decoding any other number is an error.
 macro_rules! numbered {
     (
         $(#[$outer:meta])* $expected:literal
@@ -14,16 +14,16 @@ macro_rules! numbered {
         }
 
         impl $name {
-            /// All of them.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// Its number.
+            /// The number that encodes this value.
             #[must_use]
             pub const fn number(self) -> i32 {
                 self as i32
             }
 
-            /// The one with this number, if there is one.
+            /// The value with this number, if there is one.
             #[must_use]
             pub const fn from_number(number: i32) -> Option<Self> {
                 match number {

@@ -6,65 +6,65 @@ numbered! {
     /// An operation.
     "the number of an operation"
     pub enum OpCode {
-        /// A watch event; only ever sent by a server.
+        /// A watch event; sent only by servers.
         Notification = 0,
         /// Creates a node.
         Create = 1,
         /// Deletes a node.
         Delete = 2,
-        /// The stat of a node that may not exist.
+        /// Returns the stat of a node that may not exist.
         Exists = 3,
-        /// The data of a node.
+        /// Returns the data of a node.
         GetData = 4,
         /// Replaces the data of a node.
         SetData = 5,
-        /// The ACL of a node.
+        /// Returns the ACL of a node.
         GetAcl = 6,
         /// Replaces the ACL of a node.
         SetAcl = 7,
-        /// The names of the children.
+        /// Returns the names of the children.
         GetChildren = 8,
-        /// Brings the client's server level with the leader.
+        /// Waits until the client's server has caught up with the leader.
         Sync = 9,
         /// Keeps a session alive.
         Ping = 11,
-        /// The names of the children, and the stat of the node.
+        /// Returns the names of the children and the stat of the node.
         GetChildren2 = 12,
-        /// Compares a version; part of a multi.
+        /// Checks a version; part of a multi.
         Check = 13,
-        /// Several writes, all or none.
+        /// Executes several writes atomically.
         Multi = 14,
-        /// Creates a node and answers its stat too.
+        /// Creates a node and returns its stat as well.
         Create2 = 15,
         /// Changes the members of the ensemble.
         Reconfig = 16,
-        /// Asks whether a watch is set.
+        /// Checks whether a watch is set.
         CheckWatches = 17,
-        /// Takes watches away.
+        /// Removes watches.
         RemoveWatches = 18,
         /// Creates a container.
         CreateContainer = 19,
-        /// Deletes an empty container or an expired node; the leader's own.
+        /// Deletes an empty container or an expired node; issued by the leader itself.
         DeleteContainer = 20,
         /// Creates a node with a time to live.
         CreateTtl = 21,
-        /// Several reads, each with its own result.
+        /// Executes several reads, each with its own result.
         MultiRead = 22,
         /// Adds an identity to the connection.
         Auth = 100,
-        /// Sets the one-shot watches of a reconnecting client again.
+        /// Restores the one-shot watches of a reconnecting client.
         SetWatches = 101,
         /// A step of a SASL exchange.
         Sasl = 102,
-        /// The session's own ephemeral nodes.
+        /// Returns the ephemeral nodes of the session.
         GetEphemerals = 103,
-        /// How many nodes are below a node.
+        /// Returns the number of nodes below a node.
         GetAllChildrenNumber = 104,
-        /// Sets all watches of a reconnecting client again.
+        /// Restores all watches of a reconnecting client.
         SetWatches2 = 105,
         /// Sets a persistent watch.
         AddWatch = 106,
-        /// The identities of the connection.
+        /// Returns the identities of the connection.
         WhoAmI = 107,
         /// Opens a session; never in a request header, but a type of transaction.
         CreateSession = -10,

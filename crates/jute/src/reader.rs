@@ -1,9 +1,10 @@
-//! Takes the primitives from a run of bytes: big-endian numbers, and lengths that are checked before they are believed.
+//! Decodes primitive types: big-endian numbers, and lengths that are checked before use.
 //!
-//! Holds: a length is compared with what is left and with the limit before anything is allocated; after an error the
-//! position is unspecified, but reading on is safe.
-//! A buffer is a slice that shares the input's memory. Whoever keeps one for long copies it, or a few bytes keep a whole
-//! receive buffer alive.
+//! A length is compared with the remaining input and with the limit before anything is allocated. After an error the
+//! position is unspecified, but further reads are safe.
+//!
+//! A returned buffer shares the memory of the input. Code that keeps one for long should copy it, or a few bytes keep
+//! a whole receive buffer alive.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -12,41 +13,42 @@ use bytes::Bytes;
 
 use crate::{Cause, Error, Place, Value};
 
-/// A position in a run of bytes, moving forward.
+/// A position in a byte sequence, moving forward.
 #[derive(Clone, Debug)]
 pub struct Reader {
     bytes: Bytes,
     at: usize,
-    /// The longest buffer or string that is believed.
+    /// The maximum length of a buffer or string.
     length_max: usize,
 }
 
 impl Reader {
-    /// Reads from the start of `bytes`, whose own size is the only limit.
+    /// Reads from the start of `bytes`, with its size as the only limit.
     #[must_use]
     pub fn new(bytes: Bytes) -> Self {
         Self::with_limit(bytes, i32::MAX as usize)
     }
 
-    /// As [`Self::new`], and no buffer or string may be longer than `length_max`: for files, whose size says little.
+    /// Like [`Self::new`], but no buffer or string may be longer than `length_max`. For files, whose size is no useful
+    /// limit.
     #[must_use]
     pub fn with_limit(bytes: Bytes, length_max: usize) -> Self {
         Self { bytes, at: 0, length_max }
     }
 
-    /// How many bytes have been read.
+    /// The number of bytes read so far.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// How many bytes are left.
+    /// The number of bytes left.
     #[must_use]
     pub fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// What is left, taken whole.
+    /// Takes all remaining bytes.
     #[must_use]
     pub fn rest(&mut self) -> Bytes {
         let rest = self.bytes.slice(self.at..);
@@ -54,9 +56,9 @@ impl Reader {
         rest
     }
 
-    /// An error if anything is left.
+    /// Returns an error if any bytes are left.
     ///
-    /// Apache's server does not mind trailing bytes in a request, so this is for files and tests.
+    /// For files and tests: Apache's server accepts trailing bytes in a request.
     pub fn finish(&self, record: &'static str) -> Result<(), Error> {
         match self.left() {
             0 => Ok(()),
@@ -64,22 +66,22 @@ impl Reader {
         }
     }
 
-    /// Four bytes, signed.
+    /// Reads four bytes, signed.
     pub fn int(&mut self, place: Place) -> Result<i32, Error> {
         self.array(place).map(i32::from_be_bytes)
     }
 
-    /// Eight bytes, signed.
+    /// Reads eight bytes, signed.
     pub fn long(&mut self, place: Place) -> Result<i64, Error> {
         self.array(place).map(i64::from_be_bytes)
     }
 
-    /// One byte. As in Java, everything but 0 is true.
+    /// Reads one byte. As in Java, everything except 0 is true.
     pub fn bool(&mut self, place: Place) -> Result<bool, Error> {
         self.array(place).map(|[byte]: [u8; 1]| byte != 0)
     }
 
-    /// A length and so many bytes. Length -1 is null, which is not empty.
+    /// Reads a length and that many bytes. Length -1 is null, which is different from empty.
     pub fn buffer(&mut self, place: Place) -> Result<Option<Bytes>, Error> {
         let Some(length) = self.length(place)? else { return Ok(None) };
         let buffer = self.bytes.slice(self.at..self.at + length);
@@ -87,10 +89,11 @@ impl Reader {
         Ok(Some(buffer))
     }
 
-    /// A length and so many bytes of UTF-8, or null.
+    /// Reads a length and that many bytes of UTF-8, or null.
     ///
-    /// What is no UTF-8 becomes U+FFFD, as in Apache: its Java writer itself produces such bytes for characters beyond
-    /// the basic plane, so they stand in directories that must open here. Apache allows that character in no path.
+    /// Invalid UTF-8 is replaced by U+FFFD, as in Apache: its Java writer produces such bytes for characters outside
+    /// the basic plane, so they occur in directories that must open here. Apache does not allow that character in a
+    /// path.
     pub fn nullable_string(&mut self, place: Place) -> Result<Option<String>, Error> {
         let Some(length) = self.length(place)? else { return Ok(None) };
         let bytes = &self.bytes[self.at..self.at + length];
@@ -102,19 +105,19 @@ impl Reader {
         Ok(Some(string))
     }
 
-    /// A string that is not null.
+    /// Reads a string that must not be null.
     pub fn string(&mut self, place: Place) -> Result<String, Error> {
         let null = self.error(place, Cause::Null);
         self.nullable_string(place)?.ok_or(null)
     }
 
-    /// A count and so many values. Null is read as empty: nothing in ZooKeeper tells the two apart.
+    /// Reads a count and that many values. Null is read as empty: ZooKeeper does not distinguish the two.
     pub fn vector<T: Value>(&mut self, place: Place) -> Result<Vec<T>, Error> {
         let count = match self.int(place)? {
             -1 => return Ok(Vec::new()),
             got => usize::try_from(got).map_err(|_| self.error(place, Cause::Length { got, max: self.left() }))?,
         };
-        // Every element takes some bytes, so what has arrived bounds what is allocated.
+        // Every element takes some bytes, so the remaining input bounds the allocation.
         let needed = count.saturating_mul(T::BYTES_MIN);
         if needed > self.left() {
             return Err(self.error(place, Cause::Short { needed, left: self.left() }));
@@ -126,7 +129,7 @@ impl Reader {
         Ok(values)
     }
 
-    /// The length of what follows, which is there in full; none for null.
+    /// Reads the length of the data that follows, which is available in full; None for null.
     fn length(&mut self, place: Place) -> Result<Option<usize>, Error> {
         let got = self.int(place)?;
         if got == -1 {
@@ -147,7 +150,7 @@ impl Reader {
         Ok(array)
     }
 
-    /// What is wrong, with where it is.
+    /// Creates an error at the current position.
     pub(crate) fn error(&self, place: Place, cause: Cause) -> Error {
         Error { place, at: self.at, cause }
     }
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_utf8_is_replaced_as_in_apache() {
+    fn invalid_utf8_is_replaced_as_in_apache() {
         assert_eq!(reader(&[0, 0, 0, 2, b'a', 0xff]).string(PLACE).as_deref(), Ok("a\u{fffd}"));
     }
 }

@@ -1,4 +1,4 @@
-//! A record is a list of fields, one after the other; `record!` writes its reading and writing down once.
+//! The [`Record`] trait, and the `record!` macro for records whose fields are encoded one after the other.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,20 +6,20 @@ use bytes::Bytes;
 
 use crate::{Error, Place, Reader, Writer};
 
-/// What can be read from bytes and written to bytes.
+/// A type that can be decoded from bytes and encoded to bytes.
 pub trait Record: Sized {
-    /// Its name in errors.
+    /// The name used in errors.
     const NAME: &'static str;
-    /// The fewest bytes that one takes; bounds how many of them a vector may claim.
+    /// The minimum encoded size; it bounds the number of elements that a vector may claim.
     const BYTES_MIN: usize;
 
-    /// Takes one from the input.
+    /// Reads one from the input.
     fn read(reader: &mut Reader) -> Result<Self, Error>;
 
     /// Appends it to the output.
     fn write(&self, writer: &mut Writer);
 
-    /// It alone, as bytes.
+    /// Encodes it alone.
     #[must_use]
     fn encode(&self) -> Bytes {
         let mut writer = Writer::new();
@@ -27,7 +27,7 @@ pub trait Record: Sized {
         writer.into_bytes()
     }
 
-    /// From bytes that hold it and nothing else.
+    /// Decodes it from bytes that contain nothing else.
     fn decode(bytes: Bytes) -> Result<Self, Error> {
         let mut reader = Reader::new(bytes);
         let record = Self::read(&mut reader)?;
@@ -36,19 +36,19 @@ pub trait Record: Sized {
     }
 }
 
-/// What a field can hold: a primitive, a record, or a vector of either.
+/// The type of a field: a primitive, a record, or a vector of either.
 pub trait Value: Sized {
-    /// The fewest bytes that one takes.
+    /// The minimum encoded size.
     const BYTES_MIN: usize;
 
-    /// Takes one from the input; `place` is for errors.
+    /// Reads one from the input; `place` is used in errors.
     fn take(reader: &mut Reader, place: Place) -> Result<Self, Error>;
 
     /// Appends it to the output.
     fn put(&self, writer: &mut Writer);
 }
 
-/// Primitives: type, fewest bytes, how it is read, how it is written.
+/// Primitives: type, minimum size, how it is read, how it is written.
 macro_rules! values {
     ($($type:ty, $min:literal, $read:ident, |$value:ident, $writer:ident| $write:expr;)*) => { $(
         impl Value for $type {
@@ -91,7 +91,7 @@ impl<T: Value> Value for Vec<T> {
 impl<T: Record> Value for T {
     const BYTES_MIN: usize = T::BYTES_MIN;
 
-    /// The record's own fields say more than the place it stands in.
+    /// The place is ignored, because the record's own fields are more specific.
     fn take(reader: &mut Reader, _: Place) -> Result<Self, Error> {
         T::read(reader)
     }
@@ -101,7 +101,7 @@ impl<T: Record> Value for T {
     }
 }
 
-/// A struct whose fields follow each other in its bytes as they do in its definition.
+/// A struct whose fields are encoded in the order of their definition.
 macro_rules! record {
     ($(#[$outer:meta])* pub struct $name:ident { $($(#[$inner:meta])* pub $field:ident: $type:ty,)* }) => {
         $(#[$outer])*

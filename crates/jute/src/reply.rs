@@ -1,22 +1,22 @@
-//! Everything that a server can answer, and the events it sends unasked.
+//! All replies of a server, and watch events.
 
-use crate::closed::closed;
+use crate::op_enum::op_enum;
 use crate::{
     Create2Response, CreateResponse, ErrorResponse, ExistsResponse, GetAclResponse, GetAllChildrenNumberResponse,
     GetChildren2Response, GetChildrenResponse, GetDataResponse, GetEphemeralsResponse, MultiReadResponse,
     MultiResponse, SaslResponse, SetAclResponse, SetDataResponse, SyncResponse, WatcherEvent, WhoAmIResponse,
 };
 
-closed! {
-    /// The body of a reply to a request that went well. One that did not has a [`crate::ReplyHeader`] and no body.
+op_enum! {
+    /// The body of a reply to a successful request. After a failure there is only a [`crate::ReplyHeader`].
     ///
-    /// The answer to a [`crate::ConnectRequest`] is a [`crate::ConnectResponse`] and has no header.
+    /// The reply to a [`crate::ConnectRequest`] is a [`crate::ConnectResponse`], which has no header.
     pub enum Reply {
         /// A watch event, after [`crate::ReplyHeader::notification`].
         Notification(event: WatcherEvent),
         /// The path, with its suffix if it is sequential.
         Create(reply: CreateResponse),
-        /// Deleted.
+        /// No body: the node was deleted.
         Delete,
         /// The stat; a node that does not exist is an error.
         Exists(reply: ExistsResponse),
@@ -28,51 +28,51 @@ closed! {
         GetAcl(reply: GetAclResponse),
         /// The new stat.
         SetAcl(reply: SetAclResponse),
-        /// The names.
+        /// The names of the children.
         GetChildren(reply: GetChildrenResponse),
-        /// The path, as it came.
+        /// The path of the request.
         Sync(reply: SyncResponse),
-        /// Alive.
+        /// No body.
         Ping,
         /// Names and stat.
         GetChildren2(reply: GetChildren2Response),
         /// The stat.
         Check(reply: SetDataResponse),
-        /// The results; also when it failed.
+        /// The results, also after a failure.
         Multi(reply: MultiResponse),
         /// Path and stat.
         Create2(reply: Create2Response),
         /// Data and stat of the configuration.
         Reconfig(reply: GetDataResponse),
-        /// It is set.
+        /// No body: the watch is set.
         CheckWatches,
-        /// They are gone.
+        /// No body: the watches were removed.
         RemoveWatches,
         /// Path and stat.
         CreateContainer(reply: Create2Response),
-        /// Deleted.
+        /// No body: the node was deleted.
         DeleteContainer,
         /// Path and stat.
         CreateTtl(reply: Create2Response),
         /// The results.
         MultiRead(reply: MultiReadResponse),
-        /// Accepted.
+        /// No body: the identity was accepted.
         Auth,
-        /// Set; events that were missed follow or came before.
+        /// No body: the watches are set. Missed events are sent before or after it.
         SetWatches,
         /// The next token.
         Sasl(reply: SaslResponse),
         /// The paths.
         GetEphemerals(reply: GetEphemeralsResponse),
-        /// The number.
+        /// The number of nodes.
         GetAllChildrenNumber(reply: GetAllChildrenNumberResponse),
-        /// Set; events that were missed follow or came before.
+        /// No body: the watches are set. Missed events are sent before or after it.
         SetWatches2,
         /// An error code of 0.
         AddWatch(reply: ErrorResponse),
         /// The identities.
         WhoAmI(reply: WhoAmIResponse),
-        /// Closed.
+        /// No body: the session is closed.
         CloseSession,
     }
     not { CreateSession | Error }

@@ -1,6 +1,6 @@
-//! Everything that a client can ask.
+//! All requests of a client.
 
-use crate::closed::closed;
+use crate::op_enum::op_enum;
 use crate::{
     AddWatchRequest, AuthPacket, CheckVersionRequest, CheckWatchesRequest, CreateRequest, CreateTtlRequest,
     DeleteContainerRequest, DeleteRequest, ExistsRequest, GetAclRequest, GetAllChildrenNumberRequest,
@@ -9,70 +9,71 @@ use crate::{
     SyncRequest,
 };
 
-closed! {
-    /// A request, after its header. The first of a connection is a [`crate::ConnectRequest`] and has none.
+op_enum! {
+    /// The body of a request, after its header. The first request of a connection is a [`crate::ConnectRequest`],
+    /// which has no header.
     ///
-    /// Bytes that follow it in the frame are left in the reader, and no harm: Apache ignores them too.
+    /// Bytes that follow in the frame are left in the reader. Apache ignores them too.
     pub enum Request {
         /// Creates a node.
         Create(request: CreateRequest),
         /// Deletes a node.
         Delete(request: DeleteRequest),
-        /// The stat of a node that may not exist.
+        /// Returns the stat of a node that may not exist.
         Exists(request: ExistsRequest),
-        /// The data of a node.
+        /// Returns the data of a node.
         GetData(request: GetDataRequest),
         /// Replaces the data of a node.
         SetData(request: SetDataRequest),
-        /// The ACL of a node.
+        /// Returns the ACL of a node.
         GetAcl(request: GetAclRequest),
         /// Replaces the ACL of a node.
         SetAcl(request: SetAclRequest),
-        /// The names of the children.
+        /// Returns the names of the children.
         GetChildren(request: GetChildrenRequest),
-        /// Brings the client's server level with the leader.
+        /// Waits until the client's server has caught up with the leader.
         Sync(request: SyncRequest),
         /// Keeps the session alive.
         Ping,
-        /// The names of the children, and the stat of the node.
+        /// Returns the names of the children and the stat of the node.
         GetChildren2(request: GetChildren2Request),
-        /// Compares a version. Apache takes it in a multi only.
+        /// Checks a version. Apache accepts it only in a multi.
         Check(request: CheckVersionRequest),
-        /// Several writes, all or none.
+        /// Executes several writes atomically.
         Multi(request: MultiRequest),
-        /// Creates a node and answers its stat too.
+        /// Creates a node and returns its stat as well.
         Create2(request: CreateRequest),
         /// Changes the members of the ensemble.
         Reconfig(request: ReconfigRequest),
-        /// Asks whether a watch is set.
+        /// Checks whether a watch is set.
         CheckWatches(request: CheckWatchesRequest),
-        /// Takes watches away.
+        /// Removes watches.
         RemoveWatches(request: RemoveWatchesRequest),
         /// Creates a container.
         CreateContainer(request: CreateRequest),
-        /// Deletes an empty container or an expired node; the leader asks itself.
+        /// Deletes an empty container or an expired node; issued by the leader itself.
         DeleteContainer(request: DeleteContainerRequest),
         /// Creates a node with a time to live.
         CreateTtl(request: CreateTtlRequest),
-        /// Several reads, each with its own result.
+        /// Executes several reads, each with its own result.
         MultiRead(request: MultiReadRequest),
         /// Adds an identity to the connection.
         Auth(request: AuthPacket),
-        /// Sets the one-shot watches of a reconnecting client again.
+        /// Restores the one-shot watches of a reconnecting client.
         SetWatches(request: SetWatches),
         /// A step of a SASL exchange.
         Sasl(request: SaslRequest),
-        /// The session's own ephemeral nodes.
+        /// Returns the ephemeral nodes of the session.
         GetEphemerals(request: GetEphemeralsRequest),
-        /// How many nodes are below a node.
+        /// Returns the number of nodes below a node.
         GetAllChildrenNumber(request: GetAllChildrenNumberRequest),
-        /// Sets all watches of a reconnecting client again.
+        /// Restores all watches of a reconnecting client.
         SetWatches2(request: SetWatches2),
         /// Sets a persistent watch.
         AddWatch(request: AddWatchRequest),
-        /// The identities of the connection.
+        /// Returns the identities of the connection.
         WhoAmI,
-        /// Ends the session.
+        /// Closes the session.
         CloseSession,
     }
     not { Notification | CreateSession | Error }

@@ -1,31 +1,31 @@
-//! What is known about a node beside its data.
+//! Metadata of nodes.
 
 use crate::record::record;
 
 record! {
-    /// As clients see it.
+    /// The metadata of a node that clients see.
     #[derive(Copy, Default)]
     pub struct Stat {
         /// The transaction that created the node.
         pub czxid: i64,
-        /// The last that changed its data.
+        /// The last transaction that changed its data.
         pub mzxid: i64,
         /// When it was created, in milliseconds since 1970.
         pub ctime: i64,
-        /// When its data was last changed, likewise.
+        /// When its data was last changed, in milliseconds since 1970.
         pub mtime: i64,
-        /// Counts changes of the data.
+        /// The number of changes of the data.
         pub version: i32,
-        /// Counts children created and deleted.
+        /// The number of children created and deleted.
         pub cversion: i32,
-        /// Counts changes of the ACL.
+        /// The number of changes of the ACL.
         pub aversion: i32,
-        /// The session that an ephemeral node belongs to, else 0. Also 0 for containers and nodes with a time to live,
-        /// whose owner on disk says something else: see [`StatPersisted::ephemeral_owner`].
+        /// The session that owns an ephemeral node, otherwise 0. Also 0 for containers and nodes with a time to live,
+        /// whose owner on disk has another meaning; see [`StatPersisted::ephemeral_owner`].
         pub ephemeral_owner: i64,
-        /// The length of the data.
+        /// The length of the data, in bytes.
         pub data_length: i32,
-        /// How many children it has.
+        /// The number of children.
         pub num_children: i32,
         /// The last transaction that created or deleted a child.
         pub pzxid: i64,
@@ -33,25 +33,25 @@ record! {
 }
 
 record! {
-    /// As it stands in snapshots: what cannot be counted again from the tree.
+    /// The metadata in a snapshot, without what can be derived from the tree.
     #[derive(Copy, Default)]
     pub struct StatPersisted {
         /// The transaction that created the node.
         pub czxid: i64,
-        /// The last that changed its data.
+        /// The last transaction that changed its data.
         pub mzxid: i64,
         /// When it was created, in milliseconds since 1970.
         pub ctime: i64,
-        /// When its data was last changed, likewise.
+        /// When its data was last changed, in milliseconds since 1970.
         pub mtime: i64,
-        /// Counts changes of the data.
+        /// The number of changes of the data.
         pub version: i32,
-        /// Counts the children created. What a client sees adds those deleted.
+        /// The number of children created. The value that clients see adds those deleted.
         pub cversion: i32,
-        /// Counts changes of the ACL.
+        /// The number of changes of the ACL.
         pub aversion: i32,
-        /// A session; or, with high bits that no session has, the mark of a container or a time to live. What the bits
-        /// mean is `tree`'s.
+        /// A session or, with high bits that no session has, a marker for a container or a time to live. The bits are
+        /// defined in `tree`.
         pub ephemeral_owner: i64,
         /// The last transaction that created or deleted a child.
         pub pzxid: i64,

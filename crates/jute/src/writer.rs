@@ -1,6 +1,6 @@
-//! Appends the primitives to a buffer that grows, and frames around them.
+//! Encodes primitive types and frames into a growing buffer.
 //!
-//! Many replies may go into one writer before it is sent: one system call for all of them.
+//! Several replies can be written into one writer and sent with a single system call.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -8,33 +8,33 @@ use bytes::{BufMut, Bytes, BytesMut};
 #[derive(Clone, Debug)]
 pub struct Writer {
     bytes: BytesMut,
-    /// The buffer does not grow beyond this many bytes.
+    /// The maximum length of the buffer.
     bytes_max: usize,
-    /// Something did not fit; nothing is written any more.
+    /// Something did not fit. Nothing is written any more.
     is_over_limit: bool,
 }
 
 impl Default for Writer {
     fn default() -> Self {
-        Self::over(BytesMut::new())
+        Self::with_buffer(BytesMut::new())
     }
 }
 
 impl Writer {
-    /// Empty.
+    /// Creates an empty writer.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Appends to what is there already, or reuses the room of it.
+    /// Creates a writer that appends to `bytes` and reuses its capacity.
     #[must_use]
-    pub fn over(bytes: BytesMut) -> Self {
+    pub fn with_buffer(bytes: BytesMut) -> Self {
         Self { bytes, bytes_max: usize::MAX, is_over_limit: false }
     }
 
-    /// The same writer with a limit on the length of its buffer. What does not fit is not written, nor is anything after
-    /// it, and [`Writer::is_over_limit`] says so.
+    /// Limits the length of the buffer. Data that does not fit is not written, nor is anything after it, and
+    /// [`Writer::is_over_limit`] returns true.
     #[must_use]
     pub fn limited(self, bytes_max: usize) -> Self {
         Self { bytes_max, ..self }
@@ -46,13 +46,13 @@ impl Writer {
         self.is_over_limit
     }
 
-    /// Whether so many bytes more may be written.
+    /// Whether this many more bytes fit.
     fn fits(&mut self, count: usize) -> bool {
         self.is_over_limit |= count > self.bytes_max.saturating_sub(self.bytes.len());
         !self.is_over_limit
     }
 
-    /// How many bytes have been written.
+    /// The length of the buffer.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -64,46 +64,46 @@ impl Writer {
         self.bytes.is_empty()
     }
 
-    /// What has been written.
+    /// Returns the buffer, frozen.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         self.bytes.freeze()
     }
 
-    /// The buffer, to go on with.
+    /// Returns the buffer, for further use.
     #[must_use]
     pub fn into_inner(self) -> BytesMut {
         self.bytes
     }
 
-    /// What has been written so far; the writer goes on, empty, with the room that is left.
+    /// Takes what has been written so far. The writer continues, empty, with the remaining capacity.
     #[must_use]
     pub fn take(&mut self) -> Bytes {
         self.bytes.split().freeze()
     }
 
-    /// Four bytes.
+    /// Writes four bytes.
     pub fn int(&mut self, value: i32) {
         if self.fits(4) {
             self.bytes.put_i32(value);
         }
     }
 
-    /// Eight bytes.
+    /// Writes eight bytes.
     pub fn long(&mut self, value: i64) {
         if self.fits(8) {
             self.bytes.put_i64(value);
         }
     }
 
-    /// One byte.
+    /// Writes one byte.
     pub fn bool(&mut self, value: bool) {
         if self.fits(1) {
             self.bytes.put_u8(u8::from(value));
         }
     }
 
-    /// A length and the bytes; none is null.
+    /// Writes a length and the bytes; None is null.
     pub fn buffer(&mut self, value: Option<&[u8]>) {
         match value {
             None => self.int(-1),
@@ -114,27 +114,27 @@ impl Writer {
         }
     }
 
-    /// A length and the bytes of a string.
+    /// Writes a length and the bytes of a string.
     pub fn string(&mut self, value: &str) {
         self.buffer(Some(value.as_bytes()));
     }
 
-    /// Bytes as they are, without a length.
+    /// Writes the bytes without a length.
     pub fn raw(&mut self, bytes: &[u8]) {
         if self.fits(bytes.len()) {
             self.bytes.put_slice(bytes);
         }
     }
 
-    /// The number of elements or bytes that follow.
+    /// Writes the number of elements or bytes that follow.
     ///
     /// # Panics
-    /// If it does not fit into 31 bits. Nothing that came through a frame is so long, so it would be our own bug.
+    /// If it does not fit into 31 bits. Nothing received in a frame is that long, so it is a bug.
     pub fn length(&mut self, length: usize) {
         self.int(i32::try_from(length).unwrap_or_else(|_| panic!("a length of {length} does not fit into jute's int")));
     }
 
-    /// What `content` writes, with its length in front: a frame, or a record inside a buffer.
+    /// Writes the output of `content` with its length in front: a frame, or a record inside a buffer.
     pub fn frame(&mut self, content: impl FnOnce(&mut Self)) {
         let start = self.bytes.len();
         self.int(0);
@@ -154,8 +154,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_exceeds_the_limit_is_left_out_and_said() {
-        let mut writer = Writer::over(BytesMut::from(&b"before"[..])).limited(14);
+    fn data_over_the_limit_is_omitted_and_reported() {
+        let mut writer = Writer::with_buffer(BytesMut::from(&b"before"[..])).limited(14);
         writer.long(1);
         assert!(!writer.is_over_limit());
         writer.frame(|w| w.string("ab"));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_knows_its_length_and_not_what_stands_before_it() {
+    fn the_length_of_a_frame_does_not_count_what_is_before_it() {
         let mut writer = Writer::new();
         writer.bool(true);
         writer.frame(|w| w.string("ab"));

@@ -1,17 +1,17 @@
-//! Digests: a state is told from another by 64 bits.
+//! 64-bit digests that identify states.
 //!
-//! Why not the standard hasher: states are hashed far more often than anything else is done with them.
+//! The standard hasher is too slow: states are hashed far more often than anything else is done with them.
 
 use std::hash::{Hash, Hasher};
 
-/// A number that stands for a value: equal for equal values, and for others only by a rare accident.
+/// The digest of a value: equal for equal values, and for different values only by a rare collision.
 pub(crate) fn digest(value: &impl Hash) -> u64 {
     let mut hasher = Mixer(0);
     value.hash(&mut hasher);
     hasher.finish()
 }
 
-/// A quick hash: multiply and fold, word by word. Nobody chooses its input to do harm.
+/// A fast hash: multiply and fold, word by word. Its input is not chosen by an attacker.
 struct Mixer(u64);
 
 impl Mixer {

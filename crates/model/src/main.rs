@@ -1,15 +1,19 @@
-//! The model checker: the election and the agreement as they ship, in every order of events within bounds.
+//! The model checker: the production election and agreement in every order of events within bounds.
 //!
-//! In: `--minutes M`, `--threads N`, `--only TEXT`, `--self-test`. Out: a line for each configuration, the steps to each
-//! violation, and a last line for programs; exit code 0, 1 for a violation (or a planted bug that was missed), 2 for bad
-//! arguments.
-//! Why: a simulator meets the orders of events that its dice choose; here, within the bounds, none is left out.
-//! Not here: time, which is any order of timers; sockets; snapshots (the logs of so short a run are never trimmed).
-//! To read it: `plan` (what is explored), then `zab` and `election` (a model each), `run` (one exploration).
+//! Arguments: `--minutes M`, `--threads N`, `--only TEXT`, `--self-test`. It prints a line for each configuration, the
+//! steps to each violation, and a last line for programs. The exit code is 0, 1 for a violation (or a planted bug that
+//! was missed), or 2 for bad arguments.
+//!
+//! A simulator covers the orders of events that its random numbers choose; within the bounds, the model checker covers
+//! all of them. There is no time (timers expire in any order), no sockets, and no snapshots, since the logs of such
+//! short runs are never trimmed.
+//!
+//! Suggested reading order: `plan` (what is explored), then `zab` and `election` (one model each), `run` (one
+//! exploration).
 
 mod digest;
 mod election;
-mod known;
+mod live_states;
 mod plan;
 mod run;
 mod self_test;
@@ -29,12 +33,12 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // A panic of production code is a finding, told with the steps that lead to it.
+    // A panic of production code is a finding and is reported with the steps that lead to it.
     std::panic::set_hook(Box::new(|_| {}));
     if options.self_test { self_test::run(options.threads) } else { explore_all(&options) }
 }
 
-/// Explores one configuration after the other while there is time.
+/// Explores one configuration after the other until the time is up.
 fn explore_all(options: &Options) -> ExitCode {
     let start = Instant::now();
     let end = start + options.time;
@@ -74,12 +78,12 @@ fn print(name: &str, outcome: &Outcome) {
     }
 }
 
-/// What was asked for.
+/// The command line arguments.
 #[derive(Debug)]
 struct Options {
     time: Duration,
     threads: usize,
-    /// Only configurations whose name has this in it.
+    /// Only configurations whose name contains this text.
     only: String,
     self_test: bool,
 }
@@ -117,7 +121,7 @@ const MINUTES_DEFAULT: Duration = Duration::from_secs(5 * 60);
 const USAGE: &str = "\
 usage: model [--minutes M] [--threads N] [--only TEXT] [--self-test]
 
-  --minutes M    stop after so long; what is not explored by then makes complete=no (5)
-  --threads N    (all)
-  --only TEXT    only configurations with this in their names
-  --self-test    plant bugs in the harness and see that each is found";
+  --minutes M    time limit; complete=no if the exploration is not finished by then (default 5)
+  --threads N    number of threads (default: all processors)
+  --only TEXT    only configurations whose names contain TEXT
+  --self-test    plant bugs in the harness and check that each is found";

@@ -1,4 +1,4 @@
-//! One exploration: starts the checker on a model, and gathers what it found.
+//! One exploration: runs the checker on a model and collects the results.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -9,23 +9,24 @@ use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Model, Path};
 
-/// What came of a configuration.
+/// The result of exploring one configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// States reached, over all ways to reach them.
+    /// States reached, counted once per path.
     pub(crate) states: usize,
-    /// Different states.
+    /// Distinct states.
     pub(crate) unique: usize,
-    /// The longest run.
+    /// The length of the longest run.
     pub(crate) depth: usize,
-    /// Whether all states within the bounds were seen.
+    /// Whether all states within the bounds were explored.
     pub(crate) complete: bool,
     pub(crate) seconds: f64,
-    /// The properties that were broken, each with the steps that lead there.
+    /// The violated properties, each with the steps that lead there.
     pub(crate) violations: Vec<(&'static str, Vec<String>)>,
 }
 
-/// When to stop looking. The checker's own limit is only heeded when a thread runs out of work, so models ask.
+/// The time limit of an exploration. The checker checks its own limit only when a thread runs out of work, so the
+/// models check this one.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
     deadline: Instant,
@@ -37,7 +38,7 @@ impl Limit {
         Self { deadline: Instant::now() + duration, cut_short: Arc::default() }
     }
 
-    /// Whether the time is up: then nothing follows from any state any more, and the exploration is not complete.
+    /// Whether the time is up. If so, no state has successors any more, and the exploration is incomplete.
     pub(crate) fn is_over(&self) -> bool {
         let over = Instant::now() >= self.deadline;
         if over {
@@ -53,7 +54,7 @@ pub(crate) fn explore<M>(
     limit: &Limit,
     threads: usize,
     shortest: bool,
-    tell: impl Fn(&M::State, Option<&M::Action>) -> String,
+    describe: impl Fn(&M::State, Option<&M::Action>) -> String,
 ) -> Outcome
 where
     M: Model + Send + Sync + 'static,
@@ -63,9 +64,9 @@ where
     let start = Instant::now();
     let builder = model.checker().threads(threads).finish_when(HasDiscoveries::Any);
     if shortest {
-        report(builder.spawn_bfs(), start, limit, tell)
+        report(builder.spawn_bfs(), start, limit, describe)
     } else {
-        report(builder.spawn_dfs(), start, limit, tell)
+        report(builder.spawn_dfs(), start, limit, describe)
     }
 }
 
@@ -73,7 +74,7 @@ fn report<M>(
     checker: impl Checker<M>,
     start: Instant,
     limit: &Limit,
-    tell: impl Fn(&M::State, Option<&M::Action>) -> String,
+    describe: impl Fn(&M::State, Option<&M::Action>) -> String,
 ) -> Outcome
 where
     M: Model,
@@ -82,7 +83,8 @@ where
 {
     let checker = checker.join();
     let seconds = start.elapsed();
-    let violations: Vec<_> = checker.discoveries().into_iter().map(|(name, path)| (name, steps(path, &tell))).collect();
+    let violations: Vec<_> =
+        checker.discoveries().into_iter().map(|(name, path)| (name, steps(path, &describe))).collect();
     Outcome {
         states: checker.state_count(),
         unique: checker.unique_state_count(),
@@ -93,13 +95,13 @@ where
     }
 }
 
-/// The steps of a path, one a line.
-fn steps<S, A>(path: Path<S, A>, tell: &impl Fn(&S, Option<&A>) -> String) -> Vec<String> {
-    path.into_vec().iter().map(|(state, action)| tell(state, action.as_ref())).collect()
+/// The steps of a path, one per line.
+fn steps<S, A>(path: Path<S, A>, describe: &impl Fn(&S, Option<&A>) -> String) -> Vec<String> {
+    path.into_vec().iter().map(|(state, action)| describe(state, action.as_ref())).collect()
 }
 
-/// What a panic said.
-pub(crate) fn words_of(panic: &(dyn Any + Send)) -> String {
+/// The message of a panic.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("a panic without words").to_owned()
+    text.unwrap_or("a panic without a message").to_owned()
 }

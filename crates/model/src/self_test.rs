@@ -1,6 +1,6 @@
-//! Planted bugs are found: the harness takes a protection away, and the checker must notice, soon.
+//! Self-test: the harness plants a bug, and the checker must find it within a short time.
 //!
-//! Not a switch in production code: the machine is the one that ships, and is lied to or misquoted.
+//! There is no switch in production code: the harness alters the inputs and outputs of the production state machine.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::run::{Limit, Outcome, explore};
 use crate::zab::{Agreement, Bounds, Sabotage, Start};
 
-/// Looks for every planted bug, and says how each was found.
+/// Searches for every planted bug and prints how each was found.
 pub(crate) fn run(threads: usize) -> ExitCode {
     let mut missed = 0;
     for sabotage in Sabotage::ALL {
@@ -30,18 +30,18 @@ pub(crate) fn run(threads: usize) -> ExitCode {
 
 fn find(sabotage: Sabotage, threads: usize) -> Outcome {
     let limit = Limit::after(Duration::from_secs(120));
-    explore(Agreement::new(bounds(sabotage), sabotage, limit.clone()), &limit, threads, true, Agreement::tell)
+    explore(Agreement::new(bounds(sabotage), sabotage, limit.clone()), &limit, threads, true, Agreement::describe)
 }
 
-/// The bounds within which each bug shows.
+/// Bounds that are sufficient to find each bug.
 fn bounds(sabotage: Sabotage) -> Bounds {
-    let calm = Bounds { epochs: 3, heal_one_in: u64::MAX, ..Bounds::CALM };
+    let no_faults = Bounds { epochs: 3, liveness_one_in: u64::MAX, ..Bounds::NO_FAULTS };
     match sabotage {
-        Sabotage::None | Sabotage::ReportsEarly => calm,
-        Sabotage::SkipsTruncation => Bounds { crashes: 1, writes: 2, start: Start::Serving, ..calm },
-        Sabotage::HidesPromises => Bounds { hints: true, impatience: 1, ..calm },
-        Sabotage::ForgetsPromises => Bounds { hints: true, crashes: 1, ..calm },
-        Sabotage::ClaimsNewerHistory => Bounds { crashes: 1, writes: 1, ..calm },
+        Sabotage::None | Sabotage::ReportsEarly => no_faults,
+        Sabotage::SkipsTruncation => Bounds { crashes: 1, writes: 2, start: Start::Serving, ..no_faults },
+        Sabotage::HidesPromises => Bounds { hints: true, timeouts: 1, ..no_faults },
+        Sabotage::ForgetsPromises => Bounds { hints: true, crashes: 1, ..no_faults },
+        Sabotage::ClaimsNewerHistory => Bounds { crashes: 1, writes: 1, ..no_faults },
     }
 }
 

@@ -1,18 +1,18 @@
-//! An oracle of one's own: servers on batteries, of which the fullest should lead, unless it is far from the clients.
+//! A custom oracle: servers on batteries, of which the fullest should lead, unless it is far from the clients.
 //!
-//! Run it: `cargo run -p pole-oracle --example own_oracle`. To adapt it: change `Battery::assess`.
+//! Run it: `cargo run -p pole-oracle --example own_oracle`. To adapt it, change `Battery::assess`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pole_election::{Rank, Score, ServerId, Span, Standing, Voters, Zxid};
 use pole_oracle::{
     Assessed, Class, Combined, Decision, Gossip, InvalidScore, Latency, MeasureConfig, Measurements, Moment, Oracle,
-    Part, ResignConfig, Resignation, Situation, Time, View, shown,
+    Part, ResignConfig, Resignation, Situation, Time, View, display_inputs,
 };
 
-/// Scores by what is missing from a full battery, in tenths of a per cent: smaller is better.
+/// Scores by the missing charge of the battery, in tenths of a percent: smaller is better.
 struct Battery {
-    /// What this server's gauge reads. A real one would read it when asked, or be told by a thread.
+    /// The charge of this server's battery. A real oracle would read the gauge, or be updated by a thread.
     charge_permille: i64,
 }
 
@@ -45,11 +45,11 @@ fn assess(id: u64, round_trips: [u64; 3], now: Time) -> Assessed {
     let mut measured = Measurements::new(ServerId(id), Voters::new([1, 2, 3].map(ServerId)), MeasureConfig::default());
     for (peer, ms) in (1..).zip(round_trips).filter(|(peer, _)| *peer != id) {
         measured.record_round_trip(ServerId(peer), Span::from_ms(ms), now);
-        // What the peer says of itself: here only that its clients send a hundred requests a second.
+        // The report of the peer; here it contains only a load of a hundred requests per second.
         let nothing = Gossip::unknown(Zxid::ZERO, 0);
         let mut report = measured.report(now, Standing::default(), nothing.clone(), nothing);
         report.rate_milli = 100_000;
-        measured.hear(ServerId(peer), report, now);
+        measured.record_report(ServerId(peer), report, now);
     }
     measured.record_requests(1_000, now);
     let leader = Some(ServerId(1));
@@ -65,7 +65,7 @@ fn main() {
     for (id, round_trips) in ROUND_TRIPS {
         let assessed = assess(id, round_trips, Time(10_000_000_000));
         let inputs: Vec<String> =
-            shown(&assessed.inputs).iter().map(|(name, value)| format!("{name} {value:.1}")).collect();
+            display_inputs(&assessed.inputs).iter().map(|(name, value)| format!("{name} {value:.1}")).collect();
         println!("server {id}: score {:?} ({})", assessed.score.components(), inputs.join(", "));
         ranks.insert(ServerId(id), Rank::Known(assessed.score));
     }

@@ -1,25 +1,26 @@
-//! Classes of equal worth: a score cut so coarsely that noise falls within one class.
+//! Classes: score components rounded so coarsely that noise stays within one class.
 //!
-//! In: a component of a score, and the class that this server was in before. Out: the class it is in now.
-//! Why with a memory: a score that jitters around a border would change its class at every heartbeat, and the leader
-//! with it (scenario 25). So a class is left only when its border is passed by a tenth of a class: more than a smoothed
-//! score jitters, and little enough that the noise of the first measurements does not stick.
-//! Holds: the memory is the server's own and shapes its own score only; how two scores compare depends on the two
-//! messages alone, or the order would have cycles.
+//! Plain rounding is not enough: a score that jitters around a class border would change its class at every heartbeat,
+//! and the leader with it (scenario 25). So the class of a server depends on its previous class, which it leaves only
+//! when its border is crossed by a tenth of a class. This is more than a smoothed score jitters, and little enough
+//! that noisy first measurements do not stick.
+//!
+//! Invariant: the previous class is the server's own and affects only its own score. How two scores compare depends on
+//! the two messages alone; otherwise the order would have cycles.
 
 use core::fmt;
 
-/// How to cut a component.
+/// How a component is divided into classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Classes of so many microseconds: 0 to below 1 width, 1 to below 2 widths, and so on.
+    /// Classes of this many microseconds: from 0 to below one width, from one to below two widths, and so on.
     Micros(u32),
-    /// Each class reaches so many per cent above the last: for what spans magnitudes, as rates do.
+    /// Each class ends this many percent above the previous one. For components that span magnitudes, such as rates.
     Percent(u8),
 }
 
 impl Class {
-    /// The class of a component, by the borders alone.
+    /// Returns the class of a component, ignoring hysteresis.
     #[must_use]
     pub fn of(self, component: i64) -> i64 {
         match self {
@@ -28,8 +29,8 @@ impl Class {
         }
     }
 
-    /// The class of a component for a server that was in `previous`: it stays while the border is passed by less than a
-    /// tenth of a class.
+    /// Returns the class of a component for a server that was in `previous`, which it leaves only when the border is
+    /// crossed by a tenth of a class.
     #[must_use]
     pub fn of_after(self, component: i64, previous: Option<i64>) -> i64 {
         let class = self.of(component);
@@ -48,8 +49,8 @@ impl Class {
         if stays { previous } else { class }
     }
 
-    /// The component at the border of a class that is nearer to zero: what a classed score shows to humans, and what the
-    /// difference of two classes is worth.
+    /// Returns the border of a class that is nearer to zero. It is the value of a classified score in human-readable
+    /// output and in the difference of two classes.
     #[must_use]
     pub fn border(self, class: i64) -> i64 {
         match self {
@@ -69,13 +70,13 @@ impl fmt::Display for Class {
     }
 }
 
-/// 0 for 0, else 1 + the largest n with (1 + percent/100)^n <= value.
+/// 0 for 0, otherwise 1 + the largest n with (1 + percent/100)^n <= value.
 fn logarithm(value: u64, percent: u8) -> i64 {
     let borders = borders(percent).take_while(|border| *border <= u128::from(value) << FRACTION_BITS);
     i64::try_from(borders.count()).unwrap_or(i64::MAX)
 }
 
-/// The least value of a class of [`logarithm`].
+/// The smallest value of a class of [`logarithm`].
 fn power(class: u64, percent: u8) -> i64 {
     let Some(before) = class.checked_sub(1) else { return 0 };
     let border =
@@ -83,7 +84,7 @@ fn power(class: u64, percent: u8) -> i64 {
     i64::try_from(border >> FRACTION_BITS).unwrap_or(i64::MAX)
 }
 
-/// The borders 1, 1 + p, (1 + p)^2, … in units of 2^-32, as far as an i64 reaches.
+/// The borders 1, 1 + p, (1 + p)^2, … in units of 2^-32, within the range of an i64.
 fn borders(percent: u8) -> impl Iterator<Item = u128> {
     let grow = move |border: &u128| Some(border * (100 + u128::from(percent.max(1))) / 100);
     core::iter::successors(Some(1 << FRACTION_BITS), grow).take_while(|border| *border < 1 << 96)
@@ -91,7 +92,7 @@ fn borders(percent: u8) -> impl Iterator<Item = u128> {
 
 const FRACTION_BITS: u32 = 32;
 
-/// Classes of 1 % up to 2^64: a bound for the walk over them.
+/// The number of classes of 1 % up to 2^64, which bounds the iteration.
 const CLASSES_MAX: usize = 4_500;
 
 #[cfg(test)]

@@ -1,16 +1,22 @@
-//! When a leader resigns: only for someone who is better by enough, for long enough, and not too often.
+//! Decides when a leader resigns: only for a server that is better by enough, for long enough, and not too often.
 //!
-//! In: `now`, the leader's own before-resignation rank, those of the others, the pause that a hand-over would cost.
-//! Out: a `Decision` with its reason. Why so hesitant: a leader that moves at every fluctuation costs more than the best
-//! place ever saves, and when all scores fall together (scenario 32) the first to notice must not run.
-//! Holds: never more than `max_per_hour` resignations in an hour, and never two within the cool-down, which doubles with
-//! each resignation of the last hour; the worst that a successor scored during the hold time is better by both margins
-//! than the best that we did. (Better at each look is too weak: of noise that happens by luck, every few hours.)
-//! Not here: the hand-over (`zab`), fresh scores (`Measurements::candidates`), what an advantage is (`Oracle`).
+//! The inputs are `now`, the leader's own before-resignation rank, the ranks of the others, and the pause that a
+//! hand-over would cost. The output is a [`Decision`] with its reason. The policy is cautious because a leader that
+//! moves at every fluctuation costs more than the best location saves, and because the first server to notice that all
+//! scores get worse together (scenario 32) must not resign.
 //!
-//! What is weighed: a move saves `saved` on each of the rate × horizon requests to come; it costs each of the rate ×
-//! pause requests that arrive in the pause up to the whole pause. So it pays if saved × horizon > pause × pause; the rate
-//! stands on both sides, except that without requests there is nothing to save at all.
+//! Invariants:
+//!
+//! - There are at most `max_per_hour` resignations per hour, and never two within the cool-down, which doubles with
+//!   each resignation of the last hour.
+//! - The worst score of the successor during the hold time is better by both margins than our best score in it. Being
+//!   better at each single evaluation is too weak: with noise that happens by chance every few hours.
+//!
+//! A hand-over saves `saved` on each of the rate × horizon requests to come, and costs up to the whole pause for each
+//! of the rate × pause requests that arrive during the pause. So it pays off if saved × horizon > pause × pause. The
+//! rate cancels out, except that without requests there is nothing to save.
+//!
+//! The hand-over is in `zab`, fresh scores come from `Measurements::candidates`, advantages from `Oracle`.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::fmt;
@@ -20,22 +26,23 @@ use pole_election::{Rank, Score, ServerId, Span};
 use crate::oracle::{Advantage, Oracle};
 use crate::time::Time;
 
-/// The keys `pole.resign` and `pole.resign.*`.
+/// Configuration of resignations, the keys `pole.resign` and `pole.resign.*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResignConfig {
-    /// `pole.resign`: off means never.
+    /// `pole.resign`: if off, the leader never resigns.
     pub enabled: bool,
-    /// `.marginPercent`: how much better than our own score another's must be.
+    /// `.marginPercent`: the minimum advantage of another score, relative to our own.
     pub margin_percent: u64,
-    /// `.marginMs`: and by how much waiting, where the oracle scores waiting.
+    /// `.marginMs`: the minimum advantage in waiting time, if the oracle scores waiting.
     pub margin: Span,
-    /// `.holdMs`: how long another must stay better, without a gap.
+    /// `.holdMs`: how long another server must stay better, without interruption.
     pub hold: Span,
-    /// `.cooldownMs`: the least time between two resignations, and from taking the lead to giving it up.
+    /// `.cooldownMs`: the minimum time between two resignations, and between becoming leader and resigning.
     pub cooldown: Span,
-    /// `.maxPerHour`: the budget.
+    /// `.maxPerHour`: the maximum number of resignations per hour.
     pub max_per_hour: u32,
-    /// Over what time a move must pay for its pause. Not a key: the cool-down's default, the least that a new leader stays.
+    /// The time within which a hand-over must pay for its pause. Not configurable: the default of the cool-down, which
+    /// is the minimum time that a new leader stays.
     pub horizon: Span,
 }
 
@@ -53,82 +60,83 @@ impl Default for ResignConfig {
     }
 }
 
-/// What the leader sees when it considers.
+/// The input of one evaluation.
 #[derive(Clone, Copy)]
 pub struct Situation<'a> {
-    /// The oracle in force.
+    /// The configured oracle.
     pub oracle: &'a dyn Oracle,
     /// Our own rank before resignation, fresh.
     pub own: &'a Rank,
-    /// The ranks of the others, fresh and under the same configuration: [`crate::Measurements::candidates`].
+    /// The ranks of the others, fresh and under the same configuration; see [`crate::Measurements::candidates`].
     pub candidates: &'a BTreeMap<ServerId, Rank>,
-    /// How long clients would wait during the hand-over: a few round trips.
+    /// The expected pause of clients during a hand-over: a few round trips.
     pub pause: Span,
-    /// Write requests of the whole ensemble, in thousandths a second.
+    /// Write requests of the whole ensemble, in thousandths per second.
     pub rate_milli: u64,
 }
 
-/// To stay or to resign, and why.
+/// Whether to stay or to resign, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Lead on.
+    /// Stay the leader.
     Stay {
-        /// Why.
+        /// The reason.
         reason: StayReason,
     },
-    /// Hand over.
+    /// Hand over the leadership.
     Resign {
-        /// To whom.
+        /// The successor.
         to: ServerId,
-        /// What it is worth.
+        /// How much better its score is.
         advantage: Advantage,
-        /// How long the successor has been better.
+        /// How long it has been better.
         held: Span,
-        /// What it is expected to cost.
+        /// The expected pause.
         pause: Span,
     },
 }
 
-/// Why a leader stays.
+/// Why a leader does not resign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StayReason {
-    /// `pole.resign=off`.
+    /// Resignation is disabled (`pole.resign=off`).
     Off,
-    /// Our own score is unknown: nothing to compare with. The election, not the resignation, is for a leader in trouble.
+    /// Our own score is unknown, so there is nothing to compare. A leader in trouble is replaced by an election
+    /// instead.
     OwnUnknown,
-    /// Nobody has a better score.
+    /// No other server has a better score.
     NobodyBetter,
-    /// Somebody is better, but not by both margins.
+    /// Another server is better, but not by both margins.
     WithinMargin {
-        /// The best of them.
+        /// The best of these servers.
         best: ServerId,
-        /// By how much.
+        /// Its advantage.
         advantage: Advantage,
     },
-    /// Somebody is better by enough, but not yet for long enough.
+    /// Another server is better by enough, but not for long enough.
     Holding {
-        /// The one who has been better for longest.
+        /// The server that has been better for longest.
         candidate: ServerId,
-        /// For how much longer.
+        /// The rest of the hold time.
         remaining: Span,
     },
-    /// Too soon after the last change.
+    /// The last leader change was too recent.
     CoolingDown {
-        /// For how much longer.
+        /// The rest of the cool-down.
         remaining: Span,
     },
     /// The resignations of this hour are used up.
     BudgetSpent {
-        /// How many there were.
+        /// The number of resignations in the last hour.
         resigned: u32,
     },
-    /// No requests: nothing to gain.
+    /// There are no requests, so there is nothing to gain.
     Idle,
-    /// The pause costs more than the move saves within the horizon.
+    /// The pause costs more than the hand-over saves within the horizon.
     NotWorthThePause {
-        /// What each request would wait less.
+        /// The time that each request would wait less.
         saved: Span,
-        /// What the move would cost.
+        /// The expected pause.
         pause: Span,
     },
 }
@@ -167,70 +175,77 @@ impl fmt::Display for Decision {
     }
 }
 
-/// The policy of one server. Every server keeps one and tells it of every hand-over that it learns of, so that the budget
-/// and the cool-down are the ensemble's and two leaders cannot spend them in turn.
+/// The resignation policy of one server. Every server keeps one and records every resignation that it learns of, so
+/// that the budget and the cool-down apply to the ensemble and two leaders cannot use them up in turn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resignation {
     config: ResignConfig,
     /// Resignations of the last hour, newest last.
     resigned: VecDeque<Time>,
     leading_since: Option<Time>,
-    /// Who has been better, since when, and how close it came.
+    /// The servers that have been better, each with its streak.
     better: BTreeMap<ServerId, Streak>,
-    /// When we last looked, and under which oracle: scores of two oracles do not make one streak.
-    last_look: Option<(Time, u64)>,
+    /// The time of the last evaluation and its oracle. A streak does not span two oracles.
+    last_evaluation: Option<(Time, u64)>,
 }
 
-/// A time during which one candidate was better than we were, by both margins, all looks taken together.
+/// A period during which one candidate was better by both margins, over all evaluations together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Streak {
     since: Time,
-    /// The worst that the candidate scored.
+    /// The worst score of the candidate.
     worst: Score,
-    /// The best that we scored.
+    /// Our best score.
     own: Score,
 }
 
 impl Resignation {
-    /// A policy with no past.
+    /// Creates a policy without any recorded resignation.
     #[must_use]
     pub fn new(config: ResignConfig) -> Self {
-        Self { config, resigned: VecDeque::new(), leading_since: None, better: BTreeMap::new(), last_look: None }
+        Self { config, resigned: VecDeque::new(), leading_since: None, better: BTreeMap::new(), last_evaluation: None }
     }
 
-    /// Another configuration; the past still counts.
+    /// Replaces the configuration; recorded resignations still count.
     pub fn configure(&mut self, config: ResignConfig) {
         self.config = config;
     }
 
-    /// This server is established as leader: it stays at least a cool-down, whatever the gossip of the moment says.
-    pub fn took_the_lead(&mut self, now: Time) {
+    /// Records that this server is established as the leader. It stays for at least a cool-down, whatever the gossip
+    /// says.
+    pub fn became_leader(&mut self, now: Time) {
         self.leading_since = Some(now);
         self.better.clear();
-        self.last_look = None;
+        self.last_evaluation = None;
     }
 
-    /// A leader resigned, this server or, as heard, another.
-    pub fn noted(&mut self, now: Time) {
+    /// Records a resignation of this leader or, as learnt from others, of another one.
+    pub fn record_resignation(&mut self, now: Time) {
         self.prune(now);
-        if self.resigned.len() == NOTED_MAX {
+        if self.resigned.len() == RESIGNATIONS_MAX {
             self.resigned.pop_front();
         }
         self.resigned.push_back(now);
         self.better.clear();
-        self.last_look = None;
+        self.last_evaluation = None;
     }
 
-    /// Looks once, as leader, at every measurement heartbeat. After `Resign` the caller hands over and calls
-    /// [`Resignation::noted`] when that begins, even if it fails later: a failed attempt cools down too.
+    /// Evaluates the situation as leader, once per measurement heartbeat. After `Resign` the caller hands over and
+    /// calls [`Resignation::record_resignation`] when the hand-over begins, even if it fails later: a failed attempt
+    /// counts as well.
     pub fn consider(&mut self, now: Time, situation: &Situation<'_>) -> Decision {
         self.prune(now);
-        let best = self.look(now, situation);
+        let best = self.update_streaks(now, situation);
         let decided = self.decide(now, situation, best);
         decided.unwrap_or_else(|reason| Decision::Stay { reason })
     }
 
-    fn decide(&self, now: Time, situation: &Situation<'_>, best: Option<Best>) -> Result<Decision, StayReason> {
+    fn decide(
+        &self,
+        now: Time,
+        situation: &Situation<'_>,
+        best: Option<BestCandidate>,
+    ) -> Result<Decision, StayReason> {
         let resigned = self.resigned.len() as u32;
         if !self.config.enabled {
             return Err(StayReason::Off);
@@ -247,18 +262,19 @@ impl Resignation {
             return Err(StayReason::CoolingDown { remaining });
         }
         let (to, held, advantage) = self.held(now, situation, &best)?;
-        self.weigh(situation, advantage)?;
+        self.check_pause_cost(situation, advantage)?;
         Ok(Decision::Resign { to, advantage, held, pause: situation.pause })
     }
 
-    /// Continues or begins the streaks of those who are better by both margins, ends the others, and returns the best
-    /// that is better at all.
-    fn look(&mut self, now: Time, situation: &Situation<'_>) -> Option<Best> {
-        // "Continuously" is a claim about every look; after a gap in looking nothing is known of the time between.
+    /// Continues or begins the streaks of servers that are better by both margins, ends all others, and returns the
+    /// best server that is better at all.
+    fn update_streaks(&mut self, now: Time, situation: &Situation<'_>) -> Option<BestCandidate> {
+        // A streak requires regular evaluations; after a gap nothing is known about the time in between.
         let oracle = situation.oracle.fingerprint();
-        let unbroken =
-            |(last, under): (Time, u64)| now - last <= Span(self.config.hold.0 / 2).max(GAP) && under == oracle;
-        if !self.last_look.replace((now, oracle)).is_some_and(unbroken) {
+        let unbroken = |(last, under): (Time, u64)| {
+            now - last <= Span(self.config.hold.0 / 2).max(EVALUATION_GAP_MIN) && under == oracle
+        };
+        if !self.last_evaluation.replace((now, oracle)).is_some_and(unbroken) {
             self.better.clear();
         }
         let Rank::Known(own) = situation.own else {
@@ -275,32 +291,32 @@ impl Resignation {
                 self.better.insert(*id, streak.unwrap_or(fresh));
             }
         }
-        best_of(better).map(|(id, (_, advantage))| Best { id, advantage })
+        best_of(better).map(|(id, (_, advantage))| BestCandidate { id, advantage })
     }
 
-    /// The best of those who have been better for the whole hold time. Not simply the best of all: one that comes and
-    /// goes would keep the leader from a steady second.
+    /// Returns the best of the servers that have been better for the whole hold time. Not simply the best of all: a
+    /// server that is better only now and then would keep the leader from a steady second.
     fn held(
         &self,
         now: Time,
         situation: &Situation<'_>,
-        best: &Best,
+        best: &BestCandidate,
     ) -> Result<(ServerId, Span, Advantage), StayReason> {
         let Rank::Known(own) = situation.own else { return Err(StayReason::OwnUnknown) };
         let Some((candidate, oldest)) = self.better.iter().min_by_key(|(_, streak)| streak.since) else {
             return Err(StayReason::WithinMargin { best: best.id, advantage: best.advantage });
         };
         let held = |id: &ServerId| self.better.get(id).map(|streak| now - streak.since);
-        let mut ripe = better_than(own, situation);
-        ripe.retain(|id, _| held(id).is_some_and(|span| span >= self.config.hold));
+        let mut eligible = better_than(own, situation);
+        eligible.retain(|id, _| held(id).is_some_and(|span| span >= self.config.hold));
         let remaining = Span(self.config.hold.0.saturating_sub((now - oldest.since).0));
         let holding = StayReason::Holding { candidate: *candidate, remaining };
-        let (id, (_, advantage)) = best_of(ripe).ok_or(holding)?;
+        let (id, (_, advantage)) = best_of(eligible).ok_or(holding)?;
         Ok((id, held(&id).unwrap_or(Span::ZERO), advantage))
     }
 
-    /// Whether a move pays for its pause: see the head of this file.
-    fn weigh(&self, situation: &Situation<'_>, advantage: Advantage) -> Result<(), StayReason> {
+    /// Checks that a hand-over pays for its pause; see the module documentation.
+    fn check_pause_cost(&self, situation: &Situation<'_>, advantage: Advantage) -> Result<(), StayReason> {
         let Some(saved) = advantage.saved else { return Ok(()) };
         if situation.rate_milli == 0 {
             return Err(StayReason::Idle);
@@ -310,8 +326,8 @@ impl Resignation {
         if gain > cost { Ok(()) } else { Err(StayReason::NotWorthThePause { saved, pause: situation.pause }) }
     }
 
-    /// What is left of the cool-down: it runs from the last resignation and from taking the lead, and doubles with every
-    /// resignation of the last hour beyond the first.
+    /// The rest of the cool-down. It runs from the last resignation or from becoming leader, and doubles with every
+    /// resignation of the last hour after the first.
     fn cooling_down(&self, now: Time) -> Span {
         let doublings = self.resigned.len().saturating_sub(1).min(32) as u32;
         let cooldown = self.config.cooldown.saturating_mul(1 << doublings).min(HOUR.max(self.config.cooldown));
@@ -327,7 +343,7 @@ impl Resignation {
 }
 
 impl ResignConfig {
-    /// Both margins: relative always, absolute where waiting is scored.
+    /// Checks both margins: the relative one always, the absolute one if waiting is scored.
     fn passes(&self, advantage: Advantage) -> bool {
         let enough = advantage.permille > 0 && advantage.permille >= self.margin_percent.saturating_mul(10);
         enough && advantage.saved.is_none_or(|saved| saved >= self.margin)
@@ -344,21 +360,21 @@ impl Streak {
     }
 }
 
-/// The best of those with a better score.
-struct Best {
+/// The best of the servers with a better score.
+struct BestCandidate {
     id: ServerId,
     advantage: Advantage,
 }
 
-type Betters<'a> = BTreeMap<ServerId, (&'a Score, Advantage)>;
+type BetterCandidates<'a> = BTreeMap<ServerId, (&'a Score, Advantage)>;
 
-/// The best score, of equals the higher id: as the election would choose.
-fn best_of(better: Betters<'_>) -> Option<(ServerId, (&Score, Advantage))> {
+/// Picks the best score, among equals the higher id, as the election would.
+fn best_of(better: BetterCandidates<'_>) -> Option<(ServerId, (&Score, Advantage))> {
     better.into_iter().min_by(|(a, (a_score, _)), (b, (b_score, _))| (a_score, b).cmp(&(b_score, a)))
 }
 
-/// Everyone with a valid score that is better than `own`, and what it is worth.
-fn better_than<'a>(own: &Score, situation: &Situation<'a>) -> Betters<'a> {
+/// The servers with a valid score better than `own`, and their advantage.
+fn better_than<'a>(own: &Score, situation: &Situation<'a>) -> BetterCandidates<'a> {
     let known = situation.candidates.iter().filter_map(|(id, rank)| match rank {
         Rank::Known(score) => Some((*id, score)),
         Rank::Unknown => None,
@@ -367,7 +383,7 @@ fn better_than<'a>(own: &Score, situation: &Situation<'a>) -> Betters<'a> {
     better.map(|(id, score)| (id, (score, situation.oracle.advantage(own, score)))).collect()
 }
 
-/// Thousandths, shown as per cent.
+/// Thousandths, displayed in percent.
 struct Percent(u64);
 
 impl fmt::Display for Percent {
@@ -378,8 +394,8 @@ impl fmt::Display for Percent {
 
 const HOUR: Span = Span::from_ms(3_600_000);
 
-/// A leader that looked this recently looked continuously, however short the hold time.
-const GAP: Span = Span::from_ms(3_000);
+/// A gap up to this length never interrupts a streak, no matter how short the hold time is.
+const EVALUATION_GAP_MIN: Span = Span::from_ms(3_000);
 
-/// Resignations remembered of one hour: a budget above this is no budget.
-const NOTED_MAX: usize = 1_000;
+/// The maximum number of resignations kept; more than this per hour is no limit at all.
+const RESIGNATIONS_MAX: usize = 1_000;

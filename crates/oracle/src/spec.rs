@@ -1,8 +1,9 @@
-//! An oracle as it is configured: a name and parameters, and the way from there to an oracle.
+//! The configuration of an oracle, a name and parameters, and how to build the oracle from it.
 //!
-//! In: `latency`, `latency/1ms`, `preference=3,1,2`, `combined=latency/10ms,recovery/50ms,history`; or a name and a map
-//! of parameters (`pole.oracle.*`, `PUT /v1/oracle`). Out: a `Box<dyn Oracle>`, or what is wrong and what would be right.
-//! Holds: nothing is guessed; a parameter that an oracle does not know is an error.
+//! The input is text such as `latency`, `latency/1ms`, `preference=3,1,2` or
+//! `combined=latency/10ms,recovery/50ms,history`, or a name with a map of parameters (`pole.oracle.*`, `PUT
+//! /v1/oracle`). The output is a `Box<dyn Oracle>`, or an error that says what is wrong and what is allowed. A
+//! parameter that an oracle does not know is an error.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -19,17 +20,17 @@ use crate::oracles::{
     WorstCase,
 };
 
-/// The name of an oracle and its parameters, not yet checked.
+/// The name of an oracle and its parameters, not yet validated.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spec {
-    /// As in `pole.oracle`.
+    /// The value of `pole.oracle`.
     pub name: String,
-    /// `class`, `preference` and `combined`, where the oracle has them.
+    /// `class`, `preference` and `combined`, if the oracle has them.
     pub params: BTreeMap<String, String>,
 }
 
 impl Spec {
-    /// Every name that `pole.oracle` may have.
+    /// All valid values of `pole.oracle`.
     pub const NAMES: [&str; 10] = [
         "history",
         "request",
@@ -43,23 +44,23 @@ impl Spec {
         "custom",
     ];
 
-    /// An oracle without parameters.
+    /// Creates a spec without parameters.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), params: BTreeMap::new() }
     }
 
-    /// The same with one more parameter.
+    /// Adds a parameter.
     #[must_use]
     pub fn with(mut self, param: &str, value: &str) -> Self {
         self.params.insert(param.to_owned(), value.to_owned());
         self
     }
 
-    /// Reads the one-line form: `name`, `name/class`, `preference=…`, `combined=…`.
+    /// Parses the one-line form: `name`, `name/class`, `preference=…`, `combined=…`.
     ///
     /// # Errors
-    /// As [`Spec::build`]: what is read can be built.
+    /// Same as [`Spec::build`]: a parsed spec can be built.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let text = text.trim();
         let spec = if let Some((name, value)) = text.split_once('=') {
@@ -72,10 +73,10 @@ impl Spec {
         spec.build().map(|_| spec)
     }
 
-    /// Makes the oracle.
+    /// Builds the oracle.
     ///
     /// # Errors
-    /// An unknown name, a parameter that is unknown, missing, or wrong.
+    /// If the name is unknown, or a parameter is unknown, missing or invalid.
     pub fn build(&self) -> Result<Box<dyn Oracle>, SpecError> {
         self.check_params()?;
         match self.params.get("class") {
@@ -92,7 +93,7 @@ impl Spec {
             _ => &[],
         };
         match self.params.keys().find(|param| !known.contains(&param.as_str())) {
-            // An unknown name is the better thing to say.
+            // For an unknown name, the error about the name is more helpful.
             Some(param) if Self::NAMES.contains(&self.name.as_str()) => {
                 let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 Err(SpecError::UnknownParam { name: self.name.clone(), param: param.clone(), known })
@@ -140,7 +141,7 @@ impl Spec {
 }
 
 impl fmt::Display for Spec {
-    /// The one-line form; of `combined` with a preference inside, without that preference.
+    /// The one-line form. For `combined` with a `preference` parameter, that parameter is omitted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.params.get(&self.name), self.params.get("class")) {
             (Some(value), _) => write!(f, "{}={value}", self.name),
@@ -154,7 +155,7 @@ fn combine(parts: Vec<Part>) -> Result<Box<dyn Oracle>, SpecError> {
     Ok(Box::new(Combined::new(parts)?))
 }
 
-/// `10ms`, `500us`, `1s` for what counts time; `10%` for that and for rates.
+/// `10ms`, `500us`, `1s` for oracles that score time; `10%` for these and for rates.
 fn parse_class(oracle: &str, text: &str) -> Result<Class, SpecError> {
     let bad =
         || SpecError::Class { oracle: oracle.to_owned(), text: text.to_owned(), allowed: allowed_classes(oracle) };
@@ -186,55 +187,55 @@ fn allowed_classes(oracle: &str) -> &'static str {
     }
 }
 
-/// Why a configuration names no oracle.
+/// Why a spec is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// No such oracle.
+    /// There is no such oracle.
     #[error("unknown oracle \"{name}\": use one of {}", Spec::NAMES.join(", "))]
     UnknownName {
-        /// The name given.
+        /// The given name.
         name: String,
     },
-    /// A parameter that the oracle does not have.
+    /// The oracle does not have this parameter.
     #[error("oracle {name} has no parameter \"{param}\" (it has: {known})")]
     UnknownParam {
         /// The oracle.
         name: String,
-        /// The parameter given.
+        /// The given parameter.
         param: String,
-        /// Those that it has.
+        /// The parameters that it has.
         known: String,
     },
-    /// A parameter that the oracle needs.
+    /// A required parameter is missing.
     #[error("oracle {name} needs the parameter {param} (pole.oracle.{param})")]
     MissingParam {
         /// The oracle.
         name: String,
-        /// The parameter that is missing.
+        /// The missing parameter.
         param: &'static str,
     },
-    /// A class that cannot be read, or that does not go with the oracle.
+    /// The class cannot be parsed, or the oracle does not support it.
     #[error("class \"{text}\" of {oracle}: allowed is {allowed}")]
     Class {
         /// The oracle.
         oracle: String,
-        /// The class given.
+        /// The given class.
         text: String,
-        /// What would be right.
+        /// The allowed classes.
         allowed: &'static str,
     },
-    /// A list or weights that cannot be read.
+    /// The list or the weights cannot be parsed.
     #[error("preference \"{text}\": {why}; write 3,1,2 or 3:10,1:5")]
     Preference {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// What is wrong with it.
+        /// What is wrong.
         why: String,
     },
-    /// A combination within a combination.
+    /// A combination contains a combination.
     #[error("combined cannot contain combined: name the oracles in one list")]
     Nested,
-    /// Parts that do not combine.
+    /// The parts cannot be combined.
     #[error(transparent)]
     Part(#[from] InvalidPart),
 }

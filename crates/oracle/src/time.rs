@@ -1,10 +1,11 @@
-//! Instants, as a plain count: unlike the operating system's they can be written in a script and replayed.
+//! Points in time as plain counts, which can be written in a script and replayed, unlike those of the operating
+//! system.
 
 use core::ops::{Add, Sub};
 
 use pole_election::Span;
 
-/// An instant: nanoseconds since the start of the process (or of the simulation).
+/// A point in time: nanoseconds since the start of the process or of the simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
@@ -19,7 +20,7 @@ impl Add<Span> for Time {
 impl Sub for Time {
     type Output = Span;
 
-    /// The time from `earlier` to this; nothing if `earlier` is later, so that a clock set back does no harm.
+    /// The time elapsed since `earlier`, or zero if `earlier` is later, so that a clock set back does no harm.
     fn sub(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }

@@ -1,30 +1,31 @@
-//! What an oracle sees: N, N', RTT_i, F_i and the positions, at one instant, for one moment.
+//! The input of an oracle: N, N', RTT_i, F_i and the positions in the history, at one point in time.
 //!
-//! In: the measurements, the leader, the suspected. Out: an immutable view.
-//! Why apart from `Measurements`: an oracle that sees only this cannot depend on a clock or on the order of messages,
-//! and a user's own oracle is tested with the same view as ours.
-//! Holds: this server is always in its own N'; rates of servers left out of N' are with those who inherit their clients.
-//! Not here: scores (`oracles`).
-//! Source: section 3. Ours to add: who inherits the clients of a server left out, and that this fades as they move.
+//! A view is built from the measurements, the leader and the suspected servers, and does not change. It is separate
+//! from `Measurements` so that an oracle cannot depend on a clock or on the order of messages, and so that custom
+//! oracles can be tested with the same view as the built-in ones.
+//!
+//! Invariants: a server is always in its own N'. The request rates of servers excluded from N' are added to the
+//! servers to which their clients will fail over. The paper defines N'; the failover of clients, and its decay as they
+//! move, are additions.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use pole_election::{Score, ServerId, Span, Standing, Voters};
 
-use crate::measure::{Heard, Measurements, decayed};
+use crate::measure::{Measurements, ReceivedReport, decayed};
 use crate::time::Time;
 
-/// The moment that a score is for.
+/// The situation for which a score is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Moment {
-    /// The current leader will be gone: it is left out of N'.
+    /// The current leader has failed: it is excluded from N'.
     AfterCrash,
-    /// The current leader stays as a follower: it is kept in N'.
+    /// The current leader stays as a follower: it remains in N'.
     BeforeResignation,
 }
 
-/// The state of the ensemble as one server sees it.
+/// The state of the ensemble from the point of view of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     me: ServerId,
@@ -32,13 +33,13 @@ pub struct View {
     moment: Moment,
     live: BTreeSet<ServerId>,
     round_trips: BTreeMap<ServerId, Span>,
-    /// What each of the others last measured.
-    hearsay: BTreeMap<ServerId, BTreeMap<ServerId, Span>>,
-    /// What the leader that is gone last measured.
-    gone: BTreeMap<ServerId, Span>,
+    /// The round trips that each of the other servers last reported.
+    peer_round_trips: BTreeMap<ServerId, BTreeMap<ServerId, Span>>,
+    /// The round trips that the lost leader last reported.
+    lost_leader_round_trips: BTreeMap<ServerId, Span>,
     rates: BTreeMap<ServerId, u64>,
     standings: BTreeMap<ServerId, Standing>,
-    /// By who has it, then by who lacks it.
+    /// By the server that has the data, then by the server that lacks it.
     lacking: BTreeMap<ServerId, BTreeMap<ServerId, u64>>,
     disk: BTreeMap<ServerId, Span>,
     bandwidths: BTreeMap<ServerId, u64>,
@@ -59,16 +60,17 @@ impl View {
         let me = measured.me;
         let live: BTreeSet<ServerId> = measured.voters.iter().filter(|id| *id == me || !gone(*id)).collect();
         let mut standings: BTreeMap<_, _> =
-            heard_of(measured, &live).map(|(id, heard)| (id, heard.report.standing)).collect();
+            live_reports(measured, &live).map(|(id, received)| (id, received.report.standing)).collect();
         standings.insert(me, own);
         let mut lacking: BTreeMap<_, _> =
-            heard_of(measured, &live).map(|(id, heard)| (id, heard.report.lacking.clone())).collect();
+            live_reports(measured, &live).map(|(id, received)| (id, received.report.lacking.clone())).collect();
         lacking.insert(me, measured.lacking.clone());
         let mut disk: BTreeMap<_, _> =
-            heard_of(measured, &live).map(|(id, heard)| (id, heard.report.fsync_p50)).collect();
+            live_reports(measured, &live).map(|(id, received)| (id, received.report.fsync_p50)).collect();
         disk.insert(me, measured.disk.percentile(50));
-        let hearsay = heard_of(measured, &live).map(|(id, heard)| (id, heard.report.round_trips.clone())).collect();
-        let last_word = leader.filter(|leader| gone(*leader)).and_then(|leader| measured.heard.get(&leader));
+        let peer_round_trips =
+            live_reports(measured, &live).map(|(id, received)| (id, received.report.round_trips.clone())).collect();
+        let leader_report = leader.filter(|leader| gone(*leader)).and_then(|leader| measured.reports.get(&leader));
         let mut round_trips = measured.round_trips.vector(now);
         round_trips.retain(|id, _| live.contains(id));
         round_trips.insert(me, Span::ZERO);
@@ -80,8 +82,10 @@ impl View {
             voters: measured.voters.clone(),
             live,
             round_trips,
-            hearsay,
-            gone: last_word.map(|heard| heard.report.round_trips.clone()).unwrap_or_default(),
+            peer_round_trips,
+            lost_leader_round_trips: leader_report
+                .map(|received| received.report.round_trips.clone())
+                .unwrap_or_default(),
             standings,
             lacking,
             disk,
@@ -90,51 +94,51 @@ impl View {
         }
     }
 
-    /// The server whose view it is, and whom the score is for.
+    /// The server that this view belongs to and whose score is computed.
     #[must_use]
     pub fn me(&self) -> ServerId {
         self.me
     }
 
-    /// N: all voters, alive or not. Quorums are counted in it.
+    /// N: all voters, alive or not. It determines the quorum.
     #[must_use]
     pub fn voters(&self) -> &Voters {
         &self.voters
     }
 
-    /// The moment that the score is for.
+    /// The situation for which the score is computed.
     #[must_use]
     pub fn moment(&self) -> Moment {
         self.moment
     }
 
-    /// N': the servers that would be there if this one led, itself included.
+    /// N': the servers that would take part if this one led, including itself.
     #[must_use]
     pub fn live(&self) -> &BTreeSet<ServerId> {
         &self.live
     }
 
-    /// RTT_i: the fresh round trips to the servers of N', its own entry zero.
+    /// RTT_i: the fresh round trips to the servers of N', zero for this server.
     #[must_use]
     pub fn round_trips(&self) -> &BTreeMap<ServerId, Span> {
         &self.round_trips
     }
 
-    /// The round trip to a server of N', measured or not: else what it last measured to us, else as far as the farthest
-    /// that we did measure. Not to have measured someone must be no advantage.
+    /// The round trip to a server of N'. If it is not measured, it is what that server last measured to us, or else
+    /// the longest round trip measured by us. A missing measurement must not be an advantage.
     #[must_use]
     pub fn distance(&self, id: ServerId) -> Span {
         let farthest = || self.round_trips.values().copied().max().unwrap_or(Span::ZERO);
-        let theirs = || self.hearsay.get(&id)?.get(&self.me);
+        let theirs = || self.peer_round_trips.get(&id)?.get(&self.me);
         self.round_trips.get(&id).or_else(theirs).copied().unwrap_or_else(farthest)
     }
 
-    /// The round trip between two servers of N', by the word of both if both have measured it: the mean of the two errs
-    /// less than either.
+    /// The round trip between two servers of N'. If both have measured it, it is the mean, which has a smaller error
+    /// than either.
     #[must_use]
-    pub fn apart(&self, a: ServerId, b: ServerId) -> Option<Span> {
+    pub fn round_trip_between(&self, a: ServerId, b: ServerId) -> Option<Span> {
         let measured = |id: ServerId, other: ServerId| {
-            let of = if id == self.me { Some(&self.round_trips) } else { self.hearsay.get(&id) };
+            let of = if id == self.me { Some(&self.round_trips) } else { self.peer_round_trips.get(&id) };
             of?.get(&other).copied()
         };
         match (measured(a, b), measured(b, a)) {
@@ -144,77 +148,78 @@ impl View {
         }
     }
 
-    /// How long a server takes to hear that the leader is gone: half of what the leader last measured to it, no time if
-    /// nobody knows.
+    /// The time after which a server notices that the leader is lost: half of the round trip that the leader last
+    /// measured to it, or zero if unknown.
     #[must_use]
-    pub fn hears_of_the_end(&self, id: ServerId) -> Span {
-        Span(self.gone.get(&id).map_or(0, |round_trip| round_trip.0 / 2))
+    pub fn leader_loss_delay(&self, id: ServerId) -> Span {
+        Span(self.lost_leader_round_trips.get(&id).map_or(0, |round_trip| round_trip.0 / 2))
     }
 
-    /// Whether a quorum of round trips is measured: below that a vector says nothing, and an isolated server would look
-    /// best.
+    /// Whether the round trips of a quorum are measured. With fewer, an isolated server would look best.
     #[must_use]
     pub fn measured_quorum(&self) -> bool {
         self.round_trips.len() >= self.voters.quorum()
     }
 
-    /// F_i: the write requests of the clients of each server of N', in thousandths a second, with the clients inherited.
+    /// F_i: the write requests of the clients of each server of N', in thousandths per second, including clients that
+    /// will fail over to it.
     #[must_use]
     pub fn rates_milli(&self) -> &BTreeMap<ServerId, u64> {
         &self.rates
     }
 
-    /// Where each server of N' stands in the history, as far as it is known.
+    /// The position of each server of N' in the history, as far as known.
     #[must_use]
     pub fn standings(&self) -> &BTreeMap<ServerId, Standing> {
         &self.standings
     }
 
-    /// The usual time of an fsync at a server of N'; no time if it never said.
+    /// The median fsync time of a server of N', or zero if it never reported one.
     #[must_use]
     pub fn disk_time(&self, id: ServerId) -> Span {
         self.disk.get(&id).copied().unwrap_or(Span::ZERO)
     }
 
-    /// How long a transfer of so many bytes between this server and `id` takes: round trip + bytes / bandwidth, both
-    /// measured (before the first bulk transfer the bandwidth is assumed). Nothing if `id` is out of reach.
+    /// The time to transfer this many bytes between this server and `id`: round trip + bytes / bandwidth, both
+    /// measured (before the first bulk transfer the bandwidth is assumed). None if `id` is not reachable.
     #[must_use]
     pub fn transfer_time(&self, id: ServerId, bytes: u64) -> Option<Span> {
         let speed = self.bandwidths.get(&id)?;
-        let round_trip = self.apart(self.me, id)?;
+        let round_trip = self.round_trip_between(self.me, id)?;
         let flow = u128::from(bytes) * 1_000_000_000 / u128::from((*speed).max(1));
         Some(round_trip.saturating_add(Span(u64::try_from(flow).unwrap_or(u64::MAX))))
     }
 
-    /// How many bytes bring `id` level with `source`, by the word of the source; nothing if it has not said.
+    /// The number of bytes that bring `id` up to date with `source`, as reported by the source, or None if it has not.
     #[must_use]
     pub fn lacking(&self, id: ServerId, source: ServerId) -> Option<u64> {
         if id == source { Some(0) } else { self.lacking.get(&source)?.get(&id).copied() }
     }
 
-    /// The number of an external probe, in thousandths, higher is better; nothing if there is none or it is too old.
+    /// The value of an external probe in thousandths, higher is better; None if there is none or it has expired.
     #[must_use]
     pub fn probe_milli(&self) -> Option<i64> {
         self.probe_milli
     }
 
-    /// This server's last score at the same moment under the oracle of this fingerprint: for hysteresis, and only for
-    /// that. The order on scores stays a function of the messages, since a server's own past shapes only its own score.
+    /// This server's last score in the same situation under the oracle with this fingerprint. Use it only for
+    /// hysteresis: a server's own past may affect its own score, but the order on scores stays a function of the
+    /// messages.
     #[must_use]
     pub fn previous(&self, fingerprint: u64) -> Option<&Score> {
         self.previous.get(&fingerprint)
     }
 }
 
-fn heard_of<'a>(
+fn live_reports<'a>(
     measured: &'a Measurements,
     live: &'a BTreeSet<ServerId>,
-) -> impl Iterator<Item = (ServerId, &'a Heard)> + 'a {
-    measured.heard.iter().filter(|(id, _)| live.contains(id)).map(|(id, heard)| (*id, heard))
+) -> impl Iterator<Item = (ServerId, &'a ReceivedReport)> + 'a {
+    measured.reports.iter().filter(|(id, _)| live.contains(id)).map(|(id, received)| (*id, received))
 }
 
-/// Bytes a second to each server in reach: as measured here or there, else the assumed line or the assumed window a
-/// round trip.
+/// Bytes per second to each reachable server: as measured by either side, otherwise the assumed line rate, limited to
+/// one assumed window per round trip.
 fn bandwidths(measured: &Measurements, round_trips: &BTreeMap<ServerId, Span>) -> BTreeMap<ServerId, u64> {
     let (line, window) = (measured.config.assumed_bytes_per_s, measured.config.assumed_window_bytes);
     let assumed = |round_trip: Span| {
@@ -223,7 +228,7 @@ fn bandwidths(measured: &Measurements, round_trips: &BTreeMap<ServerId, Span>) -
             .checked_div(u128::from(round_trip.0))
             .map_or(line, |speed| line.min(u64::try_from(speed).unwrap_or(line)))
     };
-    let theirs = |id| measured.heard.get(&id)?.report.bandwidths.get(&measured.me).copied();
+    let theirs = |id| measured.reports.get(&id)?.report.bandwidths.get(&measured.me).copied();
     let known = |id| match (measured.bandwidths.bytes_per_s(id), theirs(id)) {
         (Some(there), Some(back)) => Some(there.midpoint(back)),
         (there, back) => there.or(back),
@@ -232,40 +237,45 @@ fn bandwidths(measured: &Measurements, round_trips: &BTreeMap<ServerId, Span>) -
     round_trips.iter().map(|(id, round_trip)| (*id, speed(*id, *round_trip))).collect()
 }
 
-/// The rates of the live servers, and on top those of the servers left out, in equal parts with the nearest.
+/// The rates of the live servers, plus those of the excluded servers in equal parts at their nearest live servers.
 fn rates(measured: &Measurements, now: Time, live: &BTreeSet<ServerId>) -> BTreeMap<ServerId, u64> {
     let rate =
-        |id: ServerId| if id == measured.me { measured.own_rate_milli(now) } else { heard_rate(measured, now, id) };
+        |id: ServerId| if id == measured.me { measured.own_rate_milli(now) } else { reported_rate(measured, now, id) };
     let mut rates: BTreeMap<ServerId, u64> = live.iter().map(|id| (*id, rate(*id))).collect();
-    for left_out in measured.voters.iter().filter(|id| !live.contains(id)) {
-        let heirs = heirs(measured, now, left_out, live);
-        let share = rate(left_out) / heirs.len().max(1) as u64;
-        for heir in heirs {
-            *rates.entry(heir).or_default() += share;
+    for excluded in measured.voters.iter().filter(|id| !live.contains(id)) {
+        let targets = failover_targets(measured, now, excluded, live);
+        let share = rate(excluded) / targets.len().max(1) as u64;
+        for target in targets {
+            *rates.entry(target).or_default() += share;
         }
     }
     rates
 }
 
-/// The rate that a peer last reported. Once its reports stop, its clients move to others, whose measured rates rise
-/// with the same half-life with which this one falls: nobody is counted twice for long.
-fn heard_rate(measured: &Measurements, now: Time, id: ServerId) -> u64 {
-    let Some(heard) = measured.heard.get(&id) else { return 0 };
-    let silence = Span((now - heard.at).0.saturating_sub(measured.config.stale_after().0));
-    decayed(heard.report.rate_milli, silence, measured.config.half_life)
+/// The rate that a peer last reported. When its reports stop, its clients move to other servers, whose measured rates
+/// rise with the same half-life with which this one decays, so no client is counted twice for long.
+fn reported_rate(measured: &Measurements, now: Time, id: ServerId) -> u64 {
+    let Some(received) = measured.reports.get(&id) else { return 0 };
+    let overdue = Span((now - received.at).0.saturating_sub(measured.config.stale_after().0));
+    decayed(received.report.rate_milli, overdue, measured.config.half_life)
 }
 
-/// The live servers nearest to one left out, where its clients will go. Near as *it* measured before it went; where it
-/// did not, as the others measured it. Two servers of one site differ by noise, hence the tolerance. If nobody knows
-/// how far it was, all are equally near.
-fn heirs(measured: &Measurements, now: Time, left_out: ServerId, live: &BTreeSet<ServerId>) -> Vec<ServerId> {
-    let own_word = |id: &ServerId| measured.heard.get(&left_out)?.report.round_trips.get(id).copied();
-    let others_word = |id: &ServerId| match *id == measured.me {
-        true => measured.round_trips.smoothed(left_out, now),
-        false => measured.heard.get(id)?.report.round_trips.get(&left_out).copied(),
+/// The live servers nearest to an excluded one, where its clients will go. Distances are those that the excluded
+/// server measured itself or, if missing, those that the others measured to it. Two servers of one site differ by
+/// noise, hence the tolerance. Without any distance, all live servers are equally near.
+fn failover_targets(
+    measured: &Measurements,
+    now: Time,
+    excluded: ServerId,
+    live: &BTreeSet<ServerId>,
+) -> Vec<ServerId> {
+    let own_measurement = |id: &ServerId| measured.reports.get(&excluded)?.report.round_trips.get(id).copied();
+    let peer_measurement = |id: &ServerId| match *id == measured.me {
+        true => measured.round_trips.smoothed(excluded, now),
+        false => measured.reports.get(id)?.report.round_trips.get(&excluded).copied(),
     };
     let distances: Vec<(ServerId, Span)> =
-        live.iter().filter_map(|id| Some((*id, own_word(id).or_else(|| others_word(id))?))).collect();
+        live.iter().filter_map(|id| Some((*id, own_measurement(id).or_else(|| peer_measurement(id))?))).collect();
     let Some(nearest) = distances.iter().map(|(_, distance)| *distance).min() else {
         return live.iter().copied().collect();
     };
@@ -273,5 +283,5 @@ fn heirs(measured: &Measurements, now: Time, left_out: ServerId, live: &BTreeSet
     distances.into_iter().filter(|(_, distance)| *distance <= within).map(|(id, _)| id).collect()
 }
 
-/// Round trips that differ by less are of one site: scheduling alone makes such differences.
+/// Round trips that differ by less belong to one site: scheduling alone causes such differences.
 const SAME_SITE: Span = Span::from_us(500);

@@ -1,6 +1,7 @@
-//! Section 5: the whole predicted table, winner and latency, through the production oracles.
+//! The predicted table of the paper, winner and latency, through the production oracles.
 //!
-//! Exact round trips of the presets, classes of 1 ms and 10 %, ties to the higher id; p5 has led and is dead.
+//! Exact round trips of the presets, classes of 1 ms and 10 %, ties to the higher id. p5 was the leader and has
+//! failed.
 
 mod ensemble;
 
@@ -14,12 +15,12 @@ use pole_topology::{Topology, favoured};
 /// The columns, in the order of the table.
 const ORACLES: [&str; 6] = ["history", "rotating", "request/10%", "consensus/1ms", "latency/1ms", "worst-case/1ms"];
 
-/// Winner, mean latency, and the worst case where the table has it in brackets.
+/// Winner, mean latency, and the worst case where the table gives it in brackets.
 type Cell = (u64, f64, Option<f64>);
 
 struct Row {
     preset: &'static str,
-    /// Thousandths of the load at the favoured site; nothing for the even load.
+    /// Thousandths of the load at the favoured site; None for an even load.
     p: Option<u64>,
     cells: [Cell; 6],
 }
@@ -136,7 +137,7 @@ fn ensemble(row: &Row) -> Ensemble {
     })
 }
 
-/// The table has one decimal, and our sites are 0.1 ms wide inside where the paper's have none.
+/// The table has one decimal, and the servers of our sites are 0.1 ms apart, while the paper's have no distance.
 fn near(got: f64, expected: f64) -> bool {
     (got - expected).abs() <= 0.1
 }
@@ -147,7 +148,7 @@ fn every_oracle_elects_the_winner_of_the_predicted_table_section_5() {
     for row in &TABLE {
         let ensemble = ensemble(row);
         for (oracle, (winner, ..)) in ORACLES.iter().zip(row.cells) {
-            // Rotating: the epoch of p5's election was 0 mod 5, so the next is p1's (section 4).
+            // Rotating: the epoch of p5's election was 0 mod 5, so the next is p1's.
             let got = ensemble.winner(build(oracle).as_ref(), 6);
             if got != ServerId(winner) {
                 wrong.push(format!("{} {:?} {oracle}: p{got}, expected p{winner}", row.preset, row.p));
@@ -174,7 +175,7 @@ fn the_latency_of_each_winner_is_the_one_of_the_predicted_table_section_5() {
 
 #[test]
 fn the_alternatives_in_brackets_tie_with_the_winner_within_a_class_section_5() {
-    // "or p3": equal under the consensus oracle, so that without ids noise would choose.
+    // "or p3": equal under the consensus oracle, so that without ids noise would decide.
     for (preset, p, latency) in [("d1", None, 30.9), ("d2", None, 38.9), ("d3", Some(1000), 53.3)] {
         let ensemble = ensemble(&row(preset, p, [(0, 0.0, None); 6]));
         let oracle = build("consensus/1ms");
@@ -188,12 +189,12 @@ fn the_alternatives_in_brackets_tie_with_the_winner_within_a_class_section_5() {
 fn the_inputs_of_a_latency_score_add_up_to_it() {
     let ensemble = ensemble(&TABLE[3]);
     let assessed = ensemble.assess(ServerId(3), build("latency").as_ref(), 1).unwrap();
-    let shown = pole_oracle::shown(&assessed.inputs);
-    assert_eq!(shown[0].0, "consensus_ms");
-    assert!(near(shown[0].1, 9.9) && near(shown[1].1, 21.0) && near(shown[0].1 + shown[1].1, 30.9), "{shown:?}");
+    let inputs = pole_oracle::display_inputs(&assessed.inputs);
+    assert_eq!(inputs[0].0, "consensus_ms");
+    assert!(near(inputs[0].1, 9.9) && near(inputs[1].1, 21.0) && near(inputs[0].1 + inputs[1].1, 30.9), "{inputs:?}");
 }
 
-/// Each survivor's rank under an oracle when all have measured with jitter and heard each other's reports.
+/// The winner among the survivors when all have measured with jitter and received each other's reports.
 fn jittered_winner(ensemble: &Ensemble, oracle: &str, measured: &BTreeMap<ServerId, Measurements>) -> ServerId {
     let oracle = build(oracle);
     let rank = |id: ServerId| {
@@ -226,7 +227,7 @@ fn measure_with_jitter(ensemble: &Ensemble, heartbeat: Span, seed: u64) -> BTree
 
 #[test]
 fn measured_with_jitter_the_same_servers_win_but_for_ties_near_a_class_border() {
-    // Classes of 1 ms have a border near some ties (30.93, 31.15, 53.26 ms), where noise may choose among equals; with
+    // Classes of 1 ms have a border near some ties (30.93, 31.15, 53.26 ms), where noise may decide among equals; with
     // heartbeats of 100 ms it seldom does. A server that is really worse never wins.
     const SEEDS: u64 = 20;
     for row in &TABLE {

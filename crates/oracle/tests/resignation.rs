@@ -1,4 +1,4 @@
-//! When a leader resigns, and that it never flaps: each reason to stay, then whole ensembles under jitter (scenario 32).
+//! Resignation of leaders: each reason to stay, then whole ensembles under jitter, which must not flap (scenario 32).
 
 mod ensemble;
 
@@ -20,8 +20,8 @@ fn known(us: i64) -> Rank {
     Rank::Known(Score::from(us))
 }
 
-/// Looks once, under `latency`, with a short pause and some load.
-fn look(policy: &mut Resignation, seconds: u64, own: i64, others: &[(u64, i64)]) -> Decision {
+/// Evaluates once, under `latency`, with a short pause and some load.
+fn evaluate(policy: &mut Resignation, seconds: u64, own: i64, others: &[(u64, i64)]) -> Decision {
     let oracle = build("latency");
     let candidates: BTreeMap<_, _> = others.iter().map(|(id, us)| (ServerId(*id), known(*us))).collect();
     let own = known(own);
@@ -35,10 +35,10 @@ fn look(policy: &mut Resignation, seconds: u64, own: i64, others: &[(u64, i64)])
     policy.consider(at(seconds), &situation)
 }
 
-/// Looks every second and takes no decision.
-fn watch(policy: &mut Resignation, seconds: Range<u64>, own: i64, others: &[(u64, i64)]) {
+/// Evaluates every second and ignores the decisions.
+fn evaluate_all(policy: &mut Resignation, seconds: Range<u64>, own: i64, others: &[(u64, i64)]) {
     for second in seconds {
-        look(policy, second, own, others);
+        evaluate(policy, second, own, others);
     }
 }
 
@@ -53,9 +53,9 @@ fn reason(decision: Decision) -> StayReason {
     }
 }
 
-/// Looks every second until the leader resigns; the second and the successor.
+/// Evaluates every second until the leader resigns. Returns the second and the successor.
 fn resigns_at(policy: &mut Resignation, from: u64, own: i64, others: &[(u64, i64)]) -> Option<(u64, u64)> {
-    (from..from + 7_200).find_map(|second| match look(policy, second, own, others) {
+    (from..from + 7_200).find_map(|second| match evaluate(policy, second, own, others) {
         Decision::Resign { to, .. } => Some((second, to.0)),
         Decision::Stay { .. } => None,
     })
@@ -70,55 +70,56 @@ fn a_leader_resigns_to_the_best_that_stayed_better_for_the_whole_hold_time() {
 #[test]
 fn the_decision_says_what_is_gained() {
     let mut policy = policy();
-    watch(&mut policy, 0..10, 90_000, &[(3, 30_000)]);
-    let decision = look(&mut policy, 10, 90_000, &[(3, 30_000)]);
+    evaluate_all(&mut policy, 0..10, 90_000, &[(3, 30_000)]);
+    let decision = evaluate(&mut policy, 10, 90_000, &[(3, 30_000)]);
     let advantage = Advantage { permille: 666, saved: Some(Span::from_ms(60)) };
     let held = Span::from_ms(10_000);
     assert_eq!(decision, Decision::Resign { to: ServerId(3), advantage, held, pause: Span::from_ms(50) });
-    let told = "resign to server 3: better by 66.6 % for 10000.000 ms, saves 60.000 ms a request";
-    assert_eq!(decision.to_string(), told);
+    let expected = "resign to server 3: better by 66.6 % for 10000.000 ms, saves 60.000 ms a request";
+    assert_eq!(decision.to_string(), expected);
 }
 
 #[test]
 fn both_margins_must_be_passed() {
-    assert_eq!(reason(look(&mut policy(), 0, 30_000, &[(2, 30_000)])), StayReason::NobodyBetter);
+    assert_eq!(reason(evaluate(&mut policy(), 0, 30_000, &[(2, 30_000)])), StayReason::NobodyBetter);
     assert_eq!(resigns_at(&mut policy(), 0, 100_000, &[(2, 91_000)]), None, "9 % is too little");
     assert_eq!(resigns_at(&mut policy(), 0, 2_000, &[(2, 1_100)]), None, "0.9 ms is too little");
     assert!(resigns_at(&mut policy(), 0, 100_000, &[(2, 89_000)]).is_some());
-    let within = reason(look(&mut policy(), 0, 100_000, &[(2, 91_000)]));
+    let within = reason(evaluate(&mut policy(), 0, 100_000, &[(2, 91_000)]));
     assert_eq!(within.to_string(), "server 2 is better by 9.0 %, within the margin");
 }
 
 #[test]
-fn one_look_at_which_it_is_not_better_begins_the_hold_time_again() {
+fn one_evaluation_without_advantage_restarts_the_hold_time() {
     let mut policy = policy();
-    watch(&mut policy, 0..9, 90_000, &[(3, 30_000)]);
-    look(&mut policy, 9, 90_000, &[(3, 89_000)]);
+    evaluate_all(&mut policy, 0..9, 90_000, &[(3, 30_000)]);
+    evaluate(&mut policy, 9, 90_000, &[(3, 89_000)]);
     assert_eq!(resigns_at(&mut policy, 10, 90_000, &[(3, 30_000)]), Some((20, 3)));
 }
 
 #[test]
 fn the_worst_of_the_other_must_beat_the_best_of_our_own_throughout_the_hold_time() {
     let mut policy = policy();
-    // Better at each look, but 50 against 60 ms and 30 against 40 only when taken apart: all rise and fall together.
+    // Better at each evaluation, but the worst of the other (50 ms) does not beat our best (40 ms): both swing
+    // together.
     let swings = (0..600).map(|second| if second % 8 < 4 { (60_000, 50_000) } else { (40_000, 30_000) });
     for (second, (own, other)) in (0..).zip(swings) {
-        assert!(matches!(reason(look(&mut policy, second, own, &[(3, other)])), StayReason::Holding { .. }));
+        assert!(matches!(reason(evaluate(&mut policy, second, own, &[(3, other)])), StayReason::Holding { .. }));
     }
 }
 
 #[test]
-fn a_gap_in_looking_is_not_continuity() {
+fn a_gap_between_evaluations_restarts_the_hold_time() {
     let mut policy = policy();
-    look(&mut policy, 0, 90_000, &[(3, 30_000)]);
-    let held = reason(look(&mut policy, 100, 90_000, &[(3, 30_000)]));
+    evaluate(&mut policy, 0, 90_000, &[(3, 30_000)]);
+    let held = reason(evaluate(&mut policy, 100, 90_000, &[(3, 30_000)]));
     assert_eq!(held, StayReason::Holding { candidate: ServerId(3), remaining: Span::from_ms(10_000) });
 }
 
 #[test]
-fn another_oracle_begins_the_hold_time_again() {
+fn another_oracle_restarts_the_hold_time() {
     let mut policy = policy();
-    watch(&mut policy, 0..9, 90_000, &[(3, 30_000)]);
+    evaluate_all(&mut policy, 0..9, 90_000, &[(3, 30_000)]);
     let (oracle, own, candidates) =
         (build("worst-case"), known(90_000), BTreeMap::from([(ServerId(3), known(30_000))]));
     let situation =
@@ -132,7 +133,7 @@ fn one_that_comes_and_goes_does_not_keep_the_leader_from_a_steady_second() {
     let mut policy = policy();
     let decided = (0..60).find_map(|second| {
         let others = if second % 3 == 0 { vec![(2, 40_000)] } else { vec![(2, 40_000), (3, 10_000)] };
-        match look(&mut policy, second, 90_000, &others) {
+        match evaluate(&mut policy, second, 90_000, &others) {
             Decision::Resign { to, .. } => Some(to),
             Decision::Stay { .. } => None,
         }
@@ -143,13 +144,13 @@ fn one_that_comes_and_goes_does_not_keep_the_leader_from_a_steady_second() {
 #[test]
 fn a_new_leader_stays_for_a_cool_down_and_the_cool_down_doubles_with_each_resignation() {
     let mut policy = policy();
-    policy.took_the_lead(at(0));
+    policy.became_leader(at(0));
     let mut second = 0;
     let mut waits = Vec::new();
     for _ in 0..5 {
         let (resigned, _) = resigns_at(&mut policy, second, 90_000, &[(3, 30_000)]).unwrap();
         waits.push(resigned - second);
-        policy.noted(at(resigned));
+        policy.record_resignation(at(resigned));
         second = resigned;
     }
     assert_eq!(waits, [60, 60, 120, 240, 480]);
@@ -158,14 +159,14 @@ fn a_new_leader_stays_for_a_cool_down_and_the_cool_down_doubles_with_each_resign
 #[test]
 fn the_budget_of_an_hour_is_never_exceeded() {
     let mut policy = Resignation::new(ResignConfig { cooldown: SECOND, max_per_hour: 2, ..ResignConfig::default() });
-    policy.noted(at(0));
-    policy.noted(at(100));
-    watch(&mut policy, 200..220, 90_000, &[(3, 30_000)]);
-    assert_eq!(reason(look(&mut policy, 220, 90_000, &[(3, 30_000)])), StayReason::BudgetSpent { resigned: 2 });
+    policy.record_resignation(at(0));
+    policy.record_resignation(at(100));
+    evaluate_all(&mut policy, 200..220, 90_000, &[(3, 30_000)]);
+    assert_eq!(reason(evaluate(&mut policy, 220, 90_000, &[(3, 30_000)])), StayReason::BudgetSpent { resigned: 2 });
     assert_eq!(resigns_at(&mut policy, 221, 90_000, &[(3, 30_000)]), Some((3_600, 3)), "the first is an hour ago");
 }
 
-/// A situation that has held for 11 seconds.
+/// The decision about a situation that has lasted for 11 seconds.
 fn after_holding(spec: &str, own: Rank, other: Rank, pause: Span, rate_milli: u64) -> Decision {
     let oracle = build(spec);
     let candidates = BTreeMap::from([(ServerId(3), other)]);
@@ -190,7 +191,7 @@ fn without_requests_there_is_nothing_to_gain() {
 }
 
 #[test]
-fn an_unknown_leader_stays_and_an_unknown_or_invalid_candidate_is_none_scenario_27() {
+fn an_unknown_leader_stays_and_an_unknown_or_invalid_candidate_is_ignored_scenario_27() {
     let stay = |own, other| reason(after_holding("latency", own, other, Span::ZERO, 1));
     assert_eq!(stay(Rank::Unknown, known(1)), StayReason::OwnUnknown);
     assert_eq!(stay(known(90_000), Rank::Unknown), StayReason::NobodyBetter);
@@ -227,10 +228,11 @@ fn any_preference_and_any_class_of_waiting_is_worth_moving_for() {
 #[test]
 fn off_means_never() {
     let mut policy = Resignation::new(ResignConfig { enabled: false, ..ResignConfig::default() });
-    (0..100).for_each(|second| assert_eq!(reason(look(&mut policy, second, 90_000, &[(3, 1)])), StayReason::Off));
+    (0..100).for_each(|second| assert_eq!(reason(evaluate(&mut policy, second, 90_000, &[(3, 1)])), StayReason::Off));
 }
 
-/// Five servers, each with its policy, looking every second; scores travel with a delay. Returns the moves.
+/// Five servers, each with its policy, that evaluate every second. Scores arrive with a delay. `moves` has the
+/// hand-overs.
 struct Ensemble {
     policies: Vec<Resignation>,
     leader: usize,
@@ -240,11 +242,11 @@ struct Ensemble {
 impl Ensemble {
     fn new() -> Self {
         let mut policies = vec![policy(); 5];
-        policies[0].took_the_lead(at(0));
+        policies[0].became_leader(at(0));
         Self { policies, leader: 0, moves: Vec::new() }
     }
 
-    /// `scores(second)` are the true scores; others' are heard `delay(server)` seconds late.
+    /// `scores(second)` are the true scores; those of others arrive `delay(server)` seconds late.
     fn run(
         &mut self,
         oracle: &dyn Oracle,
@@ -254,22 +256,22 @@ impl Ensemble {
     ) {
         for second in 0..seconds {
             let own = known(scores(second)[self.leader]);
-            let heard = |id: usize| known(scores(second.saturating_sub(delay(id)))[id]);
-            let others = (0..5).filter(|id| *id != self.leader).map(|id| (ServerId(id as u64), heard(id)));
+            let received = |id: usize| known(scores(second.saturating_sub(delay(id)))[id]);
+            let others = (0..5).filter(|id| *id != self.leader).map(|id| (ServerId(id as u64), received(id)));
             let candidates = others.collect();
             let pause = Span::from_ms(50);
             let situation = Situation { oracle, own: &own, candidates: &candidates, pause, rate_milli: 1_000_000 };
             if let Decision::Resign { to, .. } = self.policies[self.leader].consider(at(second), &situation) {
-                self.policies.iter_mut().for_each(|policy| policy.noted(at(second)));
+                self.policies.iter_mut().for_each(|policy| policy.record_resignation(at(second)));
                 self.leader = to.0 as usize;
-                self.policies[self.leader].took_the_lead(at(second));
+                self.policies[self.leader].became_leader(at(second));
                 self.moves.push(second);
             }
         }
     }
 }
 
-/// A fixed scramble: uniform noise that depends on the second, the server and the seed.
+/// Uniform noise that depends on the second, the server and the seed.
 fn noise(seed: u64, second: u64, server: u64) -> i64 {
     let mut x = seed ^ (second << 20) ^ (server << 52);
     for _ in 0..3 {
@@ -291,7 +293,8 @@ proptest! {
 
     #[test]
     fn scores_that_jitter_wildly_around_one_mean_do_not_make_the_leader_flap(seed: u64) {
-        // From half to one and a half of 60 ms, afresh each second: better by luck at ten looks, but never all together.
+        // From half to one and a half of 60 ms, new each second: ten evaluations may be better by chance, but not
+        // together.
         let scores = |second| [0, 1, 2, 3, 4].map(|id| 30_000 + noise(seed, second, id) % 60_000);
         let mut ensemble = Ensemble::new();
         ensemble.run(build("latency").as_ref(), 1_800, scores, |_| 1);
@@ -316,7 +319,7 @@ proptest! {
 
     #[test]
     fn when_all_scores_fall_together_nobody_resigns_scenario_32(seed: u64, when in 100_u64..400, factor in 2_i64..100) {
-        // All get worse in the same second; each hears of the others up to two seconds late.
+        // All get worse in the same second; each server learns of the others up to two seconds late.
         let scores = |second| {
             let worse = if second >= when { factor } else { 1 };
             [0, 1, 2, 3, 4].map(|id| worse * (20_000 + noise(seed, second, id) % 1_500))

@@ -1,5 +1,5 @@
-//! Each oracle and the view it stands on: known and unknown, both moments, N', classes, validation. Section 3, and the
-//! scenarios 21 to 31 as far as scores are concerned.
+//! Each oracle and its view: known and unknown scores, both moments, N', classes, validation, and the scenarios 21 to
+//! 31 as far as scores are concerned.
 
 mod ensemble;
 
@@ -64,14 +64,14 @@ fn the_leader_is_left_out_after_its_crash_and_kept_before_its_resignation_sectio
 }
 
 #[test]
-fn the_clients_of_a_server_left_out_go_to_those_nearest_to_it_by_its_own_word_section_3() {
+fn the_clients_of_an_excluded_server_go_to_those_nearest_by_its_own_measurements() {
     let two = Ensemble::of(Topology::preset("two").unwrap());
     let rates = two.view(P[1], Moment::AfterCrash).rates_milli().clone();
     let near = |id: ServerId, expected: u64| rates[&id].abs_diff(expected) < expected / 100;
     assert!(near(P[3], 250_000) && near(P[4], 250_000), "p5's third of D2, in equal parts: {rates:?}");
     assert!(near(P[2], 250_000) && !rates.contains_key(&P[5]), "nothing for D1: {rates:?}");
 
-    // p1 alone in D3 of deployment 1 dies too: it is nearer to slac (p2, p3) than to caltech.
+    // p1, alone in D3 of deployment 1, fails too: it is nearer to slac (p2, p3) than to caltech.
     let mut three = d1();
     three.dead.insert(P[1]);
     let rates = three.view(P[4], Moment::AfterCrash).rates_milli().clone();
@@ -94,21 +94,21 @@ fn the_rate_of_a_dead_server_fades_as_its_clients_show_up_elsewhere() {
 }
 
 #[test]
-fn the_word_of_the_server_left_out_counts_before_that_of_others_section_3() {
+fn measurements_of_the_excluded_server_take_precedence_over_those_of_others() {
     let ensemble = d1();
     let mut measured = ensemble.measurements(P[4]);
-    // p5 was next to p1; p4, of the same site on paper, says otherwise.
+    // p5 was next to p1; p4, of the same site according to the preset, measured something else.
     let mut report = ensemble.report(P[5]);
     report.round_trips = [(P[1], Span::from_us(50)), (P[4], Span::from_ms(80))].into();
-    measured.hear(P[5], report.clone(), NOW);
+    measured.record_report(P[5], report.clone(), NOW);
     let rates = |measured: &Measurements| {
         let view = measured.view(NOW, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Standing::default());
         view.rates_milli().clone()
     };
     assert_eq!(rates(&measured)[&P[1]], 333_333 + 166_666);
-    // It never said: then what the others measured to it counts.
+    // It never reported, so what the others measured to it counts.
     report.round_trips.clear();
-    measured.hear(P[5], report, NOW);
+    measured.record_report(P[5], report, NOW);
     assert_eq!(rates(&measured)[&P[1]], 333_333);
     assert!(rates(&measured)[&P[4]] > 320_000);
 }
@@ -123,8 +123,8 @@ fn a_live_server_that_we_cannot_measure_is_no_advantage() {
     assert_eq!(ranks(&measured), before, "p1 itself says how far it is");
     let mut silent = ensemble.report(P[1]);
     silent.round_trips.clear();
-    measured.hear(P[1], silent, NOW);
-    // Nobody knows: it counts as far as p2 and p3, the farthest that we measured.
+    measured.record_report(P[1], silent, NOW);
+    // Nobody has measured it: it counts as far as p2 and p3, the farthest that we measured.
     let view = measured.view(NOW, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Standing::default());
     assert_eq!(view.distance(P[1]), Span::from_us(9_880));
 }
@@ -137,7 +137,7 @@ fn gossip_counts_for_two_heartbeats_and_under_the_same_configuration_only() {
         let mut report = ensemble.report(P[id]);
         report.before_resignation =
             Gossip { rank: Rank::Known(Score::from(id as i64)), version: Zxid(version), fingerprint };
-        measured.hear(P[id], report, NOW);
+        measured.record_report(P[id], report, NOW);
     };
     hear(1, 7, 42);
     hear(2, 6, 42);
@@ -193,7 +193,7 @@ fn history_ranks_the_epoch_before_the_zxid_section_3() {
 fn rotating_gives_every_server_its_turn_section_3() {
     let ensemble = d1();
     let winners: Vec<u64> = (5..11).map(|epoch| ensemble.winner(build("rotating").as_ref(), epoch).0).collect();
-    // p5 is dead: at its own epochs the rest are equal and the highest id wins.
+    // p5 is dead: in its own epochs the others are equal and the highest id wins.
     assert_eq!(winners, [4, 1, 2, 3, 4, 4]);
 }
 
@@ -277,10 +277,10 @@ fn a_score_that_jitters_around_a_class_border_keeps_its_class_scenario_25() {
     let mut measured = ensemble.measurements(P[4]);
     let (mut classes, mut undamped) = (BTreeSet::new(), BTreeSet::new());
     for step in 0..200_u64 {
-        // p4's latency is about 38.9 ms; the load at p1 moves it to and fro over 40 ms.
+        // p4's latency is about 38.9 ms; the load at p1 moves it back and forth across 40 ms.
         let now = NOW + Span::from_ms(step * 100);
         ensemble.rates.insert(P[1], if step % 2 == 0 { 333_000 } else { 370_000 });
-        [1, 2, 3, 5].iter().for_each(|peer| measured.hear(P[*peer], ensemble.report(P[*peer]), now));
+        [1, 2, 3, 5].iter().for_each(|peer| measured.record_report(P[*peer], ensemble.report(P[*peer]), now));
         measured.record_requests(17, now);
         let round_trips = [(P[1], 77_060), (P[2], 9_880), (P[3], 9_880)];
         round_trips.iter().for_each(|(peer, us)| measured.record_round_trip(*peer, Span::from_us(*us), now));
@@ -314,7 +314,7 @@ fn clearly_worse_is_by_more_than_a_class() {
     assert!(!worse("latency", &[30_900], &[90_000]));
     assert!(worse("latency/1ms", &[32], &[30]) && !worse("latency/1ms", &[31], &[30]));
     assert!(worse("request", &[-100], &[-200]) && !worse("request", &[-195], &[-200]));
-    // A class apart in the first part: what follows does not make it clear. History may have changed since.
+    // One class apart in the first part is not clear, whatever follows. History may have changed since.
     assert!(!worse("combined=latency/1ms,custom", &[31, 9], &[30, 0]));
     assert!(!worse("combined=latency/1ms,history", &[30, 0, 0, 0], &[30, -9, -9, -9]));
 }
@@ -365,12 +365,12 @@ fn every_name_of_the_interface_can_be_built_and_written_again() {
 }
 
 #[test]
-fn the_same_measurements_heard_in_another_order_make_the_same_view_scenario_26() {
+fn reports_received_in_another_order_make_the_same_view_scenario_26() {
     let ensemble = d1();
     let (mut forwards, mut backwards) = (blank(P[4]), blank(P[4]));
     for peer in [1, 2, 3, 5] {
         forwards.hear(P[peer], ensemble.report(P[peer]), NOW);
-        // Something older first, to be replaced.
+        // An older report first, to be replaced.
         backwards.hear(P[peer], ensemble.report(P[1]), NOW);
     }
     for peer in [5, 3, 2, 1] {
@@ -383,7 +383,7 @@ fn the_same_measurements_heard_in_another_order_make_the_same_view_scenario_26()
 }
 
 #[test]
-fn strangers_and_absurd_reports_do_no_harm() {
+fn reports_of_non_voters_and_absurd_values_do_no_harm() {
     let ensemble = d1();
     let mut measured = ensemble.measurements(P[4]);
     let mut absurd = ensemble.report(P[1]);
@@ -392,9 +392,9 @@ fn strangers_and_absurd_reports_do_no_harm() {
     absurd.lacking.values_mut().for_each(|bytes| *bytes = u64::MAX);
     absurd.bandwidths.insert(P[4], u64::MAX);
     absurd.round_trips.values_mut().for_each(|round_trip| *round_trip = Span(u64::MAX));
-    measured.hear(ServerId(99), absurd.clone(), NOW);
+    measured.record_report(ServerId(99), absurd.clone(), NOW);
     measured.record_round_trip(ServerId(99), Span(1), NOW);
-    P[1..=3].iter().chain(&[P[5]]).for_each(|peer| measured.hear(*peer, absurd.clone(), NOW));
+    P[1..=3].iter().chain(&[P[5]]).for_each(|peer| measured.record_report(*peer, absurd.clone(), NOW));
     for spec in ["history", "request", "consensus", "latency", "worst-case", "recovery", "combined=latency/1ms,history"]
     {
         let oracle = build(spec);
@@ -441,7 +441,7 @@ proptest! {
         for class in [pole_oracle::Class::Micros(width), pole_oracle::Class::Percent(percent)] {
             let (low, high) = (a.min(b), a.max(b));
             prop_assert!(class.of(low) <= class.of(high));
-            // Wherever it was before, a server ends up in its class or in the neighbour across the border.
+            // Whatever its previous class, a server ends up in its class or in the neighbour across the border.
             let after = class.of_after(a, Some(class.of(b)));
             prop_assert!(after == class.of(a) || after == class.of(b));
             if matches!(class, pole_oracle::Class::Micros(_)) {

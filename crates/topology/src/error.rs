@@ -1,20 +1,20 @@
-//! What can be wrong with a topology file: the file, the line, the reason.
+//! Errors in topology files, with file, line and reason.
 
 use std::fmt;
 
-/// A topology file that was refused: where, and why.
+/// Why a topology file was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The file, if the text came from one.
     pub file: Option<String>,
-    /// The line, counted from 1. For something that is missing: the line that asks for it.
+    /// The line, from 1. For something that is missing: the line that requires it.
     pub line: usize,
-    /// What is wrong there.
+    /// What is wrong in that line.
     pub reason: Reason,
 }
 
 impl Error {
-    /// Names the file that the text came from.
+    /// Adds the name of the file that the text came from.
     #[must_use]
     pub fn in_file(self, file: impl Into<String>) -> Self {
         Self { file: Some(file.into()), ..self }
@@ -32,71 +32,71 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Why a topology file was refused.
+/// The reason why a topology file was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// Not TOML, a value of another type, a missing key, or a key that we do not know.
+    /// Invalid TOML, a value of the wrong type, a missing key, or an unknown key.
     #[error("{0}")]
     Syntax(String),
-    /// A number that cannot be: negative, zero where something must flow, not a number, or absurdly large.
+    /// A number is out of range: negative, not a number, too large, or zero where zero makes no sense.
     #[error("{key} = {value}: must be {allowed}")]
     Range {
-        /// The key of the number.
+        /// The key.
         key: &'static str,
-        /// The number, as it was read.
+        /// The value in the file.
         value: String,
-        /// What it may be.
+        /// The allowed range.
         allowed: &'static str,
     },
-    /// No `[[server]]` at all: nobody could lead.
+    /// There is no `[[server]]`, so there can be no leader.
     #[error("no servers, so no quorum: a topology needs at least one [[server]]")]
     NoServers,
-    /// Several servers, and not one message between them arrives.
+    /// There are several servers, but every message between them is lost.
     #[error(
         "no quorum: with loss_percent = 100 no message arrives, and {servers} servers never agree; give less, or one server"
     )]
     NoQuorum {
-        /// How many there are.
+        /// The number of servers.
         servers: usize,
     },
-    /// Two servers with one id.
+    /// Two servers have the same id.
     #[error("server {id} is already on line {first}")]
     DuplicateServer {
-        /// The id that both have.
+        /// The id.
         id: u64,
-        /// The line of the first.
+        /// The line of the first one.
         first: usize,
     },
-    /// A link or a load of a site that has no server.
+    /// A link or a load names a site without a server.
     #[error("unknown site \"{site}\": no [[server]] is there")]
     UnknownSite {
-        /// The site as it was written.
+        /// The name of the site.
         site: String,
     },
-    /// Two links between the same sites; a link has no direction.
+    /// There are two links between the same sites. A link has no direction.
     #[error("the link {a} - {b} is already on line {first}")]
     DuplicateLink {
         /// One end, the smaller name.
         a: String,
         /// The other end.
         b: String,
-        /// The line of the first.
+        /// The line of the first one.
         first: usize,
     },
-    /// Two sites with servers and no link between them.
+    /// There is no link between two sites with servers.
     #[error("no link {a} - {b}: every pair of sites needs a [[link]]")]
     MissingLink {
         /// One end, the smaller name.
         a: String,
-        /// The other end, whose first server is on the line of the error.
+        /// The other end, whose first server is on the reported line.
         b: String,
     },
-    /// Two loads of one site.
+    /// There are two loads for one site.
     #[error("the load of {site} is already on line {first}")]
     DuplicateLoad {
-        /// The site that both name.
+        /// The site.
         site: String,
-        /// The line of the first.
+        /// The line of the first one.
         first: usize,
     },
 }

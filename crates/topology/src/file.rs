@@ -1,8 +1,7 @@
-//! From the text of a topology file to a `Topology`, or to the line and the reason why not.
+//! Parses a topology file into a complete `Topology`, or reports the line and the reason why it is invalid.
 //!
-//! In: TOML. Out: a `Topology` that is complete. Why with spans: an operator is told the line, not only the mistake.
-//! Holds: no float leaves this file; each is checked and becomes an integer of nanoseconds, bits, or thousandths.
-//! Not here: what the figures mean (`link`).
+//! No float leaves this module: each is checked and converted to an integer number of nanoseconds, bits or
+//! thousandths. The meaning of the values is in `link`.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +17,11 @@ pub(crate) fn parse(text: &str) -> Result<Topology, Error> {
         let line = error.span().map_or(1, |span| line_at(text, span.start));
         Error { file: None, line, reason: Reason::Syntax(error.message().to_owned()) }
     })?;
-    let text = Text(text);
-    let sites = text.sites(&file)?;
-    let links = text.links(&file, &sites)?;
-    let loads = text.loads(&file, &sites)?;
-    text.quorum(&file, &sites)?;
+    let parser = Parser(text);
+    let sites = parser.sites(&file)?;
+    let links = parser.links(&file, &sites)?;
+    let loads = parser.loads(&file, &sites)?;
+    parser.check_quorum(&file, &sites)?;
     let sites = sites.into_iter().map(|(id, place)| (id, place.site)).collect();
     Ok(Topology { name: file.name, sites, links, loads })
 }
@@ -66,28 +65,28 @@ struct LoadEntry {
     rate: Spanned<f64>,
 }
 
-/// Where a server is, and the line that says so.
-struct Place {
+/// The site of a server, and the line that defines it.
+struct ServerSite {
     site: String,
     line: usize,
 }
 
-type Sites = BTreeMap<u64, Place>;
+type Sites = BTreeMap<u64, ServerSite>;
 
-/// The text again, for the lines of what is wrong in it.
-struct Text<'a>(&'a str);
+/// The text of the file, to find the line of an error.
+struct Parser<'a>(&'a str);
 
-impl Text<'_> {
+impl Parser<'_> {
     fn sites(&self, file: &File) -> Result<Sites, Error> {
         let mut sites = Sites::new();
         for server in &file.server {
             let (id, line) = (*server.id.get_ref(), self.line(&server.id));
             if let Some(first) = sites.get(&id) {
-                return Err(refused(line, Reason::DuplicateServer { id, first: first.line }));
+                return Err(error_at(line, Reason::DuplicateServer { id, first: first.line }));
             }
-            sites.insert(id, Place { site: server.site.get_ref().clone(), line });
+            sites.insert(id, ServerSite { site: server.site.get_ref().clone(), line });
         }
-        if sites.is_empty() { Err(refused(1, Reason::NoServers)) } else { Ok(sites) }
+        if sites.is_empty() { Err(error_at(1, Reason::NoServers)) } else { Ok(sites) }
     }
 
     fn links(&self, file: &File, sites: &Sites) -> Result<BTreeMap<(String, String), Link>, Error> {
@@ -101,26 +100,26 @@ impl Text<'_> {
         let mut links: BTreeMap<(String, String), (Link, usize)> = BTreeMap::new();
         for entry in &file.link {
             let line = self.line(&entry.a);
-            self.known(&entry.a, sites)?;
-            self.known(&entry.b, sites)?;
+            self.known_site(&entry.a, sites)?;
+            self.known_site(&entry.b, sites)?;
             let rtt_ns = self.integer("rtt_ms", &entry.rtt_ms)?;
             let bandwidth_bps = self.optional("bandwidth_mbit", entry.bandwidth_mbit.as_ref(), BANDWIDTH_BPS)?;
             let (a, b) = ends(entry.a.get_ref(), entry.b.get_ref());
             if let Some((_, first)) = links.get(&(a.clone(), b.clone())) {
-                return Err(refused(line, Reason::DuplicateLink { a, b, first: *first }));
+                return Err(error_at(line, Reason::DuplicateLink { a, b, first: *first }));
             }
             links.insert((a, b), (Link { rtt_ns, bandwidth_bps, ..common }, line));
         }
         let mut links = links.into_iter().map(|(ends, (link, _))| (ends, link)).collect();
-        complete(&mut links, common, sites)?;
+        complete_links(&mut links, common, sites)?;
         Ok(links)
     }
 
-    /// One server is a quorum of itself; more have to hear each other.
-    fn quorum(&self, file: &File, sites: &Sites) -> Result<(), Error> {
+    /// A single server is its own quorum; several servers must be able to exchange messages.
+    fn check_quorum(&self, file: &File, sites: &Sites) -> Result<(), Error> {
         match &file.loss_percent {
             Some(loss) if *loss.get_ref() >= 100.0 && sites.len() > 1 => {
-                Err(refused(self.line(loss), Reason::NoQuorum { servers: sites.len() }))
+                Err(error_at(self.line(loss), Reason::NoQuorum { servers: sites.len() }))
             }
             Some(_) | None => Ok(()),
         }
@@ -129,33 +128,33 @@ impl Text<'_> {
     fn loads(&self, file: &File, sites: &Sites) -> Result<BTreeMap<String, u64>, Error> {
         let mut loads: BTreeMap<String, (u64, usize)> = BTreeMap::new();
         for entry in &file.load {
-            let (site, line) = (self.known(&entry.site, sites)?.to_owned(), self.line(&entry.site));
+            let (site, line) = (self.known_site(&entry.site, sites)?.to_owned(), self.line(&entry.site));
             let rate = self.integer("rate", &entry.rate)?;
             if let Some((_, first)) = loads.get(&site) {
-                return Err(refused(line, Reason::DuplicateLoad { site, first: *first }));
+                return Err(error_at(line, Reason::DuplicateLoad { site, first: *first }));
             }
             loads.insert(site, (rate, line));
         }
         Ok(loads.into_iter().map(|(site, (rate, _))| (site, rate)).collect())
     }
 
-    fn known<'s>(&self, site: &'s Spanned<String>, sites: &Sites) -> Result<&'s str, Error> {
+    fn known_site<'s>(&self, site: &'s Spanned<String>, sites: &Sites) -> Result<&'s str, Error> {
         if sites.values().any(|place| place.site == *site.get_ref()) {
             return Ok(site.get_ref());
         }
-        Err(refused(self.line(site), Reason::UnknownSite { site: site.get_ref().clone() }))
+        Err(error_at(self.line(site), Reason::UnknownSite { site: site.get_ref().clone() }))
     }
 
     fn optional(&self, key: &'static str, value: Option<&Spanned<f64>>, absent: u64) -> Result<u64, Error> {
         value.map_or(Ok(absent), |value| self.integer(key, value))
     }
 
-    /// The border: a float from the file becomes an integer in our unit, or an error with its line.
+    /// Converts a float of the file to an integer in our unit, or returns an error with its line.
     fn integer(&self, key: &'static str, value: &Spanned<f64>) -> Result<u64, Error> {
         let number = *value.get_ref();
         let (_, unit, low, high, allowed) =
             *LIMITS.iter().find(|limit| limit.0 == key).expect("every key with a number has its limits");
-        // Written so that NaN fails it.
+        // Written so that NaN fails.
         if number >= low && number <= high {
             #[allow(
                 clippy::cast_possible_truncation,
@@ -164,7 +163,7 @@ impl Text<'_> {
             )]
             return Ok((number * unit).round() as u64);
         }
-        Err(refused(self.line(value), Reason::Range { key, value: number.to_string(), allowed }))
+        Err(error_at(self.line(value), Reason::Range { key, value: number.to_string(), allowed }))
     }
 
     fn line<T>(&self, value: &Spanned<T>) -> usize {
@@ -172,9 +171,9 @@ impl Text<'_> {
     }
 }
 
-/// Every pair of sites has a link, or the line of the first server of the later site is blamed; the inside of a site
-/// that the file does not describe is a local network.
-fn complete(links: &mut BTreeMap<(String, String), Link>, inside: Link, sites: &Sites) -> Result<(), Error> {
+/// Checks that every pair of sites has a link; if not, the error names the line of the first server of the later site.
+/// A site whose inner link is not in the file gets that of a local network.
+fn complete_links(links: &mut BTreeMap<(String, String), Link>, inside: Link, sites: &Sites) -> Result<(), Error> {
     let mut first_lines: BTreeMap<&str, usize> = BTreeMap::new();
     for place in sites.values() {
         let line = first_lines.entry(&place.site).or_insert(place.line);
@@ -184,14 +183,14 @@ fn complete(links: &mut BTreeMap<(String, String), Link>, inside: Link, sites: &
         links.entry(ends(a, a)).or_insert(inside);
         for (b, line) in first_lines.iter().filter(|(b, _)| *b > a) {
             if !links.contains_key(&ends(a, b)) {
-                return Err(refused(*line, Reason::MissingLink { a: (*a).to_owned(), b: (*b).to_owned() }));
+                return Err(error_at(*line, Reason::MissingLink { a: (*a).to_owned(), b: (*b).to_owned() }));
             }
         }
     }
     Ok(())
 }
 
-fn refused(line: usize, reason: Reason) -> Error {
+fn error_at(line: usize, reason: Reason) -> Error {
     Error { file: None, line, reason }
 }
 
@@ -199,19 +198,19 @@ fn line_at(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
 }
 
-/// Inside a site, unless the file says otherwise: the round trip of a local network.
+/// The round trip inside a site, if not in the file: that of a local network.
 const INSIDE_RTT_NS: u64 = 100_000;
 
-/// A gigabit line as TCP sees it (section 5), where the file says nothing.
+/// The bandwidth, if not in the file: a gigabit line as seen by TCP.
 const BANDWIDTH_BPS: u64 = 940_000_000;
 
-/// The window where the file says nothing: what Linux grows to without tuning.
+/// The TCP window, if not in the file: what Linux grows to without tuning.
 const WINDOW_BYTES: u64 = 4096 * 1024;
 
-/// Each number of the file: its key, our unit for 1 of it, the least, the most, and both in words. The most keeps
+/// For each number in the file: its key, the factor to our unit, minimum, maximum, and both in words. The maxima keep
 /// every product below 2^53, where a float is still exact to one.
 const LIMITS: [(&str, f64, f64, f64, &str); 6] = [
-    // Beyond 133 % the shortest delay would be below nothing.
+    // Above 133 % the shortest delay would be negative.
     ("jitter_percent", 1e4, 0.0, 100.0, "between 0 and 100"),
     ("loss_percent", 1e4, 0.0, 100.0, "between 0 and 100"),
     ("window_kb", 1024.0, 1.0, 1e9, "between 1 and 1000000000"),

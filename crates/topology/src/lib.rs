@@ -1,12 +1,16 @@
-//! Sites, links and loads as a file; the delay and the bandwidth of a link as pure functions.
+//! Network topologies: sites, links and loads from a file, and the delay and bandwidth of a link as pure functions.
 //!
-//! In: the text of a topology file, and a random number for each message. Out: one-way delays, transfer times, loads.
-//! Why: the simulator and the delay emulation of real sockets must mean the same by "deployment 1".
-//! Holds: the same file and the same random numbers give the same delays on every machine (integers only; a float
-//! exists while the file is parsed and nowhere else).
-//! Not here: servers (an id is a number with a site), clocks, the source of the random numbers, queues and order on
-//! a link (whoever delays messages keeps them in order).
-//! Source: sections 4 and 5 of the paper for the presets; TCP and netem for the model of a link.
+//! The text of a topology file and a random number for each message come in; one-way delays, transfer times and loads
+//! come out. The simulator and the delay emulation on real sockets share this crate, so that "deployment 1" means the
+//! same in both.
+//!
+//! Invariant: the same file and the same random numbers give the same delays on every machine. All arithmetic uses
+//! integers; floats exist only while the file is parsed.
+//!
+//! Not included are servers (an id is a number with a site), clocks, the source of the random numbers, and the queues
+//! of a link: the code that delays messages keeps them in order.
+//!
+//! The presets come from the paper's evaluation; the model of a link follows TCP and netem.
 
 mod error;
 mod file;

@@ -1,11 +1,11 @@
-//! The paper's deployments and some of today, shipped as files of the same format that a user writes.
+//! Built-in topologies: the deployments of the paper and some current cloud regions, in the format that users write.
 //!
-//! In: a name. Out: a topology with five servers and the even load of 1000 requests a second.
-//! Source: section 4; the two recovery experiments: section 5; the others: the figures that IBM Cloud publishes.
+//! The presets `two`, `d1`, `d2`, `d3` are from the paper's evaluation, `recovery-8a` and `recovery-8b` from its
+//! recovery experiments; the others use round trips published by IBM Cloud.
 
 use crate::topology::Topology;
 
-/// Every preset: its name and its file.
+/// All presets, as name and file content.
 pub const PRESETS: [(&str, &str); 10] = [
     ("two", include_str!("../presets/two.toml")),
     ("d1", include_str!("../presets/d1.toml")),
@@ -19,7 +19,7 @@ pub const PRESETS: [(&str, &str); 10] = [
     ("world", include_str!("../presets/world.toml")),
 ];
 
-/// The site that gets the share p of an uneven load in a preset (section 4), for [`Topology::weighted`].
+/// The site that gets the share p of an uneven load in a preset of the paper, for [`Topology::weighted`].
 #[must_use]
 pub fn favoured(preset: &str) -> Option<&'static str> {
     match preset {
@@ -30,10 +30,10 @@ pub fn favoured(preset: &str) -> Option<&'static str> {
 }
 
 impl Topology {
-    /// A shipped deployment, by name: see [`PRESETS`].
+    /// Returns a preset by name; see [`PRESETS`].
     ///
     /// # Panics
-    /// Never in a tested build: a preset that does not parse is our bug, and a test parses them all.
+    /// Never in a tested build: a preset that does not parse is a bug, and a test parses them all.
     #[must_use]
     pub fn preset(name: &str) -> Option<Self> {
         let (_, text) = PRESETS.iter().find(|(preset, _)| *preset == name)?;

@@ -1,8 +1,9 @@
-//! A topology, once it is known to be good: which server is where, what lies between, who asks how much.
+//! A validated topology: the sites of servers, the links between them, and the load of each site.
 //!
-//! In: ids of servers, names of sites. Out: links and loads.
-//! Holds: every server has a site, every pair of sites has a link, every load is of a site with a server.
-//! Not here: the file and its errors (`file`), what a link does to a message (`link`).
+//! Invariants: every server has a site, every pair of sites has a link, and every load belongs to a site with a
+//! server.
+//!
+//! The file format and its errors are in `file`, the effect of a link on a message in `link`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use crate::error::Error;
 use crate::file;
 use crate::link::Link;
 
-/// A server and its place.
+/// A server and its site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
     /// The id, as in `server.N`.
@@ -22,32 +23,32 @@ pub struct Server {
 /// The requests of the clients of one site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Load {
-    /// The site whose servers the clients talk to, each the same share.
+    /// The site of the clients. Each server of the site gets the same share.
     pub site: String,
-    /// Thousandths of a write request a second.
+    /// Thousandths of a write request per second.
     pub rate_milli: u64,
 }
 
-/// Sites, links and loads. Made by [`Topology::parse`] or [`Topology::preset`], so always consistent.
+/// Sites, links and loads. Created by [`Topology::parse`] or [`Topology::preset`], so always consistent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Topology {
     pub(crate) name: String,
     pub(crate) sites: BTreeMap<u64, String>,
-    /// By the names of both ends, the smaller first. The inside of a site is the link from it to itself.
+    /// By the names of both ends, the smaller first. The link from a site to itself is the network inside the site.
     pub(crate) links: BTreeMap<(String, String), Link>,
     pub(crate) loads: BTreeMap<String, u64>,
 }
 
 impl Topology {
-    /// Reads a topology file, refusing whatever a reader could misunderstand.
+    /// Parses a topology file. Anything ambiguous is rejected.
     ///
     /// # Errors
-    /// The line and the reason, see [`crate::Reason`]; add the file with [`Error::in_file`].
+    /// The line and the reason, see [`crate::Reason`]; add the file name with [`Error::in_file`].
     pub fn parse(text: &str) -> Result<Self, Error> {
         file::parse(text)
     }
 
-    /// The name that the file gives itself.
+    /// The name given in the file.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -58,13 +59,13 @@ impl Topology {
         self.sites.iter().map(|(id, site)| Server { id: *id, site: site.clone() })
     }
 
-    /// The site of a server, or nothing if the topology does not know it.
+    /// The site of a server, or None if the topology has no such server.
     #[must_use]
     pub fn site(&self, server: u64) -> Option<&str> {
         self.sites.get(&server).map(String::as_str)
     }
 
-    /// The link between two servers; from a server to itself, [`Link::LOOPBACK`].
+    /// The link between two servers, or [`Link::LOOPBACK`] from a server to itself.
     #[must_use]
     pub fn link(&self, a: u64, b: u64) -> Option<Link> {
         let (from, to) = (self.site(a)?, self.site(b)?);
@@ -83,7 +84,7 @@ impl Topology {
         self.link(a, b).map(|link| link.rtt_ns)
     }
 
-    /// What a bulk transfer between two servers gets, in bits a second: [`Link::throughput_bps`].
+    /// The throughput of a bulk transfer between two servers, in bits per second: [`Link::throughput_bps`].
     #[must_use]
     pub fn bandwidth(&self, a: u64, b: u64) -> Option<u64> {
         self.link(a, b).map(|link| link.throughput_bps())
@@ -94,7 +95,7 @@ impl Topology {
         self.loads.iter().map(|(site, rate)| Load { site: site.clone(), rate_milli: *rate })
     }
 
-    /// The requests that clients send to one server, in thousandths a second: its share of the load of its site.
+    /// The requests that clients send to one server, in thousandths per second: its share of the load of its site.
     #[must_use]
     pub fn rate_milli(&self, server: u64) -> u64 {
         let Some(site) = self.site(server) else { return 0 };
@@ -102,8 +103,8 @@ impl Topology {
         self.loads.get(site).copied().unwrap_or(0) / sharing
     }
 
-    /// The same total load, spread unevenly: the share `permille` / 1000 at `site`, the rest in equal parts at the
-    /// other sites (section 4, with p = permille / 1000 and the site of [`crate::favoured`]).
+    /// The same total load, distributed unevenly: the share `permille` / 1000 at `site`, the rest in equal parts at
+    /// the other sites. This is p = permille / 1000 in the paper, with the site of [`crate::favoured`].
     #[must_use]
     pub fn weighted(&self, site: &str, permille: u64) -> Self {
         let total: u128 = self.loads.values().map(|rate| u128::from(*rate)).sum();
@@ -116,8 +117,9 @@ impl Topology {
         Self { loads: loads.collect(), ..self.clone() }
     }
 
-    /// The same topology with another round trip, in nanoseconds, between two sites (an experiment that varies it). Below
-    /// the round trip inside a site, which is 0.1 ms unless said, a server would be nearer to strangers than to its own.
+    /// The same topology with another round trip between two sites, in nanoseconds, for experiments that vary it.
+    /// Below the round trip inside a site (0.1 ms by default), a server would be nearer to other sites than to its
+    /// own.
     #[must_use]
     pub fn with_rtt(&self, a: &str, b: &str, rtt_ns: u64) -> Self {
         let mut changed = self.clone();
@@ -128,7 +130,7 @@ impl Topology {
     }
 }
 
-/// The name of a link: it has no direction, so the smaller end comes first.
+/// The key of a link: it has no direction, so the smaller name comes first.
 pub(crate) fn ends(a: &str, b: &str) -> (String, String) {
     let (low, high) = if a <= b { (a, b) } else { (b, a) };
     (low.to_owned(), high.to_owned())

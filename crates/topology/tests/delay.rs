@@ -1,4 +1,4 @@
-//! The delay of a link, as a distribution: its mean, its jitter, its bounds, and that it is a pure function.
+//! The delay of a link as a distribution: its mean, its jitter, its bounds, and that it is a pure function.
 
 use pole_topology::Link;
 use proptest::prelude::*;
@@ -7,7 +7,8 @@ fn link(rtt_ns: u64, jitter_ppm: u64) -> Link {
     Link { rtt_ns, jitter_ppm, loss_ppm: 0, bandwidth_bps: 940_000_000, window_bytes: 4 << 20 }
 }
 
-/// Delays for random numbers that are spread evenly: an integral rather than a sample, so that nothing here is luck.
+/// Delays for evenly spaced random numbers: an integral rather than a sample, so that the tests do not depend on
+/// chance.
 fn spread(link: Link) -> Vec<f64> {
     const STEPS: u64 = 1 << 16;
     (0..STEPS).map(|step| link.delay(step * (u64::MAX / STEPS) + (u64::MAX / STEPS / 2)) as f64).collect()

@@ -1,4 +1,4 @@
-//! What a topology file may say, and what is answered to one that is wrong: the line and the reason.
+//! Valid topology files, and the line and reason reported for invalid ones.
 
 use pole_topology::{Link, PRESETS, Topology, favoured};
 
@@ -25,7 +25,7 @@ rate = 333.3
 "#;
 
 #[test]
-fn a_good_file_says_who_is_where_and_what_lies_between() {
+fn a_valid_file_defines_sites_links_and_loads() {
     let topology = Topology::parse(GOOD).unwrap();
     assert_eq!(topology.name(), "small");
     assert_eq!(topology.servers().map(|server| server.id).collect::<Vec<_>>(), [1, 2, 3]);
@@ -57,7 +57,7 @@ fn throughput_is_the_line_or_the_window_a_round_trip() {
     assert!(link.transfer(65_536).abs_diff(2 * 9_880_000) < 10, "one window takes one round trip more");
 }
 
-/// The file with one line replaced, or cut off after a line.
+/// The error for the valid file with one part replaced.
 fn refused(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "{from}");
     Topology::parse(&GOOD.replacen(from, to, 1)).unwrap_err().to_string()
@@ -127,7 +127,7 @@ fn a_file_without_servers_is_refused() {
 }
 
 #[test]
-fn servers_that_never_hear_each_other_are_refused_for_want_of_a_quorum() {
+fn servers_that_never_receive_from_each_other_are_refused_as_no_quorum() {
     assert_eq!(
         refused("jitter_percent = 2", "loss_percent = 100"),
         "line 2: no quorum: with loss_percent = 100 no message arrives, and 3 servers never agree; give less, or one server"

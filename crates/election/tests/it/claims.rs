@@ -1,43 +1,43 @@
-//! One test per claim of PAPER.md, section 2, and per correction that it makes to the printed algorithm; numbers of
-//! scenarios are those of ZAB.md. Scores: smaller is better.
+//! One test per rule of `docs/election.md`, including the corrections to the printed algorithm. The sections are named
+//! after its procedures; scenario numbers are those of `docs/scenarios.md`. Smaller scores are better.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pole_election::*;
 
-use crate::desk::{Desk, proposal, propose, round, vote};
+use crate::test_server::{TestServer, proposal, propose, round, vote};
 
 // new_election
 
 #[test]
 fn a_new_election_raises_the_round_and_proposes_itself_to_all() {
-    let desk = Desk::started(2, 3, 20);
-    assert_eq!(desk.election.round(), round(1, 0));
-    assert_eq!(desk.receivers(), [1, 3]);
-    let Message::Propose(sent) = desk.sent()[0].1 else { panic!("a vote without a leader") };
+    let server = TestServer::started(2, 3, 20);
+    assert_eq!(server.election.round(), round(1, 0));
+    assert_eq!(server.receivers(), [1, 3]);
+    let Message::Propose(sent) = server.sent()[0].1 else { panic!("a vote without a leader") };
     assert_eq!((sent.own.id, sent.choice.id, sent.round), (ServerId(2), ServerId(2), round(1, 0)));
-    assert_eq!(desk.host.asked, [1]);
+    assert_eq!(server.host.assessed_epochs, [1]);
 }
 
 #[test]
 fn the_retry_starts_at_t_doubles_and_sends_p_again() {
-    let mut desk = Desk::started(1, 3, 10);
+    let mut server = TestServer::started(1, 3, 10);
     for ms in [200, 400, 800, 1600, 2000, 2000] {
-        let armed = desk.armed(Timer::Retry).expect("a retry");
+        let armed = server.armed(Timer::Retry).expect("a retry");
         assert!(armed >= Span::from_ms(ms) && armed <= Span::from_ms(ms + ms / 4), "{ms}: {armed}");
-        desk.expire(Timer::Retry);
-        assert_eq!(desk.receivers(), [2, 3]);
+        server.expire(Timer::Retry);
+        assert_eq!(server.receivers(), [2, 3]);
     }
 }
 
 #[test]
 fn a_single_voter_elects_itself_at_once_even_without_a_score() {
-    let mut desk = Desk::new(1, 1, 10);
-    desk.host.score = None;
-    desk.start(Cause::Start);
-    assert_eq!(desk.leader(), Some(1));
-    assert_eq!(desk.elected().record.decided_by, DecidedBy::OnlyCandidate);
+    let mut server = TestServer::new(1, 1, 10);
+    server.host.score = None;
+    server.start(Cause::Start);
+    assert_eq!(server.leader(), Some(1));
+    assert_eq!(server.elected().record.decided_by, DecidedBy::OnlyCandidate);
 }
 
 // receive P
@@ -45,180 +45,180 @@ fn a_single_voter_elects_itself_at_once_even_without_a_score() {
 #[test]
 fn a_stale_round_is_answered_but_not_counted() {
     // Scenario 29. The printed algorithm counts it.
-    let mut desk = Desk::started(1, 3, 10);
-    desk.start(Cause::Retry);
-    desk.receive(2, propose(round(1, 0), (2, 20), (1, 10), &[]));
-    assert_eq!(desk.receivers(), [2]);
-    assert_eq!(desk.leader(), None);
-    assert_eq!(desk.armed(Timer::Wait), None, "no quorum has proposed in this round");
+    let mut server = TestServer::started(1, 3, 10);
+    server.start(Cause::Retry);
+    server.receive(2, propose(round(1, 0), (2, 20), (1, 10), &[]));
+    assert_eq!(server.receivers(), [2]);
+    assert_eq!(server.leader(), None);
+    assert_eq!(server.armed(Timer::Wait), None, "no quorum has proposed in this round");
 }
 
 #[test]
-fn a_newer_round_is_taken_over_with_a_fresh_score_and_all_are_told() {
-    let mut desk = Desk::started(1, 5, 10);
-    desk.hear(2, 20, (1, 10));
-    desk.host.score = Some(15);
-    desk.receive(3, propose(round(7, 2), (3, 30), (4, 12), &[]));
-    assert_eq!(desk.election.round(), round(7, 2));
-    assert_eq!(desk.host.asked, [1, 7]);
-    assert_eq!(desk.choice(), 4, "the better of our fresh proposal (15) and the sender's choice (12)");
-    assert_eq!(desk.receivers(), [2, 3, 4, 5]);
-    assert_eq!(desk.armed(Timer::Wait), None, "what 2 proposed in the old round is forgotten");
+fn a_newer_round_is_joined_with_a_fresh_score_and_broadcast() {
+    let mut server = TestServer::started(1, 5, 10);
+    server.receive_proposal(2, 20, (1, 10));
+    server.host.score = Some(15);
+    server.receive(3, propose(round(7, 2), (3, 30), (4, 12), &[]));
+    assert_eq!(server.election.round(), round(7, 2));
+    assert_eq!(server.host.assessed_epochs, [1, 7]);
+    assert_eq!(server.choice(), 4, "the better of our fresh proposal (15) and the sender's choice (12)");
+    assert_eq!(server.receivers(), [2, 3, 4, 5]);
+    assert_eq!(server.armed(Timer::Wait), None, "what 2 proposed in the old round is forgotten");
 }
 
 #[test]
 fn within_one_epoch_the_larger_failed_is_the_newer_round() {
-    let mut desk = Desk::started(1, 3, 10);
-    desk.receive(2, propose(round(1, 1), (2, 20), (2, 20), &[]));
-    assert_eq!(desk.election.round(), round(1, 1));
+    let mut server = TestServer::started(1, 3, 10);
+    server.receive(2, propose(round(1, 1), (2, 20), (2, 20), &[]));
+    assert_eq!(server.election.round(), round(1, 1));
 }
 
 #[test]
 fn a_better_choice_is_adopted_and_sent_to_all() {
-    let mut desk = Desk::started(1, 5, 10);
-    desk.hear(2, 20, (3, 5));
-    assert_eq!((desk.choice(), desk.receivers()), (3, vec![2, 3, 4, 5]));
+    let mut server = TestServer::started(1, 5, 10);
+    server.receive_proposal(2, 20, (3, 5));
+    assert_eq!((server.choice(), server.receivers()), (3, vec![2, 3, 4, 5]));
 }
 
 #[test]
 fn a_worse_choice_is_answered_to_its_sender_only() {
-    let mut desk = Desk::started(1, 5, 10);
-    desk.hear(2, 20, (2, 20));
-    assert_eq!((desk.choice(), desk.receivers()), (1, vec![2]));
+    let mut server = TestServer::started(1, 5, 10);
+    server.receive_proposal(2, 20, (2, 20));
+    assert_eq!((server.choice(), server.receivers()), (1, vec![2]));
 }
 
 #[test]
-fn an_equal_choice_needs_no_words() {
-    let mut desk = Desk::started(1, 5, 10);
-    desk.hear(2, 20, (1, 10));
-    assert_eq!(desk.receivers(), []);
+fn an_equal_choice_is_not_answered() {
+    let mut server = TestServer::started(1, 5, 10);
+    server.receive_proposal(2, 20, (1, 10));
+    assert_eq!(server.receivers(), []);
 }
 
 #[test]
 fn a_server_with_a_leader_answers_by_a_vote_whatever_the_round() {
-    let mut desk = elected_first();
-    desk.receive(3, propose(round(9, 0), (3, 1), (3, 1), &[]));
-    let vote = desk.sent_vote().expect("a vote");
+    let mut server = elected_first();
+    server.receive(3, propose(round(9, 0), (3, 1), (3, 1), &[]));
+    let vote = server.sent_vote().expect("a vote");
     assert_eq!((vote.choice.id, vote.round, vote.established), (ServerId(1), round(1, 0), None));
-    assert_eq!((desk.leader(), desk.election.round()), (Some(1), round(1, 0)));
-    desk.election.established(Epoch(4));
-    desk.receive(3, propose(round(9, 0), (3, 1), (3, 1), &[]));
-    assert_eq!(desk.sent_vote().expect("a vote").established, Some(Epoch(4)));
+    assert_eq!((server.leader(), server.election.round()), (Some(1), round(1, 0)));
+    server.election.established(Epoch(4));
+    server.receive(3, propose(round(9, 0), (3, 1), (3, 1), &[]));
+    assert_eq!(server.sent_vote().expect("a vote").established, Some(Epoch(4)));
 }
 
 // count j
 
 #[test]
 fn the_election_ends_at_once_when_all_were_heard_and_a_quorum_holds_the_choice() {
-    let mut desk = Desk::started(1, 3, 10);
-    desk.hear(2, 20, (2, 20));
-    desk.hear(3, 30, (3, 30));
-    assert_eq!(desk.leader(), None, "all were heard, but nobody holds our choice");
-    desk.hear(2, 20, (1, 10));
-    assert_eq!(desk.leader(), Some(1));
-    assert_eq!(desk.elected().record.because, Because::AllHeard);
+    let mut server = TestServer::started(1, 3, 10);
+    server.receive_proposal(2, 20, (2, 20));
+    server.receive_proposal(3, 30, (3, 30));
+    assert_eq!(server.leader(), None, "all have responded, but nobody holds our choice");
+    server.receive_proposal(2, 20, (1, 10));
+    assert_eq!(server.leader(), Some(1));
+    assert_eq!(server.elected().record.end_reason, EndReason::AllResponded);
 }
 
 #[test]
 fn proposals_of_a_quorum_that_differ_do_not_end_the_election() {
-    // The printed algorithm ends on them when T is over.
-    let mut desk = Desk::started(1, 3, 10);
-    desk.hear(2, 20, (2, 20));
-    desk.expire(Timer::Wait);
-    assert_eq!(desk.leader(), None);
-    assert_eq!(desk.receivers(), [2, 3], "proposes again instead");
-    desk.hear(2, 20, (1, 10));
-    assert_eq!(desk.leader(), Some(1), "the wait is over: elect the moment a quorum holds our choice");
-    assert_eq!(desk.elected().record.because, Because::Waited);
+    // The printed algorithm ends on them when T expires.
+    let mut server = TestServer::started(1, 3, 10);
+    server.receive_proposal(2, 20, (2, 20));
+    server.expire(Timer::Wait);
+    assert_eq!(server.leader(), None);
+    assert_eq!(server.receivers(), [2, 3], "proposes again instead");
+    server.receive_proposal(2, 20, (1, 10));
+    assert_eq!(server.leader(), Some(1), "the wait is over: elect the moment a quorum holds our choice");
+    assert_eq!(server.elected().record.end_reason, EndReason::Waited);
 }
 
 #[test]
 fn the_leader_just_given_up_is_not_waited_for() {
-    let mut desk = elected(Desk::started(1, 3, 10), 3);
-    desk.start(Cause::LeaderLost);
-    desk.hear(2, 20, (1, 10));
-    assert_eq!(desk.leader(), Some(1));
-    assert_eq!(desk.elected().record.because, Because::Gone);
+    let mut server = elected(TestServer::started(1, 3, 10), 3);
+    server.start(Cause::LeaderLost);
+    server.receive_proposal(2, 20, (1, 10));
+    assert_eq!(server.leader(), Some(1));
+    assert_eq!(server.elected().record.end_reason, EndReason::Gone);
 }
 
 #[test]
 fn a_leader_that_resigned_is_waited_for() {
     for cause in [Cause::Resigned, Cause::Transfer, Cause::QuorumLost, Cause::Retry] {
-        let mut desk = elected(Desk::started(1, 3, 10), 3);
-        desk.start(cause);
-        desk.hear(2, 20, (1, 10));
-        assert_eq!(desk.leader(), None, "{cause}");
+        let mut server = elected(TestServer::started(1, 3, 10), 3);
+        server.start(cause);
+        server.receive_proposal(2, 20, (1, 10));
+        assert_eq!(server.leader(), None, "{cause}");
     }
 }
 
 #[test]
 fn a_voter_whose_link_was_up_and_has_closed_is_not_waited_for() {
-    let mut desk = Desk::started(1, 3, 10);
-    desk.election.link_up(ServerId(3));
-    desk.hear(2, 20, (1, 10));
-    assert_eq!(desk.leader(), None);
-    desk.link_down(3);
-    assert_eq!(desk.leader(), Some(1));
-    assert_eq!(desk.elected().record.because, Because::Gone);
+    let mut server = TestServer::started(1, 3, 10);
+    server.election.link_up(ServerId(3));
+    server.receive_proposal(2, 20, (1, 10));
+    assert_eq!(server.leader(), None);
+    server.link_down(3);
+    assert_eq!(server.leader(), Some(1));
+    assert_eq!(server.elected().record.end_reason, EndReason::Gone);
 }
 
 #[test]
 fn a_link_never_yet_up_excuses_nobody_before_the_wait_is_over() {
-    let mut desk = Desk::started(1, 3, 10);
-    desk.link_down(3);
-    desk.hear(2, 20, (1, 10));
-    assert_eq!(desk.leader(), None);
-    desk.expire(Timer::Wait);
-    assert_eq!(desk.leader(), Some(1));
+    let mut server = TestServer::started(1, 3, 10);
+    server.link_down(3);
+    server.receive_proposal(2, 20, (1, 10));
+    assert_eq!(server.leader(), None);
+    server.expire(Timer::Wait);
+    assert_eq!(server.leader(), Some(1));
 }
 
 #[test]
 fn a_link_that_is_up_again_excuses_nobody() {
-    let mut desk = Desk::started(1, 3, 10);
-    desk.election.link_up(ServerId(3));
-    desk.link_down(3);
-    desk.election.link_up(ServerId(3));
-    desk.hear(2, 20, (1, 10));
-    assert_eq!(desk.leader(), None);
+    let mut server = TestServer::started(1, 3, 10);
+    server.election.link_up(ServerId(3));
+    server.link_down(3);
+    server.election.link_up(ServerId(3));
+    server.receive_proposal(2, 20, (1, 10));
+    assert_eq!(server.leader(), None);
 }
 
 #[test]
 fn a_voter_that_ranks_lower_by_gossip_is_not_waited_for() {
-    let mut desk = Desk::started(1, 3, 10);
-    desk.host.below.insert(ServerId(3));
-    desk.hear(2, 20, (1, 10));
-    assert_eq!(desk.leader(), Some(1));
-    assert_eq!(desk.elected().record.because, Because::Gossip);
+    let mut server = TestServer::started(1, 3, 10);
+    server.host.below.insert(ServerId(3));
+    server.receive_proposal(2, 20, (1, 10));
+    assert_eq!(server.leader(), Some(1));
+    assert_eq!(server.elected().record.end_reason, EndReason::Gossip);
 }
 
 #[test]
 fn gossip_about_scores_excuses_nobody_when_history_decides() {
-    let mut desk = Desk::started(3, 3, 10);
-    desk.host.below.insert(ServerId(2));
-    desk.receive(1, propose(round(5, 3), (1, 20), (3, 10), &[]));
-    assert_eq!(desk.leader(), None);
+    let mut server = TestServer::started(3, 3, 10);
+    server.host.below.insert(ServerId(2));
+    server.receive(1, propose(round(5, 3), (1, 20), (3, 10), &[]));
+    assert_eq!(server.leader(), None);
 }
 
 #[test]
 fn gossip_about_scores_excuses_nobody_when_the_choice_is_demoted() {
-    // An able server outranks a demoted one whatever the scores.
-    let mut desk = Desk::started(1, 3, 10);
-    desk.host.below.insert(ServerId(3));
-    desk.receive(2, propose(round(1, 0), (2, 20), (1, 10), &[1, 2]));
-    assert_eq!((desk.choice(), desk.leader()), (1, None));
+    // A server that is not demoted outranks a demoted one, whatever the scores.
+    let mut server = TestServer::started(1, 3, 10);
+    server.host.below.insert(ServerId(3));
+    server.receive(2, propose(round(1, 0), (2, 20), (1, 10), &[1, 2]));
+    assert_eq!((server.choice(), server.leader()), (1, None));
 }
 
 #[test]
 fn a_quorum_is_needed_however_many_are_excused() {
-    let mut desk = Desk::started(1, 5, 10);
+    let mut server = TestServer::started(1, 5, 10);
     for peer in 2..=5 {
-        desk.election.link_up(ServerId(peer));
-        desk.link_down(peer);
+        server.election.link_up(ServerId(peer));
+        server.link_down(peer);
     }
-    desk.hear(2, 20, (1, 10));
-    desk.expire(Timer::Wait);
-    desk.expire(Timer::Retry);
-    assert_eq!(desk.leader(), None);
+    server.receive_proposal(2, 20, (1, 10));
+    server.expire(Timer::Wait);
+    server.expire(Timer::Retry);
+    assert_eq!(server.leader(), None);
 }
 
 // the election timer
@@ -226,74 +226,75 @@ fn a_quorum_is_needed_however_many_are_excused() {
 #[test]
 fn the_wait_begins_when_a_quorum_has_proposed_and_chatter_does_not_re_arm_it() {
     // Scenario 20.
-    let mut desk = Desk::started(1, 5, 10);
-    desk.hear(2, 20, (2, 20));
-    assert_eq!(desk.armed(Timer::Wait), None);
-    desk.hear(3, 30, (3, 30));
-    assert_eq!(desk.armed(Timer::Wait), Some(Span::from_ms(200)), "T, as no round trip is known");
-    desk.hear(3, 30, (3, 30));
-    desk.hear(4, 40, (1, 10));
-    desk.hear(2, 20, (2, 20));
-    assert_eq!(desk.armed(Timer::Wait), None);
+    let mut server = TestServer::started(1, 5, 10);
+    server.receive_proposal(2, 20, (2, 20));
+    assert_eq!(server.armed(Timer::Wait), None);
+    server.receive_proposal(3, 30, (3, 30));
+    assert_eq!(server.armed(Timer::Wait), Some(Span::from_ms(200)), "T, as no round trip is known");
+    server.receive_proposal(3, 30, (3, 30));
+    server.receive_proposal(4, 40, (1, 10));
+    server.receive_proposal(2, 20, (2, 20));
+    assert_eq!(server.armed(Timer::Wait), None);
 }
 
 #[test]
 fn the_wait_lasts_as_long_as_the_slowest_round_trip_to_an_unheard_voter() {
-    let mut desk = Desk::new(1, 5, 10);
+    let mut server = TestServer::new(1, 5, 10);
     for (peer, ms) in [(2, 90), (3, 80), (4, 10), (5, 20)] {
-        desk.host.round_trips.insert(ServerId(peer), Span::from_ms(ms));
+        server.host.round_trips.insert(ServerId(peer), Span::from_ms(ms));
     }
-    desk.start(Cause::Start);
-    desk.hear(2, 20, (2, 20));
-    desk.hear(3, 30, (3, 30));
-    let wait = desk.armed(Timer::Wait).expect("a quorum has proposed");
+    server.start(Cause::Start);
+    server.receive_proposal(2, 20, (2, 20));
+    server.receive_proposal(3, 30, (3, 30));
+    let wait = server.armed(Timer::Wait).expect("a quorum has proposed");
     assert!(wait > Span::from_ms(20) && wait < Span::from_ms(30), "{wait}");
 }
 
 #[test]
 fn one_unknown_round_trip_makes_the_wait_t() {
-    let mut desk = Desk::new(1, 5, 10);
-    desk.host.round_trips.insert(ServerId(5), Span::from_ms(1));
-    desk.start(Cause::Start);
-    desk.hear(2, 20, (2, 20));
-    desk.hear(3, 30, (3, 30));
-    assert_eq!(desk.armed(Timer::Wait), Some(Span::from_ms(200)));
+    let mut server = TestServer::new(1, 5, 10);
+    server.host.round_trips.insert(ServerId(5), Span::from_ms(1));
+    server.start(Cause::Start);
+    server.receive_proposal(2, 20, (2, 20));
+    server.receive_proposal(3, 30, (3, 30));
+    assert_eq!(server.armed(Timer::Wait), Some(Span::from_ms(200)));
 }
 
 #[test]
 fn a_proposal_that_arrives_during_the_wait_is_counted() {
-    // Scenario 20: elsewhere, messages that arrived during the final wait were lost.
-    let mut desk = Desk::started(1, 3, 10);
-    desk.hear(2, 20, (1, 10));
-    desk.hear(3, 5, (3, 5));
-    assert_eq!((desk.choice(), desk.leader()), (3, Some(3)), "we and 3 hold it, all were heard");
+    // Scenario 20: other implementations lost messages that arrived during the final wait.
+    let mut server = TestServer::started(1, 3, 10);
+    server.receive_proposal(2, 20, (1, 10));
+    server.receive_proposal(3, 5, (3, 5));
+    assert_eq!((server.choice(), server.leader()), (3, Some(3)), "we and 3 hold it, all have responded");
 }
 
 #[test]
 fn a_voter_that_still_follows_a_leader_gets_the_rest_of_t_once() {
-    // Ours to add: it answered, so its round trip is over; but it will propose as soon as it notices the loss.
-    let mut desk = Desk::new(1, 3, 10);
-    desk.host.round_trips.insert(ServerId(3), Span::from_ms(10));
-    desk.start(Cause::Start);
-    desk.start(Cause::QuorumLost);
-    desk.hear(2, 20, (1, 10));
-    let first = desk.armed(Timer::Wait).expect("a quorum has proposed");
-    desk.receive(3, vote(round(1, 0), (2, 20), Some(1)));
-    desk.expire(Timer::Wait);
-    let rest = desk.armed(Timer::Wait).expect("an extension");
+    // Not in the paper: it has answered, so its round trip is over, but it will propose as soon as it notices the
+    // loss.
+    let mut server = TestServer::new(1, 3, 10);
+    server.host.round_trips.insert(ServerId(3), Span::from_ms(10));
+    server.start(Cause::Start);
+    server.start(Cause::QuorumLost);
+    server.receive_proposal(2, 20, (1, 10));
+    let first = server.armed(Timer::Wait).expect("a quorum has proposed");
+    server.receive(3, vote(round(1, 0), (2, 20), Some(1)));
+    server.expire(Timer::Wait);
+    let rest = server.armed(Timer::Wait).expect("an extension");
     assert_eq!(first.saturating_add(rest), Span::from_ms(200));
-    assert_eq!(desk.leader(), None);
-    desk.expire(Timer::Wait);
-    assert_eq!(desk.leader(), Some(1));
+    assert_eq!(server.leader(), None);
+    server.expire(Timer::Wait);
+    assert_eq!(server.leader(), Some(1));
 }
 
 #[test]
 fn timers_of_an_election_that_is_over_do_no_harm() {
-    let mut desk = elected_first();
-    let before = desk.election.clone();
+    let mut server = elected_first();
+    let before = server.election.clone();
     for timer in [Timer::Wait, Timer::Retry, Timer::Score] {
-        desk.expire(timer);
-        assert_eq!((&desk.election, desk.out.len()), (&before, 0));
+        server.expire(timer);
+        assert_eq!((&server.election, server.out.len()), (&before, 0));
     }
 }
 
@@ -301,85 +302,84 @@ fn timers_of_an_election_that_is_over_do_no_harm() {
 
 #[test]
 fn a_vote_of_our_round_for_our_choice_is_held() {
-    let mut desk = Desk::started(1, 3, 10);
-    desk.hear(3, 30, (3, 30));
-    desk.receive(2, vote(round(1, 0), (1, 10), None));
-    assert_eq!(desk.leader(), Some(1));
+    let mut server = TestServer::started(1, 3, 10);
+    server.receive_proposal(3, 30, (3, 30));
+    server.receive(2, vote(round(1, 0), (1, 10), None));
+    assert_eq!(server.leader(), Some(1));
 }
 
 #[test]
 fn a_vote_of_our_round_for_a_better_choice_is_adopted_as_by_p() {
-    let mut desk = Desk::started(1, 5, 10);
-    desk.receive(2, vote(round(1, 0), (3, 5), None));
-    assert_eq!((desk.choice(), desk.receivers()), (3, vec![2, 3, 4, 5]));
+    let mut server = TestServer::started(1, 5, 10);
+    server.receive(2, vote(round(1, 0), (3, 5), None));
+    assert_eq!((server.choice(), server.receivers()), (3, vec![2, 3, 4, 5]));
 }
 
 #[test]
-fn whoever_names_our_choice_holds_it_whatever_score_it_has_heard_of() {
-    // Scenarios 18, 30: details that differ must not split those who agree on the server.
-    let mut desk = Desk::started(1, 3, 10);
-    desk.hear(2, 20, (1, 15));
-    assert_eq!(desk.receivers(), [2], "it is told the better score");
-    desk.receive(3, vote(round(1, 0), (1, 12), None));
-    assert_eq!(desk.leader(), Some(1));
+fn a_server_that_names_our_choice_holds_it_even_with_another_score() {
+    // Scenarios 18, 30: differing details must not split servers that agree on the candidate.
+    let mut server = TestServer::started(1, 3, 10);
+    server.receive_proposal(2, 20, (1, 15));
+    assert_eq!(server.receivers(), [2], "it is sent the better score");
+    server.receive(3, vote(round(1, 0), (1, 12), None));
+    assert_eq!(server.leader(), Some(1));
 }
 
 #[test]
 fn any_other_vote_is_neither_a_proposal_nor_held() {
-    for stranger in
-        [vote(round(1, 0), (2, 20), None), vote(round(2, 0), (1, 10), None), vote(round(0, 0), (1, 1), None)]
-    {
-        let mut desk = Desk::started(1, 3, 10);
-        desk.receive(2, stranger);
-        assert_eq!((desk.choice(), desk.armed(Timer::Wait)), (1, None));
-        desk.expire(Timer::Wait);
-        assert_eq!(desk.leader(), None);
+    for other in [vote(round(1, 0), (2, 20), None), vote(round(2, 0), (1, 10), None), vote(round(0, 0), (1, 1), None)] {
+        let mut server = TestServer::started(1, 3, 10);
+        server.receive(2, other);
+        assert_eq!((server.choice(), server.armed(Timer::Wait)), (1, None));
+        server.expire(Timer::Wait);
+        assert_eq!(server.leader(), None);
     }
 }
 
 #[test]
 fn a_voter_that_changed_its_mind_is_no_longer_counted() {
     // Scenario 18, ZOOKEEPER-3109.
-    let mut desk = Desk::started(1, 5, 10);
-    desk.hear(2, 20, (1, 10));
-    desk.hear(3, 30, (3, 30));
-    desk.receive(2, vote(round(2, 0), (5, 50), None));
-    desk.expire(Timer::Wait);
-    desk.hear(3, 30, (1, 10));
-    assert_eq!(desk.leader(), None, "only we and 3 hold our choice");
-    desk.hear(4, 40, (1, 10));
-    assert_eq!(desk.leader(), Some(1));
+    let mut server = TestServer::started(1, 5, 10);
+    server.receive_proposal(2, 20, (1, 10));
+    server.receive_proposal(3, 30, (3, 30));
+    server.receive(2, vote(round(2, 0), (5, 50), None));
+    server.expire(Timer::Wait);
+    server.receive_proposal(3, 30, (1, 10));
+    assert_eq!(server.leader(), None, "only we and 3 hold our choice");
+    server.receive_proposal(4, 40, (1, 10));
+    assert_eq!(server.leader(), Some(1));
 }
 
 #[test]
 fn a_late_server_adopts_the_leader_that_a_quorum_and_itself_vote_for() {
-    let mut desk = Desk::started(5, 5, 1);
-    desk.receive(1, vote(round(3, 0), (2, 20), Some(7)));
-    desk.receive(3, vote(round(3, 0), (2, 20), Some(7)));
-    assert_eq!(desk.leader(), None, "without its own vote it may be dead");
-    desk.receive(2, vote(round(3, 0), (2, 20), Some(7)));
-    assert_eq!((desk.leader(), desk.election.round()), (Some(2), round(3, 0)));
-    assert_eq!(desk.elected().record.decided_by, DecidedBy::Incumbent);
+    let mut server = TestServer::started(5, 5, 1);
+    server.receive(1, vote(round(3, 0), (2, 20), Some(7)));
+    server.receive(3, vote(round(3, 0), (2, 20), Some(7)));
+    assert_eq!(server.leader(), None, "without its own vote it may be dead");
+    server.receive(2, vote(round(3, 0), (2, 20), Some(7)));
+    assert_eq!((server.leader(), server.election.round()), (Some(2), round(3, 0)));
+    assert_eq!(server.elected().record.decided_by, DecidedBy::Incumbent);
 }
 
 #[test]
 fn votes_of_many_for_a_dead_leader_never_revive_it() {
-    // Scenario 33: a bridge that alone still hears the old leader, and more of its kind.
-    let mut desk = Desk::started(5, 5, 1);
+    // Scenario 33: servers that still receive from the old leader, or that answer each other.
+    let mut server = TestServer::started(5, 5, 1);
     for peer in [1, 2, 4] {
-        desk.receive(peer, vote(round(3, 0), (3, 20), Some(7)));
+        server.receive(peer, vote(round(3, 0), (3, 20), Some(7)));
     }
-    assert_eq!(desk.leader(), None);
+    assert_eq!(server.leader(), None);
 }
 
 #[test]
 fn votes_that_differ_in_detail_still_name_the_same_incumbent() {
-    // Scenario 18, ZOOKEEPER-1732, -1817: rounds and scores differ between those who chose and those who adopted.
-    let mut desk = Desk::started(5, 5, 1);
-    desk.receive(1, vote(round(3, 0), (2, 20), Some(7)));
-    desk.receive(3, vote(round(4, 1), (2, 99), Some(7)));
-    desk.receive(2, vote(round(3, 0), (2, 20), Some(7)));
-    assert_eq!(desk.leader(), Some(2));
+    // Scenario 18, ZOOKEEPER-1732, -1817: rounds and scores differ between servers that chose and servers that
+    // adopted.
+    let mut server = TestServer::started(5, 5, 1);
+    server.receive(1, vote(round(3, 0), (2, 20), Some(7)));
+    server.receive(3, vote(round(4, 1), (2, 99), Some(7)));
+    server.receive(2, vote(round(3, 0), (2, 20), Some(7)));
+    assert_eq!(server.leader(), Some(2));
 }
 
 #[test]
@@ -388,319 +388,324 @@ fn votes_of_different_epochs_or_of_different_rounds_before_there_is_one_do_not_a
         (vote(round(3, 0), (2, 20), Some(6)), vote(round(3, 0), (2, 20), Some(7))),
         (vote(round(3, 0), (2, 20), None), vote(round(4, 0), (2, 20), None)),
     ] {
-        let mut desk = Desk::started(3, 3, 1);
-        desk.receive(1, first);
-        desk.receive(2, second);
-        assert_eq!(desk.leader(), None);
+        let mut server = TestServer::started(3, 3, 1);
+        server.receive(1, first);
+        server.receive(2, second);
+        assert_eq!(server.leader(), None);
     }
 }
 
 #[test]
 fn only_the_latest_vote_of_a_server_counts() {
-    let mut desk = Desk::started(3, 3, 1);
-    desk.receive(2, vote(round(3, 0), (2, 20), Some(7)));
-    desk.receive(2, vote(round(4, 0), (1, 10), Some(8)));
-    desk.receive(1, vote(round(3, 0), (2, 20), Some(7)));
-    assert_eq!(desk.leader(), None);
+    let mut server = TestServer::started(3, 3, 1);
+    server.receive(2, vote(round(3, 0), (2, 20), Some(7)));
+    server.receive(2, vote(round(4, 0), (1, 10), Some(8)));
+    server.receive(1, vote(round(3, 0), (2, 20), Some(7)));
+    assert_eq!(server.leader(), None);
 }
 
 #[test]
 fn a_new_election_forgets_the_votes_of_the_last() {
-    let mut desk = Desk::started(3, 3, 1);
-    desk.receive(2, vote(round(3, 0), (2, 20), Some(7)));
-    desk.start(Cause::Retry);
-    desk.receive(1, vote(round(3, 0), (2, 20), Some(7)));
-    assert_eq!(desk.leader(), None);
+    let mut server = TestServer::started(3, 3, 1);
+    server.receive(2, vote(round(3, 0), (2, 20), Some(7)));
+    server.start(Cause::Retry);
+    server.receive(1, vote(round(3, 0), (2, 20), Some(7)));
+    assert_eq!(server.leader(), None);
 }
 
 #[test]
 fn taking_over_a_newer_round_forgets_the_votes_too() {
-    let mut desk = Desk::started(3, 3, 1);
-    desk.receive(2, vote(round(3, 0), (2, 20), Some(7)));
-    desk.receive(1, propose(round(5, 0), (1, 10), (1, 10), &[]));
-    desk.receive(1, vote(round(3, 0), (2, 20), Some(7)));
-    assert_eq!(desk.leader(), None);
+    let mut server = TestServer::started(3, 3, 1);
+    server.receive(2, vote(round(3, 0), (2, 20), Some(7)));
+    server.receive(1, propose(round(5, 0), (1, 10), (1, 10), &[]));
+    server.receive(1, vote(round(3, 0), (2, 20), Some(7)));
+    assert_eq!(server.leader(), None);
 }
 
 // failed rounds
 
 #[test]
 fn failed_counts_the_rounds_since_a_leader_was_established() {
-    let mut desk = Desk::new(1, 3, 10);
+    let mut server = TestServer::new(1, 3, 10);
     for failed in 0..4 {
-        desk.start(Cause::Retry);
-        assert_eq!(desk.election.round(), round(u64::from(failed) + 1, failed));
+        server.start(Cause::Retry);
+        assert_eq!(server.election.round(), round(u64::from(failed) + 1, failed));
     }
-    let mut desk = elected(desk, 3);
-    desk.start(Cause::Retry);
-    assert_eq!(desk.election.round(), round(5, 4), "elected is not established");
-    let mut desk = elected(desk, 3);
-    desk.election.established(Epoch(1));
-    desk.start(Cause::LeaderLost);
-    assert_eq!(desk.election.round(), round(6, 0));
+    let mut server = elected(server, 3);
+    server.start(Cause::Retry);
+    assert_eq!(server.election.round(), round(5, 4), "elected is not established");
+    let mut server = elected(server, 3);
+    server.election.established(Epoch(1));
+    server.start(Cause::LeaderLost);
+    assert_eq!(server.election.round(), round(6, 0));
 }
 
 #[test]
 fn an_established_incumbent_ends_the_count_of_failed_rounds() {
-    let mut desk = Desk::started(3, 3, 1);
-    desk.start(Cause::Retry);
-    desk.receive(1, vote(round(9, 0), (2, 20), Some(7)));
-    desk.receive(2, vote(round(9, 0), (2, 20), Some(7)));
-    desk.start(Cause::LeaderLost);
-    assert_eq!(desk.election.round(), round(10, 0));
+    let mut server = TestServer::started(3, 3, 1);
+    server.start(Cause::Retry);
+    server.receive(1, vote(round(9, 0), (2, 20), Some(7)));
+    server.receive(2, vote(round(9, 0), (2, 20), Some(7)));
+    server.start(Cause::LeaderLost);
+    assert_eq!(server.election.round(), round(10, 0));
 }
 
 #[test]
 fn after_three_failed_rounds_the_best_history_wins_whatever_the_scores() {
-    // Scenario 23: a server whose score says "never" alone has the latest log.
-    let mut desk = Desk::new(1, 3, 1);
-    (0..4).for_each(|_| desk.start(Cause::Retry));
+    // Scenario 23: the only server with the latest log has a score that means "never".
+    let mut server = TestServer::new(1, 3, 1);
+    (0..4).for_each(|_| server.start(Cause::Retry));
     let mut late = proposal(2, 1_000_000);
     late.standing.last_zxid = Zxid(5);
     let Message::Propose(mut message) = propose(round(4, 3), (2, 0), (2, 0), &[]) else { unreachable!() };
     (message.own, message.choice) = (late.clone(), late);
-    desk.receive(2, Message::Propose(message));
-    assert_eq!(desk.choice(), 2);
-    desk.hear(3, 0, (2, 0));
-    assert_eq!(desk.choice(), 2);
+    server.receive(2, Message::Propose(message));
+    assert_eq!(server.choice(), 2);
+    server.receive_proposal(3, 0, (2, 0));
+    assert_eq!(server.choice(), 2);
 }
 
 #[test]
 fn a_round_at_the_ceiling_leaves_room_for_newer_ones() {
-    // Found by `storm`: one damaged message must not leave us in a round that peers refuse, or in the last of all.
-    let mut desk = Desk::started(1, 3, 10);
-    desk.receive(2, propose(round(ROUND_MAX, 0), (2, 20), (2, 20), &[]));
-    desk.start(Cause::Retry);
-    assert_eq!(desk.election.round(), round(ROUND_MAX, 1));
-    let message = desk.sent()[0].1.clone();
-    Desk::started(2, 3, 20).receive(1, message);
+    // Found by `random_events`: one damaged message must not leave us in a round that peers refuse, or in the last
+    // one.
+    let mut server = TestServer::started(1, 3, 10);
+    server.receive(2, propose(round(ROUND_MAX, 0), (2, 20), (2, 20), &[]));
+    server.start(Cause::Retry);
+    assert_eq!(server.election.round(), round(ROUND_MAX, 1));
+    let message = server.sent()[0].1.clone();
+    TestServer::started(2, 3, 20).receive(1, message);
 }
 
 // demoted
 
 #[test]
 fn a_demoted_choice_is_chosen_again_among_the_own_proposals_heard() {
-    // Scenario 21: the best score can vote but not lead. Scenario 45: only some see it fail.
-    let mut desk = Desk::started(1, 5, 30);
-    desk.hear(2, 20, (2, 20));
-    desk.hear(3, 10, (3, 10));
-    assert_eq!(desk.choice(), 3);
-    desk.demote(3);
-    assert_eq!((desk.choice(), desk.receivers()), (2, vec![2, 3, 4, 5]), "and all are told at once");
-    desk.hear(4, 40, (3, 10));
-    assert_eq!((desk.choice(), desk.receivers()), (2, vec![4]), "who does not know yet is told");
+    // Scenario 21: the best score can vote but not lead. Scenario 45: only some servers see it fail.
+    let mut server = TestServer::started(1, 5, 30);
+    server.receive_proposal(2, 20, (2, 20));
+    server.receive_proposal(3, 10, (3, 10));
+    assert_eq!(server.choice(), 3);
+    server.demote(3);
+    assert_eq!((server.choice(), server.receivers()), (2, vec![2, 3, 4, 5]), "and the demotion is broadcast at once");
+    server.receive_proposal(4, 40, (3, 10));
+    assert_eq!((server.choice(), server.receivers()), (2, vec![4]), "a sender that does not know yet is answered");
 }
 
 #[test]
 fn demotions_received_are_united_and_passed_on() {
-    let mut desk = Desk::started(1, 5, 30);
-    desk.hear(3, 10, (3, 10));
-    desk.receive(4, propose(round(1, 0), (4, 40), (4, 40), &[3]));
-    assert_eq!((desk.choice(), desk.receivers()), (1, vec![2, 3, 4, 5]));
-    let Message::Propose(sent) = desk.sent()[0].1 else { panic!("a vote without a leader") };
+    let mut server = TestServer::started(1, 5, 30);
+    server.receive_proposal(3, 10, (3, 10));
+    server.receive(4, propose(round(1, 0), (4, 40), (4, 40), &[3]));
+    assert_eq!((server.choice(), server.receivers()), (1, vec![2, 3, 4, 5]));
+    let Message::Propose(sent) = server.sent()[0].1 else { panic!("a vote without a leader") };
     assert_eq!(sent.demoted, BTreeSet::from([ServerId(3)]));
-    desk.receive(4, propose(round(1, 0), (4, 40), (1, 30), &[]));
-    assert_eq!(desk.receivers(), [4], "a sender that lacks a demotion is told, though it holds our choice");
+    server.receive(4, propose(round(1, 0), (4, 40), (1, 30), &[]));
+    assert_eq!(server.receivers(), [4], "a sender that lacks a demotion is answered, although it holds our choice");
 }
 
 #[test]
 fn when_all_are_demoted_the_best_of_them_is_elected_all_the_same() {
-    let mut desk = Desk::started(1, 3, 30);
-    desk.receive(2, propose(round(1, 0), (2, 20), (2, 20), &[1, 2, 3]));
-    assert_eq!(desk.choice(), 2);
-    desk.hear(3, 50, (2, 20));
-    assert_eq!(desk.leader(), Some(2));
+    let mut server = TestServer::started(1, 3, 30);
+    server.receive(2, propose(round(1, 0), (2, 20), (2, 20), &[1, 2, 3]));
+    assert_eq!(server.choice(), 2);
+    server.receive_proposal(3, 50, (2, 20));
+    assert_eq!(server.leader(), Some(2));
 }
 
 #[test]
 fn a_demotion_lasts_three_rounds() {
-    let mut desk = Desk::new(1, 3, 10);
-    desk.demote(3);
+    let mut server = TestServer::new(1, 3, 10);
+    server.demote(3);
     for able in [false, false, false, true] {
-        desk.start(Cause::Retry);
-        desk.hear(3, 5, (3, 5));
-        assert_eq!(desk.choice() == 3, able);
+        server.start(Cause::Retry);
+        server.receive_proposal(3, 5, (3, 5));
+        assert_eq!(server.choice() == 3, able);
     }
-    let mut desk = Desk::started(1, 3, 10);
-    desk.demote(3);
+    let mut server = TestServer::started(1, 3, 10);
+    server.demote(3);
     for able in [false, false, true] {
-        desk.start(Cause::Retry);
-        desk.hear(3, 5, (3, 5));
-        assert_eq!(desk.choice() == 3, able, "the running round was the first of three");
+        server.start(Cause::Retry);
+        server.receive_proposal(3, 5, (3, 5));
+        assert_eq!(server.choice() == 3, able, "the running round was the first of three");
     }
 }
 
 #[test]
 fn a_demotion_heard_from_others_ends_with_its_round() {
-    let mut desk = Desk::started(1, 3, 10);
-    desk.receive(2, propose(round(1, 0), (2, 20), (2, 20), &[3]));
-    desk.start(Cause::Retry);
-    desk.hear(3, 5, (3, 5));
-    assert_eq!(desk.choice(), 3);
+    let mut server = TestServer::started(1, 3, 10);
+    server.receive(2, propose(round(1, 0), (2, 20), (2, 20), &[3]));
+    server.start(Cause::Retry);
+    server.receive_proposal(3, 5, (3, 5));
+    assert_eq!(server.choice(), 3);
 }
 
 #[test]
 fn a_server_may_demote_itself_and_then_elects_another() {
-    // A disk that hangs: it votes, but does not want to lead.
-    let mut desk = Desk::started(1, 3, 10);
-    desk.demote(1);
-    desk.hear(2, 20, (2, 20));
-    assert_eq!(desk.choice(), 2);
+    // With a hung disk a server can vote, but should not lead.
+    let mut server = TestServer::started(1, 3, 10);
+    server.demote(1);
+    server.receive_proposal(2, 20, (2, 20));
+    assert_eq!(server.choice(), 2);
 }
 
 // scores
 
 #[test]
 fn the_first_election_waits_for_a_score_and_begins_in_the_highest_round_heard() {
-    let mut desk = Desk::new(1, 5, 10);
-    desk.host.score = None;
-    desk.start(Cause::Start);
-    assert_eq!((desk.receivers(), desk.armed(Timer::Score)), (vec![], Some(Span::from_ms(100))));
-    desk.receive(2, propose(round(1, 0), (2, 20), (2, 20), &[]));
-    desk.receive(3, propose(round(4, 1), (3, 30), (3, 30), &[]));
-    desk.receive(4, propose(round(4, 1), (4, 40), (3, 30), &[]));
-    desk.receive(2, propose(round(3, 0), (2, 20), (2, 20), &[]));
-    desk.out.clear();
-    desk.election.score_ready(&mut desk.host, &mut desk.out);
-    assert_eq!(desk.receivers(), [], "still not ready");
-    desk.host.score = Some(10);
-    desk.election.score_ready(&mut desk.host, &mut desk.out);
-    assert_eq!((desk.election.round(), desk.choice(), desk.receivers()), (round(4, 1), 1, vec![2, 3, 4, 5]));
-    assert!(desk.armed(Timer::Wait).is_some(), "3 and 4 were heard while we waited");
+    let mut server = TestServer::new(1, 5, 10);
+    server.host.score = None;
+    server.start(Cause::Start);
+    assert_eq!((server.receivers(), server.armed(Timer::Score)), (vec![], Some(Span::from_ms(100))));
+    server.receive(2, propose(round(1, 0), (2, 20), (2, 20), &[]));
+    server.receive(3, propose(round(4, 1), (3, 30), (3, 30), &[]));
+    server.receive(4, propose(round(4, 1), (4, 40), (3, 30), &[]));
+    server.receive(2, propose(round(3, 0), (2, 20), (2, 20), &[]));
+    server.out.clear();
+    server.election.score_ready(&mut server.host, &mut server.out);
+    assert_eq!(server.receivers(), [], "still not ready");
+    server.host.score = Some(10);
+    server.election.score_ready(&mut server.host, &mut server.out);
+    assert_eq!((server.election.round(), server.choice(), server.receivers()), (round(4, 1), 1, vec![2, 3, 4, 5]));
+    assert!(server.armed(Timer::Wait).is_some(), "3 and 4 proposed while we waited");
 }
 
 #[test]
 fn past_the_bound_unknown_is_proposed_and_can_be_elected() {
-    // Scenarios 24, 28: an isolated server with an empty vector; an oracle that blocks for ever.
-    let mut desk = Desk::new(3, 3, 10);
-    desk.host.score = None;
-    desk.start(Cause::Start);
-    desk.expire(Timer::Score);
-    assert_eq!(desk.election.choice().expect("a choice").rank, Rank::Unknown);
-    desk.hear(2, 1_000, (2, 1_000));
-    assert_eq!(desk.choice(), 2, "every known score is better");
-    let mut desk = Desk::new(3, 3, 10);
-    desk.host.score = None;
-    desk.start(Cause::Start);
-    desk.expire(Timer::Score);
-    let own = desk.election.choice().expect("a choice").clone();
+    // Scenarios 24, 28: an isolated server with an empty vector; an oracle that never answers.
+    let mut server = TestServer::new(3, 3, 10);
+    server.host.score = None;
+    server.start(Cause::Start);
+    server.expire(Timer::Score);
+    assert_eq!(server.election.choice().expect("a choice").rank, Rank::Unknown);
+    server.receive_proposal(2, 1_000, (2, 1_000));
+    assert_eq!(server.choice(), 2, "every known score is better");
+    let mut server = TestServer::new(3, 3, 10);
+    server.host.score = None;
+    server.start(Cause::Start);
+    server.expire(Timer::Score);
+    let own = server.election.choice().expect("a choice").clone();
     for peer in [1, 2] {
         let theirs = Proposal { id: ServerId(peer), ..own.clone() };
         let message = Propose { round: round(1, 0), own: theirs, choice: own.clone(), demoted: BTreeSet::new() };
-        desk.receive(peer, Message::Propose(message));
+        server.receive(peer, Message::Propose(message));
     }
-    assert_eq!(desk.leader(), Some(3), "the ensemble always comes up");
+    assert_eq!(server.leader(), Some(3), "the ensemble always comes up");
 }
 
 #[test]
 fn only_the_very_first_election_waits_for_a_score() {
-    let mut desk = Desk::started(1, 3, 10);
-    desk.host.score = None;
-    desk.start(Cause::Retry);
-    assert_eq!((desk.armed(Timer::Score), desk.receivers()), (None, vec![2, 3]));
+    let mut server = TestServer::started(1, 3, 10);
+    server.host.score = None;
+    server.start(Cause::Retry);
+    assert_eq!((server.armed(Timer::Score), server.receivers()), (None, vec![2, 3]));
 }
 
 #[test]
 fn votes_may_name_an_incumbent_while_we_wait_for_a_score() {
-    let mut desk = Desk::new(3, 3, 10);
-    desk.host.score = None;
-    desk.start(Cause::Start);
-    desk.receive(1, vote(round(9, 0), (2, 20), Some(7)));
-    desk.receive(2, vote(round(9, 0), (2, 20), Some(7)));
-    assert_eq!(desk.leader(), Some(2));
+    let mut server = TestServer::new(3, 3, 10);
+    server.host.score = None;
+    server.start(Cause::Start);
+    server.receive(1, vote(round(9, 0), (2, 20), Some(7)));
+    server.receive(2, vote(round(9, 0), (2, 20), Some(7)));
+    assert_eq!(server.leader(), Some(2));
 }
 
 #[test]
-fn an_invalid_score_ranks_unknown_is_told_once_and_its_sender_still_counts() {
+fn an_invalid_score_ranks_unknown_is_reported_once_and_its_sender_still_counts() {
     // Scenario 27.
-    let mut desk = Desk::started(1, 3, 10);
-    desk.hear(2, -5, (2, -5));
-    let told = desk.out.iter().filter(|output| matches!(output, Output::Invalid { from: ServerId(2), .. })).count();
-    assert_eq!((told, desk.choice()), (1, 1));
-    desk.hear(3, 30, (1, 10));
-    assert_eq!(desk.leader(), Some(1), "2 has proposed, we and 3 hold the choice");
+    let mut server = TestServer::started(1, 3, 10);
+    server.receive_proposal(2, -5, (2, -5));
+    let reported =
+        server.out.iter().filter(|output| matches!(output, Output::Invalid { from: ServerId(2), .. })).count();
+    assert_eq!((reported, server.choice()), (1, 1));
+    server.receive_proposal(3, 30, (1, 10));
+    assert_eq!(server.leader(), Some(1), "2 has proposed, we and 3 hold the choice");
 }
 
 #[test]
 fn an_empty_score_or_one_of_too_many_components_is_invalid() {
     for components in [vec![], vec![0; Score::COMPONENTS_MAX + 1]] {
-        let mut desk = Desk::started(1, 3, 10);
+        let mut server = TestServer::started(1, 3, 10);
         let own = Proposal { rank: Rank::Known(Score::new(components)), ..proposal(2, 0) };
         let message = Propose { round: round(1, 0), own: own.clone(), choice: own, demoted: BTreeSet::new() };
-        desk.receive(2, Message::Propose(message));
-        assert_eq!(desk.choice(), 1);
-        assert!(desk.out.iter().any(|output| matches!(output, Output::Invalid { .. })));
+        server.receive(2, Message::Propose(message));
+        assert_eq!(server.choice(), 1);
+        assert!(server.out.iter().any(|output| matches!(output, Output::Invalid { .. })));
     }
 }
 
 #[test]
 fn our_own_invalid_score_is_proposed_as_unknown() {
-    let desk = Desk::started(1, 3, -1);
-    assert_eq!(desk.election.choice().expect("a choice").rank, Rank::Unknown);
-    assert!(desk.out.iter().any(|output| matches!(output, Output::Invalid { from: ServerId(1), .. })));
+    let server = TestServer::started(1, 3, -1);
+    assert_eq!(server.election.choice().expect("a choice").rank, Rank::Unknown);
+    assert!(server.out.iter().any(|output| matches!(output, Output::Invalid { from: ServerId(1), .. })));
 }
 
 #[test]
 fn a_restarted_server_may_score_itself_anew_in_the_same_round() {
-    // Scenario 30: its latest own proposal is what is known of it; among choices the order still decides.
-    let mut desk = Desk::started(1, 3, 10);
-    desk.hear(2, 5, (2, 5));
-    assert_eq!(desk.choice(), 2);
-    desk.hear(2, 20, (2, 20));
-    assert_eq!((desk.choice(), desk.receivers()), (2, vec![2]), "it is reminded of its better score");
-    desk.demote(2);
-    desk.hear(3, 15, (3, 15));
-    assert_eq!(desk.choice(), 1);
+    // Scenario 30: the latest own proposal of a server replaces the older one; among choices the order still decides.
+    let mut server = TestServer::started(1, 3, 10);
+    server.receive_proposal(2, 5, (2, 5));
+    assert_eq!(server.choice(), 2);
+    server.receive_proposal(2, 20, (2, 20));
+    assert_eq!((server.choice(), server.receivers()), (2, vec![2]), "it is reminded of its better score");
+    server.demote(2);
+    server.receive_proposal(3, 15, (3, 15));
+    assert_eq!(server.choice(), 1);
 }
 
 #[test]
 fn voters_with_three_different_fingerprints_still_agree() {
     // Scenario 45.
-    let mut desk = Desk::new(1, 3, 1);
-    desk.host.fingerprint = 10;
-    desk.start(Cause::Start);
+    let mut server = TestServer::new(1, 3, 1);
+    server.host.fingerprint = 10;
+    server.start(Cause::Start);
     for (peer, fingerprint) in [(2, 30), (3, 20)] {
         let own = Proposal { fingerprint, ..proposal(peer, 99) };
         let choice = Proposal { fingerprint: 30, ..proposal(2, 99) };
         let message = Propose { round: round(1, 0), own, choice, demoted: BTreeSet::new() };
-        desk.receive(peer, Message::Propose(message));
+        server.receive(peer, Message::Propose(message));
     }
-    assert_eq!(desk.leader(), Some(2));
+    assert_eq!(server.leader(), Some(2));
 }
 
 // the service
 
 #[test]
 fn a_hand_over_makes_a_leader_without_an_election_and_cancels_one_that_runs() {
-    let mut desk = Desk::started(1, 3, 10);
-    desk.election.adopt(round(6, 0), proposal(3, 5));
-    assert_eq!((desk.leader(), desk.election.is_electing(), desk.election.round()), (Some(3), false, round(6, 0)));
-    desk.expire(Timer::Retry);
-    assert_eq!(desk.out, []);
+    let mut server = TestServer::started(1, 3, 10);
+    server.election.adopt(round(6, 0), proposal(3, 5));
+    assert_eq!(
+        (server.leader(), server.election.is_electing(), server.election.round()),
+        (Some(3), false, round(6, 0))
+    );
+    server.expire(Timer::Retry);
+    assert_eq!(server.out, []);
 }
 
 #[test]
 fn the_elected_leader_learns_the_standings_of_those_who_hold_its_choice() {
-    let mut desk = Desk::started(1, 5, 10);
-    desk.host.standing.accepted_epoch = Epoch(4);
+    let mut server = TestServer::started(1, 5, 10);
+    server.host.standing.accepted_epoch = Epoch(4);
     for (peer, choice) in [(2, (1, 10)), (3, (3, 30)), (4, (1, 10)), (5, (5, 50))] {
-        desk.hear(peer, i64::try_from(peer).expect("small") * 10, choice);
+        server.receive_proposal(peer, i64::try_from(peer).expect("small") * 10, choice);
     }
-    let elected = desk.elected();
+    let elected = server.elected();
     assert_eq!(elected.standings.keys().map(|id| id.0).collect::<Vec<_>>(), [1, 2, 4]);
     assert_eq!(elected.standings[&ServerId(1)].accepted_epoch, Epoch(4));
 }
 
 #[test]
-fn a_link_that_opens_is_greeted_with_our_proposal_while_we_elect() {
-    let mut desk = Desk::started(1, 3, 10);
-    desk.out.clear();
-    desk.election.greet(ServerId(2), &mut desk.out);
-    assert_eq!(desk.receivers(), [2]);
-    let mut desk = elected_first();
-    desk.out.clear();
-    desk.election.greet(ServerId(2), &mut desk.out);
-    assert_eq!(desk.receivers(), []);
+fn a_link_that_opens_gets_our_proposal_while_we_elect() {
+    let mut server = TestServer::started(1, 3, 10);
+    server.out.clear();
+    server.election.propose_to(ServerId(2), &mut server.out);
+    assert_eq!(server.receivers(), [2]);
+    let mut server = elected_first();
+    server.out.clear();
+    server.election.propose_to(ServerId(2), &mut server.out);
+    assert_eq!(server.receivers(), []);
 }
 
 // bad and repeated messages
@@ -727,43 +732,43 @@ fn a_message_that_is_out_of_bounds_is_refused_and_leaves_no_trace() {
         (2, with(vec![long]), "49 bytes"),
     ];
     for (from, message, expected) in cases {
-        let mut desk = Desk::started(1, 3, 10);
-        let before = desk.election.clone();
-        let error = desk.try_receive(from, message).expect_err(expected).to_string();
+        let mut server = TestServer::started(1, 3, 10);
+        let before = server.election.clone();
+        let error = server.try_receive(from, message).expect_err(expected).to_string();
         assert!(error.contains(expected) && error.contains(&format!("server {from}")), "{error}");
-        assert_eq!((desk.election, desk.out), (before, vec![]));
+        assert_eq!((server.election, server.out), (before, vec![]));
     }
 }
 
 #[test]
 fn a_doubled_message_changes_nothing() {
-    let mut desk = Desk::started(1, 5, 10);
+    let mut server = TestServer::started(1, 5, 10);
     for message in [propose(round(1, 0), (2, 20), (3, 5), &[4]), vote(round(1, 0), (3, 5), None)] {
-        desk.receive(2, message.clone());
-        let once = desk.election.clone();
-        desk.receive(2, message);
-        assert_eq!(desk.election, once);
-        assert_eq!(desk.receivers(), []);
+        server.receive(2, message.clone());
+        let once = server.election.clone();
+        server.receive(2, message);
+        assert_eq!(server.election, once);
+        assert_eq!(server.receivers(), []);
     }
 }
 
 #[test]
 fn too_many_inputs_of_our_own_are_cut_to_what_peers_accept() {
-    let mut desk = Desk::new(1, 3, 10);
-    desk.host.inputs = vec![Input { name: "é".repeat(40), value: 1 }; 99];
-    desk.start(Cause::Start);
-    let message = desk.sent()[0].1.clone();
-    Desk::started(2, 3, 20).receive(1, message);
+    let mut server = TestServer::new(1, 3, 10);
+    server.host.inputs = vec![Input { name: "é".repeat(40), value: 1 }; 99];
+    server.start(Cause::Start);
+    let message = server.sent()[0].1.clone();
+    TestServer::started(2, 3, 20).receive(1, message);
 }
 
 #[test]
 fn two_servers_in_the_same_state_are_equal_however_they_came_there() {
-    // Or a model checker would take every path for a new state.
-    let (mut a, mut b) = (Desk::started(1, 5, 10), Desk::started(1, 5, 10));
-    a.hear(2, 20, (2, 20));
-    a.hear(3, 30, (3, 30));
-    b.hear(3, 30, (3, 30));
-    b.hear(2, 20, (2, 20));
+    // Otherwise a model checker would treat every path as a new state.
+    let (mut a, mut b) = (TestServer::started(1, 5, 10), TestServer::started(1, 5, 10));
+    a.receive_proposal(2, 20, (2, 20));
+    a.receive_proposal(3, 30, (3, 30));
+    b.receive_proposal(3, 30, (3, 30));
+    b.receive_proposal(2, 20, (2, 20));
     assert_eq!(a.election, b.election);
     let hash = |election: &Election| {
         let mut hasher = DefaultHasher::new();
@@ -775,28 +780,28 @@ fn two_servers_in_the_same_state_are_equal_however_they_came_there() {
 
 #[test]
 fn before_the_first_start_nothing_happens() {
-    let mut desk = Desk::new(1, 3, 10);
-    desk.hear(2, 20, (2, 20));
-    desk.receive(2, vote(round(1, 0), (2, 20), Some(1)));
-    desk.link_down(3);
-    desk.expire(Timer::Retry);
-    assert_eq!((desk.out.len(), desk.leader(), desk.election.is_electing()), (0, None, false));
+    let mut server = TestServer::new(1, 3, 10);
+    server.receive_proposal(2, 20, (2, 20));
+    server.receive(2, vote(round(1, 0), (2, 20), Some(1)));
+    server.link_down(3);
+    server.expire(Timer::Retry);
+    assert_eq!((server.out.len(), server.leader(), server.election.is_electing()), (0, None, false));
 }
 
 /// Server 1 of 3, which has elected itself in round 1.
-fn elected_first() -> Desk {
-    elected(Desk::started(1, 3, 10), 1)
+fn elected_first() -> TestServer {
+    elected(TestServer::started(1, 3, 10), 1)
 }
 
 /// Lets server 1 of 3 elect `leader` in its round.
-fn elected(mut desk: Desk, leader: u64) -> Desk {
+fn elected(mut server: TestServer, leader: u64) -> TestServer {
     let winner = if leader == 1 { (1, 10) } else { (leader, 1) };
     for peer in [2, 3] {
         let own = if peer == leader { 1 } else { 99 };
-        if desk.leader().is_none() {
-            desk.hear(peer, own, winner);
+        if server.leader().is_none() {
+            server.receive_proposal(peer, own, winner);
         }
     }
-    assert_eq!(desk.leader(), Some(leader));
-    desk
+    assert_eq!(server.leader(), Some(leader));
+    server
 }

@@ -1,21 +1,21 @@
-//! Small ensembles, every order of delivery: no seed can be unlucky here.
+//! Explores every order of delivery in small ensembles.
 //!
-//! Timely runs: a timer expires only when nothing is under way. Messages arrive in any order; a few may be lost or
-//! arrive twice. Equal messages between the same two servers count as one.
+//! Runs are timely: a timer expires only when no message is in flight. Messages arrive in any order; a few may be lost
+//! or duplicated. Equal messages between the same two servers count as one.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pole_election::*;
 
-use crate::desk::Table;
+use crate::test_server::FixedHost;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
-    /// By id, from 1. None: down.
+    /// By id, from 1. None if the server is down.
     servers: Vec<Option<Election>>,
     timers: Vec<BTreeSet<Timer>>,
-    /// Sorted by their hashes, so that equal worlds are equal.
+    /// Sorted by hash, so that equal worlds compare equal.
     under_way: Vec<(u64, ServerId, ServerId, Message)>,
     losses: u32,
     doubles: u32,
@@ -25,8 +25,8 @@ impl World {
     fn step(
         &mut self,
         id: ServerId,
-        hosts: &mut [Table],
-        act: impl FnOnce(&mut Election, &mut Table, &mut Vec<Output>),
+        hosts: &mut [FixedHost],
+        act: impl FnOnce(&mut Election, &mut FixedHost, &mut Vec<Output>),
     ) {
         let at = id.0 as usize - 1;
         let Some(election) = &mut self.servers[at] else { return };
@@ -56,8 +56,8 @@ impl World {
         }
     }
 
-    /// All worlds that may come next.
-    fn successors(&self, hosts: &mut [Table]) -> Vec<Self> {
+    /// All successor states.
+    fn successors(&self, hosts: &mut [FixedHost]) -> Vec<Self> {
         let mut next = Vec::new();
         for at in 0..self.under_way.len() {
             let mut arrived = self.clone();
@@ -65,7 +65,7 @@ impl World {
             if self.losses > 0 {
                 next.push(Self { losses: self.losses - 1, ..arrived.clone() });
             }
-            let deliver = |election: &mut Election, host: &mut Table, out: &mut Vec<Output>| {
+            let deliver = |election: &mut Election, host: &mut FixedHost, out: &mut Vec<Output>| {
                 election.receive(from, message, host, out).expect("servers send good messages");
             };
             if self.doubles > 0 {
@@ -82,8 +82,8 @@ impl World {
         next
     }
 
-    /// Silence: the shorter timer expires first, on any server.
-    fn expire_one(&self, hosts: &mut [Table], next: &mut Vec<Self>) {
+    /// No messages are in flight: the shorter timer expires first, on any server.
+    fn expire_one(&self, hosts: &mut [FixedHost], next: &mut Vec<Self>) {
         for timer in [Timer::Wait, Timer::Retry] {
             for at in (0..self.servers.len()).filter(|at| self.timers[*at].contains(&timer)) {
                 let mut expired = self.clone();
@@ -106,10 +106,10 @@ impl World {
     }
 }
 
-/// Servers 1.. with these scores; those without one are down. All others call an election.
-fn world(scores: &[Option<i64>], losses: u32, doubles: u32) -> (World, Vec<Table>) {
+/// Servers 1.. with these scores; those without a score are down. All others start an election.
+fn world(scores: &[Option<i64>], losses: u32, doubles: u32) -> (World, Vec<FixedHost>) {
     let ids = || (1..=scores.len() as u64).map(ServerId);
-    let mut hosts: Vec<Table> = scores.iter().map(|score| Table::scored(score.unwrap_or(0))).collect();
+    let mut hosts: Vec<FixedHost> = scores.iter().map(|score| FixedHost::scored(score.unwrap_or(0))).collect();
     let election = |id| Election::new(Config::new(id, Voters::new(ids())));
     let mut world = World {
         servers: ids().zip(scores).map(|(id, score)| score.map(|_| election(id))).collect(),
@@ -130,8 +130,8 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Visits every world that can be reached; returns how many, and the ends of all runs.
-fn explore(start: World, hosts: &mut [Table]) -> (usize, Vec<World>) {
+/// Visits every reachable world. Returns their number, and the final states of all runs.
+fn explore(start: World, hosts: &mut [FixedHost]) -> (usize, Vec<World>) {
     let (mut seen, mut open, mut ends) = (HashSet::from([hash(&start)]), vec![start], Vec::new());
     while let Some(world) = open.pop() {
         let next = world.successors(hosts);
@@ -144,7 +144,7 @@ fn explore(start: World, hosts: &mut [Table]) -> (usize, Vec<World>) {
                 open.push(world);
             }
         }
-        hosts.iter_mut().for_each(|host| host.asked.clear());
+        hosts.iter_mut().for_each(|host| host.assessed_epochs.clear());
     }
     (seen.len(), ends)
 }

@@ -1,22 +1,24 @@
-//! Tests of the election as a stranger sees it: through its public door only.
+//! Integration tests of the election through its public interface.
 //!
-//! `claims`: one test per claim of the paper and per correction of it. `network`: whole ensembles on a network that
-//! loses, doubles, delays and reorders. `every_order`: all interleavings of small ensembles. `order`: the laws of the
-//! order. `records`: what a record says.
-//! `storm`: any message and any event in any order.
+//! - `claims`: one test per claim of the paper and per correction to it.
+//! - `network`: whole ensembles on a network that loses, duplicates, delays and reorders messages.
+//! - `every_order`: all interleavings of small ensembles.
+//! - `order`: laws of the order on proposals.
+//! - `records`: contents of election records.
+//! - `random_events`: random messages and events in any order.
 
 mod claims;
-mod desk;
 mod every_order;
 mod net;
 mod network;
 mod order;
+mod random_events;
 mod records;
-mod storm;
+mod test_server;
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// Generated values, the same on every machine. A case that fails becomes a test with a name, not a file of seeds.
+/// The proptest configuration: the same values on every machine. A failing case becomes a named test, not a seed file.
 fn generated(cases: u32) -> Config {
     Config { cases, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..Config::default() }
 }

@@ -1,20 +1,20 @@
-//! A network in memory: whole ensembles in virtual time, from one seed.
+//! An in-memory network: whole ensembles in virtual time, from one seed.
 //!
-//! Messages take their time, get lost, doubled and reordered; servers crash, restart, and notice late. Beside the
-//! election runs the least service that can be one: a leader is established when a quorum has come to follow it, a
-//! follower whose leader is gone calls an election, a leader without a quorum abandons.
+//! Messages are delayed, lost, duplicated and reordered; servers crash, restart, and notice failures late. A minimal
+//! service runs on top of the election: a leader is established when a quorum follows it, a follower whose leader is
+//! gone starts an election, and a leader without a quorum abandons.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pole_election::*;
 
-use crate::desk::Table;
+use crate::test_server::FixedHost;
 
-/// xorshift: enough dice for a test, the same on every machine.
+/// A xorshift generator, the same on every machine.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -31,27 +31,27 @@ impl Dice {
     }
 }
 
-/// What the network does to messages.
+/// Loss and duplication in percent, and the range of delays.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weather {
+pub(crate) struct NetworkConditions {
     pub(crate) loss: u64,
     pub(crate) doubled: u64,
     pub(crate) delay_ms: (u64, u64),
 }
 
-pub(crate) const FAIR: Weather = Weather { loss: 0, doubled: 0, delay_ms: (1, 5) };
-pub(crate) const FOUL: Weather = Weather { loss: 25, doubled: 15, delay_ms: (1, 80) };
+pub(crate) const RELIABLE: NetworkConditions = NetworkConditions { loss: 0, doubled: 0, delay_ms: (1, 5) };
+pub(crate) const LOSSY: NetworkConditions = NetworkConditions { loss: 25, doubled: 15, delay_ms: (1, 80) };
 
 pub(crate) struct Net {
     pub(crate) servers: BTreeMap<ServerId, Server>,
-    pub(crate) dice: Dice,
-    pub(crate) weather: Weather,
+    pub(crate) rng: Rng,
+    pub(crate) conditions: NetworkConditions,
     pub(crate) now: u64,
     /// Servers that can send but not receive.
-    pub(crate) deaf: BTreeSet<ServerId>,
-    /// Messages of the election sent so far.
+    pub(crate) receive_blocked: BTreeSet<ServerId>,
+    /// The number of election messages sent so far.
     pub(crate) messages: usize,
-    /// Whether the service runs beside the election.
+    /// Whether the service runs on top of the election.
     service: bool,
     epochs: u32,
     queue: BTreeMap<(u64, u64), Event>,
@@ -59,13 +59,14 @@ pub(crate) struct Net {
 }
 
 pub(crate) struct Server {
-    /// None: crashed.
+    /// None if crashed.
     pub(crate) election: Option<Election>,
-    pub(crate) host: Table,
+    pub(crate) host: FixedHost,
     pub(crate) elected: Vec<Elected>,
-    /// Counts lives and reigns, so that events of an earlier one are known.
-    life: u64,
-    reign: u64,
+    /// `incarnation` counts restarts, `phase` counts elections started and ended here, so that stale events are
+    /// ignored.
+    incarnation: u64,
+    phase: u64,
     timers: BTreeMap<Timer, u64>,
     followers: BTreeSet<ServerId>,
     pub(crate) established: Option<Epoch>,
@@ -73,11 +74,11 @@ pub(crate) struct Server {
 
 enum Event {
     Deliver { from: ServerId, to: ServerId, message: Box<Message> },
-    Expire { id: ServerId, life: u64, timer: Timer, armed: u64 },
+    Expire { id: ServerId, incarnation: u64, timer: Timer, armed: u64 },
     LinkDown { id: ServerId, peer: ServerId },
     LinkUp { id: ServerId, peer: ServerId },
-    Call { id: ServerId, life: u64, reign: u64, cause: Cause },
-    Deadline { id: ServerId, life: u64, reign: u64 },
+    Call { id: ServerId, incarnation: u64, phase: u64, cause: Cause },
+    Deadline { id: ServerId, incarnation: u64, phase: u64 },
     Follow { id: ServerId, leader: ServerId },
     Unfollow { id: ServerId, leader: ServerId },
     Established { id: ServerId, leader: ServerId, epoch: Epoch },
@@ -88,16 +89,16 @@ impl Net {
     pub(crate) fn new(scores: &[i64], seed: u64, service: bool) -> Self {
         let ids = (1..=scores.len() as u64).map(ServerId);
         let servers = ids.zip(scores).map(|(id, score)| {
-            let mut host = Table::scored(*score);
+            let mut host = FixedHost::scored(*score);
             host.round_trips = (1..=scores.len() as u64).map(|id| (ServerId(id), Span::from_ms(10))).collect();
             (id, Server::down(host))
         });
         Self {
             servers: servers.collect(),
-            dice: Dice::new(seed),
-            weather: FAIR,
+            rng: Rng::new(seed),
+            conditions: RELIABLE,
             now: 0,
-            deaf: BTreeSet::new(),
+            receive_blocked: BTreeSet::new(),
             messages: 0,
             service,
             epochs: 0,
@@ -110,7 +111,7 @@ impl Net {
         self.servers.keys().copied().collect()
     }
 
-    /// Servers that run.
+    /// The running servers.
     pub(crate) fn live(&self) -> Vec<ServerId> {
         self.ids().into_iter().filter(|id| self.servers[id].election.is_some()).collect()
     }
@@ -119,71 +120,71 @@ impl Net {
         self.servers[&id].election.as_ref()?.leader()
     }
 
-    /// The one leader that all live servers have, if they agree.
+    /// The leader on which all live servers agree, if they do.
     pub(crate) fn agreed(&self) -> Option<ServerId> {
         let leaders: BTreeSet<_> = self.live().into_iter().map(|id| self.leader_of(id)).collect();
         leaders.into_iter().reduce(|_, _| None).flatten()
     }
 
-    /// As `agreed`, and it is established for all of them, in one epoch.
+    /// Like `agreed`, with the leader established for all of them in one epoch.
     pub(crate) fn settled(&self) -> Option<ServerId> {
         let leader = self.agreed()?;
         let epochs: BTreeSet<_> = self.live().iter().map(|id| self.servers[id].established).collect();
         (epochs.len() == 1 && epochs.first()?.is_some() && self.live().contains(&leader)).then_some(leader)
     }
 
-    /// Brings a server up, calls its first election, and opens its links.
+    /// Starts a server with its first election, and opens its links.
     pub(crate) fn boot(&mut self, id: ServerId) {
         let voters = Voters::new(self.ids());
-        self.wake(id, Election::new(Config::new(id, voters)));
+        self.bring_up(id, Election::new(Config::new(id, voters)));
         self.call(id, Cause::Start);
     }
 
-    /// Brings a server up without an election: it follows whom it is told to.
-    pub(crate) fn wake(&mut self, id: ServerId, election: Election) {
+    /// Starts a server without an election; the given state decides whom it follows.
+    pub(crate) fn bring_up(&mut self, id: ServerId, election: Election) {
         self.server(id).election = Some(election);
         for peer in self.live().into_iter().filter(|peer| *peer != id) {
-            self.soon(Event::LinkUp { id, peer });
-            self.soon(Event::LinkUp { id: peer, peer: id });
+            self.schedule_delayed(Event::LinkUp { id, peer });
+            self.schedule_delayed(Event::LinkUp { id: peer, peer: id });
         }
     }
 
     pub(crate) fn crash(&mut self, id: ServerId) {
         let host = self.servers[&id].host.clone();
-        let life = self.servers[&id].life + 1;
-        self.servers.insert(id, Server { life, ..Server::down(host) });
+        let incarnation = self.servers[&id].incarnation + 1;
+        self.servers.insert(id, Server { incarnation, ..Server::down(host) });
         for peer in self.live() {
-            self.soon(Event::LinkDown { id: peer, peer: id });
-            self.forsake(peer, id);
+            self.schedule_delayed(Event::LinkDown { id: peer, peer: id });
+            self.notice_leader_lost(peer, id);
         }
     }
 
-    /// Calls an election at a server now.
+    /// Starts an election at a server now.
     pub(crate) fn call(&mut self, id: ServerId, cause: Cause) {
         let left = self.leader_of(id);
         let server = self.server(id);
-        server.reign += 1;
+        server.phase += 1;
         server.followers.clear();
         server.established = None;
         self.run_election(id, |election, host, out| election.start(cause, host, out));
         if self.service && left == Some(id) {
-            self.live().into_iter().filter(|peer| *peer != id).for_each(|peer| self.forsake(peer, id));
+            self.live().into_iter().filter(|peer| *peer != id).for_each(|peer| self.notice_leader_lost(peer, id));
         } else if let Some(leader) = left {
-            self.soon(Event::Unfollow { id, leader });
+            self.schedule_delayed(Event::Unfollow { id, leader });
         }
     }
 
-    /// The peer will notice, some time soon, that its leader `gone` is gone.
-    fn forsake(&mut self, peer: ServerId, gone: ServerId) {
+    /// Makes the peer notice after a delay that its leader `gone` is gone.
+    fn notice_leader_lost(&mut self, peer: ServerId, gone: ServerId) {
         if self.service && self.leader_of(peer) == Some(gone) {
-            let (life, reign) = (self.servers[&peer].life, self.servers[&peer].reign);
-            self.soon(Event::Call { id: peer, life, reign, cause: Cause::LeaderLost });
+            let (incarnation, phase) = (self.servers[&peer].incarnation, self.servers[&peer].phase);
+            self.schedule_delayed(Event::Call { id: peer, incarnation, phase, cause: Cause::LeaderLost });
         } else if self.service {
-            self.soon(Event::Unfollow { id: gone, leader: peer });
+            self.schedule_delayed(Event::Unfollow { id: gone, leader: peer });
         }
     }
 
-    /// Runs until `done`, or for so long.
+    /// Runs until `done`, or until the time limit.
     pub(crate) fn run_until(&mut self, limit_ms: u64, done: impl Fn(&Self) -> bool) -> bool {
         let end = self.now + limit_ms * 1_000_000;
         while !done(self) {
@@ -202,21 +203,21 @@ impl Net {
         self.run_until(ms, |_| false);
     }
 
-    /// A call for an election in so many ms, if the server still has the leader that it has now.
+    /// Starts an election after `after_ms`, if the server has not started or ended another one by then.
     pub(crate) fn call_later(&mut self, id: ServerId, cause: Cause, after_ms: u64) {
-        let (life, reign) = (self.servers[&id].life, self.servers[&id].reign);
-        self.schedule(after_ms * 1_000_000, Event::Call { id, life, reign, cause });
+        let (incarnation, phase) = (self.servers[&id].incarnation, self.servers[&id].phase);
+        self.schedule(after_ms * 1_000_000, Event::Call { id, incarnation, phase, cause });
     }
 
     fn step(&mut self, event: Event) {
         match event {
-            Event::Deliver { to, .. } | Event::Follow { leader: to, .. } if self.deaf.contains(&to) => {}
+            Event::Deliver { to, .. } | Event::Follow { leader: to, .. } if self.receive_blocked.contains(&to) => {}
             Event::Deliver { from, to, message } => self.run_election(to, |election, host, out| {
                 election.receive(from, *message, host, out).expect("servers send good messages");
             }),
-            Event::Expire { id, life, timer, armed } => {
+            Event::Expire { id, incarnation, timer, armed } => {
                 let server = self.server(id);
-                if server.life == life && server.timers.get(&timer) == Some(&armed) {
+                if server.incarnation == incarnation && server.timers.get(&timer) == Some(&armed) {
                     self.run_election(id, |election, host, out| election.expired(timer, host, out));
                 }
             }
@@ -226,30 +227,30 @@ impl Net {
             Event::LinkUp { id, peer } if self.servers[&peer].election.is_some() => {
                 self.run_election(id, |election, _, out| {
                     election.link_up(peer);
-                    election.greet(peer, out);
+                    election.propose_to(peer, out);
                 });
             }
             Event::LinkDown { .. } | Event::LinkUp { .. } => {}
-            Event::Call { id, life, reign, cause } => {
-                if self.is_current(id, life, reign) {
+            Event::Call { id, incarnation, phase, cause } => {
+                if self.is_current(id, incarnation, phase) {
                     self.call(id, cause);
                 }
             }
-            Event::Deadline { id, life, reign } => self.deadline(id, life, reign),
+            Event::Deadline { id, incarnation, phase } => self.deadline(id, incarnation, phase),
             Event::Follow { id, leader } => self.follow(id, leader),
             Event::Unfollow { id, leader } => self.unfollow(id, leader),
             Event::Established { id, leader, epoch } => self.establish(id, leader, epoch),
         }
     }
 
-    fn is_current(&self, id: ServerId, life: u64, reign: u64) -> bool {
+    fn is_current(&self, id: ServerId, incarnation: u64, phase: u64) -> bool {
         let server = &self.servers[&id];
-        server.election.is_some() && server.life == life && server.reign == reign
+        server.election.is_some() && server.incarnation == incarnation && server.phase == phase
     }
 
-    /// Nobody was established in time: this leader cannot lead, elect another.
-    fn deadline(&mut self, id: ServerId, life: u64, reign: u64) {
-        if self.is_current(id, life, reign) && self.servers[&id].established.is_none() {
+    /// The leader was not established in time: demotes it and starts another election.
+    fn deadline(&mut self, id: ServerId, incarnation: u64, phase: u64) {
+        if self.is_current(id, incarnation, phase) && self.servers[&id].established.is_none() {
             if let Some(leader) = self.leader_of(id) {
                 self.run_election(id, |election, host, out| election.demote(leader, host, out));
             }
@@ -263,7 +264,7 @@ impl Net {
             return;
         }
         if self.leader_of(leader) != Some(leader) {
-            // Not yet, perhaps: it may still be waiting for others. Dial again.
+            // The leader may still be waiting for others. Try again later.
             return self.schedule(10_000_000, Event::Follow { id, leader });
         }
         let server = self.server(leader);
@@ -275,14 +276,14 @@ impl Net {
         }
         if let Some(epoch) = self.servers[&leader].established {
             for id in self.servers[&leader].followers.clone() {
-                self.soon(Event::Established { id, leader, epoch });
+                self.schedule_delayed(Event::Established { id, leader, epoch });
             }
         }
     }
 
     fn unfollow(&mut self, id: ServerId, leader: ServerId) {
         let quorum = self.servers.len() / 2 + 1;
-        // It may have come back meanwhile.
+        // It may have returned in the meantime.
         if self.servers[&id].election.is_some() && self.leader_of(id) == Some(leader) {
             return;
         }
@@ -299,7 +300,7 @@ impl Net {
         }
     }
 
-    fn run_election(&mut self, id: ServerId, act: impl FnOnce(&mut Election, &mut Table, &mut Vec<Output>)) {
+    fn run_election(&mut self, id: ServerId, act: impl FnOnce(&mut Election, &mut FixedHost, &mut Vec<Output>)) {
         let server = self.server(id);
         let Some(election) = &mut server.election else { return };
         let mut out = Vec::new();
@@ -314,8 +315,8 @@ impl Net {
                 self.sequence += 1;
                 let armed = self.sequence;
                 self.server(id).timers.insert(timer, armed);
-                let life = self.servers[&id].life;
-                self.schedule(after.0, Event::Expire { id, life, timer, armed });
+                let incarnation = self.servers[&id].incarnation;
+                self.schedule(after.0, Event::Expire { id, incarnation, timer, armed });
             }
             Output::Cancel(timer) => {
                 self.server(id).timers.remove(&timer);
@@ -328,30 +329,30 @@ impl Net {
     fn send(&mut self, from: ServerId, to: ServerId, message: Message) {
         self.messages += 1;
         let message = Box::new(message);
-        let Weather { loss, doubled, .. } = self.weather;
-        if self.dice.percent(doubled) {
-            self.soon(Event::Deliver { from, to, message: message.clone() });
+        let NetworkConditions { loss, doubled, .. } = self.conditions;
+        if self.rng.percent(doubled) {
+            self.schedule_delayed(Event::Deliver { from, to, message: message.clone() });
         }
-        if !self.dice.percent(loss) {
-            self.soon(Event::Deliver { from, to, message });
+        if !self.rng.percent(loss) {
+            self.schedule_delayed(Event::Deliver { from, to, message });
         }
     }
 
     fn elected(&mut self, id: ServerId, elected: Elected) {
         let leader = elected.leader;
         let server = self.server(id);
-        server.reign += 1;
+        server.phase += 1;
         server.elected.push(elected);
-        let (life, reign) = (server.life, server.reign);
+        let (incarnation, phase) = (server.incarnation, server.phase);
         if self.service {
-            self.soon(Event::Follow { id, leader });
-            self.schedule(500_000_000, Event::Deadline { id, life, reign });
+            self.schedule_delayed(Event::Follow { id, leader });
+            self.schedule(500_000_000, Event::Deadline { id, incarnation, phase });
         }
     }
 
-    fn soon(&mut self, event: Event) {
-        let (low, high) = self.weather.delay_ms;
-        let after = low * 1_000_000 + self.dice.below((high - low) * 1_000_000 + 1);
+    fn schedule_delayed(&mut self, event: Event) {
+        let (low, high) = self.conditions.delay_ms;
+        let after = low * 1_000_000 + self.rng.below((high - low) * 1_000_000 + 1);
         self.schedule(after, event);
     }
 
@@ -366,13 +367,13 @@ impl Net {
 }
 
 impl Server {
-    fn down(host: Table) -> Self {
+    fn down(host: FixedHost) -> Self {
         Self {
             election: None,
             host,
             elected: Vec::new(),
-            life: 0,
-            reign: 0,
+            incarnation: 0,
+            phase: 0,
             timers: BTreeMap::new(),
             followers: BTreeSet::new(),
             established: None,

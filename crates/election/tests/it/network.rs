@@ -1,13 +1,13 @@
-//! Whole ensembles: the properties at the end of PAPER.md, section 2.
+//! Whole ensembles: the guarantees of `docs/election.md`, "What it promises".
 
 use pole_election::*;
 
-use crate::desk::proposal;
-use crate::net::{Dice, FAIR, FOUL, Net};
+use crate::net::{LOSSY, Net, RELIABLE, Rng};
+use crate::test_server::proposal;
 
-fn scores(n: usize, dice: &mut Dice) -> Vec<i64> {
+fn scores(n: usize, rng: &mut Rng) -> Vec<i64> {
     // A range narrower than n, so that ties happen.
-    (0..n).map(|_| dice.below(n as u64) as i64).collect()
+    (0..n).map(|_| rng.below(n as u64) as i64).collect()
 }
 
 /// The best of the live servers: the smallest score, then the highest id.
@@ -24,7 +24,7 @@ fn following(scores: &[i64], leader: u64, seed: u64) -> Net {
         let score = scores[leader as usize - 1];
         election.adopt(Round { epoch: 1, failed: 0 }, proposal(leader, score));
         election.established(Epoch(1));
-        net.wake(id, election);
+        net.bring_up(id, election);
     }
     net.run(100);
     net.messages = 0;
@@ -40,7 +40,7 @@ fn assert_all_elected_the_best(net: &mut Net, seed: u64) {
 fn in_timely_runs_all_live_servers_elect_the_best_score() {
     for n in [1, 2, 3, 4, 5, 7, 25] {
         for seed in 1..=40 {
-            let mut net = Net::new(&scores(n, &mut Dice::new(seed)), seed, false);
+            let mut net = Net::new(&scores(n, &mut Rng::new(seed)), seed, false);
             net.ids().into_iter().for_each(|id| net.boot(id));
             assert_all_elected_the_best(&mut net, seed);
         }
@@ -51,8 +51,8 @@ fn in_timely_runs_all_live_servers_elect_the_best_score() {
 fn after_a_crash_the_survivors_elect_the_best_of_them() {
     for n in [3, 5, 7, 25] {
         for seed in 1..=40 {
-            let mut dice = Dice::new(seed);
-            let mut net = following(&scores(n, &mut dice), 1 + dice.below(n as u64), seed);
+            let mut rng = Rng::new(seed);
+            let mut net = following(&scores(n, &mut rng), 1 + rng.below(n as u64), seed);
             let dead = net.agreed().expect("a leader");
             net.crash(dead);
             net.live().into_iter().for_each(|id| net.call(id, Cause::LeaderLost));
@@ -63,16 +63,16 @@ fn after_a_crash_the_survivors_elect_the_best_of_them() {
 
 #[test]
 fn the_result_does_not_depend_on_who_calls_nor_on_when() {
-    // The survivors notice the crash in any order, up to 100 ms apart. Those who noticed are outvoted by votes for the
-    // dead leader until a quorum has noticed, and then wait for the others, up to T.
+    // The survivors notice the crash in any order, up to 100 ms apart. Those that noticed get votes for the dead
+    // leader until a quorum has noticed, and then wait for the others, up to T.
     for n in [3, 5, 7] {
         for seed in 1..=100 {
-            let mut dice = Dice::new(seed);
-            let mut net = following(&scores(n, &mut dice), 1 + dice.below(n as u64), seed);
+            let mut rng = Rng::new(seed);
+            let mut net = following(&scores(n, &mut rng), 1 + rng.below(n as u64), seed);
             let dead = net.agreed().expect("a leader");
             net.crash(dead);
             for id in net.live() {
-                let late = dice.below(100);
+                let late = rng.below(100);
                 net.call_later(id, Cause::LeaderLost, late);
             }
             net.run(110);
@@ -84,9 +84,9 @@ fn the_result_does_not_depend_on_who_calls_nor_on_when() {
 #[test]
 fn a_call_by_one_server_does_not_unseat_a_leader_that_a_quorum_follows() {
     for seed in 1..=50 {
-        let mut dice = Dice::new(seed);
-        let mut net = following(&scores(5, &mut dice), 1, seed);
-        let caller = ServerId(2 + dice.below(4));
+        let mut rng = Rng::new(seed);
+        let mut net = following(&scores(5, &mut rng), 1, seed);
+        let caller = ServerId(2 + rng.below(4));
         net.call(caller, Cause::LeaderLost);
         assert!(net.run_until(1_000, |net| net.agreed().is_some()), "seed {seed}");
         assert_eq!(net.agreed(), Some(ServerId(1)), "seed {seed}");
@@ -125,11 +125,11 @@ fn without_a_quorum_nobody_is_elected_and_with_one_somebody_is() {
 fn messages_lost_doubled_and_reordered_only_delay_the_end() {
     for n in [2, 3, 5, 7] {
         for seed in 1..=60 {
-            let mut net = Net::new(&scores(n, &mut Dice::new(seed)), seed, true);
-            net.weather = FOUL;
+            let mut net = Net::new(&scores(n, &mut Rng::new(seed)), seed, true);
+            net.conditions = LOSSY;
             net.ids().into_iter().for_each(|id| net.boot(id));
             net.run(3_000);
-            net.weather = FAIR;
+            net.conditions = RELIABLE;
             assert!(net.run_until(30_000, |net| net.settled().is_some()), "n {n}, seed {seed}: no end");
         }
     }
@@ -139,13 +139,13 @@ fn messages_lost_doubled_and_reordered_only_delay_the_end() {
 fn crashes_and_restarts_at_any_point_leave_an_ensemble_that_settles() {
     for n in [3, 5, 7] {
         for seed in 1..=60 {
-            let mut dice = Dice::new(seed + 1000);
-            let mut net = Net::new(&scores(n, &mut dice), seed, true);
-            net.weather = FOUL;
+            let mut rng = Rng::new(seed + 1000);
+            let mut net = Net::new(&scores(n, &mut rng), seed, true);
+            net.conditions = LOSSY;
             net.ids().into_iter().for_each(|id| net.boot(id));
             for _ in 0..40 {
-                net.run(dice.below(150));
-                let id = ServerId(1 + dice.below(n as u64));
+                net.run(rng.below(150));
+                let id = ServerId(1 + rng.below(n as u64));
                 if net.live().contains(&id) { net.crash(id) } else { net.boot(id) }
             }
             for id in net.ids() {
@@ -153,7 +153,7 @@ fn crashes_and_restarts_at_any_point_leave_an_ensemble_that_settles() {
                     net.boot(id);
                 }
             }
-            net.weather = FAIR;
+            net.conditions = RELIABLE;
             assert!(net.run_until(60_000, |net| net.settled().is_some()), "n {n}, seed {seed}: no end");
         }
     }
@@ -161,11 +161,11 @@ fn crashes_and_restarts_at_any_point_leave_an_ensemble_that_settles() {
 
 #[test]
 fn an_elected_leader_that_is_already_dead_is_replaced() {
-    // PAPER.md 1: "The elected server may already be dead."
+    // The paper allows this: the election does not promise that the elected server is alive.
     for seed in 1..=50 {
         let mut net = Net::new(&[50, 40, 30, 20, 10], seed, true);
         net.ids().into_iter().for_each(|id| net.boot(id));
-        // Its proposal is under way to all when it dies.
+        // Its proposal is in flight to all servers when it crashes.
         net.run(2);
         net.crash(ServerId(5));
         assert!(net.run_until(20_000, |net| net.settled().is_some()), "seed {seed}");
@@ -175,11 +175,11 @@ fn an_elected_leader_that_is_already_dead_is_replaced() {
 
 #[test]
 fn the_best_score_that_cannot_lead_is_not_elected_for_ever() {
-    // Scenarios 21, 45: server 5 sends, but hears nobody. Its proposal wins the first round and is demoted for the
+    // Scenarios 21, 45: server 5 sends, but receives nothing. Its proposal wins the first round and is demoted for the
     // next.
     for seed in 1..=50 {
         let mut net = Net::new(&[50, 40, 30, 20, 10], seed, true);
-        net.deaf.insert(ServerId(5));
+        net.receive_blocked.insert(ServerId(5));
         net.ids().into_iter().for_each(|id| net.boot(id));
         let others = |net: &Net| {
             let hearing = net.ids().into_iter().filter(|id| *id != ServerId(5));
@@ -195,7 +195,7 @@ fn the_best_score_that_cannot_lead_is_not_elected_for_ever() {
 
 #[test]
 fn servers_that_rank_each_others_scores_unknown_still_agree_in_one_round() {
-    // Scenario 31: a rolling change of the oracle, and no third server to decide between the two.
+    // Scenario 31: a rolling change of the oracle, without a third server to decide between the two.
     for seed in 1..=50 {
         let mut net = Net::new(&[10, 20, 30], seed, false);
         for (id, server) in &mut net.servers {
@@ -212,7 +212,7 @@ fn servers_that_rank_each_others_scores_unknown_still_agree_in_one_round() {
 fn one_seed_gives_one_run() {
     let run = || {
         let mut net = Net::new(&[3, 1, 2, 5, 4], 7, true);
-        net.weather = FOUL;
+        net.conditions = LOSSY;
         net.ids().into_iter().for_each(|id| net.boot(id));
         net.run(2_000);
         let elections: Vec<_> = net.servers.values().map(|server| server.election.clone()).collect();
@@ -223,7 +223,7 @@ fn one_seed_gives_one_run() {
 
 #[test]
 fn a_hundred_and_one_servers_elect_the_best() {
-    let mut net = Net::new(&scores(101, &mut Dice::new(3)), 3, false);
+    let mut net = Net::new(&scores(101, &mut Rng::new(3)), 3, false);
     net.ids().into_iter().for_each(|id| net.boot(id));
     assert_all_elected_the_best(&mut net, 3);
 }
@@ -236,8 +236,8 @@ fn the_messages_of_an_election_stay_within_a_few_squares_of_the_ensemble() {
         for case in ["start", "leader-lost"] {
             let (mut messages, mut time) = (0, 0);
             for seed in 1..=runs {
-                let mut dice = Dice::new(seed);
-                let scores = scores(n, &mut dice);
+                let mut rng = Rng::new(seed);
+                let scores = scores(n, &mut rng);
                 let mut net = match case {
                     "start" => {
                         let mut net = following(&scores, 1, seed);
@@ -245,7 +245,7 @@ fn the_messages_of_an_election_stay_within_a_few_squares_of_the_ensemble() {
                         net
                     }
                     _ => {
-                        let mut net = following(&scores, 1 + dice.below(n as u64), seed);
+                        let mut net = following(&scores, 1 + rng.below(n as u64), seed);
                         let dead = net.agreed().expect("a leader");
                         net.crash(dead);
                         net.live().into_iter().for_each(|id| net.call_later(id, Cause::LeaderLost, 1));

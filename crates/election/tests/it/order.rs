@@ -1,4 +1,5 @@
-//! The laws of the order: without them servers climb in circles (PAPER.md 2, "The order on proposals is total").
+//! Laws of the order on proposals. Without them an election might never end (`docs/election.md`, "The order of
+//! proposals").
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -6,9 +7,9 @@ use std::collections::BTreeSet;
 use pole_election::*;
 use proptest::prelude::*;
 
-use crate::desk::proposal;
+use crate::test_server::proposal;
 
-// Small ranges, so that ties at every place are common.
+// Small ranges, so that ties in every component are common.
 fn proposals() -> impl Strategy<Value = Proposal> {
     let rank = prop_oneof![
         1 => Just(Rank::Unknown),
@@ -104,7 +105,7 @@ fn a_demoted_server_is_worse_than_any_able_one() {
 
 #[test]
 fn a_newer_oracle_configuration_outranks_scores_of_an_older_one() {
-    // Scenario 31: during a rolling change scores of both are about; they are never compared with each other.
+    // Scenario 31: during a rolling change scores of both exist; they are never compared with each other.
     let new = Proposal { version: Zxid(7), ..proposal(1, 1000) };
     assert_eq!(better(&new, &proposal(2, 1), 0, &[]), Component::Version);
     let other = Proposal { fingerprint: 2, ..proposal(1, 1000) };
@@ -124,7 +125,7 @@ fn from_three_failed_rounds_on_history_decides_then_the_id() {
 
 #[test]
 fn inputs_and_promises_take_no_part_in_the_order() {
-    // ZOOKEEPER-1732: those who agree must not be split by details.
+    // ZOOKEEPER-1732: servers that agree must not be split by details.
     let mut other = proposal(1, 10);
     other.inputs.push(Input { name: "rtt_us".into(), value: 3 });
     other.standing.accepted_epoch = Epoch(9);

@@ -7,7 +7,7 @@ use crate::record::record;
 use crate::{Acl, Stat};
 
 record! {
-    /// getACL.
+    /// A getACL request.
     pub struct GetAclRequest {
         /// The node.
         pub path: String,
@@ -15,7 +15,7 @@ record! {
 }
 
 record! {
-    /// Its reply.
+    /// The reply to getACL.
     pub struct GetAclResponse {
         /// The ACL.
         pub acl: Vec<Acl>,
@@ -25,19 +25,19 @@ record! {
 }
 
 record! {
-    /// setACL.
+    /// A setACL request.
     pub struct SetAclRequest {
         /// The node.
         pub path: String,
         /// The new ACL.
         pub acl: Vec<Acl>,
-        /// The version that the ACL must have; -1 for any.
+        /// The expected version of the ACL; -1 matches any.
         pub version: i32,
     }
 }
 
 record! {
-    /// Its reply.
+    /// The reply to setACL.
     #[derive(Copy)]
     pub struct SetAclResponse {
         /// The new stat.

@@ -1,4 +1,4 @@
-//! auth, sasl and whoAmI: who is at the other end of a connection.
+//! auth, sasl and whoAmI: the identities of a connection.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,35 +7,35 @@ use bytes::Bytes;
 use crate::record::record;
 
 record! {
-    /// auth. Its reply is a header.
+    /// An auth request. The reply has no body.
     pub struct AuthPacket {
-        /// Always 0 so far; nobody reads it.
+        /// Always 0; never read.
         pub kind: i32,
-        /// The scheme; an unknown one ends the connection.
+        /// The scheme. An unknown one ends the connection.
         pub scheme: String,
-        /// What the scheme wants to see, such as `user:password`.
+        /// The credentials in the format of the scheme, such as `user:password`.
         pub auth: Option<Bytes>,
     }
 }
 
 record! {
-    /// sasl: a step of the exchange.
+    /// One step of a SASL exchange.
     pub struct SaslRequest {
-        /// The mechanism's own bytes.
+        /// Data of the SASL mechanism.
         pub token: Option<Bytes>,
     }
 }
 
 record! {
-    /// Its reply.
+    /// The reply to sasl.
     pub struct SaslResponse {
-        /// The mechanism's own bytes.
+        /// Data of the SASL mechanism.
         pub token: Option<Bytes>,
     }
 }
 
 record! {
-    /// The reply to whoAmI, whose request is a header.
+    /// The reply to whoAmI, whose request has no body.
     pub struct WhoAmIResponse {
         /// The identities of the connection.
         pub client_info: Vec<ClientInfo>,
@@ -47,7 +47,7 @@ record! {
     pub struct ClientInfo {
         /// The scheme.
         pub auth_scheme: String,
-        /// The user, the address, the subject.
+        /// The user name, address or subject.
         pub user: String,
     }
 }

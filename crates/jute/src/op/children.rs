@@ -1,4 +1,4 @@
-//! getChildren, getChildren2, getAllChildrenNumber and getEphemerals: lists of names.
+//! getChildren, getChildren2, getAllChildrenNumber and getEphemerals.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use crate::Stat;
 use crate::record::record;
 
 record! {
-    /// getChildren.
+    /// A getChildren request.
     pub struct GetChildrenRequest {
         /// The parent.
         pub path: String,
@@ -17,15 +17,15 @@ record! {
 }
 
 record! {
-    /// Its reply.
+    /// The reply to getChildren.
     pub struct GetChildrenResponse {
-        /// Names without a path, in no order that anyone may rely on.
+        /// Names without a path, in unspecified order.
         pub children: Vec<String>,
     }
 }
 
 record! {
-    /// getChildren2.
+    /// A getChildren2 request.
     pub struct GetChildren2Request {
         /// The parent.
         pub path: String,
@@ -35,9 +35,9 @@ record! {
 }
 
 record! {
-    /// Its reply.
+    /// The reply to getChildren2.
     pub struct GetChildren2Response {
-        /// Names without a path, in no order that anyone may rely on.
+        /// Names without a path, in unspecified order.
         pub children: Vec<String>,
         /// The stat of the parent.
         pub stat: Stat,
@@ -45,34 +45,34 @@ record! {
 }
 
 record! {
-    /// getAllChildrenNumber.
+    /// A getAllChildrenNumber request.
     pub struct GetAllChildrenNumberRequest {
-        /// The top.
+        /// The root of the subtree.
         pub path: String,
     }
 }
 
 record! {
-    /// Its reply.
+    /// The reply to getAllChildrenNumber.
     #[derive(Copy)]
     pub struct GetAllChildrenNumberResponse {
-        /// How many nodes are below the top, at any depth.
+        /// The number of nodes below it, at any depth.
         pub total_number: i32,
     }
 }
 
 record! {
-    /// getEphemerals.
+    /// A getEphemerals request.
     pub struct GetEphemeralsRequest {
-        /// Only paths that begin so; null, empty and `/` are all.
+        /// Only paths with this prefix are returned; null, empty and `/` match all.
         pub prefix_path: Option<String>,
     }
 }
 
 record! {
-    /// Its reply.
+    /// The reply to getEphemerals.
     pub struct GetEphemeralsResponse {
-        /// Whole paths.
+        /// Full paths.
         pub ephemerals: Vec<String>,
     }
 }

@@ -1,4 +1,4 @@
-//! exists, getData, setData, check and sync: one node and what it holds.
+//! exists, getData, setData, check and sync.
 
 use alloc::string::String;
 use bytes::Bytes;
@@ -7,17 +7,17 @@ use crate::Stat;
 use crate::record::record;
 
 record! {
-    /// exists.
+    /// An exists request.
     pub struct ExistsRequest {
         /// The node.
         pub path: String,
-        /// Whether to set a watch, also on a node that is yet to come.
+        /// Whether to set a watch, which also works for a node that does not exist yet.
         pub watch: bool,
     }
 }
 
 record! {
-    /// Its reply.
+    /// The reply to exists.
     #[derive(Copy)]
     pub struct ExistsResponse {
         /// The stat of the node.
@@ -26,7 +26,7 @@ record! {
 }
 
 record! {
-    /// getData.
+    /// A getData request.
     pub struct GetDataRequest {
         /// The node.
         pub path: String,
@@ -36,9 +36,9 @@ record! {
 }
 
 record! {
-    /// Its reply.
+    /// The reply to getData.
     pub struct GetDataResponse {
-        /// The data; null if it was created with null.
+        /// The data; null if the node was created with null.
         pub data: Option<Bytes>,
         /// The stat of the node.
         pub stat: Stat,
@@ -46,19 +46,19 @@ record! {
 }
 
 record! {
-    /// setData.
+    /// A setData request.
     pub struct SetDataRequest {
         /// The node.
         pub path: String,
         /// The new data.
         pub data: Option<Bytes>,
-        /// The version that the data must have; -1 for any.
+        /// The expected version of the data; -1 matches any.
         pub version: i32,
     }
 }
 
 record! {
-    /// Its reply.
+    /// The reply to setData.
     #[derive(Copy)]
     pub struct SetDataResponse {
         /// The new stat.
@@ -67,27 +67,27 @@ record! {
 }
 
 record! {
-    /// check, as part of a multi.
+    /// A check request, as part of a multi.
     pub struct CheckVersionRequest {
         /// The node.
         pub path: String,
-        /// The version that the data must have; -1 for any.
+        /// The expected version of the data; -1 matches any.
         pub version: i32,
     }
 }
 
 record! {
-    /// sync.
+    /// A sync request.
     pub struct SyncRequest {
-        /// Means nothing to the server.
+        /// Ignored by the server, except that the reply repeats it.
         pub path: String,
     }
 }
 
 record! {
-    /// Its reply.
+    /// The reply to sync.
     pub struct SyncResponse {
-        /// The path, as it came.
+        /// The path of the request.
         pub path: String,
     }
 }

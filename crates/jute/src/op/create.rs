@@ -9,15 +9,15 @@ use crate::record::record;
 use crate::{Acl, Stat};
 
 record! {
-    /// create, create2 and createContainer, which differ in their replies.
+    /// A create, create2 or createContainer request, which differ only in their replies.
     pub struct CreateRequest {
-        /// The node; of a sequential one, without the suffix.
+        /// The path; for a sequential node, without the suffix.
         pub path: String,
         /// Its data.
         pub data: Option<Bytes>,
-        /// Its ACL. Java clients may send null, which is no better than empty.
+        /// Its ACL. Java clients may send null, which is read as empty.
         pub acl: Vec<Acl>,
-        /// A [`CreateMode`]. Kept as it came: a number that is none gets its own answer from the server.
+        /// The number of a [`CreateMode`]. Not decoded here, because an unknown number gets its own error reply.
         pub flags: i32,
     }
 }
@@ -25,7 +25,7 @@ record! {
 record! {
     /// The reply to create.
     pub struct CreateResponse {
-        /// The path, with its suffix.
+        /// The path, including the suffix of a sequential node.
         pub path: String,
     }
 }
@@ -33,7 +33,7 @@ record! {
 record! {
     /// The reply to create2, createContainer and createTTL.
     pub struct Create2Response {
-        /// The path, with its suffix.
+        /// The path, including the suffix of a sequential node.
         pub path: String,
         /// The stat of the new node.
         pub stat: Stat,
@@ -41,38 +41,38 @@ record! {
 }
 
 record! {
-    /// createTTL. The reply is a [`Create2Response`].
+    /// A createTTL request. The reply is a [`Create2Response`].
     pub struct CreateTtlRequest {
-        /// The node; of a sequential one, without the suffix.
+        /// The path; for a sequential node, without the suffix.
         pub path: String,
         /// Its data.
         pub data: Option<Bytes>,
         /// Its ACL.
         pub acl: Vec<Acl>,
-        /// A [`CreateMode`], as it came.
+        /// The number of a [`CreateMode`], not decoded.
         pub flags: i32,
-        /// How long it lives unchanged and without children, in milliseconds.
+        /// How long the node lives without changes and without children, in milliseconds.
         pub ttl: i64,
     }
 }
 
 numbered! {
-    /// What kind of node.
+    /// The kind of a node.
     "a kind of node"
     pub enum CreateMode {
-        /// Stays until deleted.
+        /// Remains until it is deleted.
         Persistent = 0,
-        /// Goes with its session.
+        /// Is deleted when its session ends.
         Ephemeral = 1,
-        /// Stays, and its name gets a number.
+        /// Remains until it is deleted; its name gets a number.
         PersistentSequential = 2,
-        /// Goes with its session, and its name gets a number.
+        /// Is deleted when its session ends; its name gets a number.
         EphemeralSequential = 3,
-        /// Goes when its last child has gone.
+        /// Is deleted after its last child was deleted.
         Container = 4,
-        /// Goes when its time is over.
+        /// Is deleted when its time to live is over.
         PersistentWithTtl = 5,
-        /// Goes when its time is over, and its name gets a number.
+        /// Is deleted when its time to live is over; its name gets a number.
         PersistentSequentialWithTtl = 6,
     }
 }

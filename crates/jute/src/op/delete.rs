@@ -1,4 +1,4 @@
-//! delete and deleteContainer. Their replies are headers.
+//! delete and deleteContainer. Their replies have no body.
 
 use alloc::string::String;
 
@@ -6,18 +6,18 @@ use crate::record::record;
 use crate::{Error, Reader, Record, Writer};
 
 record! {
-    /// delete.
+    /// A delete request.
     pub struct DeleteRequest {
         /// The node.
         pub path: String,
-        /// The version that the data must have; -1 for any.
+        /// The expected version of the data; -1 matches any.
         pub version: i32,
     }
 }
 
-/// deleteContainer: the leader's request to itself, once a container is empty or a node has outlived its time.
+/// deleteContainer: a request of the leader itself, when a container is empty or the time to live of a node is over.
 ///
-/// The one body that is no jute: the path fills the frame, without a length.
+/// This is the only body that is not a jute record: the path fills the rest of the frame, without a length.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DeleteContainerRequest {
     /// The node.

@@ -1,4 +1,4 @@
-//! The operations, in groups; for each, request and reply side by side.
+//! The operations in groups, with request and reply of each next to each other.
 
 pub(crate) mod access;
 pub(crate) mod auth;

@@ -1,6 +1,6 @@
-//! multi and multiRead: operations in a row, each after a small header, until a header that says done.
+//! multi and multiRead: sequences of operations, each after a small header, up to a header with the `done` flag.
 //!
-//! Holds: a multi only writes and a multiRead only reads; a mix is refused when it is read, as in Apache.
+//! A multi contains only writes and a multiRead only reads; a mix is rejected by the decoder, as in Apache.
 
 use alloc::vec::Vec;
 
@@ -10,19 +10,19 @@ use crate::{
     SetDataRequest, SetDataResponse, Value, Writer,
 };
 
-/// multi. None of them is legal too.
+/// A multi request. It may be empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MultiRequest {
-    /// What to do, all or nothing.
+    /// The operations, which are executed atomically.
     pub ops: Vec<MultiOp>,
 }
 
-/// A part of a multi.
+/// One operation of a multi.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MultiOp {
     /// Creates a node.
     Create(CreateRequest),
-    /// Creates a node and wants its stat too.
+    /// Creates a node and returns its stat as well.
     Create2(CreateRequest),
     /// Creates a container.
     CreateContainer(CreateRequest),
@@ -32,47 +32,48 @@ pub enum MultiOp {
     Delete(DeleteRequest),
     /// Replaces the data of a node.
     SetData(SetDataRequest),
-    /// Compares a version.
+    /// Checks a version.
     Check(CheckVersionRequest),
 }
 
-/// The reply to a multi: a result for each operation if it went well, else an error for each.
+/// The reply to a multi: a result for each operation on success, otherwise an error for each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MultiResponse {
     /// In the order of the operations.
     pub results: Vec<MultiResult>,
 }
 
-/// The result of a part of a multi.
+/// The result of one operation of a multi.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MultiResult {
-    /// Of a create: the path.
+    /// The path, for create.
     Create(CreateResponse),
-    /// Of every other way to create: path and stat.
+    /// Path and stat, for all other create operations.
     Create2(Create2Response),
-    /// Deleted.
+    /// The node was deleted.
     Delete,
     /// The new stat.
     SetData(SetDataResponse),
-    /// The version is the one.
+    /// The version matches.
     Check,
-    /// The multi failed. `Ok` before the culprit, its own code, and `RuntimeInconsistency` after it.
+    /// The multi failed. The code is `Ok` before the failed operation, its own code for that one, and
+    /// `RuntimeInconsistency` after it.
     Error(ErrorCode),
 }
 
-/// multiRead.
+/// A multiRead request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MultiReadRequest {
-    /// What to read.
+    /// The operations.
     pub ops: Vec<MultiReadOp>,
 }
 
-/// A part of a multiRead. Apache sets no watches here, whatever the flag says.
+/// One operation of a multiRead. Apache sets no watches here, whatever the flag says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MultiReadOp {
-    /// The names of the children.
+    /// Returns the names of the children.
     GetChildren(GetChildrenRequest),
-    /// The data of a node.
+    /// Returns the data of a node.
     GetData(GetDataRequest),
 }
 
@@ -83,33 +84,33 @@ pub struct MultiReadResponse {
     pub results: Vec<MultiReadResult>,
 }
 
-/// The result of a part of a multiRead; each has its own.
+/// The result of one operation of a multiRead. Each succeeds or fails on its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MultiReadResult {
-    /// The names.
+    /// The names of the children.
     GetChildren(GetChildrenResponse),
     /// Data and stat.
     GetData(GetDataResponse),
-    /// This one failed.
+    /// This operation failed.
     Error(ErrorCode),
 }
 
 /// An element of one of the four sequences.
-trait Part: Sized {
-    /// What may stand in this sequence.
+trait MultiElement: Sized {
+    /// The allowed elements, for errors.
     const EXPECTED: &'static str;
 
-    /// Takes what follows a header with this operation; none if the operation has no place here.
+    /// Reads the body after a header with this operation, or returns None if the operation is not allowed here.
     fn read(op: OpCode, reader: &mut Reader) -> Result<Option<Self>, Error>;
 
-    /// What the header says: operation and code.
-    fn head(&self) -> (OpCode, i32);
+    /// The operation and the error code in the header.
+    fn header(&self) -> (OpCode, i32);
 
-    /// Appends what follows the header.
+    /// Appends the body, without the header.
     fn write(&self, writer: &mut Writer);
 }
 
-/// A sequence as a record: its name, its field and its elements.
+/// Implements `Record` for a sequence, given its name and its field.
 macro_rules! sequence {
     ($name:ident, $field:ident) => {
         impl Record for $name {
@@ -132,13 +133,13 @@ sequence!(MultiResponse, results);
 sequence!(MultiReadRequest, ops);
 sequence!(MultiReadResponse, results);
 
-fn read_parts<T: Part>(reader: &mut Reader, record: &'static str) -> Result<Vec<T>, Error> {
+fn read_parts<T: MultiElement>(reader: &mut Reader, record: &'static str) -> Result<Vec<T>, Error> {
     let mut parts = Vec::new();
     loop {
         let number = reader.int(Place::new(record, "type"))?;
         let done = reader.bool(Place::new(record, "done"))?;
         let _ = reader.int(Place::new(record, "err"))?;
-        // Apache looks at nothing else in the last header.
+        // Apache ignores everything else in the last header.
         if done {
             return Ok(parts);
         }
@@ -151,8 +152,8 @@ fn read_parts<T: Part>(reader: &mut Reader, record: &'static str) -> Result<Vec<
 }
 
 impl MultiReadResponse {
-    /// Writes the same as [`Record::write`] would, from results that need not all be in memory at once. Ends early when
-    /// the writer is over its limit.
+    /// Writes the same bytes as [`Record::write`] from results that need not all be in memory at once. Stops early
+    /// when the writer is over its limit.
     pub fn write_all(results: impl IntoIterator<Item = MultiReadResult>, writer: &mut Writer) {
         for result in results {
             write_part(&result, writer);
@@ -164,13 +165,13 @@ impl MultiReadResponse {
     }
 }
 
-fn write_parts<T: Part>(parts: &[T], writer: &mut Writer) {
+fn write_parts<T: MultiElement>(parts: &[T], writer: &mut Writer) {
     parts.iter().for_each(|part| write_part(part, writer));
     write_header(writer, -1, true, -1);
 }
 
-fn write_part<T: Part>(part: &T, writer: &mut Writer) {
-    let (op, err) = part.head();
+fn write_part<T: MultiElement>(part: &T, writer: &mut Writer) {
+    let (op, err) = part.header();
     write_header(writer, op.number(), false, err);
     part.write(writer);
 }
@@ -182,7 +183,7 @@ fn write_header(writer: &mut Writer, op: i32, done: bool, err: i32) {
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "few operations have a place here, and a new one has none at first")]
-impl Part for MultiOp {
+impl MultiElement for MultiOp {
     const EXPECTED: &'static str = "a write in a multi";
 
     fn read(op: OpCode, reader: &mut Reader) -> Result<Option<Self>, Error> {
@@ -198,7 +199,7 @@ impl Part for MultiOp {
         }))
     }
 
-    fn head(&self) -> (OpCode, i32) {
+    fn header(&self) -> (OpCode, i32) {
         (self.op(), -1)
     }
 
@@ -214,7 +215,7 @@ impl Part for MultiOp {
 }
 
 impl MultiOp {
-    /// Its operation.
+    /// The operation of this element.
     #[must_use]
     pub fn op(&self) -> OpCode {
         match self {
@@ -230,7 +231,7 @@ impl MultiOp {
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "few operations have a place here, and a new one has none at first")]
-impl Part for MultiResult {
+impl MultiElement for MultiResult {
     const EXPECTED: &'static str = "the result of a write in a multi";
 
     fn read(op: OpCode, reader: &mut Reader) -> Result<Option<Self>, Error> {
@@ -245,7 +246,7 @@ impl Part for MultiResult {
         }))
     }
 
-    fn head(&self) -> (OpCode, i32) {
+    fn header(&self) -> (OpCode, i32) {
         match self {
             Self::Create(_) => (OpCode::Create, 0),
             Self::Create2(_) => (OpCode::Create2, 0),
@@ -268,7 +269,7 @@ impl Part for MultiResult {
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "few operations have a place here, and a new one has none at first")]
-impl Part for MultiReadOp {
+impl MultiElement for MultiReadOp {
     const EXPECTED: &'static str = "a read in a multiRead";
 
     fn read(op: OpCode, reader: &mut Reader) -> Result<Option<Self>, Error> {
@@ -279,7 +280,7 @@ impl Part for MultiReadOp {
         }))
     }
 
-    fn head(&self) -> (OpCode, i32) {
+    fn header(&self) -> (OpCode, i32) {
         match self {
             Self::GetChildren(_) => (OpCode::GetChildren, -1),
             Self::GetData(_) => (OpCode::GetData, -1),
@@ -295,7 +296,7 @@ impl Part for MultiReadOp {
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "few operations have a place here, and a new one has none at first")]
-impl Part for MultiReadResult {
+impl MultiElement for MultiReadResult {
     const EXPECTED: &'static str = "the result of a read in a multiRead";
 
     fn read(op: OpCode, reader: &mut Reader) -> Result<Option<Self>, Error> {
@@ -307,7 +308,7 @@ impl Part for MultiReadResult {
         }))
     }
 
-    fn head(&self) -> (OpCode, i32) {
+    fn header(&self) -> (OpCode, i32) {
         match self {
             Self::GetChildren(_) => (OpCode::GetChildren, 0),
             Self::GetData(_) => (OpCode::GetData, 0),
@@ -324,8 +325,8 @@ impl Part for MultiReadResult {
     }
 }
 
-/// A header: operation, whether it is the last, code.
+/// The size of a header: operation, `done` flag, error code.
 const HEADER_BYTES: usize = 9;
 
-/// A failure says its code twice: in the header, which nobody reads, and after it.
+/// A failure carries its code twice: in the header, which nobody reads, and in the body.
 const ERROR_PLACE: Place = Place::new("ErrorResponse", "err");

@@ -5,7 +5,7 @@ use alloc::string::String;
 use crate::record::record;
 
 record! {
-    /// reconfig: either who joins and leaves, or all members anew.
+    /// A reconfig request: either servers that join and leave, or the complete list of members.
     pub struct ReconfigRequest {
         /// Servers to add or change, separated by commas.
         pub joining_servers: Option<String>,
@@ -13,7 +13,7 @@ record! {
         pub leaving_servers: Option<String>,
         /// All servers of the new ensemble.
         pub new_members: Option<String>,
-        /// The version that the configuration must have; -1 for any.
+        /// The expected version of the configuration; -1 matches any.
         pub cur_config_id: i64,
     }
 }

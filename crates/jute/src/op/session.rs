@@ -1,40 +1,41 @@
-//! The first exchange of a connection, which opens or resumes a session. It has no headers.
+//! The handshake of a connection, which opens or resumes a session. It has no headers.
 //!
-//! Ping and closeSession are headers and nothing else.
+//! Ping and closeSession consist of a header only.
 
 use bytes::Bytes;
 
 use crate::{Error, Place, Reader, Record, Value, Writer};
 
-/// A client introduces itself.
+/// The first message of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectRequest {
     /// Always 0.
     pub protocol_version: i32,
     /// The last zxid that the client has seen. A server that is behind it must not serve this client.
     pub last_zxid_seen: i64,
-    /// The timeout that the client would like, in milliseconds.
+    /// The timeout requested by the client, in milliseconds.
     pub timeout: i32,
-    /// The session to resume; 0 for a new one.
+    /// The session to resume, or 0 for a new one.
     pub session_id: i64,
     /// The password of that session.
     pub passwd: Option<Bytes>,
-    /// Whether a read-only server will do. Old clients do not send it, and must not get it in the response.
+    /// Whether the client accepts a read-only server. Old clients do not send this, and must not get it in the
+    /// response.
     pub read_only: Option<bool>,
 }
 
-/// A server's answer.
+/// The server's reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectResponse {
     /// Always 0.
     pub protocol_version: i32,
-    /// The timeout that counts, in milliseconds; 0 says that the session is over.
+    /// The negotiated timeout in milliseconds; 0 means that the session has expired.
     pub timeout: i32,
-    /// The session.
+    /// The id of the session.
     pub session_id: i64,
-    /// Its password, for resuming it.
+    /// The password of the session, needed to resume it.
     pub passwd: Option<Bytes>,
-    /// Whether this server is read-only; only for clients that have sent theirs.
+    /// Whether this server is read-only; only for clients that have sent their flag.
     pub read_only: Option<bool>,
 }
 
@@ -86,7 +87,7 @@ impl Record for ConnectResponse {
     }
 }
 
-/// A flag that may be missing at the end of the frame.
+/// Reads a flag that may be missing at the end of the frame.
 fn last_bool(reader: &mut Reader, place: Place) -> Result<Option<bool>, Error> {
     if reader.left() == 0 { Ok(None) } else { reader.bool(place).map(Some) }
 }

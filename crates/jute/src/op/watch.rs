@@ -1,4 +1,4 @@
-//! Watches: setting them again, adding, checking, removing, and the events they cause.
+//! Watches: restoring, adding, checking and removing them, and watch events.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,13 +8,13 @@ use crate::numbered::numbered;
 use crate::record::record;
 
 record! {
-    /// setWatches: a client that reconnects had these. The reply is a header.
+    /// A setWatches request: restores the watches of a client that reconnects. The reply has no body.
     pub struct SetWatches {
-        /// What changed after this zxid is an event that was missed.
+        /// Changes after this zxid are events that the client has missed.
         pub relative_zxid: i64,
         /// Set by getData, and by exists on a node that existed.
         pub data_watches: Vec<String>,
-        /// Set by exists on a node that did not.
+        /// Set by exists on a node that did not exist.
         pub exist_watches: Vec<String>,
         /// Set by getChildren.
         pub child_watches: Vec<String>,
@@ -22,68 +22,68 @@ record! {
 }
 
 record! {
-    /// setWatches2: the same with the persistent ones. The reply is a header.
+    /// A setWatches2 request: like setWatches, with persistent watches. The reply has no body.
     pub struct SetWatches2 {
-        /// What changed after this zxid is an event that was missed.
+        /// Changes after this zxid are events that the client has missed.
         pub relative_zxid: i64,
         /// Set by getData, and by exists on a node that existed.
         pub data_watches: Vec<String>,
-        /// Set by exists on a node that did not.
+        /// Set by exists on a node that did not exist.
         pub exist_watches: Vec<String>,
         /// Set by getChildren.
         pub child_watches: Vec<String>,
         /// Set by addWatch.
         pub persistent_watches: Vec<String>,
-        /// Set by addWatch, for a whole subtree.
+        /// Set by addWatch for a whole subtree.
         pub persistent_recursive_watches: Vec<String>,
     }
 }
 
 record! {
-    /// addWatch.
+    /// An addWatch request.
     pub struct AddWatchRequest {
-        /// The node, which need not exist.
+        /// The path; the node need not exist.
         pub path: String,
-        /// How far it reaches.
+        /// The scope of the watch.
         pub mode: AddWatchMode,
     }
 }
 
 record! {
-    /// Its reply.
+    /// The reply to addWatch.
     #[derive(Copy)]
     pub struct ErrorResponse {
-        /// `Ok`; a failure stands in the header and has no body.
+        /// Always `Ok`; a failure is in the header and has no body.
         pub err: ErrorCode,
     }
 }
 
 record! {
-    /// checkWatches. The reply is a header: `Ok` or `NoWatcher`.
+    /// A checkWatches request. The reply has no body; its code is `Ok` or `NoWatcher`.
     pub struct CheckWatchesRequest {
         /// The node.
         pub path: String,
-        /// Which watches.
+        /// The kind of watches.
         pub kind: WatcherType,
     }
 }
 
 record! {
-    /// removeWatches. The reply is a header: `Ok` or `NoWatcher`.
+    /// A removeWatches request. The reply has no body; its code is `Ok` or `NoWatcher`.
     pub struct RemoveWatchesRequest {
         /// The node.
         pub path: String,
-        /// Which watches.
+        /// The kind of watches.
         pub kind: WatcherType,
     }
 }
 
 record! {
-    /// What a watch has seen, after [`crate::ReplyHeader::notification`].
+    /// A watch event, after [`crate::ReplyHeader::notification`].
     pub struct WatcherEvent {
         /// What happened.
         pub kind: EventType,
-        /// The state of the connection; `SyncConnected` in all that a server sends about nodes.
+        /// The state of the connection; always `SyncConnected` in events about nodes.
         pub state: KeeperState,
         /// The node.
         pub path: String,
@@ -91,7 +91,7 @@ record! {
 }
 
 numbered! {
-    /// How far a persistent watch reaches.
+    /// The scope of a persistent watch.
     "a mode of watching"
     pub enum AddWatchMode {
         /// The node and the list of its children.
@@ -102,18 +102,18 @@ numbered! {
 }
 
 numbered! {
-    /// Which watches to check or remove.
+    /// The kind of watches to check or remove.
     "a kind of watch"
     pub enum WatcherType {
-        /// Those on the list of children.
+        /// Watches on the list of children.
         Children = 1,
-        /// Those on the data.
+        /// Watches on the data.
         Data = 2,
-        /// All of them.
+        /// All watches.
         Any = 3,
-        /// Persistent ones; newer than 3.9.
+        /// Persistent watches; newer than 3.9.
         Persistent = 4,
-        /// Persistent ones on a subtree; newer than 3.9.
+        /// Persistent watches on a subtree; newer than 3.9.
         PersistentRecursive = 5,
     }
 }
@@ -122,15 +122,15 @@ numbered! {
     /// What happened to a node.
     "the type of an event"
     pub enum EventType {
-        /// Nothing; the state of the connection changed.
+        /// No change of a node; the state of the connection has changed.
         None = -1,
-        /// It came to be.
+        /// The node was created.
         NodeCreated = 1,
-        /// It was deleted.
+        /// The node was deleted.
         NodeDeleted = 2,
-        /// Its data was set.
+        /// The data was set.
         NodeDataChanged = 3,
-        /// A child came or went.
+        /// A child was created or deleted.
         NodeChildrenChanged = 4,
         /// The data watch was removed.
         DataWatchRemoved = 5,
@@ -142,14 +142,14 @@ numbered! {
 }
 
 numbered! {
-    /// How a client stands with its server.
+    /// The state of a client's connection.
     "the state of a connection"
     pub enum KeeperState {
-        /// Not used any more.
+        /// No longer used.
         Unknown = -1,
-        /// No server.
+        /// Not connected.
         Disconnected = 0,
-        /// Not used any more.
+        /// No longer used.
         NoSyncConnected = 1,
         /// Connected to a server of a quorum.
         SyncConnected = 3,
@@ -159,9 +159,9 @@ numbered! {
         ConnectedReadOnly = 5,
         /// Authenticated by SASL.
         SaslAuthenticated = 6,
-        /// Closed by the client itself.
+        /// Closed by the client.
         Closed = 7,
-        /// The session is over.
+        /// The session has expired.
         Expired = -112,
     }
 }

@@ -1,46 +1,46 @@
 //! An entry of the log: header, transaction, and since 3.6 a digest of the tree after it.
 //!
-//! Not here: the checksum and the length around it, and the mark at its end (`storage`).
+//! The checksum and the length in front of it, and the end marker, are in `storage`.
 
 use crate::record::record;
 use crate::{Cause, Error, OpCode, Place, Reader, Record, Txn, Writer};
 
 record! {
-    /// Whose transaction, and which.
+    /// Identifies a transaction.
     #[derive(Copy)]
     pub struct TxnHeader {
-        /// The session that asked.
+        /// The session that sent the request.
         pub client_id: i64,
-        /// Its number for the request.
+        /// The client's number for the request.
         pub cxid: i32,
-        /// The place in the history.
+        /// The position in the history.
         pub zxid: i64,
-        /// When the leader made it, in milliseconds since 1970.
+        /// When the leader created it, in milliseconds since 1970.
         pub time: i64,
-        /// The type of the transaction, as a number: an [`OpCode`].
+        /// The type of the transaction: the number of an [`OpCode`].
         pub op: i32,
     }
 }
 
 record! {
-    /// What the tree looks like afterwards, in a number.
+    /// The digest of the tree after a transaction.
     #[derive(Copy)]
     pub struct TxnDigest {
-        /// How it was computed; Apache's is 2.
+        /// The version of the algorithm; Apache's is 2.
         pub version: i32,
-        /// The number.
+        /// The digest.
         pub tree_digest: i64,
     }
 }
 
-/// An entry of the log. The type in the header is that of the transaction.
+/// An entry of the log. The type in the header must match the transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TxnEntry {
-    /// Whose transaction, and which.
+    /// Identifies the transaction.
     pub header: TxnHeader,
-    /// What was decided.
+    /// The transaction.
     pub txn: Txn,
-    /// Absent in old logs and where digests are switched off.
+    /// Absent in old logs, and if digests are disabled.
     pub digest: Option<TxnDigest>,
 }
 
@@ -48,7 +48,7 @@ impl Record for TxnEntry {
     const NAME: &'static str = "TxnEntry";
     const BYTES_MIN: usize = <TxnHeader as Record>::BYTES_MIN;
 
-    /// Takes everything to the end: where an entry of the log ends decides its form.
+    /// Reads to the end of the input, because the end of a log entry determines its form.
     fn read(reader: &mut Reader) -> Result<Self, Error> {
         let header = TxnHeader::read(reader)?;
         let unknown = Cause::Unknown { expected: "the type of a transaction", got: header.op };

@@ -1,7 +1,7 @@
-//! Transactions as the log holds them: what was decided, so that applying it cannot fail.
+//! Transactions as stored in the log. They are validated, so applying them cannot fail.
 //!
-//! Why typed to the bottom: a multi on disk nests its parts as bytes in a buffer; here they are transactions too, and a
-//! multi within a multi, which ZooKeeper does not have, is refused instead of followed down.
+//! On disk a multi nests its parts as bytes in buffers; here they are transactions as well. A multi within a multi,
+//! which ZooKeeper does not have, is rejected instead of decoded recursively.
 
 pub(crate) mod entry;
 pub(crate) mod node;
@@ -19,7 +19,7 @@ use crate::{
 pub enum Txn {
     /// A node was created.
     Create(CreateTxn),
-    /// Likewise, by create2.
+    /// A node was created by create2.
     Create2(CreateTxn),
     /// A container was created.
     CreateContainer(CreateContainerTxn),
@@ -35,35 +35,35 @@ pub enum Txn {
     Reconfig(SetDataTxn),
     /// An ACL was replaced.
     SetAcl(SetAclTxn),
-    /// A version was compared; part of a multi. Apache cannot read it anywhere else.
+    /// A version was checked; part of a multi. Apache cannot read it anywhere else.
     Check(CheckVersionTxn),
     /// A session was opened.
     CreateSession(CreateSessionTxn),
-    /// A session was closed; none in logs older than 3.6, which leave it to the tree to find the session's nodes.
+    /// A session was closed. None in logs older than 3.6, which leave it to the tree to find the session's nodes.
     CloseSession(Option<CloseSessionTxn>),
-    /// A request failed, and keeps its place in the history.
+    /// A request failed, which takes a position in the history as well.
     Error(ErrorTxn),
-    /// Several at once.
+    /// Several transactions, applied atomically.
     Multi(MultiTxn),
 }
 
-/// Several transactions that happen together, or none of them.
+/// Several transactions that are applied together or not at all.
 ///
-/// If any of them is an [`ErrorTxn`], the multi failed and nothing is applied, not even those before it: Apache's log
-/// holds them as they were meant.
+/// If any of them is an [`ErrorTxn`], the multi failed and nothing is applied, not even the transactions before the
+/// error, which Apache's log contains as if they had succeeded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MultiTxn {
-    /// In the order of the operations. Never a multi, and no sessions.
+    /// In the order of the operations. Contains no multi and no session transactions.
     pub txns: Vec<Txn>,
 }
 
 impl Txn {
-    /// Takes the one that belongs to `op`; its header has been read.
+    /// Reads the body that belongs to `op`, after the header has been read.
     ///
-    /// Two forms of old are recognised by where the input ends, as in Apache: a create without the parent's version
-    /// (3.3), which is -1 then, and a closeSession without paths (3.5). So the reader must end with the transaction or
-    /// with the digest after it; and since everything that is no list of paths passes for such a closeSession, only what
-    /// follows can show damage. [`crate::TxnEntry`] looks there.
+    /// Two old forms are recognised by where the input ends, as in Apache: a create without the parent's version
+    /// (3.3), which is then -1, and a closeSession without paths (3.5). So the reader must end with the transaction or
+    /// with the digest after it. Since everything that is not a list of paths is accepted as such a closeSession,
+    /// damage can only be detected in what follows; [`crate::TxnEntry`] checks that.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is decided in `decode_part`")]
     pub fn decode(op: OpCode, reader: &mut Reader) -> Result<Self, Error> {
         let start = reader.clone();
@@ -76,10 +76,10 @@ impl Txn {
         match (op, read) {
             (OpCode::Create, Err(error)) if error.is_short() => {
                 *reader = start;
-                // If it is not the old form either, the first complaint is the right one.
+                // If it is not the old form either, the first error is the relevant one.
                 CreateTxnV0::read(reader).map(|old| Self::Create(old.into())).map_err(|_| error)
             }
-            // A digest may follow that looks like a count and a bad length; Apache fails on that one.
+            // A digest may follow that looks like a count and an invalid length; Apache fails on that one.
             (OpCode::CloseSession, Err(_)) => {
                 *reader = start;
                 Ok(Self::CloseSession(None))
@@ -88,7 +88,7 @@ impl Txn {
         }
     }
 
-    /// What may also stand in a multi.
+    /// The transactions that are allowed in a multi.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "reads are no transactions, and a new operation is none at first"
@@ -113,7 +113,7 @@ impl Txn {
         })
     }
 
-    /// Appends its body, without a header.
+    /// Appends the body, without a header.
     pub fn write(&self, writer: &mut Writer) {
         match self {
             Self::Create(body) | Self::Create2(body) => body.write(writer),
@@ -130,7 +130,7 @@ impl Txn {
         }
     }
 
-    /// Its type.
+    /// The type of the transaction.
     #[must_use]
     pub fn op(&self) -> OpCode {
         match self {
@@ -157,8 +157,8 @@ impl Record for MultiTxn {
     const BYTES_MIN: usize = 4;
 
     fn read(reader: &mut Reader) -> Result<Self, Error> {
-        let parts = reader.vector::<Part>(Place::new(Self::NAME, "txns"))?;
-        Ok(Self { txns: parts.into_iter().map(|Part(txn)| txn).collect() })
+        let parts = reader.vector::<NestedTxn>(Place::new(Self::NAME, "txns"))?;
+        Ok(Self { txns: parts.into_iter().map(|NestedTxn(txn)| txn).collect() })
     }
 
     fn write(&self, writer: &mut Writer) {
@@ -171,9 +171,9 @@ impl Record for MultiTxn {
 }
 
 /// A part of a multi, which Apache calls `Txn`: a type, and a buffer with the transaction in it.
-struct Part(Txn);
+struct NestedTxn(Txn);
 
-impl Value for Part {
+impl Value for NestedTxn {
     const BYTES_MIN: usize = 8;
 
     fn take(reader: &mut Reader, _: Place) -> Result<Self, Error> {
@@ -194,16 +194,16 @@ impl Value for Part {
     }
 }
 
-/// A buffer that is there in full and yet too short for its record: more input would not help.
+/// Converts the error for a complete buffer that is too short for its record: more input would not help.
 fn within_buffer(cause: Cause) -> Cause {
     match cause {
-        Cause::Short { needed, left } => Cause::Cramped { needed, left },
+        Cause::Short { needed, left } => Cause::BufferTooShort { needed, left },
         other @ (Cause::Length { .. }
         | Cause::Null
         | Cause::Unknown { .. }
         | Cause::Misplaced { .. }
-        | Cause::Cramped { .. }
-        | Cause::Digits
+        | Cause::BufferTooShort { .. }
+        | Cause::NotHexadecimal
         | Cause::Trailing { .. }) => other,
     }
 }

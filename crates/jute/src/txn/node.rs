@@ -1,4 +1,4 @@
-//! What happens to nodes.
+//! Transactions on nodes.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use crate::record::record;
 record! {
     /// A node was created.
     pub struct CreateTxn {
-        /// The node, with its suffix.
+        /// The path, including the suffix of a sequential node.
         pub path: String,
         /// Its data.
         pub data: Option<Bytes>,
@@ -18,15 +18,15 @@ record! {
         pub acl: Vec<Acl>,
         /// Whether it belongs to the session in the header.
         pub ephemeral: bool,
-        /// The new cversion of the parent; -1 in old logs: one more than it was.
+        /// The new cversion of the parent; -1 in old logs, which means an increment by one.
         pub parent_cversion: i32,
     }
 }
 
 record! {
-    /// As logs before 3.4 hold it.
+    /// [`CreateTxn`] in the form of logs before 3.4.
     pub struct CreateTxnV0 {
-        /// The node, with its suffix.
+        /// The path, including the suffix of a sequential node.
         pub path: String,
         /// Its data.
         pub data: Option<Bytes>,
@@ -61,7 +61,7 @@ record! {
 record! {
     /// A node with a time to live was created.
     pub struct CreateTtlTxn {
-        /// The node, with its suffix.
+        /// The path, including the suffix of a sequential node.
         pub path: String,
         /// Its data.
         pub data: Option<Bytes>,
@@ -69,7 +69,7 @@ record! {
         pub acl: Vec<Acl>,
         /// The new cversion of the parent.
         pub parent_cversion: i32,
-        /// In milliseconds.
+        /// The time to live in milliseconds.
         pub ttl: i64,
     }
 }
@@ -95,7 +95,7 @@ record! {
 }
 
 record! {
-    /// A version was compared.
+    /// A version was checked.
     pub struct CheckVersionTxn {
         /// The node.
         pub path: String,
@@ -117,11 +117,11 @@ record! {
 }
 
 record! {
-    /// A bound on children. Apache defines the record and has no operation that writes it.
+    /// A limit on the number of children. Apache defines the record, but no operation writes it.
     pub struct SetMaxChildrenTxn {
         /// The node.
         pub path: String,
-        /// How many it may have.
+        /// The maximum number of children.
         pub max: i32,
     }
 }

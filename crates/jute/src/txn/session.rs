@@ -1,4 +1,4 @@
-//! What happens to sessions, and requests that came to nothing.
+//! Transactions on sessions, and failed requests.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,18 +7,18 @@ use crate::ErrorCode;
 use crate::record::record;
 
 record! {
-    /// A session was opened; its id stands in the header.
+    /// A session was opened; its id is in the header.
     #[derive(Copy)]
     pub struct CreateSessionTxn {
-        /// In milliseconds.
+        /// The timeout in milliseconds.
         pub timeout: i32,
     }
 }
 
 record! {
-    /// A session was closed; its id stands in the header.
+    /// A session was closed; its id is in the header.
     pub struct CloseSessionTxn {
-        /// Its ephemeral nodes, which go with it.
+        /// Its ephemeral nodes, which are deleted with it.
         pub paths_to_delete: Vec<String>,
     }
 }
@@ -27,13 +27,13 @@ record! {
     /// A request failed.
     #[derive(Copy)]
     pub struct ErrorTxn {
-        /// Kept as it stands on disk: a code that a later version may have added must not make a log unreadable.
+        /// Not decoded, because a code added in a later version must not make a log unreadable.
         pub err: i32,
     }
 }
 
 impl ErrorTxn {
-    /// The code, if we know it.
+    /// The code, if it is known.
     #[must_use]
     pub fn code(&self) -> Option<ErrorCode> {
         ErrorCode::from_number(self.err)

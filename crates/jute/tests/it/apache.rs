@@ -1,4 +1,4 @@
-//! Whole conversations and files of Apache ZooKeeper, read to the last byte and written again the same.
+//! Recorded sessions and files of Apache ZooKeeper, decoded completely and encoded to the same bytes.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use pole_jute::{
 #[test]
 fn the_java_client_and_its_server_are_understood() {
     let ops = conversation(include_str!("apache/java-session.txt"));
-    let spoken = [
+    let expected = [
         OpCode::Create,
         OpCode::Create2,
         OpCode::CreateContainer,
@@ -37,7 +37,7 @@ fn the_java_client_and_its_server_are_understood() {
         OpCode::Ping,
         OpCode::CloseSession,
     ];
-    for op in spoken {
+    for op in expected {
         assert!(ops.contains(&op), "{op:?} is not in the recording");
     }
 }
@@ -48,7 +48,7 @@ fn kazoo_and_its_server_are_understood() {
     assert_eq!(ops.iter().filter(|op| **op == OpCode::Multi).count(), 3);
 }
 
-/// Reads a recording, checks that every frame comes out the same again, and returns the operations in it.
+/// Decodes a recording, checks that every frame is encoded to the same bytes, and returns the operations in it.
 fn conversation(recording: &str) -> Vec<OpCode> {
     let mut frames = recorded(recording);
     let (_, connect) = frames.next().expect("a client speaks first");
@@ -76,7 +76,7 @@ fn conversation(recording: &str) -> Vec<OpCode> {
             let op = if header.xid == Xid::NOTIFICATION {
                 OpCode::Notification
             } else {
-                // The reply to auth may overtake those before it.
+                // The reply to auth may overtake earlier ones.
                 let at = pending.iter().position(|(xid, _)| *xid == header.xid).expect("a reply to something asked");
                 pending.remove(at).unwrap().1
             };
@@ -101,7 +101,8 @@ fn a_log_is_understood() {
         kinds.push(entry.txn);
     }
     let Txn::Multi(failed) = &kinds[8] else { panic!("the ninth is the multi that failed") };
-    // What stood before the culprit is logged as if it had worked; only the errors after it tell.
+    // The operations before the failed one are logged as if they had succeeded; only the errors after them show the
+    // failure.
     assert!(matches!(&failed.txns[..], [Txn::SetData(_), Txn::Error(culprit), Txn::Error(after)]
         if culprit.code() == Some(ErrorCode::NodeExists) && after.code() == Some(ErrorCode::RuntimeInconsistency)));
     let closed = Txn::CloseSession(Some(CloseSessionTxn { paths_to_delete: vec!["/j/s-0000000000".into()] }));
@@ -136,7 +137,7 @@ fn a_snapshot_is_understood() {
         paths,
         ["", "/j", "/j/t", "/j/mc", "/j/mt", "/k", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"]
     );
-    // The checksums are not ours: a long, and a string that says nothing.
+    // The checksums are not part of this crate: a long, and a string without meaning.
     let copy_checksum = |reader: &mut Reader, writer: &mut Writer| {
         writer.long(reader.long(place).unwrap());
         writer.string(&reader.string(place).unwrap());
@@ -155,7 +156,7 @@ fn the_magic_of_a_log_is_what_apache_writes() {
     assert_eq!(LOG_MAGIC.to_be_bytes(), *b"ZKLG");
 }
 
-/// Reads a record and asserts that it is written the same; then the bytes once more.
+/// Decodes a record, asserts that it is encoded to the same bytes, and returns the bytes.
 fn same<T: Record>(bytes: Bytes, encode: impl Fn(&T) -> Bytes) -> Bytes {
     assert_eq!(encode(&T::decode(bytes.clone()).unwrap()), bytes);
     bytes
@@ -170,7 +171,7 @@ fn lines(text: &str) -> impl Iterator<Item = Bytes> {
     text.lines().filter(|line| !line.starts_with('#')).map(unhex)
 }
 
-/// From hexadecimal digits.
+/// Decodes hexadecimal digits.
 pub(crate) fn unhex(text: &str) -> Bytes {
     assert!(text.len().is_multiple_of(2), "an odd number of digits: {text}");
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()

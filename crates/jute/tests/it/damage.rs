@@ -1,4 +1,4 @@
-//! Bytes that mean harm, or nothing.
+//! Random, malformed and malicious input.
 
 use bytes::{Bytes, BytesMut};
 use pole_jute::*;
@@ -53,7 +53,7 @@ proptest! {
 
 #[test]
 fn a_huge_length_in_every_place_is_refused() {
-    // Were it believed, the reservation alone would exceed any machine.
+    // If the length were trusted, the allocation would exceed any machine's memory.
     let huge = Bytes::from(i32::MAX.to_be_bytes().repeat(50));
     for op in OpCode::ALL {
         let _ = Request::decode(*op, &mut Reader::new(huge.clone()));

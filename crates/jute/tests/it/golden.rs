@@ -1,4 +1,4 @@
-//! Single records, as Apache's own classes encode them.
+//! Single records, compared with the encoding of Apache's own classes.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use pole_jute::*;
 
 use crate::apache::unhex;
 
-/// Compares a record with Apache's bytes of that name, both ways.
+/// Compares a record with Apache's bytes of that name, in both directions.
 #[track_caller]
 fn golden<T: Record + PartialEq + std::fmt::Debug>(name: &str, record: T) {
     let bytes = recorded().remove(name).unwrap_or_else(|| panic!("{name} is not recorded"));
@@ -226,16 +226,16 @@ fn files() {
 }
 
 #[test]
-fn a_create_of_old_gets_a_parent_version_of_minus_one() {
+fn an_old_create_gets_a_parent_version_of_minus_one() {
     let mut reader = Reader::new(recorded().remove("create_txn_v0").unwrap());
     let Ok(Txn::Create(create)) = Txn::decode(OpCode::Create, &mut reader) else { panic!("it is a create") };
     assert_eq!((create.path.as_str(), create.parent_cversion, reader.left()), ("/a", -1, 0));
 }
 
 #[test]
-fn a_close_of_old_has_no_paths_and_may_have_a_digest() {
+fn an_old_close_has_no_paths_and_may_have_a_digest() {
     let header = TxnHeader { client_id: 1, cxid: 0, zxid: 2, time: 3, op: OpCode::CloseSession.number() };
-    // The upper half of this digest, taken for the length of a path, would be negative.
+    // The upper half of this digest, read as the length of a path, would be negative.
     for digest in [None, Some(TxnDigest { version: 2, tree_digest: -7 })] {
         let entry = TxnEntry { header, txn: Txn::CloseSession(None), digest };
         assert_eq!(TxnEntry::decode(entry.encode()), Ok(entry));

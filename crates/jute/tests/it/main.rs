@@ -1,4 +1,4 @@
-//! Records against themselves, against Apache's own bytes, and against damage.
+//! Round trips of records, comparison with Apache's encoding, and malformed input.
 
 mod apache;
 mod damage;

@@ -1,4 +1,4 @@
-//! What is written reads back the same and to the last byte, and no part of it passes for the whole.
+//! Encoded records decode to the same value, to the last byte, and no truncated record is accepted as complete.
 
 use bytes::Bytes;
 use pole_jute::*;
@@ -102,13 +102,13 @@ fn connect_response() {
 
 #[test]
 fn delete_container_request() {
-    // The path fills the frame, so every part of it is a path.
+    // The path fills the frame, so every prefix of it is a valid path.
     check::<DeleteContainerRequest>(|_| true);
 }
 
 #[test]
 fn txn_entry() {
-    // Cut off, it may be one of the forms of old.
+    // Truncated, it may be one of the old forms.
     check::<TxnEntry>(|cut| {
         let old_create = matches!(&cut.txn, Txn::Create(txn) if txn.parent_cversion == -1);
         cut.digest.is_none() || old_create || cut.txn == Txn::CloseSession(None)
@@ -151,7 +151,8 @@ fn transactions() {
     });
 }
 
-/// A record reads back the same; what is cut off is an error unless `may_be_cut` knows better; flipped bits do no harm.
+/// Checks that a record decodes to itself, that truncation is an error unless `may_be_cut` allows it, and that flipped
+/// bits cause no panic.
 fn check<T: Record + Sample + PartialEq>(may_be_cut: impl Fn(&T) -> bool) {
     each::<T>(|record| {
         let bytes = record.encode();

@@ -6,18 +6,18 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-/// What has random values.
+/// A type with a strategy for random values.
 pub(crate) trait Sample: Sized + std::fmt::Debug {
-    /// Any of them.
+    /// A strategy for all values.
     fn any() -> BoxedStrategy<Self>;
 }
 
-/// Any value of a type, mostly inferred.
+/// The strategy of a type, usually inferred.
 fn sample<T: Sample>() -> BoxedStrategy<T> {
     T::any()
 }
 
-/// Primitives, by a strategy.
+/// Primitives, each with a strategy.
 macro_rules! primitives {
     ($($type:ty: $strategy:expr;)*) => { $(
         impl Sample for $type {
@@ -49,7 +49,7 @@ impl<T: Sample + 'static> Sample for Option<T> {
     }
 }
 
-/// Enumerations with numbers.
+/// Enums with numbers.
 macro_rules! numbered {
     ($($type:ident)*) => { $(
         impl Sample for $type {
@@ -163,7 +163,7 @@ macro_rules! enums {
     )* };
 }
 
-/// One variant, with a body or without.
+/// One variant, with or without a body.
 macro_rules! one {
     ($type:ident $variant:ident $body:ident) => {
         sample().prop_map($type::$variant).boxed()
@@ -209,7 +209,7 @@ impl Sample for MultiTxn {
     }
 }
 
-/// What may stand in a multi.
+/// The transactions that are allowed in a multi.
 fn part() -> BoxedStrategy<Txn> {
     prop_oneof![
         sample().prop_map(Txn::Create),

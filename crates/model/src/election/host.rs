@@ -1,22 +1,22 @@
-//! The server around an election: a score that is written down, and no measurements.
+//! The host of an election in the model: a fixed score and no measurements.
 
 use pole_election::{Assessment, Host, Proposal, Rank, Score, ServerId, Span, Standing, Zxid};
 
-/// What one server answers.
+/// The fixed answers of one server.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scored {
-    /// Smaller is better. None: not enough measurements.
+pub(crate) struct FixedScore {
+    /// Smaller is better. None means too few measurements.
     pub(crate) score: Option<i64>,
     pub(crate) fingerprint: u64,
 }
 
-impl Scored {
+impl FixedScore {
     /// A score of the first oracle.
     pub(crate) const fn of(score: i64) -> Self {
         Self { score: Some(score), fingerprint: 1 }
     }
 
-    /// As this server would propose itself.
+    /// The proposal of this server for itself.
     pub(crate) fn proposal(self, id: ServerId) -> Proposal {
         let rank = self.score.map_or(Rank::Unknown, |score| Rank::Known(Score::from(score)));
         let fingerprint = if self.score.is_some() { self.fingerprint } else { 0 };
@@ -24,7 +24,7 @@ impl Scored {
     }
 }
 
-impl Host for Scored {
+impl Host for FixedScore {
     fn assess(&mut self, _: u64) -> Option<Assessment> {
         let rank = Rank::Known(Score::from(self.score?));
         Some(Assessment { rank, version: Zxid::ZERO, fingerprint: self.fingerprint, inputs: Vec::new() })

@@ -1,7 +1,7 @@
-//! The election under the checker: three production machines, with messages in any order, lost and doubled.
+//! The model of the election: three production state machines, with messages reordered, lost and duplicated.
 
-mod heal;
 mod host;
+mod liveness;
 mod world;
 
 use std::fmt;
@@ -11,39 +11,39 @@ use pole_election::{Cause, Message, Order, Propose, Round, Timer, Vote};
 use stateright::{Model, Property};
 
 use crate::digest::digest;
-use crate::known::Known;
-use crate::run::{Limit, words_of};
+use crate::live_states::LiveStates;
+use crate::run::{Limit, panic_message};
 use crate::violation::{NO_PANIC, Violation};
-use heal::{AGREES, BEST};
-pub(crate) use host::Scored;
+pub(crate) use host::FixedScore;
+use liveness::{AGREES, BEST};
 pub(crate) use world::World;
 use world::{HELD, SERVERS, VOTER, id};
 
-/// How often each thing may happen in one run.
+/// How often each event may happen in one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) crashes: u8,
     pub(crate) losses: u8,
     pub(crate) doubles: u8,
-    /// Retry timers that run out.
+    /// Expired retry timers.
     pub(crate) retries: u8,
-    /// Elections called by servers that have a leader.
+    /// Elections started by servers that have a leader.
     pub(crate) calls: u8,
-    /// Whether all have started before the run begins.
+    /// Whether all servers have started before the run begins.
     pub(crate) together: bool,
-    /// Whether messages between two servers stay in order, as on a stream.
+    /// Whether messages between two servers stay in order, as in a stream.
     pub(crate) ordered: bool,
-    /// The fair continuation is tried from one in so many states.
-    pub(crate) heal_one_in: u64,
+    /// The fair continuation is run from one in this many states.
+    pub(crate) liveness_one_in: u64,
     /// The server that the last one finds unable to lead.
     pub(crate) demoted: Option<usize>,
-    /// The place in the plan: smaller is sooner.
+    /// The position in the plan: smaller is earlier.
     pub(crate) weight: u32,
 }
 
 impl Bounds {
-    /// Nothing goes wrong.
-    pub(crate) const CALM: Self = Self {
+    /// No faults.
+    pub(crate) const NO_FAULTS: Self = Self {
         crashes: 0,
         losses: 0,
         doubles: 0,
@@ -51,7 +51,7 @@ impl Bounds {
         calls: 0,
         together: true,
         ordered: true,
-        heal_one_in: 1,
+        liveness_one_in: 1,
         demoted: None,
         weight: 0,
     };
@@ -59,20 +59,20 @@ impl Bounds {
 
 impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { crashes, losses, doubles, retries, calls, together, ordered, heal_one_in, .. } = self;
+        let Self { crashes, losses, doubles, retries, calls, together, ordered, liveness_one_in, .. } = self;
         let together = u8::from(*together);
         let order = if *ordered { "in order" } else { "unordered" };
-        write!(f, "{order} c{crashes} l{losses} d{doubles} r{retries} k{calls} t{together} 1/{heal_one_in}")
+        write!(f, "{order} c{crashes} l{losses} d{doubles} r{retries} k{calls} t{together} 1/{liveness_one_in}")
     }
 }
 
-/// The election within bounds.
+/// The model of the election within bounds.
 #[derive(Debug)]
 pub(crate) struct Elections {
     pub(crate) bounds: Bounds,
-    pub(crate) hosts: [Scored; SERVERS],
+    pub(crate) hosts: [FixedScore; SERVERS],
     limit: Limit,
-    known: Known,
+    live_states: LiveStates,
 }
 
 /// One step.
@@ -89,39 +89,39 @@ pub(crate) enum Action {
 }
 
 impl Elections {
-    pub(crate) fn new(bounds: Bounds, hosts: [Scored; SERVERS], limit: Limit) -> Self {
-        Self { bounds, hosts, limit, known: Known::default() }
+    pub(crate) fn new(bounds: Bounds, hosts: [FixedScore; SERVERS], limit: Limit) -> Self {
+        Self { bounds, hosts, limit, live_states: LiveStates::default() }
     }
 
-    fn take(&self, world: &mut World, action: Action) -> Result<(), Violation> {
+    fn apply(&self, world: &mut World, action: Action) -> Result<(), Violation> {
         match action {
             Action::Start { at } => world.start(at, self.demotes(at))?,
             Action::Crash { at } => {
-                world.spent.crashes += 1;
+                world.usage.crashes += 1;
                 world.crash(at)?;
             }
             Action::Deliver { from, to, nth } => world.deliver(from, to, nth, false)?,
             Action::Double { from, to, nth } => {
-                world.spent.doubles += 1;
+                world.usage.doubles += 1;
                 world.deliver(from, to, nth, true)?;
             }
             Action::Lose { from, to, nth } => {
-                world.spent.losses += 1;
+                world.usage.losses += 1;
                 world.wires[from][to].remove(nth);
             }
             Action::Expire { at, timer } => {
-                world.spent.retries += u8::from(timer == Timer::Retry);
-                world.spent.waited = true;
+                world.usage.retries += u8::from(timer == Timer::Retry);
+                world.usage.timer_expired = true;
                 world.expire(at, timer)?;
             }
             Action::Establish { at } => world.establish(at)?,
             Action::Call { at, cause } => {
-                world.spent.calls += 1;
+                world.usage.calls += 1;
                 world.call(at, cause)?;
             }
         }
-        if digest(world).is_multiple_of(self.bounds.heal_one_in) {
-            heal::check(world, self.best(), &self.known)
+        if digest(world).is_multiple_of(self.bounds.liveness_one_in) {
+            liveness::check(world, self.best(), &self.live_states)
         } else {
             Ok(())
         }
@@ -131,7 +131,8 @@ impl Elections {
         self.bounds.demoted.filter(|_| at == SERVERS - 1)
     }
 
-    /// Whom a timely run elects. With a demotion that runs out, that depends on the round.
+    /// The server that a timely run elects. None with a demotion: since demotions expire, the result depends on the
+    /// round.
     fn best(&self) -> Option<usize> {
         let none = Default::default();
         let order = Order::new(Round { epoch: 1, failed: 0 }, &none);
@@ -140,10 +141,10 @@ impl Elections {
         best.filter(|_| self.bounds.demoted.is_none())
     }
 
-    /// A step in words; without an action, what is broken.
-    pub(crate) fn tell(world: &World, action: Option<&Action>) -> String {
+    /// Describes a step or, without an action, the violation.
+    pub(crate) fn describe(world: &World, action: Option<&Action>) -> String {
         let packet = |from: &usize, to: &usize, nth: &usize| {
-            format!("{} -> {}: {}", id(*from), id(*to), words(&world.wires[*from][*to][*nth].1))
+            format!("{} -> {}: {}", id(*from), id(*to), describe_message(&world.wires[*from][*to][*nth].1))
         };
         match action {
             Some(Action::Start { at }) => format!("start    {}", id(*at)),
@@ -152,7 +153,7 @@ impl Elections {
             Some(Action::Double { from, to, nth }) => format!("double   {}", packet(from, to, nth)),
             Some(Action::Lose { from, to, nth }) => format!("lose     {}", packet(from, to, nth)),
             Some(Action::Expire { at, timer }) => format!("expire   {timer:?} of {}", id(*at)),
-            Some(Action::Establish { at }) => format!("tell     {} that its leader is established", id(*at)),
+            Some(Action::Establish { at }) => format!("notify   {} that its leader is established", id(*at)),
             Some(Action::Call { at, cause }) => format!("call     {} elects: {cause}", id(*at)),
             None => world.violation.as_ref().map_or_else(String::new, ToString::to_string),
         }
@@ -175,13 +176,13 @@ impl Model for Elections {
         if world.violation.is_some() || self.limit.is_over() {
             return;
         }
-        let (spent, bounds) = (&world.spent, &self.bounds);
+        let (usage, bounds) = (&world.usage, &self.bounds);
         for (from, to, nth) in world.arriving() {
             actions.push(Action::Deliver { from, to, nth });
-            if spent.doubles < bounds.doubles {
+            if usage.doubles < bounds.doubles {
                 actions.push(Action::Double { from, to, nth });
             }
-            if spent.losses < bounds.losses {
+            if usage.losses < bounds.losses {
                 actions.push(Action::Lose { from, to, nth });
             }
         }
@@ -191,15 +192,15 @@ impl Model for Elections {
                 actions.push(Action::Start { at });
                 continue;
             }
-            if spent.crashes < bounds.crashes {
+            if usage.crashes < bounds.crashes {
                 actions.push(Action::Crash { at });
             }
-            let due = |timer: &&Timer| **timer != Timer::Retry || spent.retries < bounds.retries;
+            let due = |timer: &&Timer| **timer != Timer::Retry || usage.retries < bounds.retries;
             actions.extend(server.timers.iter().filter(due).map(|timer| Action::Expire { at, timer: *timer }));
             if world.may_establish(at) {
                 actions.push(Action::Establish { at });
             }
-            if world.leader(at).is_some() && spent.calls < bounds.calls {
+            if world.leader(at).is_some() && usage.calls < bounds.calls {
                 let causes = [Cause::LeaderLost, Cause::Retry];
                 actions.extend(causes.map(|cause| Action::Call { at, cause }));
             }
@@ -208,10 +209,10 @@ impl Model for Elections {
 
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.take(&mut next, action)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.apply(&mut next, action)));
         next.violation = match outcome {
             Ok(outcome) => outcome.err(),
-            Err(panic) => Some(Violation::new(NO_PANIC, words_of(&*panic))),
+            Err(panic) => Some(Violation::new(NO_PANIC, panic_message(&*panic))),
         };
         Some(next)
     }
@@ -227,7 +228,7 @@ impl Model for Elections {
     }
 }
 
-fn words(message: &Message) -> String {
+fn describe_message(message: &Message) -> String {
     match message {
         Message::Propose(Propose { round, own, choice, demoted }) => {
             format!("round {round}: I am {:?}, my choice is {}, unable are {demoted:?}", own.rank, choice.id)
@@ -239,5 +240,5 @@ fn words(message: &Message) -> String {
 }
 
 fn holds(world: &World, property: &'static str) -> bool {
-    Violation::spares(world.violation.as_ref(), property)
+    Violation::property_holds(world.violation.as_ref(), property)
 }

@@ -1,7 +1,7 @@
-//! Three production elections, the messages between them in no order, and their timers.
+//! Three production elections, the messages in flight between them, and their timers.
 //!
-//! Holds: a message that is sent again while the same one is under way is one message; that a copy arrives twice is a
-//! step of its own, and bounded.
+//! A message that is sent again while an equal one is in flight counts as one message. The duplicate delivery of a
+//! message is a step of its own, and bounded.
 
 use std::array;
 use std::collections::BTreeSet;
@@ -10,36 +10,36 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use pole_election::{
-    Because, Cause, Config, Elected, Election, Epoch, Message, Output, Round, ServerId, Step, Timer, Voters,
+    Cause, Config, Elected, Election, EndReason, Epoch, Message, Output, Round, ServerId, Step, Timer, Voters,
 };
 
-use super::host::Scored;
+use super::host::FixedScore;
 use crate::digest::digest;
 use crate::violation::Violation;
 
-/// How many servers there are.
+/// The number of servers.
 pub(crate) const SERVERS: usize = 3;
 
-/// Whoever elects a leader is one of a quorum that held it.
-pub(crate) const HELD: &str = "whoever elects a leader is one of a quorum that held it in that round";
-/// Only voters are elected.
+/// A safety property of every election.
+pub(crate) const HELD: &str = "a server elects only a leader that a quorum, itself included, held in that round";
+/// A safety property of every election.
 pub(crate) const VOTER: &str = "only a voter is elected";
 
-/// One server, shared between the worlds in which it is the same.
+/// One server with its digest, shared between the worlds in which it is the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Cell {
+pub(crate) struct HashedServer {
     server: Arc<Server>,
     digest: u64,
 }
 
-impl Cell {
+impl HashedServer {
     fn new(server: Server) -> Self {
         let digest = digest(&server);
         Self { server: Arc::new(server), digest }
     }
 }
 
-impl Deref for Cell {
+impl Deref for HashedServer {
     type Target = Server;
 
     fn deref(&self) -> &Server {
@@ -47,45 +47,45 @@ impl Deref for Cell {
     }
 }
 
-/// None: it is down, or not yet called.
+/// `election` is None while the server is down or not started yet.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Server {
     pub(crate) election: Option<Election>,
     pub(crate) timers: BTreeSet<Timer>,
 }
 
-/// The messages under way from one server to another, each with its digest.
+/// The messages in flight from one server to another, each with its digest.
 pub(crate) type Wire = Vec<(u64, Arc<Message>)>;
 
-/// What the bounds have allowed so far.
+/// How much of the bounds is used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Spent {
+pub(crate) struct Usage {
     pub(crate) crashes: u8,
     pub(crate) losses: u8,
     pub(crate) doubles: u8,
     pub(crate) retries: u8,
     pub(crate) calls: u8,
-    /// A timer ran out.
-    pub(crate) waited: bool,
+    /// A timer has expired.
+    pub(crate) timer_expired: bool,
 }
 
 /// The ensemble.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
-    pub(crate) servers: [Cell; SERVERS],
-    pub(crate) hosts: [Scored; SERVERS],
-    /// By sender, then receiver. In the order of sending, or, if that does not matter, of the digests.
+    pub(crate) servers: [HashedServer; SERVERS],
+    pub(crate) hosts: [FixedScore; SERVERS],
+    /// By sender, then receiver. In the order of sending or, if unordered, of the digests.
     pub(crate) wires: [[Wire; SERVERS]; SERVERS],
     /// Whether messages between two servers stay in order.
     ordered: bool,
-    pub(crate) spent: Spent,
-    /// The epoch that each server was told its leader is established in.
-    reigns: [Option<u8>; SERVERS],
+    pub(crate) usage: Usage,
+    /// The epoch in which each server was notified that its leader is established.
+    established_epochs: [Option<u8>; SERVERS],
     last_epoch: u8,
-    /// Which server ever held which candidate in which round.
+    /// All (server, round, candidate) for which the server ever held the candidate in that round.
     held: BTreeSet<(usize, Round, ServerId)>,
-    /// Which server ever took which leader.
-    took: BTreeSet<(usize, ServerId)>,
+    /// All (server, leader) for which the server ever elected or adopted the leader.
+    adopted: BTreeSet<(usize, ServerId)>,
     pub(crate) violation: Option<Violation>,
 }
 
@@ -98,17 +98,17 @@ pub(crate) fn index(id: ServerId) -> usize {
 }
 
 impl World {
-    pub(crate) fn new(hosts: [Scored; SERVERS], ordered: bool) -> Self {
+    pub(crate) fn new(hosts: [FixedScore; SERVERS], ordered: bool) -> Self {
         Self {
-            servers: array::from_fn(|_| Cell::new(Server::default())),
+            servers: array::from_fn(|_| HashedServer::new(Server::default())),
             hosts,
             wires: Default::default(),
             ordered,
-            spent: Spent::default(),
-            reigns: [None; SERVERS],
+            usage: Usage::default(),
+            established_epochs: [None; SERVERS],
             last_epoch: 0,
             held: BTreeSet::new(),
-            took: BTreeSet::new(),
+            adopted: BTreeSet::new(),
             violation: None,
         }
     }
@@ -117,22 +117,22 @@ impl World {
         self.servers[at].election.as_ref()?.leader().map(index)
     }
 
-    /// Whether a quorum, the leader among them, has this leader.
+    /// Whether a quorum, including the leader itself, follows this leader.
     pub(crate) fn is_followed(&self, leader: usize) -> bool {
         let followers = (0..SERVERS).filter(|at| self.leader(*at) == Some(leader)).count();
         self.leader(leader) == Some(leader) && followers > SERVERS / 2
     }
 
-    /// What decides how a continuation goes on.
-    pub(crate) fn gist(&self, timely: bool) -> u64 {
-        let servers = self.servers.each_ref().map(|cell| cell.digest);
-        digest(&(servers, self.wires.each_ref(), self.reigns, timely))
+    /// A digest of everything that determines the rest of a continuation.
+    pub(crate) fn liveness_digest(&self, timely: bool) -> u64 {
+        let servers = self.servers.each_ref().map(|hashed| hashed.digest);
+        digest(&(servers, self.wires.each_ref(), self.established_epochs, timely))
     }
 
-    /// Starts a server. Its links to those that run are open.
+    /// Starts a server. Its links to the running servers are open.
     pub(crate) fn start(&mut self, at: usize, demoted: Option<usize>) -> Result<(), Violation> {
         let election = Election::new(Config::new(id(at), Voters::new((0..SERVERS).map(id))));
-        self.servers[at] = Cell::new(Server { election: Some(election), timers: BTreeSet::new() });
+        self.servers[at] = HashedServer::new(Server { election: Some(election), timers: BTreeSet::new() });
         let running: Vec<_> =
             (0..SERVERS).filter(|peer| *peer != at && self.servers[*peer].election.is_some()).collect();
         for peer in &running {
@@ -147,16 +147,16 @@ impl World {
         for peer in running {
             self.act(peer, |election, _, out| {
                 election.link_up(id(at));
-                election.greet(id(at), out);
+                election.propose_to(id(at), out);
             })?;
         }
         Ok(())
     }
 
-    /// A server fails: what was on its way to it is lost, and its links close.
+    /// Crashes a server: messages in flight to it are lost, and its links close.
     pub(crate) fn crash(&mut self, at: usize) -> Result<(), Violation> {
-        self.servers[at] = Cell::new(Server::default());
-        self.reigns[at] = None;
+        self.servers[at] = HashedServer::new(Server::default());
+        self.established_epochs[at] = None;
         self.wires.iter_mut().for_each(|wires| wires[at].clear());
         for peer in (0..SERVERS).filter(|peer| *peer != at) {
             self.act(peer, |election, host, out| election.link_down(id(at), host, out))?;
@@ -164,12 +164,12 @@ impl World {
         Ok(())
     }
 
-    /// Calls an election on a server that has a leader.
+    /// Starts an election on a server that has a leader.
     pub(crate) fn call(&mut self, at: usize, cause: Cause) -> Result<(), Violation> {
         self.act(at, |election, host, out| election.start(cause, host, out))
     }
 
-    /// The messages that can arrive next: sender, receiver, place.
+    /// The messages that can arrive next, as sender, receiver and index.
     pub(crate) fn arriving(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
         let pairs = (0..SERVERS).flat_map(|from| (0..SERVERS).map(move |to| (from, to)));
         pairs.flat_map(|(from, to)| {
@@ -178,7 +178,7 @@ impl World {
         })
     }
 
-    /// A message arrives, and is gone from its link, or not.
+    /// Delivers a message. With `again`, it also stays in flight.
     pub(crate) fn deliver(&mut self, from: usize, to: usize, nth: usize, again: bool) -> Result<(), Violation> {
         let message = Message::clone(&self.wires[from][to][nth].1);
         if !again {
@@ -204,34 +204,39 @@ impl World {
     pub(crate) fn expire(&mut self, at: usize, timer: Timer) -> Result<(), Violation> {
         let mut server = Server::clone(&self.servers[at]);
         server.timers.remove(&timer);
-        self.servers[at] = Cell::new(server);
+        self.servers[at] = HashedServer::new(server);
         self.act(at, |election, host, out| election.expired(timer, host, out))
     }
 
-    /// Whether this server can be told that its leader is established: a leader first, with a quorum; then the others.
+    /// Whether this server can be notified that its leader is established: first a leader with a quorum, then its
+    /// followers.
     pub(crate) fn may_establish(&self, at: usize) -> bool {
         let Some(leader) = self.leader(at) else { return false };
-        let told = self.reigns[leader].is_some();
-        if at == leader { !told && self.is_followed(at) } else { told && self.reigns[at] != self.reigns[leader] }
+        let leader_notified = self.established_epochs[leader].is_some();
+        if at == leader {
+            !leader_notified && self.is_followed(at)
+        } else {
+            leader_notified && self.established_epochs[at] != self.established_epochs[leader]
+        }
     }
 
-    /// The leader of this server is established.
+    /// Notifies a server that its leader is established.
     pub(crate) fn establish(&mut self, at: usize) -> Result<(), Violation> {
         let Some(leader) = self.leader(at) else { return Ok(()) };
         if at == leader {
             self.last_epoch += 1;
-            self.reigns[at] = Some(self.last_epoch);
+            self.established_epochs[at] = Some(self.last_epoch);
         }
-        self.reigns[at] = self.reigns[leader];
-        let epoch = Epoch(u32::from(self.reigns[at].expect("a leader is told before its followers")));
+        self.established_epochs[at] = self.established_epochs[leader];
+        let epoch = Epoch(u32::from(self.established_epochs[at].expect("a leader is notified before its followers")));
         self.act(at, |election, _, _| election.established(epoch))
     }
 
-    /// Lets one server act, and carries out what it puts out.
+    /// Lets one server act, and carries out its outputs.
     fn act(
         &mut self,
         at: usize,
-        call: impl FnOnce(&mut Election, &mut Scored, &mut Vec<Output>),
+        call: impl FnOnce(&mut Election, &mut FixedScore, &mut Vec<Output>),
     ) -> Result<(), Violation> {
         let mut server = Server::clone(&self.servers[at]);
         let Some(election) = &mut server.election else { return Ok(()) };
@@ -241,7 +246,7 @@ impl World {
             self.held.insert((at, election.round(), choice.id));
         }
         if election.leader().is_none() {
-            self.reigns[at] = None;
+            self.established_epochs[at] = None;
         }
         for output in &outputs {
             match output {
@@ -250,7 +255,7 @@ impl World {
                 Output::Send { .. } | Output::Elected(_) | Output::Invalid { .. } => {}
             }
         }
-        self.servers[at] = Cell::new(server);
+        self.servers[at] = HashedServer::new(server);
         outputs.into_iter().try_for_each(|output| self.carry_out(at, output))
     }
 
@@ -268,19 +273,19 @@ impl World {
         if leader.0 == 0 || leader.0 > SERVERS as u64 {
             return Err(Violation::new(VOTER, format!("server {} elects {leader}", id(at))));
         }
-        self.took.insert((at, leader));
-        self.reigns[at] = None;
-        let incumbent = matches!(elected.record.steps.last(), Some(Step::Decided(Because::Incumbent)));
+        self.adopted.insert((at, leader));
+        self.established_epochs[at] = None;
+        let incumbent = matches!(elected.record.steps.last(), Some(Step::Decided(EndReason::Incumbent)));
         let holders = (0..SERVERS).filter(|peer| match incumbent {
-            // Joining late: a quorum of others took it, itself among them.
-            true => *peer != at && self.took.contains(&(*peer, leader)),
+            // Joining late: a quorum of other servers, the leader among them, has elected it.
+            true => *peer != at && self.adopted.contains(&(*peer, leader)),
             false => self.held.contains(&(*peer, round, leader)),
         });
         let holders: Vec<_> = holders.collect();
         let among = if incumbent { index(leader) } else { at };
         if holders.len() <= SERVERS / 2 || !holders.contains(&among) {
-            let what = format!("server {} elects {leader} in round {round}, held by {holders:?} only", id(at));
-            return Err(Violation::new(HELD, what));
+            let detail = format!("server {} elects {leader} in round {round}, held by {holders:?} only", id(at));
+            return Err(Violation::new(HELD, detail));
         }
         Ok(())
     }
@@ -288,15 +293,15 @@ impl World {
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.servers.iter().for_each(|cell| cell.digest.hash(state));
+        self.servers.iter().for_each(|hashed| hashed.digest.hash(state));
         for wire in self.wires.iter().flatten() {
             wire.len().hash(state);
             wire.iter().for_each(|(digest, _)| digest.hash(state));
         }
-        self.spent.hash(state);
-        (self.reigns, self.last_epoch).hash(state);
+        self.usage.hash(state);
+        (self.established_epochs, self.last_epoch).hash(state);
         self.held.hash(state);
-        self.took.hash(state);
+        self.adopted.hash(state);
         self.violation.hash(state);
     }
 }

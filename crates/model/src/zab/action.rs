@@ -1,4 +1,4 @@
-//! What can happen next: every message, write, crash and decision that the bounds still allow.
+//! The possible next steps: every message, write, crash and decision that the bounds still allow.
 
 use std::fmt;
 
@@ -12,29 +12,29 @@ use super::world::{SERVERS, World, id};
 pub(crate) enum Action {
     /// The next packet of a link arrives.
     Deliver { from: usize, to: usize },
-    /// It arrives twice.
+    /// The next packet arrives twice.
     Double { from: usize, to: usize },
-    /// It is lost, and so the link is closed.
+    /// The next packet is lost, which closes the link.
     Lose { from: usize, to: usize },
-    /// The oldest operations on a disk are durable.
+    /// The oldest operations on a disk become durable.
     Written { at: usize, operations: usize },
-    /// A server fails and starts again. Whole operations and entries that its disk kept; `cut`: peers to whom
-    /// nothing that was on its way arrives any more.
+    /// A server crashes and restarts. `operations` and `torn` are the whole operations and the entries that its disk
+    /// kept; `cut` has the peers to which packets in flight are lost.
     Crash { at: usize, operations: usize, torn: usize, cut: u8 },
-    /// The election says that it leads; with or without the word of a peer on the epoch that it promised.
+    /// The election makes a server lead; with or without a hint from a peer about the epoch that it promised.
     Lead { at: usize, hint: Option<usize> },
-    /// The election says whom it follows.
+    /// The election makes a server follow another.
     Follow { at: usize, leader: usize },
-    /// It loses patience.
+    /// A server gives up after a timeout.
     GiveUp { at: usize },
     /// A client writes.
     Write { at: usize },
-    /// The leader resigns.
+    /// The leader hands over.
     HandOver { at: usize, to: usize },
 }
 
 impl Action {
-    /// All that can happen in this world.
+    /// Collects all possible actions in this world.
     pub(crate) fn all(world: &World, bounds: &Bounds, actions: &mut Vec<Self>) {
         let first = actions.len();
         for to in 0..SERVERS {
@@ -42,7 +42,7 @@ impl Action {
             Self::of_disk(world, bounds, to, actions);
             Self::of_roles(world, bounds, to, actions);
         }
-        if !world.spent.told_apart {
+        if !world.usage.symmetry_broken {
             let mut alike = actions.split_off(first);
             alike.retain(|action| !action.concerns(SERVERS - 1) || action.concerns(SERVERS - 2));
             actions.extend(alike);
@@ -56,10 +56,10 @@ impl Action {
                 actions.push(Self::Deliver { from, to });
             }
             if wire.head().is_some() {
-                if world.spent.doubles < bounds.doubles {
+                if world.usage.doubles < bounds.doubles {
                     actions.push(Self::Double { from, to });
                 }
-                if world.spent.losses < bounds.losses {
+                if world.usage.losses < bounds.losses {
                     actions.push(Self::Lose { from, to });
                 }
             }
@@ -71,7 +71,7 @@ impl Action {
         if let Some(operations) = disk.next_release() {
             actions.push(Self::Written { at, operations });
         }
-        if world.spent.crashes < bounds.crashes {
+        if world.usage.crashes < bounds.crashes {
             let peers: Vec<_> = (0..SERVERS).filter(|peer| world.wires[at][*peer].head().is_some()).collect();
             for (operations, torn) in disk.crash_points() {
                 let all = (1_u8 << peers.len()) - 1;
@@ -85,16 +85,16 @@ impl Action {
     }
 
     fn of_roles(world: &World, bounds: &Bounds, at: usize, actions: &mut Vec<Self>) {
-        let spent = &world.spent;
+        let usage = &world.usage;
         match world.zab(at).phase() {
             Phase::Looking => Self::of_looking(world, bounds, at, actions),
             Phase::Established => {
-                Self::of_impatience(world, bounds, at, actions);
-                if spent.writes < bounds.writes {
+                Self::of_timeouts(world, bounds, at, actions);
+                if usage.writes < bounds.writes {
                     actions.push(Self::Write { at });
                 }
                 let can = |to: &usize| {
-                    spent.resignations < bounds.resignations && world.zab(at).can_hand_over(id(*to)).is_ok()
+                    usage.resignations < bounds.resignations && world.zab(at).can_hand_over(id(*to)).is_ok()
                 };
                 actions.extend((0..SERVERS).filter(can).map(|to| Self::HandOver { at, to }));
             }
@@ -106,13 +106,13 @@ impl Action {
             | Phase::Gathering
             | Phase::Promising
             | Phase::Pulling
-            | Phase::Synchronising => Self::of_impatience(world, bounds, at, actions),
+            | Phase::Synchronising => Self::of_timeouts(world, bounds, at, actions),
         }
     }
 
-    /// Too slow a peer, or too slow a disk.
-    fn of_impatience(world: &World, bounds: &Bounds, at: usize, actions: &mut Vec<Self>) {
-        if world.spent.impatience < bounds.impatience {
+    /// A timeout on a slow peer or a slow disk.
+    fn of_timeouts(world: &World, bounds: &Bounds, at: usize, actions: &mut Vec<Self>) {
+        if world.usage.timeouts < bounds.timeouts {
             actions.push(Self::GiveUp { at });
         }
     }
@@ -127,7 +127,7 @@ impl Action {
         actions.extend((0..SERVERS).filter(leads).map(|leader| Self::Follow { at, leader }));
     }
 
-    /// Whether the action is about this server.
+    /// Whether the action involves this server.
     pub(crate) fn concerns(&self, server: usize) -> bool {
         match *self {
             Self::Deliver { from, to } | Self::Double { from, to } | Self::Lose { from, to } => {
@@ -141,14 +141,14 @@ impl Action {
         }
     }
 
-    /// The action in words, with what it is about in this world.
-    pub(crate) fn tell(&self, world: &World) -> String {
+    /// Describes the action with its details in this world.
+    pub(crate) fn describe(&self, world: &World) -> String {
         let head = |from: usize, to: usize| match world.wires[from][to].head() {
-            Some(message) => format!("{} -> {}: {}", id(from), id(to), Short(&format!("{message:?}"))),
+            Some(message) => format!("{} -> {}: {}", id(from), id(to), Compact(&format!("{message:?}"))),
             None => format!("{} -> {}: closed", id(from), id(to)),
         };
         let ops = |at: usize, count: usize| -> Vec<String> {
-            world.disk(at).pending.iter().take(count).map(|(_, op)| Short(&format!("{op:?}")).to_string()).collect()
+            world.disk(at).pending.iter().take(count).map(|(_, op)| Compact(&format!("{op:?}")).to_string()).collect()
         };
         match *self {
             Self::Deliver { from, to } => format!("deliver  {}", head(from, to)),
@@ -172,10 +172,10 @@ impl Action {
     }
 }
 
-/// Debug output with what clutters it taken away.
-struct Short<'a>(&'a str);
+/// Debug output without clutter.
+struct Compact<'a>(&'a str);
 
-impl fmt::Display for Short<'_> {
+impl fmt::Display for Compact<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.replace("ServerId", "").replace("Origin { session: SessionId(0), cxid: Cxid(0) }", "_");
         f.write_str(&text)

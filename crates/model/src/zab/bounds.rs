@@ -1,4 +1,4 @@
-//! How far the checker looks: how often each thing may happen in one run.
+//! The bounds of an exploration: how often each event may happen in one run.
 
 use std::fmt;
 
@@ -17,23 +17,23 @@ pub(crate) struct Bounds {
     pub(crate) epochs: u32,
     /// Hand-overs.
     pub(crate) resignations: u8,
-    /// How often a server gives up what does not move on.
-    pub(crate) impatience: u8,
-    /// Whether votes may carry promised epochs to the elected.
+    /// How often a server gives up after a timeout.
+    pub(crate) timeouts: u8,
+    /// Whether votes may carry promised epochs to the elected server.
     pub(crate) hints: bool,
-    /// Whether a closed link is noticed at once by both ends, and what was on its way is lost with it. If not, it may
-    /// arrive late, and a leader may count for a while on a follower that has left. Steps of different servers commute,
-    /// so what the late arrivals add are runs in which the crash itself has consequences for the receiver before them.
+    /// Whether both ends notice a closed link at once, and packets in flight are lost with it. Otherwise they may
+    /// arrive late, and a leader may count for a while on a follower that has left. Steps of different servers
+    /// commute, so late arrivals only add runs in which the crash affects the receiver before the packets do.
     pub(crate) prompt: bool,
-    /// Where the run starts.
+    /// The initial state.
     pub(crate) start: Start,
-    /// The fair continuation is tried from one in so many states.
-    pub(crate) heal_one_in: u64,
-    /// The place in the plan: smaller is sooner.
+    /// The fair continuation is run from one in this many states.
+    pub(crate) liveness_one_in: u64,
+    /// The position in the plan: smaller is earlier.
     pub(crate) weight: u32,
 }
 
-/// The first state.
+/// The initial state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// Three empty disks.
@@ -43,19 +43,19 @@ pub(crate) enum Start {
 }
 
 impl Bounds {
-    /// Nothing goes wrong, and nobody writes.
-    pub(crate) const CALM: Self = Self {
+    /// No faults and no writes.
+    pub(crate) const NO_FAULTS: Self = Self {
         crashes: 0,
         losses: 0,
         doubles: 0,
         writes: 0,
         epochs: 1,
         resignations: 0,
-        impatience: 0,
+        timeouts: 0,
         hints: false,
         prompt: false,
         start: Start::Blank,
-        heal_one_in: 1,
+        liveness_one_in: 1,
         weight: 0,
     };
 }
@@ -69,11 +69,11 @@ impl fmt::Display for Bounds {
             writes,
             epochs,
             resignations,
-            impatience,
+            timeouts,
             hints,
             prompt,
             start,
-            heal_one_in,
+            liveness_one_in,
             ..
         } = self;
         let start = match start {
@@ -83,8 +83,8 @@ impl fmt::Display for Bounds {
         let (hints, prompt) = (u8::from(*hints), u8::from(*prompt));
         write!(
             f,
-            "{start:<7} c{crashes} l{losses} d{doubles} w{writes} e{epochs} h{resignations} i{impatience} v{hints} p{prompt}"
+            "{start:<7} c{crashes} l{losses} d{doubles} w{writes} e{epochs} h{resignations} i{timeouts} v{hints} p{prompt}"
         )?;
-        write!(f, " 1/{heal_one_in}")
+        write!(f, " 1/{liveness_one_in}")
     }
 }

@@ -1,9 +1,15 @@
-//! What must hold, checked at every step against a memory that no server has.
+//! The safety properties, checked at every step against a global history that no server has.
 //!
-//! In: what a server sends, commits and becomes. Out: the first violation, with a name and both values.
-//! Holds of every explored state: what any server held committed is one history and lies durably on a quorum; every
-//! established leader has all of it; an epoch has one established leader; an acknowledgement tells of what is durable;
-//! a promise is given once and kept; zxids are contiguous; `current_epoch <= accepted_epoch` on every disk.
+//! The messages, commits and roles of servers come in; the first violation comes out, with its property and both
+//! values. In every explored state:
+//!
+//! - what any server considers committed is one history and is durable on a quorum;
+//! - every established leader has all of it;
+//! - an epoch has one established leader;
+//! - an acknowledgement covers only what is durable;
+//! - a promise is given once and kept;
+//! - zxids are contiguous;
+//! - `current_epoch <= accepted_epoch` on every disk.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +18,12 @@ use pole_zab::{Entry, Epoch, Message, ServerId, Zxid};
 use super::world::{Server, World};
 use crate::violation::{NO_PANIC, Violation};
 
-/// The names of all properties, as the checker reports them.
+/// The names of all properties, as reported by the checker.
 pub(crate) const AGREEMENT: &str = "what is committed anywhere is one history";
 pub(crate) const DURABILITY: &str = "what is committed lies durably on a quorum";
 pub(crate) const LEADER_COMPLETE: &str = "an established leader has all that was committed before it";
 pub(crate) const ONE_LEADER: &str = "an epoch has one established leader";
-pub(crate) const ACKNOWLEDGED: &str = "an acknowledgement tells of what is durable";
+pub(crate) const ACKNOWLEDGED: &str = "an acknowledgement covers only what is durable";
 pub(crate) const PROMISE: &str = "a promise is given once and kept";
 pub(crate) const CONTIGUOUS: &str = "zxids are contiguous on every disk";
 pub(crate) const EPOCHS: &str = "no disk has a current epoch above its accepted epoch";
@@ -26,34 +32,35 @@ pub(crate) const EPOCHS: &str = "no disk has a current epoch above its accepted 
 pub(crate) const SAFETY: [&str; 9] =
     [AGREEMENT, DURABILITY, LEADER_COMPLETE, ONE_LEADER, ACKNOWLEDGED, PROMISE, CONTIGUOUS, EPOCHS, NO_PANIC];
 
-/// A disk whose log has a hole.
+/// A log with a gap on disk.
 pub(crate) fn gap(last: Zxid, next: Zxid) -> Violation {
     Violation::new(CONTIGUOUS, format!("{next} is appended after {last}"))
 }
 
-/// A disk that forgets a promise.
-pub(crate) fn unpromised(promised: Epoch, epoch: Epoch) -> Violation {
+/// A disk operation that breaks a promise.
+pub(crate) fn broken_promise(promised: Epoch, epoch: Epoch) -> Violation {
     Violation::new(PROMISE, format!("{promised} is promised on disk, and now {epoch}"))
 }
 
-/// A disk whose epochs are out of order.
+/// Epochs out of order on disk.
 pub(crate) fn epochs(current: Epoch, accepted: Epoch) -> Violation {
     Violation::new(EPOCHS, format!("current {current} above accepted {accepted}"))
 }
 
-/// What an onlooker remembers.
+/// What was observed in the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Memory {
-    /// The longest history that any server ever held committed.
+pub(crate) struct Observations {
+    /// The longest history that any server ever considered committed.
     pub(crate) committed: Vec<Entry>,
     established: BTreeMap<Epoch, ServerId>,
-    /// To whom each server made its latest fresh promise. One of a lower epoch breaks the promise on its disk.
+    /// The latest fresh promise of each server, and to whom it was made. A promise of a lower epoch would break the
+    /// one on its disk.
     promised: BTreeMap<ServerId, (Epoch, ServerId)>,
 }
 
-impl Memory {
-    /// A server's committed history, compared with what others held.
-    pub(crate) fn commits(&mut self, id: ServerId, server: &Server) -> Result<(), Violation> {
+impl Observations {
+    /// Compares a server's committed history with the observed one, and extends the latter.
+    pub(crate) fn record_commits(&mut self, id: ServerId, server: &Server) -> Result<(), Violation> {
         let zab = &server.zab;
         let log = zab.log();
         let (mut count, mut differs) = (0, None);
@@ -67,44 +74,45 @@ impl Memory {
         }
         match differs {
             Some((known, here)) => {
-                let what = format!("{known} was committed, and server {id} has {here} committed in its place");
-                Err(Violation::new(AGREEMENT, what))
+                let detail = format!("{known} was committed, and server {id} has {here} committed in its place");
+                Err(Violation::new(AGREEMENT, detail))
             }
             None => Ok(()),
         }
     }
 
-    /// A server says that it is established.
-    pub(crate) fn establishes(&mut self, id: ServerId, epoch: Epoch, server: &Server) -> Result<(), Violation> {
+    /// Records that a server is established, and checks that it may be.
+    pub(crate) fn record_established(&mut self, id: ServerId, epoch: Epoch, server: &Server) -> Result<(), Violation> {
         let other = *self.established.entry(epoch).or_insert(id);
         if other != id {
             return Err(Violation::new(ONE_LEADER, format!("{other} and {id} in epoch {epoch}")));
         }
         let has = |entry: &&Entry| server.zab.log().between(Zxid::ZERO, entry.zxid).any(|ours| ours == *entry);
-        // Of earlier epochs: a leader may learn late that it is established, when the next has committed already.
+        // Only earlier epochs: a leader may learn late that it is established, when the next one has committed
+        // already.
         let mut earlier = self.committed.iter().take_while(|entry| entry.zxid.epoch() < epoch);
         if let Some(lost) = earlier.find(|entry| !has(entry)) {
-            let what = format!("server {id} leads epoch {epoch} without {}, which is committed", lost.zxid);
-            return Err(Violation::new(LEADER_COMPLETE, what));
+            let detail = format!("server {id} leads epoch {epoch} without {}, which is committed", lost.zxid);
+            return Err(Violation::new(LEADER_COMPLETE, detail));
         }
         let image = &server.disk.image;
         if image.current_epoch != epoch || !server.disk.holds(server.zab.log().last()) {
-            let what = format!("server {id} counted itself in epoch {epoch} before its disk had it");
-            return Err(Violation::new(ACKNOWLEDGED, what));
+            let detail = format!("server {id} counted itself in epoch {epoch} before its disk had it");
+            return Err(Violation::new(ACKNOWLEDGED, detail));
         }
         Ok(())
     }
 
     /// Whether the message acknowledges anything.
-    pub(crate) fn heeds(message: &Message) -> bool {
+    pub(crate) fn is_acknowledgement(message: &Message) -> bool {
         matches!(
             message,
             Message::AckEpoch(_) | Message::AckLeader { .. } | Message::TakenOver { .. } | Message::Ack { .. }
         )
     }
 
-    /// A server sends a message: whatever that acknowledges must be durable.
-    pub(crate) fn sends(
+    /// Records a message and checks that whatever it acknowledges is durable.
+    pub(crate) fn record_sent(
         &mut self,
         id: ServerId,
         to: ServerId,
@@ -117,8 +125,8 @@ impl Memory {
                 if promise.fresh {
                     let before = self.promised.insert(id, (promise.epoch, to));
                     if let Some((_, first)) = before.filter(|(epoch, first)| *epoch == promise.epoch && *first != to) {
-                        let what = format!("server {id} promised {} to {first} and to {to}", promise.epoch);
-                        return Err(Violation::new(PROMISE, what));
+                        let detail = format!("server {id} promised {} to {first} and to {to}", promise.epoch);
+                        return Err(Violation::new(PROMISE, detail));
                     }
                 }
                 let history = image.current_epoch == promise.current_epoch && disk.last() == promise.last_zxid;
@@ -147,25 +155,25 @@ impl Memory {
             | Message::Pong { .. } => return Ok(()),
         };
         if !durable {
-            let what = format!("server {id} sends {message:?} with {image:?} on its disk");
-            return Err(Violation::new(ACKNOWLEDGED, what));
+            let detail = format!("server {id} sends {message:?} with {image:?} on its disk");
+            return Err(Violation::new(ACKNOWLEDGED, detail));
         }
         if epoch < image.accepted_epoch {
-            let what = format!("server {id} promised {} and sends {message:?}", image.accepted_epoch);
-            return Err(Violation::new(PROMISE, what));
+            let detail = format!("server {id} promised {} and sends {message:?}", image.accepted_epoch);
+            return Err(Violation::new(PROMISE, detail));
         }
         Ok(())
     }
 }
 
-/// Whether all that is committed lies on the disks of a quorum.
+/// Checks that everything committed is on the disks of a quorum.
 pub(crate) fn durability(world: &World) -> Result<(), Violation> {
-    let committed = &world.memory.committed;
+    let committed = &world.observations.committed;
     let has_all = |server: &&Server| {
         let entries = &server.disk.image.entries;
         entries.len() >= committed.len() && entries.iter().zip(committed).all(|(ours, theirs)| ours == theirs)
     };
-    let holders = world.servers.iter().map(|cell| &cell.server).filter(has_all).count();
+    let holders = world.servers.iter().map(|hashed| &hashed.server).filter(has_all).count();
     if holders < world.servers.len() / 2 + 1 {
         let last = committed.last().map_or(Zxid::ZERO, |entry| entry.zxid);
         return Err(Violation::new(DURABILITY, format!("{last} is committed, but on {holders} disks only")));

@@ -1,8 +1,8 @@
-//! A server's disk: what is durable, and the operations under way behind it.
+//! The disk of a server: the durable image and the pending operations.
 //!
-//! In: operations in the order of their tickets. Out: the ticket up to which all is durable; after a crash, what is
-//! found. Holds: a crash keeps a prefix of the operations, and of an append a prefix of its entries; so a write that
-//! was durable but not yet reported needs no state of its own.
+//! Operations arrive in the order of their tickets. The disk reports the ticket up to which all are durable and, after
+//! a crash, what is recovered. A crash keeps a prefix of the operations and, of an append, a prefix of its entries; so
+//! a write that was durable but not yet reported needs no state of its own.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -24,7 +24,7 @@ impl Disk {
         Self { image, pending: VecDeque::new() }
     }
 
-    /// Makes the oldest operations durable, as many as given, and says up to which ticket.
+    /// Makes the given number of oldest operations durable, and returns the last ticket.
     pub(crate) fn complete(&mut self, operations: usize) -> Result<Option<Ticket>, Violation> {
         let mut through = None;
         for (ticket, op) in self.pending.drain(..operations) {
@@ -34,14 +34,14 @@ impl Disk {
         Ok(through)
     }
 
-    /// How many operations to complete so that something is released: nothing hangs on a truncation, so it is never the
-    /// last unless it is alone. (Whether it was durable before that matters to a crash only, which chooses by itself.)
+    /// The number of operations to complete so that an output is released. Nothing waits for a truncation, so it is
+    /// never the last one. (Whether it was durable earlier matters only for a crash, which chooses by itself.)
     pub(crate) fn next_release(&self) -> Option<usize> {
         let hanging = |op: &DiskOp| !matches!(op, DiskOp::Truncate { .. } | DiskOp::Checkpoint(_));
         self.pending.iter().position(|(_, op)| hanging(op)).map(|at| at + 1)
     }
 
-    /// The ways in which a crash can cut the operations under way: so many whole ones, and so many entries of the next.
+    /// The points at which a crash can cut the pending operations: a number of whole ones, and of entries of the next.
     pub(crate) fn crash_points(&self) -> Vec<(usize, usize)> {
         let mut points = Vec::new();
         for (at, (_, op)) in self.pending.iter().enumerate() {
@@ -54,7 +54,7 @@ impl Disk {
         points
     }
 
-    /// What is found after a crash at such a point.
+    /// Crashes at such a point and returns what is recovered.
     pub(crate) fn crash(&mut self, operations: usize, torn: usize) -> Result<Recovered, Violation> {
         self.complete(operations)?;
         if let Some((_, DiskOp::Append(entries))) = self.pending.front() {
@@ -65,18 +65,18 @@ impl Disk {
         Ok(self.image.clone())
     }
 
-    /// Whether the durable history holds the position.
+    /// Whether the durable history contains the position.
     pub(crate) fn holds(&self, zxid: Zxid) -> bool {
         zxid == Zxid::ZERO || self.image.entries.iter().any(|entry| entry.zxid == zxid)
     }
 
-    /// Where the durable history ends.
+    /// The end of the durable history.
     pub(crate) fn last(&self) -> Zxid {
         self.image.standing().last_zxid
     }
 }
 
-/// Tickets only count up; two disks with the same operations under way are the same.
+/// Tickets are just a counter, so two disks with the same pending operations are equal.
 impl Hash for Disk {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.image.hash(state);
@@ -99,14 +99,14 @@ fn apply(image: &mut Recovered, op: DiskOp) -> Result<(), Violation> {
         DiskOp::Truncate { to } => image.entries.retain(|entry| entry.zxid <= to),
         DiskOp::AcceptedEpoch(epoch) => {
             if epoch < image.accepted_epoch {
-                return Err(check::unpromised(image.accepted_epoch, epoch));
+                return Err(check::broken_promise(image.accepted_epoch, epoch));
             }
             image.accepted_epoch = epoch;
         }
         DiskOp::CurrentEpoch(epoch) => image.current_epoch = epoch,
         DiskOp::TakeOver(epoch) => {
             if epoch < image.accepted_epoch {
-                return Err(check::unpromised(image.accepted_epoch, epoch));
+                return Err(check::broken_promise(image.accepted_epoch, epoch));
             }
             (image.accepted_epoch, image.current_epoch) = (epoch, epoch);
         }

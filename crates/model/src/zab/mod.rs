@@ -1,10 +1,10 @@
-//! The agreement under the checker: three production machines in every order of messages, writes and faults.
+//! The model of the agreement: three production state machines in every order of messages, writes and faults.
 
 mod action;
 mod bounds;
 mod check;
 mod disk;
-mod heal;
+mod liveness;
 mod sabotage;
 mod step;
 mod wire;
@@ -20,45 +20,49 @@ pub(crate) use sabotage::Sabotage;
 pub(crate) use world::World;
 
 use crate::digest::digest;
-use crate::known::Known;
-use crate::run::{Limit, words_of};
+use crate::live_states::LiveStates;
+use crate::run::{Limit, panic_message};
 use crate::violation::{NO_PANIC, Violation};
 use check::SAFETY;
-use heal::HEALS;
+use liveness::RECOVERS;
 
-/// The agreement within bounds.
+/// The model of the agreement within bounds.
 #[derive(Debug)]
 pub(crate) struct Agreement {
     pub(crate) bounds: Bounds,
     pub(crate) sabotage: Sabotage,
     limit: Limit,
-    known: Known,
+    live_states: LiveStates,
 }
 
 impl Agreement {
     pub(crate) fn new(bounds: Bounds, sabotage: Sabotage, limit: Limit) -> Self {
-        Self { bounds, sabotage, limit, known: Known::default() }
+        Self { bounds, sabotage, limit, live_states: LiveStates::default() }
     }
 
-    /// The world after the action; a violation is part of it.
+    /// The world after the action, including a violation.
     fn after(&self, world: &World, action: Action) -> World {
         let mut next = world.clone();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            step::take(&mut next, action)?;
-            if digest(&next).is_multiple_of(self.bounds.heal_one_in) { heal::check(&next, &self.known) } else { Ok(()) }
+            step::apply(&mut next, action)?;
+            if digest(&next).is_multiple_of(self.bounds.liveness_one_in) {
+                liveness::check(&next, &self.live_states)
+            } else {
+                Ok(())
+            }
         }));
         next.violation = match outcome {
             Ok(Ok(())) => None,
             Ok(Err(violation)) => Some(violation),
-            Err(panic) => Some(Violation::new(NO_PANIC, words_of(&*panic))),
+            Err(panic) => Some(Violation::new(NO_PANIC, panic_message(&*panic))),
         };
         next
     }
 
-    /// A step in words; without an action, what is broken.
-    pub(crate) fn tell(world: &World, action: Option<&Action>) -> String {
+    /// Describes a step or, without an action, the violation.
+    pub(crate) fn describe(world: &World, action: Option<&Action>) -> String {
         match (action, &world.violation) {
-            (Some(action), _) => action.tell(world),
+            (Some(action), _) => action.describe(world),
             (None, Some(violation)) => violation.to_string(),
             (None, None) => "nothing is broken".to_owned(),
         }
@@ -77,7 +81,7 @@ impl Model for Agreement {
     fn init_states(&self) -> Vec<World> {
         let mut world = World::blank(self.sabotage, self.bounds.prompt);
         if self.bounds.start == Start::Serving {
-            heal::serve(&mut world);
+            liveness::bring_up(&mut world);
         }
         vec![world]
     }
@@ -107,11 +111,11 @@ impl Model for Agreement {
             Property::always(SAFETY[6], |_, world| holds(world, SAFETY[6])),
             Property::always(SAFETY[7], |_, world| holds(world, SAFETY[7])),
             Property::always(SAFETY[8], |_, world| holds(world, SAFETY[8])),
-            Property::always(HEALS, |_, world| holds(world, HEALS)),
+            Property::always(RECOVERS, |_, world| holds(world, RECOVERS)),
         ]
     }
 }
 
 fn holds(world: &World, property: &'static str) -> bool {
-    Violation::spares(world.violation.as_ref(), property)
+    Violation::property_holds(world.violation.as_ref(), property)
 }

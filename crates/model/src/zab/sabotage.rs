@@ -1,30 +1,31 @@
-//! Planted bugs: the harness, not the machine, takes one protection away, and the checker must notice.
+//! Planted bugs: the harness, not the state machine, disables one protection, and the checker must notice.
 //!
-//! In: what a machine puts out. Out: the same, or what a machine with that bug would have put out.
+//! Each method maps an output of the correct state machine to what a machine with that bug would have produced.
 
 use pole_zab::{DiskOp, Epoch, Hello, Message};
 
-/// A protection taken away.
+/// A disabled protection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Sabotage {
-    /// None.
+    /// No bug.
     #[default]
     None,
     /// Every write is reported as durable when it begins.
     ReportsEarly,
     /// Truncations never reach the disk.
     SkipsTruncation,
-    /// A follower does not say what it has promised, and an answer that repeats a promise counts as a new one. (Either
-    /// alone does no harm within these bounds: a candidate goes above what it hears of, and counts no repeated answer.)
+    /// A follower does not report what it has promised, and an answer that repeats a promise counts as a new one.
+    /// (Either alone does no harm within these bounds: a candidate goes above the promises it knows, and does not
+    /// count a repeated answer.)
     HidesPromises,
-    /// The promise is told but not kept on disk.
+    /// The promise is sent but not kept on disk.
     ForgetsPromises,
-    /// An answer claims the epoch of the question as the epoch taken over.
+    /// An answer claims the epoch of the question as its current epoch.
     ClaimsNewerHistory,
 }
 
 impl Sabotage {
-    /// All of them.
+    /// All planted bugs.
     pub(crate) const ALL: [Self; 5] = [
         Self::ReportsEarly,
         Self::SkipsTruncation,
@@ -33,7 +34,7 @@ impl Sabotage {
         Self::ClaimsNewerHistory,
     ];
 
-    /// What is sent instead.
+    /// The message that is sent instead.
     pub(crate) fn sent(self, message: Message) -> Message {
         match (self, message) {
             (Self::HidesPromises, Message::Hello(hello)) => {
@@ -51,7 +52,7 @@ impl Sabotage {
         }
     }
 
-    /// What reaches the disk instead.
+    /// The operation that reaches the disk instead.
     pub(crate) fn written(self, op: DiskOp) -> Option<DiskOp> {
         match (self, op) {
             (Self::SkipsTruncation, DiskOp::Truncate { .. }) => None,
@@ -63,7 +64,7 @@ impl Sabotage {
         self == Self::ReportsEarly
     }
 
-    /// Whether an epoch file is lost in a crash.
+    /// Whether the epoch file is lost in a crash.
     pub(crate) fn forgets_promises(self) -> bool {
         self == Self::ForgetsPromises
     }

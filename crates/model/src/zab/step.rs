@@ -1,9 +1,8 @@
-//! How each step changes the world.
+//! The effect of each action on the world.
 //!
-//! In: a world and an action. Out: the world after it, and after whatever follows without a choice: links that both
-//! ends have closed open again, and a server that does not lead learns at once that a link is closed. (It is a
-//! follower of nobody else, and sends to nobody but its leader; so learning it later would show nothing new. A leader
-//! may learn it late, and count until then what the other had acknowledged.)
+//! Forced consequences are part of the step: links that both ends have closed open again, and a server that does not
+//! lead notices a closed link at once. (It follows nobody else and sends only to its leader, so noticing later would
+//! show nothing new. A leader may notice late, and until then count what the peer had acknowledged.)
 
 use pole_zab::{Message, Origin, Phase, Proposal, Round, Standing, Zxid};
 
@@ -12,14 +11,14 @@ use super::wire::{Packet, Wire};
 use super::world::{SERVERS, World, id};
 use crate::violation::Violation;
 
-/// Takes the step.
-pub(crate) fn take(world: &mut World, action: Action) -> Result<(), Violation> {
-    let spent = &mut world.spent;
-    spent.told_apart |= action.concerns(SERVERS - 1) || action.concerns(SERVERS - 2);
+/// Applies the action.
+pub(crate) fn apply(world: &mut World, action: Action) -> Result<(), Violation> {
+    let usage = &mut world.usage;
+    usage.symmetry_broken |= action.concerns(SERVERS - 1) || action.concerns(SERVERS - 2);
     match action {
         Action::Deliver { from, to } => deliver(world, from, to)?,
         Action::Double { from, to } => {
-            spent.doubles += 1;
+            usage.doubles += 1;
             let head = world.wires[from][to].0.front().cloned();
             deliver(world, from, to)?;
             if let Some(head) = head.filter(|_| world.zab(to).is_linked(id(from))) {
@@ -28,7 +27,7 @@ pub(crate) fn take(world: &mut World, action: Action) -> Result<(), Violation> {
             }
         }
         Action::Lose { from, to } => {
-            spent.losses += 1;
+            usage.losses += 1;
             world.wires[from][to] = Wire::default();
             world.wires[from][to].push(Packet::Close);
             if world.prompt {
@@ -38,34 +37,34 @@ pub(crate) fn take(world: &mut World, action: Action) -> Result<(), Violation> {
         }
         Action::Written { at, operations } => written(world, at, operations)?,
         Action::Crash { at, operations, torn, cut } => {
-            spent.crashes += 1;
+            usage.crashes += 1;
             (0..SERVERS).filter(|peer| cut >> peer & 1 == 1).for_each(|peer| world.wires[at][peer].0.clear());
             world.crash(at, operations, torn)?;
         }
         Action::Lead { at, hint } => lead(world, at, hint)?,
         Action::Follow { at, leader } => follow(world, at, leader)?,
         Action::GiveUp { at } => {
-            spent.impatience += 1;
+            usage.timeouts += 1;
             world.act(at, |zab, out| zab.look(out))?;
         }
         Action::Write { at } => {
-            spent.writes += 1;
-            let body = vec![spent.writes];
+            usage.writes += 1;
+            let body = vec![usage.writes];
             world.act(at, |zab, out| zab.propose(vec![(Origin::default(), body.into())], out))?;
         }
         Action::HandOver { at, to } => {
-            spent.resignations += 1;
+            usage.resignations += 1;
             hand_over(world, at, to)?;
         }
     }
-    follow_up(world)?;
+    apply_forced_steps(world)?;
     for at in (0..SERVERS).filter(|at| !leads(world, *at)).collect::<Vec<_>>() {
         world.rounds[at] = 0;
     }
     Ok(())
 }
 
-/// The next packet arrives.
+/// Delivers the next packet of a link.
 pub(crate) fn deliver(world: &mut World, from: usize, to: usize) -> Result<(), Violation> {
     match world.wires[from][to].0.pop_front() {
         None => Ok(()),
@@ -74,7 +73,7 @@ pub(crate) fn deliver(world: &mut World, from: usize, to: usize) -> Result<(), V
             world.reopen_links();
             Ok(())
         }
-        Some(Packet::Carry(message, _)) => {
+        Some(Packet::Message(message, _)) => {
             let mut refused = false;
             let message = Message::clone(&message);
             world.act(to, |zab, out| refused = zab.receive(id(from), message, out).is_err())?;
@@ -88,7 +87,7 @@ pub(crate) fn deliver(world: &mut World, from: usize, to: usize) -> Result<(), V
     }
 }
 
-/// The oldest operations are durable.
+/// Completes the oldest disk operations.
 pub(crate) fn written(world: &mut World, at: usize, operations: usize) -> Result<(), Violation> {
     let mut disk = world.disk(at).clone();
     let through = disk.complete(operations)?;
@@ -100,7 +99,7 @@ pub(crate) fn written(world: &mut World, at: usize, operations: usize) -> Result
     Ok(())
 }
 
-/// The election makes a server lead.
+/// Makes a server lead, as decided by the election.
 pub(crate) fn lead(world: &mut World, at: usize, hint: Option<usize>) -> Result<(), Violation> {
     world.rounds[at] = world.next_round();
     let round = round_of(world, at);
@@ -110,7 +109,7 @@ pub(crate) fn lead(world: &mut World, at: usize, hint: Option<usize>) -> Result<
     Ok(())
 }
 
-/// The election makes a server follow another.
+/// Makes a server follow another, as decided by the election.
 pub(crate) fn follow(world: &mut World, at: usize, leader: usize) -> Result<(), Violation> {
     let round = round_of(world, leader);
     world.act(at, |zab, out| zab.follow(id(leader), round, out))?;
@@ -138,8 +137,8 @@ fn hand_over(world: &mut World, at: usize, to: usize) -> Result<(), Violation> {
     Ok(())
 }
 
-/// What happens without a choice.
-fn follow_up(world: &mut World) -> Result<(), Violation> {
+/// Applies the forced consequences of a step.
+fn apply_forced_steps(world: &mut World) -> Result<(), Violation> {
     world.reopen_links();
     loop {
         let mut closing = (0..SERVERS).flat_map(|from| (0..SERVERS).map(move |to| (from, to)));

@@ -1,6 +1,6 @@
-//! One direction of a quorum link: a queue, and the word that the other end has closed.
+//! One direction of a quorum link: a queue of messages, possibly ended by a close.
 //!
-//! Holds: what was sent before the close may still arrive, in order, and then the close does; nothing comes behind it.
+//! Messages sent before the close may still arrive, in order, followed by the close; nothing comes after it.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -10,23 +10,23 @@ use pole_zab::Message;
 
 use crate::digest::digest;
 
-/// What travels.
+/// What is transmitted.
 #[derive(Clone, Debug)]
 pub(crate) enum Packet {
-    /// A message, with its digest: queues are hashed far more often than they change.
-    Carry(Arc<Message>, u64),
-    /// The sender's end is closed.
+    /// A message with its digest, which is stored because queues are hashed far more often than they change.
+    Message(Arc<Message>, u64),
+    /// The sender has closed its end.
     Close,
 }
 
-/// The packets under way in one direction, oldest first.
+/// The packets in flight in one direction, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wire(pub(crate) VecDeque<Packet>);
 
 impl Packet {
-    pub(crate) fn carry(message: Message) -> Self {
+    pub(crate) fn message(message: Message) -> Self {
         let digest = digest(&message);
-        Self::Carry(Arc::new(message), digest)
+        Self::Message(Arc::new(message), digest)
     }
 }
 
@@ -40,7 +40,7 @@ impl Wire {
     /// The message that would arrive next.
     pub(crate) fn head(&self) -> Option<&Message> {
         match self.0.front() {
-            Some(Packet::Carry(message, _)) => Some(message),
+            Some(Packet::Message(message, _)) => Some(message),
             Some(Packet::Close) | None => None,
         }
     }
@@ -55,7 +55,7 @@ impl Hash for Wire {
         self.0.len().hash(state);
         for packet in &self.0 {
             match packet {
-                Packet::Carry(_, digest) => digest.hash(state),
+                Packet::Message(_, digest) => digest.hash(state),
                 Packet::Close => 0u64.hash(state),
             }
         }

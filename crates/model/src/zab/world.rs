@@ -1,9 +1,11 @@
-//! The ensemble as one value: three production machines, their disks, the links between them, and the onlooker's memory.
+//! The ensemble as one value: three production state machines, their disks, the links between them, and the global
+//! observations.
 //!
-//! In: a step at one server. Out: the world after it, with all that follows at once carried out.
-//! Why parts are shared: a step changes one server and a few queues; the rest is neither copied nor hashed again.
-//! Holds: a link that both ends have closed is open again at once. Nobody acts on an open link before it is told to
-//! follow somebody, so opening it later would show nothing new.
+//! A step at one server leads to the next world, with all immediate consequences carried out. Parts are shared between
+//! worlds: a step changes one server and a few queues; the rest is neither copied nor hashed again.
+//!
+//! Invariant: a link that both ends have closed is open again at once. No server uses an open link before it is made to
+//! follow a server, so opening it later would show nothing new.
 
 use std::array;
 use std::collections::VecDeque;
@@ -12,17 +14,17 @@ use std::sync::Arc;
 
 use pole_zab::{Limits, Message, Output, Phase, Recovered, ServerId, Voters, Zab};
 
-use super::check::{self, Memory};
+use super::check::{self, Observations};
 use super::disk::Disk;
 use super::sabotage::Sabotage;
 use super::wire::{Packet, Wire};
 use crate::digest::digest;
 use crate::violation::Violation;
 
-/// How many servers there are.
+/// The number of servers.
 pub(crate) const SERVERS: usize = 3;
 
-/// One server: the machine that ships, and its disk.
+/// One server: the production state machine and its disk.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Server {
     pub(crate) zab: Zab,
@@ -31,35 +33,35 @@ pub(crate) struct Server {
 
 /// A server with the digest of its state.
 #[derive(Debug)]
-pub(crate) struct Cell {
+pub(crate) struct HashedServer {
     pub(crate) server: Server,
     digest: u64,
 }
 
-/// What the bounds have allowed so far.
+/// How much of the bounds is used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Spent {
+pub(crate) struct Usage {
     pub(crate) crashes: u8,
     pub(crate) losses: u8,
     pub(crate) doubles: u8,
     pub(crate) writes: u8,
     pub(crate) resignations: u8,
-    pub(crate) impatience: u8,
-    /// Servers that start alike are told apart by what happens to them first.
-    pub(crate) told_apart: bool,
+    pub(crate) timeouts: u8,
+    /// Servers 2 and 3 are symmetric until the first event that involves one of them.
+    pub(crate) symmetry_broken: bool,
 }
 
 /// The ensemble.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
-    pub(crate) servers: [Arc<Cell>; SERVERS],
+    pub(crate) servers: [Arc<HashedServer>; SERVERS],
     /// By sender, then receiver.
     pub(crate) wires: [[Wire; SERVERS]; SERVERS],
-    /// The round in which each server was last made to lead. As high as the epochs opened before, and no count of
-    /// elections: failed ones that left no trace are one state.
+    /// The round in which each server was last made to lead. It is as high as the epochs opened before, not a count of
+    /// elections, so failed elections that left no trace are one state.
     pub(crate) rounds: [u8; SERVERS],
-    pub(crate) memory: Arc<Memory>,
-    pub(crate) spent: Spent,
+    pub(crate) observations: Arc<Observations>,
+    pub(crate) usage: Usage,
     pub(crate) violation: Option<Violation>,
     pub(crate) sabotage: Sabotage,
     /// See [`super::Bounds::prompt`].
@@ -75,14 +77,14 @@ pub(crate) fn index(id: ServerId) -> usize {
 }
 
 impl World {
-    /// Three servers with nothing on their disks, linked, and without a leader.
+    /// Three linked servers with empty disks and without a leader.
     pub(crate) fn blank(sabotage: Sabotage, prompt: bool) -> Self {
         let mut world = Self {
-            servers: array::from_fn(|at| Arc::new(Cell::new(start(at, Recovered::blank())))),
+            servers: array::from_fn(|at| Arc::new(HashedServer::new(start(at, Recovered::blank())))),
             wires: Default::default(),
             rounds: [0; SERVERS],
-            memory: Arc::default(),
-            spent: Spent::default(),
+            observations: Arc::default(),
+            usage: Usage::default(),
             violation: None,
             sabotage,
             prompt,
@@ -99,7 +101,7 @@ impl World {
         &self.servers[at].server.disk
     }
 
-    /// Lets one server act, and carries out what it puts out and what follows from that.
+    /// Lets one server act, and carries out its outputs and their consequences.
     pub(crate) fn act(&mut self, at: usize, call: impl FnOnce(&mut Zab, &mut Vec<Output>)) -> Result<(), Violation> {
         let mut server = self.servers[at].server.clone();
         let mut outputs = Vec::new();
@@ -120,13 +122,13 @@ impl World {
         }
         server.zab.assert_invariants();
         if server.zab.committed() != self.zab(at).committed() {
-            Arc::make_mut(&mut self.memory).commits(id(at), &server)?;
+            Arc::make_mut(&mut self.observations).record_commits(id(at), &server)?;
         }
-        self.servers[at] = Arc::new(Cell::new(server));
+        self.servers[at] = Arc::new(HashedServer::new(server));
         check::durability(self)
     }
 
-    /// As `node` does it.
+    /// Carries out an output in the same way as `node`.
     fn carry_out(
         &mut self,
         at: usize,
@@ -137,8 +139,8 @@ impl World {
         match output {
             Output::Send { to, message } => {
                 let message = self.sabotage.sent(message);
-                if Memory::heeds(&message) {
-                    self.memorise(|memory| memory.sends(id(at), to, &message, server))?;
+                if Observations::is_acknowledgement(&message) {
+                    self.observe(|observations| observations.record_sent(id(at), to, &message, server))?;
                 }
                 self.send(at, index(to), server, message);
             }
@@ -168,8 +170,8 @@ impl World {
             },
             Output::Outbid { .. } => server.zab.reopen(more),
             Output::Established { epoch } => {
-                self.memorise(|memory| memory.commits(id(at), server))?;
-                self.memorise(|memory| memory.establishes(id(at), epoch, server))?;
+                self.observe(|observations| observations.record_commits(id(at), server))?;
+                self.observe(|observations| observations.record_established(id(at), epoch, server))?;
             }
             Output::WantsSnapshot { .. }
             | Output::Installed { .. }
@@ -193,26 +195,27 @@ impl World {
         Ok(())
     }
 
-    fn memorise(&mut self, note: impl FnOnce(&mut Memory) -> Result<(), Violation>) -> Result<(), Violation> {
-        let mut memory = (*self.memory).clone();
-        note(&mut memory)?;
-        if memory != *self.memory {
-            self.memory = Arc::new(memory);
+    fn observe(&mut self, note: impl FnOnce(&mut Observations) -> Result<(), Violation>) -> Result<(), Violation> {
+        let mut observations = (*self.observations).clone();
+        note(&mut observations)?;
+        if observations != *self.observations {
+            self.observations = Arc::new(observations);
         }
         Ok(())
     }
 
-    /// Puts a message on its way, if both ends are open.
+    /// Sends a message, if both ends of the link are open.
     fn send(&mut self, from: usize, to: usize, sender: &Server, message: Message) {
         if message == Message::Received {
             return; // lets a long difference go on, and within these bounds none is long
         }
         if sender.zab.is_linked(id(to)) && self.zab(to).is_linked(id(from)) {
-            self.wires[from][to].push(Packet::carry(message));
+            self.wires[from][to].push(Packet::message(message));
         }
     }
 
-    /// One end closes: what was on its way to it is lost, the other end will hear of it after what is on its way there.
+    /// Closes one end of a link: packets in flight to it are lost, and the other end learns of it after those in
+    /// flight to it.
     pub(crate) fn close(&mut self, at: usize, peer: usize) {
         self.wires[peer][at].0.clear();
         if self.zab(peer).is_linked(id(at)) {
@@ -240,18 +243,18 @@ impl World {
             let mut server = self.servers[at].server.clone();
             let mut outputs = Vec::new();
             server.zab.link_up(id(peer), &mut outputs);
-            self.servers[at] = Arc::new(Cell::new(server));
+            self.servers[at] = Arc::new(HashedServer::new(server));
             for output in outputs {
                 if let Output::Send { to, message } = output {
-                    // The other end opens in the same instant.
-                    self.wires[at][index(to)].push(Packet::carry(message));
+                    // The other end opens at the same time.
+                    self.wires[at][index(to)].push(Packet::message(message));
                 }
             }
         }
     }
 
-    /// A server fails and starts again on what its disk kept. That it is back at once is no loss: a server that is down
-    /// does nothing, and so does one that nobody follows and that follows nobody.
+    /// Crashes a server and restarts it with what its disk kept. An immediate restart loses no generality: a server
+    /// that is down does nothing, and neither does one without a leader or followers.
     pub(crate) fn crash(&mut self, at: usize, operations: usize, torn: usize) -> Result<(), Violation> {
         let mut disk = self.disk(at).clone();
         let mut image = disk.crash(operations, torn)?;
@@ -261,7 +264,7 @@ impl World {
         for peer in (0..SERVERS).filter(|peer| *peer != at) {
             self.close(at, peer);
         }
-        self.servers[at] = Arc::new(Cell::new(start(at, image)));
+        self.servers[at] = Arc::new(HashedServer::new(start(at, image)));
         check::durability(self)
     }
 
@@ -271,14 +274,13 @@ impl World {
         u8::try_from(epochs).expect("few epochs") + 1
     }
 
-    /// Replaces a server's disk.
     pub(crate) fn set_disk(&mut self, at: usize, disk: Disk) {
         let zab = self.zab(at).clone();
-        self.servers[at] = Arc::new(Cell::new(Server { zab, disk }));
+        self.servers[at] = Arc::new(HashedServer::new(Server { zab, disk }));
     }
 }
 
-impl Cell {
+impl HashedServer {
     pub(crate) fn digest(&self) -> u64 {
         self.digest
     }
@@ -297,11 +299,11 @@ fn start(at: usize, image: Recovered) -> Server {
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.servers.iter().for_each(|cell| cell.digest.hash(state));
+        self.servers.iter().for_each(|hashed| hashed.digest.hash(state));
         self.wires.hash(state);
         self.rounds.hash(state);
-        self.memory.hash(state);
-        self.spent.hash(state);
+        self.observations.hash(state);
+        self.usage.hash(state);
         self.violation.hash(state);
     }
 }

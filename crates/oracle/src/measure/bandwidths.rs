@@ -1,9 +1,8 @@
-//! The bandwidth to each peer, as bulk transfers found it.
+//! The bandwidth to each peer, measured from bulk transfers: the median of the last few.
 //!
-//! In: how many bytes took how long. Out: bytes a second, the median of the last transfers.
-//! Why measured: TCP gives about window / round trip, which no configuration file knows.
-//! Holds: a small transfer says nothing and is ignored (it measures the round trip, not the line).
-//! Not here: what to assume before the first transfer (`View`).
+//! It is measured because TCP achieves about window / round trip, which is not known from any configuration. Small
+//! transfers are ignored, since they measure the round trip rather than the line. The bandwidth assumed before the
+//! first transfer is in `View`.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -13,12 +12,12 @@ use pole_election::{ServerId, Span};
 /// The last bulk transfers to and from each peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bandwidths {
-    /// Bytes a second, newest last.
+    /// Bytes per second, newest last.
     peers: BTreeMap<ServerId, VecDeque<u64>>,
 }
 
 impl Bandwidths {
-    /// A transfer of `bytes` took so long, from its first byte to its last.
+    /// Records a transfer of `bytes` that took `took` from its first byte to its last.
     pub fn record(&mut self, peer: ServerId, bytes: u64, took: Span) {
         if bytes < BULK_BYTES || took == Span::ZERO {
             return;
@@ -31,14 +30,14 @@ impl Bandwidths {
         window.push_back(u64::try_from(speed).unwrap_or(u64::MAX));
     }
 
-    /// All that is known, in bytes a second.
+    /// All known bandwidths, in bytes per second.
     #[must_use]
     pub fn all(&self) -> BTreeMap<ServerId, u64> {
         self.peers.keys().filter_map(|peer| Some((*peer, self.bytes_per_s(*peer)?))).collect()
     }
 
-    /// The bandwidth to `peer`, in bytes a second, or nothing if no bulk was ever transferred. It does not grow stale:
-    /// a path keeps its width longer than a link its connection.
+    /// The bandwidth to `peer` in bytes per second, or None if there was no bulk transfer. It does not become stale: a
+    /// path keeps its bandwidth longer than a link keeps its connection.
     #[must_use]
     pub fn bytes_per_s(&self, peer: ServerId) -> Option<u64> {
         let mut sorted: Vec<u64> = self.peers.get(&peer)?.iter().copied().collect();
@@ -47,10 +46,10 @@ impl Bandwidths {
     }
 }
 
-/// Transfers remembered for each peer; the median of five shrugs off two that ran beside other traffic.
+/// The number of transfers kept per peer. The median of five tolerates two that competed with other traffic.
 const WINDOW: usize = 5;
 
-/// Below this a transfer fits into the first windows of TCP and its time is mostly the round trip.
+/// Below this size a transfer fits into the first TCP windows, and its time is mostly the round trip.
 const BULK_BYTES: u64 = 256 * 1024;
 
 #[cfg(test)]

@@ -1,6 +1,4 @@
-//! How long this server's disk takes to make a write durable.
-//!
-//! In: the time of each fsync. Out: the median, which a write usually waits, and the 99th percentile, for timeouts.
+//! The fsync times of this server: the median, for scores, and the 99th percentile, for timeouts.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -15,7 +13,7 @@ pub struct DiskTimes {
 }
 
 impl DiskTimes {
-    /// One fsync took so long.
+    /// Records the time of one fsync.
     pub fn record(&mut self, took: Span) {
         if self.window.len() == WINDOW {
             self.window.pop_front();
@@ -23,7 +21,7 @@ impl DiskTimes {
         self.window.push_back(took);
     }
 
-    /// The time that so many per cent of the last fsyncs stayed within; nothing measured reads as no time.
+    /// The given percentile of the last fsyncs, or zero if none was measured.
     #[must_use]
     pub fn percentile(&self, percent: usize) -> Span {
         let mut sorted: Vec<Span> = self.window.iter().copied().collect();
@@ -33,7 +31,7 @@ impl DiskTimes {
     }
 }
 
-/// Fsyncs remembered: the 99th percentile of 256 is the third slowest, so one hiccup does not make it.
+/// The number of fsyncs kept. The 99th percentile of 256 is the third slowest, so a single outlier does not affect it.
 const WINDOW: usize = 256;
 
 #[cfg(test)]

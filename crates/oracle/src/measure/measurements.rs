@@ -1,10 +1,12 @@
-//! Everything that this server has measured and heard: the single place that `node` feeds.
+//! Everything that this server has measured, and the latest report of each peer. Fed by `node`.
 //!
-//! In: round trips, requests, transfers, fsyncs, a probe's number, the reports of peers; each with `now`.
-//! Out: this server's own report, and a `View` for the oracles.
-//! Holds: bounded memory (voters only, windows of fixed size); numbers from a peer are clamped, so that no sum of
-//! theirs overflows; the float of a probe is checked and converted here and nowhere else.
-//! Not here: what the numbers mean (`View`, the oracles), when to send a report (`node`).
+//! Round trips, requests, transfers, fsyncs, probe values and reports of peers come in, each with `now`. This server's
+//! own report and a `View` for the oracles come out.
+//!
+//! Invariants: memory is bounded (voters only, windows of fixed size). Values from a peer are clamped, so that sums
+//! cannot overflow. The float of a probe is validated and converted here and nowhere else.
+//!
+//! The meaning of the values is in `View` and the oracles, the schedule of reports in `node`.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -15,18 +17,18 @@ use crate::oracle::{Assessed, Oracle};
 use crate::time::Time;
 use crate::view::{Moment, View};
 
-/// How to measure. Only the heartbeat and the half-life are configured; the rest has its reason beside it.
+/// How to measure. Only the heartbeat and the half-life are configurable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MeasureConfig {
-    /// The period of reports (`pole.heartbeatMs`). What was heard longer than five of them ago is stale.
+    /// The period of reports (`pole.heartbeatMs`). A report older than five periods is stale.
     pub heartbeat: Span,
     /// The half-life of the request rate (`pole.oracle.rateHalfLifeMs`).
     pub half_life: Span,
-    /// When this server started; zero unless a simulator restarts one in the middle of a run.
+    /// When this server started. Zero, unless a simulator restarts a server in the middle of a run.
     pub started: Time,
-    /// The bandwidth assumed before any transfer: a gigabit line as TCP sees it.
+    /// The bandwidth assumed before any transfer: a gigabit line as seen by TCP.
     pub assumed_bytes_per_s: u64,
-    /// The window assumed before any transfer: TCP gives at most one a round trip.
+    /// The TCP window assumed before any transfer, which limits the bandwidth to one window per round trip.
     pub assumed_window_bytes: u64,
 }
 
@@ -43,8 +45,8 @@ impl Default for MeasureConfig {
 }
 
 impl MeasureConfig {
-    /// The age beyond which a measurement or a report counts no more. At least a second: heartbeats of 100 ms on a busy
-    /// machine may come in late together.
+    /// The age beyond which a measurement or a report is ignored. At least a second, because heartbeats of 100 ms may
+    /// be delayed together on a busy machine.
     #[must_use]
     pub fn stale_after(&self) -> Span {
         self.heartbeat.saturating_mul(5).max(Span::from_ms(1_000))
@@ -61,17 +63,17 @@ pub struct Measurements {
     pub(crate) rate: RequestRate,
     pub(crate) bandwidths: Bandwidths,
     pub(crate) disk: DiskTimes,
-    /// What each peer lacks of our history, in bytes.
+    /// The number of bytes of our history that each peer lacks.
     pub(crate) lacking: BTreeMap<ServerId, u64>,
-    /// The last report of each peer, kept when the peer dies: it says where its clients will go.
-    pub(crate) heard: BTreeMap<ServerId, Heard>,
+    /// The last report of each peer. Kept when the peer fails, since it shows where its clients will go.
+    pub(crate) reports: BTreeMap<ServerId, ReceivedReport>,
     pub(super) probe: Option<Probe>,
-    /// Our last score under each oracle: the memory of the hysteresis at class borders.
+    /// Our last score under each oracle, for the hysteresis at class borders.
     pub(super) last: BTreeMap<(Moment, u64), Score>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedReport {
     pub(crate) report: Report,
     pub(crate) at: Time,
 }
@@ -83,7 +85,7 @@ pub(super) struct Probe {
 }
 
 impl Measurements {
-    /// Nothing measured yet by the server `me`.
+    /// Creates the measurements of server `me`, with nothing measured yet.
     #[must_use]
     pub fn new(me: ServerId, voters: Voters, config: MeasureConfig) -> Self {
         Self {
@@ -94,56 +96,57 @@ impl Measurements {
             bandwidths: Bandwidths::default(),
             disk: DiskTimes::default(),
             lacking: BTreeMap::new(),
-            heard: BTreeMap::new(),
+            reports: BTreeMap::new(),
             probe: None,
             last: BTreeMap::new(),
             config,
         }
     }
 
-    /// The server that measures.
+    /// The id of the measuring server.
     #[must_use]
     pub fn me(&self) -> ServerId {
         self.me
     }
 
-    /// A probe of `peer` came back.
+    /// Records the round trip of a probe to `peer`. Ignored unless `peer` is another voter.
     pub fn record_round_trip(&mut self, peer: ServerId, round_trip: Span, now: Time) {
         if peer != self.me && self.voters.contains(peer) {
             self.round_trips.record(peer, round_trip, now);
         }
     }
 
-    /// Clients of this server sent so many write requests.
+    /// Records `count` write requests of this server's clients.
     pub fn record_requests(&mut self, count: u64, now: Time) {
         self.rate.record(count, now);
     }
 
-    /// A bulk transfer to or from `peer` took so long.
+    /// Records a bulk transfer to or from `peer` that took `took`. Ignored unless `peer` is another voter.
     pub fn record_transfer(&mut self, peer: ServerId, bytes: u64, took: Span) {
         if peer != self.me && self.voters.contains(peer) {
             self.bandwidths.record(peer, bytes, took);
         }
     }
 
-    /// So many bytes would bring `peer` level with this server.
+    /// Records the number of bytes that would bring `peer` up to date with this server.
     pub fn record_lacking(&mut self, peer: ServerId, bytes: u64) {
         if peer != self.me && self.voters.contains(peer) {
             self.lacking.insert(peer, bytes);
         }
     }
 
-    /// An fsync took so long.
+    /// Records the time of one fsync.
     pub fn record_fsync(&mut self, took: Span) {
-        self.disk.record(took.min(LONGEST));
+        self.disk.record(took.min(SPAN_MAX));
     }
 
-    /// An external probe says how good a leader this server would be, higher is better, for the next `ttl`.
+    /// Records the value of an external probe: how good a leader this server would be for the next `ttl`, higher is
+    /// better.
     ///
     /// # Errors
-    /// Not a finite number, or beyond ± 10^12. The last value then stays in force until its own end.
+    /// If the value is not finite or beyond ±10^12. The previous value then stays in force until it expires.
     pub fn record_probe(&mut self, value: f64, ttl: Span, now: Time) -> Result<(), InvalidProbe> {
-        // The one float that enters: thousandths of it from here on. No range contains NaN.
+        // The only float that enters; it is converted to thousandths. No range contains NaN.
         if !(-PROBE_MAX..=PROBE_MAX).contains(&value) {
             return Err(InvalidProbe { value });
         }
@@ -151,27 +154,28 @@ impl Measurements {
         Ok(())
     }
 
-    /// A report of `peer` arrived. Strangers are ignored.
-    pub fn hear(&mut self, peer: ServerId, mut report: Report, now: Time) {
+    /// Stores a report of `peer`. A report from a server that is not another voter is ignored.
+    pub fn record_report(&mut self, peer: ServerId, mut report: Report, now: Time) {
         if peer == self.me || !self.voters.contains(peer) {
             return;
         }
         report.rate_milli = report.rate_milli.min(RATE_MILLI_MAX);
-        report.fsync_p50 = report.fsync_p50.min(LONGEST);
-        report.fsync_p99 = report.fsync_p99.min(LONGEST);
+        report.fsync_p50 = report.fsync_p50.min(SPAN_MAX);
+        report.fsync_p99 = report.fsync_p99.min(SPAN_MAX);
         report.round_trips.retain(|id, _| self.voters.contains(*id));
         report.lacking.retain(|id, _| self.voters.contains(*id));
         report.bandwidths.retain(|id, _| self.voters.contains(*id));
-        report.round_trips.values_mut().for_each(|round_trip| *round_trip = (*round_trip).min(LONGEST));
-        self.heard.insert(peer, Heard { report, at: now });
+        report.round_trips.values_mut().for_each(|round_trip| *round_trip = (*round_trip).min(SPAN_MAX));
+        self.reports.insert(peer, ReceivedReport { report, at: now });
     }
 
-    /// The link to `peer` is gone: its round trip is void. Its last report stays, for the time after its death.
+    /// Discards the round trip to `peer` after its link closed. Its last report is kept for the time after its
+    /// failure.
     pub fn forget(&mut self, peer: ServerId) {
         self.round_trips.forget(peer);
     }
 
-    /// This server's heartbeat.
+    /// The report of this server for its next heartbeat.
     #[must_use]
     pub fn report(&self, now: Time, standing: Standing, after_crash: Gossip, before_resignation: Gossip) -> Report {
         Report {
@@ -187,8 +191,8 @@ impl Measurements {
         }
     }
 
-    /// What an oracle sees: `leader` is the current or the just lost leader, `suspected` are the servers believed dead,
-    /// `own` is where this server stands.
+    /// The input of an oracle. `leader` is the current or the just lost leader, `suspected` are the servers assumed to
+    /// have failed, `own` is the standing of this server.
     #[must_use]
     pub fn view(
         &self,
@@ -201,12 +205,12 @@ impl Measurements {
         View::new(self, now, leader, suspected, moment, own)
     }
 
-    /// Asks the oracle and remembers the answer, so that the next one does not flap at a class border. Whoever proposes
-    /// or reports a score asks here; whoever is merely curious asks the oracle itself.
+    /// Asks the oracle and stores the score, for the hysteresis of the next one. Use this for scores that are proposed
+    /// or reported; for inspection call the oracle directly.
     pub fn assess(&mut self, oracle: &dyn Oracle, view: &View, epoch: u64) -> Option<Assessed> {
         let assessed = oracle.assess(view, epoch);
         let key = (view.moment(), oracle.fingerprint());
-        if self.last.len() >= REMEMBERED_MAX && !self.last.contains_key(&key) {
+        if self.last.len() >= LAST_SCORES_MAX && !self.last.contains_key(&key) {
             self.last.clear();
         }
         match &assessed {
@@ -216,13 +220,13 @@ impl Measurements {
         assessed
     }
 
-    /// What `peer` last said of its rank, if that is at most two heartbeats old: rule (c) of the election.
+    /// The rank that `peer` last reported, if at most two heartbeats old: rule (c) of the election.
     #[must_use]
     pub fn gossip(&self, peer: ServerId, moment: Moment, now: Time) -> Option<&Gossip> {
-        let heard = self.heard.get(&peer)?;
-        (now - heard.at <= self.config.heartbeat.saturating_mul(2)).then_some(match moment {
-            Moment::AfterCrash => &heard.report.after_crash,
-            Moment::BeforeResignation => &heard.report.before_resignation,
+        let received = self.reports.get(&peer)?;
+        (now - received.at <= self.config.heartbeat.saturating_mul(2)).then_some(match moment {
+            Moment::AfterCrash => &received.report.after_crash,
+            Moment::BeforeResignation => &received.report.before_resignation,
         })
     }
 
@@ -259,53 +263,53 @@ impl Measurements {
         self.round_trips.slowest_recent(peer, now)
     }
 
-    /// The last report of `peer`, and when it came.
+    /// The last report of `peer`, and when it was received.
     #[must_use]
     pub fn last_report(&self, peer: ServerId) -> Option<(&Report, Time)> {
-        self.heard.get(&peer).map(|heard| (&heard.report, heard.at))
+        self.reports.get(&peer).map(|received| (&received.report, received.at))
     }
 
-    /// The rate of this server's own clients, in thousandths of a write request a second.
+    /// The rate of this server's own clients, in thousandths of a write request per second.
     #[must_use]
     pub fn own_rate_milli(&self, now: Time) -> u64 {
         self.rate.milli_per_s(now).min(RATE_MILLI_MAX)
     }
 
-    /// The 99th percentile of our fsyncs.
+    /// The 99th percentile of this server's fsync times.
     #[must_use]
     pub fn fsync_p99(&self) -> Span {
         self.disk.percentile(99)
     }
 
-    /// The probe's value in thousandths, while it lives.
+    /// The probe's value in thousandths, until it expires.
     pub(crate) fn probe_milli(&self, now: Time) -> Option<i64> {
         self.probe.as_ref().filter(|probe| now < probe.until).map(|probe| probe.milli)
     }
 
-    /// Our last scores at this moment, by fingerprint.
+    /// Our last scores for this moment, by fingerprint.
     pub(crate) fn last_scores(&self, moment: Moment) -> BTreeMap<u64, Score> {
         let ours = self.last.iter().filter(|((at, _), _)| *at == moment);
         ours.map(|((_, fingerprint), score)| (*fingerprint, score.clone())).collect()
     }
 }
 
-/// A probe's number that is not one.
+/// A probe value that is not a finite number in range.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("score {value}: must be a finite number between -1e12 and 1e12, higher is better")]
 pub struct InvalidProbe {
-    /// What the probe said.
+    /// The rejected value.
     pub value: f64,
 }
 
-/// The largest magnitude of a probe's number: its thousandths are exact in a float and far from the ends of an i64.
+/// The largest magnitude of a probe value: its thousandths are exact in a float and far from the limits of an i64.
 const PROBE_MAX: f64 = 1e12;
 
-/// A peer that claims more than 10^12 requests a second is mistaken; the clamp keeps weighted sums within 128 bits.
+/// A peer that claims more than 10^12 requests per second is wrong; the limit keeps weighted sums within 128 bits.
 const RATE_MILLI_MAX: u64 = 1_000_000_000_000_000;
 
-/// No round trip and no fsync that ended took longer than an hour; sums of such spans stay within 64 bits.
-const LONGEST: Span = Span::from_ms(3_600_000);
+/// The longest round trip or fsync time accepted, one hour; sums of such spans stay within 64 bits.
+const SPAN_MAX: Span = Span::from_ms(3_600_000);
 
-/// Oracles whose last score is remembered, at both moments. Two are in use; `/v1/scores` may ask all; run-time changes
-/// would otherwise add up. Forgetting costs one damped border.
-const REMEMBERED_MAX: usize = 32;
+/// The number of last scores kept, over both moments. Two oracles are in use, but `/v1/scores` may query all, and
+/// run-time changes would add up. Discarding a score costs only the hysteresis at one border.
+const LAST_SCORES_MAX: usize = 32;

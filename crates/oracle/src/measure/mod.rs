@@ -1,16 +1,16 @@
-//! What a server measures and hears: each quantity in a file of its own, gathered in `Measurements`.
+//! The measurements of a server and the reports it receives, combined in `Measurements`.
 
 mod bandwidths;
 mod disk_times;
-mod hearsay;
 mod measurements;
+mod peer_measurements;
 mod report;
 mod request_rate;
 mod round_trips;
 
 pub use bandwidths::Bandwidths;
 pub use disk_times::DiskTimes;
-pub(crate) use measurements::Heard;
+pub(crate) use measurements::ReceivedReport;
 pub use measurements::{InvalidProbe, MeasureConfig, Measurements};
 pub use report::{Gossip, Report};
 pub use request_rate::RequestRate;

@@ -1,10 +1,13 @@
-//! The rate of write requests, weighted exponentially: what clients ask of this server now, not an hour ago.
+//! The rate of write requests, exponentially weighted, so that it reflects the current load.
 //!
-//! In: counts and `now`. Out: thousandths of a request a second.
-//! Why: the rate decides where the leader goes; it must follow the clients and yet not jump at every burst.
-//! Holds: a constant load of r reads as r from the first second on (the start is corrected for); silence halves the
-//! rate every half-life; integers only, so that every machine agrees.
-//! The formula: A = the sum of count × 2^(−age / half-life); rate = A × ln 2 / half-life / (1 − 2^(−running / half-life)).
+//! Counts with `now` come in, thousandths of a request per second come out. The rate decides where the leader moves,
+//! so it must follow the clients without jumping at every burst.
+//!
+//! Invariants: a constant load of r reads as r from the first second on, because the start is corrected for. Without
+//! requests the rate halves every half-life. The arithmetic uses integers only, so that all machines agree.
+//!
+//! With A = the sum of count × 2^(−age / half-life), the rate is A × ln 2 / half-life / (1 − 2^(−running /
+//! half-life)).
 
 use pole_election::Span;
 
@@ -18,31 +21,31 @@ pub struct RequestRate {
     /// Requests up to `folded`, weighted, in units of 2^-20 requests.
     weighted: u128,
     folded: Time,
-    /// Requests since `folded`, counted as if they came then: at most a thousandth of a half-life too old. They are folded
-    /// in together, so that rounding is not repeated a million times a second.
+    /// Requests since `folded`, counted as if they had arrived then, which is at most a thousandth of a half-life too
+    /// old. They are folded in together, so that rounding does not happen a million times per second.
     pending: u64,
 }
 
 impl RequestRate {
-    /// No requests since `started`.
+    /// Creates a rate with no requests since `started`.
     #[must_use]
     pub fn new(half_life: Span, started: Time) -> Self {
         Self { half_life: Span(half_life.0.max(1_000_000)), started, weighted: 0, folded: started, pending: 0 }
     }
 
-    /// A rate that somebody else measured: it reads as `rate_milli` at `now`.
-    pub(crate) fn steady(rate_milli: u64, half_life: Span, now: Time) -> Self {
+    /// A rate measured by another server: it reads as `rate_milli` at `now`.
+    pub(crate) fn from_rate(rate_milli: u64, half_life: Span, now: Time) -> Self {
         let mut rate = Self::new(half_life, now);
-        let seen = u128::from(ONE - power(SHORTEST, rate.half_life));
-        // The formula of `milli_per_s` the other way round.
+        let seen = u128::from(ONE - power(RUNNING_MIN, rate.half_life));
+        // The inverse of the formula in `milli_per_s`.
         let unseen = (u128::from(rate_milli) << UNIT_BITS) * u128::from(rate.half_life.0) / 693_147_000_000;
         rate.weighted = ((unseen * seen) >> ONE_BITS).min(WEIGHTED_MAX);
         rate
     }
 
-    /// So many requests came.
+    /// Records `count` requests.
     pub fn record(&mut self, count: u64, now: Time) {
-        if now - self.folded >= Span(self.half_life.0 / FOLDS_A_HALF_LIFE) {
+        if now - self.folded >= Span(self.half_life.0 / FOLDS_PER_HALF_LIFE) {
             self.weighted = self.weighted_at(now);
             self.pending = 0;
             self.folded = now;
@@ -50,11 +53,11 @@ impl RequestRate {
         self.pending = self.pending.saturating_add(count);
     }
 
-    /// The rate now, in thousandths of a request a second.
+    /// The rate now, in thousandths of a request per second.
     #[must_use]
     pub fn milli_per_s(&self, now: Time) -> u64 {
         let half_life = u128::from(self.half_life.0);
-        let running = (now - self.started).max(SHORTEST);
+        let running = (now - self.started).max(RUNNING_MIN);
         let seen = u128::from(ONE - power(running, self.half_life));
         // milli-requests × ns: 1000 × 10^9, and ln 2 as 693,147 millionths, over the unit of `weighted`.
         let milli = ((self.weighted_at(now) * 693_147_000_000_u128 / half_life) * 1_000) >> UNIT_BITS;
@@ -67,13 +70,13 @@ impl RequestRate {
     }
 }
 
-/// A rate that was last heard `age` ago, if its requests have been moving elsewhere since.
+/// A rate last reported `age` ago, assuming that its requests have been moving to other servers since.
 pub(crate) fn decayed(rate_milli: u64, age: Span, half_life: Span) -> u64 {
     let rest = (u128::from(rate_milli) * u128::from(power(age, Span(half_life.0.max(1))))) >> ONE_BITS;
     u64::try_from(rest).unwrap_or(u64::MAX)
 }
 
-/// 2^(−age / half-life), in units of 2^-32: whole half-lives shift, the rest is read from a table, interpolated.
+/// 2^(−age / half-life), in units of 2^-32: whole half-lives shift, the rest is interpolated from a table.
 fn power(age: Span, half_life: Span) -> u64 {
     let halvings = age.0 / half_life.0;
     if halvings >= 33 {
@@ -91,18 +94,18 @@ const ONE_BITS: u32 = 32;
 const ONE: u64 = 1 << ONE_BITS;
 const UNIT_BITS: u32 = 20;
 
-/// Beyond any real load (10^15 requests within a half-life); products with it stay within 128 bits.
+/// Above any real load (10^15 requests within a half-life); products with it stay within 128 bits.
 const WEIGHTED_MAX: u128 = 1 << 70;
 
-/// Requests within this part of a half-life are folded in together: an error below 0.1 %.
-const FOLDS_A_HALF_LIFE: u64 = 1024;
+/// Requests within this fraction of a half-life are folded in together, an error below 0.1 %.
+const FOLDS_PER_HALF_LIFE: u64 = 1024;
 
-/// Until a second has passed, a single request must not read as a thousand a second.
-const SHORTEST: Span = Span::from_ms(1_000);
+/// In the first second, a single request must not read as a thousand per second.
+const RUNNING_MIN: Span = Span::from_ms(1_000);
 
 /// 2^(−i/256) for i from 0 to 256, in units of 2^-32.
 const TABLE: [u64; 257] = {
-    // 2^(−1/256) in units of 2^-63, multiplied up: 256 roundings of 2^-63 do not show in 32 bits.
+    // 2^(−1/256) in units of 2^-63, multiplied up: 256 roundings of 2^-63 do not affect 32 bits.
     const STEP: u128 = 9_198_432_556_164_277_331;
     let mut table = [ONE; 257];
     let mut power: u128 = 1 << 63;
@@ -121,7 +124,7 @@ mod tests {
 
     const HALF_LIFE: Span = Span::from_ms(10_000);
 
-    /// `rate` requests a second, evenly, for `seconds`.
+    /// `rate` requests per second, evenly spaced, for `seconds`.
     fn loaded(rate: u64, seconds: u64) -> (RequestRate, Time) {
         let mut measured = RequestRate::new(HALF_LIFE, Time(0));
         let gap = Span(1_000_000_000 / rate);
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_last_heard_a_half_life_ago_counts_half() {
+    fn a_rate_reported_a_half_life_ago_counts_half() {
         assert_eq!(decayed(1_000_000, HALF_LIFE, HALF_LIFE), 500_000);
         assert_eq!(decayed(1_000_000, Span::ZERO, HALF_LIFE), 1_000_000);
     }

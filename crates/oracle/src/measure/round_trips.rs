@@ -1,11 +1,14 @@
-//! The round trip to each peer, smoothed so that a spike does not move it.
+//! The smoothed round trip to each peer, robust against spikes.
 //!
-//! In: samples. Out: for each peer the mean of those recent samples that lie near their median, or nothing if all are old.
-//! Why not a plain mean: a single garbage collection of 300 ms would move a round trip of 10 ms by 20, and with it the
-//! leader. Why not the median or the middle half: delays have a long tail on one side, so both lie below the mean that
-//! requests feel, by enough to carry a score over a class border. Near the median is whatever is not wild.
-//! Holds: a peer not sampled for `stale_after` has no round trip; memory is bounded by the window and the peers.
-//! Not here: sending probes (`node`); which peers are voters (`Measurements`).
+//! It is the mean of the recent samples near their median, or None if all samples are old. In a plain mean, a single
+//! garbage collection of 300 ms would move a round trip of 10 ms by 20 ms, and the leader with it. The median or the
+//! middle half would be too low: delays have a long tail on one side, so both lie below the mean that requests
+//! experience, by enough to carry a score across a class border.
+//!
+//! Invariants: a peer without a sample for `stale_after` has no round trip. Memory is bounded by the window and the
+//! number of peers.
+//!
+//! Sending probes is in `node`; the check that a peer is a voter is in `Measurements`.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -23,46 +26,46 @@ pub struct RoundTrips {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Window {
-    /// When each came and how long it took, newest last.
+    /// The time and the length of each round trip, newest last.
     samples: VecDeque<(Time, Span)>,
 }
 
 impl RoundTrips {
-    /// Nothing measured yet; a peer is forgotten after `stale_after` without a sample.
+    /// Creates an empty set. A peer becomes stale after `stale_after` without a sample.
     #[must_use]
     pub fn new(stale_after: Span) -> Self {
         Self { stale_after, peers: BTreeMap::new() }
     }
 
-    /// One probe came back after `round_trip`.
+    /// Records a probe that returned after `round_trip`.
     pub fn record(&mut self, peer: ServerId, round_trip: Span, now: Time) {
         let window = self.peers.entry(peer).or_default();
-        // After a silence the path may be another one: old samples would vouch for it falsely.
+        // After a silence the path may have changed, so older samples say nothing about it.
         if window.last().is_none_or(|last| now - last > self.stale_after) {
             window.samples.clear();
         }
-        window.samples.push_back((now, round_trip.min(LONGEST)));
+        window.samples.push_back((now, round_trip.min(ROUND_TRIP_MAX)));
         let old = |window: &Window| window.samples.front().is_some_and(|(at, _)| now - *at > WINDOW_AGE);
-        while window.samples.len() > WINDOW || (window.samples.len() > WINDOW_LEAST && old(window)) {
+        while window.samples.len() > WINDOW || (window.samples.len() > WINDOW_MIN && old(window)) {
             window.samples.pop_front();
         }
     }
 
-    /// The link to `peer` is gone: what was measured says nothing about the next one.
+    /// Discards the samples of `peer` after its link closed: they say nothing about the next link.
     pub fn forget(&mut self, peer: ServerId) {
         self.peers.remove(&peer);
     }
 
-    /// The round trip to `peer`, or nothing if there is no fresh sample.
+    /// The round trip to `peer`, or None without a fresh sample.
     #[must_use]
     pub fn smoothed(&self, peer: ServerId, now: Time) -> Option<Span> {
         let window = self.peers.get(&peer)?;
         (now - window.last()? <= self.stale_after).then(|| window.smoothed())
     }
 
-    /// The slower of the last two round trips, for timeouts. It rises with the first slow sample and falls with the second
-    /// fast one, or by time. The last sample counts however old it is: a timeout is wanted precisely when nothing arrives any
-    /// more.
+    /// The slower of the last two round trips, for timeouts. It rises with the first slow sample and falls with the
+    /// second fast one, or with time. The last sample counts no matter how old it is: a timeout is needed precisely when
+    /// nothing arrives any more.
     #[must_use]
     pub fn slowest_recent(&self, peer: ServerId, now: Time) -> Option<Span> {
         let samples = &self.peers.get(&peer)?.samples;
@@ -92,13 +95,13 @@ impl Window {
         self.samples.back().map(|(at, _)| *at)
     }
 
-    /// The mean of the samples within half of their median, either way. Nearly half of all samples may be wild before it
-    /// notices; and when a path changes for good, it turns to the new one as soon as that has the majority.
+    /// The mean of the samples within half of their median, in both directions. It tolerates outliers in almost half
+    /// of the samples; when a path changes permanently, it follows as soon as the new path has the majority.
     fn smoothed(&self) -> Span {
         let mut sorted: Vec<u64> = self.samples.iter().map(|(_, sample)| sample.0).collect();
         sorted.sort_unstable();
         let Some(median) = sorted.get(sorted.len() / 2).copied() else { return Span::ZERO };
-        let near = (median / 2).max(NEAR.0);
+        let near = (median / 2).max(NEAR_MEDIAN.0);
         let kept: Vec<Span> = sorted.into_iter().filter(|sample| sample.abs_diff(median) <= near).map(Span).collect();
         mean(kept.into_iter())
     }
@@ -106,33 +109,34 @@ impl Window {
 
 fn mean(spans: impl ExactSizeIterator<Item = Span>) -> Span {
     let count = spans.len() as u64;
-    // No overflow: at most WINDOW spans of at most LONGEST.
+    // Cannot overflow: at most WINDOW spans of at most ROUND_TRIP_MAX.
     Span(spans.map(|span| span.0).sum::<u64>().checked_div(count).unwrap_or(0))
 }
 
-/// Samples kept for each peer, at most: half a minute of heartbeats of 100 ms.
+/// The maximum number of samples per peer: half a minute of heartbeats of 100 ms.
 const WINDOW: usize = 256;
 
-/// Samples kept for each peer, at least, however long ago: or heartbeats of ten seconds would leave three.
-const WINDOW_LEAST: usize = 8;
+/// The minimum number of samples kept per peer, of any age; heartbeats of ten seconds would otherwise leave three.
+const WINDOW_MIN: usize = 8;
 
-/// How long a sample counts. A new route shows after half of it; a shorter window would let the jitter of a long path
-/// (2 % of 170 ms) carry scores over class borders of 1 ms.
+/// How long a sample counts. A new route shows after half of it. With a shorter window the jitter of a long path (2 %
+/// of 170 ms) could carry scores across class borders of 1 ms.
 const WINDOW_AGE: Span = Span::from_ms(30_000);
 
-/// How long, and over how many samples, a slow round trip keeps timeouts long. Longer would delay the detection of a silent
-/// peer after every spike: one that was cut off for seconds and answers all that waited at once.
+/// For how long, and over how many samples, a slow round trip keeps timeouts long. Higher values would delay the
+/// detection of a silent peer after every spike, for example when a peer was cut off for seconds and then answers all
+/// queued heartbeats at once.
 const RECENT: Span = Span::from_ms(3_000);
 const RECENT_SAMPLES: usize = 2;
 
-/// Two samples that differ by less are of one path.
+/// Two samples that differ by less than this belong to the same path.
 const SETTLED: Span = Span::from_ms(50);
 
-/// Differences below this are scheduling, not wildness, on a path that is itself this short.
-const NEAR: Span = Span::from_us(200);
+/// On short paths, differences below this are scheduling delays rather than outliers.
+const NEAR_MEDIAN: Span = Span::from_us(200);
 
-/// No round trip is longer than an hour; a sample that says so is a clock's mistake, and sums must not overflow.
-const LONGEST: Span = Span::from_ms(3_600_000);
+/// No round trip is longer than an hour. A longer sample is a clock error, and sums must not overflow.
+const ROUND_TRIP_MAX: Span = Span::from_ms(3_600_000);
 
 #[cfg(test)]
 mod tests {
@@ -226,6 +230,6 @@ mod tests {
     fn absurd_samples_do_not_overflow() {
         let mut round_trips = RoundTrips::new(Span(u64::MAX));
         (0..300).for_each(|_| round_trips.record(PEER, Span(u64::MAX), Time(u64::MAX)));
-        assert_eq!(round_trips.smoothed(PEER, Time(0)), Some(LONGEST));
+        assert_eq!(round_trips.smoothed(PEER, Time(0)), Some(ROUND_TRIP_MAX));
     }
 }

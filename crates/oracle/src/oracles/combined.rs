@@ -1,11 +1,12 @@
-//! `combined`: several oracles in order of priority, each cut into classes of equal worth if wished.
+//! `combined`: several oracles in order of priority, each optionally divided into classes.
 //!
-//! In: the parts, most important first. Out: a score of all their components, one after another.
-//! Why classes: without them the first part decides always, by noise if by nothing else.
-//! Holds: the order is lexicographic on the message alone; the hysteresis at class borders lives in how a server
-//! computes its own class, from its own last score (`View::previous`), see `Class`.
-//! A single oracle with a class (`latency/1ms`) is a combination of one.
-//! Source: section 3. Ours to add: hysteresis, and that a later part may be unknown.
+//! A score has the components of all parts, most important first. Without classes the first part would always decide,
+//! if only by noise. A single oracle with a class (`latency/1ms`) is a combination of one.
+//!
+//! Invariant: the order is lexicographic on the messages alone. The hysteresis at class borders affects only how a
+//! server computes its own class, from its own last score (`View::previous`); see [`Class`].
+//!
+//! The paper combines oracles with classes; hysteresis, and later parts that are unknown, are additions.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -21,9 +22,9 @@ use crate::view::View;
 
 /// One oracle of a combination.
 pub struct Part {
-    /// What scores.
+    /// The oracle.
     pub oracle: Box<dyn Oracle>,
-    /// How its score is cut; needs a score of one component.
+    /// The classes of its score, which must have one component.
     pub class: Option<Class>,
 }
 
@@ -34,10 +35,11 @@ pub struct Combined {
 }
 
 impl Combined {
-    /// The combination of these parts, most important first.
+    /// Creates a combination of these parts, most important first.
     ///
     /// # Errors
-    /// No parts, a class for a score of several components, or more components than a score may have.
+    /// If there are no parts, a class is given for a score of several components, or there are too many components in
+    /// total.
     pub fn new(parts: Vec<Part>) -> Result<Self, InvalidPart> {
         if parts.is_empty() {
             return Err(InvalidPart::None);
@@ -56,8 +58,8 @@ impl Combined {
         Ok(Self { name, parts })
     }
 
-    /// The parts with the range of components that each has in a score.
-    fn placed(&self) -> impl Iterator<Item = (&Part, core::ops::Range<usize>)> {
+    /// The parts, each with its range of components in a score.
+    fn parts_with_ranges(&self) -> impl Iterator<Item = (&Part, core::ops::Range<usize>)> {
         self.parts.iter().scan(0, |start, part| {
             let range = *start..*start + part.oracle.components();
             *start = range.end;
@@ -68,7 +70,7 @@ impl Combined {
     /// The first part in which two scores differ, with the components of both.
     fn difference<'a>(&'a self, a: &'a Score, b: &'a Score) -> Option<(&'a Part, &'a [i64], &'a [i64])> {
         let slices = self
-            .placed()
+            .parts_with_ranges()
             .filter_map(|(part, range)| Some((part, a.components().get(range.clone())?, b.components().get(range)?)));
         slices.into_iter().find(|(_, a, b)| a != b)
     }
@@ -88,13 +90,13 @@ impl Oracle for Combined {
         self.parts.iter().map(|part| part.oracle.components()).sum()
     }
 
-    /// Unknown if the first part is. A later part that is unknown counts as worst within its place: what the operator
-    /// put first must not wait for what comes last.
+    /// Unknown if the first part is unknown. A later part that is unknown counts as worst in its components: the first
+    /// priority must not wait for the last.
     fn assess(&self, view: &View, epoch: u64) -> Option<Assessed> {
         let previous = view.previous(self.fingerprint()).map(Score::components);
         let mut combined = Assessed { score: Score::new(Vec::new()), inputs: Vec::new() };
         let mut components = Vec::new();
-        for (part, range) in self.placed() {
+        for (part, range) in self.parts_with_ranges() {
             let Some(assessed) = part.oracle.assess(view, epoch) else {
                 if range.start == 0 {
                     return None;
@@ -103,7 +105,7 @@ impl Oracle for Combined {
                 continue;
             };
             let previous = previous.and_then(|components| components.get(range.start).copied());
-            components.extend(part.cut(&assessed.score, previous));
+            components.extend(part.quantize(&assessed.score, previous));
             combined.inputs.extend(part.inputs(assessed, self.parts.len() > 1));
         }
         combined.score = Score::new(components);
@@ -115,16 +117,18 @@ impl Oracle for Combined {
         if got != expected {
             return Err(InvalidScore::Components { oracle: self.describe(), expected, got });
         }
-        self.placed().try_for_each(|(part, range)| part.validate(&score.components()[range.clone()], range.start))
+        self.parts_with_ranges()
+            .try_for_each(|(part, range)| part.validate(&score.components()[range.clone()], range.start))
     }
 
     fn gossip_decides(&self) -> bool {
         self.parts.first().is_some_and(|part| part.oracle.gossip_decides())
     }
 
-    /// By more than a class, in the first part that differs; not if a part before it, or it, may have changed since.
+    /// Worse by more than a class in the first part that differs. False if that part, or one before it, may have
+    /// changed.
     fn clearly_worse(&self, a: &Score, b: &Score) -> bool {
-        for (part, range) in self.placed() {
+        for (part, range) in self.parts_with_ranges() {
             let (Some(a), Some(b)) = (a.components().get(range.clone()), b.components().get(range)) else {
                 return false;
             };
@@ -149,9 +153,9 @@ impl Oracle for Combined {
         self.parts.first().map_or(Scale::PLAIN, |part| part.oracle.scale())
     }
 
-    /// The first part: of a class, the border nearer to zero.
+    /// The value of the first part; for a class, its border nearer to zero.
     fn value(&self, score: &Score) -> f64 {
-        match self.placed().next() {
+        match self.parts_with_ranges().next() {
             Some((part, range)) => score.components().get(range).map_or(0.0, |components| part.value(components)),
             None => 0.0,
         }
@@ -166,23 +170,23 @@ impl Part {
         }
     }
 
-    /// The components of a score, or its class, damped by the class that this server was in.
-    fn cut(&self, score: &Score, previous: Option<i64>) -> Vec<i64> {
+    /// The components of a score, or their classes, with hysteresis from the previous class of this server.
+    fn quantize(&self, score: &Score, previous: Option<i64>) -> Vec<i64> {
         match self.class {
             Some(class) => score.components().iter().map(|component| class.of_after(*component, previous)).collect(),
             None => score.components().to_vec(),
         }
     }
 
-    /// The components as the oracle itself would have made them.
-    fn uncut(&self, components: &[i64]) -> Score {
+    /// The components as the part's oracle would have returned them, up to the class width.
+    fn dequantize(&self, components: &[i64]) -> Score {
         match self.class {
             Some(class) => Score::new(components.iter().map(|component| class.border(*component)).collect()),
             None => Score::new(components.to_vec()),
         }
     }
 
-    /// What the part was made of, under its own name where there are several.
+    /// The inputs of the part, prefixed with its name if there are several parts.
     fn inputs(&self, assessed: Assessed, several: bool) -> Vec<(String, i64)> {
         let name = |input: String| if several { format!("{}.{input}", self.oracle.name()) } else { input };
         assessed.inputs.into_iter().map(|(input, value)| (name(input), value)).collect()
@@ -192,7 +196,7 @@ impl Part {
         if start > 0 && components.iter().all(|component| *component == UNKNOWN) {
             return Ok(());
         }
-        self.oracle.validate(&self.uncut(components)).map_err(|error| match error {
+        self.oracle.validate(&self.dequantize(components)).map_err(|error| match error {
             InvalidScore::Range { oracle, component, got, least, most } => {
                 InvalidScore::Range { oracle, component: start + component, got, least, most }
             }
@@ -202,37 +206,37 @@ impl Part {
 
     fn clearly_worse(&self, a: &[i64], b: &[i64]) -> bool {
         match (self.class, a, b) {
-            // Neighbouring classes may be a border apart; two classes apart is more than a class.
+            // Neighbouring classes may be close together at the border; two classes apart is more than a class.
             (Some(_), [a], [b]) => a.saturating_sub(*b) > 1,
-            (Some(_) | None, _, _) => self.oracle.clearly_worse(&self.uncut(a), &self.uncut(b)),
+            (Some(_) | None, _, _) => self.oracle.clearly_worse(&self.dequantize(a), &self.dequantize(b)),
         }
     }
 
     fn advantage(&self, own: &[i64], other: &[i64]) -> Advantage {
-        self.oracle.advantage(&self.uncut(own), &self.uncut(other))
+        self.oracle.advantage(&self.dequantize(own), &self.dequantize(other))
     }
 
     fn value(&self, components: &[i64]) -> f64 {
-        self.oracle.value(&self.uncut(components))
+        self.oracle.value(&self.dequantize(components))
     }
 }
 
-/// Why oracles do not combine.
+/// Why oracles cannot be combined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPart {
-    /// Nothing to combine.
+    /// There are no parts.
     #[error("a combination needs at least one oracle")]
     None,
-    /// A class for what has no single number to cut.
+    /// A class was given for a score with several components.
     #[error("{oracle} has several components and takes no class")]
     Class {
         /// The oracle.
         oracle: String,
     },
-    /// Too long for the wire.
+    /// The score would have too many components.
     #[error("{components} components, a score may have {}", Score::COMPONENTS_MAX)]
     Components {
-        /// How many it would have.
+        /// The number of components.
         components: usize,
     },
 }
@@ -243,5 +247,5 @@ impl core::fmt::Debug for Combined {
     }
 }
 
-/// A part that is not the first and has no score yet: worst in its place. No oracle's component reaches it.
+/// The components of a later part that has no score yet: worst. No valid component reaches this value.
 const UNKNOWN: i64 = i64::MAX;

@@ -1,7 +1,8 @@
-//! `consensus`: the server that a quorum answers soonest leads. θc, lower is better.
+//! `consensus`: prefers the server that gets answers from a quorum soonest (θc, lower is better).
 //!
-//! Holds: known only with a quorum of round trips, else an isolated server would be the fastest of all.
-//! Source: section 3: the (⌊N/2⌋+1)-th smallest entry of RTT_i, its own included as zero. Ours to add: each server's disk.
+//! The score is known only with a quorum of round trips; otherwise an isolated server would be the fastest of all. It
+//! is the (⌊N/2⌋+1)-th smallest entry of RTT_i, with zero for the server itself, as in the paper; the disk times are
+//! an addition.
 
 use alloc::vec::Vec;
 
@@ -10,7 +11,7 @@ use pole_election::{Score, Span};
 use crate::oracle::{Assessed, InvalidScore, MICROS_MAX, Oracle, Scale, micros};
 use crate::view::View;
 
-/// Scores by the time in which a quorum logs a proposal, in microseconds.
+/// Scores by the time until a quorum has logged a proposal, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Consensus;
 
@@ -34,9 +35,10 @@ impl Oracle for Consensus {
     }
 }
 
-/// θc: how long until a quorum of N has a proposal on disk if this server led. A leader logs while its followers do, so
-/// the disk is not added on top: each entry is the round trip to a server plus that server's disk, our own disk alone
-/// standing for ourselves, and the quorum's slowest decides. Servers out of N' have no entry, yet N sets the quorum.
+/// θc: the time until a quorum of N has a proposal on disk if this server leads, or None if too few are measured. The
+/// leader logs while its followers do, so its disk time is not added on top: each entry is the round trip to a server
+/// plus that server's disk time, for this server its disk time alone, and the slowest of the quorum decides. Servers
+/// outside N' have no entry, but N determines the quorum.
 #[must_use]
 pub fn consensus_time(view: &View) -> Option<Span> {
     let answer = |(id, round_trip): (_, &Span)| round_trip.saturating_add(view.disk_time(id));

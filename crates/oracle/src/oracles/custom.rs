@@ -1,14 +1,14 @@
-//! `custom`: whatever an external probe says, higher is better: load, cost, battery, anything.
+//! `custom`: the value of an external probe, higher is better, such as load, cost or battery charge.
 //!
-//! Holds: unknown without a probe's number or once its time is over, so that a dead probe does not make a leader.
-//! Not here: the check of the number (`Measurements::record_probe`).
+//! Unknown without a probe value or after it has expired, so that a dead probe does not make a leader. The value is
+//! validated in `Measurements::record_probe`.
 
 use pole_election::Score;
 
 use crate::oracle::{Assessed, Better, InvalidScore, Oracle, Scale};
 use crate::view::View;
 
-/// Scores by the number of a probe: the negative of its thousandths.
+/// Scores by the negative of the probe's thousandths.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Custom;
 
@@ -23,7 +23,7 @@ impl Oracle for Custom {
     }
 
     fn validate(&self, score: &Score) -> Result<(), InvalidScore> {
-        InvalidScore::check(self.name(), score, &[(-MOST, MOST)])
+        InvalidScore::check(self.name(), score, &[(-COMPONENT_MAX, COMPONENT_MAX)])
     }
 
     fn scale(&self) -> Scale {
@@ -31,5 +31,5 @@ impl Oracle for Custom {
     }
 }
 
-/// Thousandths of the largest number that a probe may send.
-const MOST: i64 = 1_000_000_000_000_000;
+/// Thousandths of the largest valid probe value.
+const COMPONENT_MAX: i64 = 1_000_000_000_000_000;

@@ -1,15 +1,14 @@
-//! `history`: the longest history leads, as in ZooKeeper. θz = (current epoch, last zxid), higher is better.
+//! `history`: prefers the longest history, as in ZooKeeper. θz = (current epoch, last zxid), higher is better.
 //!
-//! Holds: always known. A longer log of an older epoch is not the better one, so the epoch comes first.
-//! Source: section 3; Zab.
+//! Always known. The epoch comes first, because a longer log of an older epoch is not better.
 
 use pole_election::Score;
 
 use crate::oracle::{Assessed, Better, InvalidScore, Oracle, Scale};
 use crate::view::View;
 
-/// Scores by position in the history: three components, the negatives of current epoch, epoch and counter of the last
-/// zxid (one number of 64 bits would not fit a signed component).
+/// Scores by position in the history. The three components are the negatives of the current epoch, and of the epoch
+/// and the counter of the last zxid; a single unsigned 64-bit number would not fit into a signed component.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct History;
 

@@ -1,7 +1,7 @@
-//! `latency`: the server under which the mean request is answered soonest leads. θl = θc + the mean hop, lower is better.
+//! `latency`: prefers the server with the lowest mean request latency. θl = θc + the mean hop, lower is better.
 //!
-//! Source: section 3. The paper's printed equation has the one-way delay; its text, its figures and we have the round
-//! trip: the request travels to the leader and the commit travels back.
+//! The hop is a round trip: the request travels to the leader and the commit travels back. The paper's printed
+//! equation has the one-way delay, but its text and figures use the round trip.
 
 use pole_election::{Score, Span};
 
@@ -38,13 +38,14 @@ impl Oracle for Latency {
     }
 }
 
-/// Σ θr(r)·RTT(i,r) / Σ θr(r) over r in N', with [`View::distance`] for RTT. Without any request all servers count alike.
+/// Σ θr(r)·RTT(i,r) / Σ θr(r) over r in N', with [`View::distance`] for RTT. Without any requests all servers have the
+/// same weight.
 #[must_use]
 pub fn hop_time(view: &View) -> Span {
     let rate = |id| view.rates_milli().get(&id).copied().unwrap_or(0);
     let idle = view.live().iter().all(|id| rate(*id) == 0);
     let weight = |id| u128::from(if idle { 1 } else { rate(id) });
-    // No overflow: rates and round trips are clamped where they enter (`Measurements`).
+    // Cannot overflow: rates and round trips are clamped in `Measurements`.
     let weights: u128 = view.live().iter().map(|id| weight(*id)).sum();
     let sum: u128 = view.live().iter().map(|id| weight(*id) * u128::from(view.distance(*id).0)).sum();
     Span(u64::try_from(sum / weights.max(1)).unwrap_or(u64::MAX))

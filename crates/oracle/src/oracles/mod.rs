@@ -1,4 +1,4 @@
-//! The oracles of section 3, each in a file of its own, and how to combine them.
+//! The built-in oracles, each in a file of its own, and their combination.
 
 mod combined;
 mod consensus;

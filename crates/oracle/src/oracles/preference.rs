@@ -1,8 +1,9 @@
-//! `preference`: the operator says who leads, by a list or by weights.
+//! `preference`: the operator decides who leads, by a list or by weights.
 //!
-//! In: `3,1,2` (the first is best, the unlisted come last) or `3:10,1:5` (higher is better, the unlisted come below all
-//! weights, 0 is "never"). Holds: always known; "never" ranks below all others and yet leads when nobody else is there,
-//! because an ensemble without a leader serves nobody (scenario 23).
+//! In a list such as `3,1,2` the first is best and unlisted servers come last. With weights such as `3:10,1:5` higher
+//! is better; unlisted servers come below all weights, and 0 means "never". The score is always known. A server with
+//! "never" ranks below all others, but still leads when there is no other, because an ensemble without a leader serves
+//! nobody (scenario 23).
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -14,20 +15,20 @@ use crate::oracle::{Advantage, Assessed, Better, InvalidScore, Oracle, Scale};
 use crate::spec::SpecError;
 use crate::view::View;
 
-/// Scores by the operator's word.
+/// Scores by the operator's preference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Preference {
-    /// The place in this list, from 0; the unlisted share the place after its end.
+    /// The position in this list, from 0; unlisted servers share the position after its end.
     List(Vec<ServerId>),
-    /// The negative of the weight; 0 for the unlisted, 1 for "never".
+    /// The negative of the weight; 0 for unlisted servers, 1 for "never".
     Weights(Vec<(ServerId, u32)>),
 }
 
 impl Preference {
-    /// Reads `3,1,2` or `3:10,1:5`.
+    /// Parses `3,1,2` or `3:10,1:5`.
     ///
     /// # Errors
-    /// Not numbers, a server named twice, places and weights mixed, or nothing at all.
+    /// If the text is empty, an entry is not a number, a server is named twice, or positions and weights are mixed.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let entries: Vec<&str> = text.split(',').map(str::trim).collect();
         let bad = |why: &str| SpecError::Preference { text: text.to_string(), why: why.to_string() };
@@ -69,7 +70,7 @@ impl Preference {
         }
     }
 
-    /// The list or the weights again, as they are configured.
+    /// The list or the weights in the syntax of the configuration.
     #[must_use]
     pub fn text(&self) -> String {
         let entries: Vec<String> = match self {
@@ -106,12 +107,12 @@ impl Oracle for Preference {
         InvalidScore::check(self.name(), score, &[range])
     }
 
-    /// The operator's word does not jitter: any difference is clear.
+    /// A preference does not jitter, so any difference is clear ...
     fn clearly_worse(&self, a: &Score, b: &Score) -> bool {
         a > b
     }
 
-    /// ... and worth moving for.
+    /// ... and worth a hand-over.
     fn advantage(&self, own: &Score, other: &Score) -> Advantage {
         if other < own { Advantage::FULL } else { Advantage::NONE }
     }

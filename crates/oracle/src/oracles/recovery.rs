@@ -1,13 +1,18 @@
-//! `recovery`: the server under which the ensemble serves again soonest leads. Estimated time, lower is better.
+//! `recovery`: prefers the server under which the ensemble serves again soonest. Estimated time, lower is better.
 //!
-//! In: the standings of heartbeats, what each server lacks of another's history, round trips, bandwidths, disks.
-//! Out: how long from the choice of this server to its first committed write.
-//! Why: history alone picks a server that has everything but is far from those who have nothing (experiment 8b); a
-//! latency oracle picks one that must first pull 250 MB (experiment 8a).
-//! How: it goes through what the agreement will do. A quorum promises; the leader pulls what the best of it has and it
-//! lacks; each follower is brought level beside the others, and the quorum's slowest counts; then a write goes out.
-//! Holds: known only if a quorum's round trips and standings are, and whoever would have to send has said how much.
-//! Source: ours; the paper leaves the question open (section 5).
+//! The score is the estimated time from the election of this server to its first committed write. It is computed from
+//! the standings in heartbeats, the bytes that each server lacks of another's history, round trips, bandwidths and
+//! disk times.
+//!
+//! History alone picks a server that has everything but is far from the servers that have nothing (experiment 8b of
+//! the paper); a latency oracle picks one that must first pull 250 MB (experiment 8a).
+//!
+//! The estimate follows the steps of the agreement: a quorum promises; the leader pulls what the best of the quorum
+//! has and it lacks; the followers are brought up to date in parallel, and the slowest of the quorum counts; then a
+//! write is sent.
+//!
+//! Known only if the round trips and standings of a quorum are known, and each server that would have to send has
+//! reported how much. The paper leaves the question open; this oracle is an addition.
 
 use alloc::vec::Vec;
 
@@ -16,7 +21,7 @@ use pole_election::{Score, ServerId, Span, Standing};
 use crate::oracle::{Assessed, InvalidScore, MICROS_MAX, Oracle, Scale, micros};
 use crate::view::View;
 
-/// Scores by the estimated time to recover, in microseconds.
+/// Scores by the estimated recovery time, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recovery;
 
@@ -26,14 +31,14 @@ impl Oracle for Recovery {
     }
 
     fn assess(&self, view: &View, _epoch: u64) -> Option<Assessed> {
-        let course = Course::of(view)?;
+        let timeline = Timeline::estimate(view)?;
         let inputs = [
-            ("promised_us", micros(course.promised)),
-            ("pulled_us", micros(course.pulled)),
-            ("level_us", micros(course.level)),
-            ("lacking_bytes", i64::try_from(course.lacking).unwrap_or(i64::MAX)),
+            ("promised_us", micros(timeline.promised)),
+            ("pulled_us", micros(timeline.pulled)),
+            ("level_us", micros(timeline.level)),
+            ("lacking_bytes", i64::try_from(timeline.lacking).unwrap_or(i64::MAX)),
         ];
-        Some(Assessed::new(micros(course.committed), &inputs))
+        Some(Assessed::new(micros(timeline.committed), &inputs))
     }
 
     fn validate(&self, score: &Score) -> Result<(), InvalidScore> {
@@ -54,22 +59,22 @@ impl Oracle for Recovery {
     }
 }
 
-/// What happens if this server is chosen, and when, from its choice on.
-struct Course {
-    /// A quorum has promised its epoch.
+/// The estimated steps of a recovery under this server, as times since its election.
+struct Timeline {
+    /// A quorum has promised the new epoch.
     promised: Span,
-    /// It has all that the quorum has.
+    /// The leader has everything that the quorum has.
     pulled: Span,
-    /// A quorum is in step.
+    /// A quorum is up to date.
     level: Span,
     /// The first write is committed.
     committed: Span,
-    /// What it pulls, in bytes.
+    /// The number of bytes that the leader pulls.
     lacking: u64,
 }
 
-impl Course {
-    fn of(view: &View) -> Option<Self> {
+impl Timeline {
+    fn estimate(view: &View) -> Option<Self> {
         let (me, needed) = (view.me(), view.voters().quorum() - 1);
         let followers = followers(view);
         let promised = nth(followers.iter().map(|follower| follower.promised), needed)?.max(view.disk_time(me));
@@ -79,10 +84,9 @@ impl Course {
         let pulled = promised.saturating_add(pull);
         let levels = followers.iter().map(|follower| (follower, follower.level(view, source, pulled)));
         let times: Vec<_> = levels.filter_map(|(follower, at)| Some((follower, at?))).collect();
-        let own = pulled.saturating_add(made_durable(view, me, lacking));
+        let own = pulled.saturating_add(durable_time(view, me, lacking));
         let level = nth(times.iter().map(|(_, at)| *at), needed)?.max(own);
-        let acknowledged =
-            times.iter().map(|(follower, at)| level.max(*at).saturating_add(follower.acknowledges(view)));
+        let acknowledged = times.iter().map(|(follower, at)| level.max(*at).saturating_add(follower.ack_time(view)));
         let committed = nth(acknowledged, needed)?.max(level.saturating_add(view.disk_time(me)));
         Some(Self { promised, pulled, level, committed, lacking })
     }
@@ -92,20 +96,20 @@ struct Follower {
     id: ServerId,
     standing: Standing,
     round_trip: Span,
-    /// It chooses us and greets us, is asked, and makes its promise durable.
+    /// The time until it has elected us, connected, been asked, and made its promise durable.
     promised: Span,
 }
 
-/// The servers of N' whose standing and round trip we know, those first who promise first.
+/// The servers of N' with a known standing and round trip, in the order in which they promise.
 fn followers(view: &View) -> Vec<Follower> {
-    let ours = chosen_by(view, view.me());
+    let ours = chosen_at(view, view.me());
     let known = view.standings().iter().filter(|(id, _)| **id != view.me());
     let mut followers: Vec<_> = known
         .filter_map(|(id, standing)| {
             view.round_trips().get(id)?;
-            let round_trip = view.apart(view.me(), *id)?;
-            let greeted = Span(chosen_by(view, *id).saturating_add(half(round_trip)).0.saturating_sub(ours.0));
-            let promised = greeted.saturating_add(round_trip).saturating_add(view.disk_time(*id));
+            let round_trip = view.round_trip_between(view.me(), *id)?;
+            let connected = Span(chosen_at(view, *id).saturating_add(half(round_trip)).0.saturating_sub(ours.0));
+            let promised = connected.saturating_add(round_trip).saturating_add(view.disk_time(*id));
             Some(Follower { id: *id, standing: *standing, round_trip, promised })
         })
         .collect();
@@ -113,73 +117,76 @@ fn followers(view: &View) -> Vec<Follower> {
     followers
 }
 
-/// When a server knows that this one is chosen: it has heard everyone, and of a quorum that it chose so too. Everyone
-/// begins when it hears of the end of the last leader, or of one who has begun. What two others measured of each other
-/// and did not tell counts for nothing.
-fn chosen_by(view: &View, id: ServerId) -> Span {
+/// The time at which a server knows that this one is elected: it has received a proposal from every server, and from a
+/// quorum that it chose this one too. A server begins when it notices the loss of the last leader, or receives from
+/// one that has begun. A round trip between two others that neither has reported counts as zero.
+fn chosen_at(view: &View, id: ServerId) -> Span {
     let me = view.me();
-    let way = |a: ServerId, b: ServerId| half(view.apart(a, b).unwrap_or_default());
+    let one_way = |a: ServerId, b: ServerId| half(view.round_trip_between(a, b).unwrap_or_default());
     let begins = |id: ServerId| {
-        let told = view.live().iter().map(|other| view.hears_of_the_end(*other).saturating_add(way(*other, id)));
-        told.min().unwrap_or_default()
+        let starts = view.live().iter().map(|other| view.leader_loss_delay(*other).saturating_add(one_way(*other, id)));
+        starts.min().unwrap_or_default()
     };
-    let heard =
-        view.live().iter().map(|other| begins(*other).saturating_add(way(*other, id))).max().unwrap_or_default();
+    let proposed =
+        view.live().iter().map(|other| begins(*other).saturating_add(one_way(*other, id))).max().unwrap_or_default();
     let votes = view.live().iter().map(|other| {
-        let chooses = begins(*other).max(begins(me).saturating_add(way(me, *other)));
-        chooses.saturating_add(way(*other, id))
+        let chooses = begins(*other).max(begins(me).saturating_add(one_way(me, *other)));
+        chooses.saturating_add(one_way(*other, id))
     });
-    heard.max(nth(votes, view.voters().quorum()).unwrap_or_default())
+    proposed.max(nth(votes, view.voters().quorum()).unwrap_or_default())
 }
 
 fn half(span: Span) -> Span {
     Span(span.0 / 2)
 }
 
-/// Whose history is continued: the best of the quorum, ourselves if none is better, of equals the first to promise.
+/// The server whose history is continued: the best of the quorum, or this one if none is better. Among equals it is
+/// the first to promise.
 fn source(view: &View, quorum: &[Follower]) -> Option<ServerId> {
     let own = view.standings().get(&view.me())?.history();
     let best = quorum.iter().rev().max_by_key(|follower| follower.standing.history());
     let better = best.filter(|best| best.standing.history() > own).map(|best| best.id);
-    Some(better.or_else(|| latest(view, quorum)).unwrap_or(view.me()))
+    Some(better.or_else(|| likely_ahead(view, quorum)).unwrap_or(view.me()))
 }
 
-/// Who of those that were level with us has more by now: the last writes of the leader that is gone were on their way,
-/// and reached whoever was nearer to it. By what was heard of it, whoever is level lacks what fits into a round trip.
-fn latest(view: &View, quorum: &[Follower]) -> Option<ServerId> {
+/// Returns a follower that was up to date with us and probably has more by now: the last writes of the lost leader
+/// were in flight and reached the servers nearer to it first. A follower counts as up to date if what it lacks,
+/// according to its last report, fits into a round trip.
+fn likely_ahead(view: &View, quorum: &[Follower]) -> Option<ServerId> {
     let level = quorum.iter().filter(|follower| {
         let time = view.lacking(follower.id, view.me()).and_then(|bytes| view.transfer_time(follower.id, bytes));
         time.is_some_and(|time| time <= follower.round_trip.saturating_mul(2))
     });
-    let nearest = level.min_by_key(|follower| view.hears_of_the_end(follower.id))?;
-    let before_us = view.hears_of_the_end(view.me()).0.saturating_sub(view.hears_of_the_end(nearest.id).0);
+    let nearest = level.min_by_key(|follower| view.leader_loss_delay(follower.id))?;
+    let before_us = view.leader_loss_delay(view.me()).0.saturating_sub(view.leader_loss_delay(nearest.id).0);
     let writes_milli: u64 = view.rates_milli().values().sum();
-    // In thousandths of a write: it is enough that there was probably one.
-    let on_their_way = u128::from(before_us) * u128::from(writes_milli) / 1_000_000_000;
-    (on_their_way >= 300).then_some(nearest.id)
+    // In thousandths of a write; it suffices that there probably was one.
+    let in_flight = u128::from(before_us) * u128::from(writes_milli) / 1_000_000_000;
+    (in_flight >= 300).then_some(nearest.id)
 }
 
 impl Follower {
-    /// When it is in step, if what it lacks is sent as soon as the leader has it and the follower has promised.
+    /// The time at which it is up to date, if what it lacks is sent as soon as the leader has it and the follower has
+    /// promised.
     fn level(&self, view: &View, source: ServerId, pulled: Span) -> Option<Span> {
         let lacking = view.lacking(self.id, source)?;
         let there = pulled.max(self.promised).saturating_add(view.transfer_time(self.id, lacking)?);
-        Some(there.saturating_add(made_durable(view, self.id, lacking)))
+        Some(there.saturating_add(durable_time(view, self.id, lacking)))
     }
 
-    /// How long it takes to acknowledge a write.
-    fn acknowledges(&self, view: &View) -> Span {
+    /// The time to acknowledge a write.
+    fn ack_time(&self, view: &View) -> Span {
         self.round_trip.saturating_add(view.disk_time(self.id))
     }
 }
 
-/// How long a disk takes that writes what came, if anything did, and then the epoch.
-fn made_durable(view: &View, id: ServerId, came: u64) -> Span {
+/// The disk time to write the received data, if any, and then the epoch.
+fn durable_time(view: &View, id: ServerId, received: u64) -> Span {
     let disk = view.disk_time(id);
-    if came > 0 { disk.saturating_mul(2) } else { disk }
+    if received > 0 { disk.saturating_mul(2) } else { disk }
 }
 
-/// The n-th smallest; no time at all if nobody is needed; nothing if there are fewer.
+/// The n-th smallest, zero for n = 0, or None if there are fewer.
 fn nth(times: impl Iterator<Item = Span>, n: usize) -> Option<Span> {
     let mut times: Vec<_> = times.collect();
     times.sort_unstable();

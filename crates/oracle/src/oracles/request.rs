@@ -1,15 +1,14 @@
-//! `request`: the server whose clients write most leads. θr, higher is better.
+//! `request`: prefers the server whose clients write most (θr, higher is better).
 //!
-//! Holds: the clients of a server left out count at their heirs (the paper's figures need it, section 5); a server
-//! without a quorum of round trips is unknown, however busy.
-//! Source: section 3.
+//! The clients of an excluded server count at the servers to which they will fail over, which the paper's figures
+//! require. A server without a quorum of round trips is unknown, no matter how busy it is.
 
 use pole_election::Score;
 
 use crate::oracle::{Assessed, InvalidScore, Oracle, Scale};
 use crate::view::View;
 
-/// Scores by the rate of write requests: the negative of thousandths a second.
+/// Scores by the rate of write requests: the negative of thousandths per second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request;
 
@@ -20,12 +19,12 @@ impl Oracle for Request {
 
     fn assess(&self, view: &View, _epoch: u64) -> Option<Assessed> {
         let rate = view.rates_milli().get(&view.me()).copied().unwrap_or(0);
-        let rate = i64::try_from(rate).unwrap_or(i64::MAX).min(MOST);
+        let rate = i64::try_from(rate).unwrap_or(i64::MAX).min(COMPONENT_MAX);
         view.measured_quorum().then(|| Assessed::new(-rate, &[("rate_milli", rate)]))
     }
 
     fn validate(&self, score: &Score) -> Result<(), InvalidScore> {
-        InvalidScore::check(self.name(), score, &[(-MOST, 0)])
+        InvalidScore::check(self.name(), score, &[(-COMPONENT_MAX, 0)])
     }
 
     fn scale(&self) -> Scale {
@@ -33,5 +32,5 @@ impl Oracle for Request {
     }
 }
 
-/// 10^15 requests a second, in thousandths: what a thousand servers with clamped rates could inherit.
-const MOST: i64 = 1_000_000_000_000_000_000;
+/// 10^15 requests per second in thousandths: the sum over a thousand servers with clamped rates.
+const COMPONENT_MAX: i64 = 1_000_000_000_000_000_000;

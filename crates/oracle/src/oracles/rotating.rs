@@ -1,14 +1,14 @@
-//! `rotating`: the servers lead in turn, one election each. 1 for the server whose turn the epoch is, else 0.
+//! `rotating`: the servers lead in turn, one election each.
 //!
-//! Holds: always known. If the server of the turn is not there, the rest are equal and the id decides.
-//! Source: section 3; section 4: an epoch that is 0 mod 5 is p5's, the next p1's.
+//! Always known. If the server whose turn it is has failed, the others are equal and the id decides. As in the paper,
+//! of five servers p5 has the epochs that are 0 mod 5, and p1 the next ones.
 
 use pole_election::Score;
 
 use crate::oracle::{Assessed, Better, InvalidScore, Oracle, Scale};
 use crate::view::View;
 
-/// Scores by turn: 0 for whose turn it is, 1 for the others (smaller is better).
+/// Scores by turn: 0 for the server whose turn it is, 1 for the others (smaller is better).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rotating;
 
@@ -20,7 +20,7 @@ impl Oracle for Rotating {
     fn assess(&self, view: &View, epoch: u64) -> Option<Assessed> {
         let voters = view.voters().len() as u64;
         let place = view.voters().iter().position(|id| id == view.me())? as u64;
-        // Of five, the first has the epochs 1, 6, 11, … and the last 5, 10, 15, ….
+        // Of five servers, the first has the epochs 1, 6, 11, … and the last 5, 10, 15, ….
         let turn = epoch % voters == (place + 1) % voters;
         Some(Assessed::new(i64::from(!turn), &[("turn", turn.into()), ("place", place as i64 + 1)]))
     }
@@ -42,7 +42,7 @@ impl Oracle for Rotating {
         Scale { better: Better::Higher, ..Scale::PLAIN }
     }
 
-    /// 1 for whose turn it is, as the paper has it.
+    /// 1 for the server whose turn it is, as in the paper.
     fn value(&self, score: &Score) -> f64 {
         score.components().first().map_or(0.0, |component| 1.0 - *component as f64)
     }

@@ -1,7 +1,6 @@
-//! `worst-case`: the server whose farthest clients wait least leads. θw = θc + the longest round trip in N', lower is
-//! better.
+//! `worst-case`: prefers the server whose farthest clients wait least.
 //!
-//! Source: section 3.
+//! θw = θc + the longest round trip in N', lower is better, as in the paper.
 
 use pole_election::Score;
 
@@ -9,7 +8,7 @@ use crate::oracle::{Assessed, InvalidScore, MICROS_MAX, Oracle, Scale, micros};
 use crate::oracles::consensus_time;
 use crate::view::View;
 
-/// Scores by the predicted latency of the unluckiest request, in microseconds.
+/// Scores by the predicted latency of the slowest request, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WorstCase;
 

@@ -1,4 +1,5 @@
-//! An ensemble on a topology, measured exactly: what the servers would know after a minute of calm.
+//! An ensemble on a topology with exact measurements, as the servers would have them after a minute of steady
+//! operation.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +8,7 @@ use pole_election::{Epoch, Rank, ServerId, Span, Standing, Voters, Zxid};
 use pole_oracle::{Assessed, Gossip, MeasureConfig, Measurements, Moment, Oracle, Report, Spec, Time, View};
 use pole_topology::Topology;
 
-/// When everything is measured and asked.
+/// The time at which everything is measured and assessed.
 pub(crate) const NOW: Time = Time(60_000_000_000);
 
 pub(crate) struct Ensemble {
@@ -15,28 +16,28 @@ pub(crate) struct Ensemble {
     pub(crate) leader: ServerId,
     pub(crate) dead: BTreeSet<ServerId>,
     pub(crate) standings: BTreeMap<ServerId, Standing>,
-    /// What each server lacks of the whole history, in bytes.
+    /// The bytes that each server lacks of the whole history.
     pub(crate) lacking: BTreeMap<ServerId, u64>,
-    /// The rates of servers that the topology does not say.
+    /// The rates of the servers, which tests may override.
     pub(crate) rates: BTreeMap<ServerId, u64>,
 }
 
 impl Ensemble {
-    /// p5 leads and all are level.
+    /// An ensemble led by p5, with all servers up to date.
     pub(crate) fn of(topology: Topology) -> Self {
         let standings = topology.servers().map(|server| (ServerId(server.id), standing(1, 100))).collect();
         let rates = topology.servers().map(|server| (ServerId(server.id), topology.rate_milli(server.id))).collect();
         Self { topology, leader: ServerId(5), dead: BTreeSet::new(), standings, lacking: BTreeMap::new(), rates }
     }
 
-    /// A server is behind the others by so many bytes.
+    /// Puts a server behind the others by this many bytes.
     pub(crate) fn falls_behind(&mut self, id: u64, bytes: u64) {
         let counter = if bytes == 0 { 100 } else { 50 };
         self.standings.insert(ServerId(id), standing(1, counter));
         self.lacking.insert(ServerId(id), bytes);
     }
 
-    /// What the others lack of the history of one of them.
+    /// The bytes that the others lack of the history of `source`.
     fn lacking_of(&self, source: ServerId) -> BTreeMap<ServerId, u64> {
         let lacks = |id: &ServerId| self.lacking.get(id).copied().unwrap_or(0);
         let behind = |id: &ServerId| lacks(id).saturating_sub(lacks(&source));
@@ -47,7 +48,7 @@ impl Ensemble {
         self.topology.servers().map(|server| ServerId(server.id)).collect()
     }
 
-    /// Those who take part in the election after the leader's crash.
+    /// The servers that take part in the election after the leader's crash.
     pub(crate) fn survivors(&self) -> Vec<ServerId> {
         self.servers().into_iter().filter(|id| *id != self.leader && !self.dead.contains(id)).collect()
     }
@@ -71,8 +72,8 @@ impl Ensemble {
         }
     }
 
-    /// The same, measured as in life: round trips with the jitter of the topology at every heartbeat, a minute of
-    /// requests that come at random moments.
+    /// Measurements with noise: round trips with the jitter of the topology at every heartbeat, and a minute of
+    /// requests at random times.
     pub(crate) fn jittered(&self, me: ServerId, heartbeat: Span, random: &mut impl FnMut() -> u64) -> Measurements {
         let mut measured = Measurements::new(me, Voters::new(self.servers()), MeasureConfig::default());
         for peer in self.round_trips(me).into_keys() {
@@ -81,7 +82,7 @@ impl Ensemble {
                 measured.record_round_trip(peer, Span(link.delay(random()) + link.delay(random())), Time(at));
             }
         }
-        // Open loop: in each millisecond a request comes or not.
+        // Open loop: in each millisecond a request arrives or not.
         for ms in 1..=NOW.0 / 1_000_000 {
             let comes = u128::from(random()) * 1_000_000 < u128::from(self.rates[&me]) << 64;
             measured.record_requests(comes.into(), Time(ms * 1_000_000));
@@ -89,12 +90,12 @@ impl Ensemble {
         measured
     }
 
-    /// What `me` has measured of the others, and heard from them.
+    /// The exact measurements of `me`, with the reports of the others.
     pub(crate) fn measurements(&self, me: ServerId) -> Measurements {
         let mut measured = Measurements::new(me, Voters::new(self.servers()), MeasureConfig::default());
         for (peer, round_trip) in self.round_trips(me) {
             measured.record_round_trip(peer, round_trip, NOW);
-            measured.hear(peer, self.report(peer), NOW);
+            measured.record_report(peer, self.report(peer), NOW);
             let speed = u128::from(self.topology.bandwidth(me.0, peer.0).unwrap()) / 8;
             let took = 100_000_000 * 1_000_000_000 / speed;
             measured.record_transfer(peer, 100_000_000, Span(took as u64));
@@ -120,22 +121,22 @@ impl Ensemble {
         })
     }
 
-    /// Who wins among the survivors: the best rank, of equals the higher id.
+    /// The winner among the survivors: the best rank, among equals the higher id.
     pub(crate) fn winner(&self, oracle: &dyn Oracle, epoch: u64) -> ServerId {
         let ranked = self.survivors().into_iter().map(|id| (self.rank(id, oracle, epoch), std::cmp::Reverse(id)));
         ranked.min().expect("somebody survives").1.0
     }
 
-    /// A score in the oracle's human unit.
+    /// A score in the oracle's unit for display.
     pub(crate) fn value(&self, me: ServerId, oracle: &str) -> f64 {
         let oracle = build(oracle);
         oracle.value(&self.assess(me, oracle.as_ref(), 1).expect("enough is measured").score)
     }
 }
 
-/// Requests such that exactly this rate is read at `NOW`, as nearly as integers allow.
+/// Records requests so that this rate is read at `NOW`, as closely as integers allow.
 fn load(measured: &mut Measurements, rate_milli: u64) {
-    // Ten a second, evenly, for the whole minute.
+    // Ten batches per second, evenly spaced, for the whole minute.
     for tenth in 1..=600_u64 {
         let due = |until: u64| until * rate_milli / 10_000;
         measured.record_requests(due(tenth) - due(tenth - 1), Time(tenth * 100_000_000));

@@ -1,13 +1,13 @@
-//! Any event in any order, with any contents: no panic, no broken promise.
+//! Random events with random contents in any order must neither panic nor violate a guarantee.
 //!
-//! The assertions inside the election (`invariants`) run after each step too.
+//! The assertions inside the election (`invariants`) run after each step as well.
 
 use std::collections::BTreeSet;
 
 use pole_election::*;
 use proptest::prelude::*;
 
-use crate::desk::{Desk, Table};
+use crate::test_server::{FixedHost, TestServer};
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -42,7 +42,7 @@ fn rounds() -> impl Strategy<Value = Round> {
     (epoch, failed).prop_map(|(epoch, failed)| Round { epoch, failed })
 }
 
-// Mostly voters 1 to 3 of three, now and then a stranger.
+// Mostly voters 1 to 3 of three, sometimes an id that is not a voter.
 fn ids() -> impl Strategy<Value = u64> {
     prop_oneof![30 => 1..4u64, 1 => 4..6u64]
 }
@@ -80,9 +80,9 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn apply(desk: &mut Desk, event: Event) {
-    desk.out.clear();
-    let Desk { election, host, out } = desk;
+fn apply(server: &mut TestServer, event: Event) {
+    server.out.clear();
+    let TestServer { election, host, out } = server;
     match event {
         Event::Start(cause) => election.start(cause, host, out),
         Event::Receive(from, message) => {
@@ -103,19 +103,19 @@ fn apply(desk: &mut Desk, event: Event) {
     }
 }
 
-fn assert_outputs(desk: &Desk) {
-    let electing = desk.election.is_electing();
-    for output in &desk.out {
+fn assert_outputs(server: &TestServer) {
+    let electing = server.election.is_electing();
+    for output in &server.out {
         match output {
             Output::Send { to, message } => {
-                assert!(*to != ServerId(1) && desk.election.voters().contains(*to));
-                // Whatever we have taken in, a peer accepts what we send.
-                let mut peer = Desk::started(to.0, 3, 1);
-                peer.host = Table::scored(1);
+                assert!(*to != ServerId(1) && server.election.voters().contains(*to));
+                // Peers must accept whatever we send, no matter what we have received.
+                let mut peer = TestServer::started(to.0, 3, 1);
+                peer.host = FixedHost::scored(1);
                 peer.try_receive(1, message.clone()).expect("we send good messages");
             }
             Output::Elected(elected) => {
-                assert!(!electing && desk.election.leader() == Some(elected.leader));
+                assert!(!electing && server.election.leader() == Some(elected.leader));
                 let record = &elected.record;
                 assert_eq!(record.winner, elected.leader);
                 assert!(record.participants.len() >= 2, "a quorum took part: {record}");
@@ -132,15 +132,15 @@ proptest! {
     #![proptest_config(crate::generated(2000))]
 
     #[test]
-    fn no_event_in_any_order_panics_or_breaks_a_promise(
+    fn no_sequence_of_events_panics_or_violates_a_guarantee(
         score in prop::option::of(0..4i64),
-        storm in prop::collection::vec(events(), 1..60),
+        sequence in prop::collection::vec(events(), 1..60),
     ) {
-        let mut desk = Desk::new(1, 3, 1);
-        desk.host.score = score;
-        for event in storm {
-            apply(&mut desk, event);
-            assert_outputs(&desk);
+        let mut server = TestServer::new(1, 3, 1);
+        server.host.score = score;
+        for event in sequence {
+            apply(&mut server, event);
+            assert_outputs(&server);
         }
     }
 }

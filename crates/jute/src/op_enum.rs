@@ -1,7 +1,8 @@
-//! The closed lists: one variant for each operation, with the record that belongs to it.
+//! The `op_enum!` macro: enums with one variant per operation, each with its record.
 
-/// An enum over operations. Variants have the names of [`crate::OpCode`]; what stands after `not` has no variant.
-macro_rules! closed {
+/// An enum over operations. Variants are named as in [`crate::OpCode`]; the operations listed after `not` have no
+/// variant.
+macro_rules! op_enum {
     (
         $(#[$outer:meta])*
         pub enum $name:ident {
@@ -16,7 +17,7 @@ macro_rules! closed {
         }
 
         impl $name {
-            /// Takes the one that belongs to `op`; its header has been read.
+            /// Reads the body that belongs to `op`, after the header has been read.
             pub fn decode(op: $crate::OpCode, reader: &mut $crate::Reader) -> Result<Self, $crate::Error> {
                 Ok(match op {
                     $($crate::OpCode::$variant => Self::$variant $((<$type as $crate::Record>::read(reader)?))?,)*
@@ -27,14 +28,14 @@ macro_rules! closed {
                 })
             }
 
-            /// Appends its body, without a header.
+            /// Appends the body, without a header.
             pub fn write(&self, writer: &mut $crate::Writer) {
                 match self {
                     $(Self::$variant $(($body))? => { $($crate::Record::write($body, writer);)? })*
                 }
             }
 
-            /// Its operation.
+            /// The operation of this variant.
             #[must_use]
             pub fn op(&self) -> $crate::OpCode {
                 match self {
@@ -45,4 +46,4 @@ macro_rules! closed {
     };
 }
 
-pub(crate) use closed;
+pub(crate) use op_enum;

@@ -1,47 +1,48 @@
-//! The fair continuation: the faults end, and within so many steps all three serve under one established leader.
+//! The fair continuation: without further faults, all three servers serve under one established leader within a
+//! bounded number of steps.
 //!
-//! In: any world. Out: nothing, or why it did not heal. How: deliver and write all there is; whoever does not get on
-//! loses patience; if no leader works, server 1 is elected; who looks, follows. Deterministic, so that the end of one
-//! continuation is known when another meets it half-way.
+//! From any world, it delivers all messages and completes all writes; servers without progress give up; if no leader
+//! works, server 1 is elected; servers that are looking follow. It is deterministic, so the result of one continuation
+//! is known when another one reaches the same state.
 
 use pole_zab::Phase;
 
 use super::step;
 use super::world::{SERVERS, World, id};
 use crate::digest::digest;
-use crate::known::Known;
+use crate::live_states::LiveStates;
 use crate::violation::Violation;
 
-/// The name of the property.
-pub(crate) const HEALS: &str = "without faults, all serve under one established leader within a bounded time";
+/// The liveness property.
+pub(crate) const RECOVERS: &str = "without faults, all serve under one established leader within a bounded time";
 
-/// Whether the world heals.
-pub(crate) fn check(world: &World, known: &Known) -> Result<(), Violation> {
+/// Checks that the world recovers.
+pub(crate) fn check(world: &World, live_states: &LiveStates) -> Result<(), Violation> {
     let mut world = world.clone();
     let (mut passed, mut phases) = (Vec::new(), String::new());
     let mut steps = 0;
     for _ in 0..ROUNDS_MAX {
         steps += settle(&mut world)?;
-        let now = digest(&(world.servers.each_ref().map(|cell| cell.digest()), &world.wires));
+        let now = digest(&(world.servers.each_ref().map(|hashed| hashed.digest()), &world.wires));
         passed.push(now);
-        if all_serve(&world) || known.contains(now) {
-            known.extend(passed);
+        if all_serve(&world) || live_states.contains(now) {
+            live_states.extend(passed);
             return Ok(());
         }
         (0..SERVERS).for_each(|at| phases += &format!(" {:?}", world.zab(at).phase()));
         phases += ";";
-        choose(&mut world)?;
+        elect(&mut world)?;
     }
-    Err(Violation::new(HEALS, format!("after {ROUNDS_MAX} elections and {steps} steps:{phases}")))
+    Err(Violation::new(RECOVERS, format!("after {ROUNDS_MAX} elections and {steps} steps:{phases}")))
 }
 
-/// Brings a blank ensemble to where all serve under server 1, and forgets what that took.
-pub(crate) fn serve(world: &mut World) {
-    choose(world).and_then(|()| settle(world)).expect("a blank ensemble without faults comes up");
+/// Brings a blank ensemble to the state in which all servers serve under server 1.
+pub(crate) fn bring_up(world: &mut World) {
+    elect(world).and_then(|()| settle(world)).expect("a blank ensemble without faults comes up");
     assert!(all_serve(world), "server 1 serves all");
 }
 
-/// Delivers and writes, turn by turn, until nothing is under way.
+/// Delivers messages and completes writes, turn by turn, until none are pending.
 fn settle(world: &mut World) -> Result<u32, Violation> {
     let mut steps = 0;
     loop {
@@ -62,13 +63,13 @@ fn settle(world: &mut World) -> Result<u32, Violation> {
             return Ok(steps);
         }
         if steps > STEPS_MAX {
-            return Err(Violation::new(HEALS, format!("still messages after {steps} steps")));
+            return Err(Violation::new(RECOVERS, format!("still messages after {steps} steps")));
         }
     }
 }
 
-/// Patience ends, and the election ends: with the leader that works if there is one, else with server 1.
-fn choose(world: &mut World) -> Result<(), Violation> {
+/// Ends timeouts and the election: with the working leader if there is one, otherwise with server 1.
+fn elect(world: &mut World) -> Result<(), Violation> {
     let works = |world: &World, at: usize| {
         let epoch = world.zab(at).serving_epoch();
         let served = (0..SERVERS).filter(|peer| world.zab(*peer).leader() == Some(id(at)));
@@ -108,7 +109,8 @@ fn all_serve(world: &World) -> bool {
     })
 }
 
-/// Elections that a continuation may need: one for what is under way, one that a higher promise thwarts, one that works.
+/// Elections that a continuation may need: the one in progress, one that a higher promise prevents, and one that
+/// works.
 const ROUNDS_MAX: u32 = 4;
 
 /// Steps between two elections.

@@ -1,10 +1,10 @@
-//! The trail of an election: a bounded list of what happened, for the record.
+//! The trace of an election: a bounded list of its steps, for the record.
 //!
-//! In: steps as they happen. Out: the steps, in order, with the middle left out when there are too many.
-//! Why: "it waited for 4" explains a slow failover better than any counter.
-//! Holds: at most [`STEPS_MAX`] steps. Two trails are always equal: a server is in the same state however it came
-//! there, and a model checker must see it so.
-//! Not here: when each step happened; the election has no clock.
+//! Steps are kept in order; when there are too many, those in the middle are dropped. A step such as "waited for 4"
+//! explains a slow failover better than a counter. Steps have no times, since the election has no clock.
+//!
+//! Invariants: a trace has at most [`STEPS_MAX`] steps. Two traces are always equal and hash alike, because a model
+//! checker must treat a state as the same no matter which path led to it.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,42 +12,42 @@ use core::hash::{Hash, Hasher};
 
 use crate::{Round, ServerId, Span};
 
-/// Something that happened in an election.
+/// One step of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// The election was called.
+    /// The election was started, or a new round after a stalemate.
     Started {
-        /// The first round of it.
+        /// The round that was begun.
         round: Round,
     },
-    /// The oracle has too few measurements yet.
+    /// The oracle has too few measurements so far; the election waits for the first score.
     AwaitedScore,
-    /// There is still no score: "unknown" is proposed.
+    /// There was no score in time; "unknown" is proposed.
     Unscored,
-    /// The first proposal of a peer in a round.
-    Heard {
+    /// The first proposal of a peer in a round was received.
+    FirstProposal {
         /// The peer.
         from: ServerId,
     },
-    /// A vote of a peer.
+    /// A vote of a peer was received.
     Voted {
         /// The peer.
         from: ServerId,
-        /// The leader it has.
+        /// The leader that the peer follows.
         leader: ServerId,
     },
-    /// A peer was in a newer round.
-    TookOver {
+    /// A peer was in a newer round, and this server joined it.
+    JoinedRound {
         /// The peer.
         from: ServerId,
         /// The newer round.
         round: Round,
     },
-    /// Our choice is another now.
+    /// Our choice has changed.
     Adopted {
-        /// From whom we have it.
+        /// The peer that sent the better choice.
         from: ServerId,
-        /// Our choice from now on.
+        /// The new choice.
         choice: ServerId,
     },
     /// A server was found unable to lead.
@@ -55,42 +55,43 @@ pub enum Step {
         /// The server.
         id: ServerId,
     },
-    /// A quorum has proposed; the election timer runs.
+    /// A quorum has proposed and the election timer was armed.
     QuorumProposed {
-        /// How long the others get.
+        /// The length of the timer.
         wait: Span,
     },
-    /// The timer has run out, but a voter answered that it still follows a leader: it gets the rest of T.
+    /// The timer has expired, but a voter still follows an older leader and gets the rest of T.
     WaitExtended {
-        /// How much more.
+        /// The length of the extension.
         by: Span,
     },
-    /// The election timer has run out.
+    /// The election timer has expired.
     WaitExpired {
-        /// How many hold our choice.
+        /// The number of servers that hold our choice.
         holders: usize,
     },
-    /// We proposed again.
+    /// The proposal was sent again.
     Retried,
     /// The link to a peer has closed.
     LinkClosed {
         /// The peer.
         peer: ServerId,
     },
-    /// The end.
-    Decided(Because),
+    /// The election has ended.
+    Decided(EndReason),
 }
 
-/// Why waiting longer could not, or should not, change the answer.
+/// Why an election could end: waiting longer could not, or should not, change the result. Ordered from the strongest
+/// reason to the weakest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Because {
-    /// Every voter has spoken.
-    AllHeard,
-    /// The silent ones are the leader given up, or their links have closed.
+pub enum EndReason {
+    /// Every voter has responded.
+    AllResponded,
+    /// The silent voters are the lost leader, or their links have closed.
     Gone,
-    /// The silent ones are gone, or rank lower by gossip.
+    /// The silent voters are gone, or rank lower according to gossip.
     Gossip,
-    /// The election timer has run out.
+    /// The election timer has expired.
     Waited,
     /// A quorum already follows this leader.
     Incumbent,
@@ -98,15 +99,15 @@ pub enum Because {
 
 /// The steps of one election so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Trail {
+pub(crate) struct ElectionTrace {
     steps: Vec<Step>,
     dropped: u32,
 }
 
-impl Trail {
+impl ElectionTrace {
     pub(crate) fn push(&mut self, step: Step) {
         if self.steps.len() == STEPS_MAX {
-            // The beginning and the end explain most; what is repeated stands in between.
+            // The beginning and the end explain most; repetitions are in the middle.
             self.steps.remove(STEPS_MAX / 2);
             self.dropped = self.dropped.saturating_add(1);
         }
@@ -122,15 +123,15 @@ impl Trail {
     }
 }
 
-impl PartialEq for Trail {
+impl PartialEq for ElectionTrace {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Trail {}
+impl Eq for ElectionTrace {}
 
-impl Hash for Trail {
+impl Hash for ElectionTrace {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
@@ -140,9 +141,9 @@ impl fmt::Display for Step {
             Self::Started { round } => write!(f, "started round {round}"),
             Self::AwaitedScore => write!(f, "waited for the first score"),
             Self::Unscored => write!(f, "no score in time"),
-            Self::Heard { from } => write!(f, "heard {from}"),
+            Self::FirstProposal { from } => write!(f, "heard {from}"),
             Self::Voted { from, leader } => write!(f, "{from} votes {leader}"),
-            Self::TookOver { from, round } => write!(f, "took over round {round} from {from}"),
+            Self::JoinedRound { from, round } => write!(f, "took over round {round} from {from}"),
             Self::Adopted { from, choice } => write!(f, "chose {choice} on word of {from}"),
             Self::Demoted { id } => write!(f, "{id} demoted"),
             Self::QuorumProposed { wait } => write!(f, "quorum proposed, waiting {wait}"),
@@ -150,15 +151,15 @@ impl fmt::Display for Step {
             Self::WaitExpired { holders } => write!(f, "wait over, {holders} hold our choice"),
             Self::Retried => write!(f, "proposed again"),
             Self::LinkClosed { peer } => write!(f, "link to {peer} closed"),
-            Self::Decided(because) => write!(f, "decided: {because}"),
+            Self::Decided(reason) => write!(f, "decided: {reason}"),
         }
     }
 }
 
-impl fmt::Display for Because {
+impl fmt::Display for EndReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::AllHeard => "all were heard",
+            Self::AllResponded => "all were heard",
             Self::Gone => "the silent are gone",
             Self::Gossip => "the silent rank lower by gossip",
             Self::Waited => "the wait is over",
@@ -167,7 +168,7 @@ impl fmt::Display for Because {
     }
 }
 
-/// The most steps kept: an election of a hundred servers fits.
+/// The maximum number of steps kept, enough for an election of a hundred servers.
 pub const STEPS_MAX: usize = 256;
 
 #[cfg(test)]
@@ -175,13 +176,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_trail_keeps_its_beginning_and_its_end() {
-        let mut trail = Trail::default();
-        trail.push(Step::AwaitedScore);
-        (0..2 * STEPS_MAX).for_each(|_| trail.push(Step::Retried));
-        trail.push(Step::Unscored);
-        assert_eq!(trail.steps().len(), STEPS_MAX);
-        assert_eq!((trail.steps()[0], trail.steps()[STEPS_MAX - 1]), (Step::AwaitedScore, Step::Unscored));
-        assert_eq!(trail.dropped() as usize, STEPS_MAX + 2);
+    fn a_long_trace_keeps_its_beginning_and_its_end() {
+        let mut trace = ElectionTrace::default();
+        trace.push(Step::AwaitedScore);
+        (0..2 * STEPS_MAX).for_each(|_| trace.push(Step::Retried));
+        trace.push(Step::Unscored);
+        assert_eq!(trace.steps().len(), STEPS_MAX);
+        assert_eq!((trace.steps()[0], trace.steps()[STEPS_MAX - 1]), (Step::AwaitedScore, Step::Unscored));
+        assert_eq!(trace.dropped() as usize, STEPS_MAX + 2);
     }
 }

@@ -1,24 +1,23 @@
-//! Another server's measurements, as far as its reports tell.
+//! The measurements of another server, reconstructed from its reports.
 //!
-//! In: what we heard of everyone, and our own report. Out: the measurements that a peer would score itself by.
-//! Why: only the score under the oracle in force travels. Who asks "who would lead under another one?" must not have to
-//! switch to it; and the inputs of a peer's score are in its report anyway.
-//! Not here: the probe, which a report does not carry: it is unknown.
+//! Reports carry scores only for the configured oracle. This module lets an operator ask who would lead under another
+//! oracle without switching to it: the inputs of a peer's score are in its report. The value of an external probe is
+//! not in a report, so it is unknown.
 
 use alloc::collections::BTreeMap;
 
 use pole_election::{ServerId, Span, Standing};
 
 use super::{Bandwidths, DiskTimes, Measurements, Report, RequestRate, RoundTrips};
-use crate::measure::Heard;
+use crate::measure::ReceivedReport;
 use crate::time::Time;
 
 impl Measurements {
-    /// What `peer` measured by its own last word, and where it stands; nothing if it never reported. `own` is what we
-    /// would report now. For those who are curious: a peer scores itself.
+    /// Returns what `peer` measured according to its last report, and its standing, or None if it never reported.
+    /// `own` is the current report of this server. For inspection only: in an election a peer scores itself.
     #[must_use]
     pub fn of_peer(&self, peer: ServerId, own: Report, now: Time) -> Option<(Self, Standing)> {
-        let report = &self.heard.get(&peer)?.report;
+        let report = &self.reports.get(&peer)?.report;
         let mut round_trips = RoundTrips::new(self.config.stale_after());
         for (id, round_trip) in &report.round_trips {
             round_trips.record(*id, *round_trip, now);
@@ -27,19 +26,19 @@ impl Measurements {
         disk.record(report.fsync_p50);
         let mut bandwidths = Bandwidths::default();
         report.bandwidths.iter().for_each(|(id, speed)| bandwidths.record(*id, *speed, Span::from_ms(1_000)));
-        let mut heard = self.heard.clone();
-        heard.remove(&peer);
-        heard.insert(self.me, Heard { report: own, at: now });
+        let mut reports = self.reports.clone();
+        reports.remove(&peer);
+        reports.insert(self.me, ReceivedReport { report: own, at: now });
         let measured = Self {
             me: peer,
             voters: self.voters.clone(),
             config: self.config,
             round_trips,
-            rate: RequestRate::steady(report.rate_milli, self.config.half_life, now),
+            rate: RequestRate::from_rate(report.rate_milli, self.config.half_life, now),
             bandwidths,
             disk,
             lacking: report.lacking.clone(),
-            heard,
+            reports,
             probe: None,
             last: BTreeMap::new(),
         };
@@ -56,11 +55,11 @@ mod tests {
 
     const NOW: Time = Time(60_000_000_000);
 
-    /// Server `me` of three, with these round trips and that many requests in each of the last sixty seconds.
-    fn server(me: u64, round_trips: &[(u64, u64)], a_second: u64) -> Measurements {
+    /// Server `me` of three, with these round trips and `per_second` requests in each of the last sixty seconds.
+    fn server(me: u64, round_trips: &[(u64, u64)], per_second: u64) -> Measurements {
         let voters = Voters::new([1, 2, 3].map(ServerId));
         let mut measured = Measurements::new(ServerId(me), voters, MeasureConfig::default());
-        (1..=60).for_each(|s| measured.record_requests(a_second, Time(s * 1_000_000_000)));
+        (1..=60).for_each(|s| measured.record_requests(per_second, Time(s * 1_000_000_000)));
         for (peer, ms) in round_trips {
             measured.record_round_trip(ServerId(*peer), Span::from_ms(*ms), NOW);
         }
@@ -79,7 +78,7 @@ mod tests {
         let reports: [Report; 3] = core::array::from_fn(|i| report(&all[i]));
         for measured in &mut all {
             for (id, report) in (1..).zip(&reports) {
-                measured.hear(ServerId(id), report.clone(), NOW);
+                measured.record_report(ServerId(id), report.clone(), NOW);
             }
         }
         let score = |measured: &Measurements, oracle: &dyn Oracle| {
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_reported_is_not_guessed_at() {
+    fn a_peer_that_never_reported_has_no_measurements() {
         let one = server(1, &[(2, 10)], 5);
         assert!(one.of_peer(ServerId(2), report(&one), NOW).is_none());
     }

@@ -1,36 +1,36 @@
-//! One server on a desk: a host whose answers are written down, and a hand that feeds messages.
+//! One server under test: its election, a host with fixed answers, and helpers to feed events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pole_election::*;
 
-/// A host that answers from a table.
+/// A host with fixed answers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
-    /// The score; None: not enough measurements.
+pub(crate) struct FixedHost {
+    /// The score, or None for too few measurements.
     pub(crate) score: Option<i64>,
     pub(crate) version: Zxid,
     pub(crate) fingerprint: u64,
     pub(crate) standing: Standing,
     pub(crate) round_trips: BTreeMap<ServerId, Span>,
-    /// Peers that rank below any choice, by gossip.
+    /// Peers that rank below any choice according to gossip.
     pub(crate) below: BTreeSet<ServerId>,
     pub(crate) inputs: Vec<Input>,
     /// Whether scores of another oracle are invalid.
     pub(crate) strict: bool,
-    /// The epochs asked for.
-    pub(crate) asked: Vec<u64>,
+    /// The epochs for which `assess` was called.
+    pub(crate) assessed_epochs: Vec<u64>,
 }
 
-impl Table {
+impl FixedHost {
     pub(crate) fn scored(score: i64) -> Self {
         Self { score: Some(score), fingerprint: 1, ..Self::default() }
     }
 }
 
-impl Host for Table {
+impl Host for FixedHost {
     fn assess(&mut self, epoch: u64) -> Option<Assessment> {
-        self.asked.push(epoch);
+        self.assessed_epochs.push(epoch);
         let rank = Rank::Known(Score::from(self.score?));
         let Self { version, fingerprint, ref inputs, .. } = *self;
         Some(Assessment { rank, version, fingerprint, inputs: inputs.clone() })
@@ -57,26 +57,26 @@ impl Host for Table {
     }
 }
 
-/// A server under test, and what it last put out.
+/// A server under test, with the output of its last step.
 #[derive(Clone, Debug)]
-pub(crate) struct Desk {
+pub(crate) struct TestServer {
     pub(crate) election: Election,
-    pub(crate) host: Table,
+    pub(crate) host: FixedHost,
     pub(crate) out: Vec<Output>,
 }
 
-impl Desk {
-    /// Server `me` of `n`, with a score (smaller is better).
+impl TestServer {
+    /// Creates server `me` of `n` with this score (smaller is better).
     pub(crate) fn new(me: u64, n: u64, score: i64) -> Self {
         let config = Config::new(ServerId(me), Voters::new((1..=n).map(ServerId)));
-        Self { election: Election::new(config), host: Table::scored(score), out: Vec::new() }
+        Self { election: Election::new(config), host: FixedHost::scored(score), out: Vec::new() }
     }
 
-    /// As `new`, started.
+    /// Like `new`, and starts an election.
     pub(crate) fn started(me: u64, n: u64, score: i64) -> Self {
-        let mut desk = Self::new(me, n, score);
-        desk.start(Cause::Start);
-        desk
+        let mut server = Self::new(me, n, score);
+        server.start(Cause::Start);
+        server
     }
 
     pub(crate) fn start(&mut self, cause: Cause) {
@@ -93,8 +93,8 @@ impl Desk {
         self.election.receive(ServerId(from), message, &mut self.host, &mut self.out)
     }
 
-    /// Hears `from` propose itself, with the choice that it holds, in our round.
-    pub(crate) fn hear(&mut self, from: u64, own: i64, choice: (u64, i64)) {
+    /// Receives the proposal of `from` for itself, with the choice that it holds, in the current round.
+    pub(crate) fn receive_proposal(&mut self, from: u64, own: i64, choice: (u64, i64)) {
         self.receive(from, propose(self.election.round(), (from, own), choice, &[]));
     }
 

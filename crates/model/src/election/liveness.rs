@@ -1,24 +1,26 @@
-//! The fair continuation: no more faults, messages arrive before timers run out, and all three have one leader.
+//! The fair continuation: without further faults, and with messages arriving before timers expire, all servers agree
+//! on one leader.
 //!
-//! In: any world. Out: nothing, or why not. How: start what is down; deliver all; when nothing is under way, the timers
-//! expire; whoever has a leader that no quorum has gives it up, as the service would.
-//! Also: if no timer ran out and nobody was called away before, the leader is the best proposal.
+//! From any world, it starts the servers that are down and delivers all messages. When none are in flight, timers
+//! expire; a server whose leader no quorum has gives it up, as the service would.
+//!
+//! In addition, if no timer has expired and no election was started before, the leader must be the best proposal.
 
 use pole_election::{Cause, Timer};
 
 use super::world::{SERVERS, World, id};
-use crate::known::Known;
+use crate::live_states::LiveStates;
 use crate::violation::Violation;
 
-/// The name of the property.
+/// The liveness property.
 pub(crate) const AGREES: &str = "without faults, all have one leader within a bounded time";
-/// The name of the other.
+/// The property of timely runs.
 pub(crate) const BEST: &str = "in a timely run, the leader is the best proposal";
 
-/// Runs the continuation. `best`: the server that a timely run elects.
-pub(crate) fn check(world: &World, best: Option<usize>, known: &Known) -> Result<(), Violation> {
+/// Runs the continuation. `best` is the server that a timely run elects.
+pub(crate) fn check(world: &World, best: Option<usize>, live_states: &LiveStates) -> Result<(), Violation> {
     let mut world = world.clone();
-    let timely = world.spent == Default::default() && (0..SERVERS).all(|at| world.leader(at).is_none());
+    let timely = world.usage == Default::default() && (0..SERVERS).all(|at| world.leader(at).is_none());
     for at in 0..SERVERS {
         if world.servers[at].election.is_none() {
             world.start(at, None)?;
@@ -27,17 +29,17 @@ pub(crate) fn check(world: &World, best: Option<usize>, known: &Known) -> Result
     let mut passed = Vec::new();
     for _ in 0..ROUNDS_MAX {
         deliver_all(&mut world)?;
-        let now = world.gist(timely);
+        let now = world.liveness_digest(timely);
         passed.push(now);
         if let Some(best) = agreed(&world).and_then(|leader| best.filter(|best| timely && *best != leader)) {
             return Err(Violation::new(BEST, format!("the best, {}, was not elected", id(best))));
         }
-        if agreed(&world).is_some() || known.contains(now) {
-            known.extend(passed);
+        if agreed(&world).is_some() || live_states.contains(now) {
+            live_states.extend(passed);
             return Ok(());
         }
         establish_all(&mut world)?;
-        // The shorter patience ends first.
+        // The shorter timeouts expire first.
         let moved = expire(&mut world, Timer::Score)? || expire(&mut world, Timer::Wait)? || give_up(&mut world)?;
         if !moved {
             expire(&mut world, Timer::Retry)?;
@@ -55,14 +57,14 @@ fn deliver_all(world: &mut World) -> Result<(), Violation> {
     Err(Violation::new(AGREES, format!("more than {MESSAGES_MAX} messages without a timer")))
 }
 
-/// The timers of one kind run out on all servers. False if none runs.
+/// Expires the timers of one kind on all servers. Returns false if none is running.
 fn expire(world: &mut World, timer: Timer) -> Result<bool, Violation> {
     let running: Vec<_> = (0..SERVERS).filter(|at| world.servers[*at].timers.contains(&timer)).collect();
     running.iter().try_for_each(|at| world.expire(*at, timer))?;
     Ok(!running.is_empty())
 }
 
-/// Whoever is followed is established, and tells its followers.
+/// Establishes every leader with a quorum, and notifies its followers.
 fn establish_all(world: &mut World) -> Result<(), Violation> {
     while let Some(at) = (0..SERVERS).find(|at| world.may_establish(*at)) {
         world.establish(at)?;
@@ -70,7 +72,7 @@ fn establish_all(world: &mut World) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Whoever has a leader that no quorum has elects again. False if nobody does.
+/// Starts an election on every server whose leader no quorum has. Returns false if there is none.
 fn give_up(world: &mut World) -> Result<bool, Violation> {
     let is_lost = |world: &World, at: &usize| world.leader(*at).is_some_and(|leader| !world.is_followed(leader));
     let lost: Vec<_> = (0..SERVERS).filter(|at| is_lost(world, at)).collect();
@@ -83,7 +85,7 @@ fn agreed(world: &World) -> Option<usize> {
     (0..SERVERS).all(|at| world.leader(at) == Some(leader)).then_some(leader)
 }
 
-/// Rounds of timers: an election that was under way, and two more.
+/// Rounds of timers: enough for the election in progress and two more.
 const ROUNDS_MAX: u32 = 12;
 
 /// Messages between two timers.
