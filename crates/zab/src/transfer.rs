@@ -25,7 +25,7 @@ pub struct TransferId(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Transfer {
     id: TransferId,
-    /// Whether the driver was requested to open it. A difference that fits into the window is sent without.
+    /// Whether the driver was asked to open it. A difference that fits into the window is sent without.
     opened: bool,
     /// Messages that the receiver has not confirmed.
     in_flight: usize,
