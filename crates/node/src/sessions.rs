@@ -5,7 +5,7 @@
 //! confirmed: that is the time at which the last confirmed report was *sent*.
 //!
 //! Invariant: a session is closed only if the leader, established and running, knew of no activity for its whole
-//! timeout and a margin, and has not heard of any since. Leaders that hand over to each other count as one.
+//! timeout and a margin, and has learned of none since. Leaders that hand over to each other count as one.
 //!
 //! What ends along with a session is up to the state machine.
 

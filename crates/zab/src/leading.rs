@@ -76,7 +76,7 @@ enum PeerStage {
     /// Its Hello has arrived.
     Greeted,
     /// It was asked for a promise.
-    Asked,
+    PromiseRequested,
     /// Its promise has arrived.
     Promised(Promise),
     /// It is being sent our history.
@@ -109,7 +109,7 @@ impl Leading {
         let mut leading = Self::new(me, round, BTreeMap::new(), epoch);
         leading.epoch = epoch;
         leading.step = Step::Promising;
-        leading.peer(me).stage = PeerStage::Asked;
+        leading.peer(me).stage = PeerStage::PromiseRequested;
         leading
     }
 
@@ -144,7 +144,7 @@ impl Leading {
             PeerStage::Promised(promise) if promise.fresh => Some((*id, promise)),
             PeerStage::Promised(_)
             | PeerStage::Greeted
-            | PeerStage::Asked
+            | PeerStage::PromiseRequested
             | PeerStage::Transferring
             | PeerStage::Synchronising
             | PeerStage::Level => None,

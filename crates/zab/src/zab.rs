@@ -522,7 +522,7 @@ impl Zab {
         Ok(())
     }
 
-    /// Closes the link to a peer, which tells it to start over.
+    /// Closes the link to a peer, so that it starts over.
     pub(crate) fn reset(&mut self, peer: ServerId, out: &mut Vec<Output>) {
         self.waiting.remove(&peer);
         self.end_transfer(peer, out);

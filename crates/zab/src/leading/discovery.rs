@@ -65,7 +65,7 @@ impl Zab {
         let epoch = leading.epoch;
         match leading.step {
             Step::Gathering => self.try_pick_epoch(out),
-            _ if hello.taking_over == Some(epoch) => leading.peer(from).stage = PeerStage::Asked,
+            _ if hello.taking_over == Some(epoch) => leading.peer(from).stage = PeerStage::PromiseRequested,
             // A promise of this epoch would not be fresh and would not count, so a higher epoch is opened.
             Step::Promising if hello.accepted_epoch >= epoch => self.pick_epoch(out),
             Step::Pulling { .. } | Step::Synchronising | Step::Established if hello.accepted_epoch > epoch => {
@@ -95,7 +95,7 @@ impl Zab {
         leading.promised.clear();
         let epoch = leading.epoch;
         let followers: Vec<_> = leading.peers.keys().copied().filter(|id| *id != me).collect();
-        *leading.peer(me) = Peer { stage: PeerStage::Asked, ..Peer::new() };
+        *leading.peer(me) = Peer { stage: PeerStage::PromiseRequested, ..Peer::new() };
         self.accepted_epoch = epoch;
         self.write(DiskOp::AcceptedEpoch(epoch), OnDurable::Promised { epoch, leader: me, fresh: true }, out);
         followers.into_iter().for_each(|id| self.request_promise(id, out));
@@ -104,7 +104,7 @@ impl Zab {
     fn request_promise(&mut self, id: ServerId, out: &mut Vec<Output>) {
         self.end_transfer(id, out);
         let Role::Leading(leading) = &mut self.role else { return };
-        *leading.peer(id) = Peer { stage: PeerStage::Asked, ..Peer::new() };
+        *leading.peer(id) = Peer { stage: PeerStage::PromiseRequested, ..Peer::new() };
         Self::send(id, Message::NewEpoch { epoch: leading.epoch }, out);
     }
 
@@ -114,7 +114,8 @@ impl Zab {
     pub fn awaits_promises_of(&self, is_alive: impl Fn(ServerId) -> bool) -> bool {
         let Role::Leading(leading) = &self.role else { return false };
         let promised: BTreeSet<_> = leading.promises(&self.voters).into_keys().collect();
-        let asked = leading.peers.iter().filter(|(_, peer)| peer.stage == PeerStage::Asked).map(|(id, _)| *id);
+        let asked =
+            leading.peers.iter().filter(|(_, peer)| peer.stage == PeerStage::PromiseRequested).map(|(id, _)| *id);
         let awaited: BTreeSet<_> = asked.filter(|id| *id == self.me || is_alive(*id)).collect();
         !awaited.is_empty() && self.voters.is_quorum(promised.union(&awaited).copied())
     }
@@ -155,7 +156,7 @@ impl Zab {
         let Role::Leading(leading) = &mut self.role else { return };
         let epoch = leading.epoch;
         let Some(peer) = leading.peers.get_mut(&from) else { return };
-        if promise.epoch != epoch || peer.stage != PeerStage::Asked {
+        if promise.epoch != epoch || peer.stage != PeerStage::PromiseRequested {
             return; // a promise of an earlier epoch
         }
         peer.counts = !promise.blank;
