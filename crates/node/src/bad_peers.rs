@@ -1,4 +1,4 @@
-//! What a peer says and cannot be right is an error with its name, or nothing: the server goes on.
+//! Invalid messages of a peer cause an error that names the peer, or have no effect; the server keeps running.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -8,14 +8,14 @@ use pole_election::{Round, ServerId, Voters, Zxid};
 use pole_oracle::{Spec, Time};
 use pole_zab::{Body, Cxid, Entry, Epoch, Message as Zab, Origin, Phase, Recovered, SessionId, Ticket};
 
-use crate::{Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Note, Outcome, Request, Told};
+use crate::{Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Note, Outcome, ReadResult, Request};
 
 const LEADER: ServerId = ServerId(3);
 
 /// A state machine without a state.
-struct Nothing;
+struct EmptyMachine;
 
-impl Machine for Nothing {
+impl Machine for EmptyMachine {
     fn prepare(&mut self, _: Zxid, request: &Request, _: i64) -> Option<Bytes> {
         Some(request.body.clone())
     }
@@ -26,8 +26,8 @@ impl Machine for Nothing {
         Ok(Outcome::default())
     }
 
-    fn read(&mut self, _: ClientId, _: SessionId, _: &Bytes) -> Told {
-        Told::default()
+    fn read(&mut self, _: ClientId, _: SessionId, _: &Bytes) -> ReadResult {
+        ReadResult::default()
     }
 
     fn snapshot(&self) -> Body {
@@ -43,11 +43,11 @@ impl Machine for Nothing {
     }
 }
 
-/// Server 1 of three, with links to the others, just after it chose its leader.
-fn following() -> Node<Nothing> {
+/// Server 1 of three, linked to the others, just after it chose its leader.
+fn following() -> Node<EmptyMachine> {
     let config = Config::new(ServerId(1), Voters::new([1, 2, 3].map(ServerId)));
     let oracle = Spec::parse("latency").and_then(|spec| spec.build()).expect("a known oracle");
-    let mut node = Node::new(config, oracle, Nothing, Recovered::blank(), Time(0));
+    let mut node = Node::new(config, oracle, EmptyMachine, Recovered::blank(), Time(0));
     step(&mut node, Event::Start);
     for peer in [2, 3].map(ServerId) {
         step(&mut node, Event::LinkUp { peer, channel: Channel::Election });
@@ -57,29 +57,29 @@ fn following() -> Node<Nothing> {
     node
 }
 
-/// An event, and all that it makes the server write.
-fn step(node: &mut Node<Nothing>, event: Event) -> Vec<Effect> {
+/// Feeds an event, and completes all writes that it causes.
+fn step(node: &mut Node<EmptyMachine>, event: Event) -> Vec<Effect> {
     let mut effects = Vec::new();
     node.step(event, Time(1), &mut effects);
     node.step(Event::Written { through: Ticket(u64::MAX) }, Time(1), &mut effects);
     effects
 }
 
-fn received(node: &mut Node<Nothing>, message: Message) -> Vec<Effect> {
+fn receive(node: &mut Node<EmptyMachine>, message: Message) -> Vec<Effect> {
     let channel = if matches!(message, Message::Heartbeat { .. }) { Channel::Election } else { Channel::Quorum };
     step(node, Event::Received { from: LEADER, channel, message })
 }
 
 #[test]
-fn the_last_epoch_there_is_in_a_report_is_a_number_like_any_other() {
+fn the_highest_epoch_in_a_report_does_not_overflow() {
     for promised in [false, true] {
         let mut node = following();
         if promised {
-            received(&mut node, Message::Zab(Zab::NewEpoch { epoch: Epoch(1) }));
+            receive(&mut node, Message::Zab(Zab::NewEpoch { epoch: Epoch(1) }));
         }
         let mut report = node.scoring.report(Time(1), node.zab.standing(), 1);
         report.standing.current_epoch = Epoch(u32::MAX);
-        received(&mut node, Message::Heartbeat { seq: 1, report: Box::new(report) });
+        receive(&mut node, Message::Heartbeat { seq: 1, report: Box::new(report) });
         assert_eq!(
             node.zab.phase(),
             if promised { Phase::Promised } else { Phase::Greeting },
@@ -89,13 +89,13 @@ fn the_last_epoch_there_is_in_a_report_is_a_number_like_any_other() {
 }
 
 #[test]
-fn a_leader_that_answers_a_connection_out_of_order_is_left_and_the_connection_closed() {
+fn a_leader_that_answers_a_connection_out_of_order_is_abandoned_and_the_connection_closed() {
     let mut node = following();
     let (epoch, zero) = (Epoch(1), Zxid::ZERO);
     for message in
         [Zab::NewEpoch { epoch }, Zab::NewLeader { epoch, last: zero }, Zab::UpToDate { epoch, committed: zero }]
     {
-        received(&mut node, Message::Zab(message));
+        receive(&mut node, Message::Zab(message));
     }
     let (client, session) = (ClientId(1), SessionId(7));
     let forwarded = step(&mut node, Event::Attach { client, session, body: Bytes::new() });
@@ -108,12 +108,12 @@ fn a_leader_that_answers_a_connection_out_of_order_is_left_and_the_connection_cl
         let prev = if counter == 1 { zero } else { Zxid::new(epoch, counter - 1) };
         Message::Zab(Zab::Propose { epoch, prev, entries: Vec::from([entry]), committed })
     };
-    received(&mut node, propose(1, attachment.expect("it is forwarded"), zero));
-    received(&mut node, Message::Zab(Zab::Commit { epoch, zxid: Zxid::new(epoch, 1) }));
+    receive(&mut node, propose(1, attachment.expect("it is forwarded"), zero));
+    receive(&mut node, Message::Zab(Zab::Commit { epoch, zxid: Zxid::new(epoch, 1) }));
     for cxid in [1, 2].map(Cxid) {
         step(&mut node, Event::Request { client, cxid, body: Bytes::new() });
     }
-    let effects = received(&mut node, propose(2, Origin { session, cxid: Cxid(2) }, Zxid::new(epoch, 1)));
+    let effects = receive(&mut node, propose(2, Origin { session, cxid: Cxid(2) }, Zxid::new(epoch, 1)));
     let is = |wanted: fn(&Effect) -> bool| effects.iter().any(wanted);
     assert!(is(|effect| matches!(effect, Effect::Close { client: ClientId(1), .. })), "{effects:?}");
     assert!(is(|effect| matches!(effect, Effect::Note(Note::OutOfOrder { .. }))), "{effects:?}");

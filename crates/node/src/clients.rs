@@ -1,10 +1,10 @@
-//! The clients of this server: whose connection is whose session, and in which order they are answered.
+//! The client connections of this server, their sessions, and the order of replies on each connection.
 //!
-//! In: what clients ask, and what became of it. Out: answers, in the order of the questions.
-//! Why: a read waits behind the writes of its session that came before it, and so does a sync; each connection has
-//! one queue, and only its head is answered. A write waits behind a sync: were it applied first, a read between the
-//! two would see what its session asked for only later.
-//! Not here: the requests on their way through the agreement (`zab::Requests`).
+//! Each connection has one queue of requests and only its head is answered, so replies keep the order of the requests.
+//! A read or a sync waits for the earlier writes of its session. A write waits for an earlier sync: were it applied
+//! first, a read between the two would see a write that its session sent later.
+//!
+//! Requests on their way through the agreement are held in `zab::Requests`.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use pole_zab::{Cxid, SessionId};
 
 use crate::ClientId;
 
-/// All connections.
+/// All client connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clients {
     connections: BTreeMap<ClientId, Connection>,
@@ -24,16 +24,16 @@ pub(crate) struct Clients {
 #[derive(Clone, Debug)]
 struct Connection {
     session: SessionId,
-    queue: VecDeque<Waiting>,
-    /// Syncs in the queue that have no answer.
+    queue: VecDeque<QueuedRequest>,
+    /// The number of syncs in the queue without an answer.
     syncs: usize,
-    /// Writes that wait for them.
+    /// Writes that wait for those syncs.
     deferred: VecDeque<(Cxid, Bytes)>,
 }
 
-/// Something that a client waits for.
+/// A request that is not answered yet.
 #[derive(Clone, Debug)]
-struct Waiting {
+struct QueuedRequest {
     cxid: Cxid,
     state: State,
 }
@@ -42,28 +42,28 @@ struct Waiting {
 enum State {
     /// A write under way.
     Open,
-    /// A sync without an answer.
+    /// A sync under way.
     Sync,
-    /// Its answer, which waits for those before it.
+    /// The reply to a write. It waits for the replies before it.
     Answered(Zxid, Bytes),
-    /// A sync that is done: its answer is where the server is when it is told.
+    /// A completed sync. Its reply carries the server's position at the time when it is sent.
     Synced,
-    /// A read, made when everything before it is answered.
+    /// A read, which is performed when everything before it is answered.
     Read(Bytes),
 }
 
-/// What can be said to a client now.
+/// The next reply to a client.
 pub(crate) enum Answer {
-    /// This is the answer.
+    /// A complete reply.
     Known(Zxid, Bytes),
-    /// The sync is done.
+    /// The reply to a sync.
     Synced,
-    /// Make this read now.
+    /// A read that must be performed now.
     Read(Bytes),
 }
 
 impl Clients {
-    /// A connection takes a session; returns the connection that had it here.
+    /// Attaches a session to a connection. Returns the connection that had the session on this server.
     pub(crate) fn attach(&mut self, client: ClientId, session: SessionId) -> Option<ClientId> {
         let older = self.sessions.insert(session, client).filter(|older| *older != client);
         if let Some(older) = older {
@@ -74,7 +74,7 @@ impl Clients {
         older
     }
 
-    /// Forgets a connection; returns its session if that was still attached by it.
+    /// Removes a connection. Returns its session, unless another connection has taken that over.
     pub(crate) fn remove(&mut self, client: ClientId) -> Option<SessionId> {
         let session = self.connections.remove(&client)?.session;
         (self.sessions.get(&session) == Some(&client)).then(|| {
@@ -83,14 +83,14 @@ impl Clients {
         })
     }
 
-    /// Forgets the connection of a session.
+    /// Removes the connection of a session.
     pub(crate) fn remove_session(&mut self, session: SessionId) -> Option<ClientId> {
         let client = self.sessions.remove(&session)?;
         self.connections.remove(&client);
         Some(client)
     }
 
-    /// Forgets all connections.
+    /// Removes all connections.
     pub(crate) fn take_all(&mut self) -> Vec<ClientId> {
         self.sessions.clear();
         core::mem::take(&mut self.connections).into_keys().collect()
@@ -108,7 +108,7 @@ impl Clients {
         self.connections.is_empty()
     }
 
-    /// A write was asked. Returns it, unless it has to wait for a sync.
+    /// Queues a write. Returns its body, unless it has to wait for a sync.
     pub(crate) fn write(&mut self, client: ClientId, cxid: Cxid, body: Bytes) -> Option<Bytes> {
         self.push(client, cxid, State::Open);
         let connection = self.connections.get_mut(&client)?;
@@ -119,7 +119,6 @@ impl Clients {
         None
     }
 
-    /// A sync was asked.
     pub(crate) fn sync(&mut self, client: ClientId, cxid: Cxid) {
         self.push(client, cxid, State::Sync);
         if let Some(connection) = self.connections.get_mut(&client) {
@@ -127,24 +126,23 @@ impl Clients {
         }
     }
 
-    /// A read was asked.
     pub(crate) fn read(&mut self, client: ClientId, cxid: Cxid, body: Bytes) {
         self.push(client, cxid, State::Read(body));
     }
 
-    /// A write has its answer: the first open one of this number.
+    /// Records the reply to the first open write with this number.
     pub(crate) fn answer(&mut self, client: ClientId, cxid: Cxid, zxid: Zxid, reply: Bytes) {
         let Some(connection) = self.connections.get_mut(&client) else { return };
-        let open = |waiting: &&mut Waiting| waiting.cxid == cxid && matches!(waiting.state, State::Open);
+        let open = |waiting: &&mut QueuedRequest| waiting.cxid == cxid && matches!(waiting.state, State::Open);
         if let Some(waiting) = connection.queue.iter_mut().find(open) {
             waiting.state = State::Answered(zxid, reply);
         }
     }
 
-    /// A sync has its answer. Returns the writes that waited for it, when no other sync is open.
+    /// Completes a sync. Returns the writes that waited for it if no other sync is open.
     pub(crate) fn synced(&mut self, client: ClientId, cxid: Cxid) -> VecDeque<(Cxid, Bytes)> {
         let Some(connection) = self.connections.get_mut(&client) else { return VecDeque::new() };
-        let open = |waiting: &&mut Waiting| waiting.cxid == cxid && matches!(waiting.state, State::Sync);
+        let open = |waiting: &&mut QueuedRequest| waiting.cxid == cxid && matches!(waiting.state, State::Sync);
         if let Some(waiting) = connection.queue.iter_mut().find(open) {
             waiting.state = State::Synced;
             connection.syncs -= 1;
@@ -152,13 +150,13 @@ impl Clients {
         if connection.syncs == 0 { core::mem::take(&mut connection.deferred) } else { VecDeque::new() }
     }
 
-    /// The next thing that can be said to this client, in order.
+    /// Returns the next reply to this client, if it is due.
     pub(crate) fn next(&mut self, client: ClientId) -> Option<(Cxid, Answer)> {
         let queue = &mut self.connections.get_mut(&client)?.queue;
         if matches!(queue.front()?.state, State::Open | State::Sync) {
             return None;
         }
-        let Waiting { cxid, state } = queue.pop_front()?;
+        let QueuedRequest { cxid, state } = queue.pop_front()?;
         match state {
             State::Open | State::Sync => None,
             State::Answered(zxid, reply) => Some((cxid, Answer::Known(zxid, reply))),
@@ -169,7 +167,7 @@ impl Clients {
 
     fn push(&mut self, client: ClientId, cxid: Cxid, state: State) {
         if let Some(connection) = self.connections.get_mut(&client) {
-            connection.queue.push_back(Waiting { cxid, state });
+            connection.queue.push_back(QueuedRequest { cxid, state });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a server is told at its start. Parsed elsewhere, once; here it is trusted.
+//! The configuration of one server. It is parsed and validated elsewhere, and trusted here.
 
 use pole_election::{ServerId, Span, Voters};
 use pole_oracle::ResignConfig;
@@ -7,54 +7,53 @@ use pole_zab::Limits;
 /// The settings of one server. Names and defaults are those of the configuration keys.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This server.
     pub me: ServerId,
-    /// All servers that vote.
     pub voters: Voters,
-    /// Tells the starts of this server apart, so that numbers given to connections are not given twice.
+    /// Distinguishes the starts of this server, so that attachment numbers are not reused.
     pub incarnation: u32,
-    /// `pole.electionTimeoutMs`: how long an election waits for the silent.
+    /// `pole.electionTimeoutMs`: how long an election waits for servers that do not answer.
     pub election_timeout: Span,
     /// `pole.firstScoreWaitMs`: how long the first election waits for measurements.
     pub first_score_wait: Span,
-    /// `pole.heartbeatMs`: between measurements.
+    /// `pole.heartbeatMs`: the interval between measurements.
     pub heartbeat: Span,
-    /// `pole.oracle.rateHalfLifeMs`: how fast the measured rate of requests forgets.
+    /// `pole.oracle.rateHalfLifeMs`: the half-life of the measured request rate.
     pub rate_half_life: Span,
-    /// `pole.livenessMs`: between liveness messages.
+    /// `pole.livenessMs`: the interval between liveness messages.
     pub liveness: Span,
-    /// `pole.livenessTimeoutMs`: the least silence after which a peer is given up.
+    /// `pole.livenessTimeoutMs`: the minimum silence after which a peer is considered lost.
     pub liveness_timeout: Span,
     /// `syncLimit`: caps the adaptive liveness timeout.
     pub sync_limit: Span,
     /// `initLimit`: how long a synchronisation may make no progress.
     pub init_limit: Span,
-    /// `pole.patienceMs`: how long clients are kept without a leader.
+    /// `pole.patienceMs`: how long client connections are kept without a leader.
     pub patience: Span,
-    /// `tickTime`: what a leader that stood still counts of its pause when it lets sessions expire.
+    /// `tickTime`: how much of a pause of the leader's own process counts towards the expiry of sessions.
     pub tick: Span,
-    /// `znode.container.checkIntervalMs`: between the leader's looks at what is due by the calendar.
+    /// `znode.container.checkIntervalMs`: the interval between the leader's checks for expired containers and TTL
+    /// nodes.
     pub chores_every: Span,
     /// How long the disk may take before it counts as hung.
     pub disk_timeout: Span,
-    /// The least patience with a leader that gathers its quorum.
+    /// The minimum time that a new leader is given to gather its quorum.
     pub establish_floor: Span,
-    /// How long a hand-over may wait for the target to be level.
+    /// How long a hand-over may wait for the target to catch up.
     pub drain_limit: Span,
-    /// The least time between two epochs that a leader opens because it was outbid.
+    /// The minimum time between two epochs that a leader opens because a follower promised a higher one.
     pub reopen_pause: Span,
-    /// `pole.diffRetainMb`: how much log is kept in memory for differences, in bytes.
+    /// `pole.diffRetainMb`, in bytes: how much log is kept in memory for differences.
     pub retain_bytes: usize,
-    /// `snapCount`: transactions between two snapshots.
+    /// `snapCount`: the number of transactions between two snapshots.
     pub snapshot_every: u64,
-    /// `snapSizeLimitInKb`, in bytes: a snapshot is begun when between half of this and this much log was written since
-    /// the last one. None: the size of the log does not matter.
+    /// `snapSizeLimitInKb`, in bytes: a snapshot is started when the log written since the last one exceeds a random
+    /// value between half of this limit and the limit. `None`: the size of the log does not matter.
     pub snapshot_bytes: Option<u64>,
-    /// Proposals under way at most; further requests wait in their queue.
+    /// The maximum number of proposals under way. Further requests wait in their queue.
     pub outstanding_max: usize,
-    /// `pole.resign` and `pole.resign.*`: when the leader gives way to a better one.
+    /// `pole.resign` and `pole.resign.*`: when the leader resigns in favour of a better one.
     pub resign: ResignConfig,
-    /// Bounds of the agreement.
+    /// Limits of the agreement.
     pub limits: Limits,
 }
 

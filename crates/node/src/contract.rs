@@ -1,9 +1,9 @@
 //! Checks that a driver keeps its side of the contract with the node.
 //!
-//! The contract is stated in two places, each beside what it is about: `event` for links, timers and the disk, and
-//! [`crate::Connection`] for clients. A driver shows this checker every event that it hands to the node, every effect
-//! that it is given and carries out, and every moment at which connections may read what was applied. The simulator does
-//! so always, `server` in builds with debug assertions, so that all their tests run under it.
+//! The contract is stated in two places: `event` for links, timers and the disk, and [`crate::Connection`] for clients.
+//! A driver reports to this checker every event that it passes to the node, every effect that it is given and carries
+//! out, and every point at which connections may read what was applied. The simulator always does so, `server` in
+//! builds with debug assertions, so all their tests run under it.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -13,25 +13,25 @@ use pole_zab::Ticket;
 
 use crate::{Channel, ClientId, Effect, Event, Timer};
 
-/// What has happened between a driver and its node so far.
+/// The state of the interaction between a driver and its node.
 #[derive(Clone, Debug, Default)]
 pub struct Contract {
     has_started: bool,
     links: BTreeSet<(ServerId, Channel)>,
     clients: BTreeSet<ClientId>,
-    /// The last write that was asked for.
-    asked: Option<Ticket>,
-    /// The last event was a report of touched sessions.
+    /// The last write requested.
+    last_ticket: Option<Ticket>,
+    /// Whether the last event was a report of touched sessions.
     touched: bool,
-    /// Effects for clients that were given and not yet carried out.
-    untold: usize,
+    /// The number of effects for clients that were given and not yet carried out.
+    pending_client_effects: usize,
 }
 
 impl Contract {
-    /// The driver hands an event to the node.
+    /// Checks an event that the driver passes to the node.
     ///
     /// # Errors
-    /// What the driver does wrong.
+    /// A description of the violation.
     pub fn event(&mut self, event: &Event) -> Result<(), String> {
         if matches!(event, Event::Start) == self.has_started {
             return Err(format!("Start comes first and once, not {event:?}"));
@@ -48,9 +48,9 @@ impl Contract {
             Event::Received { from, channel, .. } if !self.links.contains(&(*from, *channel)) => {
                 Err(format!("a message arrives on the closed {channel:?} link to {from}"))
             }
-            // A report that comes late, after one of a later write, says nothing new.
-            Event::Written { through } if self.asked < Some(*through) => {
-                Err(format!("{through:?} is reported as durable, with writes up to {:?}", self.asked))
+            // A late report, after one of a later write, is harmless.
+            Event::Written { through } if self.last_ticket < Some(*through) => {
+                Err(format!("{through:?} is reported as durable, with writes up to {:?}", self.last_ticket))
             }
             Event::Expired(Timer::Liveness) if !touched => {
                 Err("the liveness timer expires without a report of touched sessions just before it".into())
@@ -87,28 +87,28 @@ impl Contract {
         }
     }
 
-    /// The node gives an effect.
+    /// Records an effect that the node returned.
     pub fn given(&mut self, effect: &Effect) {
-        self.untold += usize::from(is_for_client(effect));
+        self.pending_client_effects += usize::from(is_for_client(effect));
         if let Effect::Write { ticket, .. } = effect {
-            self.asked = Some(*ticket);
+            self.last_ticket = Some(*ticket);
         }
     }
 
-    /// The driver carries an effect out.
+    /// Records an effect that the driver has carried out.
     pub fn carried_out(&mut self, effect: &Effect) {
-        self.untold -= usize::from(is_for_client(effect));
+        self.pending_client_effects -= usize::from(is_for_client(effect));
         if let Effect::Reset { peer, channel } = effect {
             self.links.remove(&(*peer, *channel));
         }
     }
 
-    /// Connections may read what was applied.
+    /// Checks that connections may read what was applied.
     ///
     /// # Errors
     /// If a client could read a change before the event of its watch is queued.
     pub fn published(&self) -> Result<(), String> {
-        match self.untold {
+        match self.pending_client_effects {
             0 => Ok(()),
             count => Err(format!("the tree is published before {count} replies and events are queued")),
         }
@@ -132,18 +132,18 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_reports_touches_before_each_look_at_liveness_is_right() {
+    fn a_driver_must_report_touches_before_each_liveness_check() {
         let mut contract = started();
-        let look = Event::Expired(Timer::Liveness);
+        let check = Event::Expired(Timer::Liveness);
         for _ in 0..2 {
             contract.event(&Event::Touched { sessions: Vec::new() }).expect("right");
-            contract.event(&look).expect("right");
+            contract.event(&check).expect("right");
         }
-        contract.event(&look).expect_err("no touches");
+        contract.event(&check).expect_err("no touches");
     }
 
     #[test]
-    fn a_tree_published_before_its_events_are_queued_is_noticed() {
+    fn a_tree_published_before_its_events_are_queued_is_an_error() {
         let mut contract = started();
         let event = Effect::Notify { client: ClientId(1), zxid: pole_election::Zxid(1), body: bytes::Bytes::new() };
         contract.given(&event);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn links_open_and_close_by_turns_and_a_reset_closes() {
+    fn links_open_and_close_alternately_and_a_reset_closes() {
         let (peer, channel) = (ServerId(2), Channel::Quorum);
         let mut contract = started();
         contract.event(&Event::LinkUp { peer, channel }).expect("right");

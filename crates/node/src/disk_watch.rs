@@ -1,20 +1,19 @@
-//! The disk watchdog: how long writes take, and whether the disk has stopped answering.
+//! The disk watchdog: measures how long writes take, and detects a disk that has stopped responding.
 //!
-//! It looks at the clock, never at the disk: a watchdog that waits behind the disk it watches would hang with it.
+//! It uses the clock only and never the disk: a watchdog that waits for the disk would hang along with it.
 
 use alloc::collections::VecDeque;
 use pole_election::Span;
 use pole_oracle::Time;
 use pole_zab::Ticket;
 
-/// Writes under way.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DiskWatch {
     writes: VecDeque<Ticket>,
-    /// Since when the disk has owed us an answer: the first write, or the last answer. Not since the oldest write was
-    /// queued: behind a disk that hung, all that waited would seem late, one after the other.
+    /// Since when the disk has owed us a completion: the first write, or the last completion. Not since the oldest
+    /// write was queued: after a hang, all queued writes would appear to be late one after the other.
     since: Time,
-    /// The disk did not answer in time and has not answered since.
+    /// The disk exceeded its time limit and has not completed a write since.
     hangs: bool,
 }
 
@@ -26,7 +25,7 @@ impl DiskWatch {
         self.writes.push_back(ticket);
     }
 
-    /// Everything up to `through` is durable; returns how long that took.
+    /// Records that everything up to `through` is durable. Returns how long that took.
     pub(crate) fn end(&mut self, through: Ticket, now: Time) -> Option<Span> {
         let before = self.writes.len();
         while self.writes.front().is_some_and(|ticket| *ticket <= through) {
@@ -39,13 +38,13 @@ impl DiskWatch {
         Some(now - core::mem::replace(&mut self.since, now))
     }
 
-    /// When the disk will have taken too long.
+    /// When the disk will exceed its time limit.
     pub(crate) fn deadline(&self, limit: Span) -> Option<Time> {
         (!self.writes.is_empty()).then(|| self.since + limit)
     }
 
-    /// Looks at the clock; true when the disk is found hanging.
-    pub(crate) fn look(&mut self, now: Time, limit: Span) -> bool {
+    /// Returns true if the disk is found to hang, once per hang.
+    pub(crate) fn check(&mut self, now: Time, limit: Span) -> bool {
         let late = self.deadline(limit).is_some_and(|deadline| now >= deadline);
         let found = late && !self.hangs;
         self.hangs |= late;
@@ -68,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_answers_again_is_not_late_with_all_that_waited() {
+    fn after_a_hang_queued_writes_are_not_all_late() {
         let mut disk = DiskWatch::default();
         (1..=3).for_each(|n| disk.begin(Ticket(n), at(n)));
-        assert!(disk.look(at(1_001), LIMIT));
-        assert!(!disk.look(at(1_500), LIMIT), "told once");
+        assert!(disk.check(at(1_001), LIMIT));
+        assert!(!disk.check(at(1_500), LIMIT), "reported once");
         assert_eq!(disk.end(Ticket(1), at(2_000)), Some(Span::from_ms(1_999)));
-        assert!(!disk.hangs() && !disk.look(at(2_500), LIMIT));
-        assert!(disk.look(at(3_000), LIMIT), "late again");
+        assert!(!disk.hangs() && !disk.check(at(2_500), LIMIT));
+        assert!(disk.check(at(3_000), LIMIT), "late again");
     }
 
     #[test]
@@ -83,7 +82,7 @@ mod tests {
         let mut disk = DiskWatch::default();
         disk.begin(Ticket(1), at(0));
         disk.end(Ticket(1), at(5));
-        assert!(!disk.look(at(60_000), LIMIT));
+        assert!(!disk.check(at(60_000), LIMIT));
         disk.begin(Ticket(2), at(60_000));
         assert_eq!(disk.end(Ticket(2), at(60_001)), Some(Span::from_ms(1)));
     }

@@ -1,12 +1,12 @@
-//! Everything that can happen to a server, and everything that it can ask for: two closed lists.
+//! The events and effects of a server, and the messages between servers: closed lists.
 //!
 //! The contract with the driver (tokio or the simulator):
-//! - Effects are carried out in the order given. A write may take its time; when it, and every write before it, is
-//!   durable, [`Event::Written`] follows. What was sent before a crash may arrive after it.
-//! - Links are kept open to every peer, one for each channel, and opened again when they close. A link is FIFO and
-//!   loses nothing while it is open; after `LinkDown` nothing of the old link arrives; `LinkUp` of a new one comes
-//!   after `LinkDown` of the old. After [`Effect::Reset`] the link counts as down without an event.
-//! - Arming a timer that runs replaces it.
+//! - Effects are carried out in the order given. Writes may be asynchronous: [`Event::Written`] follows when a write
+//!   and every write before it is durable. Messages sent before a crash may arrive after it.
+//! - Links are kept open to every peer, one for each channel, and reopened when they close. A link is FIFO and loses
+//!   nothing while it is open. After `LinkDown`, nothing from the old link arrives, and `LinkUp` of a new link comes
+//!   after `LinkDown` of the old one. After [`Effect::Reset`] the link counts as down without an event.
+//! - Arming a timer that is running replaces it.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -18,47 +18,30 @@ use pole_zab::{Body, Cxid, DiskOp, Entry, Epoch, Origin, SessionId, Ticket, Tran
 
 use crate::{AttachAnswer, CloseReason};
 
-/// The links between two servers. Apart, so that a large transfer disturbs no election and no measurement.
+/// The links between two servers. They are separate so that a large transfer delays no election and no measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Channel {
     /// Elections and measurements.
     Election,
-    /// Leader and follower.
+    /// Messages between leader and follower.
     Quorum,
 }
 
-/// A client's connection, as the driver numbers it. Never used again.
+/// A client's connection, numbered by the driver. Not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// What can happen.
+/// Something that happened to the server.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// The server starts. The first event.
+    /// The server starts. This is the first event.
     Start,
     /// A link is open.
-    LinkUp {
-        /// The other end.
-        peer: ServerId,
-        /// Which link.
-        channel: Channel,
-    },
+    LinkUp { peer: ServerId, channel: Channel },
     /// A link is closed.
-    LinkDown {
-        /// The other end.
-        peer: ServerId,
-        /// Which link.
-        channel: Channel,
-    },
+    LinkDown { peer: ServerId, channel: Channel },
     /// A message arrived.
-    Received {
-        /// The sender.
-        from: ServerId,
-        /// Its link.
-        channel: Channel,
-        /// What.
-        message: Message,
-    },
+    Received { from: ServerId, channel: Channel, message: Message },
     /// Everything up to this write is durable.
     Written {
         /// The last durable write.
@@ -66,91 +49,71 @@ pub enum Event {
     },
     /// A write or an fsync failed. Nothing more will be written.
     DiskFailed {
-        /// What the system said.
+        /// The error of the operating system.
         reason: String,
     },
-    /// A piece of a state, as [`Effect::NextPiece`] asked.
-    PieceReady {
-        /// Of this transfer.
-        transfer: TransferId,
-        /// The piece.
-        body: Bytes,
-        /// Whether it is the last one.
-        last: bool,
-    },
-    /// Entries of the log, as [`Effect::ReadLog`] asked. None: they could not be read.
+    /// A piece of a state, requested by [`Effect::NextPiece`].
+    PieceReady { transfer: TransferId, body: Bytes, last: bool },
+    /// Entries of the log, requested by [`Effect::ReadLog`]. Empty if they could not be read.
     LogRead {
-        /// For this transfer.
         transfer: TransferId,
-        /// Contiguous.
+        /// In order and contiguous.
         entries: Vec<Entry>,
     },
-    /// The state machine has the state that [`Effect::Restore`] asked for.
+    /// The state machine has the state that [`Effect::Restore`] requested.
     Restored {
-        /// The write that put the snapshot in place.
+        /// The write that installed the snapshot.
         ticket: Ticket,
-        /// Why it has not.
+        /// The reason if the state could not be restored.
         failed: Option<String>,
     },
-    /// Work that was put off goes on: the answer to [`Effect::Continue`].
+    /// Deferred work continues: the answer to [`Effect::Continue`].
     Continue,
     /// A timer expired.
     Expired(Timer),
-    /// A client's connection asks for a session: a new one, or one to resume.
+    /// A client's connection requests a session: a new one, or one to resume.
     Attach {
-        /// The connection.
         client: ClientId,
-        /// The session.
         session: SessionId,
-        /// What the state machine makes of it.
+        /// The encoded request, opaque to the node.
         body: Bytes,
     },
     /// A client's write.
     Request {
-        /// The connection.
         client: ClientId,
-        /// The client's number for it.
         cxid: Cxid,
-        /// What the state machine makes of it.
+        /// The encoded request, opaque to the node.
         body: Bytes,
     },
     /// A client's read.
     Read {
-        /// The connection.
         client: ClientId,
-        /// The client's number for it.
         cxid: Cxid,
-        /// What the state machine makes of it.
+        /// The encoded request, opaque to the node.
         body: Bytes,
     },
-    /// A client's sync: what it reads after the answer is at least as new as all that was acknowledged before it asked.
-    Sync {
-        /// The connection.
-        client: ClientId,
-        /// The client's number for it.
-        cxid: Cxid,
-    },
-    /// Clients of these sessions were heard. Told before each look at liveness, so that the leader learns of it.
+    /// A client's sync. Reads after its reply reflect everything that was acknowledged to any client before the sync
+    /// was sent.
+    Sync { client: ClientId, cxid: Cxid },
+    /// The clients of these sessions were active since the last report. Sent before each expiry of [`Timer::Liveness`],
+    /// so that the leader learns of it.
     Touched {
-        /// Each once.
+        /// Without duplicates.
         sessions: Vec<SessionId>,
     },
-    /// A client's connection is closed.
-    Detach {
-        /// The connection.
-        client: ClientId,
-    },
-    /// An operator, or SIGTERM, wants another leader. A follower passes it on.
+    /// A client's connection was closed.
+    Detach { client: ClientId },
+    /// An operator, or SIGTERM, requests another leader. A follower forwards this to its leader.
     Transfer {
-        /// Which one; none: the best score.
+        /// The target; `None` for the server with the best score.
         to: Option<ServerId>,
     },
 }
 
 impl Event {
-    /// Whether it is something that a client asks, here or through a follower: it waits in a queue of its own, so that
-    /// more of its kind may join it before anything is done.
-    pub(crate) fn is_asked(&self) -> bool {
+    /// Whether it is a client's request, received here or forwarded by a follower. These are gathered, so that further
+    /// ones can join them before they are processed.
+    pub(crate) fn is_batched(&self) -> bool {
         match self {
             Self::Request { .. } | Self::Read { .. } => true,
             Self::Received { message, .. } => matches!(message, Message::Forward { .. }),
@@ -173,228 +136,180 @@ impl Event {
     }
 }
 
-/// What the server asks for.
+/// Something that the driver must do.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Send a message.
-    Send {
-        /// The receiver.
-        to: ServerId,
-        /// On which link.
-        channel: Channel,
-        /// What.
-        message: Message,
-    },
+    Send { to: ServerId, channel: Channel, message: Message },
     /// Write to the disk, in the order of tickets.
-    Write {
-        /// Names the write.
-        ticket: Ticket,
-        /// What.
-        op: DiskOp,
-    },
-    /// History will be sent to another server, over some time: keep the log above `after` on disk until
+    Write { ticket: Ticket, op: DiskOp },
+    /// History will be sent to another server over some time: keep the log above `after` on disk until
     /// [`Effect::CloseTransfer`].
     OpenTransfer {
-        /// Names it.
         transfer: TransferId,
-        /// The log above this position may be asked for.
+        /// The log above this position may be requested.
         after: Zxid,
-        /// The state to be sent, which [`Effect::NextPiece`] asks for in pieces.
+        /// The state to be sent in pieces ([`Effect::NextPiece`]); `None` if only the log is sent.
         state: Option<Body>,
     },
-    /// Produce the next piece of a state, beside all else; [`Event::PieceReady`] brings it.
+    /// Produce the next piece of a state in the background, and report it with [`Event::PieceReady`].
     NextPiece {
-        /// Of this transfer.
         transfer: TransferId,
-        /// The size of a piece; only the last one is shorter. More may be asked for than there are.
+        /// The size of a piece in bytes; only the last one may be shorter. More pieces may be requested than there are.
         bytes: usize,
     },
-    /// Read the log from disk, beside all else; [`Event::LogRead`] brings it.
+    /// Read the log from disk in the background, and report it with [`Event::LogRead`].
     ReadLog {
-        /// For this transfer.
         transfer: TransferId,
         /// The position before the first entry.
         after: Zxid,
-        /// No entry above this.
+        /// The last entry to read.
         through: Zxid,
-        /// The approximate size to read; at least one entry.
+        /// The approximate number of bytes to read; at least one entry.
         bytes: usize,
     },
-    /// The transfer has ended. What it asked for need not be answered.
-    CloseTransfer {
-        /// Which.
-        transfer: TransferId,
-    },
-    /// Make a state from the snapshot that is now in place, beside all else; then, between two steps, give it to the
-    /// state machine in place of its own, and say [`Event::Restored`]. Only the last one asked for counts.
+    /// The transfer has ended. Its outstanding requests need not be answered.
+    CloseTransfer { transfer: TransferId },
+    /// Build a state from the installed snapshot in the background; then, between two steps, replace the state
+    /// machine's state by it and report [`Event::Restored`]. Only the last request counts.
     Restore {
-        /// The write that put the snapshot in place.
+        /// The write that installed the snapshot.
         ticket: Ticket,
-        /// Its position.
+        /// The position of the snapshot.
         zxid: Zxid,
     },
-    /// There is more to do than should be done at once: take what else has happened, then say [`Event::Continue`].
+    /// There is more work than should be done in one step: process other events first, then pass [`Event::Continue`].
     Continue,
-    /// Close a link, and open it again when possible.
-    Reset {
-        /// The other end.
-        peer: ServerId,
-        /// Which link.
-        channel: Channel,
-    },
-    /// Start a timer, or start it anew.
-    Arm {
-        /// Which.
-        timer: Timer,
-        /// How long from now.
-        after: Span,
-    },
+    /// Close a link, and reopen it when possible.
+    Reset { peer: ServerId, channel: Channel },
+    /// Start or restart a timer.
+    Arm { timer: Timer, after: Span },
     /// Stop a timer.
     Cancel(Timer),
     /// The answer to [`Event::Attach`].
     Attached {
-        /// The connection.
         client: ClientId,
         /// The position of the attachment.
         zxid: Zxid,
-        /// Whether the connection has its session.
+        /// Whether the session was opened.
         answer: AttachAnswer,
     },
-    /// The answer to a write, a read or a sync, in the order in which the connection asked.
+    /// The answer to a write, a read or a sync. Replies to a connection keep the order of its requests.
     Reply {
-        /// The connection.
         client: ClientId,
-        /// The client's number for the request.
         cxid: Cxid,
         /// The position that the answer reflects.
         zxid: Zxid,
-        /// The state machine's answer.
         body: Bytes,
     },
-    /// Tell a client something that it did not ask now: what a watch has seen.
+    /// Send a client a watch event.
     Notify {
-        /// The connection.
         client: ClientId,
-        /// The transaction that did it; for what a read found missed, where the server is.
+        /// The transaction that caused it; for an event missed before a read, the server's position.
         zxid: Zxid,
-        /// What the state machine says.
+        /// The encoded event.
         body: Bytes,
     },
-    /// The leader knows of everyone who was heard before this moment. Until a third of its timeout after that, a session
-    /// may be told that all is well, and no longer: the others may have ended it.
-    Confirmed {
-        /// The moment.
-        at: Time,
-    },
+    /// The leader knows of all clients that were active before `at`. Replies may be sent to a session for a third of
+    /// its timeout after that; later the leader may have ended it.
+    Confirmed { at: Time },
     /// Close a client's connection.
-    Close {
-        /// The connection.
-        client: ClientId,
-        /// Why.
-        reason: CloseReason,
-    },
-    /// Something that an operator may want to know.
+    Close { client: ClientId, reason: CloseReason },
+    /// A notable event for logs and records.
     Note(Note),
-    /// The server can go no further: stop the process. Nothing more is acknowledged.
-    Halt {
-        /// Why.
-        reason: String,
-    },
+    /// The server cannot continue: stop the process. Nothing more is acknowledged.
+    Halt { reason: String },
 }
 
-/// Timers by name.
+/// The timers of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// The election's.
+    /// A timer of the election.
     Election(pole_election::Timer),
-    /// Patience with the present phase of becoming a leader or a follower.
+    /// The time limit of the present phase of becoming a leader or a follower.
     Phase,
-    /// Liveness messages of a leader; a follower's and a leader's look at who is silent.
+    /// The period of liveness messages and of the check for silent peers.
     Liveness,
     /// Measurement heartbeats.
     Heartbeat,
     /// The disk watchdog.
     Disk,
-    /// The limit of a hand-over's drain.
+    /// The time limit of a hand-over.
     Drain,
-    /// A leader outbid opens a higher epoch, but not too often.
+    /// Delays opening a higher epoch, which a leader may do only so often.
     Reopen,
-    /// Patience with having no leader: then client connections are closed.
+    /// The time without a leader after which client connections are closed.
     Grace,
 }
 
-/// What servers tell each other.
+/// A message between servers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
-    /// Election channel: the election.
+    /// Election channel: a message of the election.
     Election(pole_election::Message),
     /// Election channel: a measurement.
     Heartbeat {
-        /// Numbers the sender's heartbeats.
+        /// The sequence number of the heartbeat.
         seq: u64,
-        /// What the sender measured.
         report: Box<Report>,
     },
-    /// Election channel: the answer at once.
-    Echo {
-        /// The heartbeat answered.
-        seq: u64,
-    },
-    /// Quorum channel: the agreement.
+    /// Election channel: the immediate answer to a heartbeat.
+    Echo { seq: u64 },
+    /// Quorum channel: a message of the agreement.
     Zab(pole_zab::Message),
     /// Quorum channel, follower to leader: clients' writes.
     Forward {
-        /// The epoch in which the follower was synchronised: a leader drops what belongs to another.
+        /// The epoch in which the follower was synchronised. A leader of another epoch drops the message.
         epoch: Epoch,
         /// In order.
         requests: Vec<Request>,
     },
-    /// Quorum channel, follower to leader: whose clients were heard.
+    /// Quorum channel, follower to leader: the clients of these sessions were active.
     Touch {
         /// The epoch in which the follower was synchronised.
         epoch: Epoch,
-        /// The follower's number for it.
+        /// The follower's number for the message.
         id: u64,
-        /// The sessions.
         sessions: Vec<SessionId>,
     },
-    /// Quorum channel, leader to follower: their time runs anew.
+    /// Quorum channel, leader to follower: the timeouts of those sessions were restarted.
     TouchDone {
         /// The leader's epoch.
         epoch: Epoch,
-        /// The follower's number for it.
+        /// The follower's number for the message.
         id: u64,
     },
-    /// Quorum channel, follower to leader: a sync.
+    /// Quorum channel, follower to leader: a client's sync.
     SyncAsk {
         /// The epoch in which the follower was synchronised.
         epoch: Epoch,
-        /// The follower's number for it.
+        /// The follower's number for the message.
         id: u64,
     },
-    /// Quorum channel, leader to follower: its answer.
+    /// Quorum channel, leader to follower: the answer to a sync.
     SyncDone {
         /// The leader's epoch.
         epoch: Epoch,
-        /// The follower's number for it.
+        /// The follower's number for the message.
         id: u64,
-        /// The position that the follower must have applied.
+        /// The position that the follower must have applied before it answers its client.
         zxid: Zxid,
     },
-    /// Quorum channel, leader to the target of a hand-over, right before it: what is left to sessions until they expire.
+    /// Quorum channel, leader to the target of a hand-over, just before the hand-over: the time left until sessions
+    /// expire.
     Remaining {
         /// The epoch that ends.
         epoch: Epoch,
-        /// The first part.
+        /// Whether this is the first part.
         begins: bool,
-        /// A part of them. Whoever is in none has its whole time.
+        /// A part of the sessions. A session that is in no part has its whole timeout.
         sessions: Vec<(SessionId, Span)>,
     },
-    /// Quorum channel, follower to leader: an operator wants another leader.
+    /// Quorum channel, follower to leader: an operator requests another leader.
     TransferAsk {
         /// The epoch in which the follower was synchronised.
         epoch: Epoch,
-        /// Which one; none: the best score.
+        /// The target; `None` for the server with the best score.
         to: Option<ServerId>,
     },
 }
@@ -402,98 +317,58 @@ pub enum Message {
 /// A client's write on its way to validation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// Whose it is.
+    /// The session and its number for the request.
     pub origin: Origin,
-    /// The position of the attachment under which it was asked; zero for an attachment itself.
+    /// The position of the attachment under which it was sent; zero for an attachment itself.
     pub floor: Zxid,
-    /// What was asked.
+    /// The encoded request, opaque to the node.
     pub body: Bytes,
 }
 
-/// What happened, for logs and records.
+/// A notable event, for logs and records.
 #[derive(Clone, Debug)]
 pub enum Note {
     /// An election began.
-    Electing {
-        /// Why.
-        cause: Cause,
-        /// Its round.
-        round: Round,
-    },
-    /// An election ended, and this is why as it did.
+    Electing { cause: Cause, round: Round },
+    /// An election ended. The record says why it ended this way.
     Elected(Box<Record>),
-    /// This server took the role; discovery begins.
-    Leading {
-        /// The round.
-        round: Round,
-    },
-    /// This server follows.
-    Following {
-        /// Whom.
-        leader: ServerId,
-    },
+    /// This server was elected; discovery begins.
+    Leading { round: Round },
+    /// This server follows another one.
+    Following { leader: ServerId },
     /// The leader is established, and this server serves.
-    Serving {
-        /// Who leads.
-        leader: ServerId,
-        /// In which epoch.
-        epoch: Epoch,
-    },
-    /// This leader wants to give way.
+    Serving { leader: ServerId, epoch: Epoch },
+    /// This leader prepares a hand-over.
     Resigning {
-        /// To whom.
         to: ServerId,
-        /// Its own decision, or an operator's.
+        /// The leader's own decision, or an operator's request.
         cause: Cause,
     },
     /// The hand-over was not possible within its limit.
-    ResignationAborted {
-        /// Why.
-        reason: String,
-    },
+    ResignationAborted { reason: String },
     /// The leader handed over.
-    HandedOver {
-        /// To whom.
-        to: ServerId,
-    },
-    /// This server gave its role up.
-    Abandoned {
-        /// Why.
-        reason: String,
-    },
-    /// A peer sent something that cannot be right; its link is closed.
-    BadPeer {
-        /// The peer.
-        from: ServerId,
-        /// What is wrong.
-        error: String,
-    },
-    /// Requests of a connection are in the log in another order than they were asked, so somebody else asked in its name;
-    /// the connection is closed.
-    OutOfOrder {
-        /// Which request came before which.
-        error: String,
-    },
-    /// A score was impossible and ranks as unknown.
-    InvalidScore {
-        /// The peer.
-        from: ServerId,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The ensemble chose an oracle that this server cannot build; it keeps the one it has.
+    HandedOver { to: ServerId },
+    /// This server gave up its role.
+    Abandoned { reason: String },
+    /// A peer sent an invalid message; its link is closed.
+    BadPeer { from: ServerId, error: String },
+    /// The log holds requests of a connection in another order than the connection sent them, so another server must
+    /// have sent requests in its name. The connection is closed.
+    OutOfOrder { error: String },
+    /// A score was invalid and ranks as unknown.
+    InvalidScore { from: ServerId, reason: String },
+    /// The ensemble chose an oracle that this server cannot build; it keeps the present one.
     BadOracle {
-        /// Where in the history it was chosen.
+        /// The position of the transaction that chose it.
         version: Zxid,
-        /// What is wrong.
         error: String,
     },
     /// The state was replaced by a snapshot, and client connections were closed.
     Installed {
-        /// Up to where.
+        /// The position of the snapshot.
         zxid: Zxid,
     },
-    /// The disk has not answered for too long.
+    /// The disk has exceeded its time limit.
     DiskHangs,
 }
 
@@ -517,7 +392,7 @@ impl Message {
         }
     }
 
-    /// The bytes that the message would take on a wire, near enough for the simulator's bandwidth.
+    /// The approximate encoded size in bytes, for the simulator's bandwidth.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         match self {

@@ -1,9 +1,10 @@
-//! Giving way: a leader that resigns, or is told to, hands over in an orderly way.
+//! Hand-over: a leader that resigns, or is asked to, transfers its role in an orderly way.
 //!
-//! In: a target. Out: a hand-over, or its abandonment within a time limit.
-//! How: while serving, wait until the target keeps up; freeze new proposals; drain what is under way; hand over.
-//! Why frozen so late: clients wait from the freeze to the first commit of the new leader, so nothing but the drain may
-//! stand between. Why not until the target has all: over a long link it never has, as long as proposals go on.
+//! While serving, the leader waits until the target keeps up. Then it freezes new proposals, drains those under way,
+//! and hands over. If this takes longer than the time limit, the hand-over is aborted.
+//!
+//! Clients wait from the freeze to the first commit of the new leader, so only the drain happens in between. The freeze
+//! cannot wait until the target has everything, because over a long link it never does while proposals continue.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -18,17 +19,17 @@ use crate::{Channel, Effect, Machine, Message, Note, Timer};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
     to: ServerId,
-    /// Whether somebody asked for it.
+    /// Whether it was requested; otherwise the leader resigns by itself.
     asked: bool,
-    /// Where our log ended at the beginning. A target that has acknowledged this keeps up with us.
+    /// The end of our log when the hand-over began. A target that has acknowledged this keeps up with us.
     mark: Zxid,
     /// New proposals wait.
     frozen: bool,
 }
 
 impl<M: Machine> Node<M> {
-    /// Somebody wants another leader. Only a leader can hand over: a follower passes it on.
-    pub(crate) fn transfer_asked(&mut self, to: Option<ServerId>, out: &mut Vec<Effect>) {
+    /// Handles a request for another leader. Only a leader can hand over, so a follower forwards the request.
+    pub(crate) fn transfer_requested(&mut self, to: Option<ServerId>, out: &mut Vec<Effect>) {
         match (self.zab.leader(), self.zab.serving_epoch()) {
             (Some(leader), Some(epoch)) if leader != self.config.me => {
                 let message = Message::TransferAsk { epoch, to };
@@ -38,8 +39,9 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// A follower passes on that somebody wants another leader. What was meant for a leader before us is over.
-    pub(crate) fn transfer_passed_on(
+    /// Handles a request for another leader that a follower forwarded. A request meant for an earlier leader is
+    /// ignored.
+    pub(crate) fn transfer_forwarded(
         &mut self,
         from: ServerId,
         epoch: Epoch,
@@ -51,7 +53,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Prepares to hand over to `to`, or to whoever has the best score.
+    /// Prepares to hand over to `to`, or to the server with the best score.
     pub(crate) fn transfer(&mut self, to: Option<ServerId>, cause: Cause, out: &mut Vec<Effect>) {
         let best = || self.scoring.successors(self.now).first().map(|(id, _)| *id);
         let target = to.or_else(best).filter(|to| *to != self.config.me && self.config.voters.contains(*to));
@@ -65,7 +67,7 @@ impl<M: Machine> Node<M> {
             (None, Some(to)) => {
                 self.transfer =
                     Some(Transfer { to, asked: cause == Cause::Transfer, mark: self.zab.log().last(), frozen: false });
-                self.scoring.resignation_noted(self.now);
+                self.scoring.record_resignation(self.now);
                 out.push(Effect::Note(Note::Resigning { to, cause }));
                 out.push(Effect::Arm { timer: Timer::Drain, after: self.config.drain_limit });
             }
@@ -79,7 +81,7 @@ impl<M: Machine> Node<M> {
         self.transfer.is_some_and(|transfer| transfer.frozen)
     }
 
-    /// Moves a hand-over on as far as it can go now.
+    /// Advances a hand-over as far as possible now.
     pub(crate) fn try_hand_over(&mut self, out: &mut Vec<Effect>) {
         let Some(transfer) = &mut self.transfer else { return };
         let Transfer { to, asked, mark, .. } = *transfer;
@@ -87,8 +89,8 @@ impl<M: Machine> Node<M> {
         if !transfer.frozen || self.zab.can_hand_over(to).is_err() {
             return;
         }
-        // Before the hand-over on the same link: the target has it when it begins.
-        self.tell_remaining(to, out);
+        // Sent before the hand-over on the same link, so the target has it when it begins to lead.
+        self.send_remaining(to, out);
         let round = self.election.next_round();
         let choice = self.scoring.proposal_of(to, self.now);
         let handed_over = self.with_zab(|zab, outputs| zab.hand_over(round, choice, asked, outputs));
@@ -97,11 +99,11 @@ impl<M: Machine> Node<M> {
         self.transfer = None;
     }
 
-    /// Leader: what is left to sessions, in messages of a bounded size.
-    fn tell_remaining(&self, to: ServerId, out: &mut Vec<Effect>) {
+    /// Leader: sends the target the time left to sessions, in messages of bounded size.
+    fn send_remaining(&self, to: ServerId, out: &mut Vec<Effect>) {
         let Some(epoch) = self.zab.serving_epoch() else { return };
         let remaining = self.expiry.remaining(self.now);
-        // At least one part: it voids what was told before a hand-over that came to nothing.
+        // At least one part, which discards what was sent before an aborted hand-over.
         let parts = remaining.len().div_ceil(REMAINING_PIECE).max(1);
         for part in 0..parts {
             let sessions = remaining.iter().skip(part * REMAINING_PIECE).take(REMAINING_PIECE).copied().collect();
@@ -110,8 +112,9 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// The leader is about to hand over to us. Kept until we are established by that hand-over, or something else happens.
-    pub(crate) fn remaining_told(
+    /// Handles the times left to sessions, from a leader that is about to hand over to us. They are kept until we are
+    /// established by that hand-over or our role changes otherwise.
+    pub(crate) fn remaining_received(
         &mut self,
         from: ServerId,
         epoch: Epoch,
@@ -127,7 +130,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// The target did not become level in time: lead on.
+    /// The target did not catch up in time: continue to lead.
     pub(crate) fn drain_expired(&mut self, out: &mut Vec<Effect>) {
         if let Some(transfer) = self.transfer.take() {
             let reason = alloc::format!("server {} was not level within the time limit", transfer.to);
@@ -135,16 +138,16 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// The leader handed over, here or elsewhere: the target leads, without an election.
+    /// The leader handed over, here or elsewhere: the target leads without an election.
     pub(crate) fn handed_over(&mut self, round: Round, choice: Proposal, asked: bool, out: &mut Vec<Effect>) {
         let to = choice.id;
         self.end_leadership(out);
-        // Whoever resigned noted it when it began.
+        // The resigning leader recorded it when the hand-over began.
         if !self.scoring.is_led_by(self.config.me) {
-            self.scoring.resignation_noted(self.now);
+            self.scoring.record_resignation(self.now);
         }
-        self.accounts.begin(if asked { Cause::Transfer } else { Cause::Resigned }, round, self.now);
-        self.accounts.handed_over(to, self.now);
+        self.leadership_changes.begin(if asked { Cause::Transfer } else { Cause::Resigned }, round, self.now);
+        self.leadership_changes.handed_over(to, self.now);
         self.election.adopt(round, choice);
         self.liveness.clear();
         out.push(Effect::Note(Note::HandedOver { to }));
@@ -158,16 +161,17 @@ impl<M: Machine> Node<M> {
             out.push(Effect::Note(Note::Following { leader: to }));
             self.liveness.expect(to);
         }
-        // Time enough for the target, which may be far from the last leader and from us, to hear of it and to take over.
+        // Enough time for the target, which may be far from the last leader and from us, to receive the hand-over and
+        // take over.
         self.arm_phase_by_round_trips(out);
     }
 
-    /// Followers that joined before we knew that we lead.
+    /// Starts failure detection for followers that joined before we knew that we lead.
     fn watch_followers(&mut self) {
         let followers: Vec<_> = self.zab.followers().map(|(id, _)| id).collect();
         followers.into_iter().for_each(|id| self.liveness.watch(id, self.now));
     }
 }
 
-/// Sessions in one message: 64 KB, like a piece of a difference small enough that nothing behind it is late.
+/// Sessions in one message: 64 KB. Like a piece of a difference, small enough not to delay the messages behind it.
 const REMAINING_PIECE: usize = 4_096;

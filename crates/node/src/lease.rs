@@ -1,69 +1,79 @@
-//! How long a client may be told that all is well.
+//! The lease of a client's connection: how long replies may be sent without confirmation by the leader.
 //!
-//! In: when the client was heard, and when the leader last knew of everyone heard. Out: whether to answer now.
-//! Why: a server that is cut off must not let a client believe in a session that the others may have ended. Whoever gets
-//! an answer believes for two thirds of its timeout; the leader waits for the whole of it since it last knew; so we
-//! may take questions for one third. An answer may be late, and an event comes unasked, so each is looked at once more
-//! before it leaves. The leader waits for a margin beyond the timeout, and so long may be told what there is to tell: an
-//! event between two pings would have to wait for the second one otherwise.
-//! Holds: what is not told is held, not dropped: the next confirmation releases it.
-//! Not here: who holds it. A driver asks for each connection before it answers on it.
+//! A server that is cut off must not let a client assume that its session is alive when the leader may have ended it. A
+//! client that gets a reply relies on its session for two thirds of its timeout, and the leader waits for the whole
+//! timeout since it last knew of the client's activity. So requests may be accepted for one third of the timeout after
+//! that.
+//!
+//! A reply may be late, and an event is sent unsolicited, so the lease is checked again before each of them is sent.
+//! The leader waits for a margin beyond the timeout, and output may be sent for that much longer: otherwise an event
+//! between two pings would have to wait for the second one.
+//!
+//! Output that may not be sent is held and not dropped; the next confirmation releases it.
+//!
+//! The lease is not enforced here: a driver checks it for each connection before it sends.
 
 use pole_election::Span;
 use pole_oracle::Time;
 
-/// The belief of one connection.
+/// The lease of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Lease {
     third: Span,
     margin: Span,
-    /// The leader knows that the client was heard at this moment, or later.
+    /// The leader knows of activity of the client at this time or later.
     known: Time,
-    /// Heard, and not yet known: the first such moment, and the last.
-    first: Option<Time>,
-    last: Time,
+    /// The first and the last activity that the leader does not know of yet.
+    first_unconfirmed: Option<Time>,
+    last_activity: Time,
 }
 
 impl Lease {
-    /// The session was attached by a request that was made at `asked`.
+    /// The lease of a session that was attached by a request sent at `requested_at`.
     #[must_use]
-    pub fn new(timeout: Span, asked: Time) -> Self {
-        Self { third: Span(timeout.0 / 3), margin: margin(timeout), known: asked, first: None, last: asked }
-    }
-
-    /// The client is heard.
-    pub fn hear(&mut self, now: Time) {
-        self.first.get_or_insert(now);
-        self.last = now;
-    }
-
-    /// Whether its questions may be taken, given that the leader knows of all who were heard before `confirmed`.
-    pub fn allows(&mut self, now: Time, confirmed: Time) -> bool {
-        self.learn(confirmed);
-        now <= self.known + self.third
-    }
-
-    /// Whether it may be told what there is to tell.
-    pub fn may_tell(&mut self, now: Time, confirmed: Time) -> bool {
-        self.learn(confirmed);
-        now <= self.known + self.third + self.margin
-    }
-
-    fn learn(&mut self, confirmed: Time) {
-        if self.last <= confirmed {
-            self.known = self.last;
-            self.first = None;
-        } else if let Some(first) = self.first.filter(|first| *first <= confirmed) {
-            self.known = first;
-            self.first = Some(self.last);
+    pub fn new(timeout: Span, requested_at: Time) -> Self {
+        Self {
+            third: Span(timeout.0 / 3),
+            margin: margin(timeout),
+            known: requested_at,
+            first_unconfirmed: None,
+            last_activity: requested_at,
         }
     }
 
-    /// Whether the leader knows of every word: if it may still not be answered, the confirmation came too late, and the
-    /// client, who waits, has to be heard again. Otherwise it would wait for ever.
+    /// Records activity of the client.
+    pub fn record_activity(&mut self, now: Time) {
+        self.first_unconfirmed.get_or_insert(now);
+        self.last_activity = now;
+    }
+
+    /// Whether requests may be accepted, given that the leader knows of all activity before `confirmed`.
+    pub fn allows(&mut self, now: Time, confirmed: Time) -> bool {
+        self.update(confirmed);
+        now <= self.known + self.third
+    }
+
+    /// Whether output may be sent.
+    pub fn may_send(&mut self, now: Time, confirmed: Time) -> bool {
+        self.update(confirmed);
+        now <= self.known + self.third + self.margin
+    }
+
+    fn update(&mut self, confirmed: Time) {
+        if self.last_activity <= confirmed {
+            self.known = self.last_activity;
+            self.first_unconfirmed = None;
+        } else if let Some(first) = self.first_unconfirmed.filter(|first| *first <= confirmed) {
+            self.known = first;
+            self.first_unconfirmed = Some(self.last_activity);
+        }
+    }
+
+    /// Whether the leader knows of all activity of the client. If the lease still does not allow an answer, the
+    /// confirmation came too late, and the waiting client must count as active again; otherwise it would wait forever.
     #[must_use]
-    pub fn is_known(&self) -> bool {
-        self.first.is_none()
+    pub fn is_confirmed(&self) -> bool {
+        self.first_unconfirmed.is_none()
     }
 }
 
@@ -86,55 +96,55 @@ mod tests {
     fn without_confirmation_a_client_is_answered_for_a_third_of_its_timeout() {
         let mut lease = Lease::new(TIMEOUT, at(0));
         for ms in [0, 500, 1_000] {
-            lease.hear(at(ms));
+            lease.record_activity(at(ms));
             assert!(lease.allows(at(ms), at(0)), "{ms}");
         }
-        lease.hear(at(1_001));
+        lease.record_activity(at(1_001));
         assert!(!lease.allows(at(1_001), at(0)));
     }
 
     #[test]
-    fn what_is_ready_may_leave_for_a_margin_longer_and_not_for_ever() {
+    fn output_may_be_sent_for_a_margin_longer_and_not_forever() {
         let mut lease = Lease::new(TIMEOUT, at(0));
-        assert!(lease.may_tell(at(1_250), at(0)));
-        assert!(!lease.may_tell(at(1_251), at(1_251)), "others were confirmed");
-        lease.hear(at(1_300));
-        assert!(lease.may_tell(at(1_400), at(1_350)));
+        assert!(lease.may_send(at(1_250), at(0)));
+        assert!(!lease.may_send(at(1_251), at(1_251)), "others were confirmed");
+        lease.record_activity(at(1_300));
+        assert!(lease.may_send(at(1_400), at(1_350)));
     }
 
     #[test]
     fn a_confirmation_releases_what_was_held() {
         let mut lease = Lease::new(TIMEOUT, at(0));
-        lease.hear(at(1_500));
+        lease.record_activity(at(1_500));
         assert!(!lease.allows(at(1_500), at(1_499)));
         assert!(lease.allows(at(1_560), at(1_550)));
     }
 
     #[test]
-    fn a_confirmation_that_comes_too_late_asks_for_another_word() {
+    fn a_confirmation_that_comes_too_late_requires_new_activity() {
         let mut lease = Lease::new(TIMEOUT, at(0));
-        lease.hear(at(1_500));
-        assert!(!lease.allows(at(3_000), at(1_400)) && !lease.is_known());
-        assert!(!lease.allows(at(3_000), at(1_600)) && lease.is_known());
-        lease.hear(at(3_000));
-        assert!(!lease.is_known() && lease.allows(at(3_060), at(3_010)));
+        lease.record_activity(at(1_500));
+        assert!(!lease.allows(at(3_000), at(1_400)) && !lease.is_confirmed());
+        assert!(!lease.allows(at(3_000), at(1_600)) && lease.is_confirmed());
+        lease.record_activity(at(3_000));
+        assert!(!lease.is_confirmed() && lease.allows(at(3_060), at(3_010)));
     }
 
     #[test]
-    fn a_client_that_never_pauses_is_known_too() {
+    fn a_client_that_never_pauses_is_confirmed_too() {
         let mut lease = Lease::new(TIMEOUT, at(0));
-        // Confirmations come, but always from before the last word of the client.
+        // Confirmations arrive, but always for a time before the last activity of the client.
         for ms in (10..20_000).step_by(10) {
-            lease.hear(at(ms));
+            lease.record_activity(at(ms));
             assert!(lease.allows(at(ms), at(ms - 60.min(ms))), "{ms}");
         }
     }
 
     #[test]
-    fn silence_is_not_known_by_what_others_said() {
+    fn activity_of_other_clients_does_not_extend_a_lease() {
         let mut lease = Lease::new(TIMEOUT, at(0));
-        lease.hear(at(100));
+        lease.record_activity(at(100));
         assert!(lease.allows(at(100), at(100)));
-        assert!(!lease.allows(at(1_101), at(1_100)), "the client itself was last heard at 100");
+        assert!(!lease.allows(at(1_101), at(1_100)), "the client itself was last active at 100");
     }
 }

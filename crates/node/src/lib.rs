@@ -1,14 +1,16 @@
-//! One server as a pure machine: events and `now` go in, effects come out.
+//! One server as a pure state machine: events and the current time go in, effects come out.
 //!
-//! In: [`Event`]s, in the order in which they happen. Out: [`Effect`]s, to be carried out in the order given.
-//! Why: the same code runs under tokio and under the simulator, where time is a number and every fault can be had.
-//! Holds: what the module `event` says of the driver's side of the contract is all that it needs.
-//! Not here: how a leader is chosen (`election`), what a good one is (`oracle`), agreement (`zab`), tokio, files.
+//! The driver passes [`Event`]s in the order in which they happen and carries out [`Effect`]s in the order given. The
+//! module `event` states the driver's side of the contract in full.
+//!
+//! The same code runs under tokio and under the simulator, where time is a number and every fault can be injected.
+//!
+//! How a leader is chosen (`election`), what makes a good one (`oracle`), agreement (`zab`), threads and files are
+//! elsewhere.
 #![no_std]
 
 extern crate alloc;
 
-mod accounts;
 #[cfg(test)]
 mod bad_peers;
 mod checkpoints;
@@ -19,9 +21,10 @@ mod contract;
 mod disk_watch;
 mod event;
 mod handover;
+mod inspect;
+mod leadership_changes;
 mod lease;
 mod liveness;
-mod looking;
 mod machine;
 mod node;
 mod roles;
@@ -32,16 +35,16 @@ mod syncs;
 mod transfers;
 mod znodes;
 
-pub use accounts::{Account, Ended, Milestone};
 pub use config::Config;
 pub use connection::{
-    AttachAnswer, CloseReason, Connection, Counts, Latency, Limits, Moment, Next, Settled, Surroundings,
+    AttachAnswer, CallContext, CloseReason, Connection, Counts, Latency, Limits, Next, RequestTotals, ServerContext,
     UNREAD_BYTES_MAX, password,
 };
 pub use contract::Contract;
 pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer};
+pub use inspect::Queues;
+pub use leadership_changes::{ChangeStatus, LeadershipChange, Milestone};
 pub use lease::Lease;
-pub use looking::Queues;
-pub use machine::{Machine, Outcome, Told};
+pub use machine::{Machine, Outcome, ReadResult};
 pub use node::Node;
-pub use znodes::{ORACLE_PATH, Shelf, Znodes};
+pub use znodes::{ORACLE_PATH, TreeStore, Znodes};

@@ -1,76 +1,76 @@
-//! Failure detection on the quorum links: which peer was last heard when.
+//! Failure detection on the quorum links: when a message was last received from each peer.
 //!
-//! Any message counts, so that a bulk transfer does not hide that its sender lives. Leader and followers send something
-//! every `pole.livenessMs`, each on its own, so the silence between two messages does not depend on the round trip, only
-//! on how much the delay varies. When a link becomes slower by `d` one way, the receiver sees one gap of `d` and a period.
+//! Any message counts, so a bulk transfer does not hide that its sender is alive. Leader and followers send something
+//! every `pole.livenessMs`, each on its own, so the gap between two messages depends on the variation of the delay and
+//! not on the round trip. When a link becomes slower by `d` one way, the receiver sees one gap of `d` plus a period.
 //!
-//! Not here: what silence leads to (`roles`).
+//! The consequences of silence are decided in `roles`.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use pole_election::{ServerId, Span};
 use pole_oracle::Time;
 
-/// When each peer that matters was last heard.
+/// When a message was last received from each watched peer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Liveness {
-    /// None until the peer is first heard: it may not even know yet that it matters.
-    heard: BTreeMap<ServerId, Option<Time>>,
-    /// When this server last looked: a long gap is a pause of its own, not the silence of others.
-    looked: Time,
+    /// `None` until the first message: the peer may not know of its role yet.
+    last_received: BTreeMap<ServerId, Option<Time>>,
+    /// When this server last checked. A long gap is a pause of its own and not the silence of others.
+    checked: Time,
 }
 
 impl Liveness {
-    /// Nobody matters any more.
+    /// Stops watching all peers.
     pub(crate) fn clear(&mut self) {
-        self.heard.clear();
+        self.last_received.clear();
     }
 
-    /// From now on the silence of this peer counts.
+    /// Watches a peer, whose silence counts from now on.
     pub(crate) fn watch(&mut self, peer: ServerId, now: Time) {
-        self.heard.insert(peer, Some(now));
+        self.last_received.insert(peer, Some(now));
     }
 
-    /// The silence of this peer counts from its first message on. Until then the time limit of the phase applies.
+    /// Watches a peer, whose silence counts from its first message on. Until then the time limit of the phase applies.
     pub(crate) fn expect(&mut self, peer: ServerId) {
-        self.heard.insert(peer, None);
+        self.last_received.insert(peer, None);
     }
 
-    /// Whether the peer is watched and was heard.
-    pub(crate) fn is_heard(&self, peer: ServerId) -> bool {
-        self.heard.get(&peer).is_some_and(Option::is_some)
+    /// Whether the peer is watched and a message was received from it.
+    pub(crate) fn has_received(&self, peer: ServerId) -> bool {
+        self.last_received.get(&peer).is_some_and(Option::is_some)
     }
 
     pub(crate) fn forget(&mut self, peer: ServerId) {
-        self.heard.remove(&peer);
+        self.last_received.remove(&peer);
     }
 
-    pub(crate) fn hear(&mut self, peer: ServerId, now: Time) {
-        if let Some(at) = self.heard.get_mut(&peer) {
+    pub(crate) fn received(&mut self, peer: ServerId, now: Time) {
+        if let Some(at) = self.last_received.get_mut(&peer) {
             *at = Some(now);
         }
     }
 
     /// The peers that were silent for longer than their timeout.
     pub(crate) fn silent(&self, now: Time, timeout: impl Fn(ServerId) -> Span) -> Vec<ServerId> {
-        let heard = self.heard.iter().filter_map(|(peer, at)| Some((*peer, (*at)?)));
-        heard.filter(|(peer, at)| now - *at > timeout(*peer)).map(|(peer, _)| peer).collect()
+        let last_received = self.last_received.iter().filter_map(|(peer, at)| Some((*peer, (*at)?)));
+        last_received.filter(|(peer, at)| now - *at > timeout(*peer)).map(|(peer, _)| peer).collect()
     }
 
-    /// Notes a look at the clock. If this server itself stood still for longer than `pause`, what it knows about the
-    /// silence of others may be worth nothing: they may have spoken, and their words lie unread. With `grace` they are
-    /// given their time anew.
-    pub(crate) fn look(&mut self, now: Time, pause: Span, grace: bool) -> bool {
-        let paused = now - core::mem::replace(&mut self.looked, now) > pause;
+    /// Records the time of a check. Returns true if this server itself was paused for longer than `pause`. Then its
+    /// view of other servers may be outdated: their messages may be waiting to be read. With `grace` their silence is
+    /// counted from now on.
+    pub(crate) fn check_for_pause(&mut self, now: Time, pause: Span, grace: bool) -> bool {
+        let paused = now - core::mem::replace(&mut self.checked, now) > pause;
         if paused && grace {
-            self.heard.values_mut().flatten().for_each(|at| *at = now);
+            self.last_received.values_mut().flatten().for_each(|at| *at = now);
         }
         paused
     }
 }
 
-/// After how much silence a peer is given up. The floor tolerates a rise of the delay; the round trip is what the
-/// transport needs to repair a loss.
+/// The silence after which a peer is considered lost. The floor tolerates an increase of the delay; the round trip is
+/// the time that the transport needs to repair a loss.
 pub(crate) fn timeout(floor: Span, cap: Span, slowest_round_trip: Option<Span>) -> Span {
     floor.saturating_add(slowest_round_trip.unwrap_or_default()).min(cap.max(floor))
 }
@@ -93,9 +93,9 @@ mod tests {
         let (peer, limit) = (ServerId(2), Span::from_ms(400));
         liveness.expect(peer);
         let first = Time(0) + Span::from_ms(5_000);
-        assert!(liveness.silent(first, |_| limit).is_empty() && !liveness.is_heard(peer));
-        liveness.hear(peer, first);
-        assert!(liveness.silent(first + limit, |_| limit).is_empty() && liveness.is_heard(peer));
+        assert!(liveness.silent(first, |_| limit).is_empty() && !liveness.has_received(peer));
+        liveness.received(peer, first);
+        assert!(liveness.silent(first + limit, |_| limit).is_empty() && liveness.has_received(peer));
         assert_eq!(liveness.silent(first + limit + Span(1), |_| limit), [peer]);
     }
 
@@ -104,7 +104,7 @@ mod tests {
         let mut liveness = Liveness::default();
         liveness.watch(ServerId(2), Time(0));
         let late = Time(0) + Span::from_ms(30_000);
-        assert!(liveness.look(late, Span::from_ms(200), true));
+        assert!(liveness.check_for_pause(late, Span::from_ms(200), true));
         assert!(liveness.silent(late, |_| Span::from_ms(400)).is_empty());
     }
 }

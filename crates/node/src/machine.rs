@@ -1,7 +1,7 @@
-//! The state that the ensemble agrees on, as far as a server must know it.
+//! The replicated state machine, as a server sees it.
 //!
-//! In: requests to make into transactions, transactions to apply. Out: answers, and what clients are to be told.
-//! Why abstract: the agreement is tested over a small machine; the tree of a coordination service is [`crate::Znodes`].
+//! It turns requests into transactions, applies them, and returns answers and events for clients. It is a trait so that
+//! the agreement can be tested over a small machine. The tree of the coordination service is [`crate::Znodes`].
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,68 +11,67 @@ use pole_zab::{Body, Entry, SessionId};
 
 use crate::{AttachAnswer, ClientId, Request};
 
-/// A deterministic state machine. What has a default is for machines whose sessions never expire and that tell clients
-/// nothing but answers.
+/// A deterministic state machine. The default implementations suit machines whose sessions never expire and that send
+/// no events.
 pub trait Machine {
-    /// The leader makes a request into the transaction at `zxid`, against the committed state and all that was
-    /// prepared since. Every request gets exactly one transaction, one that says why it failed if need be, so that the
-    /// requests found in a recovered history are a prefix of those asked. None: the request belongs to a connection
-    /// that its session has left (its floor is older than the session's last attachment); it is dropped.
-    /// `wall_ms` is what the calendar says, in milliseconds since 1970: for people to read, never to decide by.
+    /// Leader: turns a request into the transaction at `zxid`, against the committed state and everything prepared
+    /// since. Every request gets exactly one transaction, which records the error if it fails, so that the requests
+    /// found in a recovered history are a prefix of those sent. Returns `None`, which drops the request, if its session
+    /// has left the connection that sent it (its floor is older than the session's last attachment). `wall_ms` is the
+    /// wall clock in milliseconds since 1970; it is recorded for people to read and must not affect decisions.
     fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64) -> Option<Bytes>;
 
-    /// Whether what was prepared must be applied before anything else can be prepared.
+    /// Whether the prepared transactions must be applied before anything else can be prepared.
     fn is_waiting(&self) -> bool {
         false
     }
 
-    /// Forget what was prepared and not applied: it will not be, or not by us.
+    /// Forgets what was prepared and not applied: it will not be applied, or not as prepared here.
     fn forget_prepared(&mut self);
 
-    /// Applies a committed transaction. Its answer is made only if someone here waits for it.
+    /// Applies a committed transaction. The reply is built only if `answer` is set.
     ///
     /// # Errors
-    /// If the bytes are no transaction; the state is as it was, and the server can go no further. What one server can
-    /// read all of them can, and it succeeds on all.
+    /// If the bytes are no transaction. The state has not changed then, and the server cannot continue. Decoding is
+    /// deterministic: it succeeds on all servers or on none.
     fn apply(&mut self, entry: &Entry, answer: bool) -> Result<Outcome, String>;
 
-    /// Answers a read.
-    fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> Told;
+    fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> ReadResult;
 
-    /// A connection is gone: nobody is to be told anything on its account.
+    /// Removes a closed connection, which gets no events any more.
     fn forget(&mut self, _client: ClientId) {}
 
-    /// The sessions that are open, and how long each may be silent.
+    /// The open sessions and their timeouts.
     fn sessions(&self) -> Vec<(SessionId, Span)> {
         Vec::new()
     }
 
-    /// The request by which the leader closes a session that was silent for too long.
+    /// The request with which the leader closes an expired session.
     fn closing(&self) -> Bytes {
         Bytes::new()
     }
 
-    /// Requests that nobody asks but the leader: what is due by the calendar. Looks at a part of the state, from the place
-    /// `from` on, and says where to go on, if there is more.
+    /// The requests that are due by the wall clock, issued by the leader itself. Scans a part of the state, starting at
+    /// `from`, and returns where to continue if there is more.
     fn chores(&self, _wall_ms: i64, _from: u32) -> (Vec<Bytes>, Option<u32>) {
         (Vec::new(), None)
     }
 
-    /// What the ensemble decided on its oracle, and where in the history.
+    /// The oracle chosen by the ensemble, and the position of the transaction that chose it.
     fn oracle(&self) -> Option<(Bytes, Zxid)> {
         None
     }
 
-    /// The whole state.
+    /// An image of the whole state.
     fn snapshot(&self) -> Body;
 
     /// Replaces the state by that of a snapshot at `zxid`.
     ///
     /// # Errors
-    /// If the bytes are no snapshot; the state is as it was.
+    /// If the bytes are no snapshot. The state has not changed then.
     fn restore(&mut self, zxid: Zxid, body: &Bytes) -> Result<(), String>;
 
-    /// The size of a snapshot, near enough to estimate how long one travels.
+    /// The approximate size of a snapshot in bytes, to estimate how long its transfer takes.
     fn size_bytes(&self) -> u64 {
         0
     }
@@ -81,28 +80,27 @@ pub trait Machine {
     fn digest(&self) -> u64;
 }
 
-/// What a transaction did.
+/// The result of applying a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The answer to whoever asked; empty if none was wanted.
+    /// The reply; empty if none was requested.
     pub reply: Bytes,
-    /// If it attached a session to a connection: what the client is told. None also if it refused to.
+    /// The answer to a request for a session, if the transaction opened it. `None` also if the session does not exist.
     pub attached: Option<AttachAnswer>,
-    /// Whom to tell what, before the answer.
+    /// Events for clients, to be sent before the reply.
     pub events: Vec<(ClientId, Bytes)>,
-    /// The session that it opened or attached anew, and how long that may be silent.
+    /// The session that it opened or attached again, and its timeout.
     pub opened: Option<(SessionId, Span)>,
-    /// The session that it ended, if it did.
+    /// The session that it ended.
     pub ended: Option<SessionId>,
-    /// Whether the ensemble decided on its oracle.
+    /// Whether it may have changed the choice of the oracle.
     pub oracle: bool,
 }
 
-/// What a read tells its client.
+/// The result of a read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// What it missed, before the answer.
+pub struct ReadResult {
+    /// Events that the client missed, to be sent before the reply.
     pub events: Vec<Bytes>,
-    /// The answer.
     pub reply: Bytes,
 }

@@ -1,10 +1,10 @@
-//! One server: it composes the election, the oracle, the agreement and the state machine.
+//! One server: composes the election, the oracle, the agreement and the state machine.
 //!
-//! In: [`Event`]s and `now`. Out: [`Effect`]s.
-//! Holds: what the agreement puts out is carried out in the order in which it was put out, also when carrying it out
-//! puts out more; so messages on a link keep the order that the agreement gave them.
-//! Where to read on: `roles` (elections, leading, following, patience), `serving` (clients and their requests),
-//! `handover` (resignation and transfer), `scoring` (the oracle).
+//! Invariant: outputs of the agreement are carried out in the order in which they were emitted, even when carrying one
+//! out causes more. Messages on a link therefore keep the order that the agreement gave them.
+//!
+//! Further parts of [`Node`] are in `roles` (elections, leading, following, time limits), `serving` (clients and their
+//! requests), `handover` (resignation and transfer) and `scoring` (the oracle).
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -15,19 +15,19 @@ use pole_election::{Cause, Election, ServerId, Span, Zxid};
 use pole_oracle::{MeasureConfig, Oracle, Time};
 use pole_zab::{Output, Phase, Recovered, Requests, SessionId, Ticket, Zab};
 
-use crate::accounts::{Accounts, Milestone};
 use crate::checkpoints::SinceCheckpoint;
 use crate::clients::Clients;
 use crate::disk_watch::DiskWatch;
 use crate::handover::Transfer;
+use crate::leadership_changes::{LeadershipChanges, Milestone};
 use crate::liveness::Liveness;
-use crate::scoring::{Asking, Scoring};
+use crate::scoring::{ElectionHost, Scoring};
 use crate::sessions::{Expiry, Touches};
-use crate::syncs::{Asked, Confirmations};
+use crate::syncs::{Confirmations, PendingSyncs};
 use crate::transfers::Transfers;
-use crate::{Account, Channel, Config, Effect, Event, Machine, Message, Note, Request, Timer};
+use crate::{Channel, Config, Effect, Event, LeadershipChange, Machine, Message, Note, Request, Timer};
 
-/// One server as a pure machine.
+/// One server as a pure state machine.
 pub struct Node<M> {
     pub(crate) config: Config,
     /// The time of the present step.
@@ -36,63 +36,63 @@ pub struct Node<M> {
     pub(crate) scoring: Scoring,
     pub(crate) zab: Zab,
     pub(crate) machine: M,
-    /// The last transaction that the state machine has seen.
+    /// The last transaction applied to the state machine.
     pub(crate) applied: Zxid,
     /// Transactions applied since the last snapshot.
     pub(crate) since_checkpoint: SinceCheckpoint,
     pub(crate) clients: Clients,
-    /// The writes of our clients, until they are answered.
+    /// The unanswered writes of our clients.
     pub(crate) requests: Requests<Bytes>,
-    /// Counts the attachments of clients to this server.
+    /// The number of attachments of clients to this server, which numbers them.
     pub(crate) attachments: u32,
     /// As follower: requests of this step, to be forwarded in one message.
     pub(crate) outbox: Vec<Request>,
     /// As leader: requests not yet proposed, with the server that they came from.
     pub(crate) inbox: VecDeque<(ServerId, Request)>,
-    /// As leader: what it asks itself, a few at a time between the requests of clients.
+    /// As leader: its own requests. A few of them at a time are proposed between those of clients.
     pub(crate) chores: VecDeque<Request>,
-    /// How many of those may still be proposed in this step.
-    pub(crate) chores_left: usize,
-    /// Not all that is ready was applied, and we asked to be called again.
-    pub(crate) continues: bool,
-    pub(crate) asked: Asked,
+    /// How many of `chores` may still be proposed in this step.
+    pub(crate) chores_allowed: usize,
+    /// Not everything that is ready was applied, and [`Effect::Continue`] was returned.
+    pub(crate) continue_requested: bool,
+    pub(crate) pending_syncs: PendingSyncs,
     pub(crate) confirmations: Confirmations,
     pub(crate) liveness: Liveness,
     pub(crate) touches: Touches,
-    /// As the target of a hand-over: what the last leader said is left to sessions.
+    /// As the target of a hand-over: the time left to sessions, as the last leader sent it.
     pub(crate) remaining: BTreeMap<SessionId, Span>,
-    /// As leader: which sessions are silent for too long.
+    /// As leader: the expiry of sessions.
     pub(crate) expiry: Expiry,
-    /// As leader: when to look next at what is due by the calendar.
+    /// As leader: when to scan next for what is due by the wall clock.
     pub(crate) chores_at: Time,
-    /// Where that look goes on.
+    /// Where that scan continues.
     pub(crate) chores_from: u32,
-    /// What the calendar says.
+    /// The wall clock in milliseconds since 1970.
     pub(crate) wall_ms: i64,
     disk: DiskWatch,
     transfers: Transfers,
     pub(crate) transfer: Option<Transfer>,
-    pub(crate) accounts: Accounts,
-    /// Clients wait for a leader, and their patience runs.
+    pub(crate) leadership_changes: LeadershipChanges,
+    /// Whether clients wait for a leader and [`Timer::Grace`] is running.
     pub(crate) grace: bool,
-    /// When the present phase began, if its time limit follows the round trips.
+    /// When the present phase began, if its time limit depends on the round trips.
     pub(crate) phase_since: Option<Time>,
-    /// Attempts to lead or to follow that ended without progress since we last served.
+    /// The number of attempts to lead or to follow that made no progress since we last served.
     pub(crate) failed_attempts: u32,
-    /// When we last opened an epoch because we were outbid.
+    /// When we last opened an epoch because another server had promised a higher one.
     pub(crate) reopened: Option<Time>,
-    /// What the agreement put out and we have not yet carried out.
+    /// Outputs of the agreement that are not carried out yet.
     pending: VecDeque<Output>,
-    /// Outputs of one call, kept for its memory.
-    spare: Vec<Output>,
+    /// A scratch buffer for the outputs of one call, reused to avoid reallocation.
+    zab_outputs: Vec<Output>,
     halted: bool,
 }
 
 impl<M: Machine> Node<M> {
-    /// A server that starts on what it found on its disk.
+    /// Creates a server from the state found on its disk.
     ///
     /// # Panics
-    /// If the snapshot is not one of this state machine: whoever read it has checked.
+    /// If the snapshot is not one of this state machine. The caller must have checked that.
     #[must_use]
     pub fn new(config: Config, oracle: Box<dyn Oracle>, mut machine: M, disk: Recovered, now: Time) -> Self {
         if let Some(snapshot) = &disk.snapshot {
@@ -101,7 +101,8 @@ impl<M: Machine> Node<M> {
         Self::resume(config, oracle, machine, disk, now)
     }
 
-    /// The same for a machine that is already where the snapshot of `disk` stands. The snapshot's body is not looked at.
+    /// Like [`Node::new`], for a machine that already has the state of the snapshot of `disk`. The body of the snapshot
+    /// is not used.
     #[must_use]
     pub fn resume(config: Config, oracle: Box<dyn Oracle>, machine: M, disk: Recovered, now: Time) -> Self {
         let mut election = pole_election::Config::new(config.me, config.voters.clone());
@@ -128,9 +129,9 @@ impl<M: Machine> Node<M> {
             outbox: Vec::new(),
             inbox: VecDeque::new(),
             chores: VecDeque::new(),
-            chores_left: 0,
-            continues: false,
-            asked: Asked::default(),
+            chores_allowed: 0,
+            continue_requested: false,
+            pending_syncs: PendingSyncs::default(),
             confirmations: Confirmations::default(),
             liveness: Liveness::default(),
             touches: Touches::default(),
@@ -142,48 +143,48 @@ impl<M: Machine> Node<M> {
             disk: DiskWatch::default(),
             transfers: Transfers::default(),
             transfer: None,
-            accounts: Accounts::default(),
+            leadership_changes: LeadershipChanges::default(),
             grace: false,
             phase_since: None,
             failed_attempts: 0,
             reopened: None,
             pending: VecDeque::new(),
-            spare: Vec::new(),
+            zab_outputs: Vec::new(),
             halted: false,
             config,
         }
     }
 
-    /// So many transactions, with so many bytes, were in the log after the newest snapshot on disk and are applied
-    /// already. They count towards the next snapshot.
+    /// Counts transactions, and their bytes, that were in the log after the newest snapshot on disk and are already
+    /// applied. They count towards the next snapshot.
     pub fn count_since_snapshot(&mut self, transactions: u64, bytes: u64) {
         self.since_checkpoint.count(transactions, bytes);
     }
 
-    /// Something happened at `now`, which never goes back.
+    /// Handles an event at time `now`, which must not decrease.
     pub fn step(&mut self, event: Event, now: Time, out: &mut Vec<Effect>) {
         if self.halted {
             return;
         }
         self.now = now.max(self.now);
-        self.chores_left = CHORES_AT_ONCE;
+        self.chores_allowed = CHORES_PER_STEP_MAX;
         self.dispatch(event, out);
         self.settle(out);
         self.zab.assert_invariants();
     }
 
-    /// Several things happened, in this order. The same as a step for each, but what clients ask is gathered, so that it
-    /// travels and is written together.
+    /// Handles several events in order. This is equivalent to a step for each, but clients' requests are gathered so
+    /// that they are sent and written together.
     pub fn step_all(&mut self, events: impl IntoIterator<Item = Event>, now: Time, out: &mut Vec<Effect>) {
         self.now = now.max(self.now);
-        self.chores_left = CHORES_AT_ONCE;
+        self.chores_allowed = CHORES_PER_STEP_MAX;
         for event in events {
-            let gathers = event.is_asked();
+            let is_batched = event.is_batched();
             if self.halted {
                 return;
             }
             self.dispatch(event, out);
-            if !gathers {
+            if !is_batched {
                 self.settle(out);
             }
         }
@@ -212,46 +213,43 @@ impl<M: Machine> Node<M> {
             Event::Request { client, cxid, body } => self.request(client, cxid, body),
             Event::Read { client, cxid, body } => self.read(client, cxid, body, out),
             Event::Sync { client, cxid } => self.sync(client, cxid, out),
-            Event::Touched { sessions } => self.touches.hear(sessions),
+            Event::Touched { sessions } => self.touches.record(sessions),
             Event::Detach { client } => self.detach(client),
-            Event::Transfer { to } => self.transfer_asked(to, out),
+            Event::Transfer { to } => self.transfer_requested(to, out),
         }
     }
 
-    /// What the calendar says from now on, in milliseconds since 1970. It is written into transactions for people to
-    /// read; nothing is decided by it but what clients asked to be.
+    /// Sets the wall clock, in milliseconds since 1970. It is recorded in transactions for people to read and decides
+    /// nothing but the expiry of nodes with a time to live.
     pub fn set_wall_ms(&mut self, wall_ms: i64) {
         self.wall_ms = wall_ms;
     }
 
-    /// The agreement's part of this server.
     pub fn zab(&self) -> &Zab {
         &self.zab
     }
 
-    /// The election's part of this server.
     pub fn election(&self) -> &Election {
         &self.election
     }
 
-    /// The state machine.
     pub fn machine(&self) -> &M {
         &self.machine
     }
 
-    /// The state machine, for what its driver has to do with it between two steps.
+    /// Mutable access to the state machine, for the driver between two steps.
     pub fn machine_mut(&mut self) -> &mut M {
         &mut self.machine
     }
 
-    /// The last transaction that the state machine has seen.
+    /// The last transaction applied to the state machine.
     pub fn applied(&self) -> Zxid {
         self.applied
     }
 
-    /// What this server can tell of elections and hand-overs, newest first.
-    pub fn accounts(&self) -> impl Iterator<Item = &Account> {
-        self.accounts.iter()
+    /// The last elections and hand-overs as this server saw them, newest first.
+    pub fn leadership_changes(&self) -> impl Iterator<Item = &LeadershipChange> {
+        self.leadership_changes.iter()
     }
 
     /// The oracle in force.
@@ -259,13 +257,13 @@ impl<M: Machine> Node<M> {
         self.scoring.oracle()
     }
 
-    /// Another oracle, chosen by the transaction at `version`.
+    /// Sets the oracle, chosen by the transaction at `version`.
     pub fn set_oracle(&mut self, oracle: Box<dyn Oracle>, version: Zxid) {
         self.scoring.set_oracle(oracle, version);
     }
 
     fn start(&mut self, out: &mut Vec<Effect>) {
-        self.oracle_decided(out);
+        self.update_oracle(out);
         out.push(Effect::Arm { timer: Timer::Heartbeat, after: self.config.heartbeat });
         out.push(Effect::Arm { timer: Timer::Liveness, after: self.config.liveness });
         self.elect(Cause::Start, out);
@@ -288,7 +286,7 @@ impl<M: Machine> Node<M> {
                 self.with_zab(|zab, outputs| zab.link_up(peer, outputs));
                 if self.zab.phase() == Phase::Greeting && self.zab.leader() == Some(peer) && self.phase_since.is_some()
                 {
-                    // Only now can the leader hear of us.
+                    // The leader cannot receive our Hello before now.
                     self.arm_phase_by_round_trips(out);
                 }
             }
@@ -310,7 +308,7 @@ impl<M: Machine> Node<M> {
 
     fn received(&mut self, from: ServerId, channel: Channel, message: Message, out: &mut Vec<Effect>) {
         if channel == Channel::Quorum {
-            self.liveness.hear(from, self.now);
+            self.liveness.received(from, self.now);
         }
         match (channel, message) {
             (Channel::Election, Message::Election(message)) => {
@@ -322,10 +320,10 @@ impl<M: Machine> Node<M> {
                 }
             }
             (Channel::Election, Message::Heartbeat { seq, report }) => {
-                self.note_lacking(from, report.standing.last_zxid);
+                self.record_lacking(from, report.standing.last_zxid);
                 self.scoring.measurements.hear(from, *report, self.now);
                 out.push(Effect::Send { to: from, channel, message: Message::Echo { seq } });
-                if self.others_went_ahead() {
+                if self.quorum_moved_on() {
                     self.abandon("a quorum went on under another leader", Cause::Retry, out);
                 }
             }
@@ -338,7 +336,7 @@ impl<M: Machine> Node<M> {
                 }
             }
             (Channel::Quorum, Message::Zab(message)) => {
-                self.note_transfer(from, &message);
+                self.measure_transfer(from, &message);
                 if let Err(error) = self.with_zab(|zab, outputs| zab.receive(from, message, outputs)) {
                     self.refuse(from, channel, error.to_string(), out);
                 }
@@ -346,12 +344,12 @@ impl<M: Machine> Node<M> {
             (Channel::Quorum, Message::Forward { epoch, requests }) => self.forwarded(from, epoch, requests),
             (Channel::Quorum, Message::Touch { epoch, id, sessions }) => self.touched(from, epoch, id, sessions, out),
             (Channel::Quorum, Message::TouchDone { epoch, id }) => self.touch_done(from, epoch, id, out),
-            (Channel::Quorum, Message::SyncAsk { epoch, id }) => self.sync_asked(from, epoch, id),
+            (Channel::Quorum, Message::SyncAsk { epoch, id }) => self.sync_requested(from, epoch, id),
             (Channel::Quorum, Message::SyncDone { epoch, id, zxid }) => self.sync_done(from, epoch, id, zxid),
             (Channel::Quorum, Message::Remaining { epoch, begins, sessions }) => {
-                self.remaining_told(from, epoch, begins, sessions);
+                self.remaining_received(from, epoch, begins, sessions);
             }
-            (Channel::Quorum, Message::TransferAsk { epoch, to }) => self.transfer_passed_on(from, epoch, to, out),
+            (Channel::Quorum, Message::TransferAsk { epoch, to }) => self.transfer_forwarded(from, epoch, to, out),
             (Channel::Election, message @ (Message::Zab(_) | Message::Forward { .. } | Message::SyncAsk { .. }))
             | (Channel::Election, message @ (Message::SyncDone { .. } | Message::Touch { .. }))
             | (Channel::Election, message @ (Message::TouchDone { .. } | Message::TransferAsk { .. }))
@@ -363,7 +361,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// A peer sent what cannot be right: say so, and close its link.
+    /// Reports an invalid message of a peer and closes its link.
     pub(crate) fn refuse(&mut self, from: ServerId, channel: Channel, error: String, out: &mut Vec<Effect>) {
         out.push(Effect::Note(Note::BadPeer { from, error }));
         out.push(Effect::Reset { peer: from, channel });
@@ -385,14 +383,14 @@ impl<M: Machine> Node<M> {
         });
     }
 
-    /// The disk does not answer: whoever leads on it must not, and it is no place to lead from.
+    /// The disk does not respond: a leader steps down, and another server withdraws as a candidate.
     pub(crate) fn disk_expired(&mut self, out: &mut Vec<Effect>) {
-        if !self.disk.look(self.now, self.config.disk_timeout) {
+        if !self.disk.check(self.now, self.config.disk_timeout) {
             return;
         }
         out.push(Effect::Note(Note::DiskHangs));
         if self.is_alone() {
-            return; // nobody else could lead, and what is not written is not acknowledged
+            return; // no other server could lead, and nothing is acknowledged before it is written
         }
         if self.zab.leader() == Some(self.config.me) {
             self.abandon("the disk does not answer", Cause::QuorumLost, out);
@@ -402,8 +400,8 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Whether this server should not be elected because its disk hangs.
-    pub(crate) fn is_unfit(&self) -> bool {
+    /// Whether the disk hangs, so that this server should not be elected.
+    pub(crate) fn disk_hangs(&self) -> bool {
         self.disk.hangs()
     }
 
@@ -412,8 +410,8 @@ impl<M: Machine> Node<M> {
         out.push(Effect::Halt { reason });
     }
 
-    /// What a peer at `last` lacks of our history: of our log if that reaches back so far, else a snapshot.
-    fn note_lacking(&mut self, peer: ServerId, last: Zxid) {
+    /// Records what a peer at `last` lacks of our history: the log after `last` if that is in memory, else a snapshot.
+    fn record_lacking(&mut self, peer: ServerId, last: Zxid) {
         let log = self.zab.log();
         let bytes = if last >= log.base() {
             log.between(last, log.last()).map(|entry| entry.cost_bytes() as u64).sum()
@@ -423,8 +421,8 @@ impl<M: Machine> Node<M> {
         self.scoring.measurements.record_lacking(peer, bytes);
     }
 
-    /// What brings us level shows how wide the line is.
-    fn note_transfer(&mut self, from: ServerId, message: &pole_zab::Message) {
+    /// Measures the bandwidth of a link by the history that is sent to us over it.
+    fn measure_transfer(&mut self, from: ServerId, message: &pole_zab::Message) {
         use pole_zab::Message as Zab;
         if matches!(message, Zab::Entries { .. } | Zab::Snapshot(_)) {
             self.transfers.piece(from, message.size_bytes(), self.now);
@@ -435,30 +433,30 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Calls the agreement; what it puts out waits its turn.
+    /// Calls the agreement and queues its outputs.
     pub(crate) fn with_zab<R>(&mut self, call: impl FnOnce(&mut Zab, &mut Vec<Output>) -> R) -> R {
-        let mut outputs = core::mem::take(&mut self.spare);
+        let mut outputs = core::mem::take(&mut self.zab_outputs);
         let result = call(&mut self.zab, &mut outputs);
         self.pending.extend(outputs.drain(..));
-        self.spare = outputs;
+        self.zab_outputs = outputs;
         result
     }
 
-    /// Calls the election with what it may ask of us, and carries out what it puts out.
+    /// Calls the election and carries out its outputs.
     pub(crate) fn with_election<R>(
         &mut self,
         out: &mut Vec<Effect>,
-        call: impl FnOnce(&mut Election, &mut Asking<'_>, &mut Vec<pole_election::Output>) -> R,
+        call: impl FnOnce(&mut Election, &mut ElectionHost<'_>, &mut Vec<pole_election::Output>) -> R,
     ) -> R {
         let standing = self.zab.standing();
-        let mut host = Asking { scoring: &mut self.scoring, now: self.now, standing };
+        let mut host = ElectionHost { scoring: &mut self.scoring, now: self.now, standing };
         let mut outputs = Vec::new();
         let result = call(&mut self.election, &mut host, &mut outputs);
         self.carry_out_election(outputs, out);
         result
     }
 
-    /// Carries out all that is pending, and what follows from it, until nothing does.
+    /// Carries out all pending outputs and their consequences, until there are none.
     fn settle(&mut self, out: &mut Vec<Effect>) {
         loop {
             while let Some(output) = self.pending.pop_front() {
@@ -516,11 +514,11 @@ impl<M: Machine> Node<M> {
                 self.start_grace(out);
                 self.progress(out);
                 if self.zab.leader() != Some(self.config.me) {
-                    self.accounts.reached(Milestone::Discovered, self.now);
+                    self.leadership_changes.reached(Milestone::Discovered, self.now);
                 }
             }
             Output::Discovered { .. } => {
-                self.accounts.reached(Milestone::Discovered, self.now);
+                self.leadership_changes.reached(Milestone::Discovered, self.now);
                 self.progress(out);
             }
             Output::Progress => self.progress(out),
@@ -542,6 +540,6 @@ impl<M: Machine> Node<M> {
     }
 }
 
-/// Of what a leader asks itself, so much is proposed in one step: ten thousand sessions that end at once do not stand
-/// before the requests of clients.
-const CHORES_AT_ONCE: usize = 64;
+/// The number of the leader's own requests proposed in one step. It keeps ten thousand sessions that expire at once
+/// from delaying the requests of clients.
+const CHORES_PER_STEP_MAX: usize = 64;

@@ -1,8 +1,10 @@
-//! Elections and roles: how a server comes to lead or to follow, and when it loses patience.
+//! Elections and roles: how a server becomes leader or follower, and when it gives up.
 //!
-//! In: the election's verdict, milestones of the agreement, silence, expired patience. Out: roles, new elections.
-//! Holds: a server takes part in the broadcast of the one server that it chose last, and of no other; whoever gives a
-//! role up closes its links, which tells the other side.
+//! Inputs are the result of the election, milestones of the agreement, silence of peers and expired time limits.
+//!
+//! Invariants:
+//! - A server takes part in the broadcast of the one server that it chose last, and of no other.
+//! - A server that gives up a role closes the links of that role, which notifies the other side.
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -11,32 +13,32 @@ use pole_election::{Cause, Elected, Round, ServerId, Span, Standing, Zxid};
 use pole_oracle::Decision;
 use pole_zab::{Epoch, Phase, Zab};
 
-use crate::accounts::Milestone;
+use crate::leadership_changes::Milestone;
 use crate::liveness;
 use crate::node::Node;
 use crate::sessions::Expiry;
 use crate::{Channel, Effect, Machine, Message, Note, Timer};
 
 impl<M: Machine> Node<M> {
-    /// Calls an election.
+    /// Starts an election.
     pub(crate) fn elect(&mut self, cause: Cause, out: &mut Vec<Effect>) {
         self.step_down(out);
-        if self.zab.is_restoring() || cause != Cause::Start && (self.is_unfit() || !self.reaches_quorum()) {
+        if self.zab.is_restoring() || cause != Cause::Start && (self.disk_hangs() || !self.reaches_quorum()) {
             let me = self.config.me;
             self.with_election(out, |election, host, outputs| election.demote(me, host, outputs));
         }
-        // Before the election starts: it may end at once.
+        // Recorded before the election starts, because it may end at once.
         let next = Round { epoch: self.election.round().epoch + 1, failed: 0 };
-        self.accounts.begin(cause, next, self.now);
-        // How far the others are now: the answers come in time for the limits that apply after the election.
+        self.leadership_changes.begin(cause, next, self.now);
+        // Measures the round trips now: the answers arrive in time for the limits that apply after the election.
         let reachable: Vec<_> = self.scoring.reachable().collect();
         reachable.into_iter().for_each(|peer| self.heartbeat(peer, out));
         out.push(Effect::Note(Note::Electing { cause, round: next }));
         self.with_election(out, |election, host, outputs| election.start(cause, host, outputs));
     }
 
-    /// A server without a history could lead only after it was sent a whole one, so beside one that has a history it is
-    /// not a candidate. It says so itself, and so does everyone who has a history.
+    /// Demotes a server without a history beside one that has a history: it could lead only after a whole history was
+    /// sent to it. It does so itself, and so does every server that has a history.
     pub(crate) fn demote_blank(&mut self, message: &pole_election::Message, out: &mut Vec<Effect>) {
         let pole_election::Message::Propose(propose) = message else { return };
         if !self.election.is_electing() || self.config.limits.trust_blank {
@@ -52,17 +54,17 @@ impl<M: Machine> Node<M> {
         self.with_election(out, |election, host, outputs| election.demote(blank, host, outputs));
     }
 
-    /// Gives up whatever role we have. Requests of our own clients stay where they are held.
+    /// Gives up the current role. Requests of our own clients remain held.
     fn step_down(&mut self, out: &mut Vec<Effect>) {
         self.start_grace(out);
-        self.with_zab(Zab::look);
+        self.with_zab(Zab::step_down);
         self.end_leadership(out);
         self.remaining.clear();
         self.liveness.clear();
         out.push(Effect::Cancel(Timer::Phase));
     }
 
-    /// Clients begin to wait for a leader.
+    /// Starts the time limit of clients that wait for a leader.
     pub(crate) fn start_grace(&mut self, out: &mut Vec<Effect>) {
         if !self.grace && !self.clients.is_empty() {
             self.grace = true;
@@ -70,7 +72,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// What a leader has under way and will not finish.
+    /// Drops the work that a leader has under way and will not finish.
     pub(crate) fn end_leadership(&mut self, out: &mut Vec<Effect>) {
         self.machine.forget_prepared();
         self.inbox.clear();
@@ -82,14 +84,14 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Gives the role up for a reason, and elects.
+    /// Gives up the role for a reason, and starts an election.
     pub(crate) fn abandon(&mut self, reason: &str, cause: Cause, out: &mut Vec<Effect>) {
-        self.accounts.fail(reason);
+        self.leadership_changes.fail(reason);
         out.push(Effect::Note(Note::Abandoned { reason: reason.to_string() }));
         self.elect(cause, out);
     }
 
-    /// A follower's leader is gone.
+    /// Handles the loss of the leader, as a follower.
     pub(crate) fn leader_lost(&mut self, leader: ServerId, reason: &str, out: &mut Vec<Effect>) {
         if self.zab.leader() == Some(leader) && leader != self.config.me {
             let cause = if self.zab.phase() == Phase::Serving { Cause::LeaderLost } else { Cause::Retry };
@@ -103,7 +105,7 @@ impl<M: Machine> Node<M> {
             match output {
                 Output::Send { to, message } => {
                     if matches!(message, pole_election::Message::Propose(_)) {
-                        self.accounts.reached(Milestone::Proposed, self.now);
+                        self.leadership_changes.reached(Milestone::Proposed, self.now);
                     }
                     out.push(Effect::Send { to, channel: Channel::Election, message: Message::Election(message) });
                 }
@@ -115,10 +117,10 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// The election has ended: take the role.
+    /// Takes the role that the election decided.
     fn elected(&mut self, elected: Elected, out: &mut Vec<Effect>) {
         let Elected { leader, round, standings, record } = elected;
-        self.accounts.decided(record.clone(), self.now);
+        self.leadership_changes.decided(record.clone(), self.now);
         out.push(Effect::Note(Note::Elected(Box::new(record))));
         if leader == self.config.me {
             let accepted = standings.into_iter().map(|(id, standing)| (id, standing.accepted_epoch));
@@ -138,51 +140,52 @@ impl<M: Machine> Node<M> {
         out.push(Effect::Arm { timer: Timer::Phase, after: self.phase_limit() });
     }
 
-    /// Starts the time limit of a phase in which data is moved: `initLimit` without progress.
+    /// Starts the time limit of a phase in which data is transferred: `initLimit` without progress.
     fn arm_phase_by_progress(&mut self, out: &mut Vec<Effect>) {
         self.phase_since = None;
         out.push(Effect::Arm { timer: Timer::Phase, after: self.config.init_limit });
     }
 
-    /// How long a phase of a few round trips may take, by what is known now. Asked again when the limit expires: the link
-    /// may be slower than it was when the phase began.
+    /// The time limit of a phase of a few round trips, by present measurements. It is computed again when it expires,
+    /// because the link may have become slower since the phase began.
     fn phase_limit(&self) -> Span {
         let gather = self.time_to_gather();
         let timeout = self.config.election_timeout;
         match self.zab.leader().filter(|leader| *leader != self.config.me) {
             // The leader may decide later than we did, by as much as an election waits, and may be far away.
             Some(leader) => {
-                let there_and_back = self.scoring.round_trip_now(leader, self.now).unwrap_or_default();
-                gather.max(there_and_back.saturating_mul(3)).saturating_add(timeout)
+                let round_trip = self.scoring.round_trip_now(leader, self.now).unwrap_or_default();
+                gather.max(round_trip.saturating_mul(3)).saturating_add(timeout)
             }
-            // Our followers may hear the farthest voter later than we did, and choose us only then. They may also have
-            // to open their links again, which takes two round trips.
+            // Our followers may receive the proposal of the farthest voter later than we did, and choose us only then.
+            // They may also have to reopen their links, which takes two round trips.
             None => {
-                let apart = self.scoring.slowest_round_trip(self.now).unwrap_or(timeout);
-                let apart = Span(apart.0 / 2 * 3).min(timeout);
+                let skew = self.scoring.slowest_round_trip(self.now).unwrap_or(timeout);
+                let skew = Span(skew.0 / 2 * 3).min(timeout);
                 let round_trip = self.scoring.quorum_round_trip(self.now).unwrap_or_default();
                 let relinking = if self.reaches_quorum() { Span::ZERO } else { round_trip.saturating_mul(2) };
-                gather.saturating_add(apart).saturating_add(relinking)
+                gather.saturating_add(skew).saturating_add(relinking)
             }
         }
     }
 
-    /// How long the leader chosen may take to gather its quorum. Doubled for every attempt that failed before, up to a
-    /// ceiling: an ensemble that is slower than we think gets its time, and one that cannot have a leader does not use
-    /// epochs up in a storm.
+    /// How long a chosen leader may take to gather its quorum. Doubled for every failed attempt, up to a ceiling: an
+    /// ensemble that is slower than measured gets enough time, and one that cannot have a leader does not exhaust the
+    /// epochs.
     pub(crate) fn time_to_gather(&self) -> Span {
         let known = self.scoring.time_to_gather(self.now, self.config.disk_timeout);
         let once = known.unwrap_or(self.config.election_timeout).max(self.config.establish_floor);
-        // Whoever adopts an incumbent is in its round, which has not failed: its own attempts count as well.
+        // A server that adopts an incumbent is in the incumbent's round, which has not failed, so its own attempts
+        // count as well.
         let failed = self.election.round().failed.max(self.failed_attempts).min(DOUBLINGS_MAX);
         once.max(once.saturating_mul(1 << failed).min(GATHER_MAX))
     }
 
-    /// The synchronisation moves on.
+    /// Restarts the time limit after progress of the synchronisation.
     pub(crate) fn progress(&mut self, out: &mut Vec<Effect>) {
         match self.zab.phase() {
             Phase::Serving | Phase::Established | Phase::Looking => {}
-            // A leader that opens a higher epoch gathers anew.
+            // A leader that opens a higher epoch gathers its quorum again.
             Phase::Gathering | Phase::Promising => self.arm_phase_by_round_trips(out),
             Phase::Greeting
             | Phase::Promised
@@ -193,7 +196,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// We lead, and a quorum has our history.
+    /// We lead, and a quorum has adopted our history.
     pub(crate) fn established(&mut self, epoch: Epoch, out: &mut Vec<Effect>) {
         self.machine.forget_prepared();
         self.scoring.took_the_lead(self.now);
@@ -202,26 +205,26 @@ impl<M: Machine> Node<M> {
         self.chores_at = self.now + self.config.chores_every;
         self.chores_from = 0;
         self.serve(self.config.me, epoch, out);
-        // What is found in the history waits for nothing more; the rest is proposed now.
+        // Requests found in the history need nothing more; the others are proposed now.
         let me = self.config.me;
         self.inbox = self.unlogged_requests().into_iter().map(|request| (me, request)).collect();
-        self.ask_syncs_again(out);
+        self.resend_syncs(out);
     }
 
-    /// We follow an established leader, and are level.
+    /// We follow an established leader and have its history.
     pub(crate) fn serving(&mut self, epoch: Epoch, out: &mut Vec<Effect>) {
         let Some(leader) = self.zab.leader() else { return };
         self.serve(leader, epoch, out);
         self.outbox = self.unlogged_requests();
-        self.ask_syncs_again(out);
+        self.resend_syncs(out);
     }
 
     fn serve(&mut self, leader: ServerId, epoch: Epoch, out: &mut Vec<Effect>) {
-        self.accounts.reached(Milestone::Synchronised, self.now);
-        self.accounts.established(epoch, self.now);
+        self.leadership_changes.reached(Milestone::Synchronised, self.now);
+        self.leadership_changes.established(epoch, self.now);
         self.election.established(epoch);
-        self.scoring.led_by(leader);
-        self.touches.led_anew();
+        self.scoring.set_leader(leader);
+        self.touches.leader_changed();
         self.failed_attempts = 0;
         out.push(Effect::Cancel(Timer::Phase));
         if core::mem::take(&mut self.grace) {
@@ -230,14 +233,14 @@ impl<M: Machine> Node<M> {
         out.push(Effect::Note(Note::Serving { leader, epoch }));
     }
 
-    /// The leader accepted a follower: what came over its older links is void, and it will send it again.
+    /// The leader accepted a follower: what came over its older links is void, and the follower will send it again.
     pub(crate) fn joined(&mut self, peer: ServerId) {
         self.liveness.watch(peer, self.now);
         self.inbox.retain(|(from, _)| *from != peer);
         self.confirmations.forget(peer);
     }
 
-    /// A server promised a higher epoch to another: open one above it, but not in a storm.
+    /// A server promised a higher epoch to another candidate: opens one above it, limited by `reopen_pause`.
     pub(crate) fn outbid(&mut self, out: &mut Vec<Effect>) {
         let earliest = self.reopened.map(|at| at + self.config.reopen_pause);
         match earliest.filter(|earliest| *earliest > self.now) {
@@ -246,7 +249,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Opens a higher epoch without an election. All that was under way is treated as after a leader change.
+    /// Opens a higher epoch without an election. Everything under way is treated as after a leader change.
     pub(crate) fn reopen(&mut self, out: &mut Vec<Effect>) {
         self.reopened = Some(self.now);
         self.end_leadership(out);
@@ -272,25 +275,25 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// The phase has taken too long: whoever could not do its part is demoted for a while.
+    /// The phase has exceeded its time limit: demotes a server that could not do its part, and starts an election.
     fn phase_expired(&mut self, out: &mut Vec<Effect>) {
         let me = self.config.me;
         if self.is_alone() {
-            // Nobody else could lead: all that another try would bring is more for the disk to do.
+            // No other server could lead, and another attempt would only add work for the disk.
             return self.arm_phase_by_progress(out);
         }
         if let Some(left) = self.phase_time_left() {
             return out.push(Effect::Arm { timer: Timer::Phase, after: left });
         }
         if self.zab.is_restoring() {
-            // That takes as long as the state is large, and the leader would only have to send it again.
+            // The duration depends on the size of the state, and a new leader would have to send it again.
             return out.push(Effect::Arm { timer: Timer::Phase, after: self.config.init_limit });
         }
         let unable = match self.zab.phase() {
             Phase::Serving | Phase::Established | Phase::Looking => return,
-            // We gathered no quorum.
+            // We did not gather a quorum.
             Phase::Gathering | Phase::Promising => Some(me),
-            // We chose it over a live link, and it did not ask us.
+            // We chose it over an open link, and it did not ask us for a promise.
             Phase::Greeting => self.zab.leader().filter(|leader| self.zab.is_linked(*leader)),
             Phase::Promised | Phase::Joining | Phase::TakingOver | Phase::Pulling | Phase::Synchronising => None,
         };
@@ -301,17 +304,17 @@ impl<M: Machine> Node<M> {
         self.abandon("no progress within the time limit", Cause::Retry, out);
     }
 
-    /// What is left of the time limit of this phase, by what is known now. None: it is over.
+    /// The rest of the time limit of this phase, by present measurements; `None` if it has expired.
     fn phase_time_left(&self) -> Option<Span> {
         let since = self.phase_since?;
         let spent = self.now - since;
         let left = |limit: Span, spent: Span| (limit > spent).then(|| Span(limit.0 - spent.0));
-        // Followers that answer and whose promise is not durable yet are busy with their disks: another leader would have
-        // to wait for the same promises.
+        // Followers that answer and whose promises are not durable yet are waiting for their disks. Another leader
+        // would have to wait for the same promises.
         let waits_for_disks = self.zab.phase() == Phase::Promising
             && spent < self.config.init_limit
-            && self.zab.awaits_promises_of(|peer| self.liveness.is_heard(peer));
-        // A heartbeat that may still be answered will say how long the round trip is now.
+            && self.zab.awaits_promises_of(|peer| self.liveness.has_received(peer));
+        // The answer to an outstanding heartbeat will show how long the round trip is now.
         let patience = self.probe_patience();
         let awaited = self.zab.leader().filter(|leader| *leader != self.config.me);
         let probes = self.scoring.reachable().filter(|peer| awaited.is_none_or(|leader| leader == *peer));
@@ -320,19 +323,19 @@ impl<M: Machine> Node<M> {
         measured.or_else(|| probes.max()).or_else(|| waits_for_disks.then(|| self.time_to_gather()))
     }
 
-    /// How long an unanswered heartbeat may mean a slow link: the round trip on a link that became slower, each way, by as
-    /// much as failure detection tolerates. A peer that takes longer is treated as dead.
+    /// How long an unanswered heartbeat may indicate a slow link: the round trip on a link that became slower each way
+    /// by as much as failure detection tolerates. After that, the peer is considered dead.
     fn probe_patience(&self) -> Span {
         Span(self.config.liveness_timeout.0.saturating_sub(self.config.liveness.0)).saturating_mul(2)
     }
 
-    /// Whether a quorum went on without the leader that we chose and that is not established: waiting for it is in vain.
-    /// An epoch is opened above all that a quorum promised, so a quorum that is above ours got there after it.
-    pub(crate) fn others_went_ahead(&self) -> bool {
+    /// Whether a quorum continued without the leader that we chose and that is not established, so that waiting for it
+    /// is useless. An epoch is opened above all that a quorum promised, so a quorum above ours got there later.
+    pub(crate) fn quorum_moved_on(&self) -> bool {
         let ours = self.zab.standing().accepted_epoch;
         let reported = |id| self.scoring.measurements.last_report(id).map(|(report, _)| report.standing.current_epoch);
         let is_ahead = |epoch: Epoch| match self.zab.phase() {
-            // Nobody can have our epoch from us yet: another leads in it.
+            // No server can have adopted our epoch from us yet, so another server leads in it.
             Phase::Promising | Phase::Pulling => epoch >= ours,
             Phase::Synchronising => epoch > ours,
             Phase::Greeting | Phase::Promised => epoch > ours && Some(epoch) > self.zab.leader().and_then(reported),
@@ -342,13 +345,13 @@ impl<M: Machine> Node<M> {
         self.config.voters.is_quorum(self.config.voters.iter().filter(|id| reported(*id).is_some_and(is_ahead)))
     }
 
-    /// Leader: ask whether the followers are there, and give up those that are silent. Follower: say that it is there, and
-    /// give up a silent leader.
+    /// Leader: pings the followers and disconnects those that are silent. Follower: sends a sign of life, and gives up
+    /// a silent leader.
     fn liveness_expired(&mut self, out: &mut Vec<Effect>) {
         out.push(Effect::Arm { timer: Timer::Liveness, after: self.config.liveness });
         let leads = self.zab.leader() == Some(self.config.me);
-        // A leader that stood still gets no grace: its followers will have left it.
-        let paused = self.liveness.look(self.now, self.config.liveness.saturating_mul(4), !leads);
+        // A paused leader gets no grace: its followers have probably left it.
+        let paused = self.liveness.check_for_pause(self.now, self.config.liveness.saturating_mul(4), !leads);
         let silent = self.liveness.silent(self.now, |peer| self.liveness_timeout(peer));
         for peer in silent {
             out.push(Effect::Reset { peer, channel: Channel::Quorum });
@@ -356,10 +359,10 @@ impl<M: Machine> Node<M> {
             self.with_zab(|zab, outputs| zab.link_down(peer, outputs));
         }
         if leads && !paused {
-            let question = self.with_zab(Zab::ping);
-            self.look_at_sessions(question);
+            let ping = self.with_zab(Zab::ping);
+            self.check_sessions(ping);
         }
-        self.with_zab(Zab::beat);
+        self.with_zab(Zab::send_keepalive);
         self.report_touches(out);
         if self.zab.needs_new_epoch() {
             self.outbid(out);
@@ -371,7 +374,7 @@ impl<M: Machine> Node<M> {
         liveness::timeout(self.config.liveness_timeout, self.config.sync_limit, round_trip)
     }
 
-    /// Measure, tell the others, and as a leader consider whether another would be better.
+    /// Sends heartbeats and, as leader, considers whether another server would be better.
     fn heartbeat_expired(&mut self, out: &mut Vec<Effect>) {
         out.push(Effect::Arm { timer: Timer::Heartbeat, after: self.config.heartbeat });
         let peers: Vec<_> = self.config.voters.peers(self.config.me).collect();
@@ -394,7 +397,7 @@ impl<M: Machine> Node<M> {
         out.push(Effect::Send { to: peer, channel: Channel::Election, message });
     }
 
-    /// No leader came in time: clients are better off elsewhere.
+    /// No leader was established in time: clients should try another server.
     fn grace_expired(&mut self, out: &mut Vec<Effect>) {
         self.grace = false;
         if self.zab.serving_epoch().is_none() {
@@ -413,8 +416,8 @@ impl<M: Machine> Node<M> {
     }
 }
 
-/// Longer than any ensemble needs to answer twice, short enough that one which heals is not kept waiting.
+/// Longer than any ensemble needs for two round trips, and short enough for a quick recovery after a fault ends.
 const GATHER_MAX: Span = Span::from_ms(8_000);
 
-/// Enough to reach [`GATHER_MAX`] from the shortest patience.
+/// Enough to reach [`GATHER_MAX`] from the shortest time limit.
 const DOUBLINGS_MAX: u32 = 10;

@@ -1,7 +1,7 @@
-//! How this server ranks itself: the oracle, what it sees, and what the others say of themselves.
+//! The score of this server: its oracle, its measurements, and the scores that other servers gossip.
 //!
-//! In: heartbeats and their echoes, who is believed dead. Out: assessments for elections, reports for the others.
-//! Not here: what the numbers mean (`oracle`), what an election does with them (`election`).
+//! Inputs are heartbeats, their echoes and suspected failures. Outputs are assessments for elections and reports for
+//! other servers. The meaning of the numbers is defined in `oracle`, their use in `election`.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,16 +13,16 @@ use pole_oracle::{
     Situation, Time,
 };
 
-/// The oracle of this server and all that it was fed.
+/// The oracle of this server and its inputs.
 pub(crate) struct Scoring {
     pub(crate) measurements: Measurements,
     oracle: Box<dyn Oracle>,
-    /// The position of the transaction that chose the oracle; zero: the configuration file.
+    /// The position of the transaction that chose the oracle; zero if it is from the configuration file.
     version: Zxid,
     voters: Voters,
     /// Peers whose election link is closed.
     suspected: BTreeSet<ServerId>,
-    /// The leader, or the one just lost.
+    /// The leader, or the last one if it was just lost.
     leader: Option<ServerId>,
     /// Whether the next election follows a crash or a resignation.
     pub(crate) moment: Moment,
@@ -59,7 +59,7 @@ impl Scoring {
         self.oracle.as_ref()
     }
 
-    /// Another oracle, chosen by the transaction at `version`.
+    /// Sets the oracle, chosen by the transaction at `version`.
     pub(crate) fn set_oracle(&mut self, oracle: Box<dyn Oracle>, version: Zxid) {
         self.oracle = oracle;
         self.version = version;
@@ -70,7 +70,7 @@ impl Scoring {
         self.version
     }
 
-    /// Peers that are believed dead.
+    /// Peers that are suspected to be dead: their election link is closed.
     pub(crate) fn suspected(&self) -> &BTreeSet<ServerId> {
         &self.suspected
     }
@@ -80,7 +80,7 @@ impl Scoring {
         self.voters.peers(self.measurements.me()).filter(|peer| !self.suspected.contains(peer))
     }
 
-    /// The leader, or the one just lost.
+    /// The leader, or the last one if it was just lost.
     pub(crate) fn leader(&self) -> Option<ServerId> {
         self.leader
     }
@@ -95,13 +95,13 @@ impl Scoring {
         self.measurements.forget(peer);
     }
 
-    /// There is a leader, of whose loss the next election may be.
-    pub(crate) fn led_by(&mut self, leader: ServerId) {
+    /// Sets the established leader. The next election is assumed to follow its crash.
+    pub(crate) fn set_leader(&mut self, leader: ServerId) {
         self.leader = Some(leader);
         self.moment = Moment::AfterCrash;
     }
 
-    /// Whether this is the leader, or the one just lost.
+    /// Whether this is the leader, or the last one if it was just lost.
     pub(crate) fn is_led_by(&self, leader: ServerId) -> bool {
         self.leader == Some(leader)
     }
@@ -111,12 +111,12 @@ impl Scoring {
         self.resignation.took_the_lead(now);
     }
 
-    /// A hand-over has begun, here or elsewhere.
-    pub(crate) fn resignation_noted(&mut self, now: Time) {
+    /// Records that a hand-over has begun, here or elsewhere.
+    pub(crate) fn record_resignation(&mut self, now: Time) {
         self.resignation.noted(now);
     }
 
-    /// Numbers a heartbeat to `peer`.
+    /// Records a heartbeat to `peer` and returns its number.
     pub(crate) fn heartbeat(&mut self, peer: ServerId, now: Time) -> u64 {
         self.heartbeats += 1;
         if !self.suspected.contains(&peer) {
@@ -129,13 +129,13 @@ impl Scoring {
         self.heartbeats
     }
 
-    /// The answer to a heartbeat. Returns whether to send another at once: the round trip has changed, time limits follow it,
-    /// and the next heartbeat may be a second away.
+    /// Records the answer to a heartbeat. Returns true if another heartbeat should follow at once: the round trip has
+    /// changed, time limits depend on it, and the next regular heartbeat may be a second away.
     pub(crate) fn echoed(&mut self, peer: ServerId, seq: u64, now: Time) -> bool {
         let Some(sent) = self.sent.get_mut(&peer) else { return false };
         let Some(index) = sent.iter().position(|(sent, _)| *sent == seq) else { return false };
         let (_, at) = sent[index];
-        // Single messages of this channel may be lost: an older one that is not answered by now never will be.
+        // Messages on this channel may be lost: an older one that is not answered by now never will be.
         sent.drain(..=index);
         let is_last = sent.is_empty();
         self.measurements.record_round_trip(peer, now - at, now);
@@ -147,12 +147,12 @@ impl Scoring {
         self.measurements.slowest_recent(peer, now)
     }
 
-    /// For how long the oldest unanswered heartbeat to `peer` has been under way.
+    /// How long the oldest unanswered heartbeat to `peer` has been under way.
     pub(crate) fn unanswered_for(&self, peer: ServerId, now: Time) -> Option<Span> {
         self.sent.get(&peer).and_then(VecDeque::front).map(|(_, at)| now - *at)
     }
 
-    /// What to tell the others.
+    /// The report for the other servers.
     pub(crate) fn report(&mut self, now: Time, standing: Standing, epoch: u64) -> Report {
         let after_crash = self.gossip(now, standing, Moment::AfterCrash, epoch);
         let before_resignation = self.gossip(now, standing, Moment::BeforeResignation, epoch);
@@ -169,7 +169,7 @@ impl Scoring {
         self.measurements.assess(self.oracle.as_ref(), &view, epoch)
     }
 
-    /// The servers that could take over, by their own word, best first.
+    /// The servers that could take over, by the ranks that they gossip, best first.
     pub(crate) fn successors(&self, now: Time) -> Vec<(ServerId, Rank)> {
         let fingerprint = self.oracle.fingerprint();
         let candidates = self.measurements.candidates(now, self.version, fingerprint, &self.suspected);
@@ -178,7 +178,7 @@ impl Scoring {
         ranked
     }
 
-    /// Whether a leader should give way, and to whom.
+    /// Decides whether this leader should resign, and in favour of which server.
     pub(crate) fn consider_resignation(&mut self, now: Time, standing: Standing, epoch: u64, pause: Span) -> Decision {
         let own = self.gossip(now, standing, Moment::BeforeResignation, epoch).rank;
         let fingerprint = self.oracle.fingerprint();
@@ -189,7 +189,7 @@ impl Scoring {
         self.resignation.consider(now, &Situation { oracle, own: &own, candidates: &candidates, pause, rate_milli })
     }
 
-    /// The proposal that stands for `target` in a hand-over.
+    /// The proposal for `target` in a hand-over.
     pub(crate) fn proposal_of(&self, target: ServerId, now: Time) -> Proposal {
         let rank = self.measurements.gossip(target, Moment::BeforeResignation, now).map(|gossip| gossip.rank.clone());
         let standing = self.measurements.last_report(target).map(|(report, _)| report.standing).unwrap_or_default();
@@ -203,8 +203,8 @@ impl Scoring {
         }
     }
 
-    /// The slowest round trip between two voters that are believed alive, ourselves or others by their own word: by how
-    /// much elections may end apart.
+    /// The slowest round trip between two voters considered alive, from our measurements and the reports of others.
+    /// Elections on different servers may end that far apart.
     pub(crate) fn slowest_round_trip(&self, now: Time) -> Option<Span> {
         let live = |peer: &ServerId| !self.suspected.contains(peer);
         let theirs = |peer| {
@@ -216,8 +216,9 @@ impl Scoring {
     }
 
     /// How long a chosen leader may take to gather its quorum: three round trips to the slowest member of the nearest
-    /// quorum, and four fsyncs of the slower kind, none of which may count for more than `fsync_max`: a disk that once
-    /// hung for long is no reason to wait as long for everyone. None while too few round trips are known.
+    /// quorum, and four times the 99th percentile of fsync on the slowest disk. The latter is capped at `fsync_max`, so
+    /// that a disk that once hung for long does not delay the whole ensemble. `None` while too few round trips are
+    /// known.
     pub(crate) fn time_to_gather(&self, now: Time, fsync_max: Span) -> Option<Span> {
         let me = self.measurements.me();
         let slowest = self.quorum_round_trip(now)?;
@@ -227,7 +228,7 @@ impl Scoring {
         Some(slowest.saturating_mul(3).saturating_add(fsync.saturating_mul(4)))
     }
 
-    /// The round trip to the slowest member of the nearest quorum. None while too few are known.
+    /// The round trip to the slowest member of the nearest quorum; `None` while too few are known.
     pub(crate) fn quorum_round_trip(&self, now: Time) -> Option<Span> {
         let peers = self.voters.peers(self.measurements.me());
         let mut round_trips: Vec<_> = peers.filter_map(|peer| self.round_trip_now(peer, now)).collect();
@@ -237,18 +238,18 @@ impl Scoring {
     }
 }
 
-/// Heartbeats to one peer whose echo is waited for. With the shortest period (10 ms) that is more than half a second of
-/// them; on a slower path only the later ones are measured.
+/// The maximum number of unanswered heartbeats to one peer. With the shortest period (10 ms) they cover more than half
+/// a second; on a slower path only the later ones are measured.
 const UNANSWERED_MAX: usize = 64;
 
-/// What an election asks, answered at one instant.
-pub(crate) struct Asking<'a> {
+/// The [`Host`] of the election at one point in time.
+pub(crate) struct ElectionHost<'a> {
     pub(crate) scoring: &'a mut Scoring,
     pub(crate) now: Time,
     pub(crate) standing: Standing,
 }
 
-impl Host for Asking<'_> {
+impl Host for ElectionHost<'_> {
     fn assess(&mut self, epoch: u64) -> Option<Assessment> {
         let moment = self.scoring.moment;
         let assessed = self.scoring.assess(self.now, self.standing, moment, epoch)?;
@@ -283,7 +284,7 @@ impl Host for Asking<'_> {
 
     fn validate(&self, proposal: &Proposal) -> Result<(), String> {
         match &proposal.rank {
-            // Another oracle's score is not ours to judge: the order never compares the two by value.
+            // The score of another oracle cannot be validated here. The order never compares the two by value.
             Rank::Known(score) if proposal.fingerprint == self.scoring.oracle.fingerprint() => {
                 self.scoring.oracle.validate(score).map_err(|error| error.to_string())
             }

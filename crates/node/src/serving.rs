@@ -1,15 +1,16 @@
 //! Serving clients: attachments, writes, reads and syncs, from the connection to the agreement and back.
 //!
-//! In: what clients ask; entries logged, cut and applied. Out: requests to the leader, proposals, answers.
-//! Holds: a write is answered when this server has applied its transaction; a client does not notice a leader change,
-//! because what is held is matched against the recovered history and the rest is sent again, in order.
+//! Invariants:
+//! - A write is answered when this server has applied its transaction.
+//! - A client does not notice a leader change: held requests are matched against the recovered history, and those not
+//!   found are sent again, in order.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_election::{ServerId, Zxid};
-use pole_zab::{Applied, Cxid, Entry, Epoch, Held, Origin, Phase, SessionId, Ticket};
+use pole_zab::{Applied, Cxid, Entry, Epoch, HeldRequest, Origin, Phase, SessionId, Ticket};
 
 use crate::checkpoints::SinceCheckpoint;
 use crate::clients::Answer;
@@ -17,15 +18,16 @@ use crate::node::Node;
 use crate::{AttachAnswer, Channel, ClientId, CloseReason, Effect, Machine, Message, Note, Request};
 
 impl<M: Machine> Node<M> {
-    /// A connection asks for a session. It opens when its attachment, a transaction, is applied here.
+    /// Attaches a connection to a session. The session opens when its attachment, a transaction, is applied here.
     pub(crate) fn attach(&mut self, client: ClientId, session: SessionId, body: Bytes, out: &mut Vec<Effect>) {
         if let Some(older) = self.clients.attach(client, session) {
-            self.asked.forget(older);
+            self.pending_syncs.forget(older);
             self.machine.forget(older);
             out.push(Effect::Close { client: older, reason: CloseReason::SessionAttachedAgain });
         }
         self.attachments = self.attachments.wrapping_add(1);
-        // Another incarnation starts far from this one, lest an attachment of the last is taken for one of ours.
+        // Each incarnation starts at a different number, so that an attachment of an earlier one is not taken for one
+        // of ours.
         let start = self.config.incarnation.wrapping_mul(0x9e37_79b1);
         let number = Cxid::attachment(self.config.me, start.wrapping_add(self.attachments));
         self.requests.attach(session, number, body.clone());
@@ -35,7 +37,7 @@ impl<M: Machine> Node<M> {
         self.submit(Request { origin: Origin { session, cxid: number }, floor: Zxid::ZERO, body });
     }
 
-    /// A client's write.
+    /// Handles a client's write.
     pub(crate) fn request(&mut self, client: ClientId, cxid: Cxid, body: Bytes) {
         let Some(session) = self.clients.session(client) else { return };
         if self.requests.floor(session).is_none() {
@@ -53,7 +55,7 @@ impl<M: Machine> Node<M> {
         self.submit(Request { origin: Origin { session, cxid }, floor, body });
     }
 
-    /// On its way to validation, if there is a leader; otherwise it is held until there is.
+    /// Submits a request for validation if there is a leader. Otherwise it remains held until there is one.
     fn submit(&mut self, request: Request) {
         match self.zab.phase() {
             Phase::Established => {
@@ -73,9 +75,9 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// What we hold that is in no log of ours.
+    /// The held requests that are not in our log.
     pub(crate) fn unlogged_requests(&self) -> Vec<Request> {
-        let request = |held: &Held<Bytes>| Request {
+        let request = |held: &HeldRequest<Bytes>| Request {
             origin: Origin { session: held.session, cxid: held.cxid },
             floor: match held.cxid.is_attachment() {
                 true => Zxid::ZERO,
@@ -86,7 +88,7 @@ impl<M: Machine> Node<M> {
         self.requests.unlogged().into_iter().map(request).collect()
     }
 
-    /// Follower: the requests of the step, in messages that are not too long for a link.
+    /// Follower: forwards the requests of the step, in messages of bounded size.
     pub(crate) fn forward_outbox(&mut self, out: &mut Vec<Effect>) {
         if self.outbox.is_empty() {
             return;
@@ -107,25 +109,25 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Leader: requests of a follower. Those of another epoch were sent before the follower was synchronised in ours,
-    /// and it sends them again. So it does with those that come before it joined over this link: earlier ones may have
-    /// been lost with the link before it.
+    /// Leader: accepts requests of a follower. Those of another epoch were sent before the follower was synchronised in
+    /// ours, and it sends them again. The same holds for those that arrive before it joined over this link: earlier
+    /// ones may have been lost with the previous link.
     pub(crate) fn forwarded(&mut self, from: ServerId, epoch: Epoch, requests: Vec<Request>) {
         if self.zab.is_followed_by(from, epoch) {
             for request in requests {
-                // Heard when it comes, however long it waits for its turn.
+                // The session counts as active when the request arrives, however long it waits to be proposed.
                 self.expiry.touch(request.origin.session, self.now);
                 self.inbox.push_back((from, request));
             }
         }
     }
 
-    /// Leader: makes requests into transactions, as many as may be under way.
+    /// Leader: turns requests into transactions, up to the limit of transactions under way.
     pub(crate) fn propose_inbox(&mut self) {
         if self.zab.phase() != Phase::Established || self.is_frozen() {
             return;
         }
-        // A request is validated against all that came before it, so that is applied first.
+        // A request is validated against everything before it, so that must be applied first.
         if self.applied < self.zab.ready() || (self.inbox.is_empty() && self.chores.is_empty()) {
             return;
         }
@@ -140,7 +142,7 @@ impl<M: Machine> Node<M> {
             if request.origin.cxid != Cxid::OWN {
                 self.expiry.touch(request.origin.session, self.now);
             } else if !self.expiry.is_silent(request.origin.session) {
-                continue; // a word of it came before its end did
+                continue; // the session was active before its end was proposed
             }
             if let Some(body) = self.machine.prepare(zxid, &request, self.wall_ms) {
                 batch.push((request.origin, body));
@@ -152,10 +154,10 @@ impl<M: Machine> Node<M> {
 
     /// The next request to propose: a few of our own, then those of clients.
     fn next_request(&mut self) -> Option<Request> {
-        if let Some(left) = self.chores_left.checked_sub(1)
+        if let Some(left) = self.chores_allowed.checked_sub(1)
             && let Some(request) = self.chores.pop_front()
         {
-            self.chores_left = left;
+            self.chores_allowed = left;
             return Some(request);
         }
         self.inbox.pop_front().map(|(_, request)| request)
@@ -168,9 +170,9 @@ impl<M: Machine> Node<M> {
         (last.counter() - before) as usize
     }
 
-    /// Entries were put into our log. If they answer a connection here out of its order, somebody else speaks in its name:
-    /// the connection is closed, so that its client finds out what became of its requests, and a leader that proposed such
-    /// a thing is left.
+    /// Handles entries appended to our log. If they answer a connection here out of order, another server sent requests
+    /// in its name. The connection is closed, so that its client can find out what became of its requests, and a leader
+    /// that proposed such an entry is abandoned.
     pub(crate) fn logged(&mut self, after: Zxid, through: Zxid, out: &mut Vec<Effect>) {
         let mut wrong = Vec::new();
         for entry in self.zab.log().between(after, through) {
@@ -185,93 +187,94 @@ impl<M: Machine> Node<M> {
         let Some((_, error)) = wrong.first() else { return };
         let error = error.to_string();
         out.push(Effect::Note(Note::OutOfOrder { error: error.clone() }));
-        // Of its followers a leader cannot tell which it was.
+        // A leader cannot tell which of its followers sent them.
         if let Some(leader) = self.zab.leader().filter(|leader| *leader != self.config.me) {
             self.refuse(leader, Channel::Quorum, error, out);
         }
     }
 
-    /// Our log was cut: what is cut was prepared for nothing, and what we hold of it is to be sent again.
+    /// Handles a truncation of our log. The prepared transactions are void, and held requests that were removed will be
+    /// sent again.
     pub(crate) fn truncated(&mut self, to: Zxid) {
         self.requests.truncated(to);
         self.machine.forget_prepared();
     }
 
-    /// Our history is replaced, and our state will be. A snapshot holds neither the answers that clients wait for nor
-    /// what they watch.
+    /// Our history was replaced, and our state will be. A snapshot contains neither the replies that clients wait for
+    /// nor their watches, so all client connections are closed.
     pub(crate) fn installed(&mut self, zxid: Zxid, out: &mut Vec<Effect>) {
         self.machine.forget_prepared();
         self.close_all_clients(CloseReason::SnapshotInstalled, out);
         out.push(Effect::Note(Note::Installed { zxid }));
     }
 
-    /// Our state was replaced.
+    /// Our state was replaced by that of a snapshot.
     pub(crate) fn restored(&mut self, ticket: Ticket, failed: Option<String>, out: &mut Vec<Effect>) {
         let Some(zxid) = self.with_zab(|zab, outputs| zab.restored(ticket, outputs)) else { return };
         if let Some(reason) = failed {
-            return self.halt(format!("the snapshot at {zxid} cannot be read: {reason}; {START_AFRESH}"), out);
+            return self.halt(format!("the snapshot at {zxid} cannot be read: {reason}; {RECOVERY_HINT}"), out);
         }
         self.applied = zxid;
         self.since_checkpoint = SinceCheckpoint::after(zxid);
-        self.oracle_decided(out);
+        self.update_oracle(out);
     }
 
-    /// More is committed and on our disk.
+    /// Handles newly committed and durable entries.
     pub(crate) fn apply(&mut self, out: &mut Vec<Effect>) {
-        if !self.continues {
-            self.apply_some(out);
+        if !self.continue_requested {
+            self.apply_batch(out);
         }
     }
 
-    /// What was put off goes on.
+    /// Continues with entries that were deferred.
     pub(crate) fn continue_applying(&mut self, out: &mut Vec<Effect>) {
-        if core::mem::take(&mut self.continues) && !self.zab.is_restoring() {
-            self.apply_some(out);
+        if core::mem::take(&mut self.continue_requested) && !self.zab.is_restoring() {
+            self.apply_batch(out);
         }
     }
 
-    /// Applies what is ready, and answers. Not more at once than takes a few milliseconds: after a restart, or behind a
-    /// snapshot, much may be ready, and meanwhile others want to hear that we live.
-    fn apply_some(&mut self, out: &mut Vec<Effect>) {
+    /// Applies entries that are ready, and sends replies. A batch takes a few milliseconds at most: after a restart or
+    /// a snapshot, much may be ready, and liveness messages must be sent meanwhile.
+    fn apply_batch(&mut self, out: &mut Vec<Effect>) {
         let through = self.zab.ready();
         let mut bytes = 0;
         let fits = |entry: &&Entry| {
-            let has_room = bytes < APPLIED_BYTES;
+            let has_room = bytes < APPLIED_BYTES_PER_STEP_MAX;
             bytes += entry.body.len();
             has_room
         };
         let ready = self.zab.log().between(self.applied, through);
-        let entries: Vec<Entry> = ready.take(APPLIED_AT_ONCE).take_while(fits).cloned().collect();
+        let entries: Vec<Entry> = ready.take(APPLIED_PER_STEP_MAX).take_while(fits).cloned().collect();
         let bytes = entries.iter().map(|entry| entry.body.len() as u64).sum();
         self.since_checkpoint.count(entries.len() as u64, bytes);
         if entries.last().is_some_and(|last| last.zxid < through) {
-            self.continues = true;
+            self.continue_requested = true;
             out.push(Effect::Continue);
         }
         for entry in entries {
             if let Err(reason) = self.apply_entry(&entry, out) {
-                // Not whose it is: a session's number suffices to take the session over, and this is logged.
+                // The session is left out because this is logged: knowing its number suffices to take it over.
                 return self
-                    .halt(format!("the transaction at {} cannot be read: {reason}; {START_AFRESH}", entry.zxid), out);
+                    .halt(format!("the transaction at {} cannot be read: {reason}; {RECOVERY_HINT}", entry.zxid), out);
             }
         }
         self.finish_syncs(out);
-        self.keep_bounds();
+        self.checkpoint_and_trim();
     }
 
     fn apply_entry(&mut self, entry: &Entry, out: &mut Vec<Effect>) -> Result<(), String> {
         let (zxid, session) = (entry.zxid, entry.origin.session);
-        let concerned = self.requests.applied(entry);
-        let outcome = self.machine.apply(entry, matches!(concerned, Applied::Answers(_)))?;
+        let applied = self.requests.applied(entry);
+        let outcome = self.machine.apply(entry, matches!(applied, Applied::Answers(_)))?;
         self.applied = zxid;
         if let Some((session, timeout)) = outcome.opened {
             self.expiry.track(session, timeout, self.now);
         }
         if outcome.oracle {
-            self.oracle_decided(out);
+            self.update_oracle(out);
         }
         out.extend(outcome.events.into_iter().map(|(client, body)| Effect::Notify { client, zxid, body }));
-        match concerned {
+        match applied {
             Applied::Foreign => {}
             Applied::Answers(held) => self.answer_held(&held, outcome.attached, outcome.reply, out),
             Applied::Supersedes(_) => self.close_session(session, CloseReason::SessionMoved, out),
@@ -285,7 +288,13 @@ impl<M: Machine> Node<M> {
         Ok(())
     }
 
-    fn answer_held(&mut self, held: &Held<Bytes>, attached: Option<AttachAnswer>, reply: Bytes, out: &mut Vec<Effect>) {
+    fn answer_held(
+        &mut self,
+        held: &HeldRequest<Bytes>,
+        attached: Option<AttachAnswer>,
+        reply: Bytes,
+        out: &mut Vec<Effect>,
+    ) {
         let Some(client) = self.clients.client(held.session) else { return };
         if held.cxid.is_attachment() {
             let answer = attached.unwrap_or(AttachAnswer::Expired);
@@ -295,9 +304,9 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Snapshots now and then, and no more log in memory than is kept for differences.
-    fn keep_bounds(&mut self) {
-        if self.since_checkpoint.is_enough(&self.config) {
+    /// Takes a snapshot if one is due, and trims the log in memory.
+    fn checkpoint_and_trim(&mut self) {
+        if self.since_checkpoint.is_due(&self.config) {
             self.since_checkpoint = SinceCheckpoint::after(self.applied);
             let body = self.machine.snapshot();
             let zxid = self.applied;
@@ -306,9 +315,9 @@ impl<M: Machine> Node<M> {
         self.zab.trim(self.applied, self.config.retain_bytes);
     }
 
-    /// The ensemble decided on its oracle, or had decided in a state that we take over. One that we cannot build is a
-    /// newer version's: we say so, and keep ours.
-    pub(crate) fn oracle_decided(&mut self, out: &mut Vec<Effect>) {
+    /// Adopts the oracle that the ensemble chose, in a transaction or in a restored state. If this server cannot build
+    /// it, because it belongs to a newer version, it reports that and keeps its own.
+    pub(crate) fn update_oracle(&mut self, out: &mut Vec<Effect>) {
         let Some((text, version)) = self.machine.oracle() else { return };
         let spec = core::str::from_utf8(&text).map_err(|error| error.to_string());
         let oracle =
@@ -319,9 +328,9 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Leader: sessions that are silent are closed, and what is due by the calendar is done.
-    pub(crate) fn look_at_sessions(&mut self, question: u64) {
-        for session in self.touches.report_to_quorum(question, self.now) {
+    /// Leader: closes expired sessions, and does what is due by the wall clock.
+    pub(crate) fn check_sessions(&mut self, ping: u64) {
+        for session in self.touches.report_to_quorum(ping, self.now) {
             self.expiry.touch(session, self.now);
         }
         if self.zab.phase() != Phase::Established {
@@ -332,7 +341,7 @@ impl<M: Machine> Node<M> {
             self.chores.push_back(own(session, self.machine.closing()));
         }
         if self.now >= self.chores_at && self.chores.is_empty() {
-            // A part of the state at each look.
+            // Each check scans a part of the state.
             let (chores, next) = self.machine.chores(self.wall_ms, self.chores_from);
             self.chores_from = next.unwrap_or(0);
             if next.is_none() {
@@ -342,7 +351,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Follower: tells the leader whose clients were heard.
+    /// Follower: reports to the leader whose clients were active.
     pub(crate) fn report_touches(&mut self, out: &mut Vec<Effect>) {
         if let (Phase::Serving, Some(to), Some(epoch)) = (self.zab.phase(), self.zab.leader(), self.zab.serving_epoch())
             && let Some((id, sessions)) = self.touches.report(self.now)
@@ -352,7 +361,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Leader: a follower heard these.
+    /// Leader: handles a follower's report of active clients.
     pub(crate) fn touched(
         &mut self,
         from: ServerId,
@@ -368,33 +377,33 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// The leader knows whose clients we heard.
+    /// The leader confirms a report of active clients.
     pub(crate) fn touch_done(&mut self, from: ServerId, epoch: Epoch, id: u64, out: &mut Vec<Effect>) {
         if self.zab.leader() == Some(from) && self.zab.serving_epoch() == Some(epoch) {
             out.extend(self.touches.answered(id).map(|at| Effect::Confirmed { at }));
         }
     }
 
-    /// A client's read: at once, or behind the writes that came before it.
+    /// Handles a client's read: answers it at once, or after the writes that came before it.
     pub(crate) fn read(&mut self, client: ClientId, cxid: Cxid, body: Bytes, out: &mut Vec<Effect>) {
         self.clients.read(client, cxid, body);
-        self.tell(client, out);
+        self.send_answers(client, out);
     }
 
-    /// A client's sync: the leader is asked at once, the answer keeps its place behind the writes before it.
+    /// Handles a client's sync: asks the leader at once; the reply keeps its place after the writes before it.
     pub(crate) fn sync(&mut self, client: ClientId, cxid: Cxid, out: &mut Vec<Effect>) {
         if self.clients.session(client).is_none() {
             return;
         }
         self.clients.sync(client, cxid);
-        let id = self.asked.ask(client, cxid);
-        self.ask_leader(id, out);
+        let id = self.pending_syncs.add(client, cxid);
+        self.send_sync(id, out);
     }
 
-    fn ask_leader(&mut self, id: u64, out: &mut Vec<Effect>) {
+    fn send_sync(&mut self, id: u64, out: &mut Vec<Effect>) {
         let Some(epoch) = self.zab.serving_epoch() else { return };
         match self.zab.leader() {
-            Some(leader) if leader == self.config.me => self.sync_asked(leader, epoch, id),
+            Some(leader) if leader == self.config.me => self.sync_requested(leader, epoch, id),
             Some(to) => {
                 out.push(Effect::Send { to, channel: Channel::Quorum, message: Message::SyncAsk { epoch, id } });
             }
@@ -402,22 +411,22 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Syncs that the last leader did not answer.
-    pub(crate) fn ask_syncs_again(&mut self, out: &mut Vec<Effect>) {
-        for id in self.asked.unanswered() {
-            self.ask_leader(id, out);
+    /// Sends the syncs that the last leader did not answer to the new one.
+    pub(crate) fn resend_syncs(&mut self, out: &mut Vec<Effect>) {
+        for id in self.pending_syncs.unanswered() {
+            self.send_sync(id, out);
         }
     }
 
-    /// Leader: a sync is asked.
-    pub(crate) fn sync_asked(&mut self, from: ServerId, epoch: Epoch, id: u64) {
+    /// Leader: handles a sync.
+    pub(crate) fn sync_requested(&mut self, from: ServerId, epoch: Epoch, id: u64) {
         let ours = from == self.config.me && self.zab.serving_epoch() == Some(epoch);
         if self.zab.phase() == Phase::Established && (ours || self.zab.is_followed_by(from, epoch)) {
-            self.confirmations.ask(from, id, self.zab.log().last());
+            self.confirmations.add(from, id, self.zab.log().last());
         }
     }
 
-    /// Leader: begins a round for the syncs of this step, and answers those that are confirmed and committed.
+    /// Leader: starts a round of pings for the syncs of this step, and answers those that are confirmed and committed.
     pub(crate) fn confirm_syncs(&mut self, out: &mut Vec<Effect>) {
         if self.confirmations.needs_round() {
             let round = self.with_zab(pole_zab::Zab::ping);
@@ -438,27 +447,27 @@ impl<M: Machine> Node<M> {
         self.finish_syncs(out);
     }
 
-    /// Answers the syncs whose position is applied; the writes behind them go on their way.
+    /// Answers the syncs whose position is applied, and submits the writes that waited for them.
     fn finish_syncs(&mut self, out: &mut Vec<Effect>) {
-        for (client, cxid) in self.asked.done(self.applied) {
+        for (client, cxid) in self.pending_syncs.done(self.applied) {
             let deferred = self.clients.synced(client, cxid);
-            self.tell(client, out);
+            self.send_answers(client, out);
             if let Some(session) = self.clients.session(client) {
                 deferred.into_iter().for_each(|(cxid, body)| self.hold(session, cxid, body));
             }
         }
     }
 
-    /// The leader's answer to a sync: done once we have applied that much.
+    /// Handles the leader's answer to a sync, which completes when that position is applied here.
     pub(crate) fn sync_done(&mut self, from: ServerId, epoch: Epoch, id: u64, zxid: Zxid) {
         if self.zab.leader() == Some(from) && self.zab.serving_epoch() == Some(epoch) {
-            self.asked.answered(id, zxid);
+            self.pending_syncs.answered(id, zxid);
         }
     }
 
-    /// A connection is closed from outside.
+    /// Handles a connection that was closed by the driver.
     pub(crate) fn detach(&mut self, client: ClientId) {
-        self.asked.forget(client);
+        self.pending_syncs.forget(client);
         self.machine.forget(client);
         if let Some(session) = self.clients.remove(client) {
             self.requests.detach(session);
@@ -467,7 +476,7 @@ impl<M: Machine> Node<M> {
 
     fn close_session(&mut self, session: SessionId, reason: CloseReason, out: &mut Vec<Effect>) {
         if let Some(client) = self.clients.remove_session(session) {
-            self.asked.forget(client);
+            self.pending_syncs.forget(client);
             self.machine.forget(client);
             out.push(Effect::Close { client, reason });
         }
@@ -475,7 +484,7 @@ impl<M: Machine> Node<M> {
 
     pub(crate) fn close_all_clients(&mut self, reason: CloseReason, out: &mut Vec<Effect>) {
         self.requests.clear();
-        self.asked.clear();
+        self.pending_syncs.clear();
         for client in self.clients.take_all() {
             self.machine.forget(client);
             out.push(Effect::Close { client, reason });
@@ -484,11 +493,11 @@ impl<M: Machine> Node<M> {
 
     fn answer(&mut self, client: ClientId, cxid: Cxid, reply: Bytes, out: &mut Vec<Effect>) {
         self.clients.answer(client, cxid, self.applied, reply);
-        self.tell(client, out);
+        self.send_answers(client, out);
     }
 
-    /// Tells a client all that can be told now, in order.
-    fn tell(&mut self, client: ClientId, out: &mut Vec<Effect>) {
+    /// Sends a client all replies that are due, in order.
+    fn send_answers(&mut self, client: ClientId, out: &mut Vec<Effect>) {
         let Some(session) = self.clients.session(client) else { return };
         let mut read_bytes = 0;
         while let Some((cxid, answer)) = self.clients.next(client) {
@@ -496,10 +505,10 @@ impl<M: Machine> Node<M> {
                 Answer::Known(zxid, reply) => (zxid, reply),
                 Answer::Synced => (self.applied, Bytes::new()),
                 Answer::Read(body) => {
-                    let (zxid, told) = (self.applied, self.machine.read(client, session, &body));
-                    out.extend(told.events.into_iter().map(|body| Effect::Notify { client, zxid, body }));
-                    read_bytes += told.reply.len();
-                    (zxid, told.reply)
+                    let (zxid, result) = (self.applied, self.machine.read(client, session, &body));
+                    out.extend(result.events.into_iter().map(|body| Effect::Notify { client, zxid, body }));
+                    read_bytes += result.reply.len();
+                    (zxid, result.reply)
                 }
             };
             out.push(Effect::Reply { client, cxid, zxid, body });
@@ -510,18 +519,20 @@ impl<M: Machine> Node<M> {
     }
 }
 
-/// What a message with requests for the leader holds at most, unless a single request is longer.
+/// The maximum size of a message with forwarded requests, unless a single request is larger.
 const FORWARD_BYTES_MAX: usize = 512 << 10;
 
-/// What reads behind a write may return at once on the node's thread. A connection lets few large reads wait there, so
-/// only a client that suddenly asks for much at once gets here; it loses its connection, and nobody waits for it.
+/// The maximum size of the replies to reads that waited for a write, sent at once on the node's thread. A connection
+/// lets only few large reads wait there, so only a client that suddenly requests much reaches this limit. It is
+/// disconnected, so that others need not wait.
 const READ_BYTES_MAX: usize = 16 << 20;
-/// Transactions that are applied at once at most: as many as are under way at most, so that in everyday life all are.
-const APPLIED_AT_ONCE: usize = 1_000;
+/// The maximum number of transactions applied in one step. It equals the default limit of transactions under way, so
+/// that in normal operation all of them are applied at once.
+const APPLIED_PER_STEP_MAX: usize = 1_000;
 
-/// The same in bytes: a transaction may hold thousands of operations.
-const APPLIED_BYTES: usize = 1 << 20;
+/// The same limit in bytes: a transaction may hold thousands of operations.
+const APPLIED_BYTES_PER_STEP_MAX: usize = 1 << 20;
 
-/// What to do when a state cannot be had from what is stored here.
-const START_AFRESH: &str = "a disk or a peer is damaged, or of another version; move the files of this server away \
+/// Advice to the operator when the state cannot be restored from what is stored here.
+const RECOVERY_HINT: &str = "a disk or a peer is damaged, or of another version; move the files of this server away \
                             and start it again, and the others send it their state";

@@ -1,12 +1,13 @@
-//! Sessions and time: who was heard, what the leader knows of it, and who is silent for too long.
+//! Session activity and expiry.
 //!
-//! In: clients heard, the leader's confirmations, `now`. Out: reports to the leader; sessions to close.
-//! Why a report: only the leader ends a session, so every server tells it whose clients it hears. And since a server
-//! that is cut off must not keep its clients believing in sessions that the others may end, it has to know when it was
-//! last believed: from the *sending* of the last report that the leader confirmed.
-//! Holds: a session is closed only when the leader, established and running, had no word of it for its whole timeout and
-//! a margin, and has had none since. Leaders that hand over to each other count as one.
-//! Not here: what ends with a session (the state machine).
+//! Only the leader ends a session, so every server reports to it which sessions were active. A server that is cut off
+//! must not let its clients rely on sessions that the leader may have ended, so it has to know when it was last
+//! confirmed: that is the time at which the last confirmed report was *sent*.
+//!
+//! Invariant: a session is closed only if the leader, established and running, knew of no activity for its whole
+//! timeout and a margin, and has learned of none since. Leaders that hand over to each other count as one.
+//!
+//! What ends along with a session is up to the state machine.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -16,174 +17,178 @@ use pole_zab::SessionId;
 
 use crate::lease::margin;
 
-/// Every server: whose clients were heard, and what the leader knows of it.
+/// On every server: which sessions were active, and what the leader knows of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Touches {
-    /// Heard since the last report.
-    heard: BTreeSet<SessionId>,
+    /// Sessions active since the last report.
+    active: BTreeSet<SessionId>,
     next: u64,
-    /// Reports without an answer, oldest first. A leader reports to itself, and a quorum answers: the number is that of
-    /// its question whether they are still its own.
+    /// Unanswered reports, oldest first. A leader reports to itself, and a quorum confirms: the number is then that of
+    /// the ping.
     sent: VecDeque<Report>,
 }
 
 #[derive(Clone, Debug)]
 struct Report {
     id: u64,
-    /// When it was sent.
     at: Time,
     sessions: Vec<SessionId>,
 }
 
 impl Touches {
-    pub(crate) fn hear(&mut self, sessions: Vec<SessionId>) {
-        self.heard.extend(sessions);
+    pub(crate) fn record(&mut self, sessions: Vec<SessionId>) {
+        self.active.extend(sessions);
     }
 
     pub(crate) fn forget(&mut self, session: SessionId) {
-        self.heard.remove(&session);
+        self.active.remove(&session);
     }
 
-    /// A report for the leader, unless there is nothing to say or the leader owes too many answers already.
+    /// Returns a report for the leader, unless there is nothing to report or too many reports are unanswered.
     pub(crate) fn report(&mut self, now: Time) -> Option<(u64, Vec<SessionId>)> {
-        if self.heard.is_empty() || self.sent.len() >= UNANSWERED_MAX {
+        if self.active.is_empty() || self.sent.len() >= UNANSWERED_MAX {
             return None;
         }
         self.next += 1;
-        let sessions: Vec<_> = core::mem::take(&mut self.heard).into_iter().collect();
+        let sessions: Vec<_> = core::mem::take(&mut self.active).into_iter().collect();
         self.sent.push_back(Report { id: self.next, at: now, sessions: sessions.clone() });
         Some((self.next, sessions))
     }
 
-    /// A leader's report to itself, which a quorum answers.
-    pub(crate) fn report_to_quorum(&mut self, question: u64, now: Time) -> Vec<SessionId> {
-        let sessions: Vec<_> = self.heard.iter().copied().collect();
+    /// Returns a leader's report to itself, which a quorum confirms by answering the ping.
+    pub(crate) fn report_to_quorum(&mut self, ping: u64, now: Time) -> Vec<SessionId> {
+        let sessions: Vec<_> = self.active.iter().copied().collect();
         if self.sent.len() < UNANSWERED_MAX {
-            self.heard.clear();
-            self.sent.push_back(Report { id: question, at: now, sessions: sessions.clone() });
+            self.active.clear();
+            self.sent.push_back(Report { id: ping, at: now, sessions: sessions.clone() });
         }
         sessions
     }
 
-    /// Everything up to `id` is answered: returns when the last of it was sent.
+    /// Records that everything up to `id` is answered. Returns when the last of these reports was sent.
     pub(crate) fn answered(&mut self, id: u64) -> Option<Time> {
         let answered = self.sent.partition_point(|report| report.id <= id);
         self.sent.drain(..answered).next_back().map(|report| report.at)
     }
 
-    /// Another leader, or the same over another link. What was not answered may not have been heard, so it is told again:
-    /// a leader that goes on does not give every session its whole time, and whoever waits for its word to be known would
-    /// wait for ever.
-    pub(crate) fn led_anew(&mut self) {
-        self.heard.extend(self.sent.drain(..).flat_map(|report| report.sessions));
+    /// There is another leader, or the same one over another link. Unanswered reports may be lost, so their sessions
+    /// are reported again. Otherwise a leader that continues would not restart their timeouts, and a client that waits
+    /// for a confirmation would wait forever.
+    pub(crate) fn leader_changed(&mut self) {
+        self.active.extend(self.sent.drain(..).flat_map(|report| report.sessions));
     }
 }
 
-/// The leader: when each session will have been silent for too long.
+/// On the leader: when each session expires.
 ///
-/// Its clock is its own: it stands still while there is no leader, and a pause between two looks counts as one tick at
-/// most, so that whoever slept does not find everybody late.
+/// It has its own clock, which stands still while there is no leader. The time between two checks counts as one tick at
+/// most, so a leader that was paused does not find all sessions expired.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expiry {
-    /// Its own time.
+    /// The time of its own clock.
     clock: Time,
-    /// When it last looked, in the server's time.
-    looked: Time,
-    /// What a pause counts at most.
+    /// When the clock was last advanced, in the server's time.
+    advanced_at: Time,
+    /// The maximum by which the clock advances at once.
     tick: Span,
-    sessions: BTreeMap<SessionId, Tracked>,
-    /// When to look at whom. A session that was heard in the meantime is entered again when its turn comes.
-    turns: BTreeSet<(Time, SessionId)>,
+    sessions: BTreeMap<SessionId, TrackedSession>,
+    /// When to check which session. A session that was active in the meantime is queued again when it is checked.
+    queue: BTreeSet<(Time, SessionId)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Tracked {
-    /// Its timeout and the margin.
-    patience: Span,
+struct TrackedSession {
+    /// The session's timeout plus the margin.
+    timeout: Span,
     deadline: Time,
-    /// Its entry in [`Expiry::turns`], unless it was found.
-    turn: Time,
-    /// It was silent for too long, and its end was asked for.
-    found: bool,
+    /// Its key in [`Expiry::queue`], unless `is_silent`.
+    queued_at: Time,
+    /// It has expired, and its end was requested.
+    is_silent: bool,
 }
 
 impl Expiry {
-    /// A leader begins: every session has its whole time, or what the last leader said is left of it.
+    /// Starts the clock of a new leader: every session has its whole timeout, or the rest of it that the last leader
+    /// sent.
     pub(crate) fn begin(
         now: Time,
         tick: Span,
         sessions: Vec<(SessionId, Span)>,
         remaining: &BTreeMap<SessionId, Span>,
     ) -> Self {
-        let mut expiry = Self { looked: now, tick, ..Self::default() };
+        let mut expiry = Self { advanced_at: now, tick, ..Self::default() };
         for (session, timeout) in sessions {
-            let patience = timeout.saturating_add(margin(timeout));
-            let left = remaining.get(&session).map_or(patience, |left| patience.min(*left));
-            let deadline = expiry.read(now) + left;
-            expiry.sessions.insert(session, Tracked { patience, deadline, turn: deadline, found: false });
-            expiry.turns.insert((deadline, session));
+            let timeout = timeout.saturating_add(margin(timeout));
+            let left = remaining.get(&session).map_or(timeout, |left| timeout.min(*left));
+            let deadline = expiry.clock_at(now) + left;
+            expiry
+                .sessions
+                .insert(session, TrackedSession { timeout, deadline, queued_at: deadline, is_silent: false });
+            expiry.queue.insert((deadline, session));
         }
         expiry
     }
 
-    /// What is left to sessions, those that expire first before the others, at most [`REMAINING_MAX`]. A leader that hands
-    /// over tells it to the next one; the time until that one serves is not counted.
+    /// The time left to sessions, those that expire first before the others, at most [`REMAINING_MAX`]. A leader that
+    /// hands over sends this to the next one; the time until that one serves is not counted.
     pub(crate) fn remaining(&self, now: Time) -> Vec<(SessionId, Span)> {
-        let clock = self.read(now);
-        let found =
-            self.sessions.iter().filter(|(_, tracked)| tracked.found).map(|(session, _)| (*session, Span::ZERO));
+        let clock = self.clock_at(now);
+        let silent =
+            self.sessions.iter().filter(|(_, tracked)| tracked.is_silent).map(|(session, _)| (*session, Span::ZERO));
         let left = |(_, session): &(Time, SessionId)| Some((*session, self.sessions.get(session)?.deadline - clock));
-        found.chain(self.turns.iter().filter_map(left)).take(REMAINING_MAX).collect()
+        silent.chain(self.queue.iter().filter_map(left)).take(REMAINING_MAX).collect()
     }
 
-    /// A session is opened or attached anew.
+    /// Tracks a session that was opened or attached again.
     pub(crate) fn track(&mut self, session: SessionId, timeout: Span, now: Time) {
-        let patience = timeout.saturating_add(margin(timeout));
-        let deadline = self.read(now) + patience;
+        let timeout = timeout.saturating_add(margin(timeout));
+        let deadline = self.clock_at(now) + timeout;
         self.forget(session);
-        self.sessions.insert(session, Tracked { patience, deadline, turn: deadline, found: false });
-        self.turns.insert((deadline, session));
+        self.sessions.insert(session, TrackedSession { timeout, deadline, queued_at: deadline, is_silent: false });
+        self.queue.insert((deadline, session));
     }
 
-    /// A session was heard.
+    /// Records activity of a session.
     pub(crate) fn touch(&mut self, session: SessionId, now: Time) {
-        let heard = self.read(now);
+        let active_at = self.clock_at(now);
         if let Some(tracked) = self.sessions.get_mut(&session) {
-            tracked.deadline = heard + tracked.patience;
-            if core::mem::take(&mut tracked.found) {
-                tracked.turn = tracked.deadline;
-                self.turns.insert((tracked.turn, session));
+            tracked.deadline = active_at + tracked.timeout;
+            if core::mem::take(&mut tracked.is_silent) {
+                tracked.queued_at = tracked.deadline;
+                self.queue.insert((tracked.queued_at, session));
             }
         }
     }
 
-    /// Whether a session that was found silent still is: its end may have waited behind its next word.
+    /// Whether an expired session is still silent. It may have become active before its end was proposed.
     pub(crate) fn is_silent(&self, session: SessionId) -> bool {
-        self.sessions.get(&session).is_none_or(|tracked| tracked.found)
+        self.sessions.get(&session).is_none_or(|tracked| tracked.is_silent)
     }
 
-    /// A session has ended: nothing of it is kept, on followers too, where nobody's turn ever comes.
+    /// Removes a session that has ended. Followers do so too, because their queue is never processed.
     pub(crate) fn forget(&mut self, session: SessionId) {
         if let Some(tracked) = self.sessions.remove(&session) {
-            self.turns.remove(&(tracked.turn, session));
+            self.queue.remove(&(tracked.queued_at, session));
         }
     }
 
-    /// Time goes on. Returns the sessions that were silent for too long, each once.
+    /// Advances the clock. Returns the sessions that have expired, each once.
     pub(crate) fn advance(&mut self, now: Time) -> Vec<SessionId> {
-        self.clock = self.read(now);
-        self.looked = now;
+        self.clock = self.clock_at(now);
+        self.advanced_at = now;
         let mut expired = Vec::new();
-        while let Some((turn, session)) = self.turns.first().copied().filter(|(turn, _)| *turn <= self.clock) {
-            self.turns.remove(&(turn, session));
+        while let Some((queued_at, session)) =
+            self.queue.first().copied().filter(|(queued_at, _)| *queued_at <= self.clock)
+        {
+            self.queue.remove(&(queued_at, session));
             match self.sessions.get_mut(&session) {
                 None => {}
                 Some(tracked) if tracked.deadline > self.clock => {
-                    tracked.turn = tracked.deadline;
-                    self.turns.insert((tracked.turn, session));
+                    tracked.queued_at = tracked.deadline;
+                    self.queue.insert((tracked.queued_at, session));
                 }
                 Some(tracked) => {
-                    tracked.found = true;
+                    tracked.is_silent = true;
                     expired.push(session);
                 }
             }
@@ -191,18 +196,19 @@ impl Expiry {
         expired
     }
 
-    /// What its clock will say when it looks next. A word between two looks counts from when it came: from the last look
-    /// on, the session would lose up to the time between two.
-    fn read(&self, now: Time) -> Time {
-        self.clock + (now - self.looked).min(self.tick)
+    /// The time of the clock at `now`. Activity between two checks counts from when it happened: counted from the last
+    /// check, the session would lose up to the time between two checks.
+    fn clock_at(&self, now: Time) -> Time {
+        self.clock + (now - self.advanced_at).min(self.tick)
     }
 }
 
-/// Sessions whose remaining time is told in a hand-over: 1 MB on the wire, a few milliseconds of work. With more of them the
-/// rest begins anew, which keeps a dead session longer and harms no living one.
+/// The maximum number of sessions whose remaining time is sent in a hand-over: 1 MB on the wire, a few milliseconds of
+/// work. The others start with their whole timeout, which keeps dead sessions longer and harms no living one.
 pub(crate) const REMAINING_MAX: usize = 65_536;
 
-/// A leader that answers is never asked for more than a few; one that does not gets no more to read.
+/// The maximum number of unanswered reports. A leader that answers never reaches it, and one that does not answer gets
+/// no more to read.
 const UNANSWERED_MAX: usize = 64;
 
 #[cfg(test)]
@@ -211,15 +217,15 @@ mod tests {
 
     const A: SessionId = SessionId(1);
     const TICK: Span = Span::from_ms(100);
-    /// With the margin, 1300 ms.
+    /// 1300 ms with the margin.
     const TIMEOUT: Span = Span::from_ms(1_200);
 
     fn at(ms: u64) -> Time {
         Time(ms * 1_000_000)
     }
 
-    /// Looks at every tick up to `until`, and says when the session was found silent.
-    fn expires(expiry: &mut Expiry, from: u64, until: u64) -> Option<u64> {
+    /// Advances the clock at every tick up to `until`, and returns when the session expired.
+    fn first_expiry(expiry: &mut Expiry, from: u64, until: u64) -> Option<u64> {
         (from / 100 + 1..=until / 100).map(|n| n * 100).find(|ms| expiry.advance(at(*ms)) == [A])
     }
 
@@ -233,106 +239,106 @@ mod tests {
             expiry.touch(session, Time(2));
             expiry.forget(session);
         }
-        assert!(expiry.sessions.is_empty() && expiry.turns.is_empty());
+        assert!(expiry.sessions.is_empty() && expiry.queue.is_empty());
     }
 
     #[test]
-    fn after_a_hand_over_a_session_has_what_was_left_to_it() {
+    fn after_a_hand_over_a_session_keeps_its_remaining_time() {
         const B: SessionId = SessionId(2);
         let mut old = Expiry::begin(at(0), TICK, [(A, TIMEOUT), (B, TIMEOUT)].into(), &BTreeMap::new());
         (1..=8).for_each(|n| drop(old.advance(at(n * 100))));
         old.touch(B, at(850));
         let remaining: BTreeMap<_, _> = old.remaining(at(850)).into_iter().collect();
         assert_eq!(remaining, [(A, Span::from_ms(450)), (B, Span::from_ms(1_300))].into());
-        // The next leader has a clock of its own, and needed a while to take over.
+        // The next leader has its own clock, and needed a while to take over.
         let mut new = Expiry::begin(at(5_000), TICK, [(A, TIMEOUT)].into(), &remaining);
-        assert_eq!(expires(&mut new, 5_000, 9_000), Some(5_500));
+        assert_eq!(first_expiry(&mut new, 5_000, 9_000), Some(5_500));
     }
 
     #[test]
-    fn a_session_that_was_found_silent_has_nothing_left() {
+    fn an_expired_session_has_no_time_left() {
         let mut old = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
-        assert_eq!(expires(&mut old, 0, 5_000), Some(1_300));
+        assert_eq!(first_expiry(&mut old, 0, 5_000), Some(1_300));
         assert_eq!(old.remaining(at(1_300)), [(A, Span::ZERO)]);
     }
 
     #[test]
-    fn more_time_than_a_session_has_is_not_believed() {
-        let told = [(A, Span::from_ms(60_000))].into();
-        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &told);
-        assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_300));
+    fn more_remaining_time_than_the_timeout_is_ignored() {
+        let remaining = [(A, Span::from_ms(60_000))].into();
+        let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &remaining);
+        assert_eq!(first_expiry(&mut expiry, 0, 5_000), Some(1_300));
     }
 
     #[test]
     fn a_silent_session_expires_after_its_timeout_and_once() {
         let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
-        assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_300));
-        assert_eq!(expires(&mut expiry, 1_300, 5_000), None);
+        assert_eq!(first_expiry(&mut expiry, 0, 5_000), Some(1_300));
+        assert_eq!(first_expiry(&mut expiry, 1_300, 5_000), None);
     }
 
     #[test]
-    fn a_session_that_is_heard_after_it_was_found_silent_has_its_whole_time_again() {
+    fn a_session_active_after_it_expired_has_its_whole_timeout_again() {
         let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
-        assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_300));
+        assert_eq!(first_expiry(&mut expiry, 0, 5_000), Some(1_300));
         assert!(expiry.is_silent(A));
         expiry.touch(A, at(1_350));
         assert!(!expiry.is_silent(A));
-        assert_eq!(expires(&mut expiry, 1_350, 5_000), Some(2_700));
+        assert_eq!(first_expiry(&mut expiry, 1_350, 5_000), Some(2_700));
     }
 
     #[test]
-    fn a_session_that_is_heard_has_its_whole_time_again() {
+    fn an_active_session_has_its_whole_timeout_again() {
         let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
-        assert_eq!(expires(&mut expiry, 0, 900), None);
+        assert_eq!(first_expiry(&mut expiry, 0, 900), None);
         expiry.touch(A, at(900));
-        assert_eq!(expires(&mut expiry, 900, 5_000), Some(2_200));
+        assert_eq!(first_expiry(&mut expiry, 900, 5_000), Some(2_200));
     }
 
     #[test]
-    fn a_word_between_two_looks_counts_from_when_it_came() {
+    fn activity_between_two_checks_counts_from_when_it_happened() {
         let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
-        assert_eq!(expires(&mut expiry, 0, 900), None);
+        assert_eq!(first_expiry(&mut expiry, 0, 900), None);
         expiry.touch(A, at(999));
-        assert_eq!(expires(&mut expiry, 900, 5_000), Some(2_300), "2200 is 99 ms early");
+        assert_eq!(first_expiry(&mut expiry, 900, 5_000), Some(2_300), "2200 is 99 ms early");
     }
 
     #[test]
-    fn a_session_that_ended_and_came_back_is_looked_at_in_its_own_time() {
+    fn a_session_that_ended_and_returned_has_its_own_deadline() {
         let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
         expiry.forget(A);
-        assert_eq!(expires(&mut expiry, 0, 500), None);
+        assert_eq!(first_expiry(&mut expiry, 0, 500), None);
         expiry.track(A, TIMEOUT, at(500));
-        assert_eq!(expires(&mut expiry, 500, 5_000), Some(1_800));
+        assert_eq!(first_expiry(&mut expiry, 500, 5_000), Some(1_800));
     }
 
     #[test]
     fn a_pause_of_the_leader_counts_as_one_tick() {
         let mut expiry = Expiry::begin(at(0), TICK, [(A, TIMEOUT)].into(), &BTreeMap::new());
         assert_eq!(expiry.advance(at(60_000)), []);
-        expiry.looked = at(0);
-        assert_eq!(expires(&mut expiry, 0, 5_000), Some(1_200));
+        expiry.advanced_at = at(0);
+        assert_eq!(first_expiry(&mut expiry, 0, 5_000), Some(1_200));
     }
 
     #[test]
-    fn what_was_not_answered_is_told_again_over_the_next_link() {
+    fn unanswered_reports_are_repeated_over_the_next_link() {
         let mut touches = Touches::default();
-        touches.hear([A].into());
+        touches.record([A].into());
         touches.report(at(1)).expect("a report");
-        touches.led_anew();
+        touches.leader_changed();
         let (id, sessions) = touches.report(at(2)).expect("the same again");
         assert_eq!((sessions, touches.answered(id)), ([A].into(), Some(at(2))));
-        touches.led_anew();
+        touches.leader_changed();
         assert_eq!(touches.report(at(3)), None, "it was answered");
     }
 
     #[test]
-    fn a_report_is_confirmed_from_its_sending() {
+    fn a_confirmation_counts_from_when_the_report_was_sent() {
         let mut touches = Touches::default();
-        assert_eq!(touches.report(at(1)), None, "nobody was heard");
-        touches.hear([A].into());
+        assert_eq!(touches.report(at(1)), None, "no session was active");
+        touches.record([A].into());
         let (first, sessions) = touches.report(at(2)).expect("a report");
         assert_eq!(sessions, [A]);
-        touches.hear([A].into());
+        touches.record([A].into());
         let (second, _) = touches.report(at(3)).expect("a report");
         assert_eq!(touches.answered(second), Some(at(3)));
         assert_eq!(touches.answered(first), None, "it is older than what is known");

@@ -1,14 +1,13 @@
-//! What the transfer of a history shows of the line that it came over.
+//! Measures the bandwidth of a link by the transfers of history received over it.
 //!
-//! In: the pieces that bring this server level, and their end. Out: how many bytes came in how long.
-//! Why here: the oracle `recovery` needs the width of a line, and nothing else that servers send each other fills one.
-//! Holds: the first piece starts the clock and is not counted, since nobody here knows when it was sent.
+//! The oracle `recovery` needs the bandwidth, and no other message between servers is large enough to measure it. The
+//! first piece starts the clock and is not counted, since it is not known when it was sent.
 
 use alloc::collections::BTreeMap;
 use pole_election::{ServerId, Span};
 use pole_oracle::Time;
 
-/// Transfers under way, by who sends.
+/// Transfers under way, by sender.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Transfers(BTreeMap<ServerId, Transfer>);
 
@@ -20,7 +19,7 @@ struct Transfer {
 }
 
 impl Transfers {
-    /// A piece of a history or of a snapshot is here.
+    /// Records a piece of a log or a snapshot.
     pub(crate) fn piece(&mut self, from: ServerId, bytes: usize, now: Time) {
         match self.0.get_mut(&from) {
             Some(transfer) => (transfer.last, transfer.bytes) = (now, transfer.bytes + bytes as u64),
@@ -28,7 +27,7 @@ impl Transfers {
         }
     }
 
-    /// It is complete: the bytes after the first piece, and how long they took.
+    /// Ends a transfer. Returns the bytes after the first piece, and how long they took.
     pub(crate) fn end(&mut self, from: ServerId) -> Option<(u64, Span)> {
         self.0.remove(&from).map(|transfer| (transfer.bytes, transfer.last - transfer.since))
     }

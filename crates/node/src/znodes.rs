@@ -1,10 +1,12 @@
-//! The tree of a coordination service as the state machine of a server.
+//! The tree of znodes as the state machine of a server.
 //!
-//! In: what clients ask, as `tree` encodes it; entries whose bodies are transactions as ZooKeeper's log holds them.
-//! Out: answers, each a code and a body; events of watches; sessions opened and ended.
-//! Why a shelf: connections read the tree on their own threads, the simulator reads it between two steps, and neither
-//! is known here. Whoever owns the shelf decides when what was written may be read.
-//! Not here: what an operation does (`tree`).
+//! Requests are in the encoding of `tree`, and the bodies of entries are transactions as in ZooKeeper's log. Replies
+//! consist of a code and a body.
+//!
+//! Connections read the tree on their own threads, and the simulator reads it between two steps. [`TreeStore`]
+//! abstracts from that: its owner decides when changes become visible to readers.
+//!
+//! The operations are implemented in `tree`.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -18,43 +20,42 @@ use pole_jute::{ErrorCode, Reader, Record, TxnEntry, WatcherEvent, Writer};
 use pole_tree::{Ask, Changes, From, Position, Prepared, Refusals, Rules, SessionChange, Tree, Watcher, Watches, What};
 use pole_zab::{Body, Entry, Image, SessionId};
 
-use crate::{AttachAnswer, ClientId, Limits, Machine, Outcome, Request, Told};
+use crate::{AttachAnswer, ClientId, Limits, Machine, Outcome, ReadResult, Request};
 
-/// Where the tree stands while others read it.
-pub trait Shelf {
-    /// To read it: the last state, also if others may not read it yet.
+/// Holds the tree while others read it.
+pub trait TreeStore {
+    /// The latest state, even if others may not read it yet.
     fn tree(&self) -> impl Deref<Target = Tree> + '_;
 
-    /// To change it. Others read the change when the owner of the shelf lets them: after the events of watches that the
-    /// change caused are queued, so that nobody reads what he was not told.
+    /// Mutable access to the tree. The owner of the store makes changes visible to others only after the resulting
+    /// watch events are queued, so that no client reads a change before its event.
     fn tree_mut(&mut self) -> &mut Tree;
 
-    /// Who watches what.
     fn watches(&self) -> impl DerefMut<Target = Watches> + '_;
 }
 
-/// The state machine.
+/// The state machine over the tree in a store.
 pub struct Znodes<S> {
-    shelf: S,
+    store: S,
     rules: Rules,
-    /// What `/zookeeper/config` holds: each server's own, and no part of a snapshot that counts.
+    /// The content of `/zookeeper/config`. Each server has its own; the one in a snapshot is ignored.
     config: Bytes,
-    /// The largest reply to a read.
+    /// The largest reply to a read in bytes.
     reply_bytes_max: usize,
-    /// Reads that would have needed more.
+    /// The number of reads that would have needed more.
     replies_over_limit: u64,
     prepared: Prepared,
-    /// Of one transaction; kept for its memory.
+    /// Scratch buffers for one transaction, reused to avoid reallocation.
     changes: Changes,
     fired: Vec<(Watcher, WatcherEvent)>,
 }
 
-impl<S: Shelf> Znodes<S> {
-    /// Over the tree on this shelf.
-    pub fn new(mut shelf: S, rules: Rules, config: Bytes) -> Self {
-        tell(shelf.tree_mut(), &config);
+impl<S: TreeStore> Znodes<S> {
+    /// Creates the state machine over the tree in this store.
+    pub fn new(mut store: S, rules: Rules, config: Bytes) -> Self {
+        set_config(store.tree_mut(), &config);
         Self {
-            shelf,
+            store,
             rules,
             config,
             reply_bytes_max: Limits::default().reply_bytes_max,
@@ -65,48 +66,46 @@ impl<S: Shelf> Znodes<S> {
         }
     }
 
-    /// The same with another limit on the size of a reply to a read; see [`Limits::reply_bytes_max`].
+    /// Changes the limit on the size of a reply to a read; see [`Limits::reply_bytes_max`].
     #[must_use]
     pub fn with_reply_bytes_max(self, reply_bytes_max: usize) -> Self {
         Self { reply_bytes_max, ..self }
     }
 
-    /// How many requests exceeded a limit of the tree.
+    /// The number of requests that exceeded a limit of the tree.
     pub fn refusals(&self) -> Refusals {
         self.prepared.refusals()
     }
 
-    /// How many reads were refused because their reply would exceed [`Limits::reply_bytes_max`].
+    /// The number of reads refused because their reply would exceed [`Limits::reply_bytes_max`].
     pub fn replies_over_limit(&self) -> u64 {
         self.replies_over_limit
     }
 
-    /// Where the tree stands.
-    pub fn shelf(&self) -> &S {
-        &self.shelf
+    pub fn store(&self) -> &S {
+        &self.store
     }
 
-    /// Takes a restored tree at this position in place of the present one, which is returned: whoever drops a large tree
-    /// should do so where nobody waits.
+    /// Replaces the tree by a restored one at this position. Returns the old tree, so that a large one can be dropped
+    /// on another thread.
     pub fn replace(&mut self, zxid: Zxid, tree: Tree) -> Tree {
         let mut tree = tree.at(signed(zxid));
-        tell(&mut tree, &self.config);
+        set_config(&mut tree, &self.config);
         self.prepared.clear();
-        core::mem::replace(self.shelf.tree_mut(), tree)
+        core::mem::replace(self.store.tree_mut(), tree)
     }
 
-    /// Where the tree stands, for its owner.
-    pub fn shelf_mut(&mut self) -> &mut S {
-        &mut self.shelf
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
     }
 }
 
-impl<S: Shelf> Machine for Znodes<S> {
+impl<S: TreeStore> Machine for Znodes<S> {
     fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64) -> Option<Bytes> {
         let at = Position { zxid: signed(zxid), wall_ms };
         let from =
             From { session: request.origin.session.0, cxid: request.origin.cxid.0, floor: signed(request.floor) };
-        self.prepared.prepare(&self.shelf.tree(), at, from, &request.body)
+        self.prepared.prepare(&self.store.tree(), at, from, &request.body)
     }
 
     fn is_waiting(&self) -> bool {
@@ -120,9 +119,9 @@ impl<S: Shelf> Machine for Znodes<S> {
     fn apply(&mut self, entry: &Entry, answer: bool) -> Result<Outcome, String> {
         let txn = decode(entry)?;
         self.changes.clear();
-        let applied = self.shelf.tree_mut().apply(&txn, answer, &mut self.changes);
+        let applied = self.store.tree_mut().apply(&txn, answer, &mut self.changes);
         self.prepared.applied(txn.header.zxid);
-        self.shelf.watches().fire(&self.changes, &mut self.fired);
+        self.store.watches().fire(&self.changes, &mut self.fired);
         let events = self.fired.drain(..).map(|(watcher, event)| (ClientId(watcher.0), encode(&event))).collect();
         let (opened, attached, ended) = match applied.session {
             None => (None, None, None),
@@ -135,15 +134,15 @@ impl<S: Shelf> Machine for Znodes<S> {
         Ok(Outcome { reply, attached, events, opened, ended, oracle: applied.settings })
     }
 
-    fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> Told {
+    fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> ReadResult {
         let mut answer = Writer::over(BytesMut::new()).limited(4 + self.reply_bytes_max);
         answer.int(0);
         let mut events = Vec::new();
         let code = match Ask::decode(body) {
             Ok(Ask { caller, what: What::Request(request) }) => {
                 let watcher = Watcher(client.0);
-                let tree = self.shelf.tree();
-                let watches = || self.shelf.watches();
+                let tree = self.store.tree();
+                let watches = || self.store.watches();
                 pole_tree::read(&tree, watches, watcher, session.0, &caller, &request, &mut answer, &mut events)
             }
             Ok(Ask { what: What::Attach { .. } | What::CloseSession | What::DeleteContainer(_), .. }) | Err(_) => {
@@ -153,16 +152,17 @@ impl<S: Shelf> Machine for Znodes<S> {
         self.replies_over_limit += u64::from(answer.is_over_limit());
         let code = if answer.is_over_limit() { ErrorCode::MarshallingError } else { code };
         let body = if code == ErrorCode::Ok { answer.into_bytes().slice(4..) } else { Bytes::new() };
-        Told { events: events.iter().map(encode).collect(), reply: reply(code, &body) }
+        ReadResult { events: events.iter().map(encode).collect(), reply: reply(code, &body) }
     }
 
     fn forget(&mut self, client: ClientId) {
-        self.shelf.watches().forget(Watcher(client.0));
+        self.store.watches().forget(Watcher(client.0));
     }
 
     fn sessions(&self) -> Vec<(SessionId, Span)> {
-        let tree = self.shelf.tree();
-        // Those that are no more but left nodes behind, as Apache's snapshots may show, are closed at the first look.
+        let tree = self.store.tree();
+        // Sessions that have ended but left nodes behind, which may occur in Apache's snapshots, are closed at the
+        // first check.
         let dead = tree.dead_sessions().into_iter().map(|id| (id, 0));
         tree.sessions().chain(dead).map(|(id, ms)| (SessionId(id), timeout(ms))).collect()
     }
@@ -172,18 +172,18 @@ impl<S: Shelf> Machine for Znodes<S> {
     }
 
     fn chores(&self, wall_ms: i64, from: u32) -> (Vec<Bytes>, Option<u32>) {
-        let (due, next) = self.shelf.tree().due_from(wall_ms, from, LOOKED_AT_ONCE);
+        let (due, next) = self.store.tree().due_from(wall_ms, from, NODES_PER_SCAN_MAX);
         (due.iter().map(|path| Ask::delete_container(path)).collect(), next)
     }
 
     fn oracle(&self) -> Option<(Bytes, Zxid)> {
-        let tree = self.shelf.tree();
+        let tree = self.store.tree();
         let data = Bytes::copy_from_slice(tree.data(ORACLE_PATH)?.unwrap_or_default());
         Some((data, Zxid(tree.stat(ORACLE_PATH)?.mzxid.cast_unsigned())))
     }
 
     fn snapshot(&self) -> Body {
-        Body::Image(Arc::new(Frozen(self.shelf.tree().freeze())))
+        Body::Image(Arc::new(Frozen(self.store.tree().freeze())))
     }
 
     fn restore(&mut self, zxid: Zxid, body: &Bytes) -> Result<(), String> {
@@ -193,15 +193,15 @@ impl<S: Shelf> Machine for Znodes<S> {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.shelf.tree().size_bytes()
+        self.store.tree().size_bytes()
     }
 
     fn digest(&self) -> u64 {
-        self.shelf.tree().digest()
+        self.store.tree().digest()
     }
 }
 
-/// An answer as it leaves the state machine: the code, then the body, which is empty unless all is well.
+/// A reply of the state machine: the code, then the body, which is empty unless the code is `Ok`.
 fn reply(code: ErrorCode, body: &[u8]) -> Bytes {
     let mut writer = Writer::over(BytesMut::with_capacity(4 + body.len()));
     writer.int(code.number());
@@ -209,21 +209,21 @@ fn reply(code: ErrorCode, body: &[u8]) -> Bytes {
     writer.into_bytes()
 }
 
-/// Tells a tree of its ensemble. A server on its own has none to tell of, and its node stays as it was created.
-fn tell(tree: &mut Tree, config: &Bytes) {
+/// Sets the ensemble configuration of a tree. A standalone server has none, and its node keeps the initial content.
+fn set_config(tree: &mut Tree, config: &Bytes) {
     if !config.is_empty() {
         tree.set_config(config);
     }
 }
 
-/// The transaction of an entry. The leader proposes only what it prepared, and what comes from a disk has a checksum; but
-/// who sends and who wrote may be of another version, or damaged.
+/// Decodes the transaction of an entry. The leader proposes only what it prepared, and data from disk has a checksum,
+/// but the sender or the writer may be of another version or damaged.
 fn decode(entry: &Entry) -> Result<TxnEntry, String> {
     let txn = TxnEntry::read(&mut Reader::new(entry.body.clone())).map_err(|error| error.to_string())?;
     let at = (signed(entry.zxid), entry.origin.session.0, entry.origin.cxid.0);
-    let says = (txn.header.zxid, txn.header.client_id, txn.header.cxid);
-    if says != at {
-        return Err(format!("its header names zxid {:#x}, session {:#x}, cxid {}", says.0, says.1, says.2));
+    let header = (txn.header.zxid, txn.header.client_id, txn.header.cxid);
+    if header != at {
+        return Err(format!("its header names zxid {:#x}, session {:#x}, cxid {}", header.0, header.1, header.2));
     }
     Ok(txn)
 }
@@ -242,7 +242,7 @@ fn timeout(ms: i32) -> Span {
     Span::from_ms(u64::from(ms.unsigned_abs()))
 }
 
-/// An image of the tree, to be written later.
+/// An immutable image of the tree, to be written later.
 struct Frozen(pole_tree::Frozen);
 
 impl Image for Frozen {
@@ -257,10 +257,10 @@ impl fmt::Debug for Frozen {
     }
 }
 
-/// Containers and nodes with a time to live that are looked at in one go: about a millisecond.
-const LOOKED_AT_ONCE: usize = 10_000;
+/// The maximum number of containers and nodes with a time to live that are checked in one scan: about a millisecond.
+const NODES_PER_SCAN_MAX: usize = 10_000;
 
-/// Where the ensemble keeps the choice of its oracle.
+/// The znode that holds the ensemble's choice of the oracle.
 pub const ORACLE_PATH: &str = "/zookeeper/pole";
 
 #[cfg(test)]
@@ -278,8 +278,8 @@ mod tests {
         TxnEntry { header, txn: Txn::CloseSession(None), digest: None }.write(&mut writer);
         let body = writer.into_bytes();
         assert!(decode(&entry(here, body.clone())).is_ok());
-        let said = decode(&entry(elsewhere, body.clone())).expect_err("another zxid");
-        assert_eq!(said, "its header names zxid 0x100000002, session 0x7, cxid 3");
+        let error = decode(&entry(elsewhere, body.clone())).expect_err("another zxid");
+        assert_eq!(error, "its header names zxid 0x100000002, session 0x7, cxid 3");
         (0..body.len()).for_each(|length| drop(decode(&entry(here, body.slice(..length))).expect_err("cut short")));
     }
 }

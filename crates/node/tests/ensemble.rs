@@ -1,42 +1,44 @@
-//! Whole ensembles over a perfect network: the smoke test of the composition. Faults are the simulator's.
+//! Whole ensembles over a perfect network: a smoke test of the composition. Faults are tested in the simulator.
 
 use bytes::Bytes;
 use pole_election::{ServerId, Span, Voters, Zxid};
-use pole_node::{Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Outcome, Request, Timer, Told};
+use pole_node::{
+    Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Outcome, ReadResult, Request, Timer,
+};
 use pole_oracle::{Spec, Time};
 use pole_zab::{Cxid, Entry, Epoch, Recovered, SessionId, Ticket};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A machine that remembers what it applied.
+/// A machine that records what it applied.
 #[derive(Default)]
-struct Tape {
+struct RecordingMachine {
     applied: Vec<u8>,
-    /// [`ALONE`] was prepared and not yet applied.
-    waits: bool,
+    /// [`EXCLUSIVE`] was prepared and not yet applied.
+    is_waiting: bool,
 }
 
-impl Machine for Tape {
+impl Machine for RecordingMachine {
     fn prepare(&mut self, _: Zxid, request: &Request, _: i64) -> Option<Bytes> {
-        assert!(!self.waits, "it asked for time");
-        self.waits = request.body == ALONE;
+        assert!(!self.is_waiting, "it asked for time");
+        self.is_waiting = request.body == EXCLUSIVE;
         Some(request.body.clone())
     }
     fn is_waiting(&self) -> bool {
-        self.waits
+        self.is_waiting
     }
     fn forget_prepared(&mut self) {
-        self.waits = false;
+        self.is_waiting = false;
     }
     fn apply(&mut self, entry: &Entry, _: bool) -> Result<Outcome, String> {
         if entry.body == DAMAGED {
             return Err("no transaction".to_owned());
         }
         self.applied.extend_from_slice(&entry.body);
-        self.waits = false;
+        self.is_waiting = false;
         Ok(Outcome { reply: entry.body.clone(), ..Outcome::default() })
     }
-    fn read(&mut self, _: ClientId, _: SessionId, _: &Bytes) -> Told {
-        Told { events: Vec::new(), reply: Bytes::copy_from_slice(&self.applied) }
+    fn read(&mut self, _: ClientId, _: SessionId, _: &Bytes) -> ReadResult {
+        ReadResult { events: Vec::new(), reply: Bytes::copy_from_slice(&self.applied) }
     }
     fn snapshot(&self) -> pole_zab::Body {
         Bytes::copy_from_slice(&self.applied).into()
@@ -50,9 +52,9 @@ impl Machine for Tape {
     }
 }
 
-/// Servers, messages in flight and timers; a message takes no time, a timer its own.
+/// Servers, messages in flight and timers. Messages take no time.
 struct Ensemble {
-    nodes: BTreeMap<ServerId, Node<Tape>>,
+    nodes: BTreeMap<ServerId, Node<RecordingMachine>>,
     queue: VecDeque<(ServerId, Event)>,
     timers: BTreeMap<(ServerId, Timer), Time>,
     replies: Vec<(ClientId, Cxid, Bytes)>,
@@ -68,7 +70,7 @@ impl Ensemble {
         let node = |id| {
             let config = Config::new(id, voters.clone());
             let oracle = Spec::parse(oracle).and_then(|spec| spec.build()).expect("a known oracle");
-            (id, Node::new(config, oracle, Tape::default(), Recovered::blank(), Time(0)))
+            (id, Node::new(config, oracle, RecordingMachine::default(), Recovered::blank(), Time(0)))
         };
         let mut ensemble = Self {
             nodes: voters.iter().map(node).collect(),
@@ -218,7 +220,7 @@ fn a_leader_hands_over_without_a_client_noticing() {
 }
 
 #[test]
-fn a_follower_that_is_to_lead_asks_its_leader() {
+fn a_follower_forwards_a_request_for_another_leader() {
     let mut ensemble = Ensemble::new(3, "history");
     ensemble.run(Span::from_ms(1_500));
     assert_eq!(ensemble.leader(), Some(ServerId(3)));
@@ -227,11 +229,11 @@ fn a_follower_that_is_to_lead_asks_its_leader() {
     assert_eq!(ensemble.leader(), Some(ServerId(1)));
     ensemble.queue.push_back((ServerId(2), Event::Transfer { to: None }));
     ensemble.run(Span::from_ms(10));
-    assert_ne!(ensemble.leader(), Some(ServerId(1)), "somebody else, the best");
+    assert_ne!(ensemble.leader(), Some(ServerId(1)), "another server, with the best score");
 }
 
 #[test]
-fn what_was_asked_of_an_earlier_leader_moves_no_later_one() {
+fn a_transfer_requested_of_an_earlier_leader_is_ignored_by_a_later_one() {
     let mut ensemble = Ensemble::new(3, "history");
     ensemble.run(Span::from_ms(1_500));
     let epoch = ensemble.nodes[&ServerId(3)].zab().serving_epoch().expect("it serves");
@@ -254,7 +256,7 @@ fn a_session_attached_elsewhere_closes_its_older_connection() {
         ensemble.run(Span::from_ms(10));
     }
     assert_eq!(ensemble.attached, [ClientId(9), ClientId(10)]);
-    assert_eq!(ensemble.closed, [ClientId(9)], "a lock holder must not believe that it is still attached");
+    assert_eq!(ensemble.closed, [ClientId(9)], "a lock holder must not assume that it is still attached");
 }
 
 #[test]
@@ -269,11 +271,11 @@ fn a_message_on_the_wrong_link_is_refused_and_nothing_else_happens() {
 }
 
 #[test]
-fn a_failed_disk_halts_the_server_for_good() {
+fn a_failed_disk_halts_the_server_permanently() {
     let mut node = Node::new(
         Config::new(ServerId(1), Voters::new([ServerId(1)])),
         Spec::parse("history").and_then(|spec| spec.build()).expect("a known oracle"),
-        Tape::default(),
+        RecordingMachine::default(),
         Recovered::blank(),
         Time(0),
     );
@@ -295,9 +297,9 @@ fn a_transaction_that_cannot_be_read_halts_a_server_and_is_not_skipped() {
     ensemble.write(ServerId(1), 9, 2, b"b");
     ensemble.run(Span::from_ms(10));
     assert_eq!(ensemble.replies, [], "neither is it answered, nor what comes after it");
-    let said = &ensemble.halted[&ServerId(3)];
+    let reason = &ensemble.halted[&ServerId(3)];
     let expected = "the transaction at 1.2 cannot be read: no transaction; ";
-    assert!(said.starts_with(expected) && said.contains("move the files"), "{said}");
+    assert!(reason.starts_with(expected) && reason.contains("move the files"), "{reason}");
 }
 
 #[test]
@@ -308,8 +310,8 @@ fn nothing_is_prepared_while_the_machine_waits_and_everything_is_afterwards() {
         ensemble.attach(ServerId(server), client);
     }
     ensemble.run(Span::from_ms(10));
-    ensemble.write(ServerId(1), 9, 1, ALONE);
-    ensemble.write(ServerId(3), 10, 1, ALONE);
+    ensemble.write(ServerId(1), 9, 1, EXCLUSIVE);
+    ensemble.write(ServerId(3), 10, 1, EXCLUSIVE);
     ensemble.write(ServerId(3), 10, 2, b"b");
     ensemble.write(ServerId(1), 9, 2, b"c");
     ensemble.run(Span::from_ms(10));
@@ -317,7 +319,7 @@ fn nothing_is_prepared_while_the_machine_waits_and_everything_is_afterwards() {
 }
 
 #[test]
-fn what_a_server_forwards_before_it_joins_over_its_new_link_is_not_taken() {
+fn requests_forwarded_before_joining_over_a_new_link_are_dropped() {
     let mut ensemble = Ensemble::new(3, "history");
     ensemble.run(Span::from_ms(500));
     let (leader, peer, channel) = (ServerId(3), ServerId(1), Channel::Quorum);
@@ -335,8 +337,8 @@ fn what_a_server_forwards_before_it_joins_over_its_new_link_is_not_taken() {
     assert_eq!(ensemble.nodes[&leader].machine().applied, b"");
 }
 
-/// What [`Tape`] wants to be applied before anything else is prepared.
-const ALONE: &[u8] = b"alone";
+/// A request that [`RecordingMachine`] must apply before anything else is prepared.
+const EXCLUSIVE: &[u8] = b"alone";
 
-/// What [`Tape`] cannot read.
+/// A transaction that [`RecordingMachine`] cannot decode.
 const DAMAGED: &[u8] = b"damaged";

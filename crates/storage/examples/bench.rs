@@ -1,4 +1,4 @@
-//! How fast the disk is: appends one by one and in batches, inline and by the thread, and a start on 100,000 entries.
+//! Disk benchmark: appends one by one and in batches, inline and by the thread, and a start with 100,000 entries.
 //!
 //! `cargo run --release -p pole-storage --example bench [DIR]`. Each figure is the median of five rounds.
 
@@ -38,7 +38,7 @@ fn median(mut round: impl FnMut() -> Duration) -> Duration {
     rounds[rounds.len() / 2]
 }
 
-/// What the disk itself costs.
+/// The cost of the disk itself.
 fn floor(dir: &Path) -> Duration {
     use std::os::unix::fs::FileExt;
     std::fs::create_dir_all(dir).unwrap();
@@ -99,7 +99,7 @@ fn restart(dir: &Path) -> Duration {
     began.elapsed()
 }
 
-/// A blank directory.
+/// The configuration of a blank directory.
 fn config(dir: &Path) -> Config {
     let _ = std::fs::remove_dir_all(dir);
     Config::in_dir(dir)

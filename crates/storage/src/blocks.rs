@@ -1,45 +1,46 @@
-//! Bytes that wait to be written past the page cache, which wants whole blocks from an address that is a multiple of one.
+//! A buffer for direct I/O, which requires whole blocks at aligned addresses.
 //!
-//! In: bytes, appended. Out: whole blocks, the last one filled up with zeros.
-//! Why past it: a small write that somebody waits for is then one order to the disk where the disk can write durably, and
-//! where it cannot the way is still shorter by a fifth.
-//! Holds: what was written is written again only as the beginning of a block that was not full, byte for byte the same.
+//! Bytes are appended; whole blocks are written, the last one padded with zeros. A small synchronous write is then a
+//! single command if the disk supports durable writes. Otherwise it still takes about a fifth less time than through
+//! the page cache.
+//!
+//! Invariant: written bytes are written again only as the beginning of a block that was not full, and unchanged.
 
 use crate::tail::BATCH_BYTES_MAX;
 
-/// What file systems write at once, and what every disk takes.
+/// The block size of file systems, accepted by every disk.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
-/// The end of a file: the last block of it that was written if it is not full, and what is to come.
+/// The end of a file: the last written block if it is not full, and the bytes to be written.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
-    /// Room in front up to a multiple of a block, then the bytes.
+    /// Space at the front for alignment to a block, then the bytes.
     bytes: Vec<u8>,
     front: usize,
-    /// How many of the bytes were written before.
+    /// The number of bytes that were written before.
     written: usize,
 }
 
 impl Blocks {
-    /// Where to append.
+    /// The buffer, to append to.
     pub(crate) fn end(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// How many bytes wait.
-    pub(crate) fn waiting(&self) -> usize {
+    /// The number of bytes to be written.
+    pub(crate) fn pending(&self) -> usize {
         self.bytes.len() - self.front - self.written
     }
 
-    /// What is to be written, and how far before the first byte that waits it begins.
+    /// The blocks to be written, and how far they begin before the first pending byte.
     pub(crate) fn whole(&mut self) -> (&[u8], usize) {
         self.bytes.resize(self.front + (self.bytes.len() - self.front).next_multiple_of(BLOCK_BYTES), 0);
         self.align();
         (&self.bytes[self.front..], self.written)
     }
 
-    /// All but `padding` bytes at the end are in the file. Blocks that are full will not be written again.
-    pub(crate) fn wrote(&mut self, padding: usize) {
+    /// Records that all but the `padding` bytes at the end are in the file. Full blocks will not be written again.
+    pub(crate) fn mark_written(&mut self, padding: usize) {
         self.bytes.truncate(self.bytes.len() - padding);
         let open = (self.bytes.len() - self.front) % BLOCK_BYTES;
         let from = self.bytes.len() - open;
@@ -49,13 +50,13 @@ impl Blocks {
         self.written = open;
     }
 
-    /// Another file.
+    /// Starts over with another file.
     pub(crate) fn clear(&mut self) {
         self.bytes.truncate(self.front);
         self.written = 0;
     }
 
-    /// The bytes have moved if the vector has grown or shrunk.
+    /// Restores the alignment after the vector was reallocated.
     fn align(&mut self) {
         let off = self.bytes[self.front..].as_ptr().align_offset(BLOCK_BYTES);
         if off == 0 {
@@ -70,7 +71,7 @@ impl Blocks {
     }
 }
 
-/// The room that is kept: for a batch, and an entry that was too much for it.
+/// The capacity that is kept: for a batch, and an entry that exceeded it.
 const ROOM_BYTES_MAX: usize = 2 * BATCH_BYTES_MAX + BLOCK_BYTES;
 
 #[cfg(test)]
@@ -86,7 +87,7 @@ mod tests {
             for (at, size) in sizes.into_iter().enumerate() {
                 let bytes = vec![at as u8 + 1; size];
                 blocks.end().extend_from_slice(&bytes);
-                prop_assert_eq!(blocks.waiting(), size);
+                prop_assert_eq!(blocks.pending(), size);
                 let offset = all.len();
                 all.extend_from_slice(&bytes);
                 let (whole, before) = blocks.whole();
@@ -95,7 +96,7 @@ mod tests {
                 file.truncate(offset - before);
                 file.extend_from_slice(whole);
                 let padding = whole.len() - before - size;
-                blocks.wrote(padding);
+                blocks.mark_written(padding);
                 prop_assert_eq!(&file[..all.len()], &all[..]);
                 prop_assert!(file[all.len()..].iter().all(|byte| *byte == 0));
             }

@@ -1,10 +1,10 @@
-//! Snapshots of our own state, written on a thread of their own while appends go on.
+//! Snapshots of our own state, written on a separate thread while appends continue.
 //!
-//! In: a state that no longer changes. Out: a file, and old files purged; an [`Event`] says how it went.
-//! Why a thread: a large state takes seconds, and an acknowledgement must not wait for it. Nothing hangs on it, but a
-//! disk that refuses a snapshot, or the removal of an old file, is not trusted with the log either: it counts as failed.
-//! Holds: one at a time. One that comes meanwhile waits; of several that wait the newest is written, the others were
-//! only its past.
+//! Writing a large state takes seconds, and acknowledgements must not wait for it. An [`Event`] reports the result; old
+//! files are purged afterwards. Nothing depends on a snapshot, but a disk that fails to write one, or to remove an old
+//! file, is not trusted with the log either: it counts as failed.
+//!
+//! Only one snapshot is written at a time. Of several that wait, only the newest is written.
 
 use pole_zab::Snapshot;
 use std::path::PathBuf;
@@ -16,15 +16,14 @@ use std::time::{Duration, Instant};
 use crate::volume::Volume;
 use crate::{Config, Event, FileError, Pins, purge, snapshot};
 
-/// Whom events are told.
+/// The callback for events.
 pub(crate) type Report = Arc<Mutex<Box<dyn FnMut(Event) + Send>>>;
 
-/// Tells an event.
-pub(crate) fn tell(report: &Report, event: Event) {
+pub(crate) fn send_event(report: &Report, event: Event) {
     report.lock().unwrap_or_else(PoisonError::into_inner)(event);
 }
 
-/// The thread, when there is one, and what waits for it.
+/// The thread, if there is one, and the snapshot that waits for it.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     shared: Arc<Shared>,
@@ -39,7 +38,7 @@ struct Shared {
     snap_retain_count: usize,
     purge_interval: Option<Duration>,
     pins: Pins,
-    /// What is under way is no longer wanted.
+    /// Set to abort the snapshot under way.
     cancelled: AtomicBool,
     slot: Mutex<Slot>,
 }
@@ -47,10 +46,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Slot {
     next: Option<Snapshot>,
-    /// A thread is there and will look at `next` again.
+    /// A thread is running and will check `next` again.
     busy: bool,
     last_purge: Option<Instant>,
-    /// Why the disk counts as failed.
+    /// Why the disk counts as failed, if it does.
     failed: Option<String>,
 }
 
@@ -69,7 +68,7 @@ impl Checkpoints {
         Self { shared: Arc::new(shared), thread: None }
     }
 
-    /// Begins to write a snapshot, or lets it wait for the one under way.
+    /// Starts to write a snapshot, or queues it behind the one under way.
     pub(crate) fn begin(&mut self, snapshot: Snapshot, report: &Report) {
         let zxid = snapshot.zxid;
         let mut slot = self.shared.slot();
@@ -77,8 +76,8 @@ impl Checkpoints {
         if slot.busy {
             return;
         }
-        let (shared, told) = (self.shared.clone(), report.clone());
-        let spawned = std::thread::Builder::new().name("checkpoint".into()).spawn(move || shared.run(&told));
+        let (shared, events) = (self.shared.clone(), report.clone());
+        let spawned = std::thread::Builder::new().name("checkpoint".into()).spawn(move || shared.run(&events));
         match spawned {
             Ok(thread) => {
                 slot.busy = true;
@@ -88,25 +87,25 @@ impl Checkpoints {
                 slot.next = None;
                 drop(slot);
                 let reason = format!("no thread to write it: {error}");
-                tell(report, Event::CheckpointFailed { zxid, reason });
+                send_event(report, Event::CheckpointFailed { zxid, reason });
             }
         }
     }
 
-    /// Waits until all is written that was asked for.
+    /// Waits until all requested snapshots are written.
     pub(crate) fn finish(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // A panic there was told by the thread itself; a snapshot less is no reason to end.
+            // The thread reports its own panic; a missing snapshot is no reason to stop.
             let _ = thread.join();
         }
     }
 
-    /// Why the disk counts as failed.
+    /// Why the disk counts as failed, if it does.
     pub(crate) fn failure(&self) -> Option<String> {
         self.shared.slot().failed.clone()
     }
 
-    /// Gives up what is under way and what waits.
+    /// Aborts the snapshot under way and drops the one that waits.
     pub(crate) fn cancel(&mut self) {
         self.shared.cancelled.store(true, Ordering::Relaxed);
         self.shared.slot().next = None;
@@ -126,12 +125,12 @@ impl Shared {
         while let Some(snapshot) = self.next() {
             let zxid = snapshot.zxid;
             match self.write(&snapshot) {
-                Ok(Some(purged)) => tell(report, Event::Checkpointed { zxid, purged }),
+                Ok(Some(purged)) => send_event(report, Event::Checkpointed { zxid, purged }),
                 Ok(None) => {}
                 Err(error) => {
                     let reason = format!("snapshot at {zxid}: {error}");
                     self.slot().failed = Some(reason.clone());
-                    tell(report, Event::Failed { reason });
+                    send_event(report, Event::Failed { reason });
                 }
             }
         }
@@ -144,11 +143,11 @@ impl Shared {
         next
     }
 
-    /// How many files were purged; none if it was cancelled.
+    /// Writes a snapshot and purges old files. Returns the number of files purged, or `None` if it was cancelled.
     fn write(&self, snapshot: &Snapshot) -> Result<Option<usize>, FileError> {
         let (dir, Snapshot { zxid, body, .. }) = (&self.dir, snapshot);
-        let go_on = || !self.cancelled.load(Ordering::Relaxed);
-        if snapshot::prepare(&self.volume, dir, *zxid, body, &go_on)?.is_none() {
+        let should_continue = || !self.cancelled.load(Ordering::Relaxed);
+        if snapshot::prepare(&self.volume, dir, *zxid, body, &should_continue)?.is_none() {
             return Ok(None);
         }
         snapshot::publish(&self.volume, dir, *zxid)?;

@@ -1,36 +1,37 @@
-//! What an operator can set about the disk, with the names of `zoo.cfg` beside it.
+//! The disk settings, with the names of `zoo.cfg`.
 
 use bytes::Bytes;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where the files are and how they are kept.
+/// The location of the files and how they are kept.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `dataDir`: snapshots and epochs, in its `version-2`.
+    /// `dataDir`: the snapshots and epochs are in its `version-2`.
     pub data_dir: PathBuf,
-    /// `dataLogDir`: the log, in its `version-2`. The same as `data_dir` unless a disk of its own is given to it.
+    /// `dataLogDir`: the log is in its `version-2`. The same as `data_dir` unless the log has its own disk.
     pub data_log_dir: PathBuf,
-    /// `preAllocSize`: how much room a log file gets at a time, so that an append seldom changes its size.
+    /// `preAllocSize`: how much space a log file gets at a time, so that an append seldom changes its size.
     pub preallocate_bytes: u64,
-    /// `txnLogSizeLimitInKb`, in bytes: a log file that has grown beyond is not continued.
+    /// `txnLogSizeLimitInKb`, in bytes: a log file that exceeds this is not continued.
     pub log_bytes_max: Option<u64>,
-    /// `forceSync`: without it an append is reported before it is durable, and a power failure loses what was
-    /// acknowledged.
+    /// `forceSync`: if false, an append is reported before it is durable, and a power failure loses acknowledged
+    /// transactions.
     pub sync: bool,
-    /// `autopurge.snapRetainCount`: valid snapshots that stay. At least one always does.
+    /// `autopurge.snapRetainCount`: the number of valid snapshots to keep. At least one is always kept.
     pub snap_retain_count: usize,
-    /// `autopurge.purgeInterval`: old files go after a checkpoint, but not more often than this. None: they stay.
+    /// `autopurge.purgeInterval`: old files are removed after a checkpoint, but not more often than this. `None`:
+    /// never.
     pub purge_interval: Option<Duration>,
-    /// How much committed log is kept in memory at start, for followers that are a little behind.
+    /// How much committed log is kept in memory at start, in bytes, for followers that are a little behind.
     pub retain_bytes: usize,
-    /// This server is the only voter: everything in its log is committed.
+    /// Whether this server is the only voter: then everything in its log is committed.
     pub alone: bool,
-    /// `snapshot.trust.empty`: a log without any snapshot is read as the whole history. Otherwise it is refused, because
-    /// the snapshot that it continued is lost.
+    /// `snapshot.trust.empty`: accept a log without any snapshot as the whole history. Otherwise it is refused, because
+    /// the snapshot that it continued must be lost.
     pub trust_empty: bool,
-    /// The state of a server without history. Written as `snapshot.0` before the first log file, because a directory
-    /// that has a log and no snapshot is refused, by Apache and by us. None only together with `trust_empty`.
+    /// The encoded state of a server without history. It is written as `snapshot.0` before the first log file, because
+    /// Apache and Pole refuse a directory that has a log and no snapshot. `None` only together with `trust_empty`.
     pub blank: Option<Bytes>,
 }
 

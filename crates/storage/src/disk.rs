@@ -1,7 +1,6 @@
-//! The disk of one server: operations in order, on whichever thread calls.
+//! The disk of one server: carries out operations in order, on the thread of the caller.
 //!
-//! In: operations with their tickets. Out: the last ticket that is durable.
-//! Holds: appends that stand side by side are one write and one sync; nothing is done after a failure.
+//! Consecutive appends are combined into one write and one sync. Nothing is written after a failure.
 
 use pole_zab::{DiskOp, Snapshot, Ticket, Zxid};
 use std::fmt;
@@ -17,29 +16,29 @@ use crate::snapshot::Receiving;
 use crate::volume::Volume;
 use crate::{Config, Counts, Event, OpenError, Pins, WriteError, Writer, epochs, intent, snapshot};
 
-/// An open data directory. Nobody else has it until this is dropped.
+/// An open data directory. No other process can open it until this is dropped.
 pub struct Disk {
     volume: Volume,
     dir: PathBuf,
     log_dir: PathBuf,
     log: Log,
-    /// The newest snapshot; what it holds is committed and stays.
+    /// The newest snapshot. Its transactions are committed and cannot be truncated.
     snapshot: Option<Zxid>,
     /// See [`Config::blank`].
     blank: Option<bytes::Bytes>,
     checkpoints: Checkpoints,
     pins: Pins,
-    /// A leader's snapshot, as far as it has come.
+    /// The leader's snapshot that is being received.
     receiving: Option<Receiving>,
     report: Report,
-    /// Why nothing is written any more.
+    /// The reason of the first failure. Nothing is written after it.
     failed: Option<String>,
     replayed: (u64, u64),
     locks: Locks,
 }
 
-/// What start-up found, as far as writing depends on it.
-pub(crate) struct Found {
+/// The results of start-up that writing depends on.
+pub(crate) struct DiskState {
     pub(crate) dir: PathBuf,
     pub(crate) log_dir: PathBuf,
     pub(crate) snapshot: Option<Zxid>,
@@ -49,8 +48,8 @@ pub(crate) struct Found {
 }
 
 impl Disk {
-    pub(crate) fn new(volume: Volume, config: Config, found: Found) -> Self {
-        let Found { dir, log_dir, snapshot, last, replayed, locks } = found;
+    pub(crate) fn new(volume: Volume, config: Config, state: DiskState) -> Self {
+        let DiskState { dir, log_dir, snapshot, last, replayed, locks } = state;
         let pins = Pins::default();
         Self {
             log: Log::new(volume.clone(), log_dir.clone(), &config, last, Progress::new(locks.progress(), config.sync)),
@@ -69,12 +68,12 @@ impl Disk {
         }
     }
 
-    /// Whom to tell how checkpoints end, when operations are performed on the caller's thread.
+    /// Sets the callback for the results of checkpoints, when operations are performed on the caller's thread.
     pub fn on_event(&mut self, report: impl Fn(Event) + Send + 'static) {
         self.report = Arc::new(Mutex::new(Box::new(report)));
     }
 
-    /// Hands the disk to a thread of its own, which reports to `report`.
+    /// Moves the disk to a separate thread, which calls `report`.
     #[must_use]
     pub fn start(mut self, report: impl Fn(Event) + Send + 'static) -> Writer {
         self.on_event(report);
@@ -82,10 +81,10 @@ impl Disk {
         Writer::new(self, report)
     }
 
-    /// Carries the operations out, in order, and makes them durable: all up to the ticket returned are.
+    /// Carries out the operations in order. All operations up to the returned ticket are durable.
     ///
     /// # Errors
-    /// If one fails. Those after it are not carried out, and no later one ever is.
+    /// If an operation fails. Later operations are not carried out, in this call or any other.
     pub fn perform(&mut self, ops: &mut Vec<(Ticket, DiskOp)>) -> Result<Option<Ticket>, WriteError> {
         if let Some(reason) = self.failed.clone().or_else(|| self.checkpoints.failure()) {
             ops.clear();
@@ -98,8 +97,8 @@ impl Disk {
         done
     }
 
-    /// Everything up to `zxid` is committed. It is written down with the next append, so that a restart need not hold
-    /// the log up to there in memory.
+    /// Records that everything up to `zxid` is committed. This is written with the next append, so that a restart need
+    /// not keep the log up to there in memory.
     pub fn note_committed(&self, zxid: Zxid) {
         self.log.committed().fetch_max(zxid.0, Ordering::Relaxed);
     }
@@ -108,49 +107,50 @@ impl Disk {
         self.log.committed()
     }
 
-    /// How many transactions above the newest snapshot went into the state at start, and how many bytes they have.
+    /// The number of transactions above the newest snapshot that were applied to the state at start, and their size in
+    /// bytes.
     #[must_use]
     pub fn replayed(&self) -> (u64, u64) {
         self.replayed
     }
 
-    /// Reserves `count` session numbers for this run, from `wish` on or above all that were reserved before, and returns
-    /// the first. Durable on return: no later run gets any of them.
+    /// Reserves `count` session numbers for this run and returns the first of them: `preferred`, or the next one that
+    /// was never reserved if that is higher. Durable on return: no later run gets any of them.
     ///
-    /// Apache ZooKeeper takes the first session number of a run from the clock. If the clock was set back between two
-    /// runs, a number could be given a second time, and a client that still has it could take the new session over.
+    /// Apache ZooKeeper derives the first session number of a run from the clock. If the clock was set back between two
+    /// runs, a number could be assigned twice, and a client that still has it could take over the new session.
     ///
     /// # Errors
-    /// If the lock file, which has the record, cannot be read or written.
-    pub fn reserve_sessions(&self, wish: u64, count: u64) -> Result<u64, OpenError> {
+    /// If the lock file, which contains the record, cannot be read or written.
+    pub fn reserve_sessions(&self, preferred: u64, count: u64) -> Result<u64, OpenError> {
         let record = self.locks.sessions();
         let [reserved] = record.read()?.unwrap_or([0]);
-        let first = reserved.max(wish);
+        let first = reserved.max(preferred);
         record.write([first.saturating_add(count)])?;
-        // The name of the file has been durable since the directory was opened.
+        // The name of the file is durable since the directory was opened.
         record.sync()?;
         Ok(first)
     }
 
-    /// How often the disk was asked for something.
+    /// Statistics of the disk.
     #[must_use]
     pub fn counts(&self) -> Arc<Counts> {
         self.volume.counts()
     }
 
-    /// What of the log must not be purged.
+    /// The parts of the log that must not be purged.
     #[must_use]
     pub fn pins(&self) -> Pins {
         self.pins.clone()
     }
 
-    /// Where the snapshots are, and where the log is: for those who read beside us.
+    /// The directories of the snapshots and of the log, for concurrent readers.
     #[must_use]
     pub fn directories(&self) -> (PathBuf, PathBuf) {
         (self.dir.clone(), self.log_dir.clone())
     }
 
-    /// Waits for checkpoints under way. Nothing needs it but whoever wants to look at the files.
+    /// Waits for checkpoints under way. Only needed to inspect the files afterwards.
     pub fn finish_checkpoints(&mut self) {
         self.checkpoints.finish();
     }
@@ -163,7 +163,7 @@ impl Disk {
             }
             match op {
                 DiskOp::Append(entries) => {
-                    self.leave_a_beginning()?;
+                    self.write_blank_snapshot()?;
                     entries.iter().try_for_each(|entry| self.log.append(entry))?;
                 }
                 DiskOp::Truncate { to } => self.truncate(to)?,
@@ -180,8 +180,8 @@ impl Disk {
         Ok(through)
     }
 
-    /// The first log file stands on a snapshot of nothing.
-    fn leave_a_beginning(&mut self) -> Result<(), WriteError> {
+    /// Writes the blank state as a snapshot before the first log file.
+    fn write_blank_snapshot(&mut self) -> Result<(), WriteError> {
         if self.snapshot.is_none()
             && let Some(blank) = self.blank.take()
         {
@@ -201,7 +201,7 @@ impl Disk {
 
     fn receive(&mut self, zxid: Zxid, offset: usize, part: &[u8]) -> Result<(), WriteError> {
         if offset == 0 {
-            // What is being written belongs to the history that goes, and may even have the same name.
+            // The checkpoint under way belongs to the old history, and may even have the same name.
             self.checkpoints.cancel();
             self.receiving = Some(Receiving::begin(&self.volume, &self.dir, zxid)?);
         }
@@ -220,7 +220,7 @@ impl Disk {
         Ok(())
     }
 
-    /// As in Apache, a snapshot begins a new log file, so that old ones can go whole.
+    /// As in Apache, a snapshot starts a new log file, so that old ones can be removed as a whole.
     fn checkpoint(&mut self, snapshot: Snapshot) -> Result<(), WriteError> {
         self.log.roll()?;
         self.snapshot = self.snapshot.max(Some(snapshot.zxid));

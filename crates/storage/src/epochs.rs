@@ -1,6 +1,6 @@
-//! The two epoch files, `acceptedEpoch` and `currentEpoch`: a number each, in decimal digits.
+//! The two epoch files, `acceptedEpoch` and `currentEpoch`: one number each, in decimal digits.
 //!
-//! Holds: each changes as a whole; `currentEpoch` is never above `acceptedEpoch` when an operation has ended.
+//! Invariant: each file changes atomically, and `currentEpoch` is not above `acceptedEpoch` after an operation.
 
 use pole_zab::{Epoch, Zxid};
 use std::fs;
@@ -14,14 +14,14 @@ use crate::{Damage, FileError, Repair, names};
 pub(crate) const ACCEPTED: &str = "acceptedEpoch";
 pub(crate) const CURRENT: &str = "currentEpoch";
 
-/// Replaces one of the files, durably.
+/// Replaces one of the files durably.
 pub(crate) fn write(volume: &Volume, dir: &Path, name: &str, epoch: Epoch) -> Result<(), FileError> {
     prepare(volume, dir, name, epoch)?;
     publish(volume, dir, name)?;
     volume.sync_dir(dir)
 }
 
-/// Replaces both, never the one downwards that is higher already. An intent makes it one step.
+/// Raises both epochs to `to`, and leaves a higher one alone. An intent makes this atomic.
 pub(crate) fn raise_both(volume: &Volume, dir: &Path, to: Epoch) -> Result<(), Fault> {
     let lower = |name| read(dir, name).map(|found| found.is_none_or(|epoch| epoch < to));
     let (accepted, current) = (lower(ACCEPTED)?, lower(CURRENT)?);
@@ -35,11 +35,11 @@ pub(crate) fn raise_both(volume: &Volume, dir: &Path, to: Epoch) -> Result<(), F
     Ok(volume.sync_dir(dir)?)
 }
 
-/// Both epochs of a directory whose history ends at `last`: accepted, current.
+/// The accepted and the current epoch of a directory whose history ends at `last`.
 ///
-/// A server of Apache that stood alone has no such files: its history tells, and is written down at once, because a
-/// history can later reach beyond the current epoch. A promise alone was made by a server without history: whatever
-/// it has been sent since, it has taken over nothing.
+/// A standalone Apache server has no such files. Its epoch is that of its history, and it is written at once, because
+/// the history may go beyond the current epoch later. If only `acceptedEpoch` exists, a server without history made the
+/// promise: whatever was sent to it since, it has adopted nothing.
 pub(crate) fn recover(
     volume: &Volume,
     dir: &Path,
@@ -66,8 +66,8 @@ pub(crate) fn recover(
     }
 }
 
-/// The history is gone, and with it what the current epoch says: a server that kept it would count as one that has taken
-/// the history of that epoch over. Promises stay. Returns the current epoch, which is 0.
+/// Resets the current epoch after the history was removed. A server that kept it would count as one that has adopted
+/// the history of that epoch. Promises remain valid. Returns the current epoch, which is 0.
 pub(crate) fn forget_current(
     volume: &Volume,
     dir: &Path,
@@ -75,7 +75,7 @@ pub(crate) fn forget_current(
     repairs: &mut Vec<Repair>,
 ) -> Result<Epoch, FileError> {
     if current > Epoch(0) {
-        // It may have been known from the other file only.
+        // The accepted epoch may have been derived from the other file.
         write(volume, dir, ACCEPTED, accepted)?;
         write(volume, dir, CURRENT, Epoch(0))?;
         repairs.push(Repair::new(&dir.join(CURRENT), format!("0 instead of {current}: the history of it was removed")));
@@ -108,5 +108,5 @@ fn read(dir: &Path, name: &str) -> Result<Option<Epoch>, Fault> {
     }
 }
 
-/// More than any epoch has, and enough of anything else to recognise it.
+/// More digits than any epoch has, and enough of any other content to recognise it.
 const SHOWN_BYTES_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! What can go wrong on a disk: at start, while writing; and what start-up mended by itself.
+//! Errors at start and while writing, and the repairs that start-up makes by itself.
 
 use pole_zab::Zxid;
 use std::fmt;
@@ -8,74 +8,53 @@ use std::path::{Path, PathBuf};
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it.
+    /// Another process uses it.
     #[error("{} is in use by another server; stop that server, or give this one a directory of its own", .path.display())]
-    InUse {
-        /// The lock file.
-        path: PathBuf,
-    },
-    /// The file system refuses.
+    InUse { path: PathBuf },
+    /// An error of the file system.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Bytes that should not be there, or are missing.
+    /// Unexpected or missing bytes.
     #[error(transparent)]
     Damaged(#[from] Damage),
-    /// A format that is not ours.
+    /// A version of the format that is not supported.
     #[error("{}: expected version {expected} of the format, got {got}; a server of another release wrote it, use that release", .path.display())]
-    Version {
-        /// The file or directory.
-        path: PathBuf,
-        /// What we read and write.
-        expected: i32,
-        /// What is there.
-        got: i64,
-    },
-    /// A snapshot that Apache compressed.
+    Version { path: PathBuf, expected: i32, got: i64 },
+    /// A snapshot compressed by Apache.
     #[error("{}: compressed snapshots are not read here; start Apache ZooKeeper on this directory once without snapshot.compression.method, it then writes a plain one", .path.display())]
-    Compressed {
-        /// The file.
-        path: PathBuf,
-    },
+    Compressed { path: PathBuf },
     /// A log without the snapshot that it continues.
     #[error("{}: a log, but there is no snapshot in {}: the beginning of the history is missing; check that dataDir is the right one and its disk mounted, and put the snapshots back. If a quorum of the other servers is healthy, move the files of this server away and start: the history is sent by the leader. To start with what the log holds and without everything before it, set snapshot.trust.empty=true for one start", .path.display(), .data_dir.display())]
     NoSnapshot {
         /// The oldest log file.
         path: PathBuf,
-        /// Where snapshots are looked for.
+        /// The directory in which snapshots are expected.
         data_dir: PathBuf,
     },
-    /// Files of the log among the snapshots or the other way round, though the directories differ.
+    /// Log files in the directory for snapshots or the other way round, though the directories differ.
     #[error("{}: expected only {expected} in this directory; check dataDir and dataLogDir, or move the file to the other one", .path.display())]
-    Misplaced {
-        /// The file.
-        path: PathBuf,
-        /// What belongs there.
-        expected: &'static str,
-    },
+    Misplaced { path: PathBuf, expected: &'static str },
 }
 
-/// A place in a file that is not what it must be. Nothing was deleted or changed.
+/// Damage at a location in a file. Nothing was deleted or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} at byte {offset}: expected {expected}, got {got}; {ADVICE}", .path.display())]
 pub struct Damage {
-    /// The file.
     pub path: PathBuf,
-    /// Where in it.
+    /// The byte offset in the file.
     pub offset: u64,
-    /// What had to be there.
     pub expected: String,
-    /// What is there.
     pub got: String,
 }
 
 impl Damage {
-    /// A snapshot whose checksum is right, but which is no state.
+    /// A snapshot with a correct checksum that is no valid state.
     pub(crate) fn of_state(path: &Path, got: String) -> Self {
         Self { path: path.into(), offset: 0, expected: "a state".into(), got }
     }
 }
 
-/// The same for every damage: a copy first, because each further step loses something.
+/// The advice for every damage. It starts with a copy, because each further step loses something.
 const ADVICE: &str = "nothing was changed. Keep a copy of the directory; then, if a quorum of the other servers is \
                       healthy, empty version-2 here and start: the history is sent by the leader. If there is no \
                       other, restore a backup";
@@ -83,54 +62,44 @@ const ADVICE: &str = "nothing was changed. Keep a copy of the directory; then, i
 /// Why a write failed. Nothing is written after it.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The file system refuses.
+    /// An error of the file system.
     #[error(transparent)]
     File(#[from] FileError),
-    /// What has to be cut is not what was written.
+    /// The log to be truncated is damaged.
     #[error(transparent)]
     Damaged(#[from] Damage),
-    /// An entry that does not continue the log: a mistake of whoever asked for it.
+    /// An entry that does not continue the log: a bug of the caller.
     #[error("the log ends at {last}, and {next} does not follow it")]
-    OutOfOrder {
-        /// The last entry.
-        last: Zxid,
-        /// The one after it.
-        next: Zxid,
-    },
-    /// An entry whose bytes say something else than it does.
+    OutOfOrder { last: Zxid, next: Zxid },
+    /// An entry whose bytes do not match its zxid.
     #[error("entry {zxid} has {bytes} bytes that are not the transaction of that zxid")]
     Mislabelled {
-        /// The entry.
         zxid: Zxid,
-        /// Their number.
+        /// The size of the entry.
         bytes: usize,
     },
-    /// A truncation into what is known to be committed.
+    /// A truncation below the newest snapshot, which is committed.
     #[error("truncation to {to}, below the snapshot at {snapshot}")]
     CutsSnapshot {
-        /// The last entry that was to stay.
+        /// The requested end of the log.
         to: Zxid,
         /// The newest snapshot.
         snapshot: Zxid,
     },
-    /// A part of a snapshot that does not continue what was received, or the end of one that never began: a mistake of
-    /// whoever asked for it.
+    /// A part of a snapshot that does not continue what was received, or the end of one that was never started: a bug
+    /// of the caller.
     #[error("of the snapshot at {zxid} nothing was received that ends at byte {offset}")]
     NotReceived {
-        /// The snapshot.
         zxid: Zxid,
-        /// Where the part begins.
+        /// The byte offset of the part.
         offset: usize,
     },
     /// An earlier write failed.
     #[error("nothing is written after a failure; it was: {reason}")]
-    Earlier {
-        /// The first failure.
-        reason: String,
-    },
+    Earlier { reason: String },
 }
 
-/// What both reading and writing can meet.
+/// An error of either reading or writing.
 #[derive(Debug)]
 pub(crate) enum Fault {
     File(FileError),
@@ -167,26 +136,24 @@ impl From<Fault> for WriteError {
     }
 }
 
-/// The file system refuses.
+/// An error of the file system.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {doing} {}: {source}; {}", .path.display(), hint(.source.kind()))]
 pub struct FileError {
-    /// What was tried.
+    /// The operation, as in "cannot {doing} {path}".
     pub doing: &'static str,
-    /// On which file or directory.
     pub path: PathBuf,
-    /// What the system said.
     pub source: io::Error,
 }
 
 impl FileError {
-    /// For `map_err`: what was tried on which path.
+    /// For `map_err`: adds the operation and the path.
     pub(crate) fn during(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self { doing, path: path.to_owned(), source }
     }
 }
 
-/// What the operator can do.
+/// Advice to the operator.
 fn hint(kind: io::ErrorKind) -> &'static str {
     if matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge) {
         "make room on this file system, then start the server again"
@@ -201,12 +168,11 @@ fn hint(kind: io::ErrorKind) -> &'static str {
     }
 }
 
-/// Something that start-up mended. It lost nothing that had been reported as written.
+/// A repair made by start-up. It lost nothing that had been reported as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repair {
-    /// The file.
     pub path: PathBuf,
-    /// What was wrong and what was done about it.
+    /// A description of the problem and of the repair.
     pub what: String,
 }
 
@@ -227,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_what_where_why_and_what_to_do() {
+    fn an_error_names_operation_file_cause_and_remedy() {
         let error = FileError::during("write to", Path::new("/data/log.1"))(io::ErrorKind::StorageFull.into());
         assert_eq!(
             error.to_string(),

@@ -1,32 +1,29 @@
-//! What the disk reports while it works.
+//! The events that the disk reports.
 
 use pole_zab::{Ticket, Zxid};
 
-/// Something that happened on the disk.
+/// An event of the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Everything up to this ticket is durable.
-    Written {
-        /// The last of them.
-        through: Ticket,
-    },
-    /// A write failed, of whichever file. Nothing more is written or reported.
+    Written { through: Ticket },
+    /// A write to any file failed. Nothing more is written or reported.
     Failed {
-        /// What, where, and what the operator can do.
+        /// The operation, the file, and advice to the operator.
         reason: String,
     },
-    /// A snapshot of our own state has its name.
+    /// A snapshot of our own state was completed.
     Checkpointed {
-        /// The last transaction in it.
+        /// The last transaction in the snapshot.
         zxid: Zxid,
-        /// How many old files went after it.
+        /// The number of old files removed after it.
         purged: usize,
     },
-    /// A snapshot of our own state could not be begun. A warning: the log has it all, and grows.
+    /// A snapshot of our own state could not be started. This is a warning: no data is lost, but the log grows.
     CheckpointFailed {
-        /// The last transaction in it.
+        /// The last transaction in the snapshot.
         zxid: Zxid,
-        /// What, where, and what the operator can do.
+        /// The operation, the file, and advice to the operator.
         reason: String,
     },
 }

@@ -1,10 +1,11 @@
-//! Steps that belong together: a file says what was begun, and start-up ends it.
+//! Atomic multi-step operations: an intent file records what was started, and start-up completes it.
 //!
-//! In: a leader's snapshot, or an epoch promised and taken over at once. Out: all of it, or nothing.
-//! Why: neither is one operation of a file system. Until the intent is durable the old state is whole; from then on
-//! the new one is what a restart finds, whichever of the steps after it were done. Each of them can be done twice.
-//! Source: ZAB.md, phase 2, for snapshots. Ours: the same for the hand-over, so that both epochs change together and
-//! the files never show a current epoch above the accepted one without an intent beside them.
+//! This is used to install a leader's snapshot, and to accept and adopt an epoch at once. Neither is a single operation
+//! of the file system. Until the intent is durable, the old state is complete. From then on a restart finds the new
+//! one, whichever of the following steps were done; each of them can be repeated.
+//!
+//! For snapshots this follows phase 2 of Zab. Pole uses it for the hand-over as well, so that both epochs change
+//! together and the files never show a current epoch above the accepted one without an intent.
 
 use pole_zab::{Epoch, Zxid};
 use std::fs;
@@ -15,7 +16,7 @@ use crate::error::Fault;
 use crate::volume::Volume;
 use crate::{Damage, FileError, Repair, epochs, log, names, snapshot};
 
-/// What was begun.
+/// The operation that was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Intent {
     /// The snapshot at this position replaces the history.
@@ -24,7 +25,7 @@ enum Intent {
     TakeOver(Epoch),
 }
 
-/// Replaces the history by a leader's snapshot, which was received.
+/// Replaces the history by a leader's snapshot that was received.
 pub(crate) fn install(
     volume: &Volume,
     dir: &Path,
@@ -33,24 +34,24 @@ pub(crate) fn install(
     received: snapshot::Receiving,
 ) -> Result<(), Fault> {
     received.finish()?;
-    // The intent names the file, so the file's own name is durable first.
+    // The intent refers to the file, so the file's name must be durable first.
     volume.sync_dir(dir)?;
     Intent::Install(zxid).declare(volume, dir)?;
     finish_install(volume, dir, log_dir, zxid)?;
     volume.remove(&dir.join(NAME))?;
-    // An intent that comes back after a crash would take away what is appended from here on.
+    // An intent that reappears after a crash would remove what is appended from now on.
     Ok(volume.sync_dir(dir)?)
 }
 
-/// Promises an epoch and takes it over.
+/// Accepts and adopts an epoch.
 pub(crate) fn take_over(volume: &Volume, dir: &Path, epoch: Epoch) -> Result<(), Fault> {
     Intent::TakeOver(epoch).declare(volume, dir)?;
     epochs::raise_both(volume, dir, epoch)?;
-    // If a crash brings it back it does no harm: epochs are only raised.
+    // It is harmless if a crash makes it reappear: epochs are only raised.
     Ok(volume.remove(&dir.join(NAME))?)
 }
 
-/// Ends what a crash interrupted.
+/// Completes an operation that a crash interrupted.
 pub(crate) fn roll_forward(
     volume: &Volume,
     dir: &Path,
@@ -102,7 +103,7 @@ impl Intent {
     }
 }
 
-/// Everything after the intent but its removal.
+/// All steps after the intent except its removal.
 fn finish_install(volume: &Volume, dir: &Path, log_dir: &Path, zxid: Zxid) -> Result<(), Fault> {
     let name = names::snapshot(zxid);
     if fs::exists(dir.join(names::temporary(&name))).map_err(FileError::during("look for", dir))? {
@@ -119,8 +120,8 @@ fn finish_install(volume: &Volume, dir: &Path, log_dir: &Path, zxid: Zxid) -> Re
     Ok(volume.sync_dir(dir)?)
 }
 
-/// A log that leads up to the snapshot agrees with it and stays. Any other may hold what never was, and would look
-/// as if what comes next continued it.
+/// Truncates the log to the snapshot. A log that ends exactly there agrees with it and is kept. Any other log may hold
+/// entries that were never committed, and later entries would seem to continue it, so it is removed.
 fn cut_log(volume: &Volume, log_dir: &Path, zxid: Zxid) -> Result<(), Fault> {
     log::truncate(volume, log_dir, zxid)?;
     if log::last(log_dir)? != Some(zxid) {
@@ -132,5 +133,4 @@ fn cut_log(volume: &Volume, log_dir: &Path, zxid: Zxid) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The file that says what was begun.
 const NAME: &str = "intent";

@@ -1,14 +1,19 @@
-//! Storage: the disk of one server, in the files of Apache ZooKeeper 3.8.
+//! The disk of one server, in the file formats of Apache ZooKeeper 3.8.
 //!
-//! In: the disk operations of `zab`, in order. Out: the word that they are durable; at start what was found.
-//! Why these files: a directory that Apache wrote opens here, and one that we wrote opens there, so that nobody is
-//! locked in and every tool for the one reads the other.
-//! Holds: operations become durable in order, each but `Append` all or nothing; after a failed write nothing more is
-//! written or reported; what is damaged is refused with its place, and only an end that was never durable is cut off.
-//! Not here: what a transaction or a state means (`tree`), when to write one (`zab`, `node`), who leads.
+//! It carries out the disk operations of `zab` in order and reports when they are durable. At start it returns what it
+//! found. A directory written by Apache opens here, and one written here opens in Apache, so operators can switch in
+//! both directions and tools for the one read the other.
 //!
-//! Calling order: [`open`]; give [`Recovered`] to the protocol; then either [`Disk::perform`] on your own thread or
-//! [`Disk::start`] for a thread of its own. The layout, byte by byte, is in `docs/storage.md`.
+//! Call [`open`], pass [`Recovered`] to the protocol, then use either [`Disk::perform`] on your own thread or
+//! [`Disk::start`] for a separate one. The layout, byte by byte, is in `docs/storage.md`.
+//!
+//! Invariants:
+//! - Operations become durable in order, and each except `Append` and `Truncate` completely or not at all.
+//! - After a failed write nothing more is written or reported.
+//! - Damage is refused with its location; only an end of the log that was never durable is cut off.
+//!
+//! The meaning of a transaction or a state (`tree`), the decision when to write one (`zab`, `node`) and elections are
+//! elsewhere.
 
 mod blocks;
 mod checkpoint;

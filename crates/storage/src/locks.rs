@@ -1,9 +1,9 @@
-//! One server at a time: a lock file in each directory, held while the disk is open.
+//! A lock file in each directory, held while the disk is open, so that only one server uses it at a time.
 //!
-//! The lock file of `dataDir` also holds two records, because a data directory has no other file of ours that stays:
-//! how far the log is durable and committed (`progress`), and which session ids are reserved
-//! ([`crate::Disk::reserve_sessions`]). Each is overwritten in place and lies in a block of its own, so that a write of
-//! one cannot damage the other. A record that is missing or damaged says nothing; it is never a reason to refuse the
+//! The lock file of `dataDir` also contains two records, because a data directory has no other permanent file that is
+//! specific to Pole: how far the log is durable and committed (`progress`), and which session ids are reserved
+//! ([`crate::Disk::reserve_sessions`]). Each record is overwritten in place and is in its own block, so that writing
+//! one cannot damage the other. A missing or damaged record provides no information and is no reason to refuse the
 //! directory.
 
 use std::fs::TryLockError;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use crate::volume::{Output, Volume};
 use crate::{FileError, OpenError};
 
-/// Held until dropped, or until the process ends however it ends.
+/// The locks. They are released on drop, or when the process ends for any reason.
 #[derive(Debug)]
 pub(crate) struct Locks {
-    /// The one of `dataDir` first.
+    /// That of `dataDir` first.
     files: Vec<Arc<Output>>,
 }
 
@@ -57,19 +57,19 @@ pub(crate) struct LockRecord<const N: usize> {
 }
 
 impl<const N: usize> LockRecord<N> {
-    /// None if it was never written, was cleared, or is damaged.
+    /// Returns `None` if the record was never written, was cleared, or is damaged.
     pub(crate) fn read(&self) -> Result<Option<[u64; N]>, FileError> {
         let mut bytes = vec![0; Self::BYTES];
         let found = self.file.read_at(&mut bytes, self.offset)?;
         Ok(self.decode(&bytes[..found]))
     }
 
-    /// Into the page cache; durable after [`Self::sync`].
+    /// Writes the record to the page cache; durable after [`Self::sync`].
     pub(crate) fn write(&self, numbers: [u64; N]) -> Result<(), FileError> {
         self.file.overwrite(&self.encode(numbers), self.offset)
     }
 
-    /// From here on it says nothing. Durable after [`Self::sync`].
+    /// Clears the record; durable after [`Self::sync`].
     pub(crate) fn clear(&self) -> Result<(), FileError> {
         self.file.overwrite(&vec![0; Self::BYTES], self.offset)
     }
@@ -106,7 +106,7 @@ mod tests {
     use crate::crash::Scratch;
 
     #[test]
-    fn records_are_read_as_they_were_written() {
+    fn records_round_trip() {
         let scratch = Scratch::new();
         let locks = Locks::take(&Volume::default(), &scratch.0, None).unwrap();
         assert_eq!((locks.progress().read().unwrap(), locks.sessions().read().unwrap()), (None, None));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_record_says_nothing() {
+    fn a_damaged_record_is_ignored() {
         let scratch = Scratch::new();
         let record = Locks::take(&Volume::default(), &scratch.0, None).unwrap().progress();
         let bytes = record.encode([1, 4096, 9, 7]);

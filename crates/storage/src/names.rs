@@ -1,4 +1,4 @@
-//! The names of the files in `version-2`, and which of them are there.
+//! The names of the files in `version-2`, and listing them.
 
 use pole_zab::Zxid;
 use std::fs;
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use crate::FileError;
 
-/// The directory below `dataDir` and `dataLogDir`, after the version of the format.
+/// The directory below `dataDir` and `dataLogDir`, named after the version of the format.
 pub(crate) const DIRECTORY: &str = "version-2";
 
-/// What marks a file that has not got its name yet.
+/// The suffix of a file that does not have its final name yet.
 pub(crate) const TEMPORARY: &str = "tmp";
 
-/// A file of the log, by its first zxid.
+/// A log file, by its first zxid.
 pub(crate) fn log(first: Zxid) -> String {
     format!("log.{:x}", first.0)
 }
@@ -27,18 +27,18 @@ pub(crate) fn temporary(name: &str) -> String {
     format!("{name}.{TEMPORARY}")
 }
 
-/// What a name says.
+/// A parsed file name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// A file of the log, by its first zxid.
+    /// A log file, by its first zxid.
     Log(Zxid),
     /// A snapshot, by its last zxid.
     Snapshot(Zxid),
-    /// A snapshot that Apache compressed.
+    /// A snapshot compressed by Apache, by its last zxid.
     Compressed(Zxid),
-    /// A file that never got its name.
+    /// A file that never got its final name.
     Temporary,
-    /// None of ours.
+    /// Any other file.
     Other,
 }
 
@@ -60,7 +60,7 @@ impl Name {
     }
 }
 
-/// What is in a directory, by name.
+/// The files in a directory.
 pub(crate) fn list(dir: &Path) -> Result<Vec<(Name, PathBuf)>, FileError> {
     let failed = || FileError::during("list", dir);
     let mut found = Vec::new();
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_round_trip() {
         let zxid = Zxid(0x5_0000_001f);
         assert_eq!(Name::parse(&log(zxid)), Name::Log(zxid));
         assert_eq!(Name::parse(&snapshot(zxid)), Name::Snapshot(zxid));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_left_alone() {
+    fn other_files_are_ignored() {
         for name in ["myid", "log", "log.", "log.xyz", "log.1.bak", "snapshot.1.gz.tmp", "updatingEpoch", "log.1.tmp"] {
             assert_eq!(Name::parse(name), Name::Other, "{name}");
         }

@@ -1,7 +1,7 @@
-//! Old files go: snapshots beyond those to keep, and the log that none of the kept ones needs.
+//! Removes old files: snapshots beyond the retention count, and the log that none of the kept ones needs.
 //!
-//! Holds: only snapshots that are whole count (ZOOKEEPER-3231); the log file that the oldest kept snapshot lies in
-//! stays, because Apache starts reading there.
+//! Only complete snapshots count (ZOOKEEPER-3231). The log file that contains the position of the oldest kept snapshot
+//! is kept, because Apache starts reading there.
 
 use pole_zab::Zxid;
 use std::io::ErrorKind;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::volume::Volume;
 use crate::{FileError, names, snapshot};
 
-/// Removes what is not needed to start from any of the newest `retain` snapshots, and no log above `pinned`. How many
-/// files went.
+/// Removes what is not needed to start from any of the newest `retain` snapshots, but no log above `pinned`. Returns
+/// the number of files removed.
 pub(crate) fn purge(
     volume: &Volume,
     dir: &Path,
@@ -26,19 +26,20 @@ pub(crate) fn purge(
     let needed_from = logs.iter().rev().map(|(first, _)| *first).find(|first| *first <= oldest_log);
     let old_snapshots = snapshots.iter().filter(|(zxid, _)| *zxid < oldest);
     let old_logs = logs.iter().filter(|(first, _)| needed_from.is_some_and(|needed| *first < needed));
-    let mut gone = 0;
-    // Snapshots first: one without its log cannot be started from, a log without its snapshot is only room.
+    let mut removed = 0;
+    // Snapshots first: a snapshot without its log is useless for a start, while a log without its snapshot only takes
+    // space.
     for (_, path) in old_snapshots.chain(old_logs) {
         match volume.remove(path) {
-            // Somebody else purges too, an operator perhaps.
+            // It was removed meanwhile, perhaps by an operator.
             Err(error) if error.source.kind() == ErrorKind::NotFound => {}
-            other => other.map(|()| gone += 1)?,
+            other => other.map(|()| removed += 1)?,
         }
     }
-    Ok(gone)
+    Ok(removed)
 }
 
-/// The oldest snapshot that stays; none if all do.
+/// The oldest snapshot to keep; `None` if all are kept.
 fn oldest_kept(snapshots: &[(Zxid, PathBuf)], retain: usize) -> Result<Option<Zxid>, FileError> {
     let mut whole = 0;
     for (zxid, path) in snapshots.iter().rev() {

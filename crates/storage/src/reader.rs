@@ -1,4 +1,4 @@
-//! Reading beside the writer: a log that grows, and a snapshot in place. For other threads than the disk's.
+//! Concurrent readers of a growing log and of an installed snapshot, for threads other than the disk's.
 
 use bytes::Bytes;
 use pole_zab::{Entry, Zxid};
@@ -13,27 +13,27 @@ use crate::{FileError, names, snapshot};
 
 /// Reads entries of the log in order, a few at a time.
 ///
-/// What it is asked for must be durable, and kept ([`crate::Pins`]). It remembers where it was, so that reading on does
-/// not start at the beginning of a file.
+/// The requested entries must be durable and kept ([`crate::Pins`]). The reader remembers its position, so that
+/// continuing does not start at the beginning of a file.
 #[derive(Debug)]
 pub struct LogReader {
     dir: PathBuf,
-    /// The file that was read last, and the position of its last entry that was returned.
+    /// The file that was read last, and its last entry that was returned.
     open: Option<(Records, Zxid)>,
 }
 
 impl LogReader {
-    /// Over the log in this `version-2` directory.
+    /// Reads the log in this `version-2` directory.
     #[must_use]
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), open: None }
     }
 
-    /// The entries above `after` and none above `through`: about `bytes_max`, and at least one. None if the entry after
-    /// `after` is not there.
+    /// Returns entries above `after` and up to `through`: about `bytes_max` bytes, and at least one entry. Returns none
+    /// if the entry after `after` does not exist.
     ///
     /// # Errors
-    /// If the file system refuses.
+    /// If the file system fails.
     pub fn read(&mut self, after: Zxid, through: Zxid, bytes_max: usize) -> Result<Vec<Entry>, FileError> {
         if let Some((records, last)) = self.open.take_if(|(_, last)| *last == after) {
             let entries = self.read_file(records, last, through, bytes_max)?;
@@ -41,7 +41,7 @@ impl LogReader {
                 return Ok(entries);
             }
         }
-        // The file that `after` lies in, or the one after it.
+        // The file that contains `after`, or the one after it.
         let files = names::logs(&self.dir)?;
         let first = files.iter().rposition(|(first, _)| *first <= after).unwrap_or(0);
         for (_, path) in &files[first..] {
@@ -78,21 +78,21 @@ impl LogReader {
     }
 }
 
-/// Reads the state in a snapshot, piece by piece.
+/// Reads the state of a snapshot in pieces.
 pub struct SnapshotReader {
     file: File,
     path: PathBuf,
-    /// Bytes of the state that were not returned yet.
+    /// The number of bytes of the state that were not returned yet.
     left: u64,
     checksum: Adler32,
     expected: i64,
 }
 
 impl SnapshotReader {
-    /// Over the snapshot at `zxid` in this `version-2` directory, which this server wrote.
+    /// Opens the snapshot at `zxid` in this `version-2` directory, which this server wrote.
     ///
     /// # Errors
-    /// If the file system refuses, or the file is no snapshot of ours.
+    /// If the file system fails, or the file is no snapshot of ours.
     pub fn open(dir: &Path, zxid: Zxid) -> Result<Self, FileError> {
         let path = dir.join(names::snapshot(zxid));
         let mut file = File::open(&path).map_err(FileError::during("open", &path))?;
@@ -100,10 +100,10 @@ impl SnapshotReader {
         Ok(Self { file, path, left, checksum, expected })
     }
 
-    /// The next piece; none at the end, which is checked.
+    /// Returns the next piece, or `None` at the end, after the checksum was verified.
     ///
     /// # Errors
-    /// If the file system refuses, or the checksum is wrong.
+    /// If the file system fails, or the checksum is wrong.
     pub fn next_piece(&mut self) -> Result<Option<Bytes>, FileError> {
         let failed = || FileError::during("read", &self.path);
         if self.left == 0 {
@@ -128,5 +128,5 @@ impl fmt::Debug for SnapshotReader {
     }
 }
 
-/// Large enough that calls do not matter beside the bytes, small beside any state worth reading in pieces.
+/// Large enough to make the cost of system calls negligible, and small compared to any state worth reading in pieces.
 const PIECE_BYTES: u64 = 1 << 20;

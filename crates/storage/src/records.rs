@@ -1,10 +1,10 @@
 //! The records of one log file: written to a buffer, read back one by one.
 //!
-//! In: a file. Out: its entries, then that it ends or what is wrong.
-//! A record is a checksum (8 bytes), a length (4), the transaction, and the letter B. What follows the last one is
-//! zeros: room made in advance.
-//! Holds: memory is taken a window at a time, and entries share their window: what `zab` lets go of is freed with the
-//! next few entries, not with a whole file.
+//! A record is a checksum (8 bytes), a length (4 bytes), the transaction, and the letter B. The last one is followed by
+//! zeros: space that was preallocated.
+//!
+//! Memory is allocated a window at a time, and entries share their window. What `zab` drops is therefore freed along
+//! with the next few entries and not with a whole file.
 
 use bytes::Bytes;
 use pole_jute::{FileHeader, LOG_MAGIC, Record, TxnHeader, VERSION};
@@ -16,61 +16,60 @@ use std::path::{Path, PathBuf};
 
 use crate::{Damage, FileError};
 
-/// The first bytes of a log file whose first transaction comes after `previous`.
+/// The header of a log file whose first transaction follows `previous`.
 ///
-/// Apache writes a number there that is always 0 and that nobody reads. We write which transaction comes before the
-/// file, so that a missing file shows also where a new epoch begins.
+/// Apache writes a number there that is always 0 and is never read. Pole writes the transaction that precedes the file,
+/// so that a missing file is detected even where a new epoch begins.
 pub(crate) fn file_header(previous: Zxid) -> Bytes {
-    FileHeader { magic: LOG_MAGIC, version: VERSION, dbid: (previous.0 | PREVIOUS).cast_signed() }.encode()
+    FileHeader { magic: LOG_MAGIC, version: VERSION, dbid: (previous.0 | PREVIOUS_FLAG).cast_signed() }.encode()
 }
 
-/// Appends the record of a transaction. False if the bytes are not that of `zxid`.
+/// Appends the record of a transaction. Returns false if the bytes are not the transaction `zxid`.
 pub(crate) fn put(buffer: &mut Vec<u8>, zxid: Zxid, body: &[u8]) -> bool {
     let Some(length) = i32::try_from(body.len()).ok().filter(|_| zxid_of(body) == Some(zxid)) else { return false };
     buffer.extend_from_slice(&i64::from(simd_adler32::adler32(&body)).to_be_bytes());
     buffer.extend_from_slice(&length.to_be_bytes());
     buffer.extend_from_slice(body);
-    buffer.push(MARK);
+    buffer.push(RECORD_END);
     true
 }
 
-/// What comes next in a file.
+/// The next item in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Entry(Entry),
-    /// Nothing but zeros, if anything, follows.
+    /// Only zeros follow, or nothing.
     End,
-    /// Something follows that is no record.
+    /// An invalid record follows.
     Flaw(Flaw),
 }
 
-/// Why bytes are no record.
+/// Why a record is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flaw {
     pub(crate) expected: String,
     pub(crate) got: String,
-    /// How many bytes the record claims; the part that says so, if that is no length.
+    /// The size that the record claims, or the size of its header if the length is invalid.
     pub(crate) bytes: u64,
 }
 
-/// A log file, read from its start.
 #[derive(Debug)]
 pub(crate) struct Records {
     file: File,
     path: PathBuf,
     file_len: u64,
-    /// Where the zeros at the end begin.
+    /// The offset at which the trailing zeros begin.
     data_end: u64,
-    /// Where the next record starts.
+    /// The offset of the next record.
     at: u64,
     window: Bytes,
-    /// Where the window starts.
+    /// The offset of the window.
     window_at: u64,
-    /// The header is no header.
-    header: Option<Flaw>,
-    /// The transaction before the first one, if the header says so.
+    /// Set if the file header is invalid.
+    header_flaw: Option<Flaw>,
+    /// The transaction before the first one, if the file header names it.
     previous: Option<Zxid>,
-    /// The version that it names.
+    /// The version in the file header.
     version: i32,
 }
 
@@ -87,7 +86,7 @@ impl Records {
             at: 0,
             window: Bytes::new(),
             window_at: 0,
-            header: None,
+            header_flaw: None,
             previous: None,
             version: VERSION,
         };
@@ -99,32 +98,30 @@ impl Records {
         &self.path
     }
 
-    /// The version of the format that the file claims.
     pub(crate) fn version(&self) -> i32 {
         self.version
     }
 
-    /// The transaction before the first one; none if the header does not say, as in files of Apache.
+    /// The transaction before the first one; `None` if the file header does not name it, as in files of Apache.
     pub(crate) fn previous(&self) -> Option<Zxid> {
         self.previous
     }
 
-    /// Where the last record that was read ends, or the header.
+    /// The offset at which the last record read, or the file header, ends.
     pub(crate) fn position(&self) -> u64 {
         self.at
     }
 
-    /// Where the zeros at the end begin.
+    /// The offset at which the trailing zeros begin.
     pub(crate) fn data_end(&self) -> u64 {
         self.data_end
     }
 
-    /// How long the file is.
     pub(crate) fn file_len(&self) -> u64 {
         self.file_len
     }
 
-    /// Everything from here to the zeros, but not more than `bytes_max`, without moving.
+    /// Returns everything from here to the trailing zeros, up to `bytes_max`, without moving.
     pub(crate) fn rest(&self, bytes_max: usize) -> Result<Bytes, FileError> {
         let bytes = (self.data_end - self.at).min(bytes_max as u64) as usize;
         let mut rest = vec![0; bytes];
@@ -132,38 +129,43 @@ impl Records {
         Ok(rest.into())
     }
 
-    /// Whether the bytes from here to the zeros are a record, except for what it says about its length.
+    /// Whether the bytes from here to the trailing zeros are a valid record except for its length field.
     pub(crate) fn is_whole_but_for_length(&self, rest: &Bytes) -> bool {
         let is_all = rest.len() as u64 == self.data_end - self.at;
-        is_all && self.header.is_none() && rest.len() > FRONT + TxnHeader::BYTES_MIN && parse(rest).is_ok()
+        is_all
+            && self.header_flaw.is_none()
+            && rest.len() > RECORD_HEADER_BYTES + TxnHeader::BYTES_MIN
+            && parse(rest).is_ok()
     }
 
-    /// The flaw, as what a reader of this file is told.
+    /// Converts a flaw at the current position into an error.
     pub(crate) fn damage(&self, flaw: Flaw) -> Damage {
         Damage { path: self.path.clone(), offset: self.at, expected: flaw.expected, got: flaw.got }
     }
 
     pub(crate) fn next(&mut self) -> Result<Next, FileError> {
-        if let Some(flaw) = &self.header {
+        if let Some(flaw) = &self.header_flaw {
             return Ok(Next::Flaw(flaw.clone()));
         }
         if self.at >= self.data_end {
             return Ok(Next::End);
         }
-        let Some(front) = self.look(FRONT)? else { return Ok(Next::Flaw(self.short(FRONT))) };
-        let length = i32::from_be_bytes(front[8..].try_into().expect("four bytes"));
+        let Some(header) = self.peek(RECORD_HEADER_BYTES)? else {
+            return Ok(Next::Flaw(self.too_short(RECORD_HEADER_BYTES)));
+        };
+        let length = i32::from_be_bytes(header[8..].try_into().expect("four bytes"));
         let Some(length) = usize::try_from(length).ok().filter(|l| *l >= TxnHeader::BYTES_MIN) else {
             let expected = format!("the length of a transaction, at least {}", TxnHeader::BYTES_MIN);
-            return Ok(Next::Flaw(Flaw { expected, got: length.to_string(), bytes: FRONT as u64 }));
+            return Ok(Next::Flaw(Flaw { expected, got: length.to_string(), bytes: RECORD_HEADER_BYTES as u64 }));
         };
-        let bytes = FRONT + length + 1;
-        match self.look(bytes)? {
-            None => Ok(Next::Flaw(self.short(bytes))),
-            Some(record) => Ok(self.take(&record)),
+        let bytes = RECORD_HEADER_BYTES + length + 1;
+        match self.peek(bytes)? {
+            None => Ok(Next::Flaw(self.too_short(bytes))),
+            Some(record) => Ok(self.accept(&record)),
         }
     }
 
-    fn take(&mut self, record: &Bytes) -> Next {
+    fn accept(&mut self, record: &Bytes) -> Next {
         match parse(record) {
             Ok(entry) => {
                 self.at += record.len() as u64;
@@ -186,20 +188,20 @@ impl Records {
         }
         if got[..8] == expected[..8] && length == expected.len() {
             let number = u64::from_be_bytes(got[8..].try_into().expect("eight bytes"));
-            self.previous = (number & PREVIOUS != 0).then_some(Zxid(number & !PREVIOUS));
-            // The number is 0 in a file of Apache, and zeros do not count as data.
+            self.previous = (number & PREVIOUS_FLAG != 0).then_some(Zxid(number & !PREVIOUS_FLAG));
+            // The number is 0 in a file of Apache, and trailing zeros do not count as data.
             self.data_end = self.data_end.max(length as u64);
             self.at = length as u64;
         } else {
             let got = format!("{:02x?}", &got[..length]);
             let flaw = Flaw { expected: format!("the header {:02x?}", &expected[..8]), got, bytes: 16 };
-            self.header = Some(flaw);
+            self.header_flaw = Some(flaw);
         }
         Ok(())
     }
 
-    /// So many bytes from here, if they are there.
-    fn look(&mut self, bytes: usize) -> Result<Option<Bytes>, FileError> {
+    /// Returns the next `bytes` bytes without moving, if there are that many.
+    fn peek(&mut self, bytes: usize) -> Result<Option<Bytes>, FileError> {
         if bytes as u64 > self.data_end - self.at {
             return Ok(None);
         }
@@ -214,23 +216,23 @@ impl Records {
         Ok(Some(self.window.slice(start..start + bytes)))
     }
 
-    fn short(&self, bytes: usize) -> Flaw {
+    fn too_short(&self, bytes: usize) -> Flaw {
         let got = format!("{} before the end", self.data_end - self.at);
         Flaw { expected: format!("a record of {bytes} bytes"), got, bytes: bytes as u64 }
     }
 }
 
-/// A record that is there in full, length included.
+/// Parses a complete record, including its length field.
 fn parse(record: &Bytes) -> Result<Entry, Flaw> {
     let bytes = record.len() as u64;
     let flaw = |expected: String, got: String| Flaw { expected, got, bytes };
-    let body = record.slice(FRONT..record.len() - 1);
+    let body = record.slice(RECORD_HEADER_BYTES..record.len() - 1);
     let checksum = i64::from_be_bytes(record[..8].try_into().expect("eight bytes"));
     let computed = i64::from(simd_adler32::adler32(&&body[..]));
     if checksum != computed {
         return Err(flaw(format!("the checksum {computed:#x}"), format!("{checksum:#x}")));
     }
-    if record[record.len() - 1] != MARK {
+    if record[record.len() - 1] != RECORD_END {
         return Err(flaw("a record that ends in B".into(), format!("{:#x}", record[record.len() - 1])));
     }
     let long = |at: usize| i64::from_be_bytes(body[at..at + 8].try_into().expect("the header is there"));
@@ -239,25 +241,25 @@ fn parse(record: &Bytes) -> Result<Entry, Flaw> {
     Ok(Entry { zxid: Zxid(long(ZXID_AT).cast_unsigned()), origin, body })
 }
 
-/// How many bytes a valid record at the start of `bytes` has.
+/// The size of the valid record at the start of `bytes`, if there is one.
 pub(crate) fn valid_record(bytes: &Bytes) -> Option<usize> {
-    // A checksum of 32 bits in a field of 64: most of what is no record ends here.
+    // A 32-bit checksum in a 64-bit field: most invalid data fails here.
     if bytes.get(..4)? != [0; 4] {
         return None;
     }
-    let length = i32::from_be_bytes(bytes.get(8..FRONT)?.try_into().ok()?);
+    let length = i32::from_be_bytes(bytes.get(8..RECORD_HEADER_BYTES)?.try_into().ok()?);
     let length = usize::try_from(length).ok().filter(|l| *l >= TxnHeader::BYTES_MIN)?;
-    let whole = FRONT.checked_add(length)?.checked_add(1).filter(|whole| *whole <= bytes.len())?;
-    (bytes[whole - 1] == MARK && parse(&bytes.slice(..whole)).is_ok()).then_some(whole)
+    let whole = RECORD_HEADER_BYTES.checked_add(length)?.checked_add(1).filter(|whole| *whole <= bytes.len())?;
+    (bytes[whole - 1] == RECORD_END && parse(&bytes.slice(..whole)).is_ok()).then_some(whole)
 }
 
-/// The zxid that the bytes of a transaction name.
+/// The zxid in the header of a transaction.
 fn zxid_of(body: &[u8]) -> Option<Zxid> {
     let header = body.get(..TxnHeader::BYTES_MIN)?;
     Some(Zxid(u64::from_be_bytes(header[ZXID_AT..ZXID_AT + 8].try_into().ok()?)))
 }
 
-/// Where the last byte is that is not zero, plus one. Room that was made and never used is skipped, not read.
+/// The offset after the last byte that is not zero. Unused preallocated space is skipped and not read.
 fn data_end(file: &File, length: u64) -> std::io::Result<u64> {
     let mut buffer = vec![0; 64 << 10];
     for (start, end) in extents(file, length).into_iter().rev() {
@@ -275,7 +277,7 @@ fn data_end(file: &File, length: u64) -> std::io::Result<u64> {
     Ok(0)
 }
 
-/// The parts of a file that are more than holes; all of it where the file system does not tell.
+/// The parts of a file that are not holes; the whole file if the file system does not support the query.
 fn extents(file: &File, length: u64) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -295,17 +297,18 @@ fn extents(file: &File, length: u64) -> Vec<(u64, u64)> {
     found
 }
 
-/// Marks that the number in a header is the transaction before the file. No epoch is that large.
-const PREVIOUS: u64 = 1 << 63;
+/// Marks the number in a file header as the preceding transaction. No epoch is that large.
+const PREVIOUS_FLAG: u64 = 1 << 63;
 
 /// Checksum and length.
-const FRONT: usize = 12;
+const RECORD_HEADER_BYTES: usize = 12;
 
-/// What ends a record.
-const MARK: u8 = b'B';
+/// The last byte of a record.
+const RECORD_END: u8 = b'B';
 
-/// Where a transaction's header has its zxid.
+/// The offset of the zxid in the header of a transaction.
 const ZXID_AT: usize = 12;
 
-/// How much is read at a time: large enough that the call does not matter, small enough to be let go of early.
+/// How much is read at a time: large enough to make the cost of system calls negligible, small enough to be freed
+/// early.
 const WINDOW_BYTES: usize = 1 << 20;

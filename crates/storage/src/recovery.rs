@@ -1,8 +1,10 @@
-//! Start-up: what the files say, checked, and ended where a crash interrupted.
+//! Start-up: reads and checks the files, and completes what a crash interrupted.
 //!
-//! In: a directory, ours or Apache's. Out: [`Recovered`], and in words what was mended.
-//! Holds: whatever was reported as written is found, or the directory is refused; a refusal changes no file but ends
-//! an interrupted installation.
+//! The directory may be ours or Apache's. The result is [`Recovered`], and a description of the repairs.
+//!
+//! Invariants:
+//! - Everything that was reported as written is found, or the directory is refused.
+//! - A refusal changes no file, except that an interrupted installation is completed.
 
 use bytes::Bytes;
 use pole_jute::VERSION;
@@ -11,32 +13,32 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::disk::Found;
-use crate::history::{History, Known};
+use crate::disk::DiskState;
+use crate::history::{History, ReadContext};
 use crate::locks::Locks;
 use crate::names::{self, Name};
 use crate::progress::Mark;
 use crate::volume::Volume;
 use crate::{Config, Damage, Disk, FileError, OpenError, Repair, State, epochs, intent, snapshot};
 
-/// Opens a data directory, and makes a blank one where there is none.
+/// Opens a data directory, and creates a blank one if there is none.
 ///
-/// The whole log above the snapshot is returned, and with it the snapshot's state. See [`open_into`] for servers.
+/// Returns the whole log above the snapshot, and the snapshot's state. Servers should use [`open_into`].
 ///
 /// # Errors
-/// If another server has it, if the file system refuses, or if it holds what cannot be trusted.
+/// If another server uses it, the file system fails, or the content cannot be trusted.
 pub fn open(config: Config) -> Result<(Disk, Recovered, Vec<Repair>), OpenError> {
     open_on(Volume::default(), config, None)
 }
 
-/// The same, but the snapshot, and what is known to be committed after it, goes into `state` as it is read. The
-/// snapshot returned stands for that state and has no body of its own.
+/// Like [`open`], but the snapshot and the entries after it that are known to be committed are applied to `state` as
+/// they are read. The returned snapshot represents that state and has no body.
 ///
-/// Memory: besides the state, a piece of the snapshot, `retain_bytes` of log, and what is not known to be committed. That
-/// is what was under way when the server stopped, and after a power failure up to 16 MiB more.
+/// Memory use: besides the state, a piece of the snapshot, `retain_bytes` of log, and the entries not known to be
+/// committed. Those are what was under way when the server stopped, and after a power failure up to 16 MiB more.
 ///
 /// # Errors
-/// As [`open`]; and if `state` refuses what was read.
+/// As [`open`]; also if `state` refuses what was read.
 pub fn open_into(config: Config, state: &mut dyn State) -> Result<(Disk, Recovered, Vec<Repair>), OpenError> {
     open_on(Volume::default(), config, Some(state))
 }
@@ -51,55 +53,60 @@ pub(crate) fn open_on(
     let shared = is_same(&dir, &log_dir)?;
     let locks = Locks::take(&volume, &dir, Some(&*log_dir).filter(|_| !shared))?;
     if !shared {
-        check_places(&dir, &log_dir)?;
+        check_placement(&dir, &log_dir)?;
     }
     let mut repairs = Vec::new();
     intent::roll_forward(&volume, &dir, &log_dir, &mut repairs)?;
     let mut base = Base::find(&dir)?;
     base.check_beginning(&log_dir, &config, &mut repairs)?;
-    if base.chosen.is_none() && begin_late(&volume, &dir, &log_dir, &config, &mut repairs)? {
+    if base.chosen.is_none() && write_missing_base(&volume, &dir, &log_dir, &config, &mut repairs)? {
         base = Base::find(&dir)?;
     }
     let mark = Mark::read(&locks.progress())?;
-    // Somebody removed the whole history, and left our lock file. What that says of the log no longer matters.
+    // An operator removed the whole history and left our lock file. Its record about the log no longer matters.
     let wiped = mark.is_some() && base.chosen.is_none() && names::logs(&log_dir)?.is_empty();
     let mark = mark.filter(|_| !wiped);
     let (snapshot, skipped) = (base.zxid(), base.skipped.iter().map(|(zxid, _)| *zxid).collect::<Vec<_>>());
-    let known = |committed| Known { snapshot, skipped: skipped.clone(), mark, committed, config: &config };
+    let context = |committed| ReadContext { snapshot, skipped: skipped.clone(), mark, committed, config: &config };
     base.restore(&mut state)?;
     let committed = mark.map_or(Zxid::ZERO, |mark| mark.committed);
-    let mut history = History::read(&log_dir, known(committed), reborrow(&mut state)).map_err(|e| base.blame(e))?;
+    let mut history =
+        History::read(&log_dir, context(committed), reborrow(&mut state)).map_err(|e| base.attribute(e))?;
     if !history.holds_committed() {
-        // The log was exchanged under the mark, by a backup perhaps. Nothing but the snapshot is known to be committed.
+        // The log was replaced, perhaps from a backup, so the mark does not refer to it. Only the snapshot is known to
+        // be committed.
         drop(history);
         base.restore(&mut state)?;
-        history = History::read(&log_dir, known(Zxid::ZERO), reborrow(&mut state)).map_err(|e| base.blame(e))?;
+        history = History::read(&log_dir, context(Zxid::ZERO), reborrow(&mut state)).map_err(|e| base.attribute(e))?;
     }
     base.check_skipped(&history, &mut repairs)?;
     let (last, (applied, epochs), replayed) = (history.last(), history.applied(), history.replayed());
     let (accepted_epoch, mut current_epoch) = epochs::recover(&volume, &dir, last, &mut repairs)?;
     if wiped {
         current_epoch = epochs::forget_current(&volume, &dir, (accepted_epoch, current_epoch), &mut repairs)?;
-        // Only afterwards: this record is how we know. And not later, because it is not about the log that begins now.
+        // Not before: this record is how a wipe is detected. And not later, because it does not describe the log that
+        // begins now.
         locks.progress().clear()?;
         locks.progress().sync()?;
         repairs.push(Repair::new(&dir, "all logs and snapshots were removed; starts as a blank server"));
     }
-    let entries = history.mend(&volume, &log_dir, &mut repairs)?;
+    let entries = history.repair(&volume, &log_dir, &mut repairs)?;
     remove_temporaries(&volume, &dir)?;
     base.make_durable(&volume, &dir)?;
 
-    let found = Found { dir, log_dir, snapshot: base.chosen.as_ref().map(|chosen| chosen.zxid), last, replayed, locks };
+    let disk_state =
+        DiskState { dir, log_dir, snapshot: base.chosen.as_ref().map(|chosen| chosen.zxid), last, replayed, locks };
     let has_state = base.chosen.is_some() || applied > Zxid::ZERO;
     let body = if state.is_some() { Bytes::new() } else { base.body()?.into() };
     let snapshot = has_state.then(|| Snapshot { zxid: applied, epochs, body: body.into() });
     let recovered = Recovered { accepted_epoch, current_epoch, snapshot, entries };
-    Ok((Disk::new(volume, config, found), recovered, repairs))
+    Ok((Disk::new(volume, config, disk_state), recovered, repairs))
 }
 
-/// Of a log that is trusted without a snapshot ([`Config::trust_empty`]) the beginning may be lost. Then the blank state is
-/// written as the snapshot that it continues, and the next start needs no trust.
-fn begin_late(
+/// The beginning of a log that is trusted without a snapshot ([`Config::trust_empty`]) may be lost. Then the blank
+/// state is written as the snapshot that it continues, so that the next start needs no trust. Returns whether that was
+/// necessary.
+fn write_missing_base(
     volume: &Volume,
     dir: &Path,
     log_dir: &Path,
@@ -116,7 +123,7 @@ fn begin_late(
     Ok(true)
 }
 
-/// The same state once more, for a shorter time.
+/// Borrows the state for a shorter time.
 fn reborrow<'a>(state: &'a mut Option<&mut dyn State>) -> Option<&'a mut dyn State> {
     match state {
         Some(state) => Some(&mut **state),
@@ -124,25 +131,25 @@ fn reborrow<'a>(state: &'a mut Option<&mut dyn State>) -> Option<&'a mut dyn Sta
     }
 }
 
-/// `version-2` of a directory, which is made if need be.
+/// The `version-2` of a directory, created if necessary.
 fn directory(volume: &Volume, parent: &Path) -> Result<PathBuf, OpenError> {
     let dir = parent.join(names::DIRECTORY);
     if fs::exists(&dir).map_err(FileError::during("look for", &dir))? {
         return Ok(dir);
     }
-    let there = fs::exists(parent).map_err(FileError::during("look for", parent))?;
-    if there {
+    let exists = fs::exists(parent).map_err(FileError::during("look for", parent))?;
+    if exists {
         check_versions(parent)?;
     }
     fs::create_dir_all(&dir).map_err(FileError::during("create", &dir))?;
     volume.sync_dir(parent)?;
-    if let Some(above) = parent.parent().filter(|above| !there && above.is_dir()) {
+    if let Some(above) = parent.parent().filter(|above| !exists && above.is_dir()) {
         volume.sync_dir(above)?;
     }
     Ok(dir)
 }
 
-/// Beside no directory of our version, one of another would be passed over in silence.
+/// Refuses a directory of another version, which would otherwise be ignored silently if there is none of our version.
 fn check_versions(parent: &Path) -> Result<(), OpenError> {
     let failed = || FileError::during("list", parent);
     for entry in fs::read_dir(parent).map_err(failed())? {
@@ -160,9 +167,9 @@ fn is_same(dir: &Path, log_dir: &Path) -> Result<bool, FileError> {
     Ok(real(dir)? == real(log_dir)?)
 }
 
-/// Two directories were given: each holds only its own, or the operator has mixed them up and part of the history
-/// would not be found.
-fn check_places(dir: &Path, log_dir: &Path) -> Result<(), OpenError> {
+/// Checks that each of two directories contains only its own files. Otherwise the operator has mixed them up, and a
+/// part of the history would not be found.
+fn check_placement(dir: &Path, log_dir: &Path) -> Result<(), OpenError> {
     if let Some((_, path)) = names::logs(dir)?.pop() {
         return Err(OpenError::Misplaced { path, expected: "snapshots and epochs" });
     }
@@ -172,18 +179,18 @@ fn check_places(dir: &Path, log_dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// What the log continues.
+/// The snapshot that the log continues.
 struct Base {
-    /// The newest snapshot that is whole.
+    /// The newest valid snapshot.
     chosen: Option<Chosen>,
-    /// Newer ones that are not, and what is wrong with them.
+    /// Newer ones that are damaged.
     skipped: Vec<(Zxid, Damage)>,
 }
 
 struct Chosen {
     zxid: Zxid,
     path: PathBuf,
-    /// Where the state stands in the file.
+    /// The range of the state in the file.
     state: Range<u64>,
 }
 
@@ -213,15 +220,16 @@ impl Base {
         self.chosen.as_ref().map_or(Zxid::ZERO, |chosen| chosen.zxid)
     }
 
-    /// A log without a snapshot continues one that is lost: every log file that we or Apache write is preceded by one.
-    /// A log cannot tell whether it goes back to the very first transaction, because the first one can be of any epoch.
+    /// Checks that a log has a snapshot. Every log file written by Pole or Apache is preceded by one, so otherwise the
+    /// snapshot is lost. The log itself does not show whether it begins with the very first transaction, because that
+    /// can be of any epoch.
     fn check_beginning(&self, log_dir: &Path, config: &Config, repairs: &mut Vec<Repair>) -> Result<(), OpenError> {
         let first = names::logs(log_dir)?.into_iter().next();
         let Some((_, path)) = first.filter(|_| self.chosen.is_none()) else { return Ok(()) };
         if !config.trust_empty {
             return Err(OpenError::NoSnapshot { path, data_dir: config.data_dir.clone() });
         }
-        // Without a blank state no snapshot is ever written here, and none is missed.
+        // Without a blank state no snapshot is ever written here, so none is missing.
         if config.blank.is_some() {
             let what = "no snapshot precedes it; read as the whole history, because snapshot.trust.empty is set";
             repairs.push(Repair::new(&path, what));
@@ -229,7 +237,7 @@ impl Base {
         Ok(())
     }
 
-    /// Gives the snapshot to the state.
+    /// Restores the state from the snapshot.
     fn restore(&self, state: &mut Option<&mut dyn State>) -> Result<(), OpenError> {
         let Some(state) = state else { return Ok(()) };
         state.clear();
@@ -241,7 +249,7 @@ impl Base {
         Ok(state.restored(*zxid).map_err(damage)?)
     }
 
-    /// The whole state in memory, for callers that bring no [`State`].
+    /// The whole state in memory, for callers that provide no [`State`].
     fn body(&self) -> Result<Vec<u8>, OpenError> {
         let Some(Chosen { path, state, .. }) = &self.chosen else { return Ok(Vec::new()) };
         let mut body = Vec::new();
@@ -251,7 +259,7 @@ impl Base {
         Ok(body)
     }
 
-    /// What was read may be in the page cache only. From here on it counts.
+    /// Syncs the snapshot. It may be in the page cache only, and from now on it counts as durable.
     fn make_durable(&self, volume: &Volume, dir: &Path) -> Result<(), FileError> {
         if let Some(chosen) = &self.chosen {
             volume.modify(&chosen.path)?.sync()?;
@@ -259,16 +267,16 @@ impl Base {
         volume.sync_dir(dir)
     }
 
-    /// A log that does not continue an older snapshot: the damage is that of the newer one.
-    fn blame(&self, error: OpenError) -> OpenError {
+    /// If the log does not continue an older snapshot, reports the damage of the newer one instead.
+    fn attribute(&self, error: OpenError) -> OpenError {
         match (error, self.skipped.first()) {
             (OpenError::Damaged(_), Some((_, damage))) => damage.clone().into(),
             (error, _) => error,
         }
     }
 
-    /// Without a newer snapshot the log must lead there: a jump from one epoch to a later one does not show that
-    /// something is missing, but a snapshot stands where there was a transaction.
+    /// Checks that the log leads to each newer snapshot that is damaged. A jump to a later epoch does not show that
+    /// something is missing, but a snapshot proves that there was a transaction.
     fn check_skipped(&self, history: &History, repairs: &mut Vec<Repair>) -> Result<(), OpenError> {
         for (zxid, damage) in &self.skipped {
             if history.misses(*zxid) {
@@ -293,7 +301,7 @@ fn candidate((name, path): (Name, PathBuf)) -> Option<(Zxid, PathBuf, bool)> {
     }
 }
 
-/// Files that never got their names. They are nobody's any more.
+/// Removes files that never got their final names.
 fn remove_temporaries(volume: &Volume, dir: &Path) -> Result<(), FileError> {
     let temporary = names::list(dir)?.into_iter().filter(|(name, _)| *name == Name::Temporary);
     temporary.map(|(_, path)| path).try_for_each(|path| volume.remove(&path))

@@ -1,9 +1,10 @@
-//! Snapshots: a state under the name of its last transaction.
+//! Snapshot files: a state under the name of its last transaction.
 //!
-//! In: a state that writes itself. Out: a file whose seal says that it is whole; and the way back.
-//! The file is a header, the state, and a seal: the Adler-32 of all before it, and the string `/`. Since 3.6 Apache
-//! adds a digest of the tree and a second seal; we read both forms and write the first, which every release reads.
-//! Holds: a file has its name only when it is whole and durable.
+//! The file is a header, the state, and a seal: the Adler-32 of everything before it, and the string `/`. Since 3.6
+//! Apache adds a digest of the tree and a second seal. Both forms are read here; the first, which every release reads,
+//! is written.
+//!
+//! Invariant: a file gets its final name only when it is complete and durable.
 
 use bytes::Bytes;
 use pole_jute::{FileHeader, Record, SNAPSHOT_MAGIC, VERSION};
@@ -18,20 +19,20 @@ use std::path::{Path, PathBuf};
 use crate::volume::{Output, Volume};
 use crate::{FileError, OpenError, names};
 
-/// Writes a snapshot under its temporary name and makes it durable. `go_on` is asked before each piece; if it says no,
-/// the rest is not written, and none is returned.
+/// Writes a snapshot under its temporary name and makes it durable. `should_continue` is called before each piece; if
+/// it returns false, the file is removed and `None` is returned.
 pub(crate) fn prepare(
     volume: &Volume,
     dir: &Path,
     zxid: Zxid,
     body: &Body,
-    go_on: &dyn Fn() -> bool,
+    should_continue: &dyn Fn() -> bool,
 ) -> Result<Option<PathBuf>, FileError> {
     let path = dir.join(names::temporary(&names::snapshot(zxid)));
     let mut sink = Sink::begin(volume, &path)?;
     let mut stopped = false;
     body.write(&mut |piece| {
-        stopped = stopped || !go_on();
+        stopped = stopped || !should_continue();
         if !stopped {
             sink.put(piece);
         }
@@ -44,24 +45,24 @@ pub(crate) fn prepare(
     match sink.finish() {
         Ok(()) => Ok(Some(path)),
         Err(error) => {
-            // It is of no use to anybody. That this fails too would say nothing new.
+            // The file is useless. A failure to remove it adds nothing to the first error.
             let _ = volume.remove(&path);
             Err(error)
         }
     }
 }
 
-/// Gives a prepared snapshot its name, durably.
+/// Gives a prepared snapshot its final name, durably.
 pub(crate) fn publish(volume: &Volume, dir: &Path, zxid: Zxid) -> Result<(), FileError> {
     let name = names::snapshot(zxid);
     volume.rename(&dir.join(names::temporary(&name)), &dir.join(name))?;
     volume.sync_dir(dir)
 }
 
-/// A snapshot that comes in parts, under its temporary name.
+/// A snapshot that is received in parts, under its temporary name.
 pub(crate) struct Receiving {
     zxid: Zxid,
-    /// How much of the state is here.
+    /// The number of bytes of the state received.
     offset: usize,
     sink: Sink,
 }
@@ -72,7 +73,7 @@ impl Receiving {
         Ok(Self { zxid, offset: 0, sink: Sink::begin(volume, &path)? })
     }
 
-    /// Whether the next part of this snapshot begins there.
+    /// Whether the next part of this snapshot begins at this offset.
     pub(crate) fn continues(&self, zxid: Zxid, offset: usize) -> bool {
         (self.zxid, self.offset) == (zxid, offset)
     }
@@ -83,14 +84,14 @@ impl Receiving {
         self.sink.failed.take().map_or(Ok(()), Err)
     }
 
-    /// All parts are here: makes the file durable.
+    /// Completes the file and makes it durable.
     pub(crate) fn finish(mut self) -> Result<(), FileError> {
         self.sink.seal();
         self.sink.finish()
     }
 }
 
-/// What is on its way to the file: gathered into large writes, the checksum running along.
+/// Buffers large writes to a file and computes its checksum.
 struct Sink {
     output: Output,
     buffer: Vec<u8>,
@@ -98,7 +99,7 @@ struct Sink {
     /// How far the file is durable.
     synced: u64,
     checksum: Adler32,
-    /// A state cannot be told to stop writing itself, so the first error waits here.
+    /// The first error, because a state cannot be stopped while it writes itself.
     failed: Option<FileError>,
 }
 
@@ -146,7 +147,7 @@ impl Sink {
     }
 }
 
-/// Why a snapshot cannot be used. Another one may do.
+/// Why a snapshot cannot be used.
 #[derive(Debug)]
 pub(crate) struct Flaw {
     pub(crate) offset: u64,
@@ -154,9 +155,9 @@ pub(crate) struct Flaw {
     pub(crate) got: String,
 }
 
-/// Checks a snapshot to its last byte. Returns where its state stands in the file.
+/// Checks a snapshot completely. Returns the range of its state in the file.
 ///
-/// The file is read in pieces, because a snapshot is as large as the tree: [`pieces`] reads the state again.
+/// The file is read in pieces, because a snapshot is as large as the tree. [`pieces`] reads the state again.
 pub(crate) fn check(path: &Path) -> Result<Result<Range<u64>, Flaw>, OpenError> {
     let failed = || FileError::during("read", path);
     let mut file = File::open(path).map_err(failed())?;
@@ -178,7 +179,7 @@ pub(crate) fn check(path: &Path) -> Result<Result<Range<u64>, Flaw>, OpenError> 
     }
     let mut checksum = Adler32::new();
     checksum.write(&header);
-    // The end may hold a digest between two seals. Everything before that is read in pieces.
+    // The end may contain a digest between two seals. Everything before it is read in pieces.
     let begin = length.saturating_sub(TAIL_BYTES_MAX).max(HEADER_BYTES as u64);
     for piece in lengths(HEADER_BYTES as u64..begin) {
         let mut bytes = vec![0; piece];
@@ -191,7 +192,7 @@ pub(crate) fn check(path: &Path) -> Result<Result<Range<u64>, Flaw>, OpenError> 
     Ok(end.map(|end| HEADER_BYTES as u64..end))
 }
 
-/// The state of a snapshot that was checked, in pieces.
+/// The state of a checked snapshot, in pieces.
 pub(crate) fn pieces(
     path: &Path,
     state: Range<u64>,
@@ -212,21 +213,21 @@ fn lengths(range: Range<u64>) -> impl Iterator<Item = usize> {
     starts.map(move |start| (range.end - start).min(BUFFER_BYTES as u64) as usize)
 }
 
-/// The end of a snapshot, with every seal that there can be.
+/// The end of a snapshot, with all possible seals.
 struct Tail {
-    /// Where it begins in the file.
+    /// Its offset in the file.
     begin: u64,
     bytes: Vec<u8>,
-    /// Of everything before it.
+    /// The checksum of everything before it.
     checksum: Adler32,
 }
 
 impl Tail {
-    /// Where the state ends, if every seal is right.
+    /// The offset at which the state ends, if every seal is valid.
     fn unseal(&self) -> Result<u64, Flaw> {
         let last = self.bytes.len() - SEAL_BYTES;
         self.check_seal(last)?;
-        // If there is a digest, another seal stands before it. Its length depends on its version.
+        // A digest, whose length depends on its version, is preceded by another seal.
         let digests = DIGEST_BYTES.filter_map(|digest| last.checked_sub(digest + SEAL_BYTES));
         let first = digests.into_iter().find(|at| self.check_seal(*at).is_ok());
         Ok(self.begin + first.unwrap_or(last) as u64)
@@ -250,8 +251,8 @@ impl Tail {
     }
 }
 
-/// Begins to read a snapshot of our own, which has one seal: the length of its state, the checksum as far as the header
-/// goes, and what it must be in the end. The file stands behind the header.
+/// Starts to read a snapshot of our own, which has one seal. Returns the length of its state, the checksum of its
+/// header, and the expected checksum of header and state. The file is positioned after the header.
 pub(crate) fn begin(file: &mut File) -> io::Result<(u64, Adler32, i64)> {
     let length = file.metadata()?.len();
     let state = length.checked_sub((HEADER_BYTES + SEAL_BYTES) as u64);
@@ -268,7 +269,8 @@ pub(crate) fn begin(file: &mut File) -> io::Result<(u64, Adler32, i64)> {
     Ok((state, checksum, i64::from_be_bytes(*seal.first_chunk().expect("eight bytes"))))
 }
 
-/// Whether a file begins and ends as a snapshot does. Cheap, and enough to tell one that a crash cut short.
+/// Whether a file begins and ends like a snapshot. This is cheap, and sufficient to recognise one that a crash cut
+/// short.
 pub(crate) fn looks_whole(path: &Path) -> Result<bool, FileError> {
     let failed = || FileError::during("read", path);
     let file = File::open(path).map_err(failed())?;
@@ -282,7 +284,7 @@ pub(crate) fn looks_whole(path: &Path) -> Result<bool, FileError> {
     Ok(magic == SNAPSHOT_MAGIC.to_be_bytes() && mark == SEAL)
 }
 
-/// The string that ends a seal.
+/// The string at the end of a seal.
 const SEAL: [u8; 5] = [0, 0, 0, 1, b'/'];
 
 const SEAL_BYTES: usize = 8 + SEAL.len();
@@ -295,9 +297,9 @@ const DIGEST_BYTES: std::ops::RangeInclusive<usize> = 16..=32;
 /// Two seals and the longest digest.
 const TAIL_BYTES_MAX: u64 = (2 * SEAL_BYTES + *DIGEST_BYTES.end()) as u64;
 
-/// A large file is synced every so often while it is written: the log's own sync queues behind that of a whole snapshot
-/// otherwise, for as long as the disk takes for all of it.
+/// A large file is synced in steps while it is written. Otherwise the sync of the log would wait for the disk to write
+/// the whole snapshot.
 const SYNC_EVERY_BYTES: u64 = 8 << 20;
 
-/// Large enough that the calls do not matter beside the bytes.
+/// Large enough to make the cost of system calls negligible.
 const BUFFER_BYTES: usize = 256 << 10;

@@ -3,27 +3,27 @@
 use bytes::Bytes;
 use pole_zab::{Entry, Zxid};
 
-/// A state that takes transactions in while the log is read. Without one, start-up would have to hold the whole log
+/// A state to which transactions are applied while the log is read. Otherwise start-up would have to keep the whole log
 /// above the snapshot in memory.
 pub trait State {
-    /// Starts from nothing. What was restored or applied before is forgotten.
+    /// Resets the state. Everything restored or applied before is discarded.
     fn clear(&mut self);
 
-    /// The next piece of a snapshot, which is cut anywhere. The first follows [`State::clear`].
+    /// Takes the next piece of a snapshot. Pieces are split anywhere; the first one follows [`State::clear`].
     ///
     /// # Errors
-    /// If the bytes are no state; why.
+    /// If the bytes are no valid state, with the reason.
     fn restore(&mut self, piece: Bytes) -> Result<(), String>;
 
-    /// That was all of the snapshot, which stands for everything up to this transaction.
+    /// Completes the snapshot, which contains everything up to this transaction.
     ///
     /// # Errors
-    /// If the bytes were no state; why.
+    /// If the bytes were no valid state, with the reason.
     fn restored(&mut self, zxid: Zxid) -> Result<(), String>;
 
-    /// Applies the next transaction, which is committed.
+    /// Applies the next committed transaction.
     ///
     /// # Errors
-    /// If the bytes are no transaction; why.
+    /// If the bytes are no valid transaction, with the reason.
     fn apply(&mut self, entry: &Entry) -> Result<(), String>;
 }

@@ -1,7 +1,7 @@
-//! The few things that are done to files, each in one place.
+//! All operations that change files, each in one place.
 //!
-//! Everything that changes the disk passes here, so that it can be counted, errors name the path, and the tests can
-//! record it, ask what a crash after any step would leave, and make any step fail.
+//! This makes it possible to count them, to name the path in every error, and in tests to record them, to simulate a
+//! crash after any step, and to make any step fail.
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_setfl};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::FileError;
 
-/// How often the disk was asked for something, since start.
+/// Statistics of the disk since start.
 #[derive(Debug, Default)]
 pub struct Counts {
     writes: AtomicU64,
@@ -23,26 +23,26 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Writes, of logs, snapshots and epochs.
+    /// The number of writes to logs, snapshots and epoch files.
     #[must_use]
     pub fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Bytes in them.
+    /// The number of bytes in these writes.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// Waits for the disk, for files and directories.
+    /// The number of syncs of files and directories.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
     }
 }
 
-/// The way to the files.
+/// Access to the files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Volume {
     counts: Arc<Counts>,
@@ -52,7 +52,7 @@ pub(crate) struct Volume {
     faults: crate::crash::Faults,
 }
 
-/// What is done to a file, for the tests that make it fail.
+/// A file operation, for the tests that make it fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -76,7 +76,7 @@ impl Volume {
         Self { faults: faults.clone(), ..Self::default() }
     }
 
-    /// Fails if a test wants this operation to fail.
+    /// Fails if a test has injected a failure of this operation.
     #[cfg(test)]
     pub(crate) fn attempt(&self, operation: Operation, path: &Path) -> io::Result<()> {
         self.faults.attempt(operation, path)
@@ -92,17 +92,17 @@ impl Volume {
         self.counts.clone()
     }
 
-    /// An empty file; what had that name is gone.
+    /// Creates an empty file; an existing one is truncated.
     pub(crate) fn create(&self, path: &Path) -> Result<Output, FileError> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
         let open = || self.attempt(Operation::Create, path).and_then(|()| options.open(path));
         let file = open().map_err(FileError::during("create", path))?;
-        self.note(|| Effect::Create(path.into()));
+        self.record(|| Effect::Create(path.into()));
         Ok(Output { volume: self.clone(), file, path: path.into() })
     }
 
-    /// An empty file that is written past the page cache, block by block, if the file system knows how.
+    /// Creates an empty file for direct I/O, if the file system supports it.
     pub(crate) fn create_direct(&self, path: &Path) -> Result<Output, FileError> {
         let mut output = self.create(path)?;
         let direct = OpenOptions::new().write(true).custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path);
@@ -112,7 +112,7 @@ impl Volume {
         Ok(output)
     }
 
-    /// A file to be read and overwritten, as it is; an empty one if there is none.
+    /// Opens a file to be read and overwritten, or creates an empty one.
     pub(crate) fn open_or_create(&self, path: &Path) -> Result<Output, FileError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
@@ -120,7 +120,7 @@ impl Volume {
             || self.attempt(Operation::Create, path).and_then(|()| options.clone().create_new(true).open(path));
         let file = match create() {
             Ok(file) => {
-                self.note(|| Effect::Create(path.into()));
+                self.record(|| Effect::Create(path.into()));
                 Ok(file)
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path),
@@ -130,39 +130,39 @@ impl Volume {
         Ok(Output { volume: self.clone(), file, path: path.into() })
     }
 
-    /// A file that exists, to be changed.
+    /// Opens an existing file to be changed.
     pub(crate) fn modify(&self, path: &Path) -> Result<Output, FileError> {
         let file = OpenOptions::new().write(true).open(path).map_err(FileError::during("open", path))?;
         Ok(Output { volume: self.clone(), file, path: path.into() })
     }
 
-    /// Gives a file its name; what had that name is gone. Durable with the directory.
+    /// Renames a file and replaces an existing one. Durable after the directory is synced.
     pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<(), FileError> {
         let rename = || self.attempt(Operation::Rename, from).and_then(|()| fs::rename(from, to));
         rename().map_err(FileError::during("rename", from))?;
-        self.note(|| Effect::Rename(from.into(), to.into()));
+        self.record(|| Effect::Rename(from.into(), to.into()));
         Ok(())
     }
 
-    /// Durable with the directory.
+    /// Removes a file. Durable after the directory is synced.
     pub(crate) fn remove(&self, path: &Path) -> Result<(), FileError> {
         let remove = || self.attempt(Operation::Remove, path).and_then(|()| fs::remove_file(path));
         remove().map_err(FileError::during("remove", path))?;
-        self.note(|| Effect::Remove(path.into()));
+        self.record(|| Effect::Remove(path.into()));
         Ok(())
     }
 
-    /// Makes names durable.
+    /// Makes the names in a directory durable.
     pub(crate) fn sync_dir(&self, dir: &Path) -> Result<(), FileError> {
         let failed = || FileError::during("sync the directory", dir);
         self.attempt(Operation::SyncDirectory, dir).map_err(failed())?;
         File::open(dir).map_err(failed())?.sync_all().map_err(failed())?;
         self.counts.syncs.fetch_add(1, Ordering::Relaxed);
-        self.note(|| Effect::SyncDir(dir.into()));
+        self.record(|| Effect::SyncDir(dir.into()));
         Ok(())
     }
 
-    /// A small file, whole and synced under a temporary name that it keeps until it is renamed.
+    /// Writes and syncs a small file under a temporary name, to be renamed later.
     pub(crate) fn prepare(&self, temporary: &Path, content: &[u8]) -> Result<(), FileError> {
         let output = self.create(temporary)?;
         output.write_at(content, 0)?;
@@ -175,13 +175,13 @@ impl Volume {
     }
 
     #[cfg(test)]
-    fn note(&self, effect: impl FnOnce() -> Effect) {
-        self.trace.note(effect);
+    fn record(&self, effect: impl FnOnce() -> Effect) {
+        self.trace.record(effect);
     }
 
     #[cfg(not(test))]
     #[expect(clippy::unused_self, reason = "the same call records in tests")]
-    fn note(&self, _: impl FnOnce() -> Effect) {}
+    fn record(&self, _: impl FnOnce() -> Effect) {}
 }
 
 /// A file that is being written.
@@ -196,11 +196,11 @@ impl Output {
     pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), FileError> {
         self.write_all(bytes, offset).map_err(FileError::during("write to", &self.path))?;
         self.volume.count(bytes.len());
-        self.volume.note(|| Effect::Write(self.path.clone(), offset, bytes.into()));
+        self.volume.record(|| Effect::Write(self.path.clone(), offset, bytes.into()));
         Ok(())
     }
 
-    /// Whole blocks, durable on return: with one call, if the system has it.
+    /// Writes whole blocks, durably: with a single system call if that is supported.
     pub(crate) fn write_through(&self, blocks: &[u8], offset: u64) -> Result<(), FileError> {
         self.attempt(Operation::Write).map_err(FileError::during("write to", &self.path))?;
         self.attempt(Operation::Sync).map_err(FileError::during("sync", &self.path))?;
@@ -208,11 +208,11 @@ impl Output {
             Ok(written) if written == blocks.len() => {
                 self.volume.count(blocks.len());
                 self.volume.counts.syncs.fetch_add(1, Ordering::Relaxed);
-                self.volume.note(|| Effect::Write(self.path.clone(), offset, blocks.into()));
-                self.volume.note(|| Effect::Sync(self.path.clone()));
+                self.volume.record(|| Effect::Write(self.path.clone(), offset, blocks.into()));
+                self.volume.record(|| Effect::Sync(self.path.clone()));
                 Ok(())
             }
-            // Too little was written, or the call is not known, or blocks are larger here.
+            // A short write, or the call is not supported, or blocks are larger here.
             Ok(_) | Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 self.write_at(blocks, offset)?;
                 self.sync()
@@ -221,7 +221,7 @@ impl Output {
         }
     }
 
-    /// Zeros where zeros are read already: no change but for the file system, so none is noted.
+    /// Writes zeros where the file reads as zeros already. The content does not change, so nothing is recorded.
     pub(crate) fn write_zeros(&self, from: u64, to: u64) -> Result<(), FileError> {
         let mut at = from;
         while at < to {
@@ -232,14 +232,14 @@ impl Output {
         Ok(())
     }
 
-    /// A few bytes that nobody waits for, written over what was there: not counted.
+    /// Overwrites a few bytes that no operation waits for. Not counted.
     pub(crate) fn overwrite(&self, bytes: &[u8], offset: u64) -> Result<(), FileError> {
         self.write_all(bytes, offset).map_err(FileError::during("write to", &self.path))?;
-        self.volume.note(|| Effect::Write(self.path.clone(), offset, bytes.into()));
+        self.volume.record(|| Effect::Write(self.path.clone(), offset, bytes.into()));
         Ok(())
     }
 
-    /// How many bytes there were; fewer than asked for only at the end of the file.
+    /// Reads at an offset. Returns the number of bytes read, which is less than requested only at the end of the file.
     pub(crate) fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, FileError> {
         let mut found = 0;
         while found < bytes.len() {
@@ -253,7 +253,7 @@ impl Output {
         Ok(found)
     }
 
-    /// Keeps others from locking the file until it is dropped.
+    /// Locks the file against other processes until it is dropped.
     pub(crate) fn try_lock(&self) -> Result<(), fs::TryLockError> {
         self.file.try_lock()
     }
@@ -262,7 +262,7 @@ impl Output {
         self.volume.attempt(operation, &self.path)
     }
 
-    /// What cannot be written past the page cache is written through it, from then on.
+    /// Writes all bytes. If direct I/O is not possible, the file is written through the page cache from now on.
     fn write_all(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.attempt(Operation::Write)?;
         match self.file.write_all_at(bytes, offset) {
@@ -274,13 +274,14 @@ impl Output {
         }
     }
 
-    /// Room up to `to`, filled with zeros; the file is that long afterwards.
+    /// Allocates space up to `to`, which reads as zeros. The file has that length afterwards.
     pub(crate) fn allocate(&self, from: u64, to: u64) -> Result<(), FileError> {
         let failed = || FileError::during("make room in", &self.path);
         self.attempt(Operation::Allocate).map_err(failed())?;
         match fallocate(&self.file, FallocateFlags::empty(), from, to - from) {
-            Ok(()) => self.volume.note(|| Effect::SetLen(self.path.clone(), to)),
-            // A file system that cannot reserve room still gives zeros; it can then be full at a write.
+            Ok(()) => self.volume.record(|| Effect::SetLen(self.path.clone(), to)),
+            // A file system that cannot reserve space still provides zeros, but a later write may fail because it is
+            // full.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.set_len(to)?,
             Err(errno) => return Err(failed()(errno.into())),
         }
@@ -290,7 +291,7 @@ impl Output {
     pub(crate) fn set_len(&self, len: u64) -> Result<(), FileError> {
         let set_len = || self.attempt(Operation::SetLength).and_then(|()| self.file.set_len(len));
         set_len().map_err(FileError::during("set the length of", &self.path))?;
-        self.volume.note(|| Effect::SetLen(self.path.clone(), len));
+        self.volume.record(|| Effect::SetLen(self.path.clone(), len));
         Ok(())
     }
 
@@ -299,18 +300,18 @@ impl Output {
         let sync = || self.attempt(Operation::Sync).and_then(|()| self.file.sync_data());
         sync().map_err(FileError::during("sync", &self.path))?;
         self.volume.counts.syncs.fetch_add(1, Ordering::Relaxed);
-        self.volume.note(|| Effect::Sync(self.path.clone()));
+        self.volume.record(|| Effect::Sync(self.path.clone()));
         Ok(())
     }
 }
 
-/// A block's worth of alignment, for direct writes.
+/// Aligned to a block, for direct I/O.
 #[repr(align(4096))]
 struct Zeros([u8; 64 << 10]);
 
 static ZEROS: Zeros = Zeros([0; 64 << 10]);
 
-/// A change of the disk, for the tests of crashes.
+/// A change of the disk, for the crash tests.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(test), expect(dead_code, reason = "only tests look at what is recorded"))]
 pub(crate) enum Effect {

@@ -1,9 +1,10 @@
-//! The disk thread: takes all that waits at once, and reports it with one word.
+//! The disk thread: takes all queued operations at once and reports them with one event.
 //!
-//! In: operations, from the thread that runs the protocol. Out: events, on the disk thread.
-//! Why a thread: a sync takes as long as the disk likes, and the protocol must go on meanwhile, if only to notice.
-//! What arrives during one sync shares the next.
-//! Holds: events come in the order of the tickets. How much may wait is bounded by `zab`'s limit of what is in flight.
+//! Operations come from the protocol thread; events are reported on the disk thread. A sync may take arbitrarily long,
+//! and the protocol must continue meanwhile. Operations that arrive during one sync share the next.
+//!
+//! Invariant: events come in the order of the tickets. The length of the queue is bounded by `zab`'s limit of data in
+//! flight.
 
 use pole_zab::{DiskOp, Ticket, Zxid};
 use std::path::{Path, PathBuf};
@@ -11,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
-use crate::checkpoint::{Report, tell};
+use crate::checkpoint::{Report, send_event};
 use crate::{Counts, Disk, Event, Pins, WriteError};
 
-/// The way to a disk that has a thread of its own.
+/// A handle to a disk with a separate thread.
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
@@ -29,7 +30,7 @@ struct Shared {
     /// Locked while operations are carried out and reported, so that reports keep their order.
     disk: Mutex<Disk>,
     queue: Mutex<Queue>,
-    /// Something was put into the queue, or it is to end.
+    /// Signals that the queue has operations, or that the thread must stop.
     wake: Condvar,
     report: Report,
 }
@@ -38,7 +39,7 @@ struct Shared {
 struct Queue {
     ops: Vec<(Ticket, DiskOp)>,
     stopping: bool,
-    /// A write failed: what comes is dropped, or it would pile up.
+    /// A write failed: further operations are dropped, so that they do not accumulate.
     failed: bool,
 }
 
@@ -53,19 +54,19 @@ impl Writer {
             let shared = shared.clone();
             move || shared.run()
         });
-        // Without the thread nothing could ever be reported, so that is the report.
+        // Without the thread nothing can be reported later, so the failure is reported here.
         let thread = spawned.map_err(|error| shared.fail(format!("no thread for the disk: {error}"))).ok();
         Self { shared, counts, committed, pins, directories, thread }
     }
 
-    /// Asks for an operation. [`Event::Written`] tells when it is durable.
+    /// Queues an operation. [`Event::Written`] reports when it is durable.
     pub fn write(&self, ticket: Ticket, op: DiskOp) {
         self.shared.enqueue([(ticket, op)]);
     }
 
-    /// Carries the operations out on this thread if the disk is idle, and returns the last ticket: everything up to it
-    /// is durable, and no event says so. If the disk is busy they are queued as by [`Self::write`], and none is
-    /// returned. For a server with little to do: a thread switch there and back can cost as much as the sync.
+    /// Carries out the operations on this thread if the disk is idle, and returns the last ticket: everything up to it
+    /// is durable, and no event reports that. If the disk is busy, the operations are queued as by [`Self::write`], and
+    /// `None` is returned. This is for a server with little load: two thread switches can cost as much as the sync.
     pub fn write_here(&self, ops: &mut Vec<(Ticket, DiskOp)>) -> Option<Ticket> {
         let mut disk = match self.shared.disk.try_lock() {
             Ok(disk) => disk,
@@ -75,7 +76,7 @@ impl Writer {
                 return None;
             }
         };
-        // Whoever takes from the queue holds the disk, so what is not in it is done.
+        // The disk is locked whenever operations are taken from the queue, so operations that are not in it are done.
         if !self.shared.queue().ops.is_empty() {
             self.shared.enqueue(ops.drain(..));
             return None;
@@ -88,25 +89,25 @@ impl Writer {
         self.committed.fetch_max(zxid.0, Ordering::Relaxed);
     }
 
-    /// How often the disk was asked for something.
+    /// Statistics of the disk.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// What of the log must not be purged.
+    /// The parts of the log that must not be purged.
     #[must_use]
     pub fn pins(&self) -> &Pins {
         &self.pins
     }
 
-    /// Where the snapshots are, and where the log is: for those who read beside us.
+    /// The directories of the snapshots and of the log, for concurrent readers.
     #[must_use]
     pub fn directories(&self) -> (&Path, &Path) {
         (&self.directories.0, &self.directories.1)
     }
 
-    /// Ends the thread when all that waits is done. A checkpoint under way is given up.
+    /// Stops the thread after all queued operations are done. A checkpoint under way is aborted.
     pub fn stop(self) {
         drop(self);
     }
@@ -117,7 +118,7 @@ impl Drop for Writer {
         self.shared.queue().stopping = true;
         self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take() {
-            // If it panicked, that was said on the way.
+            // A panic was already printed by the thread.
             let _ = thread.join();
         }
     }
@@ -130,12 +131,12 @@ impl Shared {
             let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut self.queue().ops, &mut batch);
             if let Some(through) = self.perform(&mut disk, &mut batch) {
-                tell(&self.report, Event::Written { through });
+                send_event(&self.report, Event::Written { through });
             }
         }
     }
 
-    /// Until there is something to do; false when there never will be.
+    /// Waits until there is something to do. Returns false when the thread must stop.
     fn wait(&self) -> bool {
         let idle = |queue: &mut Queue| queue.ops.is_empty() && !queue.stopping;
         let queue = self.wake.wait_while(self.queue(), idle).unwrap_or_else(PoisonError::into_inner);
@@ -153,7 +154,7 @@ impl Shared {
     fn perform(&self, disk: &mut Disk, ops: &mut Vec<(Ticket, DiskOp)>) -> Option<Ticket> {
         disk.perform(ops).unwrap_or_else(|error| {
             if matches!(error, WriteError::Earlier { .. }) {
-                // It was told when it happened.
+                // It was reported when it happened.
                 self.drop_all();
             } else {
                 self.fail(error.to_string());
@@ -168,13 +169,13 @@ impl Shared {
         queue.failed = true;
     }
 
-    /// The first failure is told, and nothing after it.
+    /// Reports the first failure, and nothing after it.
     fn fail(&self, reason: String) {
         let mut queue = self.queue();
         queue.ops.clear();
         if !std::mem::replace(&mut queue.failed, true) {
             drop(queue);
-            tell(&self.report, Event::Failed { reason });
+            send_event(&self.report, Event::Failed { reason });
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the log is made of.
+//! Log entries, snapshots, and the identifiers of the requests that they answer.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use pole_election::{ServerId, Zxid};
 
 use crate::Epochs;
 
-/// A client's session, the same on whichever server the client is connected to.
+/// Identifies a client session in the whole ensemble.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub i64);
 
@@ -19,19 +19,20 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A client's own number for its request, unique within a connection.
+/// The number that a client gives to a request, unique within a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cxid(pub i32);
 
 impl Cxid {
-    /// Attachments are numbered downwards from here; clients count upwards, and ZooKeeper's own special numbers are
-    /// a few below zero.
+    /// Attachments are numbered downwards from here. Clients count upwards, and ZooKeeper's reserved numbers are just
+    /// below zero.
     const ATTACHMENTS_BELOW: i32 = -1024;
 
-    /// What a leader asks of its own accord. Clients get it as the number of what they did not ask, so none uses it.
+    /// The number of transactions that the leader creates itself. ZooKeeper uses it in notifications to clients, so no
+    /// client uses it for a request.
     pub const OWN: Self = Self(-1);
 
-    /// The number of a server's `nth` connection: what tells a session's attachments apart.
+    /// The number of a server's `nth` connection. It distinguishes the attachments of a session.
     #[must_use]
     pub fn attachment(server: ServerId, nth: u32) -> Self {
         let server = (server.0 & 0xff) as i32;
@@ -39,7 +40,7 @@ impl Cxid {
         Self(Self::ATTACHMENTS_BELOW - 1 - (server << 22 | nth))
     }
 
-    /// Whether this numbers an attachment and not a client's request.
+    /// Whether this is the number of an attachment and not of a client's request.
     #[must_use]
     pub fn is_attachment(self) -> bool {
         self.0 < Self::ATTACHMENTS_BELOW
@@ -52,13 +53,13 @@ impl fmt::Display for Cxid {
     }
 }
 
-/// Whose request a transaction answers. It travels with the transaction, so that after a leader change the server
-/// that the client is connected to recognises its request in the recovered history.
+/// The request that a transaction answers. It is stored with the transaction, so that after a leader change the server
+/// to which the client is connected recognises the request in the recovered history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
-    /// The session that asked.
+    /// The session that sent the request.
     pub session: SessionId,
-    /// Its number for the request.
+    /// The session's number for the request.
     pub cxid: Cxid,
 }
 
@@ -68,56 +69,56 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One transaction: a position in the history, and what happens there.
+/// One transaction and its position in the history.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// Its position.
+    /// The position.
     pub zxid: Zxid,
     /// The request that it answers.
     pub origin: Origin,
-    /// The transaction; opaque here.
+    /// The encoded transaction, opaque to this crate.
     pub body: Bytes,
 }
 
 impl Entry {
-    /// What the entry costs in memory, near enough to bound it.
+    /// The approximate memory use of the entry in bytes, for limits.
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
         size_of::<Self>() + self.body.len()
     }
 }
 
-/// The state after all transactions up to `zxid`, every one of them committed.
+/// The state after all transactions up to `zxid`, all of them committed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Snapshot {
-    /// The last transaction in it.
+    /// The last transaction in the snapshot.
     pub zxid: Zxid,
-    /// The epochs of the history that it stands for.
+    /// The epochs of the history that the snapshot replaces.
     pub epochs: Epochs,
-    /// The state; opaque here.
+    /// The encoded state, opaque to this crate.
     pub body: Body,
 }
 
-/// A state as bytes, or what can write it.
+/// A state, either encoded or as an image that can be encoded.
 ///
-/// Why two: a large state is not turned into bytes while the protocol waits; whoever writes it to a disk does that,
-/// at its leisure, from an image that no longer changes.
+/// Encoding a large state must not stall the protocol, so the thread that writes it to disk encodes it from an
+/// immutable image.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// It is here.
+    /// The encoded state.
     Bytes(Bytes),
-    /// It can be written.
+    /// An immutable state that is encoded on demand.
     Image(Arc<dyn Image>),
 }
 
-/// A state that was put aside and does not change any more.
+/// An immutable state that can encode itself.
 pub trait Image: fmt::Debug + Send + Sync {
-    /// Writes the whole state, piece by piece.
+    /// Encodes the whole state, passing it to `sink` in pieces.
     fn write(&self, sink: &mut dyn FnMut(&[u8]));
 }
 
 impl Body {
-    /// The whole state in one piece.
+    /// Returns the whole encoded state in one piece.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         match self {
@@ -130,7 +131,7 @@ impl Body {
         }
     }
 
-    /// Writes the whole state, piece by piece.
+    /// Encodes the whole state, passing it to `sink` in pieces.
     pub fn write(&self, sink: &mut dyn FnMut(&[u8])) {
         match self {
             Self::Bytes(bytes) => sink(bytes),
@@ -145,7 +146,7 @@ impl From<Bytes> for Body {
     }
 }
 
-/// Equal if they say the same, however they are kept.
+/// Two bodies are equal if their encodings are.
 impl PartialEq for Body {
     fn eq(&self, other: &Self) -> bool {
         self.to_bytes() == other.to_bytes()

@@ -1,16 +1,17 @@
-//! Following: promise the leader's epoch, take its history over, then log and acknowledge what it proposes.
+//! The follower role: promise the leader's epoch, adopt its history, then log and acknowledge its proposals.
 //!
-//! In: the leader's messages. Out: writes, and acknowledgements when those are durable.
-//! Holds: nothing of a lower epoch than the one promised is appended or acknowledged; the history is durable before
-//! the epoch, the epoch before its acknowledgement.
-//! Not here: a leader's own share of the same steps, which is the same code called by `leading` for itself.
+//! Invariants:
+//! - Nothing of a lower epoch than the one promised is appended or acknowledged.
+//! - The history becomes durable before the epoch, and the epoch before its acknowledgement.
+//!
+//! A leader takes the same steps for itself; `leading` calls the code here.
 
 use alloc::vec::Vec;
 use pole_election::{Epoch, Proposal, Round, ServerId, Zxid};
 
 use crate::leading::Leading;
 use crate::plan::Plan;
-use crate::zab::{Role, Then};
+use crate::zab::{OnDurable, Role};
 use crate::{DiskOp, Entry, Epochs, Error, Hello, Message, Output, Phase, Promise, Zab};
 
 /// A follower's state.
@@ -22,16 +23,16 @@ pub(crate) struct Following {
     stage: Stage,
 }
 
-/// How far the leader has brought us.
+/// The progress of our synchronisation with the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
-    /// It has not asked for a promise yet.
+    /// The leader has not asked for a promise yet.
     Greeting,
-    /// We promised; told: the promise is durable and the leader knows.
-    Promised { epoch: Epoch, told: bool },
-    /// The history is complete; told: it and the epoch are durable and the leader knows.
-    Joining { epoch: Epoch, told: bool },
-    /// We took a hand-over; durable: the target has been or can be told.
+    /// We promised. `reported`: the promise is durable and was sent to the leader.
+    Promised { epoch: Epoch, reported: bool },
+    /// The history is complete. `reported`: history and epoch are durable and were acknowledged to the leader.
+    Joining { epoch: Epoch, reported: bool },
+    /// We accepted a hand-over. `durable`: that is on disk and may be reported to the target.
     TakingOver { epoch: Epoch, last: Zxid, durable: bool },
     /// The leader is established.
     Serving { epoch: Epoch },
@@ -53,12 +54,12 @@ impl Following {
     }
 }
 
-/// The number of no question: a leader counts from 1.
-const UNASKED: u64 = 0;
+/// The sequence number of an unsolicited [`Message::Pong`]; a leader's pings count from 1.
+const UNSOLICITED: u64 = 0;
 
 impl Zab {
-    /// Introduces us to our leader, if its link is open.
-    pub(crate) fn greet(&mut self, out: &mut Vec<Output>) {
+    /// Sends our Hello to the leader if its link is open, and starts over unless a hand-over is under way.
+    pub(crate) fn send_hello(&mut self, out: &mut Vec<Output>) {
         let accepted_epoch = self.accepted_epoch;
         let Role::Following(following) = &mut self.role else { return };
         let Following { leader, round, stage } = *following;
@@ -78,7 +79,7 @@ impl Zab {
         }
     }
 
-    /// The server that we chose does not lead.
+    /// Handles the reply of a server that we chose and that does not lead.
     pub(crate) fn on_decline(&mut self, from: ServerId, out: &mut Vec<Output>) -> Result<(), Error> {
         if self.following(from).is_some() {
             out.push(Output::LeaderLost { leader: from, reason: "it does not lead" });
@@ -86,7 +87,7 @@ impl Zab {
         Ok(())
     }
 
-    /// Greater than what we promised: promise. Equal: say so. Smaller: refuse, naming what we promised.
+    /// Promises an epoch above the one promised so far, confirms an equal one, and refuses a lower one by naming ours.
     pub(crate) fn on_new_epoch(&mut self, from: ServerId, epoch: Epoch, out: &mut Vec<Output>) -> Result<(), Error> {
         let accepted = self.accepted_epoch;
         self.check_epoch(from, "NewEpoch", epoch)?;
@@ -98,32 +99,32 @@ impl Zab {
         if epoch == accepted && following.stage != Stage::Greeting {
             return Ok(()); // a duplicate: we are past it
         }
-        following.stage = Stage::Promised { epoch, told: false };
+        following.stage = Stage::Promised { epoch, reported: false };
         self.end_transfers(out);
         self.accepted_epoch = epoch;
         self.void_promises();
-        // Behind all appends: the answer reports the last of them. Written again even if equal, so that the answer
-        // waits for whatever is under way.
-        let then = Then::Promised { epoch, leader: from, fresh: epoch > accepted };
-        self.write(DiskOp::AcceptedEpoch(epoch), then, out);
+        // Queued behind all appends, because the answer reports the last of them. Written again even if equal, so that
+        // the answer waits for the writes under way.
+        let on_durable = OnDurable::Promised { epoch, leader: from, fresh: epoch > accepted };
+        self.write(DiskOp::AcceptedEpoch(epoch), on_durable, out);
         out.push(Output::Promised { epoch });
         Ok(())
     }
 
-    /// A promise became durable: tell it, unless it is void by now.
+    /// A promise became durable: reports it, unless it is void by now.
     pub(crate) fn promise_is_durable(&mut self, epoch: Epoch, leader: ServerId, fresh: bool, out: &mut Vec<Output>) {
         let promise = self.promise(epoch, fresh);
         if leader == self.me {
             self.own_promise_is_durable(promise, out);
         } else if let Some(following) = self.following(leader)
-            && following.stage == (Stage::Promised { epoch, told: false })
+            && following.stage == (Stage::Promised { epoch, reported: false })
         {
-            following.stage = Stage::Promised { epoch, told: true };
+            following.stage = Stage::Promised { epoch, reported: true };
             Self::send(leader, Message::AckEpoch(promise), out);
         }
     }
 
-    /// What we can say of ourselves to whom we promise.
+    /// Our promise of `epoch`, with the history that we report along with it.
     pub(crate) fn promise(&self, epoch: Epoch, fresh: bool) -> Promise {
         Promise {
             epoch,
@@ -135,10 +136,10 @@ impl Zab {
         }
     }
 
-    /// The leader is behind us and asks for what it lacks.
+    /// Sends a leader that is behind us what it lacks.
     pub(crate) fn on_pull(&mut self, from: ServerId, epochs: &Epochs, out: &mut Vec<Output>) -> Result<(), Error> {
         let Some(following) = self.following(from) else { return Ok(()) };
-        if !matches!(following.stage, Stage::Promised { told: true, .. }) {
+        if !matches!(following.stage, Stage::Promised { reported: true, .. }) {
             return Err(self.unexpected(from, "Pull"));
         }
         if !epochs.is_well_formed() {
@@ -151,12 +152,12 @@ impl Zab {
                 }
                 self.send_log(from, after, out);
             }
-            Plan::Snapshot => self.want_snapshot(from, out),
+            Plan::Snapshot => self.request_snapshot(from, out),
         }
         Ok(())
     }
 
-    /// Cut the log to what we share with the sender.
+    /// Truncates the log to what we share with the sender.
     pub(crate) fn on_truncate(&mut self, from: ServerId, to: Zxid, out: &mut Vec<Output>) -> Result<(), Error> {
         if !self.is_synchronised_by(from) {
             return Ok(());
@@ -166,7 +167,7 @@ impl Zab {
         Ok(())
     }
 
-    /// A part of the difference.
+    /// Appends a part of the difference.
     pub(crate) fn on_entries(
         &mut self,
         from: ServerId,
@@ -183,7 +184,7 @@ impl Zab {
         Ok(())
     }
 
-    /// The difference is complete: history durable, then the epoch, then the acknowledgement.
+    /// Handles the end of the difference: the history becomes durable, then the epoch, then it is acknowledged.
     pub(crate) fn on_new_leader(
         &mut self,
         from: ServerId,
@@ -193,42 +194,42 @@ impl Zab {
     ) -> Result<(), Error> {
         let ours = self.log.last();
         let Some(following) = self.following(from) else { return Ok(()) };
-        if following.stage != (Stage::Promised { epoch, told: true }) {
+        if following.stage != (Stage::Promised { epoch, reported: true }) {
             return Err(self.unexpected(from, "NewLeader"));
         }
         if last != ours {
             return Err(Error::WrongEnd { from, message: "NewLeader", claimed: last, last: ours });
         }
-        following.stage = Stage::Joining { epoch, told: false };
-        self.take_epoch(epoch, from, out);
+        following.stage = Stage::Joining { epoch, reported: false };
+        self.adopt_epoch(epoch, from, out);
         out.push(Output::Progress);
         Ok(())
     }
 
-    /// Queues `current_epoch` behind the history that it stands for.
-    pub(crate) fn take_epoch(&mut self, epoch: Epoch, leader: ServerId, out: &mut Vec<Output>) {
+    /// Queues the write of `current_epoch` behind the history that it refers to.
+    pub(crate) fn adopt_epoch(&mut self, epoch: Epoch, leader: ServerId, out: &mut Vec<Output>) {
         self.current_epoch = epoch;
         let last = self.log.last();
-        self.write(DiskOp::CurrentEpoch(epoch), Then::TookEpoch { epoch, leader, last }, out);
+        self.write(DiskOp::CurrentEpoch(epoch), OnDurable::AdoptedEpoch { epoch, leader, last }, out);
     }
 
-    /// History and epoch are durable.
+    /// History and epoch are durable: acknowledges them, or defers that while the state is being restored.
     pub(crate) fn epoch_is_durable(&mut self, epoch: Epoch, leader: ServerId, last: Zxid, out: &mut Vec<Output>) {
         if let Some(restoring) = &mut self.restoring {
             restoring.held = Some((epoch, leader, last));
-            return; // whoever is level serves, and there is no state to serve from yet
+            return; // a server that acknowledges must serve, and there is no state to serve from yet
         }
         if leader == self.me {
             self.own_epoch_is_durable(epoch, last, out);
         } else if let Some(following) = self.following(leader)
-            && following.stage == (Stage::Joining { epoch, told: false })
+            && following.stage == (Stage::Joining { epoch, reported: false })
         {
-            following.stage = Stage::Joining { epoch, told: true };
+            following.stage = Stage::Joining { epoch, reported: true };
             Self::send(leader, Message::AckLeader { epoch, last }, out);
         }
     }
 
-    /// The leader is established: what we took over is committed.
+    /// The leader is established: what we adopted is committed.
     pub(crate) fn on_up_to_date(
         &mut self,
         from: ServerId,
@@ -239,7 +240,7 @@ impl Zab {
         let last = self.log.last();
         let Some(following) = self.following(from) else { return Ok(()) };
         let expected = match following.stage {
-            Stage::Joining { epoch: ours, told } => told && ours == epoch,
+            Stage::Joining { epoch: ours, reported } => reported && ours == epoch,
             Stage::TakingOver { epoch: ours, durable, .. } => durable && ours == epoch,
             Stage::Greeting | Stage::Promised { .. } | Stage::Serving { .. } => false,
         };
@@ -255,7 +256,7 @@ impl Zab {
         Ok(())
     }
 
-    /// New transactions: log them; the acknowledgement waits for the disk.
+    /// Logs new transactions. They are acknowledged when they are durable.
     pub(crate) fn on_propose(
         &mut self,
         from: ServerId,
@@ -269,7 +270,8 @@ impl Zab {
         let serving = match following.stage {
             Stage::Serving { epoch: ours } if ours == epoch => true,
             Stage::Joining { epoch: ours, .. } if ours == epoch => false,
-            // Sent before the leader opened a higher epoch, or by a leader that has not heard that we took another.
+            // Sent before the leader opened a higher epoch, or by a leader that does not know yet that we accepted
+            // another one.
             Stage::Serving { .. }
             | Stage::Joining { .. }
             | Stage::Greeting
@@ -290,7 +292,7 @@ impl Zab {
         Ok(())
     }
 
-    /// Earlier proposals are committed.
+    /// Commits earlier proposals.
     pub(crate) fn on_commit(
         &mut self,
         from: ServerId,
@@ -310,14 +312,14 @@ impl Zab {
         Ok(())
     }
 
-    /// More of the log is durable: acknowledge it, if it is our leader's.
+    /// More of the log is durable: acknowledges it, if our history is the leader's.
     pub(crate) fn log_is_durable(&mut self, out: &mut Vec<Output>) {
         let (durable, server) = (self.durable, self.me);
         match &self.role {
             Role::Looking => {}
             Role::Leading(_) => self.own_log_is_durable(out),
             Role::Following(following) => match following.stage {
-                Stage::Joining { epoch, told: true } | Stage::Serving { epoch } => {
+                Stage::Joining { epoch, reported: true } | Stage::Serving { epoch } => {
                     Self::send(following.leader, Message::Ack { epoch, zxid: durable, server }, out);
                 }
                 Stage::Greeting | Stage::Promised { .. } | Stage::Joining { .. } | Stage::TakingOver { .. } => {}
@@ -325,7 +327,8 @@ impl Zab {
         }
     }
 
-    /// The leader hands over. A follower whose log ends where the leader's does promises and takes over in one step.
+    /// Handles a hand-over. A follower whose log ends where the leader's does promises and adopts the next epoch in one
+    /// step.
     pub(crate) fn on_handover(
         &mut self,
         from: ServerId,
@@ -339,7 +342,7 @@ impl Zab {
         let Some(following) = self.following(from) else { return Ok(()) };
         if following.stage != (Stage::Serving { epoch }) || self.accepted_epoch != epoch || self.current_epoch != epoch
         {
-            return Ok(()); // we promised another epoch since
+            return Ok(()); // we have promised another epoch since
         }
         let target = choice.id;
         if !self.voters.contains(target) {
@@ -359,13 +362,13 @@ impl Zab {
         } else {
             self.end_transfers(out);
             self.role = Role::Following(Following::new(target, round));
-            self.greet(out);
+            self.send_hello(out);
         }
         out.push(Output::HandedOver { round, choice, asked });
         Ok(())
     }
 
-    /// Promises and takes `next` over, under `target`, which may be this server.
+    /// Promises and adopts epoch `next` under `target`, which may be this server.
     pub(crate) fn take_over(&mut self, next: Epoch, target: ServerId, round: Round, out: &mut Vec<Output>) {
         let last = self.log.last();
         self.end_transfers(out);
@@ -373,18 +376,18 @@ impl Zab {
         self.current_epoch = next;
         if target == self.me {
             self.role = Role::Leading(Leading::taking_over(self.me, round, next));
-            self.write(DiskOp::TakeOver(next), Then::TookOver { epoch: next, leader: target, last }, out);
+            self.write(DiskOp::TakeOver(next), OnDurable::TookOver { epoch: next, leader: target, last }, out);
             self.admit_waiting(out);
         } else {
             let stage = Stage::TakingOver { epoch: next, last, durable: false };
             self.role = Role::Following(Following { leader: target, round, stage });
-            self.write(DiskOp::TakeOver(next), Then::TookOver { epoch: next, leader: target, last }, out);
+            self.write(DiskOp::TakeOver(next), OnDurable::TookOver { epoch: next, leader: target, last }, out);
             self.decline_waiting(round, out);
-            self.greet(out);
+            self.send_hello(out);
         }
     }
 
-    /// The hand-over is durable here: tell the target.
+    /// The hand-over is durable here: reports that to the target.
     pub(crate) fn take_over_is_durable(&mut self, epoch: Epoch, leader: ServerId, last: Zxid, out: &mut Vec<Output>) {
         if leader == self.me {
             self.own_take_over_is_durable(epoch, last, out);
@@ -398,17 +401,17 @@ impl Zab {
         }
     }
 
-    /// As follower: tells the leader that we live, without being asked. The answer to no question: counts for nothing but
-    /// that. A follower that only answered would be heard a whole round trip late when the link becomes slower.
-    pub fn beat(&mut self, out: &mut Vec<Output>) {
+    /// Sends the leader an unsolicited sign of life, if this server follows one. It confirms no ping. If followers only
+    /// answered pings, the leader would notice them a whole round trip late whenever a link becomes slower.
+    pub fn send_keepalive(&mut self, out: &mut Vec<Output>) {
         if let Role::Following(following) = &self.role
             && self.links.contains(&following.leader)
         {
-            Self::send(following.leader, Message::Pong { seq: UNASKED, accepted: self.accepted_epoch }, out);
+            Self::send(following.leader, Message::Pong { seq: UNSOLICITED, accepted: self.accepted_epoch }, out);
         }
     }
 
-    /// The leader asks whether we are still its follower.
+    /// Answers the leader's question whether we still follow it.
     pub(crate) fn on_ping(&mut self, from: ServerId, seq: u64, out: &mut Vec<Output>) -> Result<(), Error> {
         if self.leader() == Some(from) {
             Self::send(from, Message::Pong { seq, accepted: self.accepted_epoch }, out);
@@ -416,7 +419,7 @@ impl Zab {
         Ok(())
     }
 
-    /// Our state as a follower of `from`, if we are one.
+    /// Our state as a follower of `from`, if we follow it.
     fn following(&mut self, from: ServerId) -> Option<&mut Following> {
         match &mut self.role {
             Role::Following(following) if following.leader == from => Some(following),
@@ -424,12 +427,12 @@ impl Zab {
         }
     }
 
-    /// Whether `from` may change our history: our leader after our promise, or the source of our pull.
+    /// Whether `from` may change our history: it is our leader and has our promise, or it is the source of our pull.
     pub(crate) fn is_synchronised_by(&self, from: ServerId) -> bool {
         match &self.role {
             Role::Looking => false,
             Role::Following(following) => {
-                following.leader == from && matches!(following.stage, Stage::Promised { told: true, .. })
+                following.leader == from && matches!(following.stage, Stage::Promised { reported: true, .. })
             }
             Role::Leading(leading) => leading.source() == Some(from),
         }

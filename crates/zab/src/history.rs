@@ -1,9 +1,8 @@
-//! The shape of a history: which epochs it holds and how far each goes.
+//! The shape of a history: the epochs that it contains and how far each of them goes.
 //!
-//! In: zxids as they are appended. Out: the last position that two histories share.
-//! Why: two servers find where they part from a list of a few pairs, without comparing logs. A leader proposes the
-//! counters of its epoch in order and every server appends them in order, so two histories that both hold
-//! transactions of an epoch agree on that epoch up to the shorter one, and on all before it.
+//! Two servers find the last position that they share by comparing lists of a few pairs instead of logs. This works
+//! because a leader proposes the counters of its epoch in order and every server appends them in order: two histories
+//! that both hold transactions of an epoch agree on that epoch up to the shorter one, and on everything before it.
 
 use alloc::vec::Vec;
 use pole_election::{Epoch, Zxid};
@@ -11,17 +10,17 @@ use pole_election::{Epoch, Zxid};
 /// The epochs of a history, oldest first, each with its last counter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Epochs {
-    /// Ascending. Epochs without transactions do not appear.
+    /// Ascending. Epochs without transactions are absent.
     last_counters: Vec<(Epoch, u32)>,
-    /// Whether the list goes back to the first transaction ever.
+    /// Whether the list reaches back to the first transaction ever.
     complete: bool,
 }
 
 impl Epochs {
-    /// The most pairs kept. A server further behind than this many epochs gets a snapshot.
+    /// The maximum number of pairs. A server that is further behind than this many epochs gets a snapshot.
     pub const PAIRS_MAX: usize = 1024;
 
-    /// A history that starts after `base`, of which nothing before is known but that it was committed.
+    /// A history that starts after `base`; all that is known of the part before is that it was committed.
     #[must_use]
     pub fn starting_at(base: Zxid) -> Self {
         let mut epochs = Self { last_counters: Vec::new(), complete: base == Zxid::ZERO };
@@ -31,7 +30,7 @@ impl Epochs {
         epochs
     }
 
-    /// Takes the next transaction in.
+    /// Adds the next transaction.
     pub fn push(&mut self, zxid: Zxid) {
         match self.last_counters.last_mut() {
             Some((epoch, counter)) if *epoch == zxid.epoch() => *counter = zxid.counter(),
@@ -43,7 +42,7 @@ impl Epochs {
         }
     }
 
-    /// Forgets everything after `to`, which must be in the history.
+    /// Removes everything after `to`, which must be in the history.
     pub fn truncate(&mut self, to: Zxid) {
         while let Some((epoch, counter)) = self.last_counters.last_mut() {
             if *epoch > to.epoch() {
@@ -57,13 +56,13 @@ impl Epochs {
         }
     }
 
-    /// The last position, if the list is not empty.
+    /// The last position, or `None` if the list is empty.
     #[must_use]
     pub fn last(&self) -> Option<Zxid> {
         self.last_counters.last().map(|(epoch, counter)| Zxid::new(*epoch, *counter))
     }
 
-    /// The last position in both histories; none if the lists do not reach back far enough to tell.
+    /// The last position in both histories, or `None` if the lists do not reach back far enough to determine it.
     #[must_use]
     pub fn common(&self, other: &Self) -> Option<Zxid> {
         let shared = self.last_counters.iter().rev().find_map(|(epoch, ours)| {
@@ -73,8 +72,9 @@ impl Epochs {
         shared.or_else(|| (self.complete && other.complete).then_some(Zxid::ZERO))
     }
 
-    /// Whether the list is one that a history could have: ascending epochs, not too long. Epoch 0 is that of an Apache server
-    /// that stood alone; a counter of 0 is a snapshot that one took before the first transaction of its epoch.
+    /// Whether a real history could have this list: ascending epochs, at most [`Self::PAIRS_MAX`] of them. Epoch 0
+    /// occurs in the history of a standalone Apache server. A counter of 0 occurs in a snapshot that such a server took
+    /// before the first transaction of its epoch.
     #[must_use]
     pub fn is_well_formed(&self) -> bool {
         self.last_counters.len() <= Self::PAIRS_MAX
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn histories_part_after_the_shorter_of_the_last_common_epoch() {
+    fn histories_diverge_after_the_shorter_one_of_the_last_common_epoch() {
         let ours = epochs(Zxid::ZERO, &[(1, 9), (3, 4)]);
         let theirs = epochs(Zxid::ZERO, &[(1, 12), (2, 7)]);
         assert_eq!(ours.common(&theirs), Some(zxid(1, 9)));

@@ -1,39 +1,41 @@
-//! A snapshot that is being received, and the state that is being restored from it.
+//! Receiving a snapshot, and restoring the state from it.
 //!
-//! Parts come in order on one link; whatever does not continue what is there is refused, and the link closed. The bytes
-//! are not kept here: each part goes to the disk at once, and the state is restored from there, beside the protocol.
+//! Parts arrive in order on one link; a part that does not continue the previous ones is refused and the link is
+//! closed. No bytes are kept here: each part is written to disk at once, and the state is restored from disk in the
+//! background.
 
 use alloc::vec::Vec;
 use pole_election::{Epoch, ServerId, Zxid};
 
-use crate::zab::Then;
+use crate::zab::OnDurable;
 use crate::{DiskOp, Epochs, Error, Log, Message, Output, SnapshotPart, Ticket, Zab};
 
-/// How much of a snapshot has arrived.
+/// The progress of a snapshot that is being received.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Incoming {
     from: ServerId,
     zxid: Zxid,
     epochs: Epochs,
-    /// Where the next part begins.
+    /// The byte offset at which the next part must begin.
     offset: usize,
 }
 
-/// The history was replaced by a snapshot; the state that belongs to it is not there yet.
+/// The history was replaced by a snapshot whose state has not been restored yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Restoring {
-    /// The write that puts the snapshot in place: names this restoration.
+    /// The write that installs the snapshot. It identifies this restoration.
     ticket: Ticket,
     zxid: Zxid,
-    /// Who sent it, and under which promise: hears of the last part when the state is there.
+    /// The sender, and the promise under which it sent. Its last part is confirmed when the state is restored.
     from: ServerId,
     epoch: Epoch,
-    /// An epoch that is durable, but must not be taken over before the state is there: whoever does so serves.
+    /// An epoch that is durable but must not be acknowledged before the state is restored, because a server that has
+    /// acknowledged serves clients. Epoch, leader, last position.
     pub(crate) held: Option<(Epoch, ServerId, Zxid)>,
 }
 
 impl Incoming {
-    /// Takes note of a part. False if it does not continue the others.
+    /// Records a part. Returns false if it does not continue the previous ones.
     fn take(slot: &mut Option<Self>, from: ServerId, part: &SnapshotPart) -> bool {
         if part.offset == 0 {
             *slot = Some(Self { from, zxid: part.zxid, epochs: part.epochs.clone(), offset: 0 });
@@ -52,7 +54,7 @@ impl Incoming {
 }
 
 impl Zab {
-    /// A part of what replaces our history. It goes to the disk, beside what is there.
+    /// Handles a part of the snapshot that replaces our history: stages it on disk.
     pub(crate) fn on_snapshot(
         &mut self,
         from: ServerId,
@@ -68,9 +70,10 @@ impl Zab {
             return Err(Error::Gap { from, message: "Snapshot", prev: zxid, last });
         }
         let SnapshotPart { offset, body, last: is_last, epochs, .. } = part;
-        // The last one is confirmed when the state is restored.
-        let then = if is_last { Then::Nothing } else { Then::Received { from, epoch: self.accepted_epoch } };
-        self.write(DiskOp::Receive { zxid, offset, body }, then, out);
+        // The last part is confirmed when the state is restored.
+        let on_durable =
+            if is_last { OnDurable::Nothing } else { OnDurable::Received { from, epoch: self.accepted_epoch } };
+        self.write(DiskOp::Receive { zxid, offset, body }, on_durable, out);
         if is_last {
             self.incoming = None;
             self.install(from, zxid, epochs, out);
@@ -90,23 +93,24 @@ impl Zab {
         Ok(())
     }
 
-    /// Replaces our history by the snapshot that was received.
+    /// Replaces our history by the snapshot that was received. Appends still under way no longer make anything of the
+    /// new log durable.
     fn install(&mut self, from: ServerId, zxid: Zxid, epochs: Epochs, out: &mut Vec<Output>) {
         self.log = Log::after_snapshot(zxid, epochs);
         self.committed = zxid;
         self.ready = zxid;
         self.durable = Zxid::ZERO;
-        for (_, then) in &mut self.writes {
-            if let Then::Appended { last, .. } | Then::Installed { zxid: last } = then {
+        for (_, on_durable) in &mut self.writes {
+            if let OnDurable::Appended { last, .. } | OnDurable::Installed { zxid: last } = on_durable {
                 *last = Zxid::ZERO;
             }
         }
-        let ticket = self.write(DiskOp::Install { zxid }, Then::Installed { zxid }, out);
+        let ticket = self.write(DiskOp::Install { zxid }, OnDurable::Installed { zxid }, out);
         self.restoring = Some(Restoring { ticket, zxid, from, epoch: self.accepted_epoch, held: None });
         out.push(Output::Installed { zxid });
     }
 
-    /// The snapshot is in place: the state can be restored from it.
+    /// The snapshot is durable: asks the driver to restore the state from it.
     pub(crate) fn snapshot_is_durable(&mut self, through: Ticket, zxid: Zxid, out: &mut Vec<Output>) {
         self.durable = self.durable.max(zxid);
         if let Some(restoring) = self.restoring.as_ref().filter(|restoring| restoring.ticket == through) {
@@ -114,8 +118,8 @@ impl Zab {
         }
     }
 
-    /// The state of the snapshot that `ticket` put in place is there, as [`Output::Restore`] asked. Returns its
-    /// position, or none if another snapshot has replaced it since.
+    /// Reports that the state of the snapshot installed by `ticket` was restored, as [`Output::Restore`] asked. Returns
+    /// its position, or `None` if another snapshot has replaced it since.
     pub fn restored(&mut self, ticket: Ticket, out: &mut Vec<Output>) -> Option<Zxid> {
         let Restoring { zxid, from, epoch, held, .. } =
             self.restoring.take_if(|restoring| restoring.ticket == ticket)?;
@@ -123,18 +127,18 @@ impl Zab {
         if let Some((epoch, leader, last)) = held {
             self.epoch_is_durable(epoch, leader, last, out);
         }
-        self.ask_for_snapshots(out);
-        self.tell_ready(out);
+        self.request_snapshots(out);
+        self.report_ready(out);
         Some(zxid)
     }
 
-    /// Whether the state is being restored: this server can neither serve nor lead until that is done.
+    /// Whether the state is being restored. Until that is done, this server can neither serve nor lead.
     #[must_use]
     pub fn is_restoring(&self) -> bool {
         self.restoring.is_some()
     }
 
-    /// Confirms a message of a transfer, if the sender still waits for that.
+    /// Confirms a message of a transfer, if its sender still synchronises us.
     pub(crate) fn confirm_received(&mut self, from: ServerId, epoch: Epoch, out: &mut Vec<Output>) {
         if self.accepted_epoch == epoch && self.is_synchronised_by(from) {
             Self::send(from, Message::Received, out);
@@ -142,13 +146,13 @@ impl Zab {
         }
     }
 
-    /// `to` needs a snapshot of our state; it is asked for as soon as there is one.
-    pub(crate) fn want_snapshot(&mut self, to: ServerId, out: &mut Vec<Output>) {
+    /// Requests a snapshot of our state for `to`, as soon as the state is restored.
+    pub(crate) fn request_snapshot(&mut self, to: ServerId, out: &mut Vec<Output>) {
         self.wants_snapshot.insert(to);
-        self.ask_for_snapshots(out);
+        self.request_snapshots(out);
     }
 
-    fn ask_for_snapshots(&mut self, out: &mut Vec<Output>) {
+    fn request_snapshots(&mut self, out: &mut Vec<Output>) {
         if self.restoring.is_none() {
             out.extend(self.wants_snapshot.iter().map(|to| Output::WantsSnapshot { to: *to }));
         }

@@ -1,24 +1,24 @@
-//! The door of the agreement: what it puts out, what it says of peers that err, where it is, and its bounds.
+//! The interface of the agreement: outputs, errors of peers, phases and limits.
 
 use pole_election::{Epoch, Proposal, Round, ServerId, Zxid};
 
 use crate::{Body, DiskOp, Message, Ticket, TransferId};
 
-/// What the agreement asks of its server, to be carried out in this order.
+/// What the agreement asks of the server that runs it, to be carried out in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Send on the quorum link to `to`.
+    /// Send a message on the quorum link to `to`.
     Send {
         /// The receiver.
         to: ServerId,
-        /// What.
+        /// The message.
         message: Message,
     },
     /// Write, and call [`crate::Zab::written`] when it is durable.
     Write {
-        /// Names the write.
+        /// Identifies the write.
         ticket: Ticket,
-        /// What to write.
+        /// The operation.
         op: DiskOp,
     },
     /// Close the quorum link to `peer`; it may be opened again.
@@ -26,126 +26,128 @@ pub enum Output {
         /// The other end.
         peer: ServerId,
     },
-    /// Entries above `after` up to `through` were put into our log.
+    /// Entries above `after` up to `through` were appended to our log in memory.
     Logged {
         /// The position before them.
         after: Zxid,
         /// The last of them.
         through: Zxid,
     },
-    /// Our log was cut.
+    /// Our log was truncated.
     Truncated {
         /// Its last position now.
         to: Zxid,
     },
-    /// Our history was replaced by a snapshot at this position. The state that we have belongs to neither.
+    /// Our history was replaced by a snapshot at this position. The applied state does not match it until
+    /// [`Output::Restore`] is done.
     Installed {
         /// The position.
         zxid: Zxid,
     },
-    /// Replace the state by that of the snapshot which is now in place, beside serving, and call
+    /// Restore the state from the snapshot that is now installed, in the background, and then call
     /// [`crate::Zab::restored`].
     Restore {
-        /// The write that put it in place.
+        /// The write that installed it.
         ticket: Ticket,
         /// Its position.
         zxid: Zxid,
     },
-    /// Everything up to here is committed and on our disk: apply it.
+    /// Everything up to here is committed and durable on our disk: apply it.
     Ready(Zxid),
-    /// `to` needs a snapshot of the state applied: call [`crate::Zab::provide_snapshot`].
+    /// `to` needs a snapshot of the applied state: call [`crate::Zab::provide_snapshot`].
     WantsSnapshot {
         /// The server that is too far behind for a difference.
         to: ServerId,
     },
     /// History is sent to another server: keep the log above `after` on disk until the transfer is closed.
     OpenTransfer {
-        /// Names it.
+        /// Identifies the transfer.
         transfer: TransferId,
-        /// The log above this position may be asked for.
+        /// The log above this position may be requested.
         after: Zxid,
-        /// The state to be sent, in pieces.
+        /// The state to be sent in pieces; `None` if only the log is sent.
         state: Option<Body>,
     },
     /// Produce the next piece of the state, and call [`crate::Zab::piece_is_ready`].
     NextPiece {
-        /// Of this transfer.
+        /// The transfer.
         transfer: TransferId,
-        /// The size of a piece; only the last one is shorter.
+        /// The size of a piece in bytes; only the last one may be shorter.
         bytes: usize,
     },
-    /// Read the log from disk, from the entry after `after` on, and call [`crate::Zab::log_is_read`].
+    /// Read the log from disk, starting with the entry after `after`, and call [`crate::Zab::log_is_read`].
     ReadLog {
-        /// For this transfer.
+        /// The transfer.
         transfer: TransferId,
         /// The position before the first entry.
         after: Zxid,
-        /// No entry above this.
+        /// The last entry to read.
         through: Zxid,
-        /// The approximate size to read; at least one entry.
+        /// The approximate number of bytes to read; at least one entry.
         bytes: usize,
     },
-    /// The transfer has ended: forget it.
+    /// The transfer has ended: release its resources.
     CloseTransfer {
-        /// Which.
+        /// The transfer.
         transfer: TransferId,
     },
-    /// The leader accepted a follower's link: whatever came on older links is void.
+    /// As leader: a follower's new link was accepted. Everything received on its older links is void.
     Joined {
         /// The follower.
         peer: ServerId,
     },
-    /// The synchronisation moves on; whoever measures its patience starts anew.
+    /// The synchronisation made progress: restart its timeout.
     Progress,
     /// As leader: a quorum promised the epoch. As follower: we did.
     Promised {
         /// The epoch.
         epoch: Epoch,
     },
-    /// As leader: our history is the best of the quorum, and `source` had to help with it.
+    /// As leader: our history is now the best of the quorum.
     Discovered {
-        /// Whom we pulled from.
+        /// The server that we pulled from, if we lacked something.
         source: Option<ServerId>,
     },
-    /// As leader: a quorum took our history over. Propose.
+    /// As leader: a quorum has adopted our history. Propose.
     Established {
         /// Our epoch.
         epoch: Epoch,
     },
-    /// As follower: the leader is established and we are level. Serve.
+    /// As follower: the leader is established and we have its history. Serve.
     Serving {
         /// The leader's epoch.
         epoch: Epoch,
     },
     /// As follower: the leader is gone, or does not lead. Elect.
     LeaderLost {
-        /// Which leader.
+        /// The leader that was lost.
         leader: ServerId,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// As leader: too few followers are left. Abandon and elect.
+    /// As leader: the remaining followers are no quorum. Step down and elect.
     QuorumLost,
-    /// As leader: a server promised a higher epoch to another candidate. [`crate::Zab::reopen`], but not too often.
+    /// As leader: a server promised a higher epoch to another candidate. Call [`crate::Zab::reopen`], with a limit on
+    /// how often.
     Outbid {
-        /// What it promised.
+        /// The epoch that it promised.
         accepted: Epoch,
     },
-    /// The leader handed over: this is the leader now, without an election.
+    /// The leader handed over: `choice` leads now, without an election.
     HandedOver {
-        /// The round in which it counts as chosen.
+        /// The round in which the new leader counts as chosen.
         round: Round,
         /// The new leader's proposal.
         choice: Proposal,
-        /// Whether somebody asked the last leader to.
+        /// Whether the hand-over was requested; otherwise the last leader resigned by itself.
         asked: bool,
     },
 }
 
-/// What a peer did wrong. The link to it is to be closed.
+/// An error of a peer. The link to the peer must be closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Not one of us.
+    /// The server is not a voter of this ensemble.
     #[error("server {0} is not a voter of this ensemble: check its configuration")]
     Foreign(ServerId),
     /// Entries that do not continue our log.
@@ -153,11 +155,11 @@ pub enum Error {
     Gap {
         /// The sender.
         from: ServerId,
-        /// Which message.
+        /// The name of the message.
         message: &'static str,
-        /// Where it says that we are.
+        /// The position that our log should end at according to the sender.
         prev: Zxid,
-        /// Where we are.
+        /// The position that our log ends at.
         last: Zxid,
     },
     /// Entries that do not continue each other.
@@ -165,59 +167,59 @@ pub enum Error {
     NotContiguous {
         /// The sender.
         from: ServerId,
-        /// Which message.
+        /// The name of the message.
         message: &'static str,
-        /// Where they start.
+        /// The position before the first entry.
         prev: Zxid,
     },
-    /// A truncation of what is committed.
+    /// A request to truncate committed entries.
     #[error("server {from} asks to cut the log at {to}, but {committed} is committed here: refusing to lose it")]
     CutsCommitted {
         /// The sender.
         from: ServerId,
-        /// Where to cut.
+        /// The position to truncate to.
         to: Zxid,
-        /// What we know to be committed.
+        /// The last position known to be committed here.
         committed: Zxid,
     },
-    /// The sender's claim about the end of the history is not so.
+    /// The sender's claim about the end of the history is wrong.
     #[error("{message} of server {from} says that the history ends at {claimed}, but ours ends at {last}")]
     WrongEnd {
         /// The sender.
         from: ServerId,
-        /// Which message.
+        /// The name of the message.
         message: &'static str,
-        /// Its claim.
+        /// The end according to the sender.
         claimed: Zxid,
-        /// Ours.
+        /// The end of our history.
         last: Zxid,
     },
-    /// An epoch that cannot be.
+    /// An impossible epoch.
     #[error("{message} of server {from} names epoch {epoch}, which is impossible: {reason}")]
     ImpossibleEpoch {
         /// The sender.
         from: ServerId,
-        /// Which message.
+        /// The name of the message.
         message: &'static str,
         /// The epoch.
         epoch: Epoch,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// A message that makes no sense in the phase in which we are.
+    /// A message that is invalid in our phase.
     #[error("{message} of server {from} is not expected while we are {phase:?}")]
     Unexpected {
         /// The sender.
         from: ServerId,
-        /// Which message.
+        /// The name of the message.
         message: &'static str,
         /// Our phase.
         phase: Phase,
     },
-    /// A history whose shape is malformed.
+    /// A malformed list of epochs.
     #[error("server {0} reports a malformed list of epochs")]
     MalformedHistory(ServerId),
-    /// A hand-over in a round, or to a proposal, that cannot be.
+    /// A hand-over with an invalid round or proposal.
     #[error("Handover: {0}")]
     Choice(#[from] pole_election::Error),
 }
@@ -225,10 +227,10 @@ pub enum Error {
 /// Why a hand-over cannot start now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReady {
-    /// We do not lead, or are not established.
+    /// This server is not an established leader.
     #[error("this server is not an established leader")]
     NotLeading,
-    /// Transactions are not yet committed.
+    /// Some transactions are not committed and durable yet.
     #[error("transactions are still under way")]
     UnderWay,
     /// The target has not acknowledged the whole history.
@@ -236,20 +238,20 @@ pub enum NotReady {
     NotLevel,
 }
 
-/// Where a server is in the protocol.
+/// The phase of the protocol that a server is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// No leader.
+    /// No leader is known.
     Looking,
     /// Following: the leader has not asked for a promise yet.
     Greeting,
     /// Following: promised, being synchronised.
     Promised,
-    /// Following: the history is complete, the leader not yet known to be established.
+    /// Following: the history is complete; the leader is not known to be established yet.
     Joining,
-    /// Following: took a hand-over, the target not yet known to be established.
+    /// Following: accepted a hand-over; the target is not known to be established yet.
     TakingOver,
-    /// Following an established leader.
+    /// Following an established leader, with its history.
     Serving,
     /// Leading: waiting for enough followers to pick an epoch.
     Gathering,
@@ -257,23 +259,24 @@ pub enum Phase {
     Promising,
     /// Leading: fetching a better history.
     Pulling,
-    /// Leading: bringing a quorum level.
+    /// Leading: waiting for a quorum to adopt our history.
     Synchronising,
-    /// Leading.
+    /// Leading, with a quorum that has adopted our history.
     Established,
 }
 
-/// Bounds, each with its reason.
+/// Limits of the agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// The size of one message of a difference: small enough that a liveness message behind it is not late.
+    /// The size of one message of a transfer in bytes. Small enough not to delay the liveness messages queued behind
+    /// it.
     pub piece_bytes: usize,
-    /// Messages of a transfer that are sent ahead of their confirmation: with the size of a piece, what a slow receiver
-    /// makes both sides hold.
+    /// The number of unconfirmed messages of a transfer. Times `piece_bytes`, this bounds what a slow receiver makes
+    /// both sides buffer.
     pub pieces_in_flight: usize,
-    /// Counters above this force a new epoch, well before they overflow.
+    /// The zxid counter at which a new epoch is opened, well before it overflows.
     pub counter_max: u32,
-    /// The operator's word that a server without history may vote as if it had one. Loses data if that is wrong.
+    /// Set by the operator: a server without history votes as if it never had one. Loses data if the server was wiped.
     pub trust_blank: bool,
 }
 

@@ -1,10 +1,14 @@
-//! Leading: find the best history of a quorum, bring the quorum level with it, then propose and commit.
+//! The leader role: find the best history of a quorum, bring the quorum to it, then propose and commit.
 //!
-//! In: promises, acknowledgements. Out: questions, differences, proposals, commits.
-//! Holds: at most one leader gathers a quorum of fresh promises for an epoch; nothing is proposed before a quorum has
-//! the whole history durably; the leader counts itself by the same rules as any follower, when its disk has it.
-//! Why peers have stages: a follower may arrive at any time, and each is brought level on its own.
-//! Source: Zab (DSN 2011), phases 1 to 3; the pull, the hand-over and the higher epoch without an election are ours.
+//! Invariants:
+//! - At most one leader gathers a quorum of fresh promises for an epoch.
+//! - Nothing is proposed before a quorum has the whole history durably.
+//! - The leader counts itself by the same rules as any follower: when its own disk has the data.
+//!
+//! Each peer has its own stage, because a follower may arrive at any time and is synchronised on its own.
+//!
+//! The phases are 1 to 3 of Zab (DSN 2011). The pull, the hand-over and reopening a higher epoch without an election
+//! are our additions.
 
 mod broadcast;
 mod discovery;
@@ -25,21 +29,21 @@ pub(crate) struct Leading {
     /// Our epoch, once picked.
     pub(crate) epoch: Epoch,
     step: Step,
-    /// Who promised it, in this order, until a history is chosen.
+    /// The servers that promised the epoch, in order of arrival, until a history is chosen.
     promised: Vec<ServerId>,
     /// Our followers, and ourselves.
     pub(crate) peers: BTreeMap<ServerId, Peer>,
-    /// Epochs that votes reported.
+    /// Accepted epochs reported by votes and Hellos.
     reported: BTreeMap<ServerId, Epoch>,
-    /// The highest epoch known to be promised by anyone.
+    /// The highest epoch known to be promised by any server.
     accepted_max: Epoch,
-    /// How far the followers have been told of commits.
+    /// The last committed position announced to the followers.
     announced: Zxid,
-    /// Counts our questions to followers.
+    /// The sequence number of the last ping.
     pings: u64,
 }
 
-/// How far the leader has come.
+/// The progress of the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
     Gathering,
@@ -49,31 +53,31 @@ enum Step {
     Established,
 }
 
-/// What the leader knows of one follower, or of itself.
+/// The leader's state for one follower, or for itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Peer {
     stage: PeerStage,
-    /// Whether it counts in quorums: a server that may have been wiped does so only after it was synchronised by an
-    /// established leader.
+    /// Whether it counts in quorums. A server that may have been wiped counts only after an established leader has
+    /// synchronised it.
     counts: bool,
-    /// What it has durably, under our epoch.
+    /// The last position that it has durably, under our epoch.
     acked: Zxid,
-    /// What it has been sent.
+    /// The last position sent to it.
     sent: Zxid,
-    /// The last of our questions that it answered as our follower.
+    /// The last ping that it answered as our follower.
     pong: u64,
-    /// It promised by taking our hand-over, and so has the history up to here already.
+    /// Set if it promised by accepting a hand-over: it already has the history up to here.
     took_over: Option<Zxid>,
 }
 
-/// How far one follower has come.
+/// The progress of one follower.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum PeerStage {
-    /// It chose us.
+    /// Its Hello has arrived.
     Greeted,
     /// It was asked for a promise.
-    Asked,
-    /// It promised.
+    PromiseRequested,
+    /// Its promise has arrived.
     Promised(Promise),
     /// It is being sent our history.
     Transferring,
@@ -100,12 +104,12 @@ impl Leading {
         }
     }
 
-    /// A leader by hand-over: its epoch is given, its promise under way.
+    /// A leader by hand-over: its epoch is given, and its own promise is being written.
     pub(crate) fn taking_over(me: ServerId, round: Round, epoch: Epoch) -> Self {
         let mut leading = Self::new(me, round, BTreeMap::new(), epoch);
         leading.epoch = epoch;
         leading.step = Step::Promising;
-        leading.peer(me).stage = PeerStage::Asked;
+        leading.peer(me).stage = PeerStage::PromiseRequested;
         leading
     }
 
@@ -119,7 +123,7 @@ impl Leading {
         }
     }
 
-    /// Whom we pull from.
+    /// The server that we pull from.
     pub(crate) fn source(&self) -> Option<ServerId> {
         match self.step {
             Step::Pulling { source } => Some(source),
@@ -131,16 +135,16 @@ impl Leading {
         self.peers.entry(id).or_insert_with(Peer::new)
     }
 
-    /// The servers that made a promise for this very question and may be counted. A server without a history may have
-    /// been wiped, so beside one that has a history it does not count. Two cases are an ensemble that was interrupted
-    /// at its very first start, and not a wiped minority: a quorum has no history, or all servers are here (then
-    /// whatever was committed is here too).
+    /// The fresh promises that count. A server without a history may have been wiped, so it does not count beside
+    /// servers that have one. There are two exceptions in which the ensemble was interrupted at its first start and no
+    /// minority was wiped: a quorum has no history, or all servers have promised (then whatever was committed is among
+    /// their histories).
     fn promises(&self, voters: &Voters) -> BTreeMap<ServerId, &Promise> {
         let fresh = self.peers.iter().filter_map(|(id, peer)| match &peer.stage {
             PeerStage::Promised(promise) if promise.fresh => Some((*id, promise)),
             PeerStage::Promised(_)
             | PeerStage::Greeted
-            | PeerStage::Asked
+            | PeerStage::PromiseRequested
             | PeerStage::Transferring
             | PeerStage::Synchronising
             | PeerStage::Level => None,
@@ -153,7 +157,7 @@ impl Leading {
         }
     }
 
-    /// The servers that have our history durably and count.
+    /// The servers that have our history durably and count in quorums.
     fn level(&self) -> impl Iterator<Item = (ServerId, &Peer)> {
         self.peers.iter().filter(|(_, p)| p.counts && p.stage == PeerStage::Level).map(|(id, p)| (*id, p))
     }

@@ -1,15 +1,25 @@
-//! Agreement: Zab with a real discovery, so that any server of a quorum may lead, even an outdated one.
+//! Agreement on one history of transactions: Zab with a discovery phase that lets an outdated server lead.
 //!
-//! In: who leads (from `election`), messages of peers, the word that a write is durable, requests made into
-//! transactions. Out: messages, writes, and how far the history is committed.
-//! Why: scores outrank history, so a leader that is behind pulls what it lacks instead of giving up.
-//! Holds: an acknowledgement is sent by the event that says its write is durable, never before; what a quorum
-//! acknowledged survives every crash of fewer servers than a quorum.
-//! Not here: who leads (`election`), time (`node`), znodes (`tree`), files and sockets (`server`).
-//! Source: Junqueira, Reed, Serafini, "Zab: High-performance broadcast for primary-backup systems" (DSN 2011).
+//! [`Zab`] is a value. Its inputs are the leader chosen by `election`, messages of peers, completed writes and
+//! validated
+//! transactions. Its outputs are messages, writes, and the position up to which the history is committed. Call it in
+//! this
+//! order: feed events ([`Zab::receive`], [`Zab::written`], [`Zab::link_up`], …), propose, then call [`Zab::flush`].
+//! Carry
+//! out the [`Output`]s in the order given.
 //!
-//! Calling order: feed events ([`Zab::receive`], [`Zab::written`], [`Zab::link_up`], …), propose, then
-//! [`Zab::flush`]; carry out the [`Output`]s in the order in which they come.
+//! In Pole the election ranks servers by score and not by history. A leader that is behind therefore pulls what it
+//! lacks
+//! from its quorum instead of stepping down.
+//!
+//! Invariants:
+//! - An acknowledgement is emitted only by the event that reports its write as durable.
+//! - What a quorum has acknowledged survives every crash of fewer servers than a quorum.
+//!
+//! This crate does not choose the leader (`election`), keep time (`node`), know znodes (`tree`), or use files and
+//! sockets
+//! (`server`). It follows Junqueira, Reed, Serafini, "Zab: High-performance broadcast for primary-backup systems" (DSN
+//! 2011).
 #![no_std]
 
 extern crate alloc;
@@ -35,6 +45,6 @@ pub use interface::{Error, Limits, NotReady, Output, Phase};
 pub use log::Log;
 pub use message::{Hello, Message, Promise, SnapshotPart};
 pub use pole_election::{Epoch, Proposal, Round, ServerId, Standing, Voters, Zxid};
-pub use requests::{Applied, Held, OutOfOrder, Requests};
+pub use requests::{Applied, HeldRequest, OutOfOrder, Requests};
 pub use transfer::TransferId;
 pub use zab::Zab;

@@ -1,7 +1,8 @@
-//! The log in memory: the part of the history that can still be sent as a difference.
+//! The log in memory: the end of the history, which can still be sent as a difference.
 //!
-//! In: entries, contiguous. Out: slices of them. Holds: everything before `base` is committed and durable
-//! elsewhere (in a snapshot); zxids are contiguous within an epoch and ascend over epochs.
+//! Invariants:
+//! - Everything up to `base` is committed and durable on disk.
+//! - Zxids are contiguous within an epoch and ascend from epoch to epoch.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -9,33 +10,33 @@ use pole_election::Zxid;
 
 use crate::{Entry, Epochs};
 
-/// A window on the end of the history.
+/// The last entries of the history.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Log {
-    /// The position before the first entry held.
+    /// The position before the first entry in memory.
     base: Zxid,
-    /// In order.
+    /// In order, contiguous.
     entries: VecDeque<Entry>,
-    /// The shape of the history, also of what is no longer held.
+    /// The shape of the history, including the part that is no longer in memory.
     epochs: Epochs,
-    /// What `entries` cost.
+    /// The memory use of `entries`.
     bytes: usize,
 }
 
 impl Log {
-    /// A log whose history before `base` is held elsewhere.
+    /// A log whose history up to `base` is not in memory.
     #[must_use]
     pub fn starting_at(base: Zxid) -> Self {
         Self::after_snapshot(base, Epochs::starting_at(base))
     }
 
-    /// A log that continues a snapshot with this history.
+    /// A log that continues a snapshot at `base` with this history.
     #[must_use]
     pub fn after_snapshot(base: Zxid, epochs: Epochs) -> Self {
         Self { base, entries: VecDeque::new(), epochs, bytes: 0 }
     }
 
-    /// The position before the first entry held.
+    /// The position before the first entry in memory.
     #[must_use]
     pub fn base(&self) -> Zxid {
         self.base
@@ -53,19 +54,19 @@ impl Log {
         &self.epochs
     }
 
-    /// What the entries cost in memory.
+    /// The memory use of the entries in bytes, approximately.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many entries are held.
+    /// The number of entries in memory.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether no entry is held.
+    /// Whether no entry is in memory.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -77,10 +78,10 @@ impl Log {
         follows(self.last(), zxid)
     }
 
-    /// Puts an entry at the end.
+    /// Appends an entry.
     ///
     /// # Panics
-    /// If it does not continue the log: whoever calls has checked what came from outside.
+    /// If it does not continue the log. Callers must have checked entries received from peers.
     pub fn push(&mut self, entry: Entry) {
         assert!(self.continues_with(entry.zxid), "{} does not follow {}", entry.zxid, self.last());
         self.bytes += entry.cost_bytes();
@@ -88,10 +89,10 @@ impl Log {
         self.entries.push_back(entry);
     }
 
-    /// Drops every entry above `to`, which must be a position of the window.
+    /// Removes every entry above `to`, which must be a position of the log in memory.
     ///
     /// # Panics
-    /// If `to` is below the window.
+    /// If `to` is below the base.
     pub fn truncate(&mut self, to: Zxid) {
         assert!(to >= self.base, "truncation to {to}, below the log's base {}", self.base);
         while self.last() > to {
@@ -101,7 +102,7 @@ impl Log {
         self.epochs.truncate(to);
     }
 
-    /// Whether the window holds `position`, or starts right after it.
+    /// Whether everything after `position` is in memory and `position` is part of the history.
     #[must_use]
     pub fn reaches(&self, position: Zxid) -> bool {
         position == self.base || self.entries.binary_search_by_key(&position, |e| e.zxid).is_ok()
@@ -114,7 +115,7 @@ impl Log {
         self.entries.range(from..to)
     }
 
-    /// The first entries above `after`: about `bytes_max`, and at least one if there is one.
+    /// The first entries above `after`: about `bytes_max` bytes, and at least one entry if there is one.
     #[must_use]
     pub fn piece(&self, after: Zxid, bytes_max: usize) -> Vec<Entry> {
         let mut bytes = 0;
@@ -126,7 +127,7 @@ impl Log {
         self.between(after, self.last()).take_while(more).cloned().collect()
     }
 
-    /// Lets the oldest entries go, none above `limit`, until what is held costs at most `bytes_max`.
+    /// Drops the oldest entries up to `limit` until at most `bytes_max` bytes are in memory.
     pub fn trim(&mut self, limit: Zxid, bytes_max: usize) {
         while self.bytes > bytes_max && self.entries.front().is_some_and(|e| e.zxid <= limit) {
             let entry = self.entries.pop_front().expect("there is a front");
@@ -136,7 +137,7 @@ impl Log {
     }
 }
 
-/// Whether `next` may stand right after `last` in a history.
+/// Whether `next` may directly follow `last` in a history.
 pub(crate) fn follows(last: Zxid, next: Zxid) -> bool {
     if next.epoch() == last.epoch() {
         next.counter().checked_sub(1) == Some(last.counter())
@@ -145,7 +146,7 @@ pub(crate) fn follows(last: Zxid, next: Zxid) -> bool {
     }
 }
 
-/// Whether the entries continue one another, the first of them `prev`.
+/// Whether the entries are contiguous and the first of them follows `prev`.
 pub(crate) fn is_contiguous(prev: Zxid, entries: &[Entry]) -> bool {
     let positions = || entries.iter().map(|e| e.zxid);
     core::iter::once(prev).chain(positions()).zip(positions()).all(|(last, next)| follows(last, next))

@@ -1,4 +1,6 @@
-//! What travels on the link between a leader and a follower. Links are FIFO; one that loses a message is closed.
+//! The messages between a leader and a follower.
+//!
+//! Links are FIFO; a link that loses a message is closed.
 
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -9,35 +11,35 @@ use crate::{Entry, Epochs};
 /// A message of the agreement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// Follower to leader: I chose you.
+    /// Follower to leader: the follower has chosen this leader.
     Hello(Hello),
-    /// The answer of a server that does not lead: choose again.
+    /// Answer to `Hello` of a server that does not lead: elect again.
     Decline,
     /// Leader to follower: promise this epoch.
     NewEpoch {
         /// Above every epoch that the leader knows to be promised.
         epoch: Epoch,
     },
-    /// The promise is durable.
+    /// Follower to leader: the promise is durable.
     AckEpoch(Promise),
-    /// A higher epoch was promised to another.
+    /// Follower to leader: a higher epoch was promised to another server.
     RefuseEpoch {
-        /// What was asked.
+        /// The epoch that was refused.
         refused: Epoch,
-        /// What was promised.
+        /// The epoch that was promised.
         accepted: Epoch,
     },
-    /// Leader to the follower with the best history: send me what I lack.
+    /// Leader to the follower with the best history: send what the leader lacks.
     Pull {
         /// The history that the leader has.
         epochs: Epochs,
     },
-    /// Drop everything above `to`. From a leader, or from the source of a pull.
+    /// Drop everything above `to`. Sent by a leader or by the source of a pull.
     Truncate {
-        /// The last position that both share.
+        /// The last position that both histories share.
         to: Zxid,
     },
-    /// A part of what replaces the whole history.
+    /// A part of the snapshot that replaces the whole history.
     Snapshot(SnapshotPart),
     /// A part of the difference.
     Entries {
@@ -46,40 +48,40 @@ pub enum Message {
         /// In order.
         entries: Vec<Entry>,
     },
-    /// One more part of a difference or a snapshot is on the receiver's disk; of the last part of a snapshot: its state is
-    /// restored. Lets the sender go on.
+    /// Confirms one message of a difference or snapshot, so that the sender may send another. The message is on the
+    /// receiver's disk; for the last part of a snapshot, the state is restored.
     Received,
-    /// The source of a pull has sent all it has.
+    /// The source of a pull has sent everything that it has.
     PullEnd {
-        /// Where its history ends.
+        /// The end of its history.
         last: Zxid,
     },
-    /// The difference is complete: make it durable, then the epoch.
+    /// Leader to follower: the history is complete. Make it durable, then the epoch.
     NewLeader {
         /// The leader's epoch.
         epoch: Epoch,
-        /// Where the history must end now.
+        /// The end that the history must have now.
         last: Zxid,
     },
-    /// History and epoch are durable.
+    /// Follower to leader: history and epoch are durable.
     AckLeader {
-        /// The epoch taken over.
+        /// The epoch adopted.
         epoch: Epoch,
-        /// Up to where.
+        /// The end of the history.
         last: Zxid,
     },
-    /// The leader is established: serve.
+    /// Leader to follower: the leader is established, so the follower may serve.
     UpToDate {
         /// The leader's epoch.
         epoch: Epoch,
-        /// The last committed position now.
+        /// The last committed position.
         committed: Zxid,
     },
-    /// New transactions, and how far earlier ones are committed.
+    /// New transactions, and the commit position of earlier ones.
     Propose {
         /// The leader's epoch.
         epoch: Epoch,
-        /// The position before the first entry: a gap closes the link.
+        /// The position before the first entry. A gap closes the link.
         prev: Zxid,
         /// In order.
         entries: Vec<Entry>,
@@ -92,7 +94,7 @@ pub enum Message {
         epoch: Epoch,
         /// The last durable position.
         zxid: Zxid,
-        /// Who acknowledges; named, because acknowledgements will also travel between followers.
+        /// The acknowledging server. Explicit, so that acknowledgements can also travel between followers.
         server: ServerId,
     },
     /// Everything up to `zxid` is committed.
@@ -108,82 +110,82 @@ pub enum Message {
         epoch: Epoch,
         /// The epoch that begins.
         next: Epoch,
-        /// Where the history ends: all of it is committed.
+        /// The end of the history, all of which is committed.
         last: Zxid,
         /// The round in which the target counts as chosen.
         round: Round,
         /// The target's proposal, for the votes of its followers.
         choice: Proposal,
-        /// Whether somebody asked the leader to; otherwise it resigns of its own accord.
+        /// Whether the hand-over was requested; otherwise the leader resigns by itself.
         asked: bool,
     },
-    /// To the target: promise and take-over of `epoch` are durable, the history ends at `last`.
+    /// To the target of a hand-over: promise and adoption of `epoch` are durable.
     TakenOver {
         /// The epoch that begins.
         epoch: Epoch,
-        /// Where the history ends.
+        /// The end of the history.
         last: Zxid,
     },
-    /// Leader to follower: are you still mine?
+    /// Leader to follower: does it still follow this leader?
     Ping {
-        /// Counts the leader's questions.
+        /// The sequence number of the ping, from 1.
         seq: u64,
     },
-    /// The answer; or, at regular intervals, a sign of life.
+    /// Answer to `Ping`; also sent unsolicited at regular intervals as a sign of life.
     Pong {
-        /// The question answered; zero for none.
+        /// The ping answered, or 0 if unsolicited.
         seq: u64,
-        /// The epoch promised: an answer counts only for the leader of this epoch.
+        /// The epoch promised. The answer counts only for the leader of this epoch.
         accepted: Epoch,
     },
 }
 
-/// How a follower introduces itself.
+/// The first message of a follower on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hello {
     /// The round in which it chose this leader.
     pub round: Round,
     /// The last epoch that it promised.
     pub accepted_epoch: Epoch,
-    /// Hand-over: it is taking this epoch over and will say so when that is durable.
+    /// Set during a hand-over: the follower is adopting this epoch and will send `TakenOver` when that is durable.
     pub taking_over: Option<Epoch>,
 }
 
-/// A part of a snapshot. In parts, so that nothing on the link waits for the whole of it.
+/// A part of a snapshot. Snapshots are split so that other messages on the link do not wait for all of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SnapshotPart {
     /// The last transaction in the snapshot.
     pub zxid: Zxid,
-    /// The epochs of the history that it stands for.
+    /// The epochs of the history that the snapshot replaces.
     pub epochs: Epochs,
-    /// Where this part begins.
+    /// The byte offset of this part.
     pub offset: usize,
-    /// Whether it is the last one.
+    /// Whether this is the last part.
     pub last: bool,
-    /// This part.
+    /// The bytes of this part.
     pub body: Bytes,
 }
 
-/// A durable promise, and the history that it reports.
+/// A durable promise, and the history of the server that made it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Promise {
     /// The epoch promised.
     pub epoch: Epoch,
-    /// Made for this question. An epoch that was promised before may have been promised to another candidate, so it
-    /// does not count, but its server is synchronised.
+    /// Whether the promise was made for this request. An epoch promised earlier may have been promised to another
+    /// candidate, so it does not count towards a quorum, but its server is synchronised.
     pub fresh: bool,
-    /// The last epoch whose history the server took over.
+    /// The last epoch whose history the server adopted.
     pub current_epoch: Epoch,
-    /// Where its log ends.
+    /// The end of its log.
     pub last_zxid: Zxid,
     /// The shape of its history.
     pub epochs: Epochs,
-    /// It never took a history over: it may have been wiped, and must not vote as if it had one.
+    /// Whether the server never adopted a history. It may have been wiped, so it must not vote as if it had one.
     pub blank: bool,
 }
 
 impl Promise {
-    /// What ranks histories.
+    /// The rank of the history: the greater one is the better one.
     #[must_use]
     pub fn history(&self) -> (Epoch, Zxid) {
         (self.current_epoch, self.last_zxid)
@@ -219,7 +221,7 @@ impl Message {
         }
     }
 
-    /// The bytes that the message would take on a wire, near enough for the simulator's bandwidth.
+    /// The approximate encoded size in bytes, for the simulator's bandwidth.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         const FIXED: usize = 64;

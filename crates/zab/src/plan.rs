@@ -1,18 +1,19 @@
-//! How one server brings another level: a plan made from the shapes of two histories.
+//! Chooses how to bring another server to our history: with a difference, after a truncation if necessary, or a
+//! snapshot.
 //!
-//! In: our log and the history of the other. Out: truncate, difference or snapshot. Used by a leader for its
-//! followers and by the source of a pull for its leader: one mechanism for both directions.
+//! The plan is made from our log and the shape of the other history. A leader uses it for its followers, and the source
+//! of a pull uses it for its leader.
 
 use pole_election::Zxid;
 
 use crate::{Epochs, Log};
 
-/// What the other server needs.
+/// What to send to the other server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// The entries after `after`; before that, if its log goes on beyond it, a truncation.
+    /// The entries after `after`, preceded by a truncation if its log goes beyond `after`.
     Difference { truncate: bool, after: Zxid },
-    /// It is too far behind for our window.
+    /// A snapshot: our log in memory does not reach back to the last common position.
     Snapshot,
 }
 

@@ -1,10 +1,14 @@
-//! Requests under way: what a server has taken from its clients and not yet answered.
+//! Requests under way: those that a server has received from its clients and not yet answered.
 //!
-//! In: requests as they arrive; entries as they are logged, cut off and applied. Out: whom to answer, and what to
-//! send to a new leader. Why: a client must not notice a leader change, so its request is held until its
-//! transaction is applied, found again in the recovered history, or sent once more.
-//! Holds: of each session, the requests found in the log are a prefix of those held; a request is answered once.
-//! Not here: what a request means, or whether its session exists (the state machine).
+//! Clients must not notice a leader change. A request is therefore held until its transaction is applied. After a
+//! leader change it is either found in the recovered history or sent to the new leader again, see
+//! [`Requests::unlogged`].
+//!
+//! Invariants:
+//! - In each session, the requests found in the log are a prefix of those held.
+//! - A request is answered once.
+//!
+//! The meaning of a request, and whether its session exists, is up to the state machine.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -16,48 +20,49 @@ use crate::{Cxid, Entry, SessionId};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requests<R> {
     sessions: BTreeMap<SessionId, Attached<R>>,
-    /// Numbers arrivals, so that what is sent again keeps its order over sessions.
+    /// Numbers the requests, so that those sent again keep their order across sessions.
     arrivals: u64,
 }
 
-/// One session on this server: a connection and its requests.
+/// A session attached to this server: its connection and requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Attached<R> {
     /// The number of the connection's attachment.
     attachment: Cxid,
-    /// The position of the attachment once applied: only transactions above it can be this connection's.
+    /// The position of the attachment once applied. Only transactions above it can belong to this connection.
     floor: Option<Zxid>,
-    /// Where the log attaches the session to another connection: what follows is not ours.
+    /// The position at which the log attaches the session to another connection. Later transactions do not belong to
+    /// this connection.
     superseded: Option<Zxid>,
     /// In order of arrival.
-    held: VecDeque<Held<R>>,
+    held: VecDeque<HeldRequest<R>>,
 }
 
 /// A request that is not yet answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Held<R> {
-    /// The session that asked.
+pub struct HeldRequest<R> {
+    /// The session that sent it.
     pub session: SessionId,
-    /// Its number for the request.
+    /// The session's number for the request.
     pub cxid: Cxid,
-    /// What was asked.
+    /// The request itself.
     pub request: R,
     arrival: u64,
     logged: Option<Zxid>,
 }
 
-/// What the application of an entry means to this server's clients.
+/// The effect of an applied entry on this server's clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied<R> {
-    /// It is nobody's here.
+    /// It answers no request held here.
     Foreign,
     /// It answers this request.
-    Answers(Held<R>),
-    /// It attaches the session elsewhere: the connection here is over, with these requests.
-    Supersedes(Vec<Held<R>>),
+    Answers(HeldRequest<R>),
+    /// It attaches the session to another connection. The connection here ends, and these requests with it.
+    Supersedes(Vec<HeldRequest<R>>),
 }
 
-/// A request was put into the log before one that was asked earlier.
+/// A request appears in the log before an earlier one of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{zxid} answers #{cxid}, but the session's next request is #{next}")]
 pub struct OutOfOrder {
@@ -65,7 +70,7 @@ pub struct OutOfOrder {
     pub zxid: Zxid,
     /// The request that it answers.
     pub cxid: Cxid,
-    /// The request that was to be answered before.
+    /// The request that should have been answered first.
     pub next: Cxid,
 }
 
@@ -76,9 +81,9 @@ impl<R> Default for Requests<R> {
 }
 
 impl<R> Requests<R> {
-    /// A new connection of the session, whose attachment is the request. Returns what its older connection here
-    /// still waited for.
-    pub fn attach(&mut self, session: SessionId, attachment: Cxid, request: R) -> Vec<Held<R>> {
+    /// Attaches the session to a new connection; `request` is the attachment. Returns the unanswered requests of an
+    /// older connection here.
+    pub fn attach(&mut self, session: SessionId, attachment: Cxid, request: R) -> Vec<HeldRequest<R>> {
         let dropped = self.detach(session);
         let fresh = Attached { attachment, floor: None, superseded: None, held: VecDeque::new() };
         self.sessions.insert(session, fresh);
@@ -86,26 +91,26 @@ impl<R> Requests<R> {
         dropped
     }
 
-    /// Takes a request of an attached session; false if the session is not attached here.
+    /// Holds a request of an attached session. Returns false if the session is not attached here.
     pub fn hold(&mut self, session: SessionId, cxid: Cxid, request: R) -> bool {
         self.arrivals += 1;
         let arrival = self.arrivals;
         let Some(attached) = self.sessions.get_mut(&session) else { return false };
-        attached.held.push_back(Held { session, cxid, request, arrival, logged: None });
+        attached.held.push_back(HeldRequest { session, cxid, request, arrival, logged: None });
         true
     }
 
-    /// The connection is closed: its requests are dropped.
-    pub fn detach(&mut self, session: SessionId) -> Vec<Held<R>> {
+    /// Removes a closed connection and returns its unanswered requests.
+    pub fn detach(&mut self, session: SessionId) -> Vec<HeldRequest<R>> {
         self.sessions.remove(&session).map_or_else(Vec::new, |attached| attached.held.into())
     }
 
-    /// All connections are closed.
+    /// Removes all connections.
     pub fn clear(&mut self) {
         self.sessions.clear();
     }
 
-    /// The position of the session's attachment here, once applied.
+    /// The position of the session's attachment, once applied.
     #[must_use]
     pub fn floor(&self, session: SessionId) -> Option<Zxid> {
         self.sessions.get(&session)?.floor
@@ -117,45 +122,45 @@ impl<R> Requests<R> {
         self.sessions.get(&session).is_some_and(|a| a.attachment == attachment)
     }
 
-    /// How many requests the session waits for.
+    /// The number of unanswered requests of the session.
     #[must_use]
     pub fn waiting(&self, session: SessionId) -> usize {
         self.sessions.get(&session).map_or(0, |a| a.held.len())
     }
 
-    /// How many requests are held in all.
+    /// The number of unanswered requests of all sessions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sessions.values().map(|a| a.held.len()).sum()
     }
 
-    /// Whether nothing is held.
+    /// Whether there are no unanswered requests.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// An entry was put into this server's log.
+    /// Records that an entry was appended to this server's log.
     ///
     /// # Errors
-    /// If the log holds a request of a connection here out of its order: then two servers disagree on what was asked, and
-    /// the connection cannot be answered in order any more.
+    /// If the log holds the requests of a connection here out of order. Then two servers disagree on what the client
+    /// sent, and the connection can no longer be answered in order.
     pub fn logged(&mut self, entry: &Entry) -> Result<(), OutOfOrder> {
         let Some(attached) = self.sessions.get_mut(&entry.origin.session) else { return Ok(()) };
         if !attached.may_own(entry) {
             return Ok(());
         }
         if entry.origin.cxid.is_attachment() && entry.origin.cxid != attached.attachment {
-            // Only one that comes after our own attachment takes the session away from us.
+            // Only an attachment logged after our own takes the session away from us.
             let ours_is_logged = attached.floor.is_some() || attached.held.front().is_some_and(|h| h.logged.is_some());
             attached.superseded = ours_is_logged.then_some(entry.zxid);
             return Ok(());
         }
         let Some(next) = attached.held.iter_mut().find(|held| held.logged.is_none()) else {
-            return Ok(()); // closed by expiry, say: not a request of the client's
+            return Ok(()); // not a client's request, for example the expiry of the session
         };
         if attached.floor.is_none() && entry.origin.cxid != attached.attachment {
-            return Ok(()); // an earlier connection's, committed only now
+            return Ok(()); // a request of an earlier connection
         }
         let (cxid, next_cxid) = (entry.origin.cxid, next.cxid);
         if next_cxid == cxid {
@@ -166,7 +171,7 @@ impl<R> Requests<R> {
         Ok(())
     }
 
-    /// The log was cut: what was found above `to` is to be sent again.
+    /// Records a truncation: requests found above `to` are unlogged again.
     pub fn truncated(&mut self, to: Zxid) {
         for attached in self.sessions.values_mut() {
             attached.superseded = attached.superseded.filter(|zxid| *zxid <= to);
@@ -176,7 +181,7 @@ impl<R> Requests<R> {
         }
     }
 
-    /// An entry was applied, in order.
+    /// Records that an entry was applied. Entries must be applied in order.
     pub fn applied(&mut self, entry: &Entry) -> Applied<R> {
         let session = entry.origin.session;
         let Some(attached) = self.sessions.get_mut(&session) else { return Applied::Foreign };
@@ -192,9 +197,9 @@ impl<R> Requests<R> {
         Applied::Foreign
     }
 
-    /// The requests that are in no log of ours, in order of arrival: what a new leader has to be sent.
+    /// The requests that are not in our log, in order of arrival. These must be sent to a new leader.
     #[must_use]
-    pub fn unlogged(&self) -> Vec<&Held<R>> {
+    pub fn unlogged(&self) -> Vec<&HeldRequest<R>> {
         let mut unlogged: Vec<_> =
             self.sessions.values().flat_map(|a| a.held.iter()).filter(|held| held.logged.is_none()).collect();
         unlogged.sort_unstable_by_key(|held| held.arrival);
@@ -203,7 +208,7 @@ impl<R> Requests<R> {
 }
 
 impl<R> Attached<R> {
-    /// Whether an entry can be this connection's at all.
+    /// Whether an entry can belong to this connection at all.
     fn may_own(&self, entry: &Entry) -> bool {
         self.floor.is_none_or(|floor| entry.zxid > floor) && self.superseded.is_none()
     }
@@ -240,7 +245,7 @@ mod tests {
         table.applied(entry)
     }
 
-    fn names(held: &[&Held<&'static str>]) -> Vec<&'static str> {
+    fn names(held: &[&HeldRequest<&'static str>]) -> Vec<&'static str> {
         held.iter().map(|h| h.request).collect()
     }
 
@@ -255,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_cut_off_the_log_is_sent_again() {
+    fn a_request_truncated_from_the_log_is_sent_again() {
         let (mut table, _) = attached();
         table.hold(SESSION, Cxid(1), "a");
         table.logged(&entry(2, Cxid(1))).expect("in order");
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_at_or_below_the_floor_is_an_older_connections() {
+    fn an_entry_at_or_below_the_floor_belongs_to_an_older_connection() {
         let mut table = Requests::default();
         let number = Cxid::attachment(ServerId(3), 2);
         table.attach(SESSION, number, "attach");
@@ -288,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attachment_elsewhere_that_is_cut_off_ends_nothing() {
+    fn an_attachment_elsewhere_that_is_truncated_ends_no_connection() {
         let (mut table, _) = attached();
         table.hold(SESSION, Cxid(1), "a");
         table.logged(&entry(2, Cxid::attachment(ServerId(4), 1))).expect("in order");
@@ -303,8 +308,8 @@ mod tests {
         table.hold(SESSION, Cxid(1), "a");
         table.hold(SESSION, Cxid(2), "b");
         let error = table.logged(&entry(2, Cxid(2))).expect_err("1 comes first");
-        let words = alloc::format!("{error}");
-        assert_eq!(words, "1.2 answers #2, but the session's next request is #1");
+        let message = alloc::format!("{error}");
+        assert_eq!(message, "1.2 answers #2, but the session's next request is #1");
         assert_eq!(names(&table.unlogged()), ["a", "b"]);
     }
 }

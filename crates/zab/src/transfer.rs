@@ -1,13 +1,13 @@
-//! History on its way to another server: a snapshot in pieces, then the log above it, with a bound on what is in flight.
+//! Sending history to another server: a snapshot in pieces, then the log above it, with bounded data in flight.
 //!
-//! A leader brings its followers level this way, and the source of a pull its leader. Nothing here grows with the
-//! history: pieces of the state are produced one by one outside ([`Output::NextPiece`]), and the log is read from memory
-//! or, where memory no longer reaches back, from disk ([`Output::ReadLog`]). What is proposed meanwhile is not queued for
-//! the receiver; it is in the log, and follows from there.
+//! A leader synchronises its followers this way, and the source of a pull its leader. Memory use does not grow with the
+//! history: pieces of the state are produced one by one by the driver ([`Output::NextPiece`]), and the log is read from
+//! memory or, where memory no longer reaches back, from disk ([`Output::ReadLog`]). Transactions proposed meanwhile are
+//! not queued for the receiver; they are sent from the log.
 //!
-//! Flow control: at most [`Limits::pieces_in_flight`](crate::Limits) messages are sent ahead of the receiver's
-//! [`Message::Received`], which it sends for a piece when the piece is on its disk and for the last piece of a snapshot
-//! when the state is restored. So the receiver holds a few pieces and its state, and no more.
+//! Flow control: at most [`Limits::pieces_in_flight`](crate::Limits) messages are unconfirmed. The receiver sends
+//! [`Message::Received`] for a piece when it is on its disk, and for the last piece of a snapshot when the state is
+//! restored. It thus holds no more than a few pieces and its state.
 
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use crate::log::is_contiguous;
 use crate::zab::Role;
 use crate::{Body, Entry, Epochs, Message, Output, Snapshot, SnapshotPart, Zab};
 
-/// Names a transfer. Never used again by the same process.
+/// Identifies a transfer. Not reused by the same process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId(pub u64);
 
@@ -25,7 +25,7 @@ pub struct TransferId(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Transfer {
     id: TransferId,
-    /// Whether the driver was told of it. A difference that fits into the window is sent without.
+    /// Whether the driver was asked to open it. A difference that fits into the window is sent without.
     opened: bool,
     /// Messages that the receiver has not confirmed.
     in_flight: usize,
@@ -34,65 +34,65 @@ pub(crate) struct Transfer {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Step {
-    /// The state.
+    /// Sending the state.
     State {
         zxid: Zxid,
         epochs: Epochs,
-        /// Where the next piece begins.
+        /// The byte offset of the next piece.
         offset: usize,
-        /// Pieces that were asked for and are not here yet.
-        asked: usize,
-        /// The last piece was sent: the log follows when the receiver has all of it.
+        /// Pieces that were requested and have not been produced yet.
+        requested: usize,
+        /// The last piece was sent. The log follows when the receiver has confirmed all of them.
         complete: bool,
     },
-    /// The log.
+    /// Sending the log.
     Log {
         /// The last position sent.
         sent: Zxid,
-        /// The disk was asked for more.
+        /// A read from disk is under way.
         reading: bool,
     },
 }
 
 impl Zab {
-    /// Sends the log above `after`, which reaches back so far in memory.
+    /// Sends the log above `after`, which must be in memory.
     pub(crate) fn send_log(&mut self, to: ServerId, after: Zxid, out: &mut Vec<Output>) {
         self.start_transfer(to, Step::Log { sent: after, reading: false }, out);
-        self.go_on(to, out);
+        self.advance_transfer(to, out);
         let after = match self.transfers.get(&to) {
             Some(Transfer { step: Step::Log { sent, .. }, .. }) => *sent,
-            Some(_) | None => return, // it is complete
+            Some(_) | None => return, // it is already complete
         };
         self.open_transfer(to, after, None, out);
     }
 
-    /// Sends a snapshot, and the log above it.
+    /// Sends a snapshot and the log above it.
     pub(crate) fn send_state(&mut self, to: ServerId, snapshot: Snapshot, out: &mut Vec<Output>) {
         let Snapshot { zxid, epochs, body } = snapshot;
-        self.start_transfer(to, Step::State { zxid, epochs, offset: 0, asked: 0, complete: false }, out);
+        self.start_transfer(to, Step::State { zxid, epochs, offset: 0, requested: 0, complete: false }, out);
         self.open_transfer(to, zxid, Some(body), out);
-        self.go_on(to, out);
+        self.advance_transfer(to, out);
     }
 
-    /// The next piece of the state that [`Output::OpenTransfer`] brought; `last`: there are no more.
+    /// Takes the next piece of the state passed to [`Output::OpenTransfer`]. `last`: there are no more.
     pub fn piece_is_ready(&mut self, transfer: TransferId, body: Bytes, last: bool, out: &mut Vec<Output>) {
         let Some((to, transfer)) = self.transfers.iter_mut().find(|(_, other)| other.id == transfer) else { return };
         let to = *to;
-        let Step::State { zxid, epochs, offset, asked, complete } = &mut transfer.step else { return };
+        let Step::State { zxid, epochs, offset, requested, complete } = &mut transfer.step else { return };
         if *complete {
-            return; // more were asked for than there are
+            return; // more pieces were requested than there are
         }
         let part = SnapshotPart { zxid: *zxid, epochs: epochs.clone(), offset: *offset, last, body };
         *offset += part.body.len();
-        *asked = asked.saturating_sub(1);
+        *requested = requested.saturating_sub(1);
         *complete = last;
         transfer.in_flight += 1;
         Self::send(to, Message::Snapshot(part), out);
-        self.go_on(to, out);
+        self.advance_transfer(to, out);
     }
 
-    /// Entries that [`Output::ReadLog`] asked for, contiguous. If they could not be read there are none, and the
-    /// receiver's link is closed: it starts anew.
+    /// Takes the entries that [`Output::ReadLog`] requested; they must be contiguous. An empty list means that they
+    /// could not be read: the receiver's link is closed and it starts over.
     pub fn log_is_read(&mut self, transfer: TransferId, entries: Vec<Entry>, out: &mut Vec<Output>) {
         let Some((to, transfer)) = self.transfers.iter_mut().find(|(_, other)| other.id == transfer) else { return };
         let to = *to;
@@ -108,10 +108,10 @@ impl Zab {
         *sent = last;
         transfer.in_flight += 1;
         Self::send(to, Message::Entries { prev, entries }, out);
-        self.go_on(to, out);
+        self.advance_transfer(to, out);
     }
 
-    /// The receiver has one more message where it belongs.
+    /// The receiver confirms one message.
     pub(crate) fn on_received(&mut self, from: ServerId, out: &mut Vec<Output>) {
         let Some(transfer) = self.transfers.get_mut(&from) else { return };
         transfer.in_flight = transfer.in_flight.saturating_sub(1);
@@ -121,7 +121,7 @@ impl Zab {
             transfer.step = Step::Log { sent: zxid, reading: false };
         }
         out.push(Output::Progress);
-        self.go_on(from, out);
+        self.advance_transfer(from, out);
     }
 
     /// Ends a transfer, complete or not.
@@ -154,14 +154,14 @@ impl Zab {
         out.push(Output::OpenTransfer { transfer: transfer.id, after, state });
     }
 
-    /// Sends, or asks for, as much as may be in flight.
-    fn go_on(&mut self, to: ServerId, out: &mut Vec<Output>) {
+    /// Sends or requests as much as may be in flight.
+    fn advance_transfer(&mut self, to: ServerId, out: &mut Vec<Output>) {
         let (bytes, window) = (self.limits.piece_bytes, self.limits.pieces_in_flight.max(1));
         while let Some(transfer) = self.transfers.get_mut(&to) {
             match &mut transfer.step {
-                Step::State { asked, complete, .. } => {
-                    if !*complete && transfer.in_flight + *asked < window {
-                        *asked += 1;
+                Step::State { requested, complete, .. } => {
+                    if !*complete && transfer.in_flight + *requested < window {
+                        *requested += 1;
                         out.push(Output::NextPiece { transfer: transfer.id, bytes });
                         continue;
                     }
@@ -174,7 +174,7 @@ impl Zab {
                     let prev = *sent;
                     if !self.log.reaches(prev) {
                         *reading = true;
-                        // Committed, or else it would still be in memory; and on our own disk.
+                        // Not in memory, so it is committed and on our own disk.
                         let through = self.log.base();
                         out.push(Output::ReadLog { transfer: transfer.id, after: prev, through, bytes });
                         return;
@@ -188,7 +188,7 @@ impl Zab {
         }
     }
 
-    /// Everything was sent: the receiver is asked to take it over.
+    /// Everything was sent: asks the receiver to adopt it.
     fn transfer_is_complete(&mut self, to: ServerId, out: &mut Vec<Output>) {
         self.end_transfer(to, out);
         match &self.role {

@@ -1,10 +1,13 @@
-//! One server's part in the agreement: what it stores, the role that it plays, and the front door for events.
+//! One server's part in the agreement: its stored state, its role, and the entry points for events.
 //!
-//! In: the role that the election gave us, messages, written tickets, links. Out: [`Output`]s.
-//! Holds: `current_epoch <= accepted_epoch`; base <= ready <= committed <= last position of the log, and
-//! ready <= durable while we serve: what the state machine has seen is committed and on our own disk. (After a
-//! snapshot was installed nothing is ready, and nobody is served, until the state is restored from it.)
-//! The roles are types of their own (`following`, `leading`): a follower has no table of acknowledgements to misuse.
+//! The roles are types of their own (`following`, `leading`), so that a follower has no table of acknowledgements to
+//! misuse.
+//!
+//! Invariants:
+//! - `current_epoch <= accepted_epoch`.
+//! - `base <= ready <= committed <= last`, where `base` and `last` are the bounds of the log.
+//! - `ready <= durable` while we serve: what the state machine has seen is committed and on our own disk. After a
+//!   snapshot was installed, nothing is ready and no client is served until the state is restored from it.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -20,38 +23,38 @@ use crate::{
     TransferId,
 };
 
-/// One server's part in the agreement.
+/// One server's part in the agreement. See the [crate] documentation for the order of calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Zab {
     pub(crate) me: ServerId,
     pub(crate) voters: Voters,
     pub(crate) limits: Limits,
-    /// The last epoch promised; the write of it may be under way, but nothing older is listened to already.
+    /// The last epoch promised. Its write may still be under way, but messages of older epochs are ignored already.
     pub(crate) accepted_epoch: Epoch,
-    /// The last epoch taken over; likewise. Whatever reports it waits behind the write.
+    /// The last epoch adopted. Its write may still be under way; messages that report it wait for the write.
     pub(crate) current_epoch: Epoch,
     pub(crate) log: Log,
-    /// The last position known to be committed. Never goes back, nor does the log go back behind it.
+    /// The last position known to be committed. Never decreases, and the log is never truncated below it.
     pub(crate) committed: Zxid,
     /// The last position of the log that is on our disk.
     pub(crate) durable: Zxid,
-    /// The last position given to the state machine.
+    /// The last position released to the state machine.
     pub(crate) ready: Zxid,
     next_ticket: Ticket,
-    /// Writes under way, oldest first, and what each of them releases.
-    pub(crate) writes: VecDeque<(Ticket, Then)>,
+    /// Writes under way, oldest first, each with the action that follows when it is durable.
+    pub(crate) writes: VecDeque<(Ticket, OnDurable)>,
     /// Peers to which a quorum link is open.
     pub(crate) links: BTreeSet<ServerId>,
     /// Followers that chose us while we do not lead (yet).
     pub(crate) waiting: BTreeMap<ServerId, Waiting>,
     /// A snapshot that is being received.
     pub(crate) incoming: Option<Incoming>,
-    /// A snapshot was installed, and the state is being restored from it.
+    /// Set while the state is restored from an installed snapshot.
     pub(crate) restoring: Option<Restoring>,
-    /// History that is being sent, by receiver.
+    /// Transfers of our history, by receiver.
     pub(crate) transfers: BTreeMap<ServerId, Transfer>,
     pub(crate) next_transfer: TransferId,
-    /// Servers that wait for a snapshot of our state.
+    /// Servers that need a snapshot of our state.
     pub(crate) wants_snapshot: BTreeSet<ServerId>,
     pub(crate) role: Role,
 }
@@ -64,38 +67,39 @@ pub(crate) enum Role {
     Leading(Leading),
 }
 
-/// A follower that was quicker than our own election.
+/// A follower that chose us before our own election ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Waiting {
     pub(crate) hello: Hello,
     pub(crate) taken_over: Option<(Epoch, Zxid)>,
 }
 
-/// What the completion of a write releases. It is checked against the state of that moment: a promise made since may
-/// have made it void.
+/// What to do when a write is durable. It is checked against the state at that time: a newer promise may have made it
+/// void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Then {
-    /// Nothing hangs on it.
+pub(crate) enum OnDurable {
+    /// Nothing depends on the write.
     Nothing,
-    /// The log is durable up to `last`. Entries of a difference are confirmed to its sender.
+    /// The log is durable up to `last`. `received`: the entries belong to a difference, and their sender is sent a
+    /// confirmation.
     Appended { last: Zxid, received: Option<(ServerId, Epoch)> },
-    /// A part of a snapshot is put aside.
+    /// A part of a snapshot is staged.
     Received { from: ServerId, epoch: Epoch },
-    /// The snapshot is in place.
+    /// The snapshot is installed.
     Installed { zxid: Zxid },
-    /// The promise made to `leader` can be told.
+    /// The promise made to `leader` may be sent.
     Promised { epoch: Epoch, leader: ServerId, fresh: bool },
-    /// The epoch of `leader` is taken over with the history up to `last`.
-    TookEpoch { epoch: Epoch, leader: ServerId, last: Zxid },
-    /// The hand-over to `leader` is taken.
+    /// The epoch of `leader` is adopted, with the history up to `last`.
+    AdoptedEpoch { epoch: Epoch, leader: ServerId, last: Zxid },
+    /// The hand-over to `leader` is accepted.
     TookOver { epoch: Epoch, leader: ServerId, last: Zxid },
 }
 
 impl Zab {
-    /// A server that starts with what it found on its disk. It knows only its snapshot to be committed.
+    /// Creates a server from the state found on its disk. Only its snapshot is known to be committed.
     ///
     /// # Panics
-    /// If the entries found are not contiguous: whoever read them has checked.
+    /// If the recovered entries are not contiguous. The caller must have checked that.
     #[must_use]
     pub fn new(me: ServerId, voters: Voters, limits: Limits, disk: Recovered) -> Self {
         let committed = disk.snapshot_zxid();
@@ -123,22 +127,22 @@ impl Zab {
         }
     }
 
-    /// The election made us leader. `accepted` are epochs that votes reported: they save asking for them.
+    /// Starts to lead, as the election decided. `accepted` are epochs reported by votes, which saves asking for them.
     pub fn lead(&mut self, round: Round, accepted: impl IntoIterator<Item = (ServerId, Epoch)>, out: &mut Vec<Output>) {
-        self.look(out);
+        self.step_down(out);
         self.start_leading(round, accepted, out);
     }
 
-    /// The election made `leader` ours.
+    /// Starts to follow `leader`, as the election decided.
     pub fn follow(&mut self, leader: ServerId, round: Round, out: &mut Vec<Output>) {
-        self.look(out);
+        self.step_down(out);
         self.role = Role::Following(Following::new(leader, round));
         self.decline_waiting(round, out);
-        self.greet(out);
+        self.send_hello(out);
     }
 
-    /// Gives up the role, and tells the other side by closing its link.
-    pub fn look(&mut self, out: &mut Vec<Output>) {
+    /// Gives up the current role and closes the links that belong to it, so that the other side notices.
+    pub fn step_down(&mut self, out: &mut Vec<Output>) {
         self.incoming = None;
         self.end_transfers(out);
         match core::mem::replace(&mut self.role, Role::Looking) {
@@ -151,15 +155,15 @@ impl Zab {
         }
     }
 
-    /// The quorum link to `peer` is open.
+    /// Reports that the quorum link to `peer` is open.
     pub fn link_up(&mut self, peer: ServerId, out: &mut Vec<Output>) {
         self.links.insert(peer);
         if self.leader() == Some(peer) {
-            self.greet(out);
+            self.send_hello(out);
         }
     }
 
-    /// The quorum link to `peer` is closed.
+    /// Reports that the quorum link to `peer` is closed.
     pub fn link_down(&mut self, peer: ServerId, out: &mut Vec<Output>) {
         self.links.remove(&peer);
         self.waiting.remove(&peer);
@@ -167,7 +171,7 @@ impl Zab {
         self.peer_left(peer, out);
     }
 
-    /// The link to a peer is closed, by whichever side.
+    /// The link to a peer was closed, by either side.
     pub(crate) fn peer_left(&mut self, peer: ServerId, out: &mut Vec<Output>) {
         match &self.role {
             Role::Looking => {}
@@ -179,10 +183,10 @@ impl Zab {
         }
     }
 
-    /// A message arrived on the quorum link to `from`. An error is the peer's fault: close the link.
+    /// Handles a message from the quorum link to `from`. An error is the peer's fault: close the link.
     ///
     /// # Errors
-    /// If the message cannot be right, whatever was lost or reordered before. The state is as it was.
+    /// If the message is invalid regardless of what was lost or reordered before. The state has not changed then.
     pub fn receive(&mut self, from: ServerId, message: Message, out: &mut Vec<Output>) -> Result<(), Error> {
         if !self.voters.contains(from) {
             return Err(Error::Foreign(from));
@@ -219,37 +223,37 @@ impl Zab {
         }
     }
 
-    /// Everything up to `through` is durable.
+    /// Reports that all writes up to `through` are durable.
     pub fn written(&mut self, through: Ticket, out: &mut Vec<Output>) {
         let mut appended = false;
         while self.writes.front().is_some_and(|(ticket, _)| *ticket <= through) {
-            let (ticket, then) = self.writes.pop_front().expect("there is a front");
-            match then {
-                Then::Nothing => {}
-                Then::Appended { last, received } => {
+            let (ticket, on_durable) = self.writes.pop_front().expect("there is a front");
+            match on_durable {
+                OnDurable::Nothing => {}
+                OnDurable::Appended { last, received } => {
                     self.durable = self.durable.max(last);
                     appended = true;
                     if let Some((from, epoch)) = received {
                         self.confirm_received(from, epoch, out);
                     }
                 }
-                Then::Received { from, epoch } => self.confirm_received(from, epoch, out),
-                Then::Installed { zxid } => self.snapshot_is_durable(ticket, zxid, out),
-                Then::Promised { epoch, leader, fresh } => self.promise_is_durable(epoch, leader, fresh, out),
-                Then::TookEpoch { epoch, leader, last } => self.epoch_is_durable(epoch, leader, last, out),
-                Then::TookOver { epoch, leader, last } => self.take_over_is_durable(epoch, leader, last, out),
+                OnDurable::Received { from, epoch } => self.confirm_received(from, epoch, out),
+                OnDurable::Installed { zxid } => self.snapshot_is_durable(ticket, zxid, out),
+                OnDurable::Promised { epoch, leader, fresh } => self.promise_is_durable(epoch, leader, fresh, out),
+                OnDurable::AdoptedEpoch { epoch, leader, last } => self.epoch_is_durable(epoch, leader, last, out),
+                OnDurable::TookOver { epoch, leader, last } => self.take_over_is_durable(epoch, leader, last, out),
             }
         }
         if appended {
             self.log_is_durable(out);
         }
-        self.tell_ready(out);
+        self.report_ready(out);
     }
 
     /// Proposes transactions in order; the first gets [`Zab::next_zxid`].
     ///
     /// # Panics
-    /// If we are not an established leader.
+    /// If this server is not an established leader.
     pub fn propose(&mut self, batch: Vec<(Origin, Bytes)>, out: &mut Vec<Output>) {
         if batch.is_empty() {
             return;
@@ -265,10 +269,10 @@ impl Zab {
         let last = self.log.last();
         out.push(Output::Logged { after, through: last });
         self.broadcast(after, &entries, out);
-        self.write(DiskOp::Append(entries), Then::Appended { last, received: None }, out);
+        self.write(DiskOp::Append(entries), OnDurable::Appended { last, received: None }, out);
     }
 
-    /// The position of the next proposal of our epoch.
+    /// The position of the next proposal in our epoch.
     #[must_use]
     pub fn next_zxid(&self) -> Zxid {
         let last = self.log.last();
@@ -278,18 +282,19 @@ impl Zab {
         }
     }
 
-    /// Tells the followers what was committed since they were last told. Call once after each batch of events.
+    /// Announces commits to the followers. Call this once after each batch of events.
     pub fn flush(&mut self, out: &mut Vec<Output>) {
         self.announce_commits(out);
     }
 
-    /// Our own state at `zxid`, to be kept. The log in memory stays until [`Zab::trim`].
+    /// Stores our own state at `zxid` on disk. The log in memory is kept until [`Zab::trim`].
     pub fn checkpoint(&mut self, zxid: Zxid, body: Body, out: &mut Vec<Output>) {
         let snapshot = self.snapshot_of(zxid, body);
-        self.write(DiskOp::Checkpoint(snapshot), Then::Nothing, out);
+        self.write(DiskOp::Checkpoint(snapshot), OnDurable::Nothing, out);
     }
 
-    /// The state at `zxid`, which must be where the state machine is, for `to` that [`Output::WantsSnapshot`] named.
+    /// Provides the snapshot for `to` that [`Output::WantsSnapshot`] asked for. `zxid` must be the last position
+    /// applied to the state.
     pub fn provide_snapshot(&mut self, to: ServerId, zxid: Zxid, body: Body, out: &mut Vec<Output>) {
         if self.wants_snapshot.remove(&to) {
             let snapshot = self.snapshot_of(zxid, body);
@@ -297,18 +302,18 @@ impl Zab {
         }
     }
 
-    /// Lets go of entries at or below `checkpoint` (which is safe on disk) beyond `bytes_max`.
+    /// Drops entries in memory at or below `checkpoint`, which must be durable, until at most `bytes_max` bytes remain.
     pub fn trim(&mut self, checkpoint: Zxid, bytes_max: usize) {
         self.log.trim(checkpoint.min(self.ready), bytes_max);
     }
 
-    /// Where this server stands.
+    /// The epochs and the last position of this server.
     #[must_use]
     pub fn standing(&self) -> Standing {
         Standing { accepted_epoch: self.accepted_epoch, current_epoch: self.current_epoch, last_zxid: self.log.last() }
     }
 
-    /// Where this server is in the protocol.
+    /// The phase of the protocol that this server is in.
     #[must_use]
     pub fn phase(&self) -> Phase {
         match &self.role {
@@ -318,7 +323,7 @@ impl Zab {
         }
     }
 
-    /// The leader chosen, established or not.
+    /// The chosen leader, established or not.
     #[must_use]
     pub fn leader(&self) -> Option<ServerId> {
         match &self.role {
@@ -328,7 +333,7 @@ impl Zab {
         }
     }
 
-    /// The epoch under which clients are served now.
+    /// The epoch in which clients are served now, if they are.
     #[must_use]
     pub fn serving_epoch(&self) -> Option<Epoch> {
         match self.phase() {
@@ -357,7 +362,7 @@ impl Zab {
         self.committed
     }
 
-    /// The last position that the state machine may have: see [`Output::Ready`].
+    /// The last position released to the state machine, see [`Output::Ready`].
     #[must_use]
     pub fn ready(&self) -> Zxid {
         self.ready
@@ -381,10 +386,10 @@ impl Zab {
         !self.writes.is_empty()
     }
 
-    /// The legal order of all positions, as one chain.
+    /// Checks the order of epochs and positions.
     ///
     /// # Panics
-    /// If it is broken: our bug.
+    /// If an invariant is broken, which is a bug of this crate.
     pub fn assert_invariants(&self) {
         assert!(
             self.current_epoch <= self.accepted_epoch,
@@ -406,31 +411,31 @@ impl Zab {
         );
     }
 
-    /// Whether the server never took a history over, and so may have been wiped.
+    /// Whether this server never adopted a history, and so may have been wiped.
     pub(crate) fn is_blank(&self) -> bool {
         self.current_epoch == Epoch(0) && self.log.last() == Zxid::ZERO && !self.limits.trust_blank
     }
 
-    /// Queues a write.
-    pub(crate) fn write(&mut self, op: DiskOp, then: Then, out: &mut Vec<Output>) -> Ticket {
+    /// Issues a write.
+    pub(crate) fn write(&mut self, op: DiskOp, on_durable: OnDurable, out: &mut Vec<Output>) -> Ticket {
         let ticket = self.next_ticket;
         self.next_ticket = Ticket(ticket.0 + 1);
-        self.writes.push_back((ticket, then));
+        self.writes.push_back((ticket, on_durable));
         out.push(Output::Write { ticket, op });
         ticket
     }
 
-    /// A promise that is still being written answers an older question: only the newest is answered, and by its own
-    /// write, behind which lies all that the answer reports.
+    /// Voids the promises that are still being written: they answer older requests. Only the newest request is
+    /// answered, when its own write is durable, because that write is behind everything that the answer reports.
     pub(crate) fn void_promises(&mut self) {
-        for (_, then) in &mut self.writes {
-            if matches!(then, Then::Promised { .. }) {
-                *then = Then::Nothing;
+        for (_, on_durable) in &mut self.writes {
+            if matches!(on_durable, OnDurable::Promised { .. }) {
+                *on_durable = OnDurable::Nothing;
             }
         }
     }
 
-    /// Appends what a leader or the source of a pull sent.
+    /// Appends entries sent by a leader or by the source of a pull.
     pub(crate) fn append(
         &mut self,
         from: ServerId,
@@ -454,11 +459,11 @@ impl Zab {
         entries.iter().for_each(|entry| self.log.push(entry.clone()));
         let last = self.log.last();
         out.push(Output::Logged { after, through: last });
-        self.write(DiskOp::Append(entries), Then::Appended { last, received }, out);
+        self.write(DiskOp::Append(entries), OnDurable::Appended { last, received }, out);
         Ok(())
     }
 
-    /// Cuts the log. The acknowledgements of what is cut must not be released by writes still under way.
+    /// Truncates the log. Writes still under way must not release acknowledgements of what is removed.
     pub(crate) fn cut(&mut self, from: ServerId, to: Zxid, out: &mut Vec<Output>) -> Result<(), Error> {
         if to < self.committed {
             return Err(Error::CutsCommitted { from, to, committed: self.committed });
@@ -468,20 +473,20 @@ impl Zab {
         }
         self.log.truncate(to);
         self.durable = self.durable.min(to);
-        for (_, then) in &mut self.writes {
-            if let Then::Appended { last, .. } = then {
+        for (_, on_durable) in &mut self.writes {
+            if let OnDurable::Appended { last, .. } = on_durable {
                 *last = to.min(*last);
             }
         }
-        self.write(DiskOp::Truncate { to }, Then::Nothing, out);
+        self.write(DiskOp::Truncate { to }, OnDurable::Nothing, out);
         out.push(Output::Truncated { to });
         Ok(())
     }
 
-    /// Everything up to `zxid` is committed; hands what is durable to the state machine.
+    /// Marks everything up to `zxid` as committed and releases what is durable to the state machine.
     pub(crate) fn commit(&mut self, zxid: Zxid, out: &mut Vec<Output>) {
         self.committed = self.committed.max(zxid);
-        self.tell_ready(out);
+        self.report_ready(out);
     }
 
     pub(crate) fn send(to: ServerId, message: Message, out: &mut Vec<Output>) {
@@ -492,9 +497,9 @@ impl Zab {
         Error::Unexpected { from, message, phase: self.phase() }
     }
 
-    /// An epoch that a peer names. Epochs grow one by one, so one that is far above ours is a mistake, and taking it
-    /// over would use the numbers up. So would many leaps one after the other: in the upper half of the numbers they are
-    /// short.
+    /// Checks an epoch named by a peer. Epochs grow one by one, so one far above ours is a mistake, and accepting it
+    /// would exhaust the 32 bits. So would many smaller leaps in a row, so the limit is much lower in the upper half of
+    /// the range.
     pub(crate) fn check_epoch(&self, from: ServerId, message: &'static str, epoch: Epoch) -> Result<(), Error> {
         let leap_max = if epoch.0 <= u32::MAX / 2 { EPOCH_LEAP_MAX } else { HIGH_EPOCH_LEAP_MAX };
         if epoch.0.saturating_sub(self.accepted_epoch.0) > leap_max {
@@ -504,7 +509,7 @@ impl Zab {
         Ok(())
     }
 
-    /// The epoch of history that a peer sends: we promised at least as much before it may.
+    /// Checks the epoch of history sent by a peer: it must not exceed the epoch that we promised.
     pub(crate) fn check_history(&self, from: ServerId, message: &'static str, epoch: Epoch) -> Result<(), Error> {
         if epoch > self.accepted_epoch {
             let reason = "history is not newer than the epoch promised before it is sent";
@@ -517,7 +522,7 @@ impl Zab {
         Ok(())
     }
 
-    /// Closes the link to a peer that has to notice.
+    /// Closes the link to a peer, so that it starts over.
     pub(crate) fn reset(&mut self, peer: ServerId, out: &mut Vec<Output>) {
         self.waiting.remove(&peer);
         self.end_transfer(peer, out);
@@ -526,7 +531,7 @@ impl Zab {
         }
     }
 
-    /// Tells servers that chose us to choose again. Not those of a later round: a hand-over may make us lead it.
+    /// Declines servers that chose us, except those of a later round: a hand-over may still make us the leader of it.
     pub(crate) fn decline_waiting(&mut self, round: Round, out: &mut Vec<Output>) {
         self.waiting.retain(|peer, waiting| {
             let later = waiting.hello.round > round;
@@ -544,9 +549,9 @@ impl Zab {
         Snapshot { zxid, epochs, body }
     }
 
-    pub(crate) fn tell_ready(&mut self, out: &mut Vec<Output>) {
+    pub(crate) fn report_ready(&mut self, out: &mut Vec<Output>) {
         if self.restoring.is_some() {
-            return; // what follows the snapshot waits for the state
+            return; // entries above the snapshot wait until its state is restored
         }
         let through = self.committed.min(self.durable);
         if through > self.ready {
@@ -556,16 +561,15 @@ impl Zab {
     }
 }
 
-/// How far above our own promise an epoch may be: more elections than a server can miss in a year of one each two
-/// seconds.
+/// How far an epoch may be above our own promise: about one year of elections, one every two seconds.
 const EPOCH_LEAP_MAX: u32 = 1 << 24;
 
-/// The same above half of all epochs, which only mistakes can reach: some minutes of an ensemble that cannot agree. A peer
-/// that errs in this way would have to do so eight million times to use the numbers up.
+/// The same in the upper half of the range, which is reached only by mistake: a few minutes of an ensemble that cannot
+/// agree. A faulty peer would need eight million such leaps to exhaust the range.
 const HIGH_EPOCH_LEAP_MAX: u32 = 1 << 8;
 
-/// The log as far as it was found. Entries below the snapshot are kept for differences if they reach up to it; what
-/// came before the first of them is not known, so that one only marks where the log begins.
+/// The log as it was found on disk. Entries below the snapshot are kept for differences if they reach up to it. What
+/// came before the first of them is unknown, so the first one only marks the base of the log.
 fn recovered_log(disk: &Recovered) -> Log {
     let snapshot = disk.snapshot_zxid();
     let newer = disk.entries.iter().filter(|entry| entry.zxid > snapshot);

@@ -1,4 +1,4 @@
-//! What a peer sends and cannot be right is refused with an error that says what and from whom; the state is as it was.
+//! Invalid messages of a peer are refused with an error that names the message and its sender, and change nothing.
 
 use bytes::Bytes;
 use pole_election::{Epoch, INPUTS_MAX, Input, Proposal, ROUND_MAX, Rank, Round, ServerId, Standing, Voters, Zxid};
@@ -22,7 +22,7 @@ fn entries(epoch: u32, counters: std::ops::RangeInclusive<u32>) -> Vec<Entry> {
     counters.map(|counter| entry(zxid(epoch, counter))).collect()
 }
 
-/// A server of three, with links to the others.
+/// A server of an ensemble of three, with links to the others.
 fn server() -> Zab {
     let voters = Voters::new([1, 2, 3].map(ServerId));
     let mut zab = Zab::new(ME, voters, Limits::default(), Recovered::blank());
@@ -31,8 +31,8 @@ fn server() -> Zab {
     zab
 }
 
-/// Gives a message that must be taken, and completes all writes.
-fn take(zab: &mut Zab, from: ServerId, message: Message) -> Vec<Output> {
+/// Delivers a message that must be accepted, and completes all writes.
+fn deliver(zab: &mut Zab, from: ServerId, message: Message) -> Vec<Output> {
     let mut out = Vec::new();
     zab.receive(from, message, &mut out).expect("a good message");
     zab.written(Ticket(u64::MAX), &mut out);
@@ -43,20 +43,20 @@ fn take(zab: &mut Zab, from: ServerId, message: Message) -> Vec<Output> {
 fn serving() -> Zab {
     let mut zab = server();
     zab.follow(LEADER, ROUND, &mut Vec::new());
-    take(&mut zab, LEADER, Message::NewEpoch { epoch: Epoch(1) });
-    take(&mut zab, LEADER, Message::NewLeader { epoch: Epoch(1), last: Zxid::ZERO });
-    take(&mut zab, LEADER, Message::UpToDate { epoch: Epoch(1), committed: Zxid::ZERO });
+    deliver(&mut zab, LEADER, Message::NewEpoch { epoch: Epoch(1) });
+    deliver(&mut zab, LEADER, Message::NewLeader { epoch: Epoch(1), last: Zxid::ZERO });
+    deliver(&mut zab, LEADER, Message::UpToDate { epoch: Epoch(1), committed: Zxid::ZERO });
     let committed = zxid(1, 3);
-    take(&mut zab, LEADER, propose(1, Zxid::ZERO, entries(1, 1..=4), Zxid::ZERO));
-    take(&mut zab, LEADER, Message::Commit { epoch: Epoch(1), zxid: committed });
+    deliver(&mut zab, LEADER, propose(1, Zxid::ZERO, entries(1, 1..=4), Zxid::ZERO));
+    deliver(&mut zab, LEADER, Message::Commit { epoch: Epoch(1), zxid: committed });
     assert_eq!((zab.log().last(), zab.committed()), (zxid(1, 4), committed));
     zab
 }
 
-/// The same, after it promised epoch 2 to its leader and waits for the history.
+/// The same follower after it promised epoch 2 to its leader. It waits for the history.
 fn promised() -> Zab {
     let mut zab = serving();
-    take(&mut zab, LEADER, Message::NewEpoch { epoch: Epoch(2) });
+    deliver(&mut zab, LEADER, Message::NewEpoch { epoch: Epoch(2) });
     zab
 }
 
@@ -65,7 +65,7 @@ fn leading() -> (Zab, Epoch) {
     let mut zab = server();
     zab.lead(ROUND, [(ServerId(2), Epoch(0))], &mut Vec::new());
     let hello = Hello { round: ROUND, accepted_epoch: Epoch(0), taking_over: None };
-    let asked = take(&mut zab, ServerId(2), Message::Hello(hello)).into_iter().find_map(|output| {
+    let asked = deliver(&mut zab, ServerId(2), Message::Hello(hello)).into_iter().find_map(|output| {
         let Output::Send { message: Message::NewEpoch { epoch }, .. } = output else { return None };
         Some(epoch)
     });
@@ -90,36 +90,36 @@ fn handover(next: Epoch, round: Round, inputs: Vec<Input>) -> Message {
     Message::Handover { epoch: Epoch(1), next, last: zxid(1, 4), round, choice, asked: false }
 }
 
-/// The message is refused, nothing is put out, and the state is as it was. Returns the words.
+/// Asserts that the message is refused without outputs and without a change of state. Returns the error and its text.
 fn refused(mut zab: Zab, from: ServerId, message: Message) -> (Error, String) {
     let before = zab.clone();
     let mut out = Vec::new();
     let error = zab.receive(from, message, &mut out).expect_err("a bad message");
     assert!(out.is_empty(), "something was put out: {out:?}");
     assert!(zab == before, "the state has changed");
-    let words = error.to_string();
-    assert!(words.contains(&from.to_string()), "the sender is not named: {words}");
-    (error, words)
+    let text = error.to_string();
+    assert!(text.contains(&from.to_string()), "the sender is not named: {text}");
+    (error, text)
 }
 
 #[test]
-fn a_stranger_is_refused_whatever_it_says() {
-    let (error, words) = refused(server(), ServerId(9), Message::Ping { seq: 1 });
+fn a_server_that_is_no_voter_is_refused() {
+    let (error, text) = refused(server(), ServerId(9), Message::Ping { seq: 1 });
     assert_eq!(error, Error::Foreign(ServerId(9)));
-    assert!(words.contains("not a voter"), "{words}");
+    assert!(text.contains("not a voter"), "{text}");
 }
 
 #[test]
 fn proposals_after_a_gap_are_refused() {
-    let (error, words) = refused(serving(), LEADER, propose(1, zxid(1, 5), entries(1, 6..=6), zxid(1, 3)));
+    let (error, text) = refused(serving(), LEADER, propose(1, zxid(1, 5), entries(1, 6..=6), zxid(1, 3)));
     assert!(matches!(error, Error::Gap { .. }), "{error:?}");
-    assert_eq!(words, "Propose of server 3 starts after 1.5, but our log ends at 1.4");
+    assert_eq!(text, "Propose of server 3 starts after 1.5, but our log ends at 1.4");
 }
 
 #[test]
 fn entries_that_do_not_follow_one_another_are_refused() {
-    let torn = vec![entry(zxid(1, 5)), entry(zxid(1, 7))];
-    let (error, _) = refused(serving(), LEADER, propose(1, zxid(1, 4), torn, zxid(1, 3)));
+    let gapped = vec![entry(zxid(1, 5)), entry(zxid(1, 7))];
+    let (error, _) = refused(serving(), LEADER, propose(1, zxid(1, 4), gapped, zxid(1, 3)));
     assert!(matches!(error, Error::NotContiguous { .. }), "{error:?}");
 }
 
@@ -130,10 +130,10 @@ fn a_leader_proposes_in_its_own_epoch_only() {
 }
 
 #[test]
-fn nobody_makes_us_cut_what_is_committed() {
-    let (error, words) = refused(promised(), LEADER, Message::Truncate { to: zxid(1, 2) });
+fn committed_entries_are_never_truncated() {
+    let (error, text) = refused(promised(), LEADER, Message::Truncate { to: zxid(1, 2) });
     assert_eq!(error, Error::CutsCommitted { from: LEADER, to: zxid(1, 2), committed: zxid(1, 3) });
-    assert!(words.contains("refusing to lose it"), "{words}");
+    assert!(text.contains("refusing to lose it"), "{text}");
     let part = SnapshotPart {
         zxid: zxid(1, 2),
         epochs: Epochs::starting_at(zxid(1, 2)),
@@ -146,7 +146,7 @@ fn nobody_makes_us_cut_what_is_committed() {
 }
 
 #[test]
-fn a_cut_at_a_position_that_we_do_not_have_is_refused() {
+fn a_truncation_to_a_position_that_we_do_not_have_is_refused() {
     let (error, _) = refused(promised(), LEADER, Message::Truncate { to: zxid(1, 9) });
     assert!(matches!(error, Error::WrongEnd { .. }), "{error:?}");
 }
@@ -179,11 +179,11 @@ fn commits_of_what_we_do_not_have_are_refused() {
 }
 
 #[test]
-fn an_epoch_far_above_ours_is_refused_wherever_it_stands() {
+fn an_epoch_far_above_ours_is_refused_in_every_message() {
     let far = Epoch(u32::MAX);
-    let (error, words) = refused(serving(), LEADER, Message::NewEpoch { epoch: far });
+    let (error, text) = refused(serving(), LEADER, Message::NewEpoch { epoch: far });
     assert!(matches!(error, Error::ImpossibleEpoch { .. }), "{error:?}");
-    assert!(words.contains("4294967295"), "{words}");
+    assert!(text.contains("4294967295"), "{text}");
     let hello = Hello { round: ROUND, accepted_epoch: far, taking_over: None };
     refused(leading().0, ServerId(2), Message::Hello(hello));
     let (leader, epoch) = leading();
@@ -192,18 +192,18 @@ fn an_epoch_far_above_ours_is_refused_wherever_it_stands() {
 }
 
 #[test]
-fn a_hand_over_that_no_vote_could_carry_on_is_refused() {
+fn a_hand_over_that_does_not_fit_into_a_vote_is_refused() {
     let beyond = Round { epoch: ROUND_MAX + 1, failed: 0 };
-    let (error, words) = refused(serving(), LEADER, handover(Epoch(2), beyond, Vec::new()));
+    let (error, text) = refused(serving(), LEADER, handover(Epoch(2), beyond, Vec::new()));
     assert!(matches!(error, Error::Choice(pole_election::Error::Round { .. })), "{error:?}");
-    assert!(words.starts_with("Handover: server 3 is in round"), "{words}");
+    assert!(text.starts_with("Handover: server 3 is in round"), "{text}");
     let inputs = vec![Input { name: "x".into(), value: 0 }; INPUTS_MAX + 1];
     let (error, _) = refused(serving(), LEADER, handover(Epoch(2), ROUND, inputs));
     assert!(matches!(error, Error::Choice(pole_election::Error::Inputs { .. })), "{error:?}");
 }
 
 #[test]
-fn leaps_to_higher_epochs_do_not_use_them_up() {
+fn leaps_to_higher_epochs_do_not_exhaust_them() {
     let mut zab = leading().0;
     let mut refusals = 0;
     for _ in 0..1_000 {
@@ -212,15 +212,15 @@ fn leaps_to_higher_epochs_do_not_use_them_up() {
         refusals += u32::from(zab.receive(ServerId(2), hello, &mut Vec::new()).is_err());
     }
     assert!(refusals > 800 && zab.standing().accepted_epoch < Epoch(u32::MAX / 2 + 2), "{refusals}");
-    // An ensemble that is there can go on.
+    // An ensemble that has reached such epochs can continue.
     let above = Epoch(zab.standing().accepted_epoch.0 + 1);
     let hello = Hello { round: ROUND, accepted_epoch: above, taking_over: None };
-    take(&mut zab, ServerId(2), Message::Hello(hello));
+    deliver(&mut zab, ServerId(2), Message::Hello(hello));
     assert!(zab.standing().accepted_epoch > above);
 }
 
 #[test]
-fn an_epoch_far_above_ours_in_a_vote_is_not_believed() {
+fn an_epoch_far_above_ours_in_a_vote_is_ignored() {
     let mut zab = server();
     let mut out = Vec::new();
     zab.lead(ROUND, [(ServerId(2), Epoch(u32::MAX)), (LEADER, Epoch(4))], &mut out);
@@ -238,13 +238,13 @@ fn a_promise_with_a_malformed_or_impossible_history_is_refused() {
     let (error, _) = refused(leader, ServerId(2), Message::AckEpoch(newer));
     assert!(matches!(error, Error::ImpossibleEpoch { .. }), "{error:?}");
     let (leader, epoch) = leading();
-    let lying = Promise { last_zxid: zxid(1, 5), ..promise(epoch, Epoch(0), &[zxid(1, 1)]) };
-    let (error, _) = refused(leader, ServerId(2), Message::AckEpoch(lying));
+    let wrong_end = Promise { last_zxid: zxid(1, 5), ..promise(epoch, Epoch(0), &[zxid(1, 1)]) };
+    let (error, _) = refused(leader, ServerId(2), Message::AckEpoch(wrong_end));
     assert_eq!(error, Error::MalformedHistory(ServerId(2)));
 }
 
 #[test]
-fn nobody_has_a_history_of_the_epoch_that_a_leader_just_opened() {
+fn a_promise_with_a_history_of_the_epoch_just_opened_is_refused() {
     let (leader, epoch) = leading();
     let (error, _) = refused(leader, ServerId(2), Message::AckEpoch(promise(epoch, epoch, &[])));
     assert!(matches!(error, Error::ImpossibleEpoch { .. }), "{error:?}");
@@ -254,15 +254,15 @@ fn nobody_has_a_history_of_the_epoch_that_a_leader_just_opened() {
 }
 
 #[test]
-fn the_source_of_a_pull_has_no_history_of_the_leaders_epoch() {
+fn history_of_the_leaders_epoch_from_the_source_of_a_pull_is_refused() {
     let pulling = || {
         let mut zab = server();
         zab.lead(ROUND, [(ServerId(2), Epoch(4))], &mut Vec::new());
         let mut out = Vec::new();
         for from in [ServerId(2), LEADER] {
             let hello = Hello { round: ROUND, accepted_epoch: Epoch(4), taking_over: None };
-            take(&mut zab, from, Message::Hello(hello));
-            out = take(&mut zab, from, Message::AckEpoch(promise(Epoch(5), Epoch(4), &[zxid(4, 2)])));
+            deliver(&mut zab, from, Message::Hello(hello));
+            out = deliver(&mut zab, from, Message::AckEpoch(promise(Epoch(5), Epoch(4), &[zxid(4, 2)])));
         }
         let is_pull =
             |output: &Output| matches!(output, Output::Send { to: ServerId(2), message: Message::Pull { .. } });
@@ -274,9 +274,9 @@ fn the_source_of_a_pull_has_no_history_of_the_leaders_epoch() {
     let epochs = Epochs::starting_at(newest);
     let part = SnapshotPart { zxid: newest, epochs, offset: 0, last: true, body: Bytes::new() };
     for message in [ahead, Message::Snapshot(part)] {
-        let (error, words) = refused(pulling(), ServerId(2), message);
+        let (error, text) = refused(pulling(), ServerId(2), message);
         assert!(matches!(error, Error::ImpossibleEpoch { epoch: Epoch(5), .. }), "{error:?}");
-        assert!(words.contains("nobody but this server proposes"), "{words}");
+        assert!(text.contains("nobody but this server proposes"), "{text}");
     }
 }
 
@@ -288,7 +288,7 @@ fn a_refusal_must_name_a_higher_epoch() {
 }
 
 #[test]
-fn nobody_acknowledges_for_another_or_what_was_never_proposed() {
+fn acknowledgements_for_another_server_or_of_what_was_never_proposed_are_refused() {
     let (leader, epoch) = leading();
     let foreign = Message::Ack { epoch, zxid: Zxid::ZERO, server: LEADER };
     let mut out = Vec::new();

@@ -1,5 +1,5 @@
-//! History on its way: no more in flight than is allowed, the log from disk where memory does not reach, and nobody
-//! level before his state is restored.
+//! Transfers of history: bounded data in flight, log entries read from disk where memory does not reach back, and no
+//! acknowledgement before the state is restored.
 
 use bytes::Bytes;
 use pole_election::{Epoch, Round, ServerId, Voters, Zxid};
@@ -9,7 +9,7 @@ use pole_zab::{
 };
 
 const ME: ServerId = ServerId(1);
-const LEVEL: ServerId = ServerId(2);
+const SYNCED: ServerId = ServerId(2);
 const JOINER: ServerId = ServerId(3);
 const ROUND: Round = Round { epoch: 1, failed: 0 };
 const WINDOW: usize = 3;
@@ -17,12 +17,12 @@ const WINDOW: usize = 3;
 fn server() -> Zab {
     let limits = Limits { piece_bytes: 1, pieces_in_flight: WINDOW, ..Limits::default() };
     let mut zab = Zab::new(ME, Voters::new([1, 2, 3].map(ServerId)), limits, Recovered::blank());
-    [LEVEL, JOINER].into_iter().for_each(|peer| zab.link_up(peer, &mut Vec::new()));
+    [SYNCED, JOINER].into_iter().for_each(|peer| zab.link_up(peer, &mut Vec::new()));
     zab
 }
 
-/// Gives a message, and completes all writes.
-fn take(zab: &mut Zab, from: ServerId, message: Message) -> Vec<Output> {
+/// Delivers a message and completes all writes.
+fn deliver(zab: &mut Zab, from: ServerId, message: Message) -> Vec<Output> {
     let mut out = Vec::new();
     zab.receive(from, message, &mut out).expect("a good message");
     zab.written(Ticket(u64::MAX), &mut out);
@@ -35,15 +35,15 @@ fn promise(epoch: Epoch) -> Message {
     Message::AckEpoch(Promise { epoch, fresh: true, current_epoch: Epoch(0), last_zxid, epochs, blank: true })
 }
 
-/// An established leader with ten transactions, of which memory holds none.
+/// An established leader with ten transactions, none of them in memory. Returns the transactions too.
 fn leader() -> (Zab, Vec<Entry>) {
     let mut zab = server();
     let mut out = Vec::new();
-    zab.lead(ROUND, [(LEVEL, Epoch(0))], &mut out);
+    zab.lead(ROUND, [(SYNCED, Epoch(0))], &mut out);
     zab.written(Ticket(u64::MAX), &mut out);
-    take(&mut zab, LEVEL, Message::Hello(Hello { round: ROUND, accepted_epoch: Epoch(0), taking_over: None }));
-    take(&mut zab, LEVEL, promise(Epoch(1)));
-    take(&mut zab, LEVEL, Message::AckLeader { epoch: Epoch(1), last: Zxid::ZERO });
+    deliver(&mut zab, SYNCED, Message::Hello(Hello { round: ROUND, accepted_epoch: Epoch(0), taking_over: None }));
+    deliver(&mut zab, SYNCED, promise(Epoch(1)));
+    deliver(&mut zab, SYNCED, Message::AckLeader { epoch: Epoch(1), last: Zxid::ZERO });
     assert_eq!(zab.phase(), Phase::Established);
     propose(&mut zab, 10);
     let entries: Vec<_> = zab.log().between(Zxid::ZERO, zab.log().last()).cloned().collect();
@@ -57,14 +57,14 @@ fn propose(zab: &mut Zab, count: usize) {
     zab.propose(vec![(Origin::default(), Bytes::from_static(b"x")); count], &mut out);
     zab.written(Ticket(u64::MAX), &mut out);
     let zxid = zab.log().last();
-    take(zab, LEVEL, Message::Ack { epoch: Epoch(1), zxid, server: LEVEL });
+    deliver(zab, SYNCED, Message::Ack { epoch: Epoch(1), zxid, server: SYNCED });
     assert_eq!(zab.committed(), zxid);
 }
 
-/// The joiner comes and is sent a snapshot at 1.5; returns the transfer, and how many pieces were asked for.
-fn joins(zab: &mut Zab) -> (TransferId, usize) {
-    take(zab, JOINER, Message::Hello(Hello { round: ROUND, accepted_epoch: Epoch(0), taking_over: None }));
-    let out = take(zab, JOINER, promise(Epoch(1)));
+/// The joiner arrives and is sent a snapshot at 1.5. Returns the transfer and the number of pieces requested.
+fn join(zab: &mut Zab) -> (TransferId, usize) {
+    deliver(zab, JOINER, Message::Hello(Hello { round: ROUND, accepted_epoch: Epoch(0), taking_over: None }));
+    let out = deliver(zab, JOINER, promise(Epoch(1)));
     assert!(out.contains(&Output::WantsSnapshot { to: JOINER }));
     let mut out = Vec::new();
     zab.provide_snapshot(JOINER, Zxid::new(Epoch(1), 5), Bytes::from_static(b"state").into(), &mut out);
@@ -74,10 +74,10 @@ fn joins(zab: &mut Zab) -> (TransferId, usize) {
     });
     let (transfer, after) = opened.expect("a transfer");
     assert_eq!(after, Zxid::new(Epoch(1), 5), "the log above the snapshot stays");
-    (transfer, asked(&out))
+    (transfer, pieces_requested(&out))
 }
 
-fn asked(out: &[Output]) -> usize {
+fn pieces_requested(out: &[Output]) -> usize {
     out.iter().filter(|output| matches!(output, Output::NextPiece { .. })).count()
 }
 
@@ -93,23 +93,23 @@ fn piece(zab: &mut Zab, transfer: TransferId, last: bool) -> Vec<Output> {
 }
 
 #[test]
-fn no_more_is_in_flight_than_is_allowed_and_the_log_comes_from_disk() {
+fn data_in_flight_is_bounded_and_the_log_is_read_from_disk() {
     let (mut zab, entries) = leader();
-    let (transfer, first) = joins(&mut zab);
+    let (transfer, first) = join(&mut zab);
     assert_eq!(first, WINDOW);
     for _ in 0..WINDOW {
         let out = piece(&mut zab, transfer, false);
-        assert_eq!((sent(&out, "Snapshot"), asked(&out)), (1, 0));
+        assert_eq!((sent(&out, "Snapshot"), pieces_requested(&out)), (1, 0));
     }
-    // What is proposed meanwhile is not sent to the joiner.
+    // Transactions proposed meanwhile are not sent to the joiner.
     propose(&mut zab, 1);
-    let out = take(&mut zab, JOINER, Message::Received);
-    assert_eq!(asked(&out), 1);
+    let out = deliver(&mut zab, JOINER, Message::Received);
+    assert_eq!(pieces_requested(&out), 1);
     let out = piece(&mut zab, transfer, true);
     assert_eq!(sent(&out, "Snapshot"), 1);
-    // The log follows when all parts are where they belong.
-    (1..WINDOW).for_each(|_| assert_eq!(take(&mut zab, JOINER, Message::Received), [Output::Progress]));
-    let out = take(&mut zab, JOINER, Message::Received);
+    // The log follows when all parts are confirmed.
+    (1..WINDOW).for_each(|_| assert_eq!(deliver(&mut zab, JOINER, Message::Received), [Output::Progress]));
+    let out = deliver(&mut zab, JOINER, Message::Received);
     let (after, through) = (Zxid::new(Epoch(1), 5), Zxid::new(Epoch(1), 10));
     assert!(out.contains(&Output::ReadLog { transfer, after, through, bytes: 1 }), "{out:?}");
     let mut out = Vec::new();
@@ -118,26 +118,26 @@ fn no_more_is_in_flight_than_is_allowed_and_the_log_comes_from_disk() {
     assert!(matches!(out.last(), Some(Output::ReadLog { .. })), "{out:?}");
     let mut out = Vec::new();
     zab.log_is_read(transfer, entries[9..].to_vec(), &mut out);
-    // 1.11 is in memory, and then there is no more.
+    // 1.11 is still in memory, and the history ends there.
     assert_eq!((sent(&out, "Entries"), sent(&out, "NewLeader")), (2, 1));
     assert!(out.contains(&Output::CloseTransfer { transfer }));
-    // From here on it takes part.
+    // From now on the joiner is sent proposals.
     let mut out = Vec::new();
     zab.propose(vec![(Origin::default(), Bytes::new())], &mut out);
     assert_eq!(sent(&out, "Propose"), 1);
 }
 
 #[test]
-fn a_log_that_cannot_be_read_closes_the_link_and_one_that_leaves_ends_its_transfer() {
+fn a_failed_log_read_closes_the_link_and_a_closed_link_ends_its_transfer() {
     let (mut zab, _) = leader();
-    let (transfer, _) = joins(&mut zab);
+    let (transfer, _) = join(&mut zab);
     piece(&mut zab, transfer, true);
-    take(&mut zab, JOINER, Message::Received);
+    deliver(&mut zab, JOINER, Message::Received);
     let mut out = Vec::new();
     zab.log_is_read(transfer, Vec::new(), &mut out);
     assert_eq!(out, [Output::CloseTransfer { transfer }, Output::Reset { peer: JOINER }]);
     zab.link_up(JOINER, &mut Vec::new());
-    let (again, _) = joins(&mut zab);
+    let (again, _) = join(&mut zab);
     let mut out = Vec::new();
     zab.link_down(JOINER, &mut out);
     assert_eq!(out, [Output::CloseTransfer { transfer: again }]);
@@ -145,20 +145,20 @@ fn a_log_that_cannot_be_read_closes_the_link_and_one_that_leaves_ends_its_transf
 }
 
 #[test]
-fn nobody_is_level_before_his_state_is_restored() {
+fn a_follower_does_not_acknowledge_before_its_state_is_restored() {
     let mut zab = server();
-    let leader = LEVEL;
+    let leader = SYNCED;
     zab.follow(leader, ROUND, &mut Vec::new());
-    take(&mut zab, leader, Message::NewEpoch { epoch: Epoch(1) });
+    deliver(&mut zab, leader, Message::NewEpoch { epoch: Epoch(1) });
     let zxid = Zxid::new(Epoch(1), 5);
     let part = |offset, last| {
         let body = Bytes::from_static(b"s");
         Message::Snapshot(SnapshotPart { zxid, epochs: Epochs::starting_at(zxid), offset, last, body })
     };
     let received = Output::Send { to: leader, message: Message::Received };
-    let out = take(&mut zab, leader, part(0, false));
+    let out = deliver(&mut zab, leader, part(0, false));
     assert!(out.contains(&received), "{out:?}");
-    let out = take(&mut zab, leader, part(1, true));
+    let out = deliver(&mut zab, leader, part(1, true));
     assert!(!out.contains(&received), "{out:?}");
     let install = out.iter().find_map(|output| {
         let Output::Write { ticket, op: DiskOp::Install { .. } } = output else { return None };
@@ -166,8 +166,8 @@ fn nobody_is_level_before_his_state_is_restored() {
     });
     let ticket = install.expect("it is installed");
     assert!(out.contains(&Output::Restore { ticket, zxid }) && zab.is_restoring());
-    // A leader that does not wait is not told that we are level.
-    let out = take(&mut zab, leader, Message::NewLeader { epoch: Epoch(1), last: zxid });
+    // A NewLeader that arrives early is not acknowledged.
+    let out = deliver(&mut zab, leader, Message::NewLeader { epoch: Epoch(1), last: zxid });
     assert!(!out.iter().any(|output| matches!(output, Output::Send { .. })), "{out:?}");
     let mut out = Vec::new();
     assert_eq!(zab.restored(Ticket(0), &mut out), None, "of another snapshot");

@@ -1,4 +1,4 @@
-//! Why a connection is closed, and what became of a request for a session.
+//! Reasons for closing a connection, and the answer to a request for a session.
 
 use core::fmt;
 
@@ -12,14 +12,14 @@ pub enum CloseReason {
     /// The socket failed.
     SocketFailed,
     /// A four-letter word was answered; nothing follows it.
-    WordAnswered,
+    FourLetterWordAnswered,
     /// The session was closed or has expired.
     SessionEnded,
     /// The client asked to resume a session that no longer exists.
     SessionExpired,
-    /// The session is attached through another server now.
+    /// The session is now attached through another server.
     SessionMoved,
-    /// The session is attached through a newer connection to this server.
+    /// The session is now attached through a newer connection to this server.
     SessionAttachedAgain,
     /// The state was replaced by a snapshot, which holds neither replies nor watch events.
     SnapshotInstalled,
@@ -37,9 +37,9 @@ pub enum CloseReason {
     AuthenticationFailed,
     /// The identities of the connection exceed [`super::Limits::identity_bytes_max`].
     TooManyIdentities,
-    /// The operation code is not one of ZooKeeper's.
+    /// The operation code is unknown to ZooKeeper.
     UnknownOperation,
-    /// The xid is one that the protocol reserves.
+    /// The protocol reserves the xid.
     ReservedXid,
     /// A frame is longer than `jute.maxbuffer`.
     BadFrame(FrameError),
@@ -47,23 +47,23 @@ pub enum CloseReason {
     BadRecord(Error),
     /// The first request did not arrive in time.
     SlowGreeting,
-    /// The client took no bytes for as long as its session may be silent.
+    /// The client read no bytes for as long as its session timeout.
     ClientStalled,
-    /// The client asks for more than it reads.
+    /// The client requests more than it reads.
     OutputLimit,
-    /// Too many connections wait to send their first request; the oldest gives way.
+    /// Too many connections have not sent their first request; the oldest is closed.
     GreetingLimit,
     /// The server answered requests out of order: a bug.
     OutOfOrder,
-    /// The server stops.
+    /// The server is shutting down.
     Stopping,
 }
 
 impl CloseReason {
-    /// Whether this is the ordinary end of a connection, which is not worth a line in the log.
+    /// Whether this is the normal end of a connection, which is not logged.
     #[must_use]
     pub fn is_ordinary(&self) -> bool {
-        matches!(self, Self::ByClient | Self::WordAnswered | Self::SessionEnded)
+        matches!(self, Self::ByClient | Self::FourLetterWordAnswered | Self::SessionEnded)
     }
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for CloseReason {
         f.write_str(match self {
             Self::ByClient => "closed by the client",
             Self::SocketFailed => "the socket failed",
-            Self::WordAnswered => "a four-letter word was answered",
+            Self::FourLetterWordAnswered => "a four-letter word was answered",
             Self::SessionEnded => "the session has ended",
             Self::SessionExpired => "the session is over",
             Self::SessionMoved => "the session moved",
@@ -111,14 +111,14 @@ impl From<Error> for CloseReason {
     }
 }
 
-/// What became of a request for a session.
+/// The answer to a request for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachAnswer {
     /// The connection has its session.
     Opened {
-        /// How long the session may be silent, as negotiated.
+        /// The negotiated session timeout.
         timeout_ms: i32,
     },
-    /// The session that was to be resumed does not exist.
+    /// The session to be resumed does not exist.
     Expired,
 }

@@ -8,29 +8,28 @@
 //! # The driver's side of the contract
 //!
 //! 1. *Input.* Keep the bytes that arrive in order in one buffer. While [`Connection::wants_input`], read more into it.
-//!    After every change (bytes, a reply, a confirmation, a free place at the node, a deadline) call
+//!    After every change (bytes, a reply, a confirmation, room at the node, a deadline) call
 //!    [`Connection::advance`], which consumes whole frames from the buffer, and do what [`Next`] says until it says
 //!    [`Next::Wait`].
-//! 2. *Touch.* If [`Connection::has_request`], note the session for the next [`crate::Event::Touched`] and call
-//!    [`Connection::advance`] with a time that was read when the session was already noted: a report that is made in
-//!    between would otherwise confirm a client that it does not name. Without a request do not note it: only the client
-//!    itself keeps its session alive.
-//! 3. *Events.* Hand what `advance` appends to `events` to the node, in order.
-//! 4. *Reads.* When told [`Next::Read`], call [`Connection::read`] with the tree that all connections share, and let
-//!    nobody change the tree before it returns: a watch must not fire before the reply that set it is in the output.
-//! 5. *The node's effects.* Carry out `Attached`, `Reply`, `Notify` and `Close` in the order given, on the connection that
-//!    each names, before the state that caused them can be read by any connection: an event precedes the reply that shows
-//!    the change.
+//! 2. *Touch.* If [`Connection::has_request`], add the session to the next [`crate::Event::Touched`], and only then
+//!    read the clock for the call of [`Connection::advance`]. Otherwise a report sent in between would confirm a client
+//!    that it does not name. Without a request do not add it: only the client itself keeps its session alive.
+//! 3. *Events.* Pass what `advance` appends to `events` to the node, in order.
+//! 4. *Reads.* On [`Next::Read`], call [`Connection::read`] with the tree that all connections share, and do not let
+//!    the tree change before it returns: a watch must not fire before the reply that set it is in the output.
+//! 5. *The node's effects.* Carry out `Attached`, `Reply`, `Notify` and `Close` in the order given, on the connection
+//!    that each names, before the state that caused them can be read by any connection: an event precedes the reply
+//!    that shows the change.
 //! 6. *Output.* Send [`Connection::unsent`] or pieces from [`Connection::take_piece`], which are empty while the lease
-//!    forbids telling the client anything. Say [`Connection::stalled`] when the client takes nothing.
+//!    forbids sending. Call [`Connection::stalled`] when the client does not read.
 //! 7. *Time.* Call [`Connection::expire`] when [`Connection::deadline`] has passed.
-//! 8. *End.* When [`Connection::close_reason`] is set, send what is left within a time limit, close the socket, and tell
-//!    the node with [`crate::Event::Detach`] if [`Connection::is_attached`].
+//! 8. *End.* When [`Connection::close_reason`] is set, send what is left within a time limit, close the socket, and
+//!    notify the node with [`crate::Event::Detach`] if [`Connection::is_attached`].
 //!
-//! What can be checked of this is checked: by assertions here and in `server`, and by [`crate::Contract`], under which
-//! both drivers run in tests.
+//! Assertions here and in `server` check parts of this contract, and so does [`crate::Contract`], under which both
+//! drivers run in tests.
 //!
-//! Not here: sockets, TLS and threads (`server`), what an operation does (`tree`), sessions (`node`).
+//! Sockets, TLS and threads are in `server`, operations in `tree`, and sessions in `node`.
 
 mod close;
 mod opening;
@@ -66,52 +65,52 @@ pub struct Connection {
     accepted_at: Time,
     session: i64,
     timeout_ms: i32,
-    /// When the session was asked for; the lease counts from there.
-    asked_at: Time,
+    /// When the session was requested; the lease counts from here.
+    requested_at: Time,
     /// Whether the client sent the flag for read-only mode and so expects one in the reply.
-    wants_flag: bool,
+    wants_read_only_flag: bool,
     /// A session that only this server knows, without a quorum.
     is_read_only: bool,
-    /// None: the session is on its way, or is known to this server only.
+    /// `None` while the session is being attached, and for a read-only session.
     lease: Option<Lease>,
     /// Requests that the node has not answered, in order.
     pending: VecDeque<Pending>,
-    /// What they take.
+    /// The size of `pending` in bytes.
     pending_bytes: usize,
-    /// How many of them are reads.
+    /// The number of reads in `pending`.
     pending_reads: usize,
-    /// What a read that waits at the node is expected to return, in bytes.
+    /// The expected size in bytes of the reply to a read that waits at the node.
     read_bytes: usize,
     output: Output,
     blocked: Blocked,
-    /// The client has not been told that it has its session.
-    is_fresh: bool,
-    /// `advance` has allowed the next read.
+    /// The client has not been sent the reply to its connect request yet.
+    is_unannounced: bool,
+    /// Set by `advance` when `read` may be called.
     may_read: bool,
     counts: Counts,
 }
 
-/// Where a connection is in its life.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// The first request has not arrived.
     Greeting,
-    /// The session is on its way.
+    /// The session is being attached.
     Attaching,
-    /// It has a session.
+    /// The connection has a session.
     Open,
-    /// What is in the output still goes out, and nothing else happens.
+    /// Only the remaining output is sent.
     Closing(CloseReason),
 }
 
 /// What a connection waits for, besides bytes from the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Blocked {
-    /// Requests wait until the leader has confirmed that the client was heard.
+    /// Requests wait until the leader has confirmed that it knows of the client's last activity.
     confirmation: bool,
-    /// Requests wait until the server has fewer of them outstanding.
+    /// Requests wait until the server has fewer outstanding requests.
     room: bool,
-    /// Output waits until the leader has confirmed that the client was heard.
+    /// Output waits until the leader has confirmed that it knows of the client's last activity.
     held: bool,
 }
 
@@ -125,12 +124,10 @@ struct Pending {
     kind: PendingKind,
 }
 
-/// Requests that the node no longer owes a reply.
+/// A number of requests and their size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
-    /// How many.
+pub struct RequestTotals {
     pub count: usize,
-    /// What they took.
     pub bytes: usize,
 }
 
@@ -142,20 +139,20 @@ enum PendingKind {
     Sync(Bytes),
 }
 
-/// What a connection may cost. Every limit has a key in the configuration; the defaults are in [`Limits::default`].
+/// The limits of a connection. Each of them has a key in the configuration; the defaults are in [`Limits::default`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest request: `jute.maxbuffer`.
+    /// The largest request in bytes: `jute.maxbuffer`.
     pub frame_bytes_max: usize,
     /// The shortest session timeout that is granted.
     pub session_timeout_min_ms: i32,
     /// The longest session timeout that is granted.
     pub session_timeout_max_ms: i32,
-    /// The largest reply. A read that would need more is answered with `MarshallingError`.
+    /// The largest reply in bytes. A read that would need more is answered with `MarshallingError`.
     pub reply_bytes_max: usize,
-    /// All identities of one connection: they travel with every write.
+    /// The size of all identities of one connection in bytes: they are sent along with every write.
     pub identity_bytes_max: usize,
-    /// From the accepted connection to the whole first request, TLS handshake included.
+    /// The time from accepting the connection to the end of the first request, including the TLS handshake.
     pub greeting: Span,
     /// The digest of the super user, if there is one.
     pub super_digest: Option<String>,
@@ -175,27 +172,27 @@ impl Default for Limits {
     }
 }
 
-/// The server around a connection.
-pub trait Surroundings {
-    /// An id for a new session.
+/// The services of the server that a connection uses.
+pub trait ServerContext {
+    /// Returns an id for a new session.
     fn new_session(&self) -> i64;
 
     /// Whether clients are served without a quorum now.
     fn is_read_only(&self) -> bool;
 
-    /// Whether the node takes more requests.
+    /// Whether the node accepts more requests.
     fn has_room(&self) -> bool;
 
-    /// The connection has other identities: its watches see what these may see.
+    /// The identities of the connection changed: its watches are subject to their permissions.
     fn identify(&self, watcher: Watcher, caller: &Caller);
 }
 
-/// What a driver knows when it calls.
+/// The state of the server when a driver calls a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct CallContext {
     /// The server's clock.
     pub now: Time,
-    /// The leader knows of every client that was heard before this time; see [`Lease`].
+    /// The leader knows of all client activity before this time; see [`Lease`].
     pub confirmed: Time,
     /// The last zxid that may be read.
     pub applied: i64,
@@ -204,17 +201,17 @@ pub struct Moment {
 /// What the driver has to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing, until something changes.
+    /// Wait until something changes.
     Wait,
-    /// Call `advance` again after a pause for others: there is more to do with what has arrived.
-    Again,
-    /// The client sent a four-letter word instead of a request: answer with [`Connection::answer_word`].
-    Word,
+    /// Yield to other connections, then call `advance` again: there is more to do with the input.
+    Yield,
+    /// The client sent a four-letter word instead of a request: call [`Connection::answer_four_letter_word`].
+    FourLetterWord,
     /// Call [`Connection::read`].
     Read,
 }
 
-/// What a connection has done, for four-letter words and the admin server.
+/// Statistics of a connection, for four-letter words and the admin server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Requests received.
@@ -223,7 +220,7 @@ pub struct Counts {
     pub sent: u64,
     /// Reads that were refused because their reply would exceed [`Limits::reply_bytes_max`].
     pub replies_over_limit: u64,
-    /// How often requests waited because the server had too many outstanding.
+    /// How often requests had to wait because the server had too many outstanding.
     pub waits_for_room: u64,
     /// The operation of the last request.
     pub last_op: i32,
@@ -233,22 +230,17 @@ pub struct Counts {
     pub last_zxid: i64,
     /// When the last reply was made.
     pub last_at: Time,
-    /// How long replies took.
     pub latency: Latency,
 }
 
-/// How long replies took, in whole milliseconds as ZooKeeper counts.
+/// The latency of replies, in whole milliseconds as ZooKeeper counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Latency {
     /// Replies counted.
     pub count: u64,
-    /// Sum.
     pub total_ms: u64,
-    /// The last one.
     pub last_ms: u64,
-    /// The shortest.
     pub min_ms: u64,
-    /// The longest.
     pub max_ms: u64,
 }
 
@@ -265,8 +257,8 @@ impl Connection {
             accepted_at: now,
             session: 0,
             timeout_ms: 0,
-            asked_at: now,
-            wants_flag: false,
+            requested_at: now,
+            wants_read_only_flag: false,
             is_read_only: false,
             lease: None,
             pending: VecDeque::new(),
@@ -275,49 +267,48 @@ impl Connection {
             read_bytes: READ_BYTES_FIRST,
             output: Output::default(),
             blocked: Blocked::default(),
-            is_fresh: false,
+            is_unannounced: false,
             may_read: false,
             counts: Counts::default(),
         }
     }
 
-    /// Its number.
     #[must_use]
     pub fn id(&self) -> ClientId {
         self.id
     }
 
-    /// The session that it has or asks for; 0 before.
+    /// The session of the connection, or the one that it requests; 0 before.
     #[must_use]
     pub fn session(&self) -> i64 {
         self.session
     }
 
-    /// The negotiated session timeout; 0 before.
+    /// The negotiated session timeout in milliseconds; 0 before.
     #[must_use]
     pub fn timeout_ms(&self) -> i32 {
         self.timeout_ms
     }
 
-    /// Whether its first request has not arrived.
+    /// Whether the first request has not arrived yet.
     #[must_use]
     pub fn is_greeting(&self) -> bool {
         self.state == State::Greeting
     }
 
-    /// Whether the node knows of it and must hear of its end.
+    /// Whether the node knows of the connection and must be notified of its end.
     #[must_use]
     pub fn is_attached(&self) -> bool {
         self.session != 0 && !self.is_read_only
     }
 
-    /// Whether its session is known to this server only, and ends when there is a quorum again.
+    /// Whether its session is known to this server only. Such a session ends when there is a quorum again.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// Why it is being closed, if it is.
+    /// Why the connection is being closed, if it is.
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {
         match self.state {
@@ -326,19 +317,17 @@ impl Connection {
         }
     }
 
-    /// How many replies the node owes.
+    /// The number of replies that the node has not sent yet.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// What it has done.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Forgets what it has done.
     pub fn reset_counts(&mut self) {
         self.counts = Counts::default();
     }
@@ -349,13 +338,13 @@ impl Connection {
         &self.caller
     }
 
-    /// The client proved an identity outside the protocol, by its certificate.
+    /// Adds identities that the client proved outside of the protocol, with its certificate.
     pub fn add_identities(&mut self, ids: impl IntoIterator<Item = pole_jute::Id>) {
         self.caller.ids.extend(ids);
     }
 
-    /// Whether more bytes should be read from the client, given those that were not consumed. Not while the client takes
-    /// no replies, nor while too many of its requests are outstanding.
+    /// Whether more bytes should be read from the client, given the bytes not consumed so far. False while the client
+    /// does not read its replies, or while too many of its requests are outstanding.
     #[must_use]
     pub fn wants_input(&self, input: &[u8]) -> bool {
         match self.state {
@@ -363,56 +352,56 @@ impl Connection {
             State::Attaching => input.len() < READ_AHEAD_BYTES_MAX,
             State::Open => {
                 let is_blocked = self.blocked.confirmation || self.blocked.room;
-                // A client that must be heard before it may be told anything has to be read, whatever waits for it.
+                // If the output waits for activity of the client, its input must be read, whatever else is pending.
                 !is_blocked && (self.has_room() || (self.blocked.held && !self.has_frame(input)))
             }
             State::Closing(_) => false,
         }
     }
 
-    /// Whether a client that has its session waits for an answer: see the contract, 2. One that waits to be told of its
-    /// session says nothing more until then.
+    /// Whether a client with a session waits for an answer; see the contract, 2. A client that waits for the reply to
+    /// its connect request counts too, since it sends nothing more until then.
     #[must_use]
     pub fn has_request(&self, input: &[u8]) -> bool {
-        self.state == State::Open && !self.is_read_only && (self.is_fresh || self.has_frame(input))
+        self.state == State::Open && !self.is_read_only && (self.is_unannounced || self.has_frame(input))
     }
 
     fn has_frame(&self, input: &[u8]) -> bool {
         self.deframer.has_frame(input).unwrap_or(false)
     }
 
-    /// Whether it waits for the leader's confirmation ([`crate::Effect::Confirmed`]).
+    /// Whether the connection waits for the leader's confirmation ([`crate::Effect::Confirmed`]).
     #[must_use]
     pub fn waits_for_confirmation(&self) -> bool {
         self.blocked.confirmation || self.blocked.held
     }
 
-    /// Whether it waits until [`Surroundings::has_room`].
+    /// Whether the connection waits until [`ServerContext::has_room`].
     #[must_use]
     pub fn waits_for_room(&self) -> bool {
         self.blocked.room
     }
 
-    /// Whether another request may be taken.
+    /// Whether another request may be accepted.
     fn has_room(&self) -> bool {
         self.pending.len() < PENDING_MAX
             && self.pending_bytes < PENDING_BYTES_MAX
             && self.output.len() < UNREAD_BYTES_MAX
     }
 
-    /// The node's answer to the request for a session.
+    /// Takes the node's answer to the request for a session.
     pub fn attached(&mut self, answer: AttachAnswer) {
         if self.state != State::Attaching {
             return;
         }
-        let flag = self.wants_flag.then_some(false);
+        let flag = self.wants_read_only_flag.then_some(false);
         match answer {
             AttachAnswer::Opened { timeout_ms } => {
                 self.state = State::Open;
                 self.timeout_ms = timeout_ms;
                 let timeout = Span::from_ms(timeout_ms.unsigned_abs().into());
-                self.lease = Some(Lease::new(timeout, self.asked_at));
-                self.is_fresh = true;
+                self.lease = Some(Lease::new(timeout, self.requested_at));
+                self.is_unannounced = true;
                 self.output.raw(&opening::connect_response(timeout_ms, self.session, password(self.session), flag));
             }
             AttachAnswer::Expired => {
@@ -422,9 +411,9 @@ impl Connection {
         }
     }
 
-    /// The node's reply to the oldest outstanding request, which has this xid: a code and a body, for a sync nothing.
-    /// Returns when the request arrived, and what it took.
-    pub fn reply(&mut self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<(Time, Settled)> {
+    /// Takes the node's reply to the oldest outstanding request, which must have this xid: a code and a body, or
+    /// nothing for a sync. Returns when the request arrived, and its size.
+    pub fn reply(&mut self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<(Time, RequestTotals)> {
         if self.close_reason().is_some() {
             return None;
         }
@@ -441,14 +430,14 @@ impl Connection {
         self.pending_bytes -= bytes;
         if matches!(kind, PendingKind::Read) {
             self.pending_reads -= 1;
-            // The estimate follows a large reply at once and small ones slowly.
+            // The estimate grows at once with a large reply and decays slowly with small ones.
             self.read_bytes = (self.read_bytes / 2).max(body.len()).max(READ_BYTES_MIN);
         }
         self.answered(at, zxid, 1, now);
-        Some((at, Settled { count: 1, bytes }))
+        Some((at, RequestTotals { count: 1, bytes }))
     }
 
-    /// A watch event. A client that does not read loses its connection before it costs too much memory.
+    /// Queues a watch event. A client that does not read is disconnected before it uses too much memory.
     pub fn notify(&mut self, zxid: i64, event: &[u8]) {
         if self.close_reason().is_some() {
             return;
@@ -461,7 +450,8 @@ impl Connection {
         }
     }
 
-    /// The connection is to end. What is in the output still goes out, unless the client is why there is so much of it.
+    /// Starts to close the connection. The output is still sent, unless its size or the client's failure to read is the
+    /// reason.
     pub fn close(&mut self, reason: CloseReason) {
         if self.close_reason().is_some() {
             return;
@@ -473,65 +463,65 @@ impl Connection {
         }
     }
 
-    /// The connection is over: nobody waits for the outstanding replies any more. Returns what they were.
-    pub fn abandon_pending(&mut self) -> Settled {
+    /// Drops the outstanding requests of a connection that has ended, and returns their number and size.
+    pub fn abandon_pending(&mut self) -> RequestTotals {
         self.close(CloseReason::ByClient);
         self.pending_reads = 0;
         let bytes = core::mem::take(&mut self.pending_bytes);
-        Settled { count: core::mem::take(&mut self.pending).len(), bytes }
+        RequestTotals { count: core::mem::take(&mut self.pending).len(), bytes }
     }
 
-    /// What the outstanding requests take.
+    /// The size of the outstanding requests in bytes.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
         self.pending_bytes
     }
 
-    /// Bytes that the client has not taken, whether it may be told or not.
+    /// The number of bytes that the client has not received, whether they may be sent or not.
     #[must_use]
     pub fn output_bytes(&self) -> usize {
         self.output.len()
     }
 
-    /// What may be sent now: nothing while the lease forbids it.
-    pub fn unsent(&mut self, at: Moment) -> &[u8] {
-        if self.may_tell(at) { self.output.unsent() } else { &[] }
+    /// The bytes that may be sent now; none while the lease forbids it.
+    pub fn unsent(&mut self, context: CallContext) -> &[u8] {
+        if self.may_send(context) { self.output.unsent() } else { &[] }
     }
 
-    /// So many bytes of [`Connection::unsent`] were sent.
+    /// Removes `count` bytes of [`Connection::unsent`], which were sent.
     pub fn sent(&mut self, count: usize) {
         self.output.sent(count);
     }
 
-    /// A piece of one frame to be sent by itself; empty if there is nothing to send now. It counts as not taken until
+    /// Takes a piece of one frame, to be sent by itself; empty if nothing may be sent now. It counts as unsent until
     /// [`Connection::piece_sent`].
-    pub fn take_piece(&mut self, max: usize, at: Moment) -> Bytes {
-        let is_framed = self.state != State::Closing(CloseReason::WordAnswered);
-        if self.may_tell(at) { self.output.take(max, is_framed) } else { Bytes::new() }
+    pub fn take_piece(&mut self, max: usize, context: CallContext) -> Bytes {
+        let is_framed = self.state != State::Closing(CloseReason::FourLetterWordAnswered);
+        if self.may_send(context) { self.output.take(max, is_framed) } else { Bytes::new() }
     }
 
-    /// The last piece was sent.
+    /// Reports that the last piece was sent.
     pub fn piece_sent(&mut self) {
         self.output.taken_sent();
     }
 
-    /// The client takes nothing for now.
+    /// Reports that the client does not read for now.
     pub fn stalled(&mut self, now: Time) {
         self.output.stalled(now);
     }
 
-    /// Whether the client may be told what there is. If not, the connection waits for a confirmation.
-    fn may_tell(&mut self, at: Moment) -> bool {
+    /// Whether the output may be sent. If not, the connection waits for a confirmation.
+    fn may_send(&mut self, context: CallContext) -> bool {
         if self.output.is_empty() || self.close_reason().is_some() {
             self.blocked.held = false;
             return true;
         }
-        self.blocked.held = self.lease.as_mut().is_some_and(|lease| !lease.may_tell(at.now, at.confirmed));
-        self.is_fresh &= self.blocked.held;
+        self.blocked.held = self.lease.as_mut().is_some_and(|lease| !lease.may_send(context.now, context.confirmed));
+        self.is_unannounced &= self.blocked.held;
         !self.blocked.held
     }
 
-    /// When [`Connection::expire`] is to be called.
+    /// When to call [`Connection::expire`].
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
         match self.state {
@@ -549,26 +539,26 @@ impl Connection {
         }
     }
 
-    /// How long a client may take no bytes.
+    /// How long a client may read no bytes.
     fn stall_limit(&self) -> Span {
         Span::from_ms(self.timeout_ms.unsigned_abs().into())
     }
 
-    fn answered(&mut self, asked: Time, zxid: i64, count: u64, now: Time) {
+    fn answered(&mut self, arrived: Time, zxid: i64, count: u64, now: Time) {
         self.counts.sent += count;
         self.counts.last_zxid = zxid;
         self.counts.last_at = now;
-        self.counts.latency.record(asked, now, count);
+        self.counts.latency.record(arrived, now, count);
     }
 
-    /// Notes a request.
+    /// Counts a request.
     fn received(&mut self, xid: i32, op: i32) {
         self.counts.received += 1;
         (self.counts.last_cxid, self.counts.last_op) = (xid, op);
     }
 
-    /// Runs a step that may find the connection beyond help.
-    fn guarded(&mut self, step: impl FnOnce(&mut Self) -> Result<Next, CloseReason>) -> Next {
+    /// Runs a step and closes the connection if it fails.
+    fn close_on_error(&mut self, step: impl FnOnce(&mut Self) -> Result<Next, CloseReason>) -> Next {
         match step(self) {
             Ok(next) => next,
             Err(reason) => {
@@ -578,27 +568,27 @@ impl Connection {
         }
     }
 
-    /// Takes what has arrived as far as it may; see the contract above. Events for the node are appended to `events`.
+    /// Processes the input as far as possible; see the contract above. Appends events for the node to `events`.
     pub fn advance(
         &mut self,
         input: &mut BytesMut,
-        server: &impl Surroundings,
-        at: Moment,
+        server: &impl ServerContext,
+        context: CallContext,
         events: &mut Vec<Event>,
     ) -> Next {
         self.may_read = false;
         match self.state {
-            State::Greeting => self.guarded(|this| this.greet(input, server, at, events)),
-            State::Open => self.guarded(|this| this.take_requests(input, server, at, events)),
+            State::Greeting => self.close_on_error(|this| this.read_first_request(input, server, context, events)),
+            State::Open => self.close_on_error(|this| this.take_requests(input, server, context, events)),
             State::Attaching | State::Closing(_) => Next::Wait,
         }
     }
 }
 
 impl Latency {
-    /// So many replies to what was asked then.
-    pub fn record(&mut self, asked: Time, now: Time, count: u64) {
-        let ms = (now - asked).0 / 1_000_000;
+    /// Counts `count` replies to requests that arrived at `arrived`.
+    pub fn record(&mut self, arrived: Time, now: Time, count: u64) {
+        let ms = (now - arrived).0 / 1_000_000;
         self.min_ms = if self.count == 0 { ms } else { self.min_ms.min(ms) };
         self.max_ms = self.max_ms.max(ms);
         self.last_ms = ms;
@@ -606,7 +596,7 @@ impl Latency {
         self.count += count;
     }
 
-    /// Adds what was recorded elsewhere; which of them was last is not known.
+    /// Adds the statistics of another connection. `last_ms` is not changed.
     pub fn add(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -617,30 +607,30 @@ impl Latency {
         self.count += other.count;
     }
 
-    /// The mean.
     #[must_use]
     pub fn mean_ms(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.total_ms as f64 / self.count as f64 }
     }
 }
 
-/// Outstanding requests of one connection. They fill the pipeline, so that a client with more of them gains nothing.
+/// The maximum number of outstanding requests of one connection: enough to fill the pipeline.
 const PENDING_MAX: usize = 1024;
 
-/// What the outstanding requests of one connection may take together, unless a single one is longer.
+/// The maximum size in bytes of the outstanding requests of one connection, unless a single one is larger.
 const PENDING_BYTES_MAX: usize = 4 << 20;
 
-/// Unread output beyond which no further request is taken.
+/// The size of unread output beyond which no further request is accepted.
 pub const UNREAD_BYTES_MAX: usize = 1 << 20;
 
-/// Watch events that a client may leave unread, beside one reply of the largest size.
+/// The size of watch events that a client may leave unread, in addition to one reply of the largest size.
 const EVENT_BYTES_MAX: usize = 8 << 20;
 
-/// What a client may send before it has a session: credentials and watches.
+/// The number of bytes that a client may send before it has a session: credentials and watches.
 const READ_AHEAD_BYTES_MAX: usize = 1 << 20;
 
-/// What a read at the node is first expected to return, so that few of them are there until their size is known.
+/// The initial estimate of the size of a reply to a read at the node. It keeps their number low until their size is
+/// known.
 const READ_BYTES_FIRST: usize = 256 << 10;
 
-/// The least that a read at the node is expected to return.
+/// The minimum estimate of the size of a reply to a read at the node.
 const READ_BYTES_MIN: usize = 4 << 10;

@@ -1,4 +1,4 @@
-//! How a connection begins: a four-letter word, or a request for a session.
+//! The beginning of a connection: a four-letter word, or a request for a session.
 
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
@@ -6,72 +6,72 @@ use pole_jute::{ConnectRequest, ConnectResponse, Reader, Record, Writer};
 use pole_tree::Ask;
 use pole_zab::SessionId;
 
-use super::{CloseReason, Connection, Moment, Next, State, Surroundings, password};
+use super::{CallContext, CloseReason, Connection, Next, ServerContext, State, password};
 use crate::Event;
 
 impl Connection {
-    /// Waits for the first bytes and does what they ask.
-    pub(super) fn greet(
+    /// Processes the first bytes of the client once they have arrived.
+    pub(super) fn read_first_request(
         &mut self,
         input: &mut BytesMut,
-        server: &impl Surroundings,
-        at: Moment,
+        server: &impl ServerContext,
+        context: CallContext,
         events: &mut Vec<Event>,
     ) -> Result<Next, CloseReason> {
         if pole_jute::four_letter_word(input).is_some() {
-            return Ok(Next::Word);
+            return Ok(Next::FourLetterWord);
         }
         let Some(frame) = self.deframer.next(input)? else { return Ok(Next::Wait) };
         let request = ConnectRequest::read(&mut Reader::new(frame))?;
-        if request.last_zxid_seen > at.applied {
+        if request.last_zxid_seen > context.applied {
             return Err(CloseReason::ClientAhead);
         }
         if server.is_read_only() {
             return self.open_read_only(&request, server);
         }
-        self.ask_session(&request, server, at, events)
+        self.request_session(&request, server, context, events)
     }
 
-    /// The driver has the text for a four-letter word.
-    pub fn answer_word(&mut self, text: &str) {
+    /// Answers a four-letter word with this text.
+    pub fn answer_four_letter_word(&mut self, text: &str) {
         self.output.raw(text.as_bytes());
-        self.close(CloseReason::WordAnswered);
+        self.close(CloseReason::FourLetterWordAnswered);
     }
 
-    /// Asks the node for a new session, or for the one that the client had.
-    fn ask_session(
+    /// Requests a session from the node: a new one, or the one that the client had.
+    fn request_session(
         &mut self,
         request: &ConnectRequest,
-        server: &impl Surroundings,
-        at: Moment,
+        server: &impl ServerContext,
+        context: CallContext,
         events: &mut Vec<Event>,
     ) -> Result<Next, CloseReason> {
-        self.wants_flag = request.read_only.is_some();
+        self.wants_read_only_flag = request.read_only.is_some();
         let (session, resume) = match request.session_id {
             0 => (server.new_session(), false),
             old => (old, true),
         };
         if resume && request.passwd.as_deref() != Some(&password(session)) {
-            // The intruder is told that the session is over; its owner goes on.
+            // As in ZooKeeper, the answer is that of an expired session. The session itself is not affected.
             self.output.raw(&connect_response(0, 0, [0; 16], request.read_only.map(|_| false)));
             return Err(CloseReason::WrongPassword);
         }
-        (self.session, self.asked_at, self.state) = (session, at.now, State::Attaching);
+        (self.session, self.requested_at, self.state) = (session, context.now, State::Attaching);
         let body = Ask::attach(self.granted_ms(request), resume);
         events.push(Event::Attach { client: self.id, session: SessionId(session), body });
         Ok(Next::Wait)
     }
 
-    /// Without a quorum, and if the operator allows it, a client that accepts a read-only server may read. Its session is
-    /// known to nobody else and ends when there is a quorum again.
-    fn open_read_only(&mut self, request: &ConnectRequest, server: &impl Surroundings) -> Result<Next, CloseReason> {
+    /// Opens a read-only session, if there is no quorum, the operator allows it and the client accepts it. The session
+    /// is known to this server only and ends when there is a quorum again.
+    fn open_read_only(&mut self, request: &ConnectRequest, server: &impl ServerContext) -> Result<Next, CloseReason> {
         if request.read_only != Some(true) {
             return Err(CloseReason::NoQuorum);
         }
         (self.is_read_only, self.state) = (true, State::Open);
         (self.session, self.timeout_ms) = (server.new_session(), self.granted_ms(request));
         self.output.raw(&connect_response(self.timeout_ms, self.session, password(self.session), Some(true)));
-        Ok(Next::Again)
+        Ok(Next::Yield)
     }
 
     fn granted_ms(&self, request: &ConnectRequest) -> i32 {

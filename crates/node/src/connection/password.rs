@@ -1,9 +1,9 @@
-//! The password by which a client resumes its session.
+//! The password with which a client resumes its session.
 //!
-//! It is a function of the session id, as in Apache ZooKeeper: every server can check it, also one that replaced an
-//! Apache server. It protects against accidents, not against attackers; TLS does.
+//! It is a function of the session id, as in Apache ZooKeeper, so every server can check it, including one that
+//! replaced an Apache server. It protects against accidents and not against attackers; that is the task of TLS.
 
-/// The password of a session: sixteen bytes of Java's random generator, which is defined to the bit, seeded with the id.
+/// The password of a session: sixteen bytes of Java's `Random`, which is fully specified, seeded with the id.
 #[must_use]
 pub fn password(session: i64) -> [u8; 16] {
     let mut state = (session ^ SECRET).cast_unsigned() ^ MULTIPLIER;
@@ -17,7 +17,7 @@ pub fn password(session: i64) -> [u8; 16] {
     password
 }
 
-/// Apache's constant.
+/// The constant of Apache ZooKeeper.
 const SECRET: i64 = 0xB341_5C00;
 const MULTIPLIER: u64 = 0x5_DEEC_E66D;
 const MASK: u64 = (1 << 48) - 1;
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_what_javas_generator_gives() {
+    fn a_password_equals_the_output_of_javas_generator() {
         // jshell> var b = new byte[16]; new Random(0x100000000000001L ^ 0xB3415C00L).nextBytes(b); b
         let expected: [i8; 16] = EXPECTED;
         assert_eq!(password(0x100_0000_0000_0001), expected.map(i8::cast_unsigned));

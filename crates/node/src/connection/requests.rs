@@ -1,4 +1,4 @@
-//! What a client asks: reads are answered by the connection, the rest goes to the node.
+//! Requests of a client: reads are answered by the connection itself, everything else goes to the node.
 //!
 //! A read with no earlier request outstanding is answered from the shared tree, through the same function that the node
 //! uses. A read behind other requests goes to the node, which answers it between two transactions, so that it sees the
@@ -12,16 +12,16 @@ use pole_tree::{Ask, Tree, Watcher, Watches};
 use pole_zab::Cxid;
 
 use super::output::REPLY_HEADER_BYTES;
-use super::{Blocked, CloseReason, Connection, Moment, Next, Pending, PendingKind, Surroundings};
+use super::{Blocked, CallContext, CloseReason, Connection, Next, Pending, PendingKind, ServerContext};
 use crate::Event;
 
 impl Connection {
-    /// Takes requests until there are no more, or no room for more, or a read is due.
+    /// Takes requests until there are none left, there is no room for more, or a read is due.
     pub(super) fn take_requests(
         &mut self,
         input: &mut BytesMut,
-        server: &impl Surroundings,
-        at: Moment,
+        server: &impl ServerContext,
+        context: CallContext,
         events: &mut Vec<Event>,
     ) -> Result<Next, CloseReason> {
         if self.is_read_only && !server.is_read_only() {
@@ -29,23 +29,23 @@ impl Connection {
         }
         self.blocked = Blocked::default();
         if !self.deframer.has_frame(input)? {
-            // A session that took long to attach: its request is the client's last word until it is answered.
-            if !self.may_tell(at)
-                && self.is_fresh
+            // The session took long to attach. The connect request counts as activity until it is answered.
+            if !self.may_send(context)
+                && self.is_unannounced
                 && let Some(lease) = &mut self.lease
             {
-                lease.hear(at.now);
+                lease.record_activity(context.now);
             }
             return Ok(Next::Wait);
         }
-        if !self.is_read_only && !self.may_take(server, at) {
+        if !self.is_read_only && !self.may_accept(server, context) {
             return Ok(Next::Wait);
         }
-        self.may_tell(at);
+        self.may_send(context);
         let first = events.len();
         while self.deframer.has_frame(input)? && self.has_room() {
             if events.len() - first >= BATCH_MAX {
-                return Ok(Next::Again);
+                return Ok(Next::Yield);
             }
             let Some(header) = header(input) else { return Err(self.bad_header(input)) };
             let kind = Kind::of(&header)?;
@@ -59,16 +59,16 @@ impl Connection {
             }
             let Some(body) = self.next_body(input)? else { return Ok(Next::Wait) };
             self.received(header.xid, header.op);
-            self.take_request(header.xid, kind, body, server, at, events)?;
+            self.take_request(header.xid, kind, body, server, context, events)?;
         }
         Ok(Next::Wait)
     }
 
-    /// Whether the client may be answered, and the node has room. If not, the connection is blocked until that changes.
-    fn may_take(&mut self, server: &impl Surroundings, at: Moment) -> bool {
+    /// Whether the lease allows an answer and the node has room. If not, the connection is blocked until that changes.
+    fn may_accept(&mut self, server: &impl ServerContext, context: CallContext) -> bool {
         if let Some(lease) = &mut self.lease {
-            lease.hear(at.now);
-            if !lease.allows(at.now, at.confirmed) {
+            lease.record_activity(context.now);
+            if !lease.allows(context.now, context.confirmed) {
                 self.blocked.confirmation = true;
                 return false;
             }
@@ -79,8 +79,8 @@ impl Connection {
         !self.blocked.room
     }
 
-    /// Whether another read may go to the node. The node answers on its own thread, so what it may have to copy there is
-    /// bounded by what such reads returned of late.
+    /// Whether another read may go to the node. The node answers on its own thread, so the amount that it may have to
+    /// copy there is bounded, using the size of recent replies as an estimate.
     fn has_room_for_read(&self) -> bool {
         self.pending_reads * self.read_bytes < NODE_READ_BYTES_MAX
     }
@@ -90,33 +90,33 @@ impl Connection {
         xid: i32,
         kind: Kind,
         body: Bytes,
-        server: &impl Surroundings,
-        at: Moment,
+        server: &impl ServerContext,
+        context: CallContext,
         events: &mut Vec<Event>,
     ) -> Result<(), CloseReason> {
         let (client, cxid) = (self.id, Cxid(xid));
         match kind {
             Kind::Ping => {
-                self.output.frame(Xid::PING, at.applied, ErrorCode::Ok.number(), &[]);
-                self.answered(at.now, at.applied, 1, at.now);
+                self.output.frame(Xid::PING, context.applied, ErrorCode::Ok.number(), &[]);
+                self.answered(context.now, context.applied, 1, context.now);
             }
             Kind::Auth => self.authenticate(xid, body, server)?,
             Kind::Sync | Kind::Write(_) if self.is_read_only => {
-                self.output.frame(xid, at.applied, ErrorCode::NotReadOnly.number(), &[]);
-                self.answered(at.now, at.applied, 1, at.now);
+                self.output.frame(xid, context.applied, ErrorCode::NotReadOnly.number(), &[]);
+                self.answered(context.now, context.applied, 1, context.now);
             }
             Kind::Sync => {
                 events.push(Event::Sync { client, cxid });
-                self.push_pending(xid, at, body.len(), PendingKind::Sync(body));
+                self.push_pending(xid, context, body.len(), PendingKind::Sync(body));
             }
             Kind::Write(op) => {
                 let body = Ask::encode(op, &self.caller, &body);
-                self.push_pending(xid, at, body.len(), PendingKind::Write);
+                self.push_pending(xid, context, body.len(), PendingKind::Write);
                 events.push(Event::Request { client, cxid, body });
             }
             Kind::Read(op) => {
                 let body = Ask::encode(op, &self.caller, &body);
-                self.push_pending(xid, at, body.len(), PendingKind::Read);
+                self.push_pending(xid, context, body.len(), PendingKind::Read);
                 self.pending_reads += 1;
                 events.push(Event::Read { client, cxid, body });
             }
@@ -124,20 +124,20 @@ impl Connection {
         Ok(())
     }
 
-    fn push_pending(&mut self, xid: i32, at: Moment, bytes: usize, kind: PendingKind) {
+    fn push_pending(&mut self, xid: i32, context: CallContext, bytes: usize, kind: PendingKind) {
         self.pending_bytes += bytes;
-        self.pending.push_back(Pending { xid, at: at.now, bytes, kind });
+        self.pending.push_back(Pending { xid, at: context.now, bytes, kind });
     }
 
-    /// Answers the reads at the front of the input. The tree is not changed by anyone until this returns. A batch ends
-    /// after so many bytes of replies that the client should take them first, or when `is_over` says so: it is asked now
-    /// and then, and a driver answers by its clock.
+    /// Answers the reads at the front of the input. The tree must not change until this returns. A batch ends when the
+    /// replies reach the limit of unread output, or when `is_over` returns true. `is_over` is called now and then; a
+    /// driver decides by its clock. Returns the number of reads answered.
     pub fn read<W: DerefMut<Target = Watches>>(
         &mut self,
         input: &mut BytesMut,
         tree: &Tree,
         watches: impl Fn() -> W,
-        at: Moment,
+        context: CallContext,
         mut is_over: impl FnMut() -> bool,
     ) -> u64 {
         if !core::mem::take(&mut self.may_read) || self.close_reason().is_some() {
@@ -152,7 +152,7 @@ impl Connection {
                 Err(reason) => break Err(reason),
             }
             count += 1;
-            if cost >= COST_BETWEEN_LOOKS {
+            if cost >= COST_BETWEEN_CLOCK_CHECKS {
                 cost = 0;
                 if is_over() {
                     break Ok(());
@@ -160,7 +160,7 @@ impl Connection {
             }
         };
         if count > 0 {
-            self.answered(at.now, zxid, count, at.now);
+            self.answered(context.now, zxid, count, context.now);
         }
         if let Err(reason) = result {
             self.close(reason);
@@ -168,7 +168,7 @@ impl Connection {
         count
     }
 
-    /// Answers the read at the front of the input, if there is one. Returns the size of the reply.
+    /// Answers the read at the front of the input, if there is one. Returns the size of the reply in bytes.
     fn read_one<W: DerefMut<Target = Watches>>(
         &mut self,
         input: &mut BytesMut,
@@ -217,8 +217,8 @@ impl Connection {
         Ok(Some(bytes))
     }
 
-    /// The client proves an identity. An unknown scheme or wrong credentials end the connection.
-    fn authenticate(&mut self, xid: i32, body: Bytes, server: &impl Surroundings) -> Result<(), CloseReason> {
+    /// Adds an identity that the client proves. An unknown scheme or wrong credentials close the connection.
+    fn authenticate(&mut self, xid: i32, body: Bytes, server: &impl ServerContext) -> Result<(), CloseReason> {
         let packet = AuthPacket::read(&mut Reader::new(body))?;
         let credentials = packet.auth.unwrap_or_default();
         let ids = pole_tree::authenticate(&packet.scheme, &credentials, self.limits.super_digest.as_deref());
@@ -243,12 +243,12 @@ impl Connection {
         result
     }
 
-    /// The next frame after its header.
+    /// Takes the next frame and returns it without its header.
     fn next_body(&self, input: &mut BytesMut) -> Result<Option<Bytes>, CloseReason> {
         Ok(self.deframer.next(input)?.map(|frame| frame.slice(REQUEST_HEADER_BYTES..)))
     }
 
-    /// The frame at the front is too short for a header.
+    /// The reason to close the connection when the frame at the front is too short for a header.
     fn bad_header(&self, input: &mut BytesMut) -> CloseReason {
         match self.deframer.next(input).map(Option::unwrap_or_default) {
             Ok(frame) => match RequestHeader::read(&mut Reader::new(frame)) {
@@ -260,7 +260,7 @@ impl Connection {
     }
 }
 
-/// What has to be done with a request.
+/// How to process a request.
 #[derive(Clone, Copy)]
 enum Kind {
     Ping,
@@ -279,7 +279,7 @@ impl Kind {
         if op == OpCode::Auth {
             return Ok(Self::Auth);
         }
-        // These xids have a meaning of their own; a request with one of them could not be told from others.
+        // These xids are reserved; a request with one of them could not be distinguished from internal ones.
         if header.xid == Cxid::OWN.0 || Cxid(header.xid).is_attachment() {
             return Err(CloseReason::ReservedXid);
         }
@@ -293,7 +293,7 @@ impl Kind {
     }
 }
 
-/// The header of the frame at the front of the input, which is there as a whole.
+/// The header of the frame at the front of the input, which must be complete.
 fn header(input: &[u8]) -> Option<RequestHeader> {
     let length = u32::from_be_bytes(*input.first_chunk()?) as usize;
     let (xid, op) = (input.get(4..8)?, input.get(8..12)?);
@@ -301,7 +301,7 @@ fn header(input: &[u8]) -> Option<RequestHeader> {
     (length >= REQUEST_HEADER_BYTES).then_some(RequestHeader { xid: int(xid)?, op: int(op)? })
 }
 
-/// Fills in what stands before the body of a reply, when the length of that is known.
+/// Fills in the header of a reply whose body is complete.
 fn write_header(frame: &mut [u8], xid: i32, zxid: i64, code: i32) {
     let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
     frame[..4].copy_from_slice(&length.to_be_bytes());
@@ -310,7 +310,7 @@ fn write_header(frame: &mut [u8], xid: i32, zxid: i64, code: i32) {
     frame[16..20].copy_from_slice(&code.to_be_bytes());
 }
 
-/// What an identity takes on its way to the leader.
+/// The size of an identity in a forwarded request.
 fn identity_bytes(id: &Id) -> usize {
     8 + id.scheme.len() + id.id.len()
 }
@@ -321,14 +321,14 @@ const REQUEST_HEADER_BYTES: usize = 8;
 /// Length, xid, zxid and code.
 const FRAME_HEADER_BYTES: usize = 4 + REPLY_HEADER_BYTES;
 
-/// Requests for the node in one batch.
+/// The maximum number of requests for the node in one batch.
 const BATCH_MAX: usize = 256;
 
-/// What reads at the node may return together, by the estimate for this connection.
+/// The maximum size of the replies to reads at the node together, by the estimate for this connection.
 const NODE_READ_BYTES_MAX: usize = 1 << 20;
 
 /// A reply of this size costs about as much as a small read: copying it takes a fraction of a microsecond.
 const COST_BYTES: usize = 4 << 10;
 
-/// Reads between two looks at the clock: some tens of microseconds.
-const COST_BETWEEN_LOOKS: usize = 64;
+/// The cost of reads between two checks of the clock: some tens of microseconds.
+const COST_BETWEEN_CLOCK_CHECKS: usize = 64;

@@ -1,4 +1,4 @@
-//! The connection by itself: bytes in, bytes and events out.
+//! The connection on its own: bytes in, bytes and events out.
 
 use alloc::format;
 use alloc::vec;
@@ -16,24 +16,24 @@ use pole_tree::{Caller, Changes, Rules, Tree, Watcher, Watches};
 
 use super::*;
 
-/// A connection with a driver around it that keeps the contract.
+/// A connection and a driver that keeps the contract.
 struct Driver {
     machine: Connection,
     input: BytesMut,
     tree: Tree,
     watches: RefCell<Watches>,
-    at: Moment,
+    context: CallContext,
     events: Vec<Event>,
-    around: Around,
+    server: TestServer,
 }
 
 #[derive(Default)]
-struct Around {
+struct TestServer {
     is_read_only: Cell<bool>,
     is_full: Cell<bool>,
 }
 
-impl Surroundings for Around {
+impl ServerContext for TestServer {
     fn new_session(&self) -> i64 {
         SESSION
     }
@@ -58,19 +58,19 @@ impl Driver {
     }
 
     fn with(limits: Limits) -> Self {
-        let at = Moment { now: ms(1), confirmed: ms(0), applied: 0 };
+        let context = CallContext { now: ms(1), confirmed: ms(0), applied: 0 };
         Self {
-            machine: Connection::new(ClientId(1), limits, Caller::default(), at.now),
+            machine: Connection::new(ClientId(1), limits, Caller::default(), context.now),
             input: BytesMut::new(),
             tree: Tree::new(Rules::default()),
             watches: RefCell::default(),
-            at,
+            context,
             events: Vec::new(),
-            around: Around::default(),
+            server: TestServer::default(),
         }
     }
 
-    /// One with a session.
+    /// A connection with a session.
     fn open() -> Self {
         Self::opened(Self::new())
     }
@@ -90,20 +90,20 @@ impl Driver {
 
     fn serve(&mut self) {
         loop {
-            match self.machine.advance(&mut self.input, &self.around, self.at, &mut self.events) {
-                Next::Wait | Next::Word => return,
-                Next::Again => {}
+            match self.machine.advance(&mut self.input, &self.server, self.context, &mut self.events) {
+                Next::Wait | Next::FourLetterWord => return,
+                Next::Yield => {}
                 Next::Read => {
                     let watches = || self.watches.borrow_mut();
-                    self.machine.read(&mut self.input, &self.tree, watches, self.at, || false);
+                    self.machine.read(&mut self.input, &self.tree, watches, self.context, || false);
                 }
             }
         }
     }
 
-    /// What may be sent now, as frames.
+    /// Takes everything that may be sent now, as frames.
     fn frames(&mut self) -> Vec<Bytes> {
-        let mut sent = BytesMut::from(self.machine.unsent(self.at));
+        let mut sent = BytesMut::from(self.machine.unsent(self.context));
         self.machine.sent(sent.len());
         let mut frames = Vec::new();
         while let Some(frame) = Deframer::new(1 << 30).next(&mut sent).expect("whole frames") {
@@ -125,7 +125,7 @@ impl Driver {
         let txn = CreateTxn { path: path.into(), data, acl: Vec::new(), ephemeral: false, parent_cversion: 0 };
         let txn = TxnEntry { header, txn: Txn::Create(txn), digest: None };
         self.tree.apply(&txn, false, &mut Changes::new());
-        self.at.applied = zxid;
+        self.context.applied = zxid;
     }
 
     fn reason(&self) -> Option<CloseReason> {
@@ -170,7 +170,7 @@ fn get(xid: i32, path: &str) -> Bytes {
 fn write(xid: i32) -> Bytes {
     frame(|w| {
         RequestHeader { xid, op: OpCode::SetData.number() }.write(w);
-        w.raw(b"not looked into");
+        w.raw(b"opaque");
     })
 }
 
@@ -183,7 +183,7 @@ fn ok() -> Bytes {
 }
 
 #[test]
-fn a_session_is_asked_for_and_opened() {
+fn a_session_is_requested_and_opened() {
     let mut driver = Driver::new();
     let bytes = connect(0, 0);
     for byte in &bytes {
@@ -199,7 +199,7 @@ fn a_session_is_asked_for_and_opened() {
 }
 
 #[test]
-fn a_session_that_is_over_is_told_so_and_the_connection_closed() {
+fn a_client_of_an_expired_session_is_notified_and_the_connection_closed() {
     let mut driver = Driver::new();
     driver.send(&connect(42, 0));
     driver.machine.attached(AttachAnswer::Expired);
@@ -224,17 +224,17 @@ fn a_wrong_password_and_a_client_that_is_ahead_are_refused() {
 }
 
 #[test]
-fn a_read_waits_for_the_writes_before_it_and_bypasses_the_node_without() {
+fn a_read_waits_for_earlier_writes_and_otherwise_bypasses_the_node() {
     let mut driver = Driver::open();
     driver.create("/a", 3);
     driver.send(&get(1, "/a"));
     assert_eq!((driver.replies(), driver.events.len()), (vec![(1, ErrorCode::Ok)], 0));
     driver.send(&[&write(2)[..], &get(3, "/a")].concat());
-    let asked: Vec<_> = driver.events.drain(..).collect();
-    assert!(matches!(&asked[..], [Event::Request { .. }, Event::Read { .. }]), "{asked:?}");
+    let events: Vec<_> = driver.events.drain(..).collect();
+    assert!(matches!(&events[..], [Event::Request { .. }, Event::Read { .. }]), "{events:?}");
     assert_eq!(driver.replies(), [], "nothing before the write is answered");
-    driver.machine.reply(2, 1, &ok(), driver.at.now);
-    driver.machine.reply(3, 1, &ok(), driver.at.now);
+    driver.machine.reply(2, 1, &ok(), driver.context.now);
+    driver.machine.reply(3, 1, &ok(), driver.context.now);
     assert_eq!(driver.replies(), [(2, ErrorCode::Ok), (3, ErrorCode::Ok)]);
 }
 
@@ -242,7 +242,7 @@ fn a_read_waits_for_the_writes_before_it_and_bypasses_the_node_without() {
 fn a_reply_that_is_not_the_next_one_ends_the_connection() {
     let mut driver = Driver::open();
     driver.send(&[write(1), write(2)].concat());
-    assert_eq!(driver.machine.reply(2, 1, &ok(), driver.at.now), None);
+    assert_eq!(driver.machine.reply(2, 1, &ok(), driver.context.now), None);
     assert_eq!(driver.reason(), Some(CloseReason::OutOfOrder));
 }
 
@@ -250,7 +250,7 @@ fn a_reply_that_is_not_the_next_one_ends_the_connection() {
 fn a_sync_is_answered_with_its_path() {
     let mut driver = Driver::open();
     driver.send(&request(5, OpCode::Sync, &SyncRequest { path: "/x".into() }));
-    driver.machine.reply(5, 9, &[], driver.at.now);
+    driver.machine.reply(5, 9, &[], driver.context.now);
     let frames = driver.frames();
     assert_eq!(&frames[0][16..], &[0, 0, 0, 2, b'/', b'x']);
 }
@@ -259,55 +259,55 @@ fn a_sync_is_answered_with_its_path() {
 fn without_a_confirmation_a_client_is_not_answered_after_a_third_of_its_timeout() {
     let mut driver = Driver::open();
     driver.create("/a", 3);
-    driver.at.now = ms(2_001);
+    driver.context.now = ms(2_001);
     driver.send(&get(1, "/a"));
     assert_eq!(driver.replies().len(), 1);
-    driver.at.now = ms(2_002);
+    driver.context.now = ms(2_002);
     driver.send(&[get(2, "/a"), ping()].concat());
     assert_eq!(driver.replies(), []);
     assert!(driver.machine.waits_for_confirmation() && !driver.machine.wants_input(&driver.input));
-    driver.at = Moment { now: ms(2_100), confirmed: ms(2_050), ..driver.at };
+    driver.context = CallContext { now: ms(2_100), confirmed: ms(2_050), ..driver.context };
     driver.serve();
     assert_eq!(driver.replies().len(), 2);
 }
 
 #[test]
-fn an_event_without_a_word_of_the_client_is_held_and_does_not_keep_the_session_alive() {
+fn an_event_for_a_silent_client_is_held_and_does_not_keep_the_session_alive() {
     let mut driver = Driver::open();
-    driver.at.now = ms(3_000);
+    driver.context.now = ms(3_000);
     driver.machine.notify(7, b"event");
-    assert!(driver.machine.unsent(driver.at).is_empty(), "the others may have ended the session");
+    assert!(driver.machine.unsent(driver.context).is_empty(), "the leader may have ended the session");
     assert!(driver.machine.waits_for_confirmation());
-    // Confirmations of other clients release nothing, and nobody says that this one was heard.
-    driver.at = Moment { now: ms(3_100), confirmed: ms(3_050), ..driver.at };
+    // Confirmations of other clients release nothing, and nothing reports activity of this one.
+    driver.context = CallContext { now: ms(3_100), confirmed: ms(3_050), ..driver.context };
     driver.serve();
-    assert!(driver.machine.unsent(driver.at).is_empty() && !driver.machine.has_request(&driver.input));
-    // The client has to be read, or it could never be heard.
+    assert!(driver.machine.unsent(driver.context).is_empty() && !driver.machine.has_request(&driver.input));
+    // Its input must be read, or its activity would never be noticed.
     assert!(driver.machine.wants_input(&driver.input));
     driver.send(&ping());
-    driver.at = Moment { now: ms(3_200), confirmed: ms(3_150), ..driver.at };
+    driver.context = CallContext { now: ms(3_200), confirmed: ms(3_150), ..driver.context };
     driver.serve();
     assert_eq!(driver.replies(), [(Xid::NOTIFICATION, ErrorCode::Ok), (Xid::PING, ErrorCode::Ok)]);
 }
 
 #[test]
-fn a_session_that_took_long_to_attach_is_told_when_the_leader_knows_of_it() {
+fn a_session_that_took_long_to_attach_is_announced_when_the_leader_knows_of_it() {
     let mut driver = Driver::new();
     driver.send(&connect(0, 0));
     // There was no leader for longer than the lease lasts.
-    driver.at.now = ms(5_000);
+    driver.context.now = ms(5_000);
     driver.machine.attached(AttachAnswer::Opened { timeout_ms: TIMEOUT_MS });
     driver.serve();
     assert!(driver.frames().is_empty() && driver.machine.waits_for_confirmation());
-    assert!(driver.machine.has_request(&driver.input), "the client waits, so it counts as heard");
-    driver.at = Moment { now: ms(5_100), confirmed: ms(5_050), ..driver.at };
+    assert!(driver.machine.has_request(&driver.input), "the client waits, so it counts as active");
+    driver.context = CallContext { now: ms(5_100), confirmed: ms(5_050), ..driver.context };
     driver.serve();
     assert_eq!(driver.frames().len(), 1);
-    assert!(!driver.machine.has_request(&driver.input), "from now on it has to speak");
+    assert!(!driver.machine.has_request(&driver.input), "from now on the client has to send something");
 }
 
 #[test]
-fn a_client_that_takes_no_replies_is_not_read_from() {
+fn no_input_is_read_from_a_client_that_reads_no_replies() {
     let mut driver = Driver::open();
     driver.create("/a", 100_000);
     let reads: Vec<u8> = (1..=1_000).flat_map(|xid| get(xid, "/a")).collect();
@@ -323,7 +323,7 @@ fn a_client_that_takes_no_replies_is_not_read_from() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_for_its_timeout_is_closed_and_one_that_takes_something_is_not() {
+fn a_client_that_reads_nothing_for_its_timeout_is_closed_and_one_that_reads_something_is_not() {
     let mut driver = Driver::open();
     driver.send(&ping());
     driver.machine.stalled(ms(10));
@@ -339,11 +339,11 @@ fn a_client_that_takes_nothing_for_its_timeout_is_closed_and_one_that_takes_some
 }
 
 #[test]
-fn a_greeting_has_one_deadline_however_slowly_it_comes() {
+fn a_slow_first_request_does_not_extend_its_deadline() {
     let mut driver = Driver::new();
     let deadline = driver.machine.deadline().expect("a deadline");
     for byte in &connect(0, 0)[..20] {
-        driver.at.now = driver.at.now + Span::from_ms(400);
+        driver.context.now = driver.context.now + Span::from_ms(400);
         driver.send(&[*byte]);
         assert_eq!(driver.machine.deadline(), Some(deadline));
     }
@@ -352,7 +352,7 @@ fn a_greeting_has_one_deadline_however_slowly_it_comes() {
 }
 
 #[test]
-fn a_reply_over_the_limit_is_an_error_that_clients_know() {
+fn a_reply_over_the_limit_is_replaced_by_an_error() {
     let limits = Limits { reply_bytes_max: 100_000, ..Limits::default() };
     let mut driver = Driver::opened(Driver::with(limits));
     driver.create("/a", 60_000);
@@ -384,7 +384,7 @@ fn identities_are_bounded() {
 }
 
 #[test]
-fn reads_behind_a_write_are_few_while_their_replies_are_large() {
+fn few_reads_wait_at_the_node_while_their_replies_are_large() {
     let mut driver = Driver::open();
     let mut bytes = BytesMut::from(&write(1)[..]);
     (2..=600).for_each(|xid| bytes.extend_from_slice(&get(xid, "/a")));
@@ -392,16 +392,16 @@ fn reads_behind_a_write_are_few_while_their_replies_are_large() {
     let at_node = driver.events.len() - 1;
     assert!((1..=8).contains(&at_node), "{at_node} reads of unknown size");
     let large = [&ok()[..], &vec![0; 500_000]].concat();
-    driver.machine.reply(1, 1, &ok(), driver.at.now);
-    driver.machine.reply(2, 1, &large, driver.at.now);
+    driver.machine.reply(1, 1, &ok(), driver.context.now);
+    driver.machine.reply(2, 1, &large, driver.context.now);
     driver.frames();
     driver.serve();
     assert_eq!(driver.events.len() - 1, at_node, "no more while they are large");
-    // Small ones let more of them in.
+    // Small replies allow more of them.
     let (mut most, mut next) = (0, 3);
     while driver.machine.pending() > 0 {
         most = most.max(driver.machine.pending());
-        assert!(driver.machine.reply(next, 1, &ok(), driver.at.now).is_some());
+        assert!(driver.machine.reply(next, 1, &ok(), driver.context.now).is_some());
         next += 1;
         driver.frames();
         driver.serve();
@@ -417,11 +417,11 @@ fn pieces_for_tls_never_reach_beyond_one_frame() {
     driver.machine.notify(3, b"event");
     let mut pieces = Vec::new();
     loop {
-        let piece = driver.machine.take_piece(16 << 10, driver.at);
+        let piece = driver.machine.take_piece(16 << 10, driver.context);
         if piece.is_empty() {
             break;
         }
-        assert!(driver.machine.output_bytes() >= piece.len(), "not taken until it is sent");
+        assert!(driver.machine.output_bytes() >= piece.len(), "it counts as unsent until it is sent");
         driver.machine.piece_sent();
         pieces.push(piece);
     }
@@ -444,10 +444,10 @@ fn a_client_that_watches_much_and_reads_nothing_is_closed() {
 #[test]
 fn a_full_server_takes_no_requests_until_it_has_room() {
     let mut driver = Driver::open();
-    driver.around.is_full.set(true);
+    driver.server.is_full.set(true);
     driver.send(&write(1));
     assert!(driver.events.is_empty() && driver.machine.waits_for_room());
-    driver.around.is_full.set(false);
+    driver.server.is_full.set(false);
     driver.serve();
     assert_eq!(driver.events.len(), 1);
 }
@@ -455,7 +455,7 @@ fn a_full_server_takes_no_requests_until_it_has_room() {
 #[test]
 fn a_read_only_session_reads_refuses_writes_and_ends_with_a_quorum() {
     let mut driver = Driver::new();
-    driver.around.is_read_only.set(true);
+    driver.server.is_read_only.set(true);
     let request = ConnectRequest {
         protocol_version: 0,
         last_zxid_seen: 0,
@@ -468,13 +468,13 @@ fn a_read_only_session_reads_refuses_writes_and_ends_with_a_quorum() {
     driver.send(&[write(1), ping()].concat());
     driver.frames().remove(0);
     assert!(driver.events.is_empty() && !driver.machine.is_attached());
-    driver.around.is_read_only.set(false);
+    driver.server.is_read_only.set(false);
     driver.send(&ping());
     assert_eq!(driver.reason(), Some(CloseReason::QuorumRegained));
 }
 
 #[test]
-fn no_bytes_make_it_panic() {
+fn random_bytes_never_cause_a_panic() {
     let mut state = 1u64;
     let mut random = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -491,6 +491,6 @@ fn no_bytes_make_it_panic() {
         let cut = random() % bytes.len();
         driver.send(&bytes[..cut]);
         driver.send(&bytes[cut..]);
-        let _ = driver.machine.unsent(driver.at);
+        let _ = driver.machine.unsent(driver.context);
     }
 }

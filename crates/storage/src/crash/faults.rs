@@ -1,4 +1,4 @@
-//! Operations on files that fail because a test says so.
+//! Injected failures of file operations.
 
 use std::io;
 use std::path::Path;
@@ -6,21 +6,21 @@ use std::sync::{Arc, Mutex};
 
 use crate::volume::Operation;
 
-/// The operation that fails next, if any.
+/// The operation that fails, if any.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Arc<Mutex<Option<Fault>>>);
 
 #[derive(Clone, Debug)]
 struct Fault {
     operation: Operation,
-    /// What the name of the file begins with.
+    /// The prefix of the file name.
     name: &'static str,
     kind: io::ErrorKind,
 }
 
 impl Faults {
-    /// From now on this operation fails on files whose name begins like this.
-    pub(crate) fn plant(&self, operation: Operation, name: &'static str, kind: io::ErrorKind) {
+    /// Makes this operation fail from now on, on files whose names have this prefix.
+    pub(crate) fn inject(&self, operation: Operation, name: &'static str, kind: io::ErrorKind) {
         *self.0.lock().unwrap() = Some(Fault { operation, name, kind });
     }
 

@@ -1,31 +1,31 @@
-//! Directories as the file system may leave them: what is durable, and what was asked for since.
+//! A model of directories after a crash: what is durable, and the changes since the last sync.
 //!
-//! Files are called by the directory above `version-2` and their own name.
+//! A file is identified by the directory above `version-2` and its own name.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::Dice;
+use super::Rng;
 use crate::volume::Effect;
 
-/// A file, whatever it is called.
+/// A file, independent of its name.
 type Inode = usize;
 
-/// What of the changes that were not synced a crash leaves.
+/// Which of the unsynced changes survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Survival {
     Nothing,
     Everything,
-    /// Any names, any lengths, any sectors.
+    /// A random selection of names, lengths and sectors.
     Some,
 }
 
 impl Survival {
-    fn keeps(self, dice: &mut Dice) -> bool {
+    fn keeps(self, rng: &mut Rng) -> bool {
         match self {
             Self::Nothing => false,
             Self::Everything => true,
-            Self::Some => dice.flip(),
+            Self::Some => rng.flip(),
         }
     }
 }
@@ -43,20 +43,20 @@ enum Change {
 }
 
 #[derive(Clone, Debug)]
-enum Naming {
+enum NameChange {
     Set(String, Inode),
     Move(String, String, Inode),
     Unset(String, Inode),
 }
 
-/// One directory, or two.
+/// One or two directories.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Image {
     contents: Vec<Content>,
-    /// What a program sees.
+    /// The names that a running process sees.
     live: BTreeMap<String, Inode>,
     synced: BTreeMap<String, Inode>,
-    since: Vec<Naming>,
+    since: Vec<NameChange>,
 }
 
 impl Image {
@@ -83,43 +83,43 @@ impl Image {
             Effect::Rename(from, to) => {
                 let inode = self.live.remove(&name(from)).unwrap();
                 self.live.insert(name(to), inode);
-                self.since.push(Naming::Move(name(from), name(to), inode));
+                self.since.push(NameChange::Move(name(from), name(to), inode));
             }
             Effect::Remove(path) => {
                 let inode = self.live.remove(&name(path)).unwrap();
-                self.since.push(Naming::Unset(name(path), inode));
+                self.since.push(NameChange::Unset(name(path), inode));
             }
             Effect::SyncDir(dir) if dir.ends_with("version-2") => self.sync_dir(&name(&dir.join(""))),
             Effect::SyncDir(_) => {}
         }
     }
 
-    /// What is found if the process ends now and the machine goes on.
+    /// The files found if the process ends now and the machine keeps running.
     pub(super) fn kill(&self) -> BTreeMap<String, Vec<u8>> {
-        let content = |inode: &Inode| self.contents[*inode].crash(Survival::Everything, &mut Dice::new(0));
+        let content = |inode: &Inode| self.contents[*inode].crash(Survival::Everything, &mut Rng::new(0));
         self.live.iter().map(|(name, inode)| (name.clone(), content(inode))).collect()
     }
 
-    /// What is found after a crash now.
-    pub(super) fn crash(&self, survival: Survival, dice: &mut Dice) -> BTreeMap<String, Vec<u8>> {
+    /// The files found after a crash of the machine now.
+    pub(super) fn crash(&self, survival: Survival, rng: &mut Rng) -> BTreeMap<String, Vec<u8>> {
         let mut names = self.synced.clone();
-        for naming in &self.since {
-            if survival.keeps(dice) {
-                naming.apply(&mut names);
+        for change in &self.since {
+            if survival.keeps(rng) {
+                change.apply(&mut names);
             }
         }
-        names.into_iter().map(|(name, inode)| (name, self.contents[inode].crash(survival, dice))).collect()
+        names.into_iter().map(|(name, inode)| (name, self.contents[inode].crash(survival, rng))).collect()
     }
 
-    /// Makes the names that begin like this durable, and no others.
+    /// Makes the names with this prefix durable, and no others.
     fn sync_dir(&mut self, prefix: &str) {
-        self.since.retain(|naming| !naming.name().starts_with(prefix));
+        self.since.retain(|change| !change.name().starts_with(prefix));
         self.synced.retain(|name, _| !name.starts_with(prefix));
         let live = self.live.iter().filter(|(name, _)| name.starts_with(prefix));
         self.synced.extend(live.map(|(name, inode)| (name.clone(), *inode)));
     }
 
-    /// A name that exists already is emptied, not replaced.
+    /// Creates a file; an existing one is truncated and not replaced.
     fn create(&mut self, name: String) {
         if let Some(inode) = self.live.get(&name) {
             self.contents[*inode].since.push(Change::SetLen(0));
@@ -128,7 +128,7 @@ impl Image {
         let inode = self.contents.len();
         self.contents.push(Content::default());
         self.live.insert(name.clone(), inode);
-        self.since.push(Naming::Set(name, inode));
+        self.since.push(NameChange::Set(name, inode));
     }
 
     fn change(&mut self, path: &Path, change: Change) {
@@ -139,30 +139,30 @@ impl Image {
 
 impl Content {
     fn sync(&mut self) {
-        let mut dice = Dice::new(0);
-        self.synced = self.crash(Survival::Everything, &mut dice);
+        let mut rng = Rng::new(0);
+        self.synced = self.crash(Survival::Everything, &mut rng);
         self.since.clear();
     }
 
-    fn crash(&self, survival: Survival, dice: &mut Dice) -> Vec<u8> {
+    fn crash(&self, survival: Survival, rng: &mut Rng) -> Vec<u8> {
         let mut content = self.synced.clone();
         for change in &self.since {
             match change {
-                Change::SetLen(len) if survival.keeps(dice) => content.resize(*len as usize, 0),
+                Change::SetLen(len) if survival.keeps(rng) => content.resize(*len as usize, 0),
                 Change::SetLen(_) => {}
-                Change::Write(at, bytes) => write(&mut content, *at as usize, bytes, survival, dice),
+                Change::Write(at, bytes) => write(&mut content, *at as usize, bytes, survival, rng),
             }
         }
         content
     }
 }
 
-/// Sector by sector, each of which may be lost.
-fn write(content: &mut Vec<u8>, at: usize, bytes: &[u8], survival: Survival, dice: &mut Dice) {
+/// Writes sector by sector, each of which may be lost.
+fn write(content: &mut Vec<u8>, at: usize, bytes: &[u8], survival: Survival, rng: &mut Rng) {
     let mut from = at;
     while from < at + bytes.len() {
         let to = (from / SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES).min(at + bytes.len());
-        if survival.keeps(dice) {
+        if survival.keeps(rng) {
             content.resize(content.len().max(to), 0);
             content[from..to].copy_from_slice(&bytes[from - at..to - at]);
         }
@@ -170,8 +170,8 @@ fn write(content: &mut Vec<u8>, at: usize, bytes: &[u8], survival: Survival, dic
     }
 }
 
-impl Naming {
-    /// The name that it is about; a file is moved within its directory.
+impl NameChange {
+    /// The name that changes. Files are moved only within their directory.
     fn name(&self) -> &str {
         match self {
             Self::Set(name, _) | Self::Move(name, _, _) | Self::Unset(name, _) => name,
@@ -197,5 +197,5 @@ fn name(path: &Path) -> String {
     format!("{}/{own}", above.rsplit('/').next().unwrap())
 }
 
-/// What every disk writes as a whole.
+/// The unit that every disk writes atomically.
 const SECTOR_BYTES: usize = 512;

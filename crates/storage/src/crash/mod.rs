@@ -1,13 +1,14 @@
-//! Crashes at every step: what is left of any prefix of what was done to the files must open, and be a legal history.
+//! Crashes at every step: what remains after any prefix of the file operations must open and be a legal history.
 //!
-//! A story of random operations is performed on real files, and every change of a file is recorded. For each prefix of
-//! the record we build what a power failure could leave (all of it, only what was synced, or any part of the rest,
-//! block by block and name by name), open that, and compare. Then the same for the changes that opening itself made.
+//! Random operations are performed on real files, and every change of a file is recorded. For each prefix of the
+//! record, the tests build what a power failure could leave (all of it, only what was synced, or any part of the rest,
+//! sector by sector and name by name), open that, and compare. The same is done for the changes that opening itself
+//! made.
 
 mod faults;
 mod image;
-mod kinds;
-mod story;
+mod io_errors;
+mod random_operations;
 
 pub(crate) use faults::Faults;
 
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::volume::Effect;
 
-/// What was done to the files, in order.
+/// The changes made to the files, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace(Option<Arc<Mutex<Vec<Effect>>>>);
 
@@ -26,7 +27,7 @@ impl Trace {
         Self(Some(Arc::default()))
     }
 
-    pub(crate) fn note(&self, effect: impl FnOnce() -> Effect) {
+    pub(crate) fn record(&self, effect: impl FnOnce() -> Effect) {
         if let Some(trace) = &self.0 {
             trace.lock().unwrap().push(effect());
         }
@@ -41,7 +42,7 @@ impl Trace {
     }
 }
 
-/// A directory that goes when it is dropped.
+/// A temporary directory, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
@@ -49,7 +50,7 @@ impl Scratch {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("pole-storage-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        // In memory if there is such a place: thousands of directories are made, and none must survive anything.
+        // In memory if possible: thousands of directories are created, and none has to survive anything.
         let memory = PathBuf::from("/dev/shm");
         let path = if memory.is_dir() { memory } else { std::env::temp_dir() }.join(name);
         std::fs::create_dir_all(&path).unwrap();
@@ -63,16 +64,16 @@ impl Drop for Scratch {
     }
 }
 
-/// Random numbers that a seed repeats.
+/// A seeded random number generator (splitmix64).
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// From 0 up to and without `end`.
+    /// A number in `0..end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

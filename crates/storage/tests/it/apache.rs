@@ -1,4 +1,4 @@
-//! Directories that Apache ZooKeeper 3.8 wrote; how they were made is in `fixtures/README.md`.
+//! Directories written by Apache ZooKeeper 3.8; `fixtures/README.md` describes how they were made.
 
 use pole_jute::{Record, TxnEntry};
 use pole_storage::Recovered;
@@ -7,7 +7,7 @@ use std::fs;
 
 use crate::scratch::{Scratch, append, perform, zxid, zxids};
 
-/// Every entry is a transaction to its last byte, and says what its bytes say.
+/// Checks that every entry is a complete transaction that matches its zxid and origin.
 fn check_entries(recovered: &Recovered) {
     for entry in &recovered.entries {
         let txn = TxnEntry::decode(entry.body.clone()).unwrap();
@@ -18,7 +18,7 @@ fn check_entries(recovered: &Recovered) {
 }
 
 #[test]
-fn a_server_that_stood_alone_opens_whole() {
+fn the_directory_of_a_standalone_server_opens_completely() {
     let scratch = Scratch::of_fixture("apache-standalone");
     let before = scratch.contents();
     let (disk, recovered, repairs) = scratch.open();
@@ -32,7 +32,7 @@ fn a_server_that_stood_alone_opens_whole() {
 }
 
 #[test]
-fn a_server_of_an_ensemble_opens_whole() {
+fn the_directory_of_an_ensemble_member_opens_completely() {
     let scratch = Scratch::of_fixture("apache-ensemble");
     let (_, recovered, repairs) = scratch.open();
     assert_eq!(repairs, []);
@@ -44,17 +44,17 @@ fn a_server_of_an_ensemble_opens_whole() {
 }
 
 #[test]
-fn every_snapshot_of_apache_is_whole_and_its_digest_is_no_part_of_the_state() {
+fn every_snapshot_of_apache_is_valid_and_its_digest_is_not_part_of_the_state() {
     for fixture in ["apache-standalone", "apache-ensemble"] {
         let scratch = Scratch::of_fixture(fixture);
         let mut snapshots: Vec<_> = scratch.names().into_iter().filter(|name| name.starts_with("snapshot.")).collect();
         snapshots.sort_by_key(|name| u64::from_str_radix(&name["snapshot.".len()..], 16).unwrap());
-        // Newest first, each is what is found when the newer ones are gone.
+        // Newest first: each is found when the newer ones are gone.
         while let Some(name) = snapshots.pop() {
             let body = scratch.open().1.snapshot.unwrap().body.to_bytes();
             let file = fs::read(scratch.file(&name)).unwrap();
             assert_eq!(body[..], file[16..16 + body.len()]);
-            // Of all that follows, the state ends in the string that ends its nodes.
+            // The state ends with the string that ends its nodes, without the seals and the digest.
             assert_eq!(body[body.len() - 5..], *b"\0\0\0\x01/");
             assert_eq!(file.len(), 16 + body.len() + 13 + 20 + 13, "{name}");
             fs::remove_file(scratch.file(&name)).unwrap();

@@ -1,4 +1,4 @@
-//! A history whose beginning, or a part in the middle, is missing is refused.
+//! A history whose beginning or middle is missing is refused.
 
 use pole_storage::{Config, OpenError, open};
 use pole_zab::{DiskOp, Epoch};
@@ -6,8 +6,8 @@ use std::fs;
 
 use crate::scratch::{Scratch, append, perform, snapshot, zxid, zxids};
 
-/// As a server opens it: a snapshot of nothing before the first log file, and no trust in a log without one.
-fn as_a_server(scratch: &Scratch) -> Config {
+/// The configuration of a server: a blank snapshot before the first log file, and no trust in a log without a snapshot.
+fn server_config(scratch: &Scratch) -> Config {
     Config { blank: Some(bytes::Bytes::from_static(b"nothing")), trust_empty: false, ..scratch.config() }
 }
 
@@ -27,8 +27,8 @@ fn remove_snapshots(scratch: &Scratch) {
 fn a_server_opens_what_it_wrote_whatever_its_first_epoch() {
     for epoch in [1, 7] {
         let scratch = Scratch::new();
-        write(as_a_server(&scratch), vec![DiskOp::AcceptedEpoch(Epoch(epoch)), append(epoch, 1..=3, 10)]);
-        let (_, recovered, repairs) = open(as_a_server(&scratch)).unwrap();
+        write(server_config(&scratch), vec![DiskOp::AcceptedEpoch(Epoch(epoch)), append(epoch, 1..=3, 10)]);
+        let (_, recovered, repairs) = open(server_config(&scratch)).unwrap();
         assert_eq!((recovered.entries.len(), repairs.len()), (3, 0));
     }
 }
@@ -36,13 +36,13 @@ fn a_server_opens_what_it_wrote_whatever_its_first_epoch() {
 #[test]
 fn a_log_without_snapshots_is_refused_and_nothing_is_changed() {
     let scratch = Scratch::new();
-    write(as_a_server(&scratch), vec![append(1, 1..=3, 10), DiskOp::Checkpoint(snapshot(zxid(1, 3), b"state"))]);
-    write(as_a_server(&scratch), vec![append(2, 1..=3, 10)]);
-    // What is left begins with the first transaction of an epoch, as a whole history does.
+    write(server_config(&scratch), vec![append(1, 1..=3, 10), DiskOp::Checkpoint(snapshot(zxid(1, 3), b"state"))]);
+    write(server_config(&scratch), vec![append(2, 1..=3, 10)]);
+    // The rest begins with the first transaction of an epoch, like a complete history.
     fs::remove_file(scratch.file("log.100000001")).unwrap();
     remove_snapshots(&scratch);
     let before = scratch.contents();
-    let refused = open(as_a_server(&scratch)).map(|_| ());
+    let refused = open(server_config(&scratch)).map(|_| ());
     let Err(error @ OpenError::NoSnapshot { .. }) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains("log.200000001"), "{error}");
     assert!(error.to_string().contains("snapshot.trust.empty=true"), "{error}");
@@ -52,7 +52,7 @@ fn a_log_without_snapshots_is_refused_and_nothing_is_changed() {
 #[test]
 fn a_blank_data_dir_beside_old_logs_is_refused() {
     let (data, log) = (Scratch::new(), Scratch::new());
-    let config = |data: &Scratch| Config { data_log_dir: log.path().into(), ..as_a_server(data) };
+    let config = |data: &Scratch| Config { data_log_dir: log.path().into(), ..server_config(data) };
     write(config(&data), vec![append(1, 1..=3, 10)]);
     let blank = Scratch::new();
     let refused = open(config(&blank)).map(|_| ());
@@ -63,7 +63,7 @@ fn a_blank_data_dir_beside_old_logs_is_refused() {
 #[test]
 fn a_blank_log_dir_beside_an_old_data_dir_is_refused_if_it_held_more_than_the_snapshot() {
     let (data, log, blank) = (Scratch::new(), Scratch::new(), Scratch::new());
-    let config = |log: &Scratch| Config { data_log_dir: log.path().into(), ..as_a_server(&data) };
+    let config = |log: &Scratch| Config { data_log_dir: log.path().into(), ..server_config(&data) };
     write(config(&log), vec![append(1, 1..=3, 10), DiskOp::Checkpoint(snapshot(zxid(1, 2), b"state"))]);
     let refused = open(config(&blank)).map(|_| ());
     assert!(matches!(refused, Err(OpenError::Damaged(_))), "{refused:?}");
@@ -71,15 +71,15 @@ fn a_blank_log_dir_beside_an_old_data_dir_is_refused_if_it_held_more_than_the_sn
     assert_eq!(open(config(&blank)).unwrap().1.standing().last_zxid, zxid(1, 3));
 }
 
-/// An operator wipes a server by removing its logs and snapshots. What else is left must not make it count as one with
-/// a history, but what it promised it promised.
+/// An operator wipes a server by removing its logs and snapshots. The remaining files must not make it count as a
+/// server with a history, but its promises remain valid.
 #[test]
 fn a_server_whose_logs_and_snapshots_were_all_removed_is_blank() {
     for apart in [false, true] {
         for epochs_left in [&["acceptedEpoch", "currentEpoch"][..], &["acceptedEpoch"], &["currentEpoch"], &[]] {
             let (data, other) = (Scratch::new(), Scratch::new());
             let log = if apart { &other } else { &data };
-            let config = || Config { data_log_dir: log.path().into(), ..as_a_server(&data) };
+            let config = || Config { data_log_dir: log.path().into(), ..server_config(&data) };
             let epochs = [DiskOp::AcceptedEpoch(Epoch(3)), DiskOp::CurrentEpoch(Epoch(3))];
             write(config(), epochs.into_iter().chain([append(3, 1..=3, 10)]).collect());
             remove_snapshots(&data);
@@ -99,7 +99,7 @@ fn a_server_whose_logs_and_snapshots_were_all_removed_is_blank() {
             assert!(recovered.snapshot.is_none() && recovered.entries.is_empty(), "{what}: {recovered:?}");
             drop(disk);
 
-            // It is said once, and the same is found again.
+            // This is reported once, and the next start finds the same.
             let (mut disk, recovered, repairs) = open(config()).unwrap();
             assert_eq!((recovered.accepted_epoch, recovered.current_epoch), (accepted, Epoch(0)), "{what}");
             assert!(repairs.is_empty(), "{what}: {repairs:?}");
@@ -113,56 +113,56 @@ fn a_server_whose_logs_and_snapshots_were_all_removed_is_blank() {
 #[test]
 fn an_operator_can_trust_a_log_without_snapshots_for_one_start() {
     let scratch = Scratch::new();
-    write(as_a_server(&scratch), vec![append(1, 1..=3, 10)]);
+    write(server_config(&scratch), vec![append(1, 1..=3, 10)]);
     remove_snapshots(&scratch);
-    let (mut disk, recovered, repairs) = open(Config { trust_empty: true, ..as_a_server(&scratch) }).unwrap();
+    let (mut disk, recovered, repairs) = open(Config { trust_empty: true, ..server_config(&scratch) }).unwrap();
     assert_eq!(recovered.entries.len(), 3);
     assert!(repairs.iter().any(|repair| repair.what.contains("snapshot.trust.empty")), "{repairs:?}");
     perform(&mut disk, vec![append(1, 4..=4, 10)]);
     drop(disk);
-    assert_eq!(zxids(&open(as_a_server(&scratch)).unwrap().1).len(), 4);
+    assert_eq!(zxids(&open(server_config(&scratch)).unwrap().1).len(), 4);
 }
 
 #[test]
 fn a_trusted_log_that_begins_late_continues_an_empty_state() {
     let scratch = Scratch::new();
-    write(as_a_server(&scratch), vec![append(1, 1..=3, 10)]);
-    write(as_a_server(&scratch), vec![append(1, 4..=6, 10)]);
+    write(server_config(&scratch), vec![append(1, 1..=3, 10)]);
+    write(server_config(&scratch), vec![append(1, 4..=6, 10)]);
     remove_snapshots(&scratch);
     fs::remove_file(scratch.file("log.100000001")).unwrap();
-    assert!(matches!(open(as_a_server(&scratch)), Err(OpenError::NoSnapshot { .. })));
-    let (_, recovered, repairs) = open(Config { trust_empty: true, ..as_a_server(&scratch) }).unwrap();
+    assert!(matches!(open(server_config(&scratch)), Err(OpenError::NoSnapshot { .. })));
+    let (_, recovered, repairs) = open(Config { trust_empty: true, ..server_config(&scratch) }).unwrap();
     assert_eq!((recovered.snapshot_zxid(), zxids(&recovered)), (zxid(1, 3), vec![zxid(1, 4), zxid(1, 5), zxid(1, 6)]));
     assert!(repairs.iter().any(|repair| repair.what.contains("everything before it is lost")), "{repairs:?}");
-    // Trust is needed once.
-    assert_eq!(zxids(&open(as_a_server(&scratch)).unwrap().1).len(), 3);
+    // Trust is needed only once.
+    assert_eq!(zxids(&open(server_config(&scratch)).unwrap().1).len(), 3);
 }
 
-/// The first transaction of a new epoch may follow any other; the header of its file says which it does follow.
+/// The first transaction of a new epoch may follow any other; the header of its file names the one that it follows.
 #[test]
-fn a_missing_file_shows_where_a_new_epoch_begins() {
+fn a_missing_file_before_a_new_epoch_is_detected() {
     let scratch = Scratch::new();
     for epoch in 1..=3 {
-        write(as_a_server(&scratch), vec![append(epoch, 1..=3, 10)]);
+        write(server_config(&scratch), vec![append(epoch, 1..=3, 10)]);
     }
     let whole = scratch.contents();
     for missing in ["log.100000001", "log.200000001"] {
         fs::remove_file(scratch.file(missing)).unwrap();
-        match open(as_a_server(&scratch)).map(|_| ()) {
+        match open(server_config(&scratch)).map(|_| ()) {
             Err(OpenError::Damaged(damage)) => assert!(damage.got.contains("which comes after"), "{damage}"),
             other => panic!("without {missing}: {other:?}"),
         }
         fs::write(scratch.file(missing), &whole[missing]).unwrap();
     }
-    assert_eq!(open(as_a_server(&scratch)).unwrap().1.entries.len(), 9);
+    assert_eq!(open(server_config(&scratch)).unwrap().1.entries.len(), 9);
 }
 
-/// Files of Apache, and of earlier versions of Pole, do not say what they follow.
+/// Files of Apache, and of earlier versions of Pole, do not name the transaction that they follow.
 #[test]
-fn a_header_that_says_nothing_is_believed_as_before() {
+fn a_header_without_the_preceding_transaction_is_accepted() {
     let scratch = Scratch::new();
     for epoch in 1..=3 {
-        write(as_a_server(&scratch), vec![append(epoch, 1..=3, 10)]);
+        write(server_config(&scratch), vec![append(epoch, 1..=3, 10)]);
     }
     for name in scratch.names().iter().filter(|name| name.starts_with("log.")) {
         let mut bytes = fs::read(scratch.file(name)).unwrap();
@@ -170,5 +170,5 @@ fn a_header_that_says_nothing_is_believed_as_before() {
         fs::write(scratch.file(name), bytes).unwrap();
     }
     scratch.forget_progress();
-    assert_eq!(open(as_a_server(&scratch)).unwrap().1.entries.len(), 9);
+    assert_eq!(open(server_config(&scratch)).unwrap().1.entries.len(), 9);
 }

@@ -1,4 +1,4 @@
-//! What a crash may leave is cut off with a word; what it cannot have left is refused, and nothing is touched.
+//! What a crash may leave is cut off and reported; any other damage is refused, and nothing is changed.
 
 use pole_storage::{Damage, OpenError};
 use pole_zab::DiskOp;
@@ -45,8 +45,8 @@ fn a_last_record_that_is_cut_short_anywhere_is_cut_off() {
     }
 }
 
-/// A disk writes sectors as a whole, so a write under way ends where one does. Zeros from elsewhere are damage, if there
-/// is no sector after them that may be missing as well.
+/// A disk writes whole sectors, so an interrupted write ends at a sector boundary. Zeros from elsewhere are damage,
+/// unless a sector after them may be missing as well.
 #[test]
 fn a_last_record_that_misses_whole_sectors_is_cut_off() {
     let scratch = Scratch::new();
@@ -66,7 +66,7 @@ fn a_last_record_that_misses_whole_sectors_is_cut_off() {
 }
 
 #[test]
-fn a_first_record_that_is_cut_short_takes_its_file_with_it() {
+fn a_file_whose_first_record_is_cut_short_is_removed() {
     let scratch = Scratch::new();
     scratch.write(vec![append(1, 1..=1, 20)]);
     scratch.forget_progress();
@@ -99,7 +99,7 @@ fn a_flipped_bit_before_the_last_record_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_header_that_is_none_is_refused_if_records_follow() {
+fn an_invalid_header_is_refused_if_records_follow() {
     let scratch = three();
     let mut bytes = fs::read(scratch.file(LOG)).unwrap();
     bytes[0] = b'X';
@@ -108,7 +108,7 @@ fn a_header_that_is_none_is_refused_if_records_follow() {
 }
 
 #[test]
-fn an_error_says_file_place_expected_got_and_what_to_do() {
+fn an_error_names_file_offset_expected_got_and_remedy() {
     let scratch = three();
     let mut bytes = fs::read(scratch.file(LOG)).unwrap();
     bytes[FIRST + RECORD + 7] ^= 0xff;
@@ -119,7 +119,7 @@ fn an_error_says_file_place_expected_got_and_what_to_do() {
     }
 }
 
-/// Blocks of one write reach the disk in any order, so one in the middle may be missing and later ones there.
+/// Blocks of one write reach the disk in any order, so one in the middle may be missing while later ones are present.
 #[test]
 fn a_batch_that_misses_a_block_is_cut_off_where_that_begins() {
     let scratch = Scratch::new();
@@ -178,7 +178,7 @@ fn a_torn_end_that_the_next_file_continues_is_no_damage() {
     assert_eq!((recovered.entries.len(), repairs), (5, vec![]));
 }
 
-/// The record was perhaps durable and is now lost; the first transaction of a new epoch does not tell.
+/// The record may have been durable and is now lost; the first transaction of a new epoch does not show that.
 #[test]
 fn a_bad_end_before_a_file_of_a_new_epoch_is_refused() {
     let scratch = three();
@@ -190,7 +190,7 @@ fn a_bad_end_before_a_file_of_a_new_epoch_is_refused() {
 }
 
 #[test]
-fn damage_below_the_snapshot_is_passed_over_with_a_word() {
+fn damage_below_the_snapshot_is_skipped_and_reported() {
     let scratch = Scratch::new();
     for counters in [1..=3, 4..=6, 7..=9] {
         scratch.write(vec![append(1, counters, 20)]);
@@ -205,7 +205,7 @@ fn damage_below_the_snapshot_is_passed_over_with_a_word() {
 }
 
 #[test]
-fn a_bad_snapshot_is_passed_over_if_an_older_one_and_the_log_have_it_all() {
+fn a_bad_snapshot_is_skipped_if_an_older_one_and_the_log_contain_everything() {
     for cut in [0, 5, 17, 30] {
         let scratch = Scratch::new();
         scratch.write(vec![append(1, 1..=3, 20), DiskOp::Checkpoint(snapshot(zxid(1, 2), b"older"))]);
@@ -236,17 +236,17 @@ fn any_flipped_bit_of_the_only_snapshot_is_refused() {
     }
 }
 
-/// Apache leaves an old log beside a leader's snapshot, and the first transaction of a new epoch looks as if it came next.
+/// Apache leaves an old log beside a leader's snapshot, and the first transaction of a new epoch seems to continue it.
 #[test]
-fn a_log_that_stopped_short_of_the_snapshot_is_not_continued_by_what_follows_it() {
+fn a_log_that_ends_below_the_snapshot_is_not_continued_by_later_entries() {
     let scratch = Scratch::new();
     scratch.write(vec![append(1, 1..=3, 20), DiskOp::Checkpoint(snapshot(zxid(2, 9), b"leader's"))]);
     scratch.write(vec![append(3, 1..=2, 20)]);
     assert_eq!(scratch.found(), [zxid(3, 1), zxid(3, 2)]);
 }
 
-/// The leader's snapshot had replaced the log. What is left of the older snapshot does not lead to what follows, though
-/// the first transaction of a new epoch looks as if it did.
+/// The leader's snapshot had replaced the log. The older snapshot does not lead to what follows, though the first
+/// transaction of a new epoch seems to continue it.
 #[test]
 fn a_bad_snapshot_is_refused_if_the_log_does_not_lead_to_it() {
     let scratch = Scratch::new();
@@ -258,7 +258,7 @@ fn a_bad_snapshot_is_refused_if_the_log_does_not_lead_to_it() {
     assert_eq!(damage(&scratch).path, newest);
 }
 
-/// What the lock file says is durable is not cut off, whatever is there now.
+/// Data that is durable according to the lock file is never cut off.
 #[test]
 fn nothing_before_the_durable_end_is_cut_off() {
     let scratch = Scratch::new();
@@ -286,7 +286,7 @@ fn nothing_before_the_durable_end_is_cut_off() {
 }
 
 #[test]
-fn what_a_truncation_leaves_is_durable() {
+fn what_remains_after_a_truncation_is_durable() {
     let scratch = Scratch::new();
     scratch.write(vec![append(1, 1..=9, 2000), DiskOp::Truncate { to: zxid(1, 5) }]);
     let whole = fs::read(scratch.file(LOG)).unwrap();
@@ -301,7 +301,7 @@ fn what_a_truncation_leaves_is_durable() {
 }
 
 #[test]
-fn a_newest_log_file_that_is_gone_is_missed_unless_a_snapshot_has_it() {
+fn a_missing_newest_log_file_is_detected_unless_a_snapshot_contains_it() {
     let scratch = Scratch::new();
     scratch.write(vec![append(1, 1..=3, 20)]);
     scratch.write(vec![append(1, 4..=6, 20)]);
@@ -329,7 +329,7 @@ fn any_flipped_bit_of_the_last_record_is_refused() {
     }
 }
 
-/// The last transaction of a batch may be large, and a block before it may be missing.
+/// The last transaction of a batch may be large while a block before it is missing.
 #[test]
 fn a_torn_batch_that_ends_in_a_large_transaction_is_cut_off() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Which files are there, which are refused, and what the epoch files say.
+//! The files in a directory: which are created, which are refused, and the content of the epoch files.
 
 use pole_storage::{Config, OpenError, open};
 use pole_zab::{DiskOp, Epoch, Recovered};
@@ -7,7 +7,7 @@ use std::fs;
 use crate::scratch::{Scratch, append, snapshot, zxid};
 
 #[test]
-fn a_blank_start_makes_the_directory_and_nothing_needless() {
+fn a_blank_start_creates_only_the_directory() {
     let scratch = Scratch::new();
     let (_disk, recovered, repairs) = scratch.open();
     assert_eq!((recovered, repairs), (Recovered::blank(), vec![]));
@@ -39,7 +39,7 @@ fn only_files_of_apache_and_one_lock_file_are_left_behind() {
 }
 
 #[test]
-fn log_and_snapshots_can_have_a_directory_each() {
+fn log_and_snapshots_can_have_separate_directories() {
     let (data, log) = (Scratch::new(), Scratch::new());
     let config = || Config { data_log_dir: log.path().into(), ..data.config() };
     let (mut disk, _, _) = open(config()).unwrap();
@@ -69,7 +69,7 @@ fn a_directory_in_use_is_refused_until_it_is_free() {
 }
 
 #[test]
-fn what_another_release_wrote_is_refused() {
+fn files_of_another_format_version_are_refused() {
     let scratch = Scratch::new();
     fs::create_dir_all(scratch.path().join("version-3")).unwrap();
     assert!(matches!(scratch.try_open(), Err(OpenError::Version { got: 3, .. })));
@@ -96,7 +96,7 @@ fn a_compressed_snapshot_is_refused_unless_a_newer_one_is_not() {
 }
 
 #[test]
-fn epochs_come_back() {
+fn epochs_are_found_again() {
     let scratch = Scratch::new();
     scratch.write(vec![DiskOp::AcceptedEpoch(Epoch(7)), DiskOp::CurrentEpoch(Epoch(6))]);
     let recovered = scratch.open().1;
@@ -107,12 +107,12 @@ fn epochs_come_back() {
 }
 
 #[test]
-fn a_history_without_epoch_files_tells_its_epoch_and_is_believed_once() {
+fn without_epoch_files_the_epoch_is_derived_from_the_history_once() {
     let scratch = Scratch::new();
     scratch.write(vec![append(3, 1..=2, 10)]);
     let (mut disk, recovered, repairs) = scratch.open();
     assert_eq!((recovered.accepted_epoch, recovered.current_epoch, repairs.len()), (Epoch(3), Epoch(3), 1));
-    // Transactions of a later epoch arrive, and the server stops before it has taken that epoch over.
+    // Transactions of a later epoch arrive, and the server stops before it has adopted that epoch.
     crate::scratch::perform(&mut disk, vec![DiskOp::AcceptedEpoch(Epoch(4)), append(4, 1..=1, 10)]);
     drop(disk);
     let recovered = scratch.open().1;
@@ -120,7 +120,7 @@ fn a_history_without_epoch_files_tells_its_epoch_and_is_believed_once() {
 }
 
 #[test]
-fn a_promise_without_history_is_no_take_over() {
+fn a_promise_alone_does_not_adopt_an_epoch() {
     let scratch = Scratch::new();
     scratch.write(vec![DiskOp::AcceptedEpoch(Epoch(1)), append(1, 1..=2, 10)]);
     let recovered = scratch.open().1;
@@ -152,15 +152,15 @@ fn session_numbers_are_reserved_once_whatever_the_clock_says() {
     assert_eq!(scratch.open().0.reserve_sessions(2000, 10).unwrap(), 2000);
 }
 
-/// Then the other rules decide: what can be read of the log counts, and session numbers begin with the clock.
+/// Then the other rules apply: the readable part of the log counts, and session numbers start at the clock.
 #[test]
-fn a_lock_file_that_is_missing_or_damaged_says_nothing() {
+fn a_missing_or_damaged_lock_file_is_ignored() {
     type Change = fn(&mut Vec<u8>);
     let written = || {
         let scratch = Scratch::new();
         scratch.write(vec![append(1, 1..=3, 20)]);
         assert_eq!(scratch.open().0.reserve_sessions(1000, 10).unwrap(), 1000);
-        // As if a write had been under way; it would be refused as long as it is known to be durable.
+        // As if a write had been interrupted. This is refused as long as the data is known to be durable.
         let log = fs::OpenOptions::new().write(true).open(scratch.file("log.100000001")).unwrap();
         log.set_len(200).unwrap();
         assert!(matches!(scratch.try_open(), Err(OpenError::Damaged(_))));

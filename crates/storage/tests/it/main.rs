@@ -1,4 +1,5 @@
-//! The disk from outside: what is written comes back, what is damaged is refused, and Apache reads and writes the same.
+//! Tests of the public interface: what is written is found again, damage is refused, and Apache reads and writes the
+//! same files.
 
 mod apache;
 mod beginning;

@@ -1,4 +1,4 @@
-//! Each operation, from outside.
+//! Tests of each operation through the public interface.
 
 use pole_storage::{Config, Event, WriteError, open};
 use pole_zab::{DiskOp, Epoch, Ticket, Zxid};
@@ -21,7 +21,7 @@ fn a_batch_is_one_write_and_one_sync() {
 }
 
 #[test]
-fn entries_come_back_with_their_origin_and_bytes() {
+fn entries_are_found_with_their_origin_and_bytes() {
     let scratch = Scratch::new();
     let entries = vec![entry(zxid(1, 1), 0), entry(zxid(1, 2), 5000), entry(zxid(4, 1), 1)];
     scratch.write(vec![DiskOp::Append(entries.clone())]);
@@ -29,7 +29,7 @@ fn entries_come_back_with_their_origin_and_bytes() {
 }
 
 #[test]
-fn an_entry_larger_than_a_batch_comes_back() {
+fn an_entry_larger_than_a_batch_is_found() {
     let scratch = Scratch::new();
     let entries: Vec<_> = (1..=3).map(|counter| entry(zxid(1, counter), 3 << 20)).collect();
     scratch.write(vec![DiskOp::Append(entries.clone())]);
@@ -60,7 +60,7 @@ fn an_entry_whose_bytes_name_another_zxid_is_refused() {
 }
 
 #[test]
-fn room_that_nobody_will_use_is_given_back_at_the_next_start() {
+fn unused_preallocated_space_is_released_at_the_next_start() {
     let scratch = Scratch::new();
     let (mut disk, _, _) = open(Config { preallocate_bytes: 8 << 20, ..scratch.config() }).unwrap();
     perform(&mut disk, vec![append(1, 1..=2, 10)]);
@@ -72,7 +72,7 @@ fn room_that_nobody_will_use_is_given_back_at_the_next_start() {
 }
 
 #[test]
-fn truncation_goes_back_over_files_and_the_log_goes_on_after_it() {
+fn truncation_spans_files_and_the_log_continues_after_it() {
     let scratch = Scratch::new();
     for counters in [1..=3, 4..=6, 7..=9] {
         scratch.write(vec![append(1, counters, 10)]);
@@ -108,7 +108,7 @@ fn a_checkpoint_begins_a_new_file_and_keeps_the_log() {
 }
 
 #[test]
-fn log_below_the_snapshot_is_read_as_far_as_memory_was_given() {
+fn log_below_the_snapshot_is_kept_up_to_the_memory_limit() {
     let scratch = Scratch::new();
     scratch.write(vec![append(1, 1..=100, 1000), DiskOp::Checkpoint(snapshot(zxid(1, 90), b"state"))]);
     let (_, recovered, _) = open(Config { retain_bytes: 5500, ..scratch.config() }).unwrap();
@@ -144,7 +144,7 @@ fn purge_keeps_valid_snapshots_and_the_log_they_need() {
     let scratch = Scratch::new();
     let config = Config { snap_retain_count: 2, purge_interval: Some(Duration::ZERO), ..scratch.config() };
     let (mut disk, _, _) = open(config).unwrap();
-    // Cut short by a crash, and newer than everything: it must not push a valid one out.
+    // Cut short by a crash, and newer than all others: it must not displace a valid one.
     fs::write(scratch.file("snapshot.ffffffff00000000"), b"ZKSN cut short").unwrap();
     let (send, events) = mpsc::channel();
     disk.on_event(move |event| send.send(event).unwrap());
@@ -166,7 +166,7 @@ fn a_checkpoint_that_cannot_be_written_ends_all_writing() {
     let (mut disk, _, _) = open(config()).unwrap();
     let (send, events) = mpsc::channel();
     disk.on_event(move |event| send.send(event).unwrap());
-    // A directory stands where the snapshot is to be written.
+    // A directory exists where the snapshot is to be written.
     fs::create_dir(data.file("snapshot.100000002.tmp")).unwrap();
     perform(&mut disk, vec![append(1, 1..=2, 10), DiskOp::Checkpoint(snapshot(zxid(1, 2), b"state"))]);
     disk.finish_checkpoints();
@@ -182,9 +182,9 @@ fn a_checkpoint_that_cannot_be_written_ends_all_writing() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the sizes and the batches, what is written is what is found.
+    /// Entries of any size in any batches are found as they were written.
     #[test]
-    fn any_entries_in_any_batches_come_back(sizes in prop::collection::vec(0usize..9000, 1..40), batch in 1usize..10) {
+    fn any_entries_in_any_batches_are_found(sizes in prop::collection::vec(0usize..9000, 1..40), batch in 1usize..10) {
         let scratch = Scratch::new();
         let entries: Vec<_> = (1..).zip(&sizes).map(|(counter, size)| entry(zxid(1, counter), *size)).collect();
         let (mut disk, _, _) = scratch.open();
@@ -195,7 +195,7 @@ proptest! {
         prop_assert_eq!(&scratch.open().1.entries, &entries);
     }
 
-    /// No bytes make start-up panic.
+    /// No content of the files makes start-up panic.
     #[test]
     fn any_bytes_in_the_files_are_read_or_refused(
         log in prop::collection::vec(any::<u8>(), 0..300),
@@ -214,7 +214,7 @@ proptest! {
 }
 
 #[test]
-fn a_position_before_everything_is_no_truncation_of_nothing() {
+fn truncation_to_zero_removes_the_whole_log() {
     let scratch = Scratch::new();
     scratch.write(vec![append(1, 1..=2, 10), DiskOp::Truncate { to: Zxid::ZERO }]);
     assert_eq!(scratch.found(), []);

@@ -1,4 +1,4 @@
-//! Reading beside the writer.
+//! Reading concurrently with the writer.
 
 use pole_storage::{Config, LogReader, SnapshotReader, open};
 use pole_zab::{DiskOp, Ticket, Zxid};
@@ -11,7 +11,7 @@ fn counters(entries: &[pole_zab::Entry]) -> Vec<u32> {
 }
 
 #[test]
-fn a_log_is_read_while_it_grows_over_the_borders_of_files() {
+fn a_growing_log_is_read_across_file_boundaries() {
     let scratch = Scratch::new();
     let (mut disk, _, _) = scratch.open();
     let (_, logs) = disk.directories();

@@ -1,4 +1,4 @@
-//! Directories for tests, and what to write into them.
+//! Temporary directories for tests, and their content.
 
 use bytes::Bytes;
 use pole_jute::{Record, TxnHeader};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A directory that goes when it is dropped.
+/// A temporary directory, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
@@ -22,7 +22,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// With a copy of what Apache left behind.
+    /// A directory with a copy of files written by Apache.
     pub(crate) fn of_fixture(name: &str) -> Self {
         let scratch = Self::new();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name).join("version-2");
@@ -70,14 +70,14 @@ impl Scratch {
         open(self.config())
     }
 
-    /// Opens, writes, closes.
+    /// Opens the directory, performs the operations and closes it.
     pub(crate) fn write(&self, ops: Vec<DiskOp>) {
         let (mut disk, _, _) = self.open();
         perform(&mut disk, ops);
         disk.finish_checkpoints();
     }
 
-    /// What a power failure does at worst: what was written down about the log last did not reach the disk.
+    /// Simulates the worst effect of a power failure on the progress record: it did not reach the disk.
     pub(crate) fn forget_progress(&self) {
         fs::remove_file(self.file("lock")).unwrap();
     }
@@ -108,7 +108,7 @@ pub(crate) fn zxid(epoch: u32, counter: u32) -> Zxid {
     Zxid::new(Epoch(epoch), counter)
 }
 
-/// Entries of an epoch with so many bytes each beside the header.
+/// Entries of an epoch, each with `bytes` bytes after the header.
 pub(crate) fn append(epoch: u32, counters: std::ops::RangeInclusive<u32>, bytes: usize) -> DiskOp {
     DiskOp::Append(counters.map(|counter| entry(zxid(epoch, counter), bytes)).collect())
 }

@@ -1,4 +1,4 @@
-//! The disk on a thread of its own.
+//! The disk on a separate thread.
 
 use pole_storage::{Disk, Event, Writer};
 use pole_zab::{DiskOp, Epochs, Image, Snapshot, Ticket};
@@ -18,7 +18,7 @@ fn written(event: &Event) -> Option<Ticket> {
 }
 
 #[test]
-fn everything_is_reported_in_order_and_what_queues_up_shares_a_sync() {
+fn everything_is_reported_in_order_and_queued_operations_share_a_sync() {
     let scratch = Scratch::new();
     let (disk, _, _) = scratch.open();
     let counts = disk.counts();
@@ -35,7 +35,7 @@ fn everything_is_reported_in_order_and_what_queues_up_shares_a_sync() {
 }
 
 #[test]
-fn an_idle_disk_writes_on_the_thread_that_asks() {
+fn an_idle_disk_writes_on_the_calling_thread() {
     let scratch = Scratch::new();
     let (writer, events) = start(scratch.open().0);
     for counter in 1..=50 {
@@ -79,7 +79,7 @@ fn a_failure_is_reported_once_and_nothing_after_it() {
     assert_eq!(events.iter().collect::<Vec<_>>(), []);
 }
 
-/// A state that cannot be written before somebody lets it.
+/// A state that cannot be written before the test allows it.
 #[derive(Debug)]
 struct Slow(Mutex<Receiver<()>>);
 
@@ -91,7 +91,7 @@ impl Image for Slow {
 }
 
 #[test]
-fn appends_go_on_while_a_checkpoint_is_written() {
+fn appends_continue_while_a_checkpoint_is_written() {
     let scratch = Scratch::new();
     let (writer, events) = start(scratch.open().0);
     let (go, wait) = channel();
@@ -109,7 +109,7 @@ fn appends_go_on_while_a_checkpoint_is_written() {
 }
 
 #[test]
-fn stopping_leaves_no_checkpoint_half_done() {
+fn stopping_leaves_no_partial_checkpoint() {
     let scratch = Scratch::new();
     let (writer, _events) = start(scratch.open().0);
     let (go, wait) = channel();

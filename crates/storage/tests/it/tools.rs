@@ -1,6 +1,6 @@
-//! Apache's own programs read what we wrote. They need Java and Debian's `zookeeper`, so `cargo xtask compat --part storage`
-//! runs them, or `cargo test -p pole-storage --test it -- --ignored tools::`, with the jars of `/usr/share/java` or those
-//! that `ZOOKEEPER_CLASSPATH` names.
+//! Apache's own programs read our files. They need Java and Debian's `zookeeper`, so they are run by `cargo xtask
+//! compat --part storage`, or by `cargo test -p pole-storage --test it -- --ignored tools::` with the jars of
+//! `/usr/share/java` or those that `ZOOKEEPER_CLASSPATH` names.
 
 use bytes::Bytes;
 use pole_jute::{
@@ -21,7 +21,7 @@ const SESSION: i64 = 0x0100_0000_0000_0001;
 #[test]
 #[ignore = "needs java and Debian's zookeeper"]
 fn apache_s_toolkit_reads_our_log() {
-    let scratch = ours();
+    let scratch = our_directory();
     for (name, count) in [("log.100000001", 31), ("log.100000020", 10), ("log.200000001", 5)] {
         let output = java("org.apache.zookeeper.server.persistence.TxnLogToolkit", &["-d", &path(&scratch.file(name))]);
         let lines = output.lines().filter(|line| line.contains("session 0x")).count();
@@ -33,7 +33,7 @@ fn apache_s_toolkit_reads_our_log() {
 #[test]
 #[ignore = "needs java and Debian's zookeeper"]
 fn apache_s_formatter_reads_our_snapshot() {
-    let scratch = ours();
+    let scratch = our_directory();
     let file = path(&scratch.file("snapshot.10000001f"));
     let output = java("org.apache.zookeeper.server.SnapshotFormatter", &[&file]);
     for part in ["/zookeeper/quota", "ZNode Details (count=35)", "/n30", "Last zxid: 0x10000001f"] {
@@ -41,11 +41,11 @@ fn apache_s_formatter_reads_our_snapshot() {
     }
 }
 
-/// It starts on ours, with every node; takes a write; and we open what it leaves behind.
+/// Apache starts on our directory, finds every node and accepts a write; then Pole opens the result.
 #[test]
 #[ignore = "needs java and Debian's zookeeper"]
 fn apache_starts_on_our_directory_and_we_on_its() {
-    let scratch = ours();
+    let scratch = our_directory();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = scratch.path().join("zoo.cfg");
     let text = format!(
@@ -56,7 +56,7 @@ fn apache_starts_on_our_directory_and_we_on_its() {
     let server = Server::start(&config, port);
     let srvr = server.ask(b"srvr");
     assert!(srvr.contains("Zxid: 0x200000005"), "{srvr}");
-    // Three of Apache's own, 45 of ours, and the root, which it counts twice.
+    // Three of Apache's own, 45 of ours, and the root, which Apache counts twice.
     assert!(srvr.contains("Node count: 50"), "{srvr}");
     server.connect();
     drop(server);
@@ -66,8 +66,8 @@ fn apache_starts_on_our_directory_and_we_on_its() {
     assert!(recovered.snapshot_zxid() >= zxid(2, 5));
 }
 
-/// Three log files, two snapshots and epochs, as a server of ours would leave them.
-fn ours() -> Scratch {
+/// Three log files, two snapshots and epochs, as our server would write them.
+fn our_directory() -> Scratch {
     let scratch = Scratch::new();
     let config = Config { blank: Some(state(&[])), ..scratch.config() };
     let (mut disk, _, _) = open(config).unwrap();
@@ -95,7 +95,7 @@ fn zxids(epoch: u32, counters: std::ops::RangeInclusive<u32>) -> Vec<Zxid> {
     counters.map(|counter| zxid(epoch, counter)).collect()
 }
 
-/// The first opens a session, every other creates a node.
+/// The first transaction opens a session, every other one creates a node.
 fn txn(at: Zxid) -> Entry {
     let (op, txn) = if at == zxid(1, 1) {
         (OpCode::CreateSession, Txn::CreateSession(CreateSessionTxn { timeout: 30_000 }))
@@ -115,7 +115,7 @@ fn node(at: Zxid) -> String {
     format!("/n{}", before + at.counter() - 1)
 }
 
-/// The state after these creates, as a snapshot holds it.
+/// The encoded state after these creates.
 fn state(created: &[Zxid]) -> Bytes {
     let mut writer = Writer::new();
     writer.int(0);
@@ -146,7 +146,7 @@ fn path(path: &Path) -> String {
     path.to_str().unwrap().into()
 }
 
-/// Apache's server; it ends with this.
+/// An Apache server, stopped on drop.
 struct Server {
     process: Child,
     port: u16,
@@ -163,7 +163,7 @@ impl Server {
         server
     }
 
-    /// Until it answers, or has ended.
+    /// Waits until the server accepts connections; panics if it has ended.
     fn wait(&mut self) {
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
             if let Some(status) = self.process.try_wait().unwrap() {
@@ -178,21 +178,21 @@ impl Server {
             let mut stream = self.stream();
             stream.write_all(word).unwrap();
             let answer: Vec<_> = BufReader::new(stream).lines().map_while(Result::ok).collect();
-            // While it reads its files it says so, in one line.
+            // While it reads its files, it answers with a single line.
             if answer.len() > 1 {
                 return answer.join("\n");
             }
         }
     }
 
-    /// A server that has just begun to listen may take a connection and forget it, so nobody waits for ever.
+    /// A server that has just started to listen may drop a connection, so reads have a timeout.
     fn stream(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
         stream
     }
 
-    /// A session, which is a transaction.
+    /// Opens a session, which is a transaction.
     fn connect(&self) {
         let mut stream = self.stream();
         let request = pole_jute::ConnectRequest {

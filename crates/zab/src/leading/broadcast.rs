@@ -1,6 +1,7 @@
-//! Broadcast, as leader: propose, count acknowledgements, commit in order; and ask followers whether they still are.
+//! Broadcast by the leader: propose, count acknowledgements, commit in order, and ping the followers.
 //!
-//! Holds: what counts is what a server that was brought level has durably, ourselves included.
+//! Invariant: an acknowledgement counts only from a server that has been synchronised, this one included, and only for
+//! what it has durably.
 
 use alloc::vec::Vec;
 use pole_election::{Epoch, ServerId, Zxid};
@@ -10,7 +11,7 @@ use crate::zab::Role;
 use crate::{Entry, Error, Message, Output, Zab};
 
 impl Zab {
-    /// Sends proposals to everyone who has been sent the history before them.
+    /// Sends proposals to every follower that was sent the whole history before them.
     pub(crate) fn broadcast(&mut self, prev: Zxid, entries: &[Entry], out: &mut Vec<Output>) {
         let (me, committed, last) = (self.me, self.committed, self.log.last());
         let Role::Leading(leading) = &mut self.role else { return };
@@ -57,7 +58,7 @@ impl Zab {
         }
     }
 
-    /// What a quorum has durably is committed.
+    /// Commits what a quorum has durably.
     pub(super) fn try_commit(&mut self, out: &mut Vec<Output>) {
         let Role::Leading(leading) = &self.role else { return };
         if leading.step != Step::Established {
@@ -71,7 +72,7 @@ impl Zab {
         }
     }
 
-    /// Tells the followers of commits that no proposal has told them of.
+    /// Sends commits that were not announced along with a proposal.
     pub(crate) fn announce_commits(&mut self, out: &mut Vec<Output>) {
         let (me, zxid) = (self.me, self.committed);
         let Role::Leading(leading) = &mut self.role else { return };
@@ -85,7 +86,8 @@ impl Zab {
         }
     }
 
-    /// Asks all followers whether they still are. Returns the number of the question.
+    /// Asks all followers whether they still follow us. Returns the sequence number of the ping, or 0 if we do not
+    /// lead.
     pub fn ping(&mut self, out: &mut Vec<Output>) -> u64 {
         let me = self.me;
         let Role::Leading(leading) = &mut self.role else { return 0 };
@@ -100,7 +102,7 @@ impl Zab {
 
     pub(crate) fn on_pong(&mut self, from: ServerId, seq: u64, accepted: Epoch) -> Result<(), Error> {
         let Role::Leading(leading) = &mut self.role else { return Ok(()) };
-        // A larger number answers a question of our last reign: the link may have outlived it, by a hand-over.
+        // A larger number answers a ping of an earlier epoch of ours: after a hand-over the link may still be the same.
         if seq <= leading.pings
             && accepted == leading.epoch
             && let Some(peer) = leading.peers.get_mut(&from)
@@ -110,8 +112,8 @@ impl Zab {
         Ok(())
     }
 
-    /// The last question that a quorum answered as followers of this established epoch: whoever asked before it was
-    /// sent knows that no higher epoch was established until then.
+    /// The last ping that a quorum answered as followers of this established epoch. When that ping was sent, no higher
+    /// epoch was established. Returns 0 if there is none.
     #[must_use]
     pub fn confirmed(&self) -> u64 {
         let Role::Leading(leading) = &self.role else { return 0 };
@@ -123,8 +125,8 @@ impl Zab {
         pongs.get(self.voters.quorum() - 1).copied().unwrap_or(0)
     }
 
-    /// Whether we are established in `epoch` and `peer` has joined it over its present link: only then is what it asks in
-    /// the name of its clients taken.
+    /// Whether we are established in `epoch` and `peer` has joined it over its present link. Only then are forwarded
+    /// requests of its clients accepted.
     #[must_use]
     pub fn is_followed_by(&self, peer: ServerId, epoch: Epoch) -> bool {
         let Role::Leading(leading) = &self.role else { return false };
@@ -132,7 +134,7 @@ impl Zab {
         leading.step == Step::Established && leading.epoch == epoch && joined
     }
 
-    /// Our followers and how far each has come: what a leader knows of its ensemble.
+    /// Our followers and the last position that each of them has acknowledged.
     pub fn followers(&self) -> impl Iterator<Item = (ServerId, Zxid)> + '_ {
         let peers = match &self.role {
             Role::Leading(leading) => Some(&leading.peers),

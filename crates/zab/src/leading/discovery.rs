@@ -1,7 +1,9 @@
-//! Discovery, as leader: open an epoch above all others, and find the best history that a quorum has.
+//! Discovery by the leader: open an epoch above all others, and find the best history that a quorum has.
 //!
-//! In: Hellos, promises, refusals. Out: the question for a promise, a pull. Holds: the history is chosen by durable
-//! promises made for this very question, our own among them, never by what votes said.
+//! Inputs are Hellos, promises and refusals; outputs are requests for a promise and a pull.
+//!
+//! Invariant: the history is chosen by durable promises made for this very request, our own among them, and never by
+//! what votes reported.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -9,7 +11,7 @@ use core::cmp::Reverse;
 use pole_election::{Epoch, Round, ServerId, Zxid};
 
 use super::{Leading, Peer, PeerStage, Step};
-use crate::zab::{Role, Then, Waiting};
+use crate::zab::{OnDurable, Role, Waiting};
 use crate::{DiskOp, Error, Hello, Message, Output, Phase, Promise, Zab};
 
 impl Zab {
@@ -19,7 +21,7 @@ impl Zab {
         accepted: impl IntoIterator<Item = (ServerId, Epoch)>,
         out: &mut Vec<Output>,
     ) {
-        // What votes say only helps to pick an epoch: one that cannot be is not worth an error.
+        // The epochs in votes only help to pick an epoch, so an impossible one is ignored without an error.
         let plausible = |(id, epoch): &(ServerId, Epoch)| self.check_epoch(*id, "vote", *epoch).is_ok();
         let mut reported: BTreeMap<_, _> = accepted.into_iter().filter(plausible).collect();
         reported.insert(self.me, self.accepted_epoch);
@@ -29,7 +31,7 @@ impl Zab {
         self.try_pick_epoch(out);
     }
 
-    /// Followers that were quicker than our own election.
+    /// Admits followers that chose us before our own election ended.
     pub(crate) fn admit_waiting(&mut self, out: &mut Vec<Output>) {
         for (peer, waiting) in core::mem::take(&mut self.waiting) {
             self.admit(peer, waiting.hello, out);
@@ -63,17 +65,19 @@ impl Zab {
         let epoch = leading.epoch;
         match leading.step {
             Step::Gathering => self.try_pick_epoch(out),
-            _ if hello.taking_over == Some(epoch) => leading.peer(from).stage = PeerStage::Asked,
-            // An epoch that it promised before would not count: a higher one will.
+            _ if hello.taking_over == Some(epoch) => leading.peer(from).stage = PeerStage::PromiseRequested,
+            // A promise of this epoch would not be fresh and would not count, so a higher epoch is opened.
             Step::Promising if hello.accepted_epoch >= epoch => self.pick_epoch(out),
             Step::Pulling { .. } | Step::Synchronising | Step::Established if hello.accepted_epoch > epoch => {
                 out.push(Output::Outbid { accepted: hello.accepted_epoch });
             }
-            Step::Promising | Step::Pulling { .. } | Step::Synchronising | Step::Established => self.ask(from, out),
+            Step::Promising | Step::Pulling { .. } | Step::Synchronising | Step::Established => {
+                self.request_promise(from, out)
+            }
         }
     }
 
-    /// With the promised epochs of a quorum known, ours can be above them all.
+    /// Picks an epoch once the accepted epochs of a quorum are known.
     fn try_pick_epoch(&mut self, out: &mut Vec<Output>) {
         let Role::Leading(leading) = &self.role else { return };
         if leading.step == Step::Gathering && self.voters.is_quorum(leading.reported.keys().copied()) {
@@ -81,7 +85,7 @@ impl Zab {
         }
     }
 
-    /// Opens an epoch above all that we know, and asks everyone, ourselves first, to promise it.
+    /// Opens an epoch above all known ones, and asks every server to promise it, ourselves first.
     fn pick_epoch(&mut self, out: &mut Vec<Output>) {
         let me = self.me;
         let Role::Leading(leading) = &mut self.role else { return };
@@ -91,26 +95,27 @@ impl Zab {
         leading.promised.clear();
         let epoch = leading.epoch;
         let followers: Vec<_> = leading.peers.keys().copied().filter(|id| *id != me).collect();
-        *leading.peer(me) = Peer { stage: PeerStage::Asked, ..Peer::new() };
+        *leading.peer(me) = Peer { stage: PeerStage::PromiseRequested, ..Peer::new() };
         self.accepted_epoch = epoch;
-        self.write(DiskOp::AcceptedEpoch(epoch), Then::Promised { epoch, leader: me, fresh: true }, out);
-        followers.into_iter().for_each(|id| self.ask(id, out));
+        self.write(DiskOp::AcceptedEpoch(epoch), OnDurable::Promised { epoch, leader: me, fresh: true }, out);
+        followers.into_iter().for_each(|id| self.request_promise(id, out));
     }
 
-    fn ask(&mut self, id: ServerId, out: &mut Vec<Output>) {
+    fn request_promise(&mut self, id: ServerId, out: &mut Vec<Output>) {
         self.end_transfer(id, out);
         let Role::Leading(leading) = &mut self.role else { return };
-        *leading.peer(id) = Peer { stage: PeerStage::Asked, ..Peer::new() };
+        *leading.peer(id) = Peer { stage: PeerStage::PromiseRequested, ..Peer::new() };
         Self::send(id, Message::NewEpoch { epoch: leading.epoch }, out);
     }
 
-    /// Whether the promises that are missing for a quorum may still come: from followers that were asked and of which
-    /// `is_alive` says that they live, and from ourselves.
+    /// Whether the promises missing for a quorum may still arrive: from ourselves, and from followers that were asked
+    /// and for which `is_alive` returns true.
     #[must_use]
     pub fn awaits_promises_of(&self, is_alive: impl Fn(ServerId) -> bool) -> bool {
         let Role::Leading(leading) = &self.role else { return false };
         let promised: BTreeSet<_> = leading.promises(&self.voters).into_keys().collect();
-        let asked = leading.peers.iter().filter(|(_, peer)| peer.stage == PeerStage::Asked).map(|(id, _)| *id);
+        let asked =
+            leading.peers.iter().filter(|(_, peer)| peer.stage == PeerStage::PromiseRequested).map(|(id, _)| *id);
         let awaited: BTreeSet<_> = asked.filter(|id| *id == self.me || is_alive(*id)).collect();
         !awaited.is_empty() && self.voters.is_quorum(promised.union(&awaited).copied())
     }
@@ -151,8 +156,8 @@ impl Zab {
         let Role::Leading(leading) = &mut self.role else { return };
         let epoch = leading.epoch;
         let Some(peer) = leading.peers.get_mut(&from) else { return };
-        if promise.epoch != epoch || peer.stage != PeerStage::Asked {
-            return; // of an epoch that we have left behind
+        if promise.epoch != epoch || peer.stage != PeerStage::PromiseRequested {
+            return; // a promise of an earlier epoch
         }
         peer.counts = !promise.blank;
         peer.took_over = took_over;
@@ -167,7 +172,8 @@ impl Zab {
         }
     }
 
-    /// A server promised a higher epoch to another. Before we have our quorum we simply go above it.
+    /// Handles the refusal of a server that promised a higher epoch to another candidate. Before a quorum has promised
+    /// ours, we open a higher one.
     pub(crate) fn on_refuse_epoch(
         &mut self,
         from: ServerId,
@@ -195,8 +201,8 @@ impl Zab {
         Ok(())
     }
 
-    /// Opens a higher epoch with the followers that we have, without an election: for a server that promised one to a
-    /// candidate that failed, and before the counter overflows.
+    /// Opens a higher epoch with the present followers, without an election: to admit a server that promised a higher
+    /// one to a failed candidate, and before the zxid counter overflows.
     pub fn reopen(&mut self, out: &mut Vec<Output>) {
         if matches!(self.phase(), Phase::Pulling | Phase::Synchronising | Phase::Established) {
             self.pick_epoch(out);
@@ -204,13 +210,13 @@ impl Zab {
         }
     }
 
-    /// Whether the counter of our epoch nears its end.
+    /// Whether the counter of our epoch has reached [`counter_max`](crate::Limits::counter_max).
     #[must_use]
     pub fn needs_new_epoch(&self) -> bool {
         self.phase() == Phase::Established && self.log.last().counter() >= self.limits.counter_max
     }
 
-    /// With a quorum of promises, ours among them, the best of their histories is the one to continue.
+    /// Chooses the best history among a quorum of promises, ours included, as the one to continue.
     pub(super) fn try_choose_history(&mut self, out: &mut Vec<Output>) {
         let me = self.me;
         let Role::Leading(leading) = &self.role else { return };
@@ -220,11 +226,12 @@ impl Zab {
             return;
         }
         let counted: Vec<_> = promises.keys().copied().collect();
-        // Of equals ourselves, else whoever was quickest to promise: it is near, and so is what we lack.
-        let haste = |id: ServerId| leading.promised.iter().position(|other| *other == id);
+        // Among equal histories prefer our own, then the one that was promised first: that server is probably near, so
+        // pulling from it is fast.
+        let promise_order = |id: ServerId| leading.promised.iter().position(|other| *other == id);
         let best = promises
             .iter()
-            .max_by_key(|(id, promise)| (promise.history(), **id == me, Reverse(haste(**id))))
+            .max_by_key(|(id, promise)| (promise.history(), **id == me, Reverse(promise_order(**id))))
             .map(|(id, p)| (*id, p.last_zxid));
         let (source, last) = best.expect("a quorum is not empty");
         let Role::Leading(leading) = &mut self.role else { return };
@@ -241,7 +248,7 @@ impl Zab {
         }
     }
 
-    /// The source has sent all it has.
+    /// The source of the pull has sent everything that it has.
     pub(crate) fn on_pull_end(&mut self, from: ServerId, last: Zxid, out: &mut Vec<Output>) -> Result<(), Error> {
         let Role::Leading(leading) = &self.role else { return Ok(()) };
         if leading.source() != Some(from) {

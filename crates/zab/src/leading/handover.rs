@@ -1,7 +1,7 @@
-//! Hand-over: the old leader ends its epoch, the target begins the next without discovery.
+//! Hand-over: the old leader ends its epoch, and the target begins the next one without discovery.
 //!
-//! Holds: everybody who takes the hand-over has the same history, all of it committed, so there is nothing to discover
-//! and nothing to synchronise.
+//! Invariant: all servers that accept the hand-over have the same history, all of it committed. There is nothing to
+//! discover and nothing to synchronise.
 
 use alloc::vec::Vec;
 use pole_election::{Epoch, Proposal, Round, ServerId, Zxid};
@@ -11,10 +11,10 @@ use crate::zab::Role;
 use crate::{Error, Message, NotReady, Output, Promise, Zab};
 
 impl Zab {
-    /// Whether `target` could take over at once.
+    /// Checks whether `target` could take over now.
     ///
     /// # Errors
-    /// If not, why.
+    /// The reason why it cannot.
     pub fn can_hand_over(&self, target: ServerId) -> Result<(), NotReady> {
         let Role::Leading(leading) = &self.role else { return Err(NotReady::NotLeading) };
         let last = self.log.last();
@@ -31,10 +31,10 @@ impl Zab {
         Ok(())
     }
 
-    /// Hands over to the server that `choice` proposes. From here on our epoch is over for us.
+    /// Hands over to the server that `choice` proposes, which ends our epoch on this server.
     ///
     /// # Errors
-    /// If the target cannot take over now; nothing has changed then.
+    /// If the target cannot take over now. Nothing has changed then.
     pub fn hand_over(
         &mut self,
         round: Round,
@@ -62,7 +62,7 @@ impl Zab {
         Ok(())
     }
 
-    /// A follower took our hand-over.
+    /// A follower reports that it has durably accepted the hand-over to us.
     pub(crate) fn on_taken_over(
         &mut self,
         from: ServerId,
@@ -82,8 +82,8 @@ impl Zab {
         self.taken_over(self.me, epoch, last, out);
     }
 
-    /// Counts as a fresh promise and as the acknowledgement of the history in one. Nobody but us proposes in this
-    /// epoch, so a history of the epoch that ends before our first proposal ends where the hand-over did.
+    /// Counts as a fresh promise and as the acknowledgement of the history. Only this server proposes in this epoch, so
+    /// a history of the epoch that ends before our first proposal ends where the hand-over did.
     pub(super) fn taken_over(&mut self, from: ServerId, epoch: Epoch, last: Zxid, out: &mut Vec<Output>) {
         if !self.log.reaches(last) {
             return;
@@ -94,8 +94,8 @@ impl Zab {
         self.promised(from, promise, Some(last), out);
     }
 
-    /// A follower that took our hand-over has the history up to `last` already, and waits to hear that we are
-    /// established; what we proposed since follows as proposals.
+    /// A follower that accepted the hand-over already has the history up to `last` and only waits for us to be
+    /// established. What we have proposed since is sent as proposals.
     pub(super) fn skip_synchronisation(&mut self, id: ServerId, last: Zxid, out: &mut Vec<Output>) {
         let (ours, committed) = (self.log.last(), self.committed);
         let Role::Leading(leading) = &mut self.role else { return };

@@ -1,7 +1,9 @@
-//! Synchronisation, as leader: bring each follower level with our history, by the plan that its own asks for.
+//! Synchronisation by the leader: bring each follower to our history with a difference or a snapshot.
 //!
-//! In: the shapes of histories, acknowledgements, closed links. Out: differences, snapshots, the word that we are
-//! established. Holds: nothing is proposed before a quorum has the whole history durably.
+//! Inputs are the shapes of histories, acknowledgements and closed links; outputs are differences, snapshots and the
+//! announcement that we are established.
+//!
+//! Invariant: nothing is proposed before a quorum has the whole history durably.
 
 use alloc::vec::Vec;
 use pole_election::{Epoch, ServerId, Zxid};
@@ -27,12 +29,12 @@ impl Zab {
         own.stage = PeerStage::Synchronising;
         match own.took_over {
             Some(last) => self.became_level(me, epoch, last, out),
-            None => self.take_epoch(epoch, me, out),
+            None => self.adopt_epoch(epoch, me, out),
         }
         promised.into_iter().for_each(|id| self.synchronise(id, out));
     }
 
-    /// Brings one follower level, by the plan that its history asks for.
+    /// Starts the synchronisation of one follower with the plan for its history.
     pub(super) fn synchronise(&mut self, id: ServerId, out: &mut Vec<Output>) {
         let Role::Leading(leading) = &mut self.role else { return };
         let peer = leading.peer(id);
@@ -49,11 +51,11 @@ impl Zab {
                 }
                 self.send_log(id, after, out);
             }
-            Plan::Snapshot => self.want_snapshot(id, out),
+            Plan::Snapshot => self.request_snapshot(id, out),
         }
     }
 
-    /// A follower was sent our whole history: is it durable there? From here on it is sent all that we propose.
+    /// A follower was sent our whole history: asks it to make that durable. From now on it is sent all proposals.
     pub(crate) fn history_is_sent(&mut self, id: ServerId, out: &mut Vec<Output>) {
         let last = self.log.last();
         let Role::Leading(leading) = &mut self.role else { return };
@@ -96,7 +98,7 @@ impl Zab {
         peer.acked = last;
         if established {
             peer.counts = true;
-            self.welcome(from, out);
+            self.send_up_to_date(from, out);
             self.try_commit(out);
         } else {
             out.push(Output::Progress);
@@ -104,7 +106,7 @@ impl Zab {
         }
     }
 
-    /// With a quorum level, ourselves among them, the history is committed.
+    /// Commits the history once a quorum, ourselves included, has it durably.
     pub(super) fn try_establish(&mut self, out: &mut Vec<Output>) {
         let me = self.me;
         let Role::Leading(leading) = &mut self.role else { return };
@@ -124,16 +126,16 @@ impl Zab {
         }
         self.commit(self.log.last(), out);
         out.push(Output::Established { epoch });
-        level.into_iter().filter(|id| *id != me).for_each(|id| self.welcome(id, out));
+        level.into_iter().filter(|id| *id != me).for_each(|id| self.send_up_to_date(id, out));
     }
 
-    /// A follower is level with an established leader: it serves.
-    pub(super) fn welcome(&mut self, id: ServerId, out: &mut Vec<Output>) {
+    /// Lets a synchronised follower serve.
+    pub(super) fn send_up_to_date(&mut self, id: ServerId, out: &mut Vec<Output>) {
         let Role::Leading(leading) = &self.role else { return };
         Self::send(id, Message::UpToDate { epoch: leading.epoch, committed: self.committed }, out);
     }
 
-    /// A follower's link is closed.
+    /// A follower's link was closed.
     pub(crate) fn follower_left(&mut self, id: ServerId, out: &mut Vec<Output>) {
         self.end_transfer(id, out);
         let Role::Leading(leading) = &mut self.role else { return };
@@ -151,11 +153,11 @@ impl Zab {
         }
     }
 
-    /// The source of the pull is gone: the best of the remaining promises, if they are a quorum.
+    /// The source of the pull is gone: chooses the best of the remaining promises, if they are a quorum.
     fn replace_source(&mut self, out: &mut Vec<Output>) {
         let me = self.me;
         let Role::Leading(leading) = &self.role else { return };
-        // What we have pulled so far is ours now.
+        // Our own promise now includes what we have pulled so far.
         let own = self.promise(leading.epoch, true);
         let Role::Leading(leading) = &mut self.role else { return };
         leading.step = Step::Promising;

@@ -1,5 +1,5 @@
-//! An I/O error on each kind of file: it is reported with the file's name, nothing is reported as written after it, and
-//! a new start finds everything that was.
+//! An I/O error on each kind of file is reported with the name of the file, nothing is reported as written after it,
+//! and the next start finds everything that was.
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use pole_zab::{DiskOp, Entry, Epoch, Epochs, Recovered, Snapshot, Ticket, Zxid};
 
-use super::story::entry;
+use super::random_operations::entry;
 use super::{Faults, Scratch};
 use crate::recovery::open_on;
 use crate::volume::{Operation, Volume};
 use crate::{Config, Disk, Event, OpenError};
 
-/// What is asked of the disk when it fails.
-enum Ask {
+/// The operation during which the disk fails.
+enum FailingOp {
     Append,
-    /// The append of so much that room has to be made.
+    /// An append for which space has to be allocated.
     AppendMuch,
     /// The first append of a new file.
     AppendToNewFile,
@@ -54,14 +54,14 @@ fn install(zxid: Zxid) -> Vec<DiskOp> {
     vec![DiskOp::Receive { zxid, offset: 0, body: Bytes::from_static(b"state") }, DiskOp::Install { zxid }]
 }
 
-/// A directory with a few transactions, all reported; then the fault, and the operation that meets it.
-fn fail(operation: Operation, name: &'static str, ask: &Ask) {
+/// Writes a few transactions, all of which are reported, then injects the fault and performs the operation.
+fn fail(operation: Operation, name: &'static str, failing: &FailingOp) {
     let scratch = Scratch::new();
     let faults = Faults::default();
     let events = Arc::new(Mutex::new(Vec::new()));
     let (mut disk, _, _) = open_on(Volume::failing(&faults), config(&scratch.0), None).unwrap();
-    let told = events.clone();
-    disk.on_event(move |event| told.lock().unwrap().push(event));
+    let sink = events.clone();
+    disk.on_event(move |event| sink.lock().unwrap().push(event));
     let mut ticket = 0;
     let mut perform = |disk: &mut Disk, ops: Vec<DiskOp>| {
         let number = |op| {
@@ -84,19 +84,19 @@ fn fail(operation: Operation, name: &'static str, ask: &Ask) {
     }
     assert!(!events.lock().unwrap().iter().any(|event| matches!(event, Event::Failed { .. })));
 
-    faults.plant(operation, name, ErrorKind::Other);
-    let ops = match ask {
-        Ask::Append => vec![entries(7..=7, 100)],
-        Ask::AppendMuch => vec![entries(7..=7, 100 << 10)],
-        Ask::AppendToNewFile => {
+    faults.inject(operation, name, ErrorKind::Other);
+    let ops = match failing {
+        FailingOp::Append => vec![entries(7..=7, 100)],
+        FailingOp::AppendMuch => vec![entries(7..=7, 100 << 10)],
+        FailingOp::AppendToNewFile => {
             perform(&mut disk, vec![DiskOp::Checkpoint(snapshot(zxid(4)))]).unwrap();
             vec![entries(7..=7, 100)]
         }
-        Ask::Epoch => vec![DiskOp::AcceptedEpoch(Epoch(2))],
-        Ask::TakeOver => vec![DiskOp::TakeOver(Epoch(2))],
-        Ask::Install => install(Zxid::new(Epoch(2), 9)),
-        Ask::Checkpoint => vec![DiskOp::Checkpoint(snapshot(zxid(5)))],
-        Ask::Truncate => vec![DiskOp::Truncate { to: zxid(5) }],
+        FailingOp::Epoch => vec![DiskOp::AcceptedEpoch(Epoch(2))],
+        FailingOp::TakeOver => vec![DiskOp::TakeOver(Epoch(2))],
+        FailingOp::Install => install(Zxid::new(Epoch(2), 9)),
+        FailingOp::Checkpoint => vec![DiskOp::Checkpoint(snapshot(zxid(5)))],
+        FailingOp::Truncate => vec![DiskOp::Truncate { to: zxid(5) }],
     };
     let result = perform(&mut disk, ops);
     let reason = match result {
@@ -112,13 +112,13 @@ fn fail(operation: Operation, name: &'static str, ask: &Ask) {
     drop(disk);
 
     let (_, recovered, _) = open_on(Volume::default(), config(&scratch.0), None).unwrap();
-    check_kept(&recovered, ask, &format!("{operation:?} on {name}"));
+    check_kept(&recovered, failing, &format!("{operation:?} on {name}"));
 }
 
-/// Whatever was under way may have happened or not; what was reported is there.
-fn check_kept(recovered: &Recovered, ask: &Ask, what: &str) {
+/// Checks that everything reported is found. The operation under way may have happened or not.
+fn check_kept(recovered: &Recovered, failing: &FailingOp, what: &str) {
     let last = recovered.standing().last_zxid;
-    let least = if matches!(ask, Ask::Truncate) { zxid(5) } else { zxid(6) };
+    let least = if matches!(failing, FailingOp::Truncate) { zxid(5) } else { zxid(6) };
     assert!(last >= least, "{what}: ends at {last}");
     assert!(recovered.accepted_epoch >= Epoch(1) && recovered.current_epoch >= Epoch(1), "{what}");
     let above =
@@ -128,42 +128,42 @@ fn check_kept(recovered: &Recovered, ask: &Ask, what: &str) {
 
 #[test]
 fn log_append() {
-    fail(Operation::Write, "log.", &Ask::Append);
+    fail(Operation::Write, "log.", &FailingOp::Append);
 }
 
 #[test]
 fn log_sync() {
-    fail(Operation::Sync, "log.", &Ask::Append);
+    fail(Operation::Sync, "log.", &FailingOp::Append);
 }
 
 #[test]
 fn log_room() {
-    fail(Operation::Allocate, "log.", &Ask::AppendMuch);
+    fail(Operation::Allocate, "log.", &FailingOp::AppendMuch);
 }
 
 #[test]
 fn log_creation() {
-    fail(Operation::Create, "log.", &Ask::AppendToNewFile);
+    fail(Operation::Create, "log.", &FailingOp::AppendToNewFile);
 }
 
 #[test]
 fn log_directory() {
-    fail(Operation::SyncDirectory, "version-2", &Ask::Install);
+    fail(Operation::SyncDirectory, "version-2", &FailingOp::Install);
 }
 
 #[test]
 fn log_truncation() {
-    fail(Operation::SetLength, "log.", &Ask::Truncate);
+    fail(Operation::SetLength, "log.", &FailingOp::Truncate);
 }
 
 #[test]
 fn progress_write() {
-    fail(Operation::Write, "lock", &Ask::AppendMuch);
+    fail(Operation::Write, "lock", &FailingOp::AppendMuch);
 }
 
 #[test]
 fn progress_cleared_before_a_truncation() {
-    fail(Operation::Sync, "lock", &Ask::Truncate);
+    fail(Operation::Sync, "lock", &FailingOp::Truncate);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn session_numbers() {
         let scratch = Scratch::new();
         let faults = Faults::default();
         let (disk, _, _) = open_on(Volume::failing(&faults), config(&scratch.0), None).unwrap();
-        faults.plant(operation, "lock", ErrorKind::Other);
+        faults.inject(operation, "lock", ErrorKind::Other);
         let refused = disk.reserve_sessions(1, 1);
         let Err(OpenError::File(error)) = refused else { panic!("{operation:?}: {refused:?}") };
         assert!(error.to_string().contains("/lock"), "{error}");
@@ -181,65 +181,65 @@ fn session_numbers() {
 
 #[test]
 fn snapshot_creation() {
-    fail(Operation::Create, "snapshot.", &Ask::Checkpoint);
+    fail(Operation::Create, "snapshot.", &FailingOp::Checkpoint);
 }
 
 #[test]
 fn snapshot_write() {
-    fail(Operation::Write, "snapshot.", &Ask::Checkpoint);
+    fail(Operation::Write, "snapshot.", &FailingOp::Checkpoint);
 }
 
 #[test]
 fn snapshot_sync() {
-    fail(Operation::Sync, "snapshot.", &Ask::Checkpoint);
+    fail(Operation::Sync, "snapshot.", &FailingOp::Checkpoint);
 }
 
 #[test]
 fn snapshot_rename() {
-    fail(Operation::Rename, "snapshot.", &Ask::Checkpoint);
+    fail(Operation::Rename, "snapshot.", &FailingOp::Checkpoint);
 }
 
 #[test]
 fn snapshot_of_a_leader() {
     for operation in [Operation::Create, Operation::Write, Operation::Sync, Operation::Rename] {
-        fail(operation, "snapshot.", &Ask::Install);
+        fail(operation, "snapshot.", &FailingOp::Install);
     }
 }
 
 #[test]
 fn purge() {
-    fail(Operation::Remove, "snapshot.", &Ask::Checkpoint);
+    fail(Operation::Remove, "snapshot.", &FailingOp::Checkpoint);
 }
 
 #[test]
 fn epoch_files() {
     for operation in [Operation::Create, Operation::Write, Operation::Sync, Operation::Rename] {
-        fail(operation, "acceptedEpoch", &Ask::Epoch);
+        fail(operation, "acceptedEpoch", &FailingOp::Epoch);
     }
-    fail(Operation::Rename, "currentEpoch", &Ask::TakeOver);
-    fail(Operation::SyncDirectory, "version-2", &Ask::Epoch);
+    fail(Operation::Rename, "currentEpoch", &FailingOp::TakeOver);
+    fail(Operation::SyncDirectory, "version-2", &FailingOp::Epoch);
 }
 
 #[test]
 fn intent() {
     for operation in [Operation::Create, Operation::Write, Operation::Sync, Operation::Rename] {
-        fail(operation, "intent", &Ask::TakeOver);
-        fail(operation, "intent", &Ask::Install);
+        fail(operation, "intent", &FailingOp::TakeOver);
+        fail(operation, "intent", &FailingOp::Install);
     }
-    fail(Operation::Remove, "intent", &Ask::Install);
+    fail(Operation::Remove, "intent", &FailingOp::Install);
 }
 
 #[test]
 fn lock() {
     let scratch = Scratch::new();
     let faults = Faults::default();
-    faults.plant(Operation::Create, "lock", ErrorKind::PermissionDenied);
+    faults.inject(Operation::Create, "lock", ErrorKind::PermissionDenied);
     let refused = open_on(Volume::failing(&faults), config(&scratch.0), None).map(|_| ());
     let Err(OpenError::File(error)) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains("/lock") && error.to_string().contains("give the server's user"), "{error}");
 }
 
-/// What start-up writes: each refusal names the file, and the next start finds the same.
+/// Start-up also writes: each refusal names the file, and the next start finds the same.
 #[test]
 fn start_up() {
     for (operation, name) in [
@@ -255,7 +255,7 @@ fn start_up() {
         drop(disk);
         std::fs::write(scratch.0.join("version-2/snapshot.9.tmp"), "left by a crash").unwrap();
         let faults = Faults::default();
-        faults.plant(operation, name, ErrorKind::Other);
+        faults.inject(operation, name, ErrorKind::Other);
         let refused = open_on(Volume::failing(&faults), config(&scratch.0), None).map(|_| ());
         let Err(OpenError::File(error)) = refused else { panic!("{operation:?} on {name}: {refused:?}") };
         assert!(error.to_string().contains(name), "{error}");

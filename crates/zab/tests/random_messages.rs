@@ -1,4 +1,4 @@
-//! Whatever peers send, in whatever order, a server does not panic and its positions keep their legal order.
+//! Random messages in random order never make a server panic or violate the order of its positions.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use pole_zab::{
     Zab,
 };
 
-/// Random numbers that are the same on every machine.
-struct Dice(u64);
+/// A xorshift generator, deterministic on every machine.
+struct Rng(u64);
 
-impl Dice {
-    fn any(&mut self) -> u64 {
+impl Rng {
+    fn next_u64(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -21,14 +21,14 @@ impl Dice {
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        self.any() % bound
+        self.next_u64() % bound
     }
 
     /// Mostly small, sometimes at the ends of the range.
     fn number(&mut self) -> u32 {
         match self.below(20) {
             0 => u32::MAX - self.below(2) as u32,
-            1 => self.any() as u32,
+            1 => self.next_u64() as u32,
             _ => self.below(5) as u32,
         }
     }
@@ -61,16 +61,16 @@ impl Dice {
         epochs
     }
 
-    /// Any message; half of the positions are those of the server, so that some get past the door.
+    /// A random message. Most epochs and positions are those of the server, so that some messages pass its checks.
     fn message(&mut self, zab: &Zab) -> Message {
-        let here = |dice: &mut Self| if dice.below(3) > 0 { zab.log().last() } else { dice.zxid() };
-        let ours = |dice: &mut Self| if dice.below(3) > 0 { zab.standing().accepted_epoch } else { dice.epoch() };
-        let (epoch, last) = (ours(self), here(self));
+        let random_position = |rng: &mut Self| if rng.below(3) > 0 { zab.log().last() } else { rng.zxid() };
+        let random_epoch = |rng: &mut Self| if rng.below(3) > 0 { zab.standing().accepted_epoch } else { rng.epoch() };
+        let (epoch, last) = (random_epoch(self), random_position(self));
         // Rare otherwise: it takes an established leader and the right end of the log.
         let kind = if zab.phase() == Phase::Serving && self.below(8) == 0 { 17 } else { self.below(21) };
         match kind {
             0 => {
-                let taking_over = (self.below(2) == 0).then(|| ours(self));
+                let taking_over = (self.below(2) == 0).then(|| random_epoch(self));
                 Message::Hello(Hello { round: self.round(), accepted_epoch: self.epoch(), taking_over })
             }
             1 => Message::Decline,
@@ -118,13 +118,13 @@ impl Dice {
     }
 }
 
-/// A server as a careless node would drive it.
+/// A server driven by a caller that makes calls in random order.
 struct Driven {
     zab: Zab,
-    asked: Ticket,
+    last_ticket: Ticket,
     applied: Zxid,
-    /// What was last asked for.
-    restores: Option<Ticket>,
+    /// The last restoration requested.
+    restore_requested: Option<Ticket>,
     transfer: TransferId,
 }
 
@@ -132,10 +132,10 @@ impl Driven {
     fn carry_out(&mut self, outputs: Vec<Output>) {
         for output in outputs {
             match output {
-                Output::Write { ticket, .. } => self.asked = ticket,
+                Output::Write { ticket, .. } => self.last_ticket = ticket,
                 Output::Ready(zxid) => self.applied = self.applied.max(zxid),
                 Output::Restore { ticket, zxid } => {
-                    self.restores = Some(ticket);
+                    self.restore_requested = Some(ticket);
                     self.applied = zxid;
                 }
                 Output::OpenTransfer { transfer, .. } => self.transfer = transfer,
@@ -166,17 +166,17 @@ impl Driven {
         }
     }
 
-    fn step(&mut self, dice: &mut Dice) {
+    fn step(&mut self, rng: &mut Rng) {
         let mut out = Vec::new();
-        let peer = ServerId(2 + dice.below(2));
-        match dice.below(40) {
-            0 => self.zab.look(&mut out),
-            1 => self.zab.lead(dice.round(), [(peer, dice.epoch())], &mut out),
-            2 => self.zab.follow(peer, dice.round(), &mut out),
+        let peer = ServerId(2 + rng.below(2));
+        match rng.below(40) {
+            0 => self.zab.step_down(&mut out),
+            1 => self.zab.lead(rng.round(), [(peer, rng.epoch())], &mut out),
+            2 => self.zab.follow(peer, rng.round(), &mut out),
             3 => self.zab.link_down(peer, &mut out),
             4..8 => self.zab.link_up(peer, &mut out),
             8 => self.zab.reopen(&mut out),
-            9..14 => self.zab.written(self.asked, &mut out),
+            9..14 => self.zab.written(self.last_ticket, &mut out),
             14 if self.zab.phase() == Phase::Established => {
                 self.zab.propose(vec![(Origin::default(), Bytes::from_static(b"y"))], &mut out);
             }
@@ -184,19 +184,19 @@ impl Driven {
             16 => drop(self.zab.ping(&mut out)),
             17 => self.zab.flush(&mut out),
             18 => {
-                if let Some(ticket) = self.restores {
+                if let Some(ticket) = self.restore_requested {
                     self.zab.restored(ticket, &mut out);
                 }
             }
-            19 => self.zab.piece_is_ready(self.transfer, Bytes::from_static(b"piece"), dice.below(2) == 0, &mut out),
+            19 => self.zab.piece_is_ready(self.transfer, Bytes::from_static(b"piece"), rng.below(2) == 0, &mut out),
             20 => {
-                let after = dice.zxid();
-                self.zab.log_is_read(self.transfer, dice.entries(after), &mut out);
+                let after = rng.zxid();
+                self.zab.log_is_read(self.transfer, rng.entries(after), &mut out);
             }
             _ => {
-                let message = dice.message(&self.zab);
+                let message = rng.message(&self.zab);
                 let before = self.zab.clone();
-                // A sender that errs has changed nothing, but for parts of a snapshot that are on their way.
+                // A message that is refused changes nothing but the parts of a snapshot received so far.
                 if self.zab.receive(peer, message, &mut out).is_err() {
                     assert_eq!(self.zab.standing(), before.standing());
                     assert_eq!(self.zab.committed(), before.committed());
@@ -210,16 +210,22 @@ impl Driven {
 
 #[test]
 fn no_message_in_any_order_makes_a_server_panic() {
-    let mut met = BTreeSet::new();
+    let mut phases_seen = BTreeSet::new();
     for seed in 1..=1_000_u64 {
         let voters = Voters::new([1, 2, 3].map(ServerId));
         let zab = Zab::new(ServerId(1), voters, Limits::default(), Recovered::blank());
-        let mut driven = Driven { zab, asked: Ticket(0), applied: Zxid::ZERO, restores: None, transfer: TransferId(0) };
-        let mut dice = Dice(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+        let mut driven = Driven {
+            zab,
+            last_ticket: Ticket(0),
+            applied: Zxid::ZERO,
+            restore_requested: None,
+            transfer: TransferId(0),
+        };
+        let mut rng = Rng(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
         for _ in 0..2_000 {
-            driven.step(&mut dice);
-            met.insert(format!("{:?}", driven.zab.phase()));
+            driven.step(&mut rng);
+            phases_seen.insert(format!("{:?}", driven.zab.phase()));
         }
     }
-    assert_eq!(met.len(), 11, "a storm that reaches only {met:?}");
+    assert_eq!(phases_seen.len(), 11, "only these phases were reached: {phases_seen:?}");
 }

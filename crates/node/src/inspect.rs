@@ -1,9 +1,7 @@
-//! What an operator may look at: measurements, scores under any oracle, queues.
+//! Read access for operators: measurements, scores under any oracle, queues.
 //!
-//! In: nothing but questions. Out: values. Only [`Node::record_probe`] changes something, because a probe's number is a
-//! measurement that comes by the same door.
-//! Why apart: the protocol never asks any of this.
-//! Holds: looking changes no score; the memory of the hysteresis is left alone.
+//! The protocol uses none of this. Reading changes no score and leaves the state of the hysteresis alone. Only
+//! [`Node::record_probe`] changes something, because the value of an external probe is a measurement.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -13,10 +11,10 @@ use pole_oracle::{Assessed, Gossip, InvalidProbe, Measurements, Moment, Oracle, 
 use crate::node::Node;
 use crate::{Config, Machine};
 
-/// What waits inside a server.
+/// The lengths of a server's queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queues {
-    /// Writes of our clients without an answer.
+    /// Writes of our clients without a reply.
     pub held: usize,
     /// As leader: requests not yet proposed.
     pub unproposed: usize,
@@ -24,47 +22,47 @@ pub struct Queues {
     pub uncommitted: u64,
     /// Entries of the log in memory.
     pub log_entries: usize,
-    /// Their bytes.
+    /// Their size in bytes.
     pub log_bytes: usize,
 }
 
 impl<M: Machine> Node<M> {
-    /// What it was told at its start.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What this server measured and heard.
     pub fn measurements(&self) -> &Measurements {
         &self.scoring.measurements
     }
 
-    /// The position of the transaction that chose the oracle; zero: the configuration file.
+    /// The position of the transaction that chose the oracle; zero if it is from the configuration file.
     pub fn oracle_version(&self) -> Zxid {
         self.scoring.version()
     }
 
-    /// Whether the election link to a peer is open; this server itself is alive.
+    /// Whether the election link to a peer is open. Always true for this server itself.
     pub fn is_alive(&self, id: ServerId) -> bool {
         id == self.config.me || !self.scoring.suspected().contains(&id)
     }
 
-    /// An external probe says how good a leader this server would be, higher is better, for the next `ttl`.
+    /// Records the value of an external probe: how good a leader this server would be, higher is better, valid for
+    /// `ttl`.
     ///
     /// # Errors
-    /// Not a finite number, or too large.
+    /// If the value is not a finite number, or too large.
     pub fn record_probe(&mut self, value: f64, ttl: Span, now: Time) -> Result<(), InvalidProbe> {
         self.scoring.measurements.record_probe(value, ttl, now)
     }
 
-    /// What this server would report now.
+    /// The report that this server would send now.
     pub fn own_report(&self, now: Time) -> Report {
         let unknown = || Gossip::unknown(self.scoring.version(), self.oracle().fingerprint());
         self.scoring.measurements.report(now, self.zab.standing(), unknown(), unknown())
     }
 
-    /// What each server that is alive would score itself by: our own view, and those of the others as far as their
-    /// reports tell; nothing for one that never reported. After a crash of the leader, the leader is not among them.
+    /// The data by which each live server would score itself: our own view, and those of the others as far as their
+    /// reports allow; `None` for a server that never reported. For the situation after a crash of the leader, the
+    /// leader is not included.
     pub fn views(&self, moment: Moment, now: Time) -> BTreeMap<ServerId, Option<View>> {
         let (leader, suspected) = (self.scoring.leader(), self.scoring.suspected());
         let measurements = &self.scoring.measurements;
@@ -76,15 +74,15 @@ impl<M: Machine> Node<M> {
             let (theirs, standing) = measurements.of_peer(id, own.clone(), now)?;
             Some(theirs.view(now, leader, suspected, moment, standing))
         };
-        let is_asked = |id: &ServerId| self.is_alive(*id) && !(moment == Moment::AfterCrash && leader == Some(*id));
-        self.config.voters.iter().filter(is_asked).map(|id| (id, view(id))).collect()
+        let is_candidate = |id: &ServerId| self.is_alive(*id) && !(moment == Moment::AfterCrash && leader == Some(*id));
+        self.config.voters.iter().filter(is_candidate).map(|id| (id, view(id))).collect()
     }
 
-    /// How the server of a view would do under any oracle; nothing if it has not measured enough. Under the oracle in
-    /// force a peer's own word counts, if it is fresh.
+    /// The score of a view under any oracle; `None` if too little was measured. For the oracle in force, the rank that
+    /// the peer itself gossiped takes precedence if it is fresh.
     pub fn score(&self, oracle: &dyn Oracle, view: &View, now: Time) -> Option<Assessed> {
         let computed = oracle.assess(view, self.election.round().epoch + 1);
-        match self.own_word(view.me(), oracle, view.moment(), now) {
+        match self.gossiped_rank(view.me(), oracle, view.moment(), now) {
             Some(Rank::Known(score)) => {
                 Some(Assessed { score: score.clone(), inputs: computed.map_or_else(Vec::new, |known| known.inputs) })
             }
@@ -93,20 +91,19 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// What a peer says of itself, if it is asked about the oracle in force.
-    fn own_word(&self, id: ServerId, oracle: &dyn Oracle, moment: Moment, now: Time) -> Option<&Rank> {
+    /// The rank that a peer gossiped, if `oracle` is the oracle in force.
+    fn gossiped_rank(&self, id: ServerId, oracle: &dyn Oracle, moment: Moment, now: Time) -> Option<&Rank> {
         let gossip = self.scoring.measurements.gossip(id, moment, now)?;
-        let asked = (self.scoring.version(), oracle.fingerprint());
-        (oracle.fingerprint() == self.oracle().fingerprint() && (gossip.version, gossip.fingerprint) == asked)
+        let in_force = (self.scoring.version(), oracle.fingerprint());
+        (oracle.fingerprint() == self.oracle().fingerprint() && (gossip.version, gossip.fingerprint) == in_force)
             .then_some(&gossip.rank)
     }
 
-    /// Whether a hand-over is being prepared, and whether writes already wait for it.
+    /// Whether a hand-over is being prepared, and if so whether writes already wait for it.
     pub fn hand_over(&self) -> Option<bool> {
         self.transfer.map(|_| self.is_frozen())
     }
 
-    /// What waits.
     pub fn queues(&self) -> Queues {
         let (last, committed) = (self.zab.log().last(), self.zab.committed());
         let leads = self.zab.leader() == Some(self.config.me);
@@ -123,8 +120,8 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Syncs of clients that wait for the leader's word.
+    /// The number of clients' syncs that wait for the leader's answer.
     pub fn pending_syncs(&self) -> usize {
-        self.asked.len()
+        self.pending_syncs.len()
     }
 }
