@@ -1,4 +1,4 @@
-//! Seeing inside real servers: the words of four letters and the admin server, over real sockets.
+//! Seeing inside real servers: the four-letter words and the admin server, over real sockets.
 
 mod connections;
 mod ensemble;

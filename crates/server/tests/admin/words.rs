@@ -1,4 +1,4 @@
-//! Words of four letters, compared with what Apache 3.8 answers.
+//! Four-letter words, compared with what Apache 3.8 answers.
 
 use pole_jute::{Acl, CreateRequest, GetDataRequest, Id, OpCode, Perms};
 
