@@ -1,4 +1,5 @@
-//! What the links between servers cost, and how exact emulated lines are. Two servers on the loopback, on one thread.
+//! Measures the cost of links between servers and the accuracy of emulated delays, with two servers on loopback on one
+//! thread.
 //!
 //! `cargo run --release -p pole-server --example links`
 
@@ -26,7 +27,7 @@ fn main() {
     });
 }
 
-/// Encoding and decoding alone.
+/// Encoding and decoding only.
 fn bytes_of_a_batch() {
     let batch = proposals();
     let mut out = BytesMut::new();
