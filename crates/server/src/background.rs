@@ -118,7 +118,7 @@ impl Transfer {
         }
         while let Ok(request) = self.requests.recv() {
             match request {
-                TransferRequest::Piece { .. } => {} // more were asked for than there are
+                TransferRequest::Piece { .. } => {} // more pieces were requested than there are
                 TransferRequest::ReadLog { after, through, bytes } => self.send_log(after, through, bytes),
             }
         }
@@ -154,7 +154,7 @@ impl Transfer {
         loop {
             match self.requests.recv() {
                 Ok(TransferRequest::Piece { bytes }) => return Some(bytes.max(1)),
-                Ok(TransferRequest::ReadLog { .. }) => {} // the node asks for the log when it has the state
+                Ok(TransferRequest::ReadLog { .. }) => {} // the node requests the log only after the state
                 Err(_) => return None,
             }
         }

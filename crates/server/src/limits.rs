@@ -12,7 +12,7 @@ use pole_node::CloseReason;
 pub(crate) enum Limit {
     /// Connections from one address.
     ClientConnections,
-    /// Connections in all.
+    /// Connections in total.
     Connections,
     /// File descriptors that clients may use.
     Descriptors,

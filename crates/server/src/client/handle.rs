@@ -88,7 +88,7 @@ impl Taken {
         Self { count, asked, answered, last_op: now.last_op, is_alone }
     }
 
-    /// And then these.
+    /// Adds the counts of a later batch.
     pub(crate) fn add(&mut self, more: Self) {
         self.count += more.count;
         self.answered += more.answered;

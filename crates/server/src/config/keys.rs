@@ -425,7 +425,7 @@ pub const KEYS: &[Key] = &[
     key("jvm.pause.info-threshold.ms", Unused(JVM), "", "The watch over pauses of the JVM."),
     key("jvm.pause.warn-threshold.ms", Unused(JVM), "", "The watch over pauses of the JVM."),
     key("jvm.pause.sleep.time.ms", Unused(JVM), "", "The watch over pauses of the JVM."),
-    // Ours.
+    // Pole's own.
     ours(
         "pole.oracle",
         Text,

@@ -97,7 +97,7 @@ impl Config {
     /// Reads the syntax of `zoo.cfg`. The name of the file is used in messages only.
     ///
     /// # Errors
-    /// As [`Config::load`].
+    /// See [`Config::load`].
     pub fn parse_cfg(file: &str, text: &str, read: ReadFile<'_>) -> Result<(Self, Vec<Warning>), ConfigError> {
         let mut report = Report::new(file);
         let entries = properties::parse(text, &mut report);
@@ -107,7 +107,7 @@ impl Config {
     /// Reads the syntax of `pole.toml`: the same keys, with tables for dots.
     ///
     /// # Errors
-    /// As [`Config::load`].
+    /// See [`Config::load`].
     pub fn parse_toml(file: &str, text: &str, read: ReadFile<'_>) -> Result<(Self, Vec<Warning>), ConfigError> {
         let mut report = Report::new(file);
         let entries = toml::parse(text, &mut report);

@@ -82,7 +82,7 @@ impl PeerTls {
     /// Opens the stores.
     ///
     /// # Errors
-    /// Like [`acceptor`].
+    /// See [`acceptor`].
     pub fn open(settings: &TlsSettings) -> Result<Self, Error> {
         let provider = provider(settings);
         let roots = Arc::new(roots(settings)?);
