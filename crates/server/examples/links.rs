@@ -1,4 +1,5 @@
-//! What the links between servers cost, and how exact emulated lines are. Two servers on the loopback, on one thread.
+//! Measures the cost of links between servers and the accuracy of emulated delays, with two servers on loopback on one
+//! thread.
 //!
 //! `cargo run --release -p pole-server --example links`
 
@@ -26,7 +27,7 @@ fn main() {
     });
 }
 
-/// Encoding and decoding alone.
+/// Encoding and decoding only.
 fn bytes_of_a_batch() {
     let batch = proposals();
     let mut out = BytesMut::new();
@@ -45,10 +46,10 @@ async fn round_trips(one: &mut Server, two: &mut Server) {
     let mut times = Vec::new();
     for seq in 0..20_000 {
         let sent = Instant::now();
-        one.say(&Message::Zab(Zab::Ping { seq }));
-        two.hear().await;
-        two.say(&Message::Zab(Zab::Pong { seq, accepted: Epoch(1) }));
-        one.hear().await;
+        one.send(&Message::Zab(Zab::Ping { seq }));
+        two.receive().await;
+        two.send(&Message::Zab(Zab::Pong { seq, accepted: Epoch(1) }));
+        one.receive().await;
         times.push(sent.elapsed());
     }
     println!("round trip of a Ping: {}", spread(&mut times));
@@ -60,9 +61,9 @@ async fn batches(one: &mut Server, two: &Server) {
     let mut flushing = Duration::ZERO;
     for _ in 0..count {
         let sent = Instant::now();
-        one.say(&batch);
+        one.send(&batch);
         flushing += sent.elapsed();
-        two.hear().await;
+        two.receive().await;
     }
     let took = started.elapsed();
     let (each, sending) = (took.as_nanos() / count, flushing.as_nanos() / count);
@@ -79,7 +80,7 @@ async fn small(one: &mut Server, two: &Server) {
         (0..burst).for_each(|seq| one.peers.send(two.id, Channel::Quorum, &Message::Zab(Zab::Ping { seq })));
         one.peers.flush();
         for _ in 0..burst {
-            two.hear().await;
+            two.receive().await;
         }
     }
     let took = started.elapsed();
@@ -95,8 +96,8 @@ async fn lines(one: &mut Server, two: &Server) {
         let mut late = Vec::new();
         for seq in 0..100 {
             let sent = Instant::now();
-            one.say(&Message::Zab(Zab::Ping { seq }));
-            two.hear().await;
+            one.send(&Message::Zab(Zab::Ping { seq }));
+            two.receive().await;
             late.push(sent.elapsed().saturating_sub(Duration::from_micros(one_way_us)));
         }
         println!("a line of {one_way_us} us one way is late by {}", spread(&mut late));
@@ -112,12 +113,12 @@ struct Server {
 }
 
 impl Server {
-    fn say(&mut self, message: &Message) {
+    fn send(&mut self, message: &Message) {
         self.peers.send(self.peer, Channel::Quorum, message);
         self.peers.flush();
     }
 
-    async fn hear(&self) {
+    async fn receive(&self) {
         loop {
             self.inbox.arrived().await;
             if let Some(Arrival::Received { .. }) = self.inbox.pop() {

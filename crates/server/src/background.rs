@@ -1,8 +1,8 @@
-//! Work that takes as long as the state is large, on threads of its own: sending history to another server, and
-//! restoring a state that another server sent.
+//! Runs work whose duration grows with the state on threads of its own: sending history to another server, and
+//! restoring a state received from one.
 //!
-//! The node asks for one piece at a time and hears of it as an event, so that what is under way is bounded by what it
-//! asks for. Everything here can be given up at any moment: a thread whose transfer was closed ends at its next piece.
+//! The node requests one piece at a time and receives it as an event, so the work in flight is bounded by its requests.
+//! All of this can be abandoned at any time: the thread of a closed transfer ends at its next piece.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,22 +17,22 @@ use pole_tree::{Restorer, Rules, Tree};
 use pole_zab::{Body, Ticket, TransferId, Zxid};
 
 use crate::log;
-use crate::mailbox::Letter;
+use crate::mailbox::Command;
 use crate::shared::Shared;
 
-/// The threads, for the node's.
+/// The background threads, as seen by the node's thread.
 pub(crate) struct Background {
     shared: Arc<Shared>,
     pins: Pins,
     snapshots: PathBuf,
     logs: PathBuf,
-    transfers: HashMap<TransferId, Sender<Command>>,
-    /// The restoration that counts.
+    transfers: HashMap<TransferId, Sender<TransferRequest>>,
+    /// The most recent restore; the results of earlier ones are dropped.
     restoring: Option<Ticket>,
 }
 
-/// What is asked of a transfer.
-enum Command {
+/// A request to the thread of a transfer.
+enum TransferRequest {
     Piece { bytes: usize },
     ReadLog { after: Zxid, through: Zxid, bytes: usize },
 }
@@ -52,18 +52,18 @@ impl Background {
 
     pub(crate) fn open_transfer(&mut self, id: TransferId, after: Zxid, state: Option<Body>) {
         self.pins.keep(id.0, after);
-        let (commands, asked) = channel();
-        let sender = Transfer { id, shared: Arc::clone(&self.shared), asked, log: LogReader::new(&self.logs) };
-        spawn("transfer", move || sender.run(state));
-        self.transfers.insert(id, commands);
+        let (sender, requests) = channel();
+        let transfer = Transfer { id, shared: Arc::clone(&self.shared), requests, log: LogReader::new(&self.logs) };
+        spawn("transfer", move || transfer.run(state));
+        self.transfers.insert(id, sender);
     }
 
     pub(crate) fn next_piece(&self, id: TransferId, bytes: usize) {
-        self.ask(id, Command::Piece { bytes });
+        self.request(id, TransferRequest::Piece { bytes });
     }
 
     pub(crate) fn read_log(&self, id: TransferId, after: Zxid, through: Zxid, bytes: usize) {
-        self.ask(id, Command::ReadLog { after, through, bytes });
+        self.request(id, TransferRequest::ReadLog { after, through, bytes });
     }
 
     pub(crate) fn close_transfer(&mut self, id: TransferId) {
@@ -76,30 +76,30 @@ impl Background {
         let (shared, dir) = (Arc::clone(&self.shared), self.snapshots.clone());
         let spawned = spawn("restore", move || {
             let tree = restore(&dir, zxid, shared.settings.rules).map(Box::new);
-            shared.mailbox.post(Letter::Restored { ticket, zxid, tree });
+            shared.mailbox.post(Command::Restored { ticket, zxid, tree });
         });
         if !spawned {
-            // Nobody else would ever say so.
+            // Without a thread there is nothing else that would report the failure.
             let tree = Err("no thread to restore it".to_owned());
-            self.shared.mailbox.post(Letter::Restored { ticket, zxid, tree });
+            self.shared.mailbox.post(Command::Restored { ticket, zxid, tree });
         }
     }
 
-    /// Whether this is the restoration that was asked for last.
-    pub(crate) fn is_restored(&mut self, ticket: Ticket) -> bool {
+    /// Returns whether this is the most recent restore, and marks it as finished.
+    pub(crate) fn finish_restore(&mut self, ticket: Ticket) -> bool {
         self.restoring.take_if(|restoring| *restoring == ticket).is_some()
     }
 
-    /// If its thread has ended, so has the transfer, and the node has heard why.
-    fn ask(&self, id: TransferId, command: Command) {
-        if let Some(commands) = self.transfers.get(&id) {
-            let _ = commands.send(command);
+    /// Sends a request to the thread of a transfer. If that thread has ended, the node already knows why.
+    fn request(&self, id: TransferId, request: TransferRequest) {
+        if let Some(sender) = self.transfers.get(&id) {
+            let _ = sender.send(request);
         }
     }
 }
 
-/// Lets go of something large where nobody waits.
-pub(crate) fn drop_elsewhere(large: impl Send + 'static) {
+/// Drops a large value on a thread of its own, because freeing it takes long.
+pub(crate) fn drop_in_background(large: impl Send + 'static) {
     spawn("drop", move || drop(large));
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn drop_elsewhere(large: impl Send + 'static) {
 struct Transfer {
     id: TransferId,
     shared: Arc<Shared>,
-    asked: Receiver<Command>,
+    requests: Receiver<TransferRequest>,
     log: LogReader,
 }
 
@@ -116,10 +116,10 @@ impl Transfer {
         if let Some(state) = state {
             self.send_state(&state);
         }
-        while let Ok(command) = self.asked.recv() {
-            match command {
-                Command::Piece { .. } => {} // more were asked for than there are
-                Command::ReadLog { after, through, bytes } => self.send_log(after, through, bytes),
+        while let Ok(request) = self.requests.recv() {
+            match request {
+                TransferRequest::Piece { .. } => {} // more pieces were requested than there are
+                TransferRequest::ReadLog { after, through, bytes } => self.send_log(after, through, bytes),
             }
         }
     }
@@ -133,7 +133,7 @@ impl Transfer {
             }
             ready.extend_from_slice(piece);
             loop {
-                let Some(bytes) = wanted.take().or_else(|| self.wanted()) else {
+                let Some(bytes) = wanted.take().or_else(|| self.next_piece_bytes()) else {
                     ended = true;
                     return;
                 };
@@ -144,32 +144,32 @@ impl Transfer {
                 self.post(ready.split_to(bytes).freeze(), false);
             }
         });
-        if !ended && wanted.or_else(|| self.wanted()).is_some() {
+        if !ended && wanted.or_else(|| self.next_piece_bytes()).is_some() {
             self.post(ready.freeze(), true);
         }
     }
 
-    /// Waits until a piece is wanted; none if the transfer was closed.
-    fn wanted(&self) -> Option<usize> {
+    /// Waits for a request for a piece and returns its size; `None` if the transfer was closed.
+    fn next_piece_bytes(&self) -> Option<usize> {
         loop {
-            match self.asked.recv() {
-                Ok(Command::Piece { bytes }) => return Some(bytes.max(1)),
-                Ok(Command::ReadLog { .. }) => {} // the node asks for the log when it has the state
+            match self.requests.recv() {
+                Ok(TransferRequest::Piece { bytes }) => return Some(bytes.max(1)),
+                Ok(TransferRequest::ReadLog { .. }) => {} // the node requests the log only after the state
                 Err(_) => return None,
             }
         }
     }
 
     fn post(&self, body: Bytes, last: bool) {
-        self.shared.mailbox.post(Letter::Event(Event::PieceReady { transfer: self.id, body, last }));
+        self.shared.mailbox.post(Command::Event(Event::PieceReady { transfer: self.id, body, last }));
     }
 
     fn send_log(&mut self, after: Zxid, through: Zxid, bytes: usize) {
         let entries = self.log.read(after, through, bytes).unwrap_or_else(|error| {
-            self.shared.mailbox.post(Letter::Warning(format!("the log cannot be sent: {error}")));
+            self.shared.mailbox.post(Command::LogWarning(format!("the log cannot be sent: {error}")));
             Vec::new()
         });
-        self.shared.mailbox.post(Letter::Event(Event::LogRead { transfer: self.id, entries }));
+        self.shared.mailbox.post(Command::Event(Event::LogRead { transfer: self.id, entries }));
     }
 }
 
@@ -182,7 +182,7 @@ fn restore(dir: &Path, zxid: Zxid, rules: Rules) -> Result<Tree, String> {
     restorer.finish().map_err(|error| error.to_string())
 }
 
-/// False if there is no thread to be had. A transfer then makes no progress, and its receiver tries again.
+/// Returns false if no thread could be created. A transfer then makes no progress, and its receiver tries again.
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
     let spawned = thread::Builder::new().name(name.into()).spawn(work);
     if let Err(error) = &spawned {

@@ -1,37 +1,34 @@
-//! The clocks of a server: one that never goes back, counted from its start, and the calendar.
+//! The clocks of a server: a monotonic one that starts at zero, and wall-clock time.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pole_oracle::Time;
 
-/// Counts from the start of the server, and goes on while the machine is suspended.
+/// Counts from the start of the server, including time in which the machine is suspended.
 ///
-/// `Instant` stands still in suspend: a server that wakes up would believe in leases that the others ended hours ago.
+/// `Instant` does not advance during suspend: a server that wakes up would rely on leases that expired hours ago.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Duration,
 }
 
 impl Clock {
-    /// It is zero now.
     #[must_use]
     pub(crate) fn start() -> Self {
         Self { start: since_boot() }
     }
 
-    /// The time since the start.
     #[must_use]
     pub(crate) fn now(&self) -> Time {
         Time(u64::try_from(self.uptime().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The same moment for the timers of the operating system, which do stand still in suspend.
+    /// The same time for the timers of the operating system, which do not advance during suspend.
     #[must_use]
     pub(crate) fn instant(&self, time: Time) -> Instant {
         Instant::now() + Duration::from_nanos((time - self.now()).0)
     }
 
-    /// How long the server has been up.
     #[must_use]
     pub(crate) fn uptime(&self) -> Duration {
         since_boot().saturating_sub(self.start)
@@ -44,14 +41,14 @@ fn since_boot() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Elsewhere there is no such clock that is as cheap: servers must not be suspended there.
+/// Other systems have no clock of this kind that is as cheap: a server must not be suspended there.
 #[cfg(not(target_os = "linux"))]
 fn since_boot() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// What the calendar says, in milliseconds since 1970.
+/// Wall-clock time in milliseconds since 1970.
 #[must_use]
 pub(crate) fn wall_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

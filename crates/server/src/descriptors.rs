@@ -1,14 +1,14 @@
-//! File descriptors: as many as the system allows, and some of them for nobody but the server itself.
+//! File descriptors: raises the limit of the process, and reserves some for the server itself.
 //!
-//! A server that cannot open a file must stop, so clients never get the last descriptors. What is kept back is enough for
-//! the files of the log and of snapshots, the links to other servers, the admin server and one connection that is
-//! accepted only to be refused.
+//! A server that cannot open a file must stop, so clients never get the last descriptors. The reserve covers the files
+//! of the log and of snapshots, the links to other servers, the admin server, and one connection that is accepted only
+//! to be refused.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::log;
 
-/// Raises the soft limit of this process to the hard one.
+/// Raises the soft limit of this process to the hard limit.
 pub(crate) fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     let before = limit.current;
@@ -20,7 +20,7 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// How many connections of clients leave enough descriptors for everything else.
+/// How many client connections leave enough descriptors for everything else.
 pub(crate) fn for_clients() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -32,10 +32,10 @@ pub(crate) fn for_clients() -> usize {
     clients
 }
 
-/// For everything but clients.
+/// Descriptors for everything but clients.
 const RESERVED: usize = 256;
 
-/// A server without clients is of no use, however few descriptors there are.
+/// Clients that are admitted however few descriptors there are, since a server without clients is useless.
 const CLIENTS_MIN: usize = 16;
 
 /// Fewer connections than this are worth a warning.

@@ -1,10 +1,16 @@
-//! The node's thread: it feeds events to the node and carries out what the node asks for.
+//! The node's thread: feeds events to the node and carries out its effects.
 //!
-//! In: letters, messages of peers, expired timers. Out: writes, messages, answers, log lines.
-//! Why one thread with its own runtime: a message from a peer reaches the node without a thread switch, and what the
-//! node decided on everything that was waiting goes out together: one write for each link and each connection.
-//! Holds: effects are carried out in the order given; others read the tree only when the events of watches are queued.
-//! Not here: any decision of the protocol (`node`).
+//! Commands from the mailbox, messages from peers and expired timers become events. Effects become disk writes,
+//! messages, replies and log lines.
+//!
+//! The node has one thread with its own runtime, so that a message from a peer reaches it without a thread switch. One
+//! turn processes everything that has arrived and sends the results together, with one system call per link and per
+//! connection.
+//!
+//! Effects are carried out in the order given. Other threads can read a change of the tree only after its watch events
+//! have been queued on their connections.
+//!
+//! Protocol decisions are made in `node`, not here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
@@ -20,50 +26,49 @@ use pole_tree::Tree;
 use pole_zab::{DiskOp, Ticket, Zxid};
 
 use crate::awake::Awake;
-use crate::background::{Background, drop_elsewhere};
+use crate::background::{Background, drop_in_background};
 use crate::client::Handle;
 use crate::clock::wall_ms;
 use crate::log;
-use crate::mailbox::Letter;
+use crate::mailbox::Command;
 use crate::peer::{Arrival, Delays, Inbox, Peers};
 use crate::shared::{Shared, SharedTree};
 
-/// The node and its hands.
+/// Runs the node and carries out its effects.
 pub(crate) struct Driver {
     pub(crate) node: Node<Znodes<SharedTree>>,
     pub(crate) shared: Arc<Shared>,
-    /// None: this server is on its own.
+    /// `None` on a standalone server.
     pub(crate) peers: Option<Peers>,
     inbox: Inbox,
     disk: Writer,
     background: Background,
     clients: HashMap<ClientId, Arc<Handle>>,
     timers: BTreeMap<Timer, Time>,
-    /// Of one turn; kept for their memory.
-    letters: Vec<Letter>,
+    /// Scratch buffers, reused to avoid reallocation.
+    commands: Vec<Command>,
     events: Vec<Event>,
     effects: Vec<Effect>,
     writes: Vec<(Ticket, DiskOp)>,
-    /// How long a write on this thread took of late.
+    /// Moving average of the time that a write on this thread takes.
     write_took: Duration,
     pub(crate) awake: Awake,
-    /// The node has more to do than it should do at once.
-    continues: bool,
-    /// The longest turn so far.
+    /// The node has asked for `Event::Continue`: it has more work than it does in one step.
+    must_continue: bool,
     pub(crate) longest_turn: Duration,
-    /// Connections with something to send.
+    /// Connections with output to send at the end of the turn.
     dirty: Vec<Arc<Handle>>,
-    /// The server was told to stop, and leads: it hands over first, but not for longer than this.
-    leaving: Option<Time>,
+    /// Set when a leader was told to stop: it waits until then at most for its hand-over to finish.
+    hand_over_deadline: Option<Time>,
     stopping: Option<Exit>,
-    contract: Checked,
+    contract: ContractChecker,
 }
 
-/// The contract with the node, checked in builds with debug assertions: that is, in tests.
+/// Checks the driver's contract with the node in builds with debug assertions, that is, in tests.
 #[derive(Default)]
-struct Checked(Contract);
+struct ContractChecker(Contract);
 
-impl Checked {
+impl ContractChecker {
     fn events(&mut self, events: &[Event]) {
         if cfg!(debug_assertions) {
             events.iter().for_each(|event| self.0.event(event).expect("the driver keeps its contract"));
@@ -89,12 +94,12 @@ impl Checked {
     }
 }
 
-/// How the server ended.
+/// How a server ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// As it was told to.
+    /// It was told to stop.
     Stopped,
-    /// It could go no further.
+    /// It could not continue, for this reason.
     Halted(String),
 }
 
@@ -116,33 +121,33 @@ impl Driver {
             disk,
             clients: HashMap::new(),
             timers: BTreeMap::new(),
-            letters: Vec::new(),
+            commands: Vec::new(),
             events: Vec::from([Event::Start]),
             effects: Vec::new(),
             writes: Vec::new(),
             write_took: Duration::ZERO,
             awake,
-            continues: false,
+            must_continue: false,
             longest_turn: Duration::ZERO,
             dirty: Vec::new(),
-            leaving: None,
+            hand_over_deadline: None,
             stopping: None,
-            contract: Checked::default(),
+            contract: ContractChecker::default(),
         }
     }
 
-    /// Changes the emulated lines to other servers.
+    /// Replaces the emulated delays of the links to other servers.
     pub(crate) fn set_delays(&mut self, delays: Delays) {
         if let Some(peers) = &mut self.peers {
             peers.set_delays(Some(delays));
         }
     }
 
-    /// Runs until the server is told to stop or can go no further.
+    /// Runs until the server is told to stop or cannot continue.
     pub(crate) async fn run(mut self) -> Exit {
         loop {
             self.turn();
-            // What was written on this thread is news.
+            // A write on this thread has finished, which is a new event.
             while !self.events.is_empty() && self.stopping.is_none() {
                 self.turn();
             }
@@ -150,8 +155,8 @@ impl Driver {
                 self.disk.stop();
                 return exit;
             }
-            if self.continues || !self.inbox.is_empty() {
-                // There is more, but the links want to read and write too.
+            if self.must_continue || !self.inbox.is_empty() {
+                // There is more to do, but the tasks of the links must get a chance to read and write.
                 tokio::task::yield_now().await;
             } else {
                 self.wait().await;
@@ -159,25 +164,26 @@ impl Driver {
         }
     }
 
-    /// What has happened since the last turn, and what follows from it.
+    /// Processes everything that has happened since the last turn.
     fn turn(&mut self) {
         let (now, began) = (self.shared.clock.now(), Instant::now());
         self.node.set_wall_ms(wall_ms());
-        self.take_letters();
+        self.take_commands();
         self.take_expired(now);
-        if mem::take(&mut self.continues) {
+        if mem::take(&mut self.must_continue) {
             self.events.push(Event::Continue);
         }
         self.step(now);
-        // One by one: a link that is reset takes back what has arrived on it.
+        // One message at a time, because an effect may reset a link, which discards what else arrived on it.
         while began.elapsed() < TURN_MAX
             && let Some(arrival) = self.inbox.pop()
         {
             self.take_arrival(arrival);
             self.step(now);
         }
-        // Few clients wait for little; many would make the other servers, and their clients, wait for much.
-        if self.dirty.len() <= ANSWERED_FIRST_MAX {
+        // Replies to a few clients go first because they cost little. Many of them would delay the other servers and
+        // their clients.
+        if self.dirty.len() <= CLIENTS_FIRST_MAX {
             self.publish();
             self.flush();
         } else {
@@ -186,21 +192,21 @@ impl Driver {
         }
         self.write();
         self.longest_turn = self.longest_turn.max(began.elapsed());
-        // Also when nobody could take over.
+        // No hand-over in progress also means that no server could take over.
         let is_done = |until: Time| now >= until || !self.leads() || self.node.hand_over().is_none();
-        if self.leaving.is_some_and(is_done) {
+        if self.hand_over_deadline.is_some_and(is_done) {
             self.stopping.get_or_insert(Exit::Stopped);
         }
     }
 
-    /// What other servers are to hear goes out.
+    /// Sends the messages queued for other servers.
     fn flush(&mut self) {
         if let Some(peers) = &mut self.peers {
             peers.flush();
         }
     }
 
-    /// What the node makes of the events, and what it asks for.
+    /// Feeds the collected events to the node and carries out the effects.
     fn step(&mut self, now: Time) {
         if self.events.is_empty() {
             return;
@@ -216,13 +222,15 @@ impl Driver {
         self.effects = effects;
     }
 
-    /// Writes what the turn asks for. A server with little to do writes on this thread: to wake the disk's thread and be
-    /// woken by it takes about as long as the write. One with much to do must not wait, and a disk that was slow of late
-    /// is not trusted to be quick.
+    /// Starts the writes of this turn.
+    ///
+    /// A server with little load writes on this thread, because handing the write to the disk thread and back takes
+    /// about as long as the write itself. Under load this thread must not block, nor on a disk that has recently been
+    /// slow.
     fn write(&mut self) {
         let entries = |op: &DiskOp| match op {
             DiskOp::Append(entries) => entries.len(),
-            // Rare, and longer than an append.
+            // Rare, and slower than an append.
             DiskOp::Truncate { .. }
             | DiskOp::AcceptedEpoch(_)
             | DiskOp::CurrentEpoch(_)
@@ -234,8 +242,8 @@ impl Driver {
         let [(_, op)] = &self.writes[..] else {
             return self.writes.drain(..).for_each(|(ticket, op)| self.disk.write(ticket, op));
         };
-        if entries(op) > ENTRIES_HERE_MAX || self.write_took > WRITE_HERE_MAX {
-            // Now and then it is tried again.
+        if entries(op) > INLINE_ENTRIES_MAX || self.write_took > INLINE_WRITE_MAX {
+            // The average decays, so that a write on this thread is retried from time to time.
             self.write_took = self.write_took * 31 / 32;
             return self.writes.drain(..).for_each(|(ticket, op)| self.disk.write(ticket, op));
         }
@@ -249,11 +257,11 @@ impl Driver {
         }
     }
 
-    /// Stops; a leader with followers hands over first.
-    fn leave(&mut self) {
+    /// Begins to stop the server. A leader with followers hands over first.
+    fn begin_stop(&mut self) {
         if self.leads() && self.shared.settings.voters > 1 {
             self.events.push(Event::Transfer { to: None });
-            self.leaving = Some(self.shared.clock.now() + HAND_OVER_LIMIT);
+            self.hand_over_deadline = Some(self.shared.clock.now() + HAND_OVER_LIMIT);
         } else {
             self.stopping = Some(Exit::Stopped);
         }
@@ -264,7 +272,8 @@ impl Driver {
     }
 
     async fn wait(&mut self) {
-        let next = self.timers.values().copied().chain(self.leaving).min().map(|at| self.shared.clock.instant(at));
+        let next =
+            self.timers.values().copied().chain(self.hand_over_deadline).min().map(|at| self.shared.clock.instant(at));
         let sleep = async {
             match next {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -278,40 +287,40 @@ impl Driver {
         }
     }
 
-    fn take_letters(&mut self) {
-        let mut letters = mem::take(&mut self.letters);
-        self.shared.mailbox.take(&mut letters);
-        for letter in letters.drain(..) {
-            match letter {
-                Letter::Event(event) => {
+    fn take_commands(&mut self) {
+        let mut commands = mem::take(&mut self.commands);
+        self.shared.mailbox.take(&mut commands);
+        for command in commands.drain(..) {
+            match command {
+                Command::Event(event) => {
                     if let Event::Detach { client } = &event {
                         self.clients.remove(client);
                     }
                     self.events.push(event);
                 }
-                Letter::Attach { handle, event } => {
+                Command::Attach { handle, event } => {
                     self.clients.insert(handle.id, handle);
                     self.events.push(event);
                 }
-                Letter::Look(look) => look(self),
-                Letter::Serve(connection) => drop(tokio::task::spawn_local(connection)),
-                Letter::Restored { ticket, zxid, tree } => self.restored(ticket, zxid, tree),
-                Letter::Said(text) => log::info("disk", &[("what", &text)]),
-                Letter::Warning(text) => log::warn("disk", &[("what", &text)]),
-                Letter::Stop => self.leave(),
+                Command::Query(query) => query(self),
+                Command::Serve(connection) => drop(tokio::task::spawn_local(connection)),
+                Command::Restored { ticket, zxid, tree } => self.install_restored(ticket, zxid, tree),
+                Command::LogInfo(text) => log::info("disk", &[("what", &text)]),
+                Command::LogWarning(text) => log::warn("disk", &[("what", &text)]),
+                Command::Stop => self.begin_stop(),
             }
         }
-        self.letters = letters;
+        self.commands = commands;
     }
 
-    /// A state was restored: the node's own gives way to it, unless another was asked for since.
-    fn restored(&mut self, ticket: Ticket, zxid: Zxid, tree: Result<Box<Tree>, String>) {
-        if !self.background.is_restored(ticket) {
-            return drop_elsewhere(tree);
+    /// Replaces the node's tree with the restored one, unless a newer restore has been requested since.
+    fn install_restored(&mut self, ticket: Ticket, zxid: Zxid, tree: Result<Box<Tree>, String>) {
+        if !self.background.finish_restore(ticket) {
+            return drop_in_background(tree);
         }
         let failed = match tree {
             Ok(tree) => {
-                drop_elsewhere(self.node.machine_mut().replace(zxid, *tree));
+                drop_in_background(self.node.machine_mut().replace(zxid, *tree));
                 None
             }
             Err(reason) => Some(reason),
@@ -355,7 +364,7 @@ impl Driver {
             }
             Effect::CloseTransfer { transfer } => self.background.close_transfer(transfer),
             Effect::Restore { ticket, zxid } => self.background.restore(ticket, zxid),
-            Effect::Continue => self.continues = true,
+            Effect::Continue => self.must_continue = true,
             Effect::Reset { peer, channel } => {
                 if let Some(peers) = &mut self.peers {
                     peers.reset(peer, channel);
@@ -371,7 +380,7 @@ impl Driver {
             Effect::Reply { client, cxid, zxid, body } => {
                 let Some(handle) = self.clients.get(&client) else { return };
                 if let Some((asked, settled)) = handle.reply(cxid.0, zxid.0.cast_signed(), &body, now) {
-                    self.shared.settled(settled);
+                    self.shared.remove_outstanding(settled);
                     self.shared.status.tally.answered(1, asked, now);
                 }
                 self.dirty.push(Arc::clone(handle));
@@ -393,31 +402,31 @@ impl Driver {
         }
     }
 
-    /// What the turn changed may be read, and what it said is sent.
+    /// Lets other threads read what the turn changed, and sends the output of the connections.
     fn publish(&mut self) {
         self.shared.applied.store(self.node.applied().0.cast_signed(), Ordering::Release);
         self.disk.note_committed(self.node.applied());
         self.node.machine_mut().shelf_mut().publish();
         self.contract.published();
-        let at = self.shared.moment();
+        let at = self.shared.call_context();
         for handle in self.dirty.drain(..) {
             handle.flush(at);
         }
     }
 }
 
-/// A turn ends after so long even if more has arrived: what it decided waits for its end, and the links read and write
-/// only between turns.
+/// Upper bound on a turn, even if more has arrived: its results are sent at its end, and the links read and write only
+/// between turns.
 const TURN_MAX: Duration = Duration::from_millis(5);
 
-/// A system call for each.
-const ANSWERED_FIRST_MAX: usize = 2;
+/// Up to this many clients are answered before messages to other servers are sent. Each costs a system call.
+const CLIENTS_FIRST_MAX: usize = 2;
 
-/// More transactions at once than this come from several clients: then there is more to do than to wait.
-const ENTRIES_HERE_MAX: usize = 2;
+/// Larger batches come from several clients, so this thread has other work to do during the write.
+const INLINE_ENTRIES_MAX: usize = 2;
 
-/// A disk that takes longer has a thread of its own for good reason.
-const WRITE_HERE_MAX: Duration = Duration::from_millis(1);
+/// A disk that is slower than this on average is written to by the disk thread.
+const INLINE_WRITE_MAX: Duration = Duration::from_millis(1);
 
-/// A hand-over takes a few round trips; one that takes longer is not worth waiting for.
+/// How long a stopping leader waits for its hand-over, which normally takes a few round trips.
 const HAND_OVER_LIMIT: Span = Span::from_ms(3_000);

@@ -1,8 +1,9 @@
-//! The emulated lines follow their file: who edits it sees the ensemble react.
+//! Reloads the emulated delays between servers when their topology file changes, so that an experiment can be changed
+//! while it runs.
 //!
-//! In: the topology file of the configuration, whenever it changes. Out: new delays on the links to other servers.
-//! Holds: a file that is wrong changes nothing, and is told with its line and its reason; sites and servers stay as they
-//! were at the start, since the links and not the ensemble are emulated.
+//! A valid file replaces the delays on the links to other servers. An invalid file changes nothing and is logged with
+//! its line and reason. Sites and servers stay as they were at the start, since only the links are emulated, not the
+//! ensemble.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config::Config;
 use crate::log;
-use crate::mailbox::Letter;
+use crate::mailbox::Command;
 use crate::peer::Delays;
 use crate::shared::Shared;
 
-/// Watches the file for as long as the server lives; returns at once if nothing is emulated.
-pub(crate) async fn follow(config: Option<(PathBuf, ServerId)>, shared: Arc<Shared>) {
+/// Polls the file as long as the server runs; returns at once if nothing is emulated.
+pub(crate) async fn watch(config: Option<(PathBuf, ServerId)>, shared: Arc<Shared>) {
     let Some((file, me)) = config else { return };
-    let mut ticks = interval(LOOK_EVERY);
+    let mut ticks = interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut seen = stamp(&file);
     loop {
@@ -34,21 +35,21 @@ pub(crate) async fn follow(config: Option<(PathBuf, ServerId)>, shared: Arc<Shar
         match read(&file) {
             Ok(topology) => {
                 let delays = Delays::of(&topology, me, me.0);
-                shared.mailbox.post(Letter::Look(Box::new(move |driver| driver.set_delays(delays))));
+                shared.mailbox.post(Command::Query(Box::new(move |driver| driver.set_delays(delays))));
                 log::info("topology", &[("what", "the links are as the file says now")]);
             }
-            Err(why) => log::warn("topology", &[("what", &why), ("links", "as before")]),
+            Err(reason) => log::warn("topology", &[("what", &reason), ("links", "as before")]),
         }
     }
 }
 
-/// The file and the server, where lines are emulated.
-pub(crate) fn of(config: &Config) -> Option<(PathBuf, ServerId)> {
+/// The topology file and the id of this server; `None` if nothing is emulated.
+pub(crate) fn watched_file(config: &Config) -> Option<(PathBuf, ServerId)> {
     let emulation = config.pole.emulation.as_ref()?;
     Some((emulation.file.clone(), config.ensemble.as_ref()?.me))
 }
 
-/// When the file was last written, and how long it is.
+/// Modification time and length of the file.
 fn stamp(file: &Path) -> Option<(SystemTime, u64)> {
     let metadata = std::fs::metadata(file).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
@@ -59,5 +60,5 @@ fn read(file: &Path) -> Result<Topology, String> {
     Topology::parse(&text).map_err(|error| error.in_file(file.display().to_string()).to_string())
 }
 
-/// Soon enough for someone who watches, rarely enough to cost nothing.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Short enough for an interactive experiment, at negligible cost.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);

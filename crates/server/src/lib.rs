@@ -1,10 +1,15 @@
-//! The driver of `node`: client, quorum and election ports, the disk thread, admin HTTP and metrics.
+//! Runs one Pole server: it drives `node` over real sockets, disks and clocks.
 //!
-//! In: a configuration. Out: a server that runs. The node decides; here is what carries it out.
-//! A request's way: `client::connection` reads it, answers it or posts it (`mailbox`) to the node's thread (`driver`),
-//! which sends to other servers (`peer`), writes (`storage`) and answers (`client::handle`).
-//! Not here: decisions of the protocol (`node`), formats (`jute`), what a request means (`tree`).
+//! A [`config::Config`] goes in, a running [`Server`] comes out. The node decides; this crate carries out its effects
+//! and reports events back to it.
+//!
+//! A client request takes this path: `client::connection` reads it and either answers it or posts it through `mailbox`
+//! to the node's thread (`driver`), which sends messages to other servers (`peer`), writes to disk (`storage`) and
+//! replies through `client::handle`.
+//!
+//! Protocol decisions are in `node`, wire and disk formats in `jute`, the meaning of requests in `tree`.
 
+mod activity;
 mod admin;
 mod awake;
 mod background;
@@ -14,7 +19,6 @@ pub mod config;
 mod descriptors;
 mod driver;
 mod emulation;
-mod heard;
 mod limits;
 pub mod log;
 mod mailbox;

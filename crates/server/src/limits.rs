@@ -1,18 +1,18 @@
-//! How often clients ran into a limit, by limit: `pole_limit_hits_total`.
+//! Counts how often clients ran into each limit: `pole_limit_hits_total`.
 //!
-//! A limit without a count cannot be tuned: the operator sees a client that fails, but not which limit refused it. Limits
-//! of the tree are counted where requests become transactions, so the leader has them.
+//! Without a count a limit cannot be tuned: the operator sees a client fail, but not which limit refused it. Limits of
+//! the tree are counted where requests become transactions, which is on the leader.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pole_node::CloseReason;
 
-/// A limit that connections run into on the threads that serve them.
+/// A limit that is enforced on the threads that serve clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
     /// Connections from one address.
     ClientConnections,
-    /// Connections in all.
+    /// Connections in total.
     Connections,
     /// File descriptors that clients may use.
     Descriptors,
@@ -20,22 +20,22 @@ pub(crate) enum Limit {
     RequestBytes,
     /// Bytes of a reply.
     ReplyBytes,
-    /// Unread bytes of all clients, or of one.
+    /// Bytes that all clients, or one client, have not read.
     OutputBytes,
-    /// How long a client may take no bytes.
+    /// How long a client may read nothing.
     Stall,
-    /// Bytes of the identities of a connection.
+    /// Bytes of a connection's identities.
     IdentityBytes,
-    /// The time to the first request.
+    /// The time until the first request.
     GreetingTime,
     /// Connections without a session.
     Greetings,
-    /// Outstanding requests of the server; they wait.
+    /// Outstanding requests of the server; further ones wait.
     Outstanding,
 }
 
 impl Limit {
-    /// Why a connection was closed, if it was for a limit.
+    /// The limit because of which a connection was closed, if that was the reason.
     pub(crate) fn of(reason: CloseReason) -> Option<Self> {
         match reason {
             CloseReason::SlowGreeting => Some(Self::GreetingTime),
@@ -66,7 +66,7 @@ impl Limit {
         }
     }
 
-    /// The key of the configuration, or what else sets it.
+    /// The configuration key, or whatever else sets the limit.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::ClientConnections => "maxClientCnxns",
@@ -109,7 +109,6 @@ impl LimitHits {
         }
     }
 
-    /// Each limit with its count.
     pub(crate) fn each(&self) -> impl Iterator<Item = (Limit, u64)> {
         Limit::ALL.into_iter().map(|limit| (limit, self.0[limit as usize].load(Ordering::Relaxed)))
     }

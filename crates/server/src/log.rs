@@ -1,10 +1,11 @@
-//! The log, on standard error: one line for each event, with a time, a level, a name and fields.
+//! The log on standard error: one line per event, with a time, a level, an event name and fields.
 //!
-//! `2026-01-31T23:59:59.123Z INFO serving leader=1 epoch=3`, or the same as JSON (`pole.log=json`).
+//! A line looks like `2026-01-31T23:59:59.123Z INFO serving leader=1 epoch=3`, or is a JSON object with
+//! `pole.log=json`.
 //!
-//! A thread of its own writes the lines, so that a reader of the log that has stopped (a full pipe, a paused terminal)
-//! never stops the server. Lines that find the queue full are dropped and counted; the next one that finds room says how
-//! many are missing. [`flush`] writes what is left before the process ends.
+//! A thread of its own writes the lines, so that a blocked reader (a full pipe, a paused terminal) never blocks the
+//! server. If the queue is full, lines are dropped and counted; the next line that fits is preceded by the count.
+//! [`flush`] writes what is left before the process ends.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,27 +25,27 @@ use crate::limits::Limit;
 use crate::shared::Shared;
 use crate::status::Role;
 
-/// Lines are JSON from now on, or text.
+/// Selects JSON or text for all further lines.
 pub fn set_json(json: bool) {
     JSON.store(json, Ordering::Relaxed);
 }
 
-/// Something that was expected.
+/// Logs an expected event.
 pub fn info(event: &str, fields: &[(&str, &str)]) {
     line("INFO", event, fields);
 }
 
-/// Something that an operator should look at when there is time.
+/// Logs something that an operator should look at when there is time.
 pub fn warn(event: &str, fields: &[(&str, &str)]) {
     line("WARN", event, fields);
 }
 
-/// Something that an operator should look at now.
+/// Logs something that an operator should look at now.
 pub fn error(event: &str, fields: &[(&str, &str)]) {
     line("ERROR", event, fields);
 }
 
-/// What the node says, into the log and into what everyone may know.
+/// Logs a note of the node and updates the status accordingly.
 pub(crate) fn note(shared: &Shared, note: &Note) {
     match note {
         Note::Electing { cause, round } => {
@@ -89,28 +90,28 @@ pub(crate) fn note(shared: &Shared, note: &Note) {
     }
 }
 
-/// A client's connection has ended. Ordinary ends are not worth a line.
+/// Logs the end of a client's connection, unless it is an ordinary one.
 pub(crate) fn connection_ended(shared: &Shared, address: SocketAddr, end: &End) {
     if matches!(end, End::Closed(reason) if reason.is_ordinary()) {
         return;
     }
     count_limit(shared, end);
-    repeated("INFO", "connection_ended", &[("from", &address.to_string()), ("why", &end.to_string())]);
+    rate_limited("INFO", "connection_ended", &[("from", &address.to_string()), ("why", &end.to_string())]);
 }
 
-/// A TLS handshake failed.
+/// Logs a failed TLS handshake.
 pub(crate) fn tls_refused(shared: &Shared, address: SocketAddr, end: &End) {
     count_limit(shared, end);
-    repeated("INFO", "tls_refused", &[("from", &address.to_string()), ("error", &end.to_string())]);
+    rate_limited("INFO", "tls_refused", &[("from", &address.to_string()), ("error", &end.to_string())]);
 }
 
-/// A connection was refused because a limit is reached.
+/// Logs a connection that was refused because a limit is reached.
 pub(crate) fn connection_refused(address: SocketAddr, limit: Limit) {
-    repeated("WARN", "too_many_connections", &[("from", &address.ip().to_string()), ("allowed", limit.key())]);
+    rate_limited("WARN", "too_many_connections", &[("from", &address.ip().to_string()), ("allowed", limit.key())]);
 }
 
-/// A line that anybody who reaches a port can cause as often as they like: only the first of each period are written.
-fn repeated(level: &str, event: &'static str, fields: &[(&str, &str)]) {
+/// Logs an event that anyone who can reach a port can cause at will: only the first lines of each period are written.
+fn rate_limited(level: &str, event: &'static str, fields: &[(&str, &str)]) {
     let (may_log, left_out) = REPEATS.lock().entry(event).or_default().admit(Instant::now());
     if left_out > 0 {
         line(level, event, &[("left_out", &left_out.to_string())]);
@@ -120,7 +121,7 @@ fn repeated(level: &str, event: &'static str, fields: &[(&str, &str)]) {
     }
 }
 
-/// One event in the present period.
+/// The count of one event in the current period.
 #[derive(Debug, Default)]
 struct Repeats {
     since: Option<Instant>,
@@ -128,7 +129,7 @@ struct Repeats {
 }
 
 impl Repeats {
-    /// Whether the event may be logged, and how many of the last period were not.
+    /// Returns whether the event may be logged, and how many were left out in the previous period, once per period.
     fn admit(&mut self, now: Instant) -> (bool, u64) {
         let mut left_out = 0;
         if self.since.is_none_or(|since| now.saturating_duration_since(since) >= REPEATS_PERIOD) {
@@ -148,20 +149,20 @@ fn count_limit(shared: &Shared, end: &End) {
     }
 }
 
-/// Waits until everything logged so far is written, a second at most. Later lines are written by the thread that logs
-/// them. To be called once, before the process ends.
+/// Waits until everything logged so far is written, for a second at most. Later lines are written by the thread that
+/// logs them. Must be called once, before the process ends.
 pub fn flush() {
     drop(WRITER.worker.lock().take());
 }
 
-/// Lines that were dropped because the reader of the log is too slow.
+/// The number of lines dropped because the reader of the log was too slow.
 pub(crate) fn lines_dropped() -> usize {
     WRITER.dropped.dropped_lines()
 }
 
 fn line(level: &str, event: &str, fields: &[(&str, &str)]) {
     let dropped = lines_dropped();
-    if dropped > TOLD.swap(dropped, Ordering::Relaxed) {
+    if dropped > DROPPED_REPORTED.swap(dropped, Ordering::Relaxed) {
         WRITER.write(&formatted("WARN", "log_lines_dropped", &[("total", &dropped.to_string())]));
     }
     WRITER.write(&formatted(level, event, fields));
@@ -183,7 +184,7 @@ fn formatted(level: &str, event: &str, fields: &[(&str, &str)]) -> String {
 struct Writer {
     lines: NonBlocking,
     dropped: ErrorCounter,
-    /// None after [`flush`].
+    /// `None` after [`flush`].
     worker: Mutex<Option<WorkerGuard>>,
 }
 
@@ -222,7 +223,7 @@ fn json(level: &str, event: &str, fields: &[(&str, &str)]) -> String {
     format!("{}\n", serde_json::Value::Object(object))
 }
 
-/// A moment as ISO 8601 has it, in UTC.
+/// Formats a time in milliseconds since 1970 as ISO 8601, in UTC.
 pub(crate) fn timestamp(wall_ms: i64) -> String {
     let (days, ms) = (wall_ms.div_euclid(86_400_000), wall_ms.rem_euclid(86_400_000));
     let (year, month, day) = civil(days);
@@ -230,8 +231,8 @@ pub(crate) fn timestamp(wall_ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }
 
-/// The date of a day counted from 1970-01-01: years counted from March have their leap day at the end, and repeat every
-/// 400 years.
+/// The date of a day counted from 1970-01-01. Years are counted from March, which puts the leap day last; the calendar
+/// repeats every 400 years.
 fn civil(days: i64) -> (i64, i64, i64) {
     let from_march = days + 719_468;
     let (era, day_of_era) = (from_march.div_euclid(146_097), from_march.rem_euclid(146_097));
@@ -248,18 +249,19 @@ static WRITER: LazyLock<Writer> = LazyLock::new(Writer::start);
 
 static REPEATS: Mutex<BTreeMap<&'static str, Repeats>> = Mutex::new(BTreeMap::new());
 
-/// Lines of one event in each [`REPEATS_PERIOD`]; the rest is counted.
+/// Lines of one event per [`REPEATS_PERIOD`]; further ones are only counted.
 const REPEATS_MAX: u64 = 20;
 
 const REPEATS_PERIOD: Duration = Duration::from_secs(10);
 
-/// How many dropped lines the log has mentioned.
-static TOLD: AtomicUsize = AtomicUsize::new(0);
+/// How many dropped lines have been reported in the log.
+static DROPPED_REPORTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Lines that wait to be written: what a busy second logs.
+/// Lines that may wait to be written: about what a busy second logs.
 const LINES_MAX: usize = 1024;
 
-/// Longer lines are cut, which bounds the queue at 16 MiB. The record of an election among hundreds of servers fits.
+/// Longer lines are truncated, which bounds the queue at 16 MiB. The record of an election among hundreds of servers
+/// fits.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
-//! The way to the node's thread.
+//! The queue of commands for the node's thread.
 //!
-//! In: letters from connections, the disk and the admin server. Out: all of them at once, in order.
-//! Why not a channel: the node takes everything there is in one step, so one lock and at most one wake-up pay for any
-//! number of letters.
-//! Holds: bounded, because each sender is: a connection by its requests under way, the disk by what the node wrote.
+//! Connections, the disk and the admin server post commands; the node's thread takes all of them at once, in order.
+//! This is not a channel, because the node's thread takes everything in one step: one lock and at most one wake-up
+//! serve any number of commands.
+//!
+//! The queue is bounded because each sender is: a connection by its outstanding requests, the disk by the node's
+//! writes.
 
 use std::mem;
 use std::sync::Arc;
@@ -17,41 +19,36 @@ use tokio::sync::Notify;
 use crate::client::{Handle, Task};
 use crate::driver::Driver;
 
-/// Something for the node's thread.
-pub(crate) enum Letter {
-    /// What happened.
+/// A command for the node's thread.
+pub(crate) enum Command {
+    /// Passes an event to the node.
     Event(Event),
-    /// A connection asks for a session.
-    Attach {
-        /// The connection.
-        handle: Arc<Handle>,
-        /// What the node is to know.
-        event: Event,
-    },
-    /// Someone wants to look, or to change what only this thread may.
-    Look(Box<dyn FnOnce(&mut Driver) + Send>),
+    /// Registers a connection that asks for a session.
+    Attach { handle: Arc<Handle>, event: Event },
+    /// Runs a closure on the node's thread, to read or change what belongs to it.
+    Query(Box<dyn FnOnce(&mut Driver) + Send>),
     /// A connection that is served best on this thread.
     Serve(Task),
-    /// A state was restored, or why it was not.
+    /// Reports the end of a restore.
     Restored {
-        /// The write that put the snapshot in place.
+        /// The ticket of the write that installed the snapshot.
         ticket: Ticket,
-        /// Its position.
+        /// The position of the snapshot.
         zxid: Zxid,
-        /// The state.
+        /// The restored state, or why it could not be restored.
         tree: Result<Box<Tree>, String>,
     },
-    /// The disk did something that the node need not know.
-    Said(String),
-    /// The disk could not do something that it can go on without.
-    Warning(String),
-    /// The server is to stop.
+    /// Logs an event of the disk that does not concern the node.
+    LogInfo(String),
+    /// Logs a failure that the server can continue after.
+    LogWarning(String),
+    /// Stops the server.
     Stop,
 }
 
-impl Letter {
-    /// What a connection asks of the node.
-    pub(crate) fn of_connection(handle: &Arc<Handle>, event: Event) -> Self {
+impl Command {
+    /// Wraps an event of a connection.
+    pub(crate) fn from_connection(handle: &Arc<Handle>, event: Event) -> Self {
         if matches!(event, Event::Attach { .. }) {
             Self::Attach { handle: Arc::clone(handle), event }
         } else {
@@ -60,43 +57,43 @@ impl Letter {
     }
 }
 
-/// Letters that were not taken yet.
+/// Commands that have not been taken yet.
 #[derive(Default)]
 pub(crate) struct Mailbox {
-    letters: Mutex<Vec<Letter>>,
+    commands: Mutex<Vec<Command>>,
     arrived: Notify,
 }
 
 impl Mailbox {
-    pub(crate) fn post(&self, letter: Letter) {
-        let mut letters = self.letters.lock();
-        letters.push(letter);
-        let is_first = letters.len() == 1;
-        drop(letters);
+    pub(crate) fn post(&self, command: Command) {
+        let mut commands = self.commands.lock();
+        commands.push(command);
+        let is_first = commands.len() == 1;
+        drop(commands);
         if is_first {
             self.arrived.notify_one();
         }
     }
 
-    pub(crate) fn post_all(&self, more: &mut Vec<Letter>) {
+    pub(crate) fn post_all(&self, more: &mut Vec<Command>) {
         if more.is_empty() {
             return;
         }
-        let mut letters = self.letters.lock();
-        let is_first = letters.is_empty();
-        letters.append(more);
-        drop(letters);
+        let mut commands = self.commands.lock();
+        let is_first = commands.is_empty();
+        commands.append(more);
+        drop(commands);
         if is_first {
             self.arrived.notify_one();
         }
     }
 
-    /// Everything there is, into `taken`, which is empty.
-    pub(crate) fn take(&self, taken: &mut Vec<Letter>) {
-        mem::swap(&mut *self.letters.lock(), taken);
+    /// Moves all commands into `taken`, which must be empty.
+    pub(crate) fn take(&self, taken: &mut Vec<Command>) {
+        mem::swap(&mut *self.commands.lock(), taken);
     }
 
-    /// Returns when there was something.
+    /// Waits until a command has been posted.
     pub(crate) async fn arrived(&self) {
         self.arrived.notified().await;
     }

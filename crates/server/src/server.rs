@@ -1,7 +1,7 @@
-//! One server process: opens what it needs, starts its threads, and ends them.
+//! Starts and stops a server: opens its disk and ports, and runs its threads.
 //!
-//! The threads: the node's, with the links to other servers; the disk's; and those of the clients, as many as there are
-//! cores. Everything else that runs now and then (a snapshot, a delayed link) has its own.
+//! There is one thread for the node and the links to other servers, one for the disk, and one per core for clients.
+//! Occasional work, such as a snapshot or a delayed link, gets a thread of its own.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -25,7 +25,7 @@ use crate::clock::{Clock, wall_ms};
 use crate::config::{Address, Config};
 use crate::driver::{Driver, Exit};
 use crate::log;
-use crate::mailbox::Letter;
+use crate::mailbox::Command;
 use crate::peer::{
     self, Delays, Inbox, Listen, PeerAddress, PeerConfig, PeerError, PeerLimits, PeerSecret, SecretError,
 };
@@ -33,7 +33,7 @@ use crate::shared::{Shared, SharedTree};
 use crate::threads::Threads;
 use crate::{Settings, descriptors, emulation, tls};
 
-/// A server that runs.
+/// A running server.
 pub struct Server {
     shared: Arc<Shared>,
     node: JoinHandle<Exit>,
@@ -42,48 +42,48 @@ pub struct Server {
     admin: admin::Addresses,
 }
 
-/// Why a server does not start.
+/// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The data directory.
+    /// The data directory could not be opened.
     #[error(transparent)]
     Disk(#[from] pole_storage::OpenError),
-    /// A port for clients.
+    /// A port for clients could not be opened.
     #[error("{port} {address}: {error}")]
     Port {
-        /// The key of the configuration.
+        /// The configuration key of the port.
         port: &'static str,
-        /// Where.
+        /// The address that it should listen on.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// The ports for other servers.
+    /// A port for other servers could not be opened.
     #[error(transparent)]
     Peers(#[from] PeerError),
-    /// Keys and certificates.
+    /// Keys or certificates could not be read.
     #[error(transparent)]
     Tls(#[from] tls::Error),
-    /// The secret of the ensemble.
+    /// The shared secret of the ensemble could not be read.
     #[error("pole.peer.secret: {0}")]
     Secret(#[from] SecretError),
-    /// A host that has no address.
+    /// A host name could not be resolved.
     #[error("{key} {host}: {error}; name a host or an address of this machine")]
     Host {
-        /// The key of the configuration.
+        /// The configuration key of the host.
         key: &'static str,
-        /// As it stands there.
+        /// The host as configured.
         host: String,
-        /// What the system says.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// The system gives no threads.
+    /// A thread or runtime could not be created.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
 }
 
 impl Server {
-    /// Opens the disk and the ports, and starts.
+    /// Opens the disk and the ports, and starts all threads.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let wall = wall_ms();
         descriptors::raise_limit();
@@ -98,35 +98,35 @@ impl Server {
         let client_address = listen(config, &shared, &clients)?;
         let node = start_node(config, Arc::clone(&shared), disk, recovered, wall)?;
         let admin = admin::open(config, &shared, clients.first());
-        clients.first().spawn(emulation::follow(emulation::of(config), Arc::clone(&shared)));
+        clients.first().spawn(emulation::watch(emulation::watched_file(config), Arc::clone(&shared)));
         Ok(Self { shared, node, clients, client_address, admin })
     }
 
-    /// Where clients connect without TLS.
+    /// The address for clients without TLS, if there is one.
     #[must_use]
     pub fn client_address(&self) -> Option<SocketAddr> {
         self.client_address
     }
 
-    /// Where the admin server listens; none if there is none, or its port was taken.
+    /// The address of the admin server; `None` if it is disabled or its port was taken.
     #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.admin
     }
 
-    /// Where metrics are served beside the admin server.
+    /// The address of the separate metrics port, if there is one.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.admin.metrics
     }
 
-    /// A way to stop it from elsewhere: it hands over first if it leads.
+    /// Returns a handle that stops the server from another thread. A leader hands over first.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.shared))
     }
 
-    /// Waits until it ends.
+    /// Waits until the server has ended.
     pub fn wait(self) -> Exit {
         let exit = self.node.join().unwrap_or_else(|_| Exit::Halted("the node's thread panicked: see above".into()));
         drop(self.clients);
@@ -139,10 +139,10 @@ impl Server {
 pub struct Stopper(Arc<Shared>);
 
 impl Stopper {
-    /// It ends soon.
+    /// Asks the server to stop, and returns at once.
     pub fn stop(&self) {
         log::info("stopping", &[]);
-        self.0.mailbox.post(Letter::Stop);
+        self.0.mailbox.post(Command::Stop);
     }
 }
 
@@ -167,21 +167,21 @@ fn listen(config: &Config, shared: &Arc<Shared>, clients: &Threads) -> Result<Op
     Ok(plain)
 }
 
-/// Numbers for the sessions of this run: above all that earlier runs may have given, also if the clock was set back.
+/// Reserves session ids for this run above all ids that earlier runs may have used, even if the clock was set back.
 fn reserve_sessions(shared: &Shared, disk: &Disk, recovered: &Recovered, wall: i64) -> Result<(), StartError> {
     let tree = shared.tree.read();
     let logged = recovered.entries.iter().map(|entry| entry.origin.session.0);
     let known = tree.sessions().map(|(session, _)| session).chain(logged);
-    let wish = shared.session_ids.above(SessionIds::from_clock(wall), known);
-    shared.session_ids.begin(disk.reserve_sessions(wish, SessionIds::RESERVED)?);
+    let first = shared.session_ids.first_above(SessionIds::from_clock(wall), known);
+    shared.session_ids.start_at(disk.reserve_sessions(first, SessionIds::RESERVED)?);
     Ok(())
 }
 
-/// The shared tree while start-up reads it from the disk.
+/// Rebuilds the shared tree from disk at start-up.
 struct Rebuild {
     machine: Znodes<SharedTree>,
     rules: Rules,
-    /// While a snapshot is read.
+    /// Set while a snapshot is being read.
     restorer: Option<Restorer>,
 }
 
@@ -216,7 +216,7 @@ impl State for Rebuild {
     }
 }
 
-/// The disk's part of the configuration. A server without history writes the state it begins with.
+/// The configuration of the disk. A server without history writes `blank`, its initial state, as a first snapshot.
 fn storage(config: &Config, shared: &Shared) -> pole_storage::Config {
     let mut blank = Vec::new();
     shared.tree.read().freeze().write(&mut |piece| blank.extend_from_slice(piece));
@@ -235,8 +235,8 @@ fn storage(config: &Config, shared: &Shared) -> pole_storage::Config {
     }
 }
 
-/// The links to other servers; none if there are no others.
-fn peers(config: &Config, shared: &Shared) -> Result<Option<PeerConfig>, StartError> {
+/// The configuration of the links to other servers; `None` on a standalone server.
+fn peer_config(config: &Config, shared: &Shared) -> Result<Option<PeerConfig>, StartError> {
     let Some(ensemble) = &config.ensemble else { return Ok(None) };
     let me = ensemble.me;
     let address = |server: &crate::config::Server| PeerAddress {
@@ -284,7 +284,7 @@ pub(crate) fn resolve(key: &'static str, address: &Address) -> Result<SocketAddr
     found.next().ok_or_else(|| failed(io::Error::other("it has no address")))
 }
 
-/// Starts the node's thread, and returns when the ports for other servers are open.
+/// Starts the node's thread, and returns once the ports for other servers are open.
 fn start_node(
     config: &Config,
     shared: Arc<Shared>,
@@ -292,9 +292,9 @@ fn start_node(
     recovered: Recovered,
     wall: i64,
 ) -> Result<JoinHandle<Exit>, StartError> {
-    let peers = peers(config, &shared)?;
+    let peers = peer_config(config, &shared)?;
     let mut node = config.node();
-    // Only its difference from that of the last start counts.
+    // Truncation is harmless: an incarnation only has to differ from that of the previous start.
     node.incarnation = wall as u32;
     let oracle = config.oracle().build().expect("the oracle was built when the configuration was read");
     let (rules, membership) = (shared.settings.rules, Bytes::from(config.membership()));
@@ -321,14 +321,14 @@ fn start_node(
             };
             let mailbox = Arc::clone(&shared);
             let (transactions, bytes) = disk.replayed();
-            let disk = disk.start(move |event| mailbox.mailbox.post(letter(event)));
+            let disk = disk.start(move |event| mailbox.mailbox.post(disk_command(event)));
             let machine = Znodes::new(SharedTree::new(&shared), rules, membership);
             let mut node = Node::resume(node, oracle, machine, recovered, shared.clock.now());
             node.count_since_snapshot(transactions, bytes);
             let _ = opened.send(Ok(()));
             Driver::new(node, shared, peers, inbox, disk).run().await
         };
-        // As a task beside the links: whoever wakes it need not pass through the system's list of sockets first.
+        // The driver is a task like those of the links, so that waking it does not need a poll of the sockets first.
         let ended = LocalSet::new().block_on(&runtime, async { spawn_local(driver).await });
         ended.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
     })?;
@@ -336,19 +336,19 @@ fn start_node(
     Ok(thread)
 }
 
-/// What the disk says, for the node.
-fn letter(event: pole_storage::Event) -> Letter {
+/// Converts an event of the disk thread into a command for the node's thread.
+fn disk_command(event: pole_storage::Event) -> Command {
     match event {
-        pole_storage::Event::Written { through } => Letter::Event(pole_node::Event::Written { through }),
-        pole_storage::Event::Failed { reason } => Letter::Event(pole_node::Event::DiskFailed { reason }),
+        pole_storage::Event::Written { through } => Command::Event(pole_node::Event::Written { through }),
+        pole_storage::Event::Failed { reason } => Command::Event(pole_node::Event::DiskFailed { reason }),
         pole_storage::Event::Checkpointed { zxid, purged } => {
-            Letter::Said(format!("snapshot at {zxid} written, {purged} old files removed"))
+            Command::LogInfo(format!("snapshot at {zxid} written, {purged} old files removed"))
         }
         pole_storage::Event::CheckpointFailed { zxid, reason } => {
-            Letter::Warning(format!("snapshot at {zxid} not begun: {reason}"))
+            Command::LogWarning(format!("snapshot at {zxid} not begun: {reason}"))
         }
     }
 }
 
-/// Connections that wait to be taken in; Apache leaves it to the system, whose own limit is often lower.
+/// Pending connections on the listening socket. Apache uses the system's default, which is often lower.
 const BACKLOG_DEFAULT: i32 = 1024;

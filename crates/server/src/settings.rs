@@ -1,4 +1,4 @@
-//! What the threads of a server look up again and again, drawn from the configuration once.
+//! The settings that the threads of a server use often, derived from the configuration once.
 
 use std::time::Duration;
 
@@ -6,34 +6,32 @@ use pole_election::{ServerId, Span};
 use pole_node::Limits;
 use pole_tree::Rules;
 
-use crate::config::{Config, Words};
+use crate::config::{Config, FourLetterWords};
 
-/// Limits and switches.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) me: ServerId,
-    /// How many servers vote.
+    /// The number of voting servers.
     pub(crate) voters: usize,
     pub(crate) rules: Rules,
-    /// What a connection may cost.
+    /// Limits of one connection.
     pub(crate) limits: Limits,
-    /// What clients may leave unread, over all connections.
+    /// Unread output over all connections.
     pub(crate) output_bytes_max: usize,
-    /// Connections whose first request has not arrived.
+    /// Connections that have not sent their first request.
     pub(crate) greetings_max: usize,
-    /// How long a TLS handshake may take.
     pub(crate) handshake_max: Duration,
-    /// `globalOutstandingLimit`: requests that the node owes an answer.
+    /// `globalOutstandingLimit`: requests that the node has not answered yet.
     pub(crate) outstanding_max: usize,
     /// `maxClientCnxns`; 0 for no limit.
     pub(crate) connections_per_address_max: usize,
     /// `maxCnxns`; 0 for no limit.
     pub(crate) connections_max: usize,
     pub(crate) x509_super_user: Option<String>,
-    /// Clients may read after so long without a quorum; none: never.
+    /// How long after losing the quorum read-only clients are served; `None` for never.
     pub(crate) read_only_after: Option<Span>,
-    pub(crate) words: Words,
-    /// All of it, for those who look.
+    pub(crate) four_letter_words: FourLetterWords,
+    /// The full configuration, for the admin endpoints.
     pub(crate) config: Config,
 }
 
@@ -51,7 +49,7 @@ impl Settings {
                 path_bytes_max: count(config.service.path_bytes_max),
                 ephemerals_max: count(config.service.ephemerals_max),
                 watches_max: count(config.clients.watches_max),
-                // As much more than a request as servers accept from each other.
+                // Twice a request, which is what servers accept from each other.
                 txn_bytes_max: count(config.clients.request_bytes_max).saturating_mul(2).max(1 << 20),
             },
             limits: Limits {
@@ -70,9 +68,9 @@ impl Settings {
             connections_per_address_max: count(config.clients.max_per_host),
             connections_max: count(config.clients.max_total),
             x509_super_user: config.service.x509_super_user.clone(),
-            // As Apache waits before it serves readers: two seconds, or a tick if that is longer.
+            // Apache waits as long before it serves read-only clients: two seconds, or a tick if that is longer.
             read_only_after: config.clients.read_only_mode.then(|| Span::from_ms(config.timing.tick_ms.max(2_000))),
-            words: config.clients.words.clone(),
+            four_letter_words: config.clients.four_letter_words.clone(),
             config: config.clone(),
         }
     }

@@ -1,4 +1,4 @@
-//! What the threads of a server share: the tree, the watches, the way to the node, and what everyone may know.
+//! The state that the threads of a server share: the tree, the watches, the mailbox of the node, and the status.
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
@@ -18,31 +18,31 @@ use crate::clock::Clock;
 use crate::mailbox::Mailbox;
 use crate::status::{Role, Status};
 
-/// One of these per server.
+/// Exists once per server.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) clock: Clock,
     pub(crate) mailbox: Mailbox,
     pub(crate) tree: Arc<RwLock<Tree>>,
     pub(crate) watches: Arc<Mutex<Watches>>,
-    /// The last transaction that may be read.
+    /// The zxid of the last transaction that clients can read.
     pub(crate) applied: AtomicI64,
-    /// The leader knows of all who were heard before this moment; see `pole_node::Lease`.
+    /// The leader knows of all client activity before this time; see `pole_node::Lease`.
     confirmed: AtomicU64,
-    pub(crate) confirmed_anew: Notify,
+    pub(crate) confirmation_changed: Notify,
     pub(crate) session_ids: SessionIds,
     next_client: AtomicU64,
     pub(crate) clients: Mutex<HashMap<ClientId, Arc<Handle>>>,
-    /// Connections heard since the last report to the leader, each once.
+    /// Connections active since the last report to the leader, each once.
     touched: Mutex<Vec<Arc<Handle>>>,
-    /// Requests that the node owes an answer, and what they take.
+    /// Requests that the node has not answered yet, and their bytes.
     pub(crate) outstanding: AtomicUsize,
     outstanding_bytes: AtomicUsize,
     pub(crate) room: Notify,
-    /// What clients have not taken.
+    /// Output that clients have not read.
     pub(crate) output: Arc<OutputTotal>,
     pub(crate) greetings: Greetings,
-    /// So many connections leave enough descriptors for files and other servers.
+    /// How many client connections leave enough descriptors for files and other servers.
     pub(crate) descriptors_for_clients: usize,
     pub(crate) seats: Seats,
     pub(crate) status: Status,
@@ -57,7 +57,7 @@ impl Shared {
             watches: Arc::default(),
             applied: AtomicI64::new(0),
             confirmed: AtomicU64::new(0),
-            confirmed_anew: Notify::new(),
+            confirmation_changed: Notify::new(),
             session_ids: SessionIds::new(settings.me, wall_ms),
             next_client: AtomicU64::new(1),
             clients: Mutex::default(),
@@ -84,25 +84,25 @@ impl Shared {
 
     pub(crate) fn confirm(&self, at: Time) {
         self.confirmed.fetch_max(at.0, Ordering::AcqRel);
-        self.confirmed_anew.notify_waiters();
+        self.confirmation_changed.notify_waiters();
     }
 
-    /// What connections need to know of this moment.
-    pub(crate) fn moment(&self) -> Moment {
-        // The confirmation is read first: it must not be later than the clock.
+    /// The time and positions that a connection needs for a call.
+    pub(crate) fn call_context(&self) -> Moment {
+        // The confirmation is read first, so that it is not later than the clock.
         let confirmed = self.confirmed();
         Moment { now: self.clock.now(), confirmed, applied: self.applied.load(Ordering::Acquire) }
     }
 
-    /// These requests are handed to the node.
-    pub(crate) fn asked(&self, asked: Settled) {
-        if asked.count > 0 {
-            self.outstanding.fetch_add(asked.count, Ordering::AcqRel);
-            self.outstanding_bytes.fetch_add(asked.bytes, Ordering::AcqRel);
+    /// Counts requests that are handed to the node.
+    pub(crate) fn add_outstanding(&self, added: Settled) {
+        if added.count > 0 {
+            self.outstanding.fetch_add(added.count, Ordering::AcqRel);
+            self.outstanding_bytes.fetch_add(added.bytes, Ordering::AcqRel);
         }
     }
 
-    /// Whether there has been no quorum for so long that clients may read what this server has.
+    /// Whether there has been no quorum for long enough to serve read-only clients.
     pub(crate) fn is_read_only(&self) -> bool {
         let Some(after) = self.settings.read_only_after else { return false };
         match self.status.role() {
@@ -111,37 +111,38 @@ impl Shared {
         }
     }
 
-    /// A client was heard: the leader will learn of it with the next report. Returns the moment as which it counts for
+    /// Records activity of a client, which the next report to the leader will include. Returns the time that counts for
     /// the lease of the connection.
     pub(crate) fn touch(&self, handle: &Arc<Handle>) -> Time {
         loop {
             let now = self.clock.now();
-            if handle.heard.hear(now) {
+            if handle.activity.record(now) {
                 return now;
             }
-            // A report may be made before this, without the client: the clock is read again.
+            // A report without the client may be made before this line, so the clock must be read again.
             self.touched.lock().push(Arc::clone(handle));
         }
     }
 
-    /// Everyone who was heard since the last report, for a report as of `at`, which was read from the clock before.
+    /// The sessions active since the last report, for a report as of `at`, which was read from the clock before the
+    /// call.
     pub(crate) fn take_touched(&self, at: Time) -> Vec<SessionId> {
         let touched = std::mem::take(&mut *self.touched.lock());
         let sessions = touched.iter().map(|handle| SessionId(handle.session())).collect();
-        let again = touched.into_iter().filter(|handle| handle.heard.report(at));
-        let again: Vec<_> = again.collect();
-        self.touched.lock().extend(again);
+        let active_since = touched.into_iter().filter(|handle| handle.activity.report(at));
+        let active_since: Vec<_> = active_since.collect();
+        self.touched.lock().extend(active_since);
         sessions
     }
 
-    /// These requests were answered or dropped.
-    pub(crate) fn settled(&self, settled: Settled) {
-        if settled.count == 0 {
+    /// Counts requests that were answered or dropped.
+    pub(crate) fn remove_outstanding(&self, removed: Settled) {
+        if removed.count == 0 {
             return;
         }
         let had_room = self.has_room();
-        self.outstanding.fetch_sub(settled.count, Ordering::AcqRel);
-        self.outstanding_bytes.fetch_sub(settled.bytes, Ordering::AcqRel);
+        self.outstanding.fetch_sub(removed.count, Ordering::AcqRel);
+        self.outstanding_bytes.fetch_sub(removed.bytes, Ordering::AcqRel);
         if !had_room && self.has_room() {
             self.room.notify_waiters();
         }
@@ -167,10 +168,10 @@ impl Surroundings for Shared {
     }
 }
 
-/// The tree on its shelf, for the one thread that changes it.
+/// The shared tree, as held by the one thread that changes it.
 ///
-/// From the first change of a step until [`SharedTree::publish`] nobody else reads: by then what the change means to
-/// watches is queued on their connections.
+/// From the first change of a step until [`SharedTree::publish`] no other thread can read the tree. By then the watch
+/// events of the change are queued on their connections.
 pub(crate) struct SharedTree {
     tree: Arc<RwLock<Tree>>,
     watches: Arc<Mutex<Watches>>,
@@ -182,7 +183,7 @@ impl SharedTree {
         Self { tree: Arc::clone(&shared.tree), watches: Arc::clone(&shared.watches), writing: None }
     }
 
-    /// What was changed may be read.
+    /// Lets other threads read the changes.
     pub(crate) fn publish(&mut self) {
         self.writing = None;
     }
@@ -191,8 +192,8 @@ impl SharedTree {
 impl Shelf for SharedTree {
     fn tree(&self) -> impl Deref<Target = Tree> + '_ {
         match &self.writing {
-            Some(guard) => Reading::Own(guard),
-            None => Reading::Shared(self.tree.read()),
+            Some(guard) => TreeGuard::Own(guard),
+            None => TreeGuard::Shared(self.tree.read()),
         }
     }
 
@@ -205,13 +206,13 @@ impl Shelf for SharedTree {
     }
 }
 
-/// The tree under our own lock, or under one that we share.
-enum Reading<'a> {
+/// The tree under the write lock that this thread holds, or under a read lock.
+enum TreeGuard<'a> {
     Own(&'a Tree),
     Shared(RwLockReadGuard<'a, Tree>),
 }
 
-impl Deref for Reading<'_> {
+impl Deref for TreeGuard<'_> {
     type Target = Tree;
 
     fn deref(&self) -> &Tree {
@@ -224,7 +225,7 @@ impl Deref for Reading<'_> {
 
 #[cfg(test)]
 impl Shared {
-    /// A server that stands alone and does not run, with these lines of `zoo.cfg` besides those that it needs.
+    /// A standalone server that is not running, with these additional lines of `zoo.cfg`.
     pub(crate) fn configured(more: &str) -> Self {
         let text = format!("dataDir=/nowhere\nclientPort=2181\n{more}");
         let nothing = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
@@ -233,6 +234,6 @@ impl Shared {
     }
 }
 
-/// What the requests to which the node owes a reply may take together; further ones wait with their connections. Enough
-/// for `globalOutstandingLimit` requests of 64 KiB.
+/// Bytes of all requests that the node has not answered; further requests wait at their connections. Enough for
+/// `globalOutstandingLimit` (1000) requests of 64 KiB.
 const OUTSTANDING_BYTES_MAX: usize = 64 << 20;

@@ -1,4 +1,4 @@
-//! What everyone may know about the server without asking its node: its role, and what it has counted.
+//! The status of the server that can be read without asking the node: its role and its counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -13,39 +13,37 @@ use crate::limits::LimitHits;
 use crate::peer::PeerCounters;
 use crate::tally::Tally;
 
-/// Counters and the present role.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     role: Mutex<Role>,
     pub(crate) role_changed: Notify,
     pub(crate) connections: AtomicUsize,
-    /// Connections that were not taken in.
+    /// Refused client connections.
     pub(crate) refused: AtomicU64,
-    /// How often clients ran into which limit.
     pub(crate) limits: LimitHits,
     pub(crate) tally: Tally,
-    /// Elections that this server took part in.
+    /// Elections in which this server took part.
     pub(crate) elections: AtomicU64,
-    /// Leaders that it followed or was.
+    /// Leaders that this server followed or was itself.
     pub(crate) leader_changes: AtomicU64,
-    /// Leaders that gave way in order.
+    /// Orderly hand-overs of the leadership.
     pub(crate) hand_overs: AtomicU64,
-    /// Times that its clients were closed because its state was replaced.
+    /// How often the state was replaced by a snapshot of the leader.
     pub(crate) installed: AtomicU64,
-    /// When a four-letter word last asked for another leader.
-    pub(crate) leader_words: CoolDown,
-    /// What happened at the ports for other servers.
+    /// The cool-down of four-letter words that ask for another leader.
+    pub(crate) leader_requests: CoolDown,
+    /// Counters of the ports for other servers.
     pub(crate) peers: Arc<PeerCounters>,
-    /// Connections closed by that.
+    /// Client connections closed because the state was replaced.
     pub(crate) closed_by_snapshot: AtomicU64,
 }
 
-/// Lets something happen once in a while.
+/// Enforces a minimum pause between two actions.
 #[derive(Debug, Default)]
 pub(crate) struct CoolDown(Mutex<Option<Time>>);
 
 impl CoolDown {
-    /// Whether it may happen now. If so, it counts as done.
+    /// Returns whether the action may happen now. If so, the pause begins anew.
     pub(crate) fn admit(&self, now: Time, pause: Span) -> bool {
         let mut last = self.0.lock();
         let may = last.is_none_or(|last| now - last >= pause);
@@ -56,15 +54,15 @@ impl CoolDown {
     }
 }
 
-/// Where the server stands.
+/// The role of the server in the ensemble.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It has not begun.
+    /// The node has not started yet.
     #[default]
     Starting,
-    /// It looks for a leader since this moment.
+    /// There has been no leader since this time.
     Looking { since: Time },
-    /// It serves under a leader, which it may be itself.
+    /// The server serves under a leader, possibly itself.
     Serving { leader: ServerId, epoch: Epoch },
 }
 

@@ -1,7 +1,7 @@
-//! What all connections together received and sent, counted by each thread for itself.
+//! Counts the requests and replies of all connections, with a separate counter per thread.
 //!
-//! Why: every batch of reads is counted, and memory that two cores write by turns costs each of them more than the count.
-//! Holds: the sum is exact; who reads it while threads count sees some moment of each.
+//! Every batch of reads is counted, and a cache line that several cores write costs each of them more than the count
+//! itself. The sum is exact, but a reader does not see one consistent moment across threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,18 +9,17 @@ use parking_lot::Mutex;
 use pole_node::Latency;
 use pole_oracle::Time;
 
-/// The counts of all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     shares: [Share; SHARES],
 }
 
-/// What a thread has counted; alone in its part of the cache.
+/// The counter of a thread, on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Share(Mutex<Packets>);
 
-/// Requests and answers, with how long the answers took.
+/// Requests, replies, and the latency of the replies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packets {
     pub(crate) received: u64,
@@ -33,7 +32,7 @@ impl Tally {
         self.own().0.lock().received += count;
     }
 
-    /// So many answers to what was asked then.
+    /// Counts replies to requests received at `asked`.
     pub(crate) fn answered(&self, count: u64, asked: Time, now: Time) {
         let mut packets = self.own().0.lock();
         packets.sent += count;
@@ -51,7 +50,6 @@ impl Tally {
         sum
     }
 
-    /// Counts anew.
     pub(crate) fn reset(&self) {
         self.shares.iter().for_each(|share| *share.0.lock() = Packets::default());
     }
@@ -64,11 +62,11 @@ impl Tally {
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Of this thread, in the order in which they first count.
+    /// The number of this thread, in order of first use.
     static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// More threads than this share; that only makes them slower.
+/// With more threads than this, some share a counter, which only makes them slower.
 const SHARES: usize = 16;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! The threads that serve clients: one for each core, each with a loop and sockets of its own.
+//! The threads that serve clients: one per core, each with its own event loop and sockets.
 //!
-//! In: tasks. Out: nothing; each runs on the thread that it was given to, to its end.
-//! Why not a pool whose tasks wander: a connection that stays needs no lock to be woken by its own socket, a thread with
-//! nothing to do is not woken to look for work, and a server that rests is smaller.
-//! Holds: connections go to the threads in turn, so no thread has more than one connection more than another at the start.
+//! A task runs on one thread to its end. There is no work stealing: a connection that stays on its thread needs no lock
+//! to be woken by its socket, an idle thread is not woken to look for work, and an idle server uses less memory.
+//!
+//! Connections are assigned to the threads in turn, so their numbers differ by at most one before any of them ends.
 
 use std::future::Future;
 use std::io;
@@ -14,15 +14,15 @@ use std::thread;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
-/// The threads, as long as this lives.
+/// Owns the threads; they end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Threads {
     loops: Loops,
-    /// When it is dropped the loops end.
+    /// Dropping it ends the event loops.
     _alive: watch::Sender<()>,
 }
 
-/// A way to give tasks to the threads.
+/// Spawns tasks on the threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Loops {
     loops: Arc<[Handle]>,
@@ -30,7 +30,7 @@ pub(crate) struct Loops {
 }
 
 impl Threads {
-    /// One for each core.
+    /// Starts one thread per core.
     pub(crate) fn start() -> io::Result<Self> {
         let (alive, _) = watch::channel(());
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -38,12 +38,12 @@ impl Threads {
         Ok(Self { loops: Loops { loops, next: Arc::default() }, _alive: alive })
     }
 
-    /// A way to give them tasks, which does not keep them alive.
+    /// Returns a handle for spawning tasks. It does not keep the threads alive.
     pub(crate) fn loops(&self) -> Loops {
         self.loops.clone()
     }
 
-    /// The loop of the first thread, on which everything but connections of clients runs.
+    /// The event loop of the first thread, on which everything but client connections runs.
     pub(crate) fn first(&self) -> &Handle {
         &self.loops.loops[0]
     }
@@ -61,7 +61,7 @@ fn start_one(mut alive: watch::Receiver<()>) -> io::Result<Handle> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
     thread::Builder::new().name("clients".to_owned()).spawn(move || {
-        // Ends with an error, when nobody can change it any more. Tasks that still run are dropped with the loop.
+        // Returns an error when the sender is dropped. Tasks that still run are dropped with the runtime.
         let _ = runtime.block_on(alive.changed());
         runtime.shutdown_background();
     })?;

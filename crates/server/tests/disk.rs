@@ -1,37 +1,37 @@
-//! Real servers and their disks: one that fails, one that grows, and session ids over a restart.
+//! Tests of real servers and their disks: a failing snapshot, a growing log, and session ids over a restart.
 
-#[path = "admin/house.rs"]
+#[path = "admin/test_server.rs"]
 #[expect(dead_code, reason = "the tests of the admin server use the rest")]
-mod house;
+mod test_server;
 
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use house::{Client, House};
 use pole_jute::{Acl, CreateRequest, ExistsRequest, Id, OpCode, Perms};
 use pole_server::Exit;
+use test_server::{Client, TestServer};
 
 fn create(client: &mut Client, path: &str, bytes: usize) {
     let id = Id { scheme: "world".into(), id: "anyone".into() };
     let acl = vec![Acl { perms: Perms::ALL, id }];
     let data = Some(vec![b'x'; bytes].into());
-    client.ask(OpCode::Create, &CreateRequest { path: path.into(), data, acl, flags: 0 });
+    client.request(OpCode::Create, &CreateRequest { path: path.into(), data, acl, flags: 0 });
 }
 
 fn exists(client: &mut Client, path: &str) {
-    client.ask(OpCode::Exists, &ExistsRequest { path: path.into(), watch: false });
+    client.request(OpCode::Exists, &ExistsRequest { path: path.into(), watch: false });
 }
 
 #[test]
 fn a_server_whose_disk_refuses_a_snapshot_ends_and_the_others_go_on() {
-    let mut servers = House::three("snapCount=10\npreAllocSize=64\n");
-    servers[0].until_it_serves();
+    let mut servers = TestServer::three("snapCount=10\npreAllocSize=64\n");
+    servers[0].wait_until_serving();
     let mut client = Client::connect(servers[0].client);
     create(&mut client, "/before", 10);
 
-    // Directories stand where the third server would write its next snapshots.
+    // Directories block the paths where the third server would write its next snapshots.
     let files = servers[2].dir.join("version-2");
     for (epoch, counter) in (1..=8_u64).flat_map(|epoch| (1..=100_u64).map(move |counter| (epoch, counter))) {
         fs::create_dir_all(files.join(format!("snapshot.{:x}.tmp", epoch << 32 | counter))).unwrap();
@@ -61,16 +61,16 @@ fn newest_snapshot(dir: &Path) -> Option<u64> {
 
 #[test]
 fn a_snapshot_is_written_when_the_log_exceeds_its_size_limit() {
-    let server = House::alone("snapSizeLimitInKb=100\n");
-    server.until_it_serves();
+    let server = TestServer::standalone("snapSizeLimitInKb=100\n");
+    server.wait_until_serving();
     let mut client = Client::connect(server.client);
     (0..4).for_each(|number| create(&mut client, &format!("/small-{number}"), 10_000));
     assert_eq!(newest_snapshot(&server.dir), Some(0));
     (0..7).for_each(|number| create(&mut client, &format!("/large-{number}"), 10_000));
-    server.until("a snapshot", |server| newest_snapshot(&server.dir) > Some(0));
+    server.wait_until("a snapshot", |server| newest_snapshot(&server.dir) > Some(0));
 
-    let server = House::alone("snapSizeLimitInKb=0\n");
-    server.until_it_serves();
+    let server = TestServer::standalone("snapSizeLimitInKb=0\n");
+    server.wait_until_serving();
     let mut client = Client::connect(server.client);
     (0..30).for_each(|number| create(&mut client, &format!("/large-{number}"), 10_000));
     assert_eq!(newest_snapshot(&server.dir), Some(0));
@@ -78,8 +78,8 @@ fn a_snapshot_is_written_when_the_log_exceeds_its_size_limit() {
 
 #[test]
 fn session_ids_are_reserved_before_they_are_given() {
-    let server = House::alone("");
-    server.until_it_serves();
+    let server = TestServer::standalone("");
+    server.wait_until_serving();
     let session = Client::connect(server.client).session;
     // The record is documented in docs/storage.md.
     let lock = fs::read(server.dir.join("version-2/lock")).unwrap();

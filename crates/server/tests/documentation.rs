@@ -1,4 +1,4 @@
-//! `docs/configuration.md` holds the table of keys that the server reads by.
+//! Checks that `docs/configuration.md` contains the current table of keys.
 
 use std::path::Path;
 

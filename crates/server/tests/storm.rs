@@ -1,12 +1,12 @@
-//! A storm of bytes on every port of a real server, while one client works as if nothing were.
+//! Sends garbage to every port of a real server while a client works normally.
 //!
-//! What comes: random bytes, lengths that lie, frames and greetings cut off, sessions that then send nonsense, HTTP that
-//! never ends, and connections that say one byte at a time.
-//! Holds: the client sees no error, no thread panics, memory stays bounded, and a newcomer is served afterwards.
+//! The garbage is random bytes, wrong lengths, truncated frames and greetings, sessions that continue with garbage,
+//! HTTP requests that never end, and connections that send one byte at a time. The client must see no error, no thread
+//! may panic, memory must stay bounded, and a new client must be served afterwards.
 
-#[path = "admin/house.rs"]
+#[path = "admin/test_server.rs"]
 #[expect(dead_code, reason = "the tests of the admin server use the rest")]
-mod house;
+mod test_server;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -15,15 +15,15 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use house::{Client, House, free_port};
 use pole_jute::{
     Acl, ConnectRequest, CreateRequest, GetDataRequest, Id, OpCode, Perms, Record, SetDataRequest, Writer,
 };
+use test_server::{Client, TestServer, free_port};
 
 #[test]
 fn a_server_on_its_own_serves_through_a_storm() {
-    let server = House::alone("maxClientCnxns=0\n");
-    let ports = [(Door::Client, server.client), (Door::Admin, server.admin.expect("an admin server"))];
+    let server = TestServer::standalone("maxClientCnxns=0\n");
+    let ports = [(Port::Client, server.client), (Port::Admin, server.admin.expect("an admin server"))];
     storm(&server, &ports);
 }
 
@@ -35,119 +35,119 @@ fn one_of_three_serves_through_a_storm() {
     };
     let lines: String = (1..).zip(&ports).map(line).collect();
     let text = format!("{lines}admin.serverPort=0\nmaxClientCnxns=0\n");
-    let servers: Vec<House> = (1..=3).map(|id| House::start(id, &text)).collect();
+    let servers: Vec<TestServer> = (1..=3).map(|id| TestServer::start(id, &text)).collect();
     let [quorum, election, _] = ports[0];
     let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let struck = &servers[0];
+    let target = &servers[0];
     let ports = [
-        (Door::Client, struck.client),
-        (Door::Admin, struck.admin.expect("an admin server")),
-        (Door::Quorum, at(quorum)),
-        (Door::Election, at(election)),
+        (Port::Client, target.client),
+        (Port::Admin, target.admin.expect("an admin server")),
+        (Port::Quorum, at(quorum)),
+        (Port::Election, at(election)),
     ];
-    storm(struck, &ports);
+    storm(target, &ports);
 }
 
-/// What listens at a port, which decides what nearly fits there.
+/// The kind of port, which determines what is nearly valid there.
 #[derive(Clone, Copy, Debug)]
-enum Door {
+enum Port {
     Client,
     Admin,
     Quorum,
     Election,
 }
 
-fn storm(server: &House, ports: &[(Door, SocketAddr)]) {
+fn storm(server: &TestServer, ports: &[(Port, SocketAddr)]) {
     count_panics();
-    server.until_it_serves();
+    server.wait_until_serving();
     let mut client = Client::connect(server.client);
-    client.ask(OpCode::Create, &node());
+    client.request(OpCode::Create, &node());
     let before = resident_bytes();
     let is_over = AtomicBool::new(false);
-    let struck = AtomicU64::new(0);
+    let attempts = AtomicU64::new(0);
     let mut written = 0;
     std::thread::scope(|scope| {
-        for (seed, (door, at)) in (1..).zip(ports) {
-            let (is_over, struck) = (&is_over, &struck);
-            scope.spawn(move || strike(*door, *at, Dice(seed), is_over, struck));
-            scope.spawn(move || trickle(*door, *at, is_over));
+        for (seed, (port, at)) in (1..).zip(ports) {
+            let (is_over, attempts) = (&is_over, &attempts);
+            scope.spawn(move || send_garbage(*port, *at, Rng(seed), is_over, attempts));
+            scope.spawn(move || trickle(*port, *at, is_over));
         }
-        // Dropped also if the client fails, or the others would go on for ever.
-        let _over = Over(&is_over);
+        // Dropped even if the client fails, because otherwise the other threads would never end.
+        let _over = SetOnDrop(&is_over);
         let start = Instant::now();
-        while start.elapsed() < STORM || struck.load(Ordering::Relaxed) < STRIKES_MIN {
-            // The version says that each write happened once and none was lost.
-            client.ask(OpCode::SetData, &SetDataRequest { path: PATH.into(), data: None, version: written });
-            client.ask(OpCode::GetData, &GetDataRequest { path: PATH.into(), watch: false });
+        while start.elapsed() < STORM || attempts.load(Ordering::Relaxed) < ATTEMPTS_MIN {
+            // The version ensures that each write happened once and none was lost.
+            client.request(OpCode::SetData, &SetDataRequest { path: PATH.into(), data: None, version: written });
+            client.request(OpCode::GetData, &GetDataRequest { path: PATH.into(), watch: false });
             written += 1;
         }
     });
     let grown = resident_bytes().saturating_sub(before);
-    let mut newcomer = Client::connect(server.client);
-    newcomer.ask(OpCode::SetData, &SetDataRequest { path: PATH.into(), data: None, version: written });
+    let mut new_client = Client::connect(server.client);
+    new_client.request(OpCode::SetData, &SetDataRequest { path: PATH.into(), data: None, version: written });
     assert_eq!(server.health().0, 200);
     assert_eq!(PANICS.load(Ordering::Relaxed), 0, "a thread panicked: see above");
     assert!(grown < GROWTH_BYTES_MAX, "grew by {grown} bytes");
-    println!("{written} writes, {} strikes, {} KiB more", struck.load(Ordering::Relaxed), grown / 1024);
+    println!("{written} writes, {} connections, {} KiB more", attempts.load(Ordering::Relaxed), grown / 1024);
 }
 
-/// One connection after another, each with something else that does not fit.
-fn strike(door: Door, at: SocketAddr, mut dice: Dice, is_over: &AtomicBool, struck: &AtomicU64) {
+/// Opens one connection after another and sends different garbage on each.
+fn send_garbage(port: Port, at: SocketAddr, mut rng: Rng, is_over: &AtomicBool, attempts: &AtomicU64) {
     while !is_over.load(Ordering::Relaxed) {
-        let Ok(mut stream) = TcpStream::connect_timeout(&at, DOOR_STEP) else { continue };
-        stream.set_read_timeout(Some(BREATH)).expect("a limit");
-        stream.set_write_timeout(Some(BREATH)).expect("a limit");
-        // Refused in the middle is what we are here for.
-        let _ = stream.write_all(&nonsense(door, &mut dice));
-        // Gives the server the time to look, and the machine a rest.
+        let Ok(mut stream) = TcpStream::connect_timeout(&at, CONNECT_WAIT) else { continue };
+        stream.set_read_timeout(Some(ANSWER_WAIT)).expect("a limit");
+        stream.set_write_timeout(Some(ANSWER_WAIT)).expect("a limit");
+        // Writing may fail, since the server should refuse the connection.
+        let _ = stream.write_all(&garbage(port, &mut rng));
+        // Gives the server time to process it.
         let _ = stream.read(&mut [0; 512]);
-        struck.fetch_add(1, Ordering::Relaxed);
+        attempts.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Many connections, each of which says one byte at a time of something that would fit.
-fn trickle(door: Door, at: SocketAddr, is_over: &AtomicBool) {
-    let fits = fitting(door);
+/// Keeps many connections open and sends valid input on each, one byte at a time.
+fn trickle(port: Port, at: SocketAddr, is_over: &AtomicBool) {
+    let valid = valid_bytes(port);
     let mut open: Vec<(TcpStream, usize)> = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
         if open.len() < SLOW_CONNECTIONS {
-            open.extend(TcpStream::connect_timeout(&at, DOOR_STEP).map(|stream| (stream, 0)));
+            open.extend(TcpStream::connect_timeout(&at, CONNECT_WAIT).map(|stream| (stream, 0)));
         }
-        open.retain_mut(|(stream, said)| {
-            // Never the last byte, so that nothing is ever whole.
-            let byte = fits[*said % (fits.len() - 1)];
-            *said += 1;
+        open.retain_mut(|(stream, sent)| {
+            // Never the last byte, so that the input is never complete.
+            let byte = valid[*sent % (valid.len() - 1)];
+            *sent += 1;
             stream.write_all(&[byte]).is_ok()
         });
         if let Some((stream, _)) = open.first_mut() {
-            stream.set_read_timeout(Some(BREATH)).expect("a limit");
+            stream.set_read_timeout(Some(ANSWER_WAIT)).expect("a limit");
             let _ = stream.read(&mut [0; 64]);
         }
     }
 }
 
-/// Bytes that do not fit, of one of five kinds.
-fn nonsense(door: Door, dice: &mut Dice) -> Vec<u8> {
-    let fits = fitting(door);
-    match dice.below(5) {
-        0 => random(dice, 4096),
+/// Invalid bytes of one of five kinds.
+fn garbage(port: Port, rng: &mut Rng) -> Vec<u8> {
+    let valid = valid_bytes(port);
+    match rng.below(5) {
+        0 => random(rng, 4096),
         1 => {
-            let length = [i32::MAX, i32::MIN, -1, 0xf_ffff, 0x10_0000, 0x1000_0000, 0][dice.below(7)];
-            [&length.to_be_bytes()[..], &random(dice, 256)].concat()
+            let length = [i32::MAX, i32::MIN, -1, 0xf_ffff, 0x10_0000, 0x1000_0000, 0][rng.below(7)];
+            [&length.to_be_bytes()[..], &random(rng, 256)].concat()
         }
-        2 => fits[..dice.below(fits.len())].to_vec(),
+        2 => valid[..rng.below(valid.len())].to_vec(),
         3 => {
-            let mut damaged = fits;
-            let at = dice.below(damaged.len());
-            damaged[at] ^= 1 << dice.below(8);
+            let mut damaged = valid;
+            let at = rng.below(damaged.len());
+            damaged[at] ^= 1 << rng.below(8);
             damaged
         }
-        // What fits, and then frames that do not.
+        // Valid input, then invalid frames.
         _ => {
-            let mut bytes = fits;
-            for _ in 0..dice.below(8) {
-                let op = i32::try_from(dice.below(120)).expect("small") - 12;
-                let body = [&1_i32.to_be_bytes()[..], &op.to_be_bytes(), &random(dice, 64)].concat();
+            let mut bytes = valid;
+            for _ in 0..rng.below(8) {
+                let op = i32::try_from(rng.below(120)).expect("small") - 12;
+                let body = [&1_i32.to_be_bytes()[..], &op.to_be_bytes(), &random(rng, 64)].concat();
                 bytes.extend(u32::try_from(body.len()).expect("small").to_be_bytes());
                 bytes.extend(body);
             }
@@ -156,14 +156,14 @@ fn nonsense(door: Door, dice: &mut Dice) -> Vec<u8> {
     }
 }
 
-/// What the server at this door understands. Between servers it is the greeting of one that is no member.
-fn fitting(door: Door) -> Vec<u8> {
+/// Valid input for this port. Between servers it is the greeting of a server that is not a member.
+fn valid_bytes(port: Port) -> Vec<u8> {
     let greeting = |channel: u8| {
         let ids = [9_u64.to_be_bytes(), 1_u64.to_be_bytes(), 7_u64.to_be_bytes()].concat();
         [b"Pole\0\x01", &[channel][..], &ids].concat()
     };
-    match door {
-        Door::Client => {
+    match port {
+        Port::Client => {
             let request = ConnectRequest {
                 protocol_version: 0,
                 last_zxid_seen: 0,
@@ -176,11 +176,11 @@ fn fitting(door: Door) -> Vec<u8> {
             writer.frame(|writer| request.write(writer));
             writer.into_bytes().to_vec()
         }
-        Door::Admin => {
+        Port::Admin => {
             b"PUT /v1/score HTTP/1.1\r\nHost: test\r\nContent-Length: 999999999999\r\n\r\n{\"value\":".to_vec()
         }
-        Door::Election => greeting(1),
-        Door::Quorum => greeting(2),
+        Port::Election => greeting(1),
+        Port::Quorum => greeting(2),
     }
 }
 
@@ -189,15 +189,15 @@ fn node() -> CreateRequest {
     CreateRequest { path: PATH.into(), data: None, acl: vec![anyone], flags: 0 }
 }
 
-/// As many bytes as the dice say, below the limit.
-fn random(dice: &mut Dice, limit: usize) -> Vec<u8> {
-    (0..dice.below(limit)).map(|_| dice.next().to_le_bytes()[3]).collect()
+/// A random number of random bytes, below the limit.
+fn random(rng: &mut Rng, limit: usize) -> Vec<u8> {
+    (0..rng.below(limit)).map(|_| rng.next().to_le_bytes()[3]).collect()
 }
 
-/// The same throws in every run (xorshift).
-struct Dice(u64);
+/// A deterministic generator of random numbers (xorshift).
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -210,27 +210,27 @@ impl Dice {
     }
 }
 
-struct Over<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// From now on every panic of every thread is counted, also of those that a runtime catches.
+/// Counts every panic of every thread from now on, including those that a runtime catches.
 fn count_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let usual = panic::take_hook();
-        panic::set_hook(Box::new(move |what| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
             PANICS.fetch_add(1, Ordering::Relaxed);
-            usual(what);
+            previous(info);
         }));
     });
 }
 
-/// How much memory this process has, server and storm together.
+/// Resident memory of this process, which includes the server and the attackers.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux says it");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line of its own");
@@ -244,17 +244,17 @@ const PATH: &str = "/storm";
 /// Long enough for thousands of connections.
 const STORM: Duration = Duration::from_secs(5);
 
-/// A machine that is busy takes longer to see as many.
-const STRIKES_MIN: u64 = 200;
+/// The storm lasts longer on a busy machine until there were this many connections.
+const ATTEMPTS_MIN: u64 = 200;
 
 /// How long an attacker waits for an answer.
-const BREATH: Duration = Duration::from_millis(5);
+const ANSWER_WAIT: Duration = Duration::from_millis(5);
 
-/// How long an attacker waits at a door where the others stand already: a server that has no seat left takes nobody in.
-const DOOR_STEP: Duration = Duration::from_millis(50);
+/// How long an attacker waits to connect: a server at its limit of connections does not accept more.
+const CONNECT_WAIT: Duration = Duration::from_millis(50);
 
-/// Per port: more than a port between servers keeps without a greeting.
+/// Per port; more than a port for other servers keeps without a handshake.
 const SLOW_CONNECTIONS: usize = 150;
 
-/// A frame of a megabyte for each slow connection would be more.
+/// Less than a frame of a megabyte for each slow connection.
 const GROWTH_BYTES_MAX: u64 = 128 << 20;

@@ -1,4 +1,4 @@
-//! Handshakes over real sockets, with certificates made by OpenSSL and key stores made by keytool.
+//! TLS handshakes with certificates made by OpenSSL and key stores made by keytool.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -16,73 +16,73 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 
 const SUBJECT: &str = "/C=DE/O=A\\, B = \"C\" <d>;#1/OU=x+UID=u1/CN=Jürgen \\\\ Back";
-/// What Java 17 answers for that subject.
+/// The output of Java 17 for that subject.
 const PRINCIPAL: &str = "CN=Jürgen \\\\ Back,OU=x+UID=u1,O=A\\, B \\= \\\"C\\\" \\<d\\>\\;\\#1,C=DE";
 
 #[test]
-fn two_servers_with_good_certificates_meet() {
-    let shop = Shop::open();
-    let one = PeerTls::open(&shop.settings("ca", "one")).unwrap();
-    let two = PeerTls::open(&shop.settings("ca", "two")).unwrap();
-    let met = handshake(&one, &two, "localhost").unwrap();
-    assert_eq!(tls::principal(&met[0]).unwrap(), "CN=two");
-    one.check_host(Some(&met), "127.0.0.1").unwrap();
-    assert!(one.check_host(Some(&met), "elsewhere").unwrap_err().to_string().contains("certificate of elsewhere"));
+fn two_servers_with_valid_certificates_connect() {
+    let certs = CertificateDir::open();
+    let one = PeerTls::open(&certs.settings("ca", "one")).unwrap();
+    let two = PeerTls::open(&certs.settings("ca", "two")).unwrap();
+    let chain = handshake(&one, &two, "localhost").unwrap();
+    assert_eq!(tls::principal(&chain[0]).unwrap(), "CN=two");
+    one.check_host(Some(&chain), "127.0.0.1").unwrap();
+    assert!(one.check_host(Some(&chain), "elsewhere").unwrap_err().to_string().contains("certificate of elsewhere"));
     assert!(one.check_host(None, "127.0.0.1").is_err());
 }
 
 #[test]
 fn a_server_of_another_authority_is_turned_away() {
-    let shop = Shop::open();
-    shop.authority("rogue");
-    shop.certificate("three", "rogue", "/CN=three", 100);
-    let one = PeerTls::open(&shop.settings("ca", "one")).unwrap();
-    let rogue = PeerTls::open(&shop.settings("ca", "three")).unwrap();
+    let certs = CertificateDir::open();
+    certs.authority("rogue");
+    certs.certificate("three", "rogue", "/CN=three", 100);
+    let one = PeerTls::open(&certs.settings("ca", "one")).unwrap();
+    let rogue = PeerTls::open(&certs.settings("ca", "three")).unwrap();
     assert!(handshake(&one, &rogue, "localhost").is_err(), "as the one that connects");
     assert!(handshake(&rogue, &one, "localhost").is_err(), "as the one that is called");
 }
 
 #[test]
 fn an_expired_certificate_is_turned_away() {
-    let shop = Shop::open();
-    shop.certificate("late", "ca", "/CN=late", -1);
-    let one = PeerTls::open(&shop.settings("ca", "one")).unwrap();
-    let late = PeerTls::open(&shop.settings("ca", "late")).unwrap();
+    let certs = CertificateDir::open();
+    certs.certificate("late", "ca", "/CN=late", -1);
+    let one = PeerTls::open(&certs.settings("ca", "one")).unwrap();
+    let late = PeerTls::open(&certs.settings("ca", "late")).unwrap();
     let error = handshake(&one, &late, "localhost").unwrap_err().to_string();
     assert!(error.contains("xpired"), "{error}");
 }
 
 #[test]
-fn a_host_that_the_certificate_does_not_name_is_reached_only_if_names_do_not_matter() {
-    let shop = Shop::open();
-    let one = PeerTls::open(&shop.settings("ca", "one")).unwrap();
-    let strict = PeerTls::open(&shop.settings("ca", "two")).unwrap();
-    let lax = PeerTls::open(&TlsSettings { verify_host: false, ..shop.settings("ca", "two") }).unwrap();
+fn a_host_that_the_certificate_does_not_name_is_accepted_only_without_host_verification() {
+    let certs = CertificateDir::open();
+    let one = PeerTls::open(&certs.settings("ca", "one")).unwrap();
+    let strict = PeerTls::open(&certs.settings("ca", "two")).unwrap();
+    let lax = PeerTls::open(&TlsSettings { verify_host: false, ..certs.settings("ca", "two") }).unwrap();
     assert!(handshake(&one, &strict, "elsewhere").is_err());
-    let met = handshake(&one, &lax, "elsewhere").unwrap();
-    lax.check_host(Some(&met), "anywhere").unwrap();
+    let chain = handshake(&one, &lax, "elsewhere").unwrap();
+    lax.check_host(Some(&chain), "anywhere").unwrap();
 }
 
 #[test]
-fn names_that_do_not_matter_do_not_make_a_stranger_trusted() {
-    let shop = Shop::open();
-    shop.authority("rogue");
-    shop.certificate("three", "rogue", "/CN=three", 100);
-    let rogue = PeerTls::open(&shop.settings("ca", "three")).unwrap();
-    let lax = PeerTls::open(&TlsSettings { verify_host: false, ..shop.settings("ca", "two") }).unwrap();
+fn without_host_verification_the_authority_is_still_verified() {
+    let certs = CertificateDir::open();
+    certs.authority("rogue");
+    certs.certificate("three", "rogue", "/CN=three", 100);
+    let rogue = PeerTls::open(&certs.settings("ca", "three")).unwrap();
+    let lax = PeerTls::open(&TlsSettings { verify_host: false, ..certs.settings("ca", "two") }).unwrap();
     assert!(handshake(&rogue, &lax, "localhost").is_err());
 }
 
 #[test]
 fn a_client_without_a_certificate_gets_in_unless_one_is_needed() {
-    let shop = Shop::open();
+    let certs = CertificateDir::open();
     let enter = |client_auth| {
-        let acceptor = tls::acceptor(&TlsSettings { client_auth, ..shop.settings("ca", "one") }).unwrap();
-        let roots = shop.roots("ca");
+        let acceptor = tls::acceptor(&TlsSettings { client_auth, ..certs.settings("ca", "one") }).unwrap();
+        let roots = certs.roots("ca");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder =
             rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        meet(acceptor, Arc::new(builder.with_root_certificates(roots).with_no_client_auth()), "localhost")
+        connect(acceptor, Arc::new(builder.with_root_certificates(roots).with_no_client_auth()), "localhost")
     };
     assert!(enter(ClientAuth::Need).is_err());
     assert_eq!(enter(ClientAuth::Want).unwrap(), []);
@@ -91,139 +91,139 @@ fn a_client_without_a_certificate_gets_in_unless_one_is_needed() {
 
 #[test]
 fn the_identity_of_a_client_is_written_as_java_writes_it() {
-    let shop = Shop::open();
-    shop.certificate("client", "ca", SUBJECT, 100);
-    let server = PeerTls::open(&shop.settings("ca", "one")).unwrap();
-    let client = PeerTls::open(&shop.settings("ca", "client")).unwrap();
-    let met = handshake(&server, &client, "localhost").unwrap();
-    assert_eq!(tls::principal(&met[0]).unwrap(), PRINCIPAL);
+    let certs = CertificateDir::open();
+    certs.certificate("client", "ca", SUBJECT, 100);
+    let server = PeerTls::open(&certs.settings("ca", "one")).unwrap();
+    let client = PeerTls::open(&certs.settings("ca", "client")).unwrap();
+    let chain = handshake(&server, &client, "localhost").unwrap();
+    assert_eq!(tls::principal(&chain[0]).unwrap(), PRINCIPAL);
 }
 
 #[test]
 fn attributes_without_a_name_are_written_by_number() {
-    let shop = Shop::open();
-    shop.certificate("odd", "ca", "/DC=org/CN= lead trail /emailAddress=a@b.c/serialNumber=42/title=Dr", 100);
-    let certificate = CertificateDer::from_pem_file(shop.path("odd.crt")).unwrap();
+    let certs = CertificateDir::open();
+    certs.certificate("odd", "ca", "/DC=org/CN= lead trail /emailAddress=a@b.c/serialNumber=42/title=Dr", 100);
+    let certificate = CertificateDer::from_pem_file(certs.path("odd.crt")).unwrap();
     let expected =
         "2.5.4.12=#0c024472,2.5.4.5=#13023432,1.2.840.113549.1.9.1=#16056140622e63,CN=\\ lead trail\\ ,DC=org";
     assert_eq!(tls::principal(&certificate).unwrap(), expected);
 }
 
 #[test]
-fn only_the_protocols_and_suites_asked_for_are_spoken() {
-    let shop = Shop::open();
-    let one = PeerTls::open(&TlsSettings { tls13: false, ..shop.settings("ca", "one") }).unwrap();
-    let two = PeerTls::open(&TlsSettings { tls12: false, ..shop.settings("ca", "two") }).unwrap();
+fn only_configured_protocols_and_suites_are_used() {
+    let certs = CertificateDir::open();
+    let one = PeerTls::open(&TlsSettings { tls13: false, ..certs.settings("ca", "one") }).unwrap();
+    let two = PeerTls::open(&TlsSettings { tls12: false, ..certs.settings("ca", "two") }).unwrap();
     assert!(handshake(&one, &two, "localhost").is_err());
     let suites = vec!["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256".to_owned()];
-    let three = PeerTls::open(&TlsSettings { cipher_suites: suites.clone(), ..shop.settings("ca", "two") }).unwrap();
+    let three = PeerTls::open(&TlsSettings { cipher_suites: suites.clone(), ..certs.settings("ca", "two") }).unwrap();
     assert!(handshake(&one, &three, "localhost").is_ok());
-    let none = TlsSettings { cipher_suites: suites, tls12: false, ..shop.settings("ca", "two") };
+    let none = TlsSettings { cipher_suites: suites, tls12: false, ..certs.settings("ca", "two") };
     assert!(PeerTls::open(&none).unwrap_err().to_string().starts_with("protocols and cipher suites"));
 }
 
 #[test]
 fn an_encrypted_key_opens_with_its_password_only() {
-    let shop = Shop::open();
-    shop.openssl(&["pkcs8", "-topk8", "-in", "one.key", "-out", "sealed.key", "-passout", "pass:secret"]);
-    shop.join(&["one.crt", "sealed.key"], "sealed.pem");
-    let sealed = |password| shop.with_key_store("sealed.pem", StoreFormat::Pem, password);
-    let two = PeerTls::open(&shop.settings("ca", "two")).unwrap();
-    let one = PeerTls::open(&sealed(given("secret"))).unwrap();
+    let certs = CertificateDir::open();
+    certs.openssl(&["pkcs8", "-topk8", "-in", "one.key", "-out", "sealed.key", "-passout", "pass:secret"]);
+    certs.join(&["one.crt", "sealed.key"], "sealed.pem");
+    let encrypted = |password| certs.with_key_store("sealed.pem", StoreFormat::Pem, password);
+    let two = PeerTls::open(&certs.settings("ca", "two")).unwrap();
+    let one = PeerTls::open(&encrypted(given("secret"))).unwrap();
     assert!(handshake(&one, &two, "localhost").is_ok());
-    assert!(PeerTls::open(&sealed(given("wrong"))).unwrap_err().to_string().contains("is the password right?"));
+    assert!(PeerTls::open(&encrypted(given("wrong"))).unwrap_err().to_string().contains("is the password right?"));
 }
 
 #[test]
 fn the_password_may_stand_in_a_file() {
-    let shop = Shop::open();
-    shop.pkcs12("one", "secret");
-    fs::write(shop.path("password"), "secret\n").unwrap();
-    let settings = shop.with_key_store("one.p12", StoreFormat::Pkcs12, Password::InFile(shop.path("password")));
+    let certs = CertificateDir::open();
+    certs.pkcs12("one", "secret");
+    fs::write(certs.path("password"), "secret\n").unwrap();
+    let settings = certs.with_key_store("one.p12", StoreFormat::Pkcs12, Password::InFile(certs.path("password")));
     assert!(tls::acceptor(&settings).is_ok());
-    let gone = shop.with_key_store("one.p12", StoreFormat::Pkcs12, Password::InFile(shop.path("gone")));
+    let gone = certs.with_key_store("one.p12", StoreFormat::Pkcs12, Password::InFile(certs.path("gone")));
     assert!(tls::acceptor(&gone).unwrap_err().to_string().contains("gone: cannot be read"));
 }
 
 #[test]
 fn a_store_of_openssl_opens_with_its_password_only() {
-    let shop = Shop::open();
-    shop.pkcs12("one", "secret");
-    let two = PeerTls::open(&shop.settings("ca", "two")).unwrap();
-    let one = PeerTls::open(&shop.with_key_store("one.p12", StoreFormat::Pkcs12, given("secret"))).unwrap();
+    let certs = CertificateDir::open();
+    certs.pkcs12("one", "secret");
+    let two = PeerTls::open(&certs.settings("ca", "two")).unwrap();
+    let one = PeerTls::open(&certs.with_key_store("one.p12", StoreFormat::Pkcs12, given("secret"))).unwrap();
     assert!(handshake(&one, &two, "localhost").is_ok());
-    let wrong = tls::acceptor(&shop.with_key_store("one.p12", StoreFormat::Pkcs12, given("wrong")));
+    let wrong = tls::acceptor(&certs.with_key_store("one.p12", StoreFormat::Pkcs12, given("wrong")));
     assert!(wrong.unwrap_err().to_string().contains("is the password right?"));
 }
 
 #[test]
 fn a_store_with_the_ciphers_of_java_8_opens() {
-    let shop = Shop::open();
+    let certs = CertificateDir::open();
     let old = ["-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES", "-macalg", "sha1", "-passout", "pass:secret"];
-    shop.openssl(&[&["pkcs12", "-export", "-in", "one.pem", "-out", "old.p12"], &old[..]].concat());
-    assert!(tls::acceptor(&shop.with_key_store("old.p12", StoreFormat::Pkcs12, given("secret"))).is_ok());
+    certs.openssl(&[&["pkcs12", "-export", "-in", "one.pem", "-out", "old.p12"], &old[..]].concat());
+    assert!(tls::acceptor(&certs.with_key_store("old.p12", StoreFormat::Pkcs12, given("secret"))).is_ok());
 }
 
 #[test]
 fn stores_of_keytool_open_in_its_old_format_too() {
-    let shop = Shop::open();
-    if !shop.has_keytool() {
+    let certs = CertificateDir::open();
+    if !certs.has_keytool() {
         eprintln!("skipped: keytool is not installed");
         return;
     }
-    shop.pkcs12("two", "secret");
+    certs.pkcs12("two", "secret");
     let import = ["-importcert", "-noprompt", "-alias", "ca", "-file", "ca.crt", "-storepass", "secret", "-keystore"];
-    shop.keytool(&[&import[..], &["trust.p12", "-storetype", "PKCS12"]].concat());
-    shop.keytool(&[&import[..], &["old.jks", "-storetype", "JKS"]].concat());
+    certs.keytool(&[&import[..], &["trust.p12", "-storetype", "PKCS12"]].concat());
+    certs.keytool(&[&import[..], &["old.jks", "-storetype", "JKS"]].concat());
     let copy = ["-importkeystore", "-srckeystore", "two.p12", "-srcstorepass", "secret", "-deststorepass", "secret"];
-    shop.keytool(&[&copy[..], &["-destkeystore", "two.jks", "-deststoretype", "PKCS12"]].concat());
-    // A PKCS12 file under the name of JKS, as every Java since 9 makes them.
-    let mut settings = shop.with_key_store("two.jks", StoreFormat::Jks, given("secret"));
-    settings.trust_store = Some(shop.store("trust.p12", StoreFormat::Pkcs12, given("secret")));
+    certs.keytool(&[&copy[..], &["-destkeystore", "two.jks", "-deststoretype", "PKCS12"]].concat());
+    // A PKCS12 file under the name of JKS, as every Java since 9 writes them.
+    let mut settings = certs.with_key_store("two.jks", StoreFormat::Jks, given("secret"));
+    settings.trust_store = Some(certs.store("trust.p12", StoreFormat::Pkcs12, given("secret")));
     let two = PeerTls::open(&settings).unwrap();
-    let one = PeerTls::open(&shop.settings("ca", "one")).unwrap();
+    let one = PeerTls::open(&certs.settings("ca", "one")).unwrap();
     assert!(handshake(&two, &one, "localhost").is_ok());
-    shop.keytool(&[&copy[..], &["-destkeystore", "old-key.jks", "-deststoretype", "JKS"]].concat());
-    let mut old = shop.with_key_store("old-key.jks", StoreFormat::Jks, given("secret"));
-    old.trust_store = Some(shop.store("old.jks", StoreFormat::Jks, given("secret")));
+    certs.keytool(&[&copy[..], &["-destkeystore", "old-key.jks", "-deststoretype", "JKS"]].concat());
+    let mut old = certs.with_key_store("old-key.jks", StoreFormat::Jks, given("secret"));
+    old.trust_store = Some(certs.store("old.jks", StoreFormat::Jks, given("secret")));
     let old = PeerTls::open(&old).unwrap();
     assert!(handshake(&old, &one, "localhost").is_ok());
-    settings.trust_store = Some(shop.store("old.jks", StoreFormat::Jks, given("wrong")));
+    settings.trust_store = Some(certs.store("old.jks", StoreFormat::Jks, given("wrong")));
     assert!(PeerTls::open(&settings).unwrap_err().to_string().contains("the password is wrong"));
 }
 
 #[test]
-fn a_store_that_lacks_what_is_needed_is_told_so() {
-    let shop = Shop::open();
-    let no_key = tls::acceptor(&shop.with_key_store("one.crt", StoreFormat::Pem, Password::None));
+fn an_error_says_what_a_store_lacks() {
+    let certs = CertificateDir::open();
+    let no_key = tls::acceptor(&certs.with_key_store("one.crt", StoreFormat::Pem, Password::None));
     assert!(no_key.unwrap_err().to_string().contains("no private key"));
-    let no_certificate = tls::acceptor(&shop.with_key_store("one.key", StoreFormat::Pem, Password::None));
+    let no_certificate = tls::acceptor(&certs.with_key_store("one.key", StoreFormat::Pem, Password::None));
     assert!(no_certificate.unwrap_err().to_string().contains("there is no certificate"));
-    shop.join(&["one.crt", "two.key"], "mixed.pem");
-    let mixed = tls::acceptor(&shop.with_key_store("mixed.pem", StoreFormat::Pem, Password::None));
+    certs.join(&["one.crt", "two.key"], "mixed.pem");
+    let mixed = tls::acceptor(&certs.with_key_store("mixed.pem", StoreFormat::Pem, Password::None));
     assert!(mixed.unwrap_err().to_string().contains("do not go together"));
-    let gone = tls::acceptor(&shop.with_key_store("gone.pem", StoreFormat::Pem, Password::None));
+    let gone = tls::acceptor(&certs.with_key_store("gone.pem", StoreFormat::Pem, Password::None));
     assert!(gone.unwrap_err().to_string().contains("gone.pem: cannot be read"));
 }
 
 #[test]
 fn bytes_that_are_no_store_are_refused() {
-    let shop = Shop::open();
+    let certs = CertificateDir::open();
     for bytes in [&b""[..], b"\x30", b"\x30\x84\xff\xff\xff\xff", b"-----BEGIN CERTIFICATE-----\n!\n", &[0xff; 100]] {
-        fs::write(shop.path("bad"), bytes).unwrap();
+        fs::write(certs.path("bad"), bytes).unwrap();
         for format in [StoreFormat::Pem, StoreFormat::Pkcs12, StoreFormat::Jks] {
-            assert!(tls::acceptor(&shop.with_key_store("bad", format, given("x"))).is_err());
+            assert!(tls::acceptor(&certs.with_key_store("bad", format, given("x"))).is_err());
         }
     }
 }
 
-/// A handshake between two servers; the certificates that the called one saw.
+/// Performs a handshake between two servers, and returns the certificates that the called one received.
 fn handshake(called: &PeerTls, caller: &PeerTls, host: &str) -> io::Result<Vec<CertificateDer<'static>>> {
-    meet(called.acceptor.clone(), caller.connector.clone(), host)
+    connect(called.acceptor.clone(), caller.connector.clone(), host)
 }
 
-/// Both ends say a byte and hear one, so that a refusal of either side is seen by both.
-fn meet(
+/// Both ends send and receive a byte, so that both notice a refusal by either side.
+fn connect(
     acceptor: Arc<rustls::ServerConfig>,
     connector: Arc<rustls::ClientConfig>,
     host: &str,
@@ -253,19 +253,19 @@ fn given(password: &str) -> Password {
     Password::Given(Secret(password.to_owned()))
 }
 
-/// A directory with an authority and two servers that it has signed; gone at the end of a test.
-struct Shop(PathBuf);
+/// A directory with an authority and the certificates of two servers, removed at the end of the test.
+struct CertificateDir(PathBuf);
 
-impl Shop {
+impl CertificateDir {
     fn open() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("pole-tls-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let shop = Self(std::env::temp_dir().join(name));
-        fs::create_dir_all(&shop.0).unwrap();
-        shop.authority("ca");
-        shop.certificate("one", "ca", "/CN=one", 100);
-        shop.certificate("two", "ca", "/CN=two", 100);
-        shop
+        let certs = Self(std::env::temp_dir().join(name));
+        fs::create_dir_all(&certs.0).unwrap();
+        certs.authority("ca");
+        certs.certificate("one", "ca", "/CN=one", 100);
+        certs.certificate("two", "ca", "/CN=two", 100);
+        certs
     }
 
     fn authority(&self, name: &str) {
@@ -349,7 +349,7 @@ impl Shop {
     }
 }
 
-impl Drop for Shop {
+impl Drop for CertificateDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

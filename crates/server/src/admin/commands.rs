@@ -1,6 +1,6 @@
-//! `/commands` and `/commands/NAME`: what Apache's admin server tells, under its names and in its form.
+//! `/commands` and `/commands/NAME`: Apache's admin commands, with its names and its format.
 //!
-//! Every answer is an object with what was asked, the full name of the command, and an error or null.
+//! Every answer is an object with the fields of the command, its full name, and an error or null.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use serde_json::{Map, Value, json};
 
 use super::v1::hex;
 use crate::client::Handle;
-use crate::client::words::{NOT_SERVING, connections, server, watches};
-use crate::metrics::{self, Inside, environment, mode, version};
+use crate::client::four_letter::{NOT_SERVING, connections, server, watches};
+use crate::metrics::{self, NodeStats, environment, mode, version};
 use crate::shared::Shared;
 use crate::status::Role;
 use crate::tally::Packets;
 
-/// `/commands`: links to all of them.
+/// `/commands`: a page with links to all commands.
 pub(crate) async fn list() -> Html<String> {
     let mut text = String::new();
     for (name, _) in COMMANDS {
@@ -30,30 +30,30 @@ pub(crate) async fn list() -> Html<String> {
 }
 
 /// `/commands/NAME`.
-pub(crate) async fn run(State(shared): State<Arc<Shared>>, Path(asked): Path<String>) -> Response {
-    let known = COMMANDS.into_iter().find(|(name, short)| *name == asked || short.contains(&asked.as_str()));
+pub(crate) async fn run(State(shared): State<Arc<Shared>>, Path(requested): Path<String>) -> Response {
+    let known = COMMANDS.into_iter().find(|(name, short)| *name == requested || short.contains(&requested.as_str()));
     let Some((name, _)) = known else {
-        return answer(&asked, Map::new(), Some(format!("Unknown command: {asked}")));
+        return answer(&requested, Map::new(), Some(format!("Unknown command: {requested}")));
     };
     let needs_server = !matches!(name, "ruok" | "environment" | "system_properties" | "get_trace_mask");
     if needs_server && mode(&shared) == "looking" {
         return answer(name, Map::new(), Some(NOT_SERVING.trim_end().to_owned()));
     }
-    match tell(&shared, name).await {
-        Ok(Value::Object(told)) => answer(name, told, None),
+    match execute(&shared, name).await {
+        Ok(Value::Object(fields)) => answer(name, fields, None),
         Ok(_) => answer(name, Map::new(), None),
         Err(error) => answer(name, Map::new(), Some(error.to_owned())),
     }
 }
 
-fn answer(name: &str, mut told: Map<String, Value>, error: Option<String>) -> Response {
-    told.insert("command".into(), name.into());
-    told.insert("error".into(), error.into());
-    let text = format!("{:#}\n", Value::Object(told));
+fn answer(name: &str, mut fields: Map<String, Value>, error: Option<String>) -> Response {
+    fields.insert("command".into(), name.into());
+    fields.insert("error".into(), error.into());
+    let text = format!("{:#}\n", Value::Object(fields));
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-async fn tell(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str> {
+async fn execute(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str> {
     Ok(match name {
         "configuration" => configuration(shared).await,
         "connections" => connection_lists(shared),
@@ -114,14 +114,14 @@ async fn configuration(shared: &Shared) -> Value {
     entries.collect::<Map<_, _>>().into()
 }
 
-/// `clientPort` becomes `client_port`, as Apache's JSON has it.
+/// `clientPort` becomes `client_port`, as in Apache's JSON.
 fn snake(name: &str) -> String {
     let mut text = String::new();
-    for letter in name.chars() {
-        if letter.is_ascii_uppercase() {
+    for character in name.chars() {
+        if character.is_ascii_uppercase() {
             text.push('_');
         }
-        text.push(letter.to_ascii_lowercase());
+        text.push(character.to_ascii_lowercase());
     }
     text
 }
@@ -140,7 +140,7 @@ fn connection(shared: &Shared, handle: &Handle) -> Value {
         "packets_received": counts.received,
         "packets_sent": counts.sent,
         "session_id": handle.session(),
-        "last_operation": connections::operation(counts.last_op),
+        "last_operation": connections::op_name(counts.last_op),
         "established": connections::established_ms(shared, handle.since),
         "session_timeout": handle.timeout_ms(),
         "last_cxid": counts.last_cxid,
@@ -157,7 +157,7 @@ fn dump(shared: &Shared) -> Value {
     let tree = shared.tree.read();
     let paths = |paths: Vec<Arc<str>>| paths.iter().map(|path| Value::from(&**path)).collect::<Vec<_>>();
     let ephemerals = by_text(tree.sessions_with_ephemerals().map(|(id, list)| (id, paths(list))));
-    // When a session will expire only the leader knows: Apache's followers leave this empty too.
+    // Only the leader knows when a session expires: Apache's followers leave this empty too.
     json!({"expiry_time_to_session_ids": {}, "session_id_to_ephemeral_paths": ephemerals})
 }
 
@@ -169,7 +169,7 @@ fn last_snapshot(shared: &Shared) -> Value {
         let modified = file.metadata().ok()?.modified().ok()?;
         Some((zxid, modified.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()))
     });
-    // Where there is none yet Apache has -1 in both.
+    // Without a snapshot Apache reports -1 for both.
     match snapshots.max() {
         Some((zxid, seconds)) => json!({"zxid": format!("{zxid:x}"), "timestamp": seconds}),
         None => json!({"zxid": "ffffffffffffffff", "timestamp": -1}),
@@ -188,16 +188,16 @@ fn leader(shared: &Shared) -> Option<Value> {
 }
 
 async fn monitor(shared: &Shared) -> Value {
-    let inside = Inside::look(shared).await;
-    let figures = metrics::figures(shared, inside.as_ref()).into_iter().map(|figure| {
-        let value = match figure.value {
-            metrics::Value::Whole(value) => value.into(),
-            metrics::Value::Real(value) => value.into(),
+    let stats = NodeStats::query(shared).await;
+    let metrics = metrics::collect(shared, stats.as_ref()).into_iter().map(|metric| {
+        let value = match metric.value {
+            metrics::Value::Integer(value) => value.into(),
+            metrics::Value::Float(value) => value.into(),
             metrics::Value::Text(text) => text.into(),
         };
-        (figure.name.to_owned(), value)
+        (metric.name.to_owned(), value)
     });
-    figures.collect::<Map<_, _>>().into()
+    metrics.collect::<Map<_, _>>().into()
 }
 
 async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
@@ -205,7 +205,7 @@ async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
     let Packets { received, sent, latency } = status.tally.sum();
     let (data, log) = server::sizes(shared).await;
     let unrecorded = || json!({"last_buffer_size": -1, "min_buffer_size": -1, "max_buffer_size": -1});
-    let mut told = json!({
+    let mut fields = json!({
         "version": version(),
         "read_only": mode(shared) == "read-only",
         "server_stats": {
@@ -228,10 +228,12 @@ async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
         "proposal_stats": unrecorded(),
         "node_count": shared.tree.read().node_count(),
     });
-    if let (true, Value::Object(told), Value::Object(lists)) = (with_connections, &mut told, connection_lists(shared)) {
-        told.extend(lists);
+    if let (true, Value::Object(fields), Value::Object(lists)) =
+        (with_connections, &mut fields, connection_lists(shared))
+    {
+        fields.extend(lists);
     }
-    told
+    fields
 }
 
 fn voting_view(shared: &Shared) -> Option<Value> {
@@ -241,33 +243,33 @@ fn voting_view(shared: &Shared) -> Option<Value> {
         .iter()
         .map(|(id, server)| {
             let client = server.client.as_ref().map(|address| format!("{}:{}", address.host, address.port));
-            let told = json!({
+            let fields = json!({
                 "server_addresses": [format!("{}:{}", server.host, server.quorum_port)],
                 "election_addresses": [format!("{}:{}", server.host, server.election_port)],
                 "client_address": client.unwrap_or_default(),
                 "learner_type": "participant",
             });
-            (id.to_string(), told)
+            (id.to_string(), fields)
         })
         .collect();
     Some(json!({"current_config": view}))
 }
 
 async fn zab_state(shared: &Shared) -> Option<Value> {
-    let inside = Inside::look(shared).await?;
+    let stats = NodeStats::query(shared).await?;
     let zxid = Zxid(shared.applied.load(Ordering::Acquire).cast_unsigned());
     Some(json!({
         "myid": shared.settings.me.0,
         "is_leader": matches!(mode(shared), "leader" | "standalone"),
         "voting": true,
         "last_zxid": hex(zxid),
-        "zab_epoch": inside.epoch.0,
+        "zab_epoch": stats.epoch.0,
         "zab_counter": zxid.counter(),
-        "zabstate": metrics::zab_state(inside.phase),
+        "zabstate": metrics::zab_state(stats.phase),
     }))
 }
 
-/// Names, and the other names by which each is known.
+/// The commands with their aliases.
 const COMMANDS: [(&str, &[&str]); 24] = [
     ("configuration", &["conf", "config"]),
     ("connection_stat_reset", &["crst"]),

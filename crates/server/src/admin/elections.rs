@@ -1,6 +1,6 @@
-//! `GET /v1/election?last=N`: the last elections and hand-overs as this server lived through them, newest first.
+//! `GET /v1/election?last=N`: the last elections and hand-overs as seen by this server, newest first.
 //!
-//! Why from here: "why is that server the leader?" is answered by what decided, not by the scores of today.
+//! They explain why the current leader leads: by the scores that decided the election, not by those of now.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use pole_node::{Account, Ended};
 use pole_oracle::{Oracle, Spec};
 use serde_json::{Value, json};
 
-use super::fault::Fault;
+use super::error::ApiError;
 use super::scores::inputs;
 use super::v1::hex;
-use super::{look, page};
+use super::{page, query};
 use crate::clock::wall_ms;
 use crate::driver::Driver;
 use crate::metrics::ms;
@@ -23,45 +23,48 @@ use crate::shared::Shared;
 
 pub(crate) async fn elections(
     State(shared): State<Arc<Shared>>,
-    Query(query): Query<HashMap<String, String>>,
-) -> Result<Response, Fault> {
-    let last = match query.get("last").map(|text| text.parse()) {
+    Query(params): Query<HashMap<String, String>>,
+) -> Result<Response, ApiError> {
+    let last = match params.get("last").map(|text| text.parse()) {
         None => usize::MAX,
         Some(Ok(count @ 1..)) => count,
-        Some(Ok(_) | Err(_)) => return Err(Fault::bad_value("last: expected a whole number from 1")),
+        Some(Ok(_) | Err(_)) => return Err(ApiError::bad_value("last: expected a whole number from 1")),
     };
-    look(&shared, move |driver| all(driver, last)).await.map(|value| page(&value)).ok_or_else(Fault::busy)
+    query(&shared, move |driver| elections_json(driver, last))
+        .await
+        .map(|value| page(&value))
+        .ok_or_else(ApiError::busy)
 }
 
-fn all(driver: &Driver, last: usize) -> Value {
+fn elections_json(driver: &Driver, last: usize) -> Value {
     let oracles = Oracles::known_to(driver);
-    driver.node.accounts().take(last).map(|account| of_account(driver, &oracles, account)).collect()
+    driver.node.accounts().take(last).map(|change| change_json(driver, &oracles, change)).collect()
 }
 
-fn of_account(driver: &Driver, oracles: &Oracles, account: &Account) -> Value {
-    let ago_ms = (driver.shared.clock.now() - account.began).0 / 1_000_000;
-    let (ended, epoch, reason) = match &account.ended {
-        Ended::Open => ("open", account.round.epoch, String::new()),
+fn change_json(driver: &Driver, oracles: &Oracles, change: &Account) -> Value {
+    let ago_ms = (driver.shared.clock.now() - change.began).0 / 1_000_000;
+    let (ended, epoch, reason) = match &change.ended {
+        Ended::Open => ("open", change.round.epoch, String::new()),
         Ended::Established(epoch) => ("established", u64::from(epoch.0), String::new()),
-        Ended::Failed(reason) => ("failed", account.round.epoch, reason.clone()),
+        Ended::Failed(reason) => ("failed", change.round.epoch, reason.clone()),
     };
-    let record = account.record.as_ref();
-    let choice = record.and_then(|record| winning(record));
+    let record = change.record.as_ref();
+    let choice = record.and_then(|record| winning_proposal(record));
     let oracle = choice.and_then(|proposal| oracles.by_fingerprint(proposal.fingerprint));
     let participants: Vec<u64> = record.iter().flat_map(|record| &record.participants).map(|id| id.0).collect();
     let steps: Vec<Value> =
-        account.steps.iter().map(|(step, after)| json!({"step": step.to_string(), "ms": ms(*after)})).collect();
+        change.steps.iter().map(|(step, after)| json!({"step": step.to_string(), "ms": ms(*after)})).collect();
     json!({
         "epoch": epoch,
         "at_ms": wall_ms() - i64::try_from(ago_ms).unwrap_or(0),
-        "cause": account.cause.to_string(),
+        "cause": change.cause.to_string(),
         "oracle": oracle.map(|(name, _)| name),
         "oracle_version": choice.map(|proposal| hex(proposal.version)),
         "participants": participants,
         "proposals": record.map(|record| proposals(oracles, record)).unwrap_or_default(),
-        "failed_rounds": record.map_or(account.round.failed, |record| record.failed_rounds),
-        "winner": account.winner.map(|id| id.0),
-        // Of a hand-over the last leader decided.
+        "failed_rounds": record.map_or(change.round.failed, |record| record.failed_rounds),
+        "winner": change.winner.map(|id| id.0),
+        // Null for a hand-over, which the previous leader decided.
         "decided_by": record.map(|record| record.decided_by.to_string()),
         "runner_up": record.and_then(|record| record.runner_up).map(|id| id.0),
         "margin": record.and_then(|record| margin(record, oracle.map(|(_, oracle)| oracle))),
@@ -71,36 +74,37 @@ fn of_account(driver: &Driver, oracles: &Oracles, account: &Account) -> Value {
     })
 }
 
-fn winning(record: &Record) -> Option<&Proposal> {
+fn winning_proposal(record: &Record) -> Option<&Proposal> {
     record.proposals.iter().map(|ranked| &ranked.proposal).find(|proposal| proposal.id == record.winner)
 }
 
 fn proposals(oracles: &Oracles, record: &Record) -> Vec<Value> {
-    record.proposals.iter().map(|ranked| of_proposal(oracles, ranked)).collect()
+    record.proposals.iter().map(|ranked| proposal_json(oracles, ranked)).collect()
 }
 
-fn of_proposal(oracles: &Oracles, Ranked { proposal, able }: &Ranked) -> Value {
+fn proposal_json(oracles: &Oracles, Ranked { proposal, able }: &Ranked) -> Value {
     let score = match &proposal.rank {
         Rank::Known(score) => oracles.by_fingerprint(proposal.fingerprint).map(|(_, oracle)| oracle.value(score)),
         Rank::Unknown => None,
     };
-    let made_of: Vec<(String, i64)> = proposal.inputs.iter().map(|input| (input.name.clone(), input.value)).collect();
+    let named_inputs: Vec<(String, i64)> =
+        proposal.inputs.iter().map(|input| (input.name.clone(), input.value)).collect();
     json!({
         "id": proposal.id.0,
         "score": score,
         "known": matches!(proposal.rank, Rank::Known(_)),
         "zxid": hex(proposal.standing.last_zxid),
         "able": able,
-        "inputs": inputs(&made_of),
+        "inputs": inputs(&named_inputs),
     })
 }
 
-/// By how much the winner was better, in the unit of the oracle; nothing if something else than a number decided.
+/// By how much the winner was better, in the unit of the oracle; `None` if no number decided.
 fn margin(record: &Record, oracle: Option<&dyn Oracle>) -> Option<f64> {
     match record.margin? {
         Margin::Score { place: 0, winner: Some(winner), runner_up: Some(second) } => {
             let value = |component| oracle.map(|oracle| oracle.value(&Score::from(component)));
-            // Scores are whole numbers of millionths at the least; more digits are noise of the subtraction.
+            // Scores have a resolution of a millionth or less; further digits are rounding errors of the subtraction.
             Some(((value(winner)? - value(second)?).abs() * 1e6).round() / 1e6)
         }
         Margin::Score { winner: Some(winner), runner_up: Some(second), .. } => Some(second as f64 - winner as f64),
@@ -110,7 +114,7 @@ fn margin(record: &Record, oracle: Option<&dyn Oracle>) -> Option<f64> {
     }
 }
 
-/// The oracles that proposals may have been scored by, as far as this server can name them.
+/// The oracles by which proposals may have been scored, as far as this server knows their names.
 struct Oracles(Vec<(String, Box<dyn Oracle>)>);
 
 impl Oracles {

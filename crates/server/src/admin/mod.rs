@@ -1,27 +1,29 @@
 //! The admin server: HTTP for operators, tools and Prometheus.
 //!
-//! In: requests. Out: JSON; what Apache's admin server tells under `/commands`, Pole's own under `/v1`, and `/metrics`.
-//! Why no TLS: it listens on loopback unless told otherwise, and what changes something needs a token from elsewhere.
-//! Holds: a port that is taken costs a warning, never the server; bodies and connections are bounded; a page of a browser elsewhere
-//! changes nothing here.
-//! Not here: decisions (`node`), the figures (`metrics`).
+//! It serves Apache's admin commands under `/commands`, Pole's own API under `/v1`, both as JSON, and `/metrics`.
+//!
+//! There is no TLS: the server listens on loopback by default, and changes from another host need a token. Request
+//! bodies and connections are bounded. A web page in a browser cannot change anything. If the port is taken, the server
+//! logs a warning and runs without it.
+//!
+//! Decisions are made in `node`; the metrics are collected in `metrics`.
 //!
 //! ```text
-//! commands    /commands/NAME                      what Apache's admin server tells
-//! v1          GET /v1/health, /v1/ensemble        where the ensemble stands
-//! scores      GET /v1/scores                      who would lead well
-//! elections   GET /v1/election                    why that one leads
-//! change      PUT /v1/oracle, /v1/score           what an operator decides
-//! transfer    POST /v1/transfer                   another leader
+//! commands    /commands/NAME                      Apache's admin commands
+//! v1          GET /v1/health, /v1/ensemble        the state of the server and of the ensemble
+//! scores      GET /v1/scores                      how well each server would lead
+//! elections   GET /v1/election                    why the current leader leads
+//! change      PUT /v1/oracle, /v1/score           changes by an operator
+//! transfer    POST /v1/transfer                   a change of the leader
 //! ```
 
 mod change;
 mod commands;
-mod door;
 mod elections;
-mod fault;
-mod look;
-mod own_client;
+mod error;
+mod internal_client;
+mod listener;
+mod query;
 mod scores;
 mod transfer;
 mod v1;
@@ -38,27 +40,27 @@ use axum::routing::{get, post, put};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
-pub(crate) use look::look;
+pub(crate) use query::query;
 
 use crate::config::{Address, Config};
 use crate::server::resolve;
 use crate::shared::Shared;
 use crate::{log, metrics};
-use door::{Caller, Door};
-use fault::Fault;
+use error::ApiError;
+use listener::{AdminListener, RemoteAddress};
 
-/// Where it listens.
+/// The addresses that it listens on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Addresses {
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
 }
 
-/// Opens the ports that the configuration names, as far as they are free.
+/// Opens the configured ports. A port that cannot be opened is logged and left out.
 pub(crate) fn open(config: &Config, shared: &Arc<Shared>, runtime: &Handle) -> Addresses {
-    let serve = |key, address: &Option<Address>, router: fn() -> Router<Arc<Shared>>| {
+    let serve = |key, address: &Option<Address>, routes: fn() -> Router<Arc<Shared>>| {
         let address = address.as_ref()?;
-        match listen(key, address, router().with_state(Arc::clone(shared)), runtime) {
+        match listen(key, address, routes().with_state(Arc::clone(shared)), runtime) {
             Ok(address) => Some(address),
             Err(error) => {
                 let at = format!("{}:{}", address.host, address.port);
@@ -68,8 +70,8 @@ pub(crate) fn open(config: &Config, shared: &Arc<Shared>, runtime: &Handle) -> A
         }
     };
     Addresses {
-        admin: serve("admin.serverPort", &config.admin.address, all),
-        metrics: serve("metricsProvider.httpPort", &config.admin.metrics, only_metrics),
+        admin: serve("admin.serverPort", &config.admin.address, router),
+        metrics: serve("metricsProvider.httpPort", &config.admin.metrics, metrics_router),
     }
 }
 
@@ -79,14 +81,14 @@ fn listen(key: &'static str, address: &Address, router: Router, runtime: &Handle
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
-    let door = Door::new(tokio::net::TcpListener::from_std(listener)?);
-    let service = router.into_make_service_with_connect_info::<Caller>();
-    runtime.spawn(async move { axum::serve(door, service).await });
+    let listener = AdminListener::new(tokio::net::TcpListener::from_std(listener)?);
+    let service = router.into_make_service_with_connect_info::<RemoteAddress>();
+    runtime.spawn(async move { axum::serve(listener, service).await });
     Ok(address)
 }
 
-fn all() -> Router<Arc<Shared>> {
-    only_metrics()
+fn router() -> Router<Arc<Shared>> {
+    metrics_router()
         .route("/commands", get(commands::list))
         .route("/commands/", get(commands::list))
         .route("/commands/{name}", get(commands::run))
@@ -98,11 +100,11 @@ fn all() -> Router<Arc<Shared>> {
         .route("/v1/score", put(change::score))
         .route("/v1/transfer", post(transfer::transfer))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .fallback(async || Fault::not_found("no such page: see /commands, /metrics, /v1/health"))
-        .method_not_allowed_fallback(async || Fault::wrong_method())
+        .fallback(async || ApiError::not_found("no such page: see /commands, /metrics, /v1/health"))
+        .method_not_allowed_fallback(async || ApiError::wrong_method())
 }
 
-fn only_metrics() -> Router<Arc<Shared>> {
+fn metrics_router() -> Router<Arc<Shared>> {
     Router::new().route("/metrics", get(metrics_page))
 }
 
@@ -110,10 +112,10 @@ async fn metrics_page(State(shared): State<Arc<Shared>>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics::page(&shared).await).into_response()
 }
 
-/// A page of JSON, with a line end for those who use curl.
+/// A JSON response, with a newline at its end for the sake of curl.
 fn page(value: &Value) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], format!("{value}\n")).into_response()
 }
 
-/// The name of an oracle and a few parameters: more is a mistake.
+/// The largest valid body holds the name of an oracle and a few parameters.
 const BODY_BYTES_MAX: usize = 64 << 10;

@@ -1,9 +1,10 @@
-//! `GET /v1/scores`: how each server would do as leader, under every oracle.
+//! `GET /v1/scores`: the scores of all servers under every oracle.
 //!
-//! `?kind=before-resignation` (unless told otherwise): the leader would stay as a follower, and stands in the list.
-//! `?kind=after-crash`: the leader would be gone.
-//! Under the oracle in force the others' own words count. Under another one this server computes what they would say,
-//! from their last reports.
+//! With `?kind=before-resignation`, the default, the scores assume that the leader stays as a follower, so it is in the
+//! list. With `?kind=after-crash` they assume that the leader is gone.
+//!
+//! Under the active oracle, the scores that the servers reported count. Under another oracle this server computes them
+//! from the last reports of the others.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,37 +15,37 @@ use pole_election::{Score, ServerId};
 use pole_oracle::{Assessed, Moment, Oracle, View, shown};
 use serde_json::{Map, Value, json};
 
-use super::fault::Fault;
-use super::v1::name_of_active;
-use super::{look, page};
+use super::error::ApiError;
+use super::v1::active_name;
+use super::{page, query};
 use crate::driver::Driver;
-use crate::metrics::with_each_oracle;
+use crate::metrics::for_each_oracle;
 use crate::shared::Shared;
 
 pub(crate) async fn scores(
     State(shared): State<Arc<Shared>>,
-    Query(query): Query<HashMap<String, String>>,
-) -> Result<Response, Fault> {
-    let moment = match query.get("kind").map(String::as_str) {
+    Query(params): Query<HashMap<String, String>>,
+) -> Result<Response, ApiError> {
+    let moment = match params.get("kind").map(String::as_str) {
         None | Some("before-resignation") => Moment::BeforeResignation,
         Some("after-crash") => Moment::AfterCrash,
         Some(other) => {
             let error = format!("kind \"{other}\": expected after-crash or before-resignation");
-            return Err(Fault::bad_value(error));
+            return Err(ApiError::bad_value(error));
         }
     };
-    look(&shared, move |driver| all(driver, moment)).await.map(|value| page(&value)).ok_or_else(Fault::busy)
+    query(&shared, move |driver| scores_json(driver, moment)).await.map(|value| page(&value)).ok_or_else(ApiError::busy)
 }
 
-fn all(driver: &Driver, moment: Moment) -> Value {
+fn scores_json(driver: &Driver, moment: Moment) -> Value {
     let mut oracles = Map::new();
-    let active = name_of_active(driver);
+    let active = active_name(driver);
     let in_force = driver.node.oracle().fingerprint();
     let views = driver.node.views(moment, driver.shared.clock.now());
-    with_each_oracle(driver, |name, oracle| {
-        // The one in force stands under the name by which it was chosen.
+    for_each_oracle(driver, |name, oracle| {
+        // The active one is listed under the name by which it was chosen.
         let name = if oracle.fingerprint() == in_force { &active } else { name };
-        oracles.insert(name.to_owned(), of_oracle(driver, oracle, &views));
+        oracles.insert(name.to_owned(), oracle_json(driver, oracle, &views));
     });
     let kind = match moment {
         Moment::AfterCrash => "after-crash",
@@ -53,24 +54,24 @@ fn all(driver: &Driver, moment: Moment) -> Value {
     json!({"active": active, "kind": kind, "oracles": oracles})
 }
 
-fn of_oracle(driver: &Driver, oracle: &dyn Oracle, views: &BTreeMap<ServerId, Option<View>>) -> Value {
+fn oracle_json(driver: &Driver, oracle: &dyn Oracle, views: &BTreeMap<ServerId, Option<View>>) -> Value {
     let now = driver.shared.clock.now();
     let score = |view: &Option<View>| driver.node.score(oracle, view.as_ref()?, now);
     let scores: BTreeMap<_, _> = views.iter().map(|(id, view)| (*id, score(view))).collect();
     let known = scores.iter().filter_map(|(id, assessed)| Some((&assessed.as_ref()?.score, *id)));
     let winner = known.min_by(|a, b| better(*a, *b)).map(|(_, id)| id.0);
     let servers: Map<String, Value> =
-        scores.iter().map(|(id, assessed)| (id.to_string(), of_server(oracle, assessed.as_ref()))).collect();
+        scores.iter().map(|(id, assessed)| (id.to_string(), server_json(oracle, assessed.as_ref()))).collect();
     let scale = oracle.scale();
     json!({"better": scale.better.as_str(), "unit": scale.unit, "winner": winner, "servers": servers})
 }
 
-/// As an election compares: a smaller score, then a higher id.
+/// Orders servers as an election does: by smaller score, then by higher id.
 fn better(a: (&Score, ServerId), b: (&Score, ServerId)) -> std::cmp::Ordering {
     a.0.cmp(b.0).then(b.1.cmp(&a.1))
 }
 
-fn of_server(oracle: &dyn Oracle, assessed: Option<&Assessed>) -> Value {
+fn server_json(oracle: &dyn Oracle, assessed: Option<&Assessed>) -> Value {
     match assessed {
         None => json!({"score": null, "known": false, "inputs": {}}),
         Some(known) => {
@@ -79,7 +80,7 @@ fn of_server(oracle: &dyn Oracle, assessed: Option<&Assessed>) -> Value {
     }
 }
 
-/// What a score was made of, in units that people read.
+/// The inputs of a score, in human-readable units.
 pub(crate) fn inputs(inputs: &[(String, i64)]) -> Value {
     Value::Object(shown(inputs).into_iter().map(|(name, value)| (name, value.into())).collect())
 }

@@ -1,8 +1,10 @@
-//! `POST /v1/transfer`: another leader, now, and how long clients waited for it.
+//! `POST /v1/transfer`: hands the leadership over, and reports how long writes had to wait.
 //!
-//! In: a target, or none for the best score. Out: the new leader, once it serves this server's clients.
-//! On any server: a follower passes it on. What the leader thinks of it a follower is not told, so there a refusal shows as a time
-//! limit that passes.
+//! The body names a target; without one, the server with the best score is chosen. The response names the new leader
+//! and is sent once this server serves its clients under it.
+//!
+//! Any server accepts the request: a follower forwards it to the leader. The leader does not report a refusal back, so
+//! on a follower a refusal shows as a timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,48 +20,48 @@ use pole_oracle::Time;
 use pole_zab::Phase;
 use serde_json::{Value, json};
 
-use super::change::{fields, permit, whole};
-use super::door::Caller;
-use super::fault::Fault;
-use super::{look, page};
+use super::change::{check_permission, fields, whole_number};
+use super::error::ApiError;
+use super::listener::RemoteAddress;
+use super::{page, query};
 use crate::driver::Driver;
-use crate::mailbox::Letter;
+use crate::mailbox::Command;
 use crate::metrics::ms;
 use crate::shared::Shared;
 use crate::status::Role;
 
 pub(crate) async fn transfer(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(Caller(from)): ConnectInfo<Caller>,
+    ConnectInfo(RemoteAddress(from)): ConnectInfo<RemoteAddress>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Fault> {
-    permit(&shared, from, &headers)?;
+) -> Result<Response, ApiError> {
+    check_permission(&shared, from, &headers)?;
     let fields = fields(body, &["to", "timeout_ms"])?;
-    let limit_ms = whole(&fields, "timeout_ms", LIMIT_MS_DEFAULT, LIMIT_MS_MAX)?;
+    let limit_ms = whole_number(&fields, "timeout_ms", LIMIT_MS_DEFAULT, LIMIT_MS_MAX)?;
     let to = match fields.get("to") {
         None | Some(Value::Null) => None,
         Some(value) => {
-            let id = value.as_u64().ok_or_else(|| Fault::bad_value("to: expected the number of a server"))?;
+            let id = value.as_u64().ok_or_else(|| ApiError::bad_value("to: expected the number of a server"))?;
             Some(ServerId(id))
         }
     };
-    let (leader, began) = match look(&shared, move |driver| check(driver, to)).await.ok_or_else(Fault::busy)?? {
-        Start::Leads { leader } => return Ok(answer(leader, 0.0)),
-        Start::May { leader, began } => (leader, began),
+    let (leader, began) = match query(&shared, move |driver| check(driver, to)).await.ok_or_else(ApiError::busy)?? {
+        Precheck::AlreadyLeads { leader } => return Ok(answer(leader, 0.0)),
+        Precheck::Allowed { leader, began } => (leader, began),
     };
-    shared.mailbox.post(Letter::Event(Event::Transfer { to }));
+    shared.mailbox.post(Command::Event(Event::Transfer { to }));
     let waiting = wait(&shared, began);
-    let late = || {
+    let timed_out = || {
         let asked = if leader == shared.settings.me {
             String::new()
         } else {
             format!("; server {leader} may say why in its log")
         };
-        Fault::timeout(format!("no other leader after {limit_ms} ms: look at /v1/ensemble for who leads{asked}"))
+        ApiError::timeout(format!("no other leader after {limit_ms} ms: look at /v1/ensemble for who leads{asked}"))
     };
     let (leader, pause_ms) =
-        tokio::time::timeout(Duration::from_millis(limit_ms), waiting).await.map_err(|_| late())??;
+        tokio::time::timeout(Duration::from_millis(limit_ms), waiting).await.map_err(|_| timed_out())??;
     Ok(answer(leader, pause_ms))
 }
 
@@ -67,60 +69,61 @@ fn answer(leader: ServerId, pause_ms: f64) -> Response {
     page(&json!({"leader": leader.0, "pause_ms": pause_ms}))
 }
 
-/// What there is to do.
-enum Start {
-    /// The target leads already.
-    Leads { leader: ServerId },
-    /// The last account of an election or a hand-over began then; the next one is ours.
-    May { leader: ServerId, began: Option<Time> },
+/// The result of the checks before a transfer.
+enum Precheck {
+    /// The target already leads.
+    AlreadyLeads { leader: ServerId },
+    /// The transfer may be requested. `began` is the start of the last recorded leadership change; the next one is
+    /// ours.
+    Allowed { leader: ServerId, began: Option<Time> },
 }
 
-/// Whether it makes sense to ask the node.
-fn check(driver: &Driver, to: Option<ServerId>) -> Result<Start, Fault> {
+/// Checks whether the transfer is possible, as far as this server knows.
+fn check(driver: &Driver, to: Option<ServerId>) -> Result<Precheck, ApiError> {
     let (node, me) = (&driver.node, driver.shared.settings.me);
     let voters = &node.config().voters;
     if let Some(to) = to.filter(|to| !voters.contains(*to)) {
-        return Err(Fault::bad_value(format!("to: {to} is no server of this ensemble")));
+        return Err(ApiError::bad_value(format!("to: {to} is no server of this ensemble")));
     }
-    let Role::Serving { leader, .. } = driver.shared.status.role() else { return Err(Fault::no_quorum()) };
-    let may = Start::May { leader, began: node.accounts().next().map(|account| account.began) };
+    let Role::Serving { leader, .. } = driver.shared.status.role() else { return Err(ApiError::no_quorum()) };
+    let allowed = Precheck::Allowed { leader, began: node.accounts().next().map(|change| change.began) };
     if to == Some(leader) {
-        return Ok(Start::Leads { leader });
+        return Ok(Precheck::AlreadyLeads { leader });
     }
-    // The rest only the leader knows.
+    // Only the leader can check the rest.
     if leader != me {
-        return Ok(may);
+        return Ok(allowed);
     }
     if voters.len() == 1 {
-        return Err(Fault::conflict("there is no other server to hand over to"));
+        return Err(ApiError::conflict("there is no other server to hand over to"));
     }
     if node.hand_over().is_some() {
-        return Err(Fault::conflict("another hand-over is under way: wait for it"));
+        return Err(ApiError::conflict("another hand-over is under way: wait for it"));
     }
     if let Some(to) = to.filter(|to| node.zab().followers().all(|(id, _)| id != *to)) {
-        return Err(Fault::conflict(format!("server {to} does not follow: it is not caught up")));
+        return Err(ApiError::conflict(format!("server {to} does not follow: it is not caught up")));
     }
-    Ok(may)
+    Ok(allowed)
 }
 
-/// Waits until this server serves under the next leader. Returns it, and how long writes waited.
-async fn wait(shared: &Shared, before: Option<Time>) -> Result<(ServerId, f64), Fault> {
+/// Waits until this server serves under the next leader. Returns that leader, and how long writes waited in ms.
+async fn wait(shared: &Shared, before: Option<Time>) -> Result<(ServerId, f64), ApiError> {
     let mut frozen_at: Option<Time> = None;
-    // A look is answered before the events that came with it; the next one sees what they did.
-    look(shared, |_| ()).await.ok_or_else(Fault::busy)?;
+    // A query runs before the events posted along with it; the next query sees their results.
+    query(shared, |_| ()).await.ok_or_else(ApiError::busy)?;
     loop {
-        // Between two looks: a write waits for longer than this anyway.
-        tokio::time::sleep(LOOK_EVERY).await;
-        let seen = look(shared, move |driver| Seen::of(driver, before)).await.ok_or_else(Fault::busy)?;
-        frozen_at = frozen_at.or(seen.frozen_at);
-        match seen.state {
-            Now::Preparing => {}
-            Now::LeadsOn => {
+        // The error of the measurement: a write takes longer than this anyway.
+        tokio::time::sleep(POLL_INTERVAL).await;
+        let progress = query(shared, move |driver| Progress::of(driver, before)).await.ok_or_else(ApiError::busy)?;
+        frozen_at = frozen_at.or(progress.frozen_at);
+        match progress.state {
+            TransferState::Preparing => {}
+            TransferState::StillLeads => {
                 let error =
                     "this server leads on: the target was not level within the time limit, or none is fit; see the log";
-                return Err(Fault::conflict(error));
+                return Err(ApiError::conflict(error));
             }
-            Now::Serves { leader, began, at } => {
+            TransferState::Serves { leader, began, at } => {
                 let since = frozen_at.map_or(began, |frozen| frozen.min(began));
                 return Ok((leader, ms(at - since)));
             }
@@ -128,37 +131,37 @@ async fn wait(shared: &Shared, before: Option<Time>) -> Result<(ServerId, f64), 
     }
 }
 
-/// A hand-over as it goes on.
-struct Seen {
+/// The progress of a hand-over.
+struct Progress {
     frozen_at: Option<Time>,
-    state: Now,
+    state: TransferState,
 }
 
-enum Now {
-    /// It is being prepared, or the next leader takes over.
+enum TransferState {
+    /// The hand-over is being prepared, or the next leader is taking over.
     Preparing,
-    /// It was given up.
-    LeadsOn,
+    /// The hand-over was abandoned, and this server still leads.
+    StillLeads,
     /// This server serves under the next leader.
     Serves { leader: ServerId, began: Time, at: Time },
 }
 
-impl Seen {
+impl Progress {
     fn of(driver: &Driver, before: Option<Time>) -> Self {
         let node = &driver.node;
         let now = driver.shared.clock.now();
         let frozen_at = node.hand_over().filter(|frozen| *frozen).map(|_| now);
-        let newest = node.accounts().next().filter(|account| Some(account.began) != before);
+        let newest = node.accounts().next().filter(|change| Some(change.began) != before);
         let state = match newest {
-            None if node.hand_over().is_none() && node.zab().phase() == Phase::Established => Now::LeadsOn,
-            None => Now::Preparing,
-            Some(account) => {
-                let served = account.steps.iter().find(|(step, _)| *step == Milestone::Serving);
-                match (&account.ended, account.winner, served) {
+            None if node.hand_over().is_none() && node.zab().phase() == Phase::Established => TransferState::StillLeads,
+            None => TransferState::Preparing,
+            Some(change) => {
+                let served = change.steps.iter().find(|(step, _)| *step == Milestone::Serving);
+                match (&change.ended, change.winner, served) {
                     (Ended::Established(_), Some(leader), Some((_, after))) => {
-                        Now::Serves { leader, began: account.began, at: account.began + *after }
+                        TransferState::Serves { leader, began: change.began, at: change.began + *after }
                     }
-                    (Ended::Open | Ended::Established(_) | Ended::Failed(_), _, _) => Now::Preparing,
+                    (Ended::Open | Ended::Established(_) | Ended::Failed(_), _, _) => TransferState::Preparing,
                 }
             }
         };
@@ -166,11 +169,11 @@ impl Seen {
     }
 }
 
-/// As `pole transfer` waits.
+/// The default of `pole transfer`.
 const LIMIT_MS_DEFAULT: u64 = 5_000;
 
-/// A minute: a hand-over that takes longer has failed.
+/// A hand-over that takes longer than a minute has failed.
 const LIMIT_MS_MAX: u64 = 60_000;
 
-/// A hand-over takes a few milliseconds.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// Short, because a hand-over takes only a few milliseconds.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);

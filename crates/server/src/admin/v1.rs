@@ -1,4 +1,4 @@
-//! Where this server and its ensemble stand.
+//! `/v1/health`, `/v1/ensemble` and `/v1/oracle`: the state of this server and of its ensemble.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use pole_node::ORACLE_PATH;
 use pole_oracle::{Report, Spec};
 use serde_json::{Map, Value, json};
 
-use super::fault::Fault;
-use super::{look, page};
+use super::error::ApiError;
+use super::{page, query};
 use crate::driver::Driver;
 use crate::metrics::{mode, ms};
 use crate::shared::Shared;
 use crate::status::Role;
 
-/// `GET /v1/health`: for load balancers and probes. Answers even if the node is busy.
+/// `GET /v1/health`: for load balancers and probes. It does not depend on the node's thread.
 pub(crate) async fn health(State(shared): State<Arc<Shared>>) -> Response {
     let zxid = Zxid(shared.applied.load(Ordering::Acquire).cast_unsigned());
     let (leader, epoch) = match shared.status.role() {
@@ -40,31 +40,31 @@ pub(crate) async fn health(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 /// `GET /v1/ensemble`.
-pub(crate) async fn ensemble(State(shared): State<Arc<Shared>>) -> Result<Response, Fault> {
-    look(&shared, of_ensemble).await.map(|value| page(&value)).ok_or_else(Fault::busy)
+pub(crate) async fn ensemble(State(shared): State<Arc<Shared>>) -> Result<Response, ApiError> {
+    query(&shared, ensemble_json).await.map(|value| page(&value)).ok_or_else(ApiError::busy)
 }
 
 /// `GET /v1/oracle`: the part of `/v1/ensemble` that `PUT` changes.
-pub(crate) async fn oracle(State(shared): State<Arc<Shared>>) -> Result<Response, Fault> {
-    look(&shared, |driver| of_oracle(driver)).await.map(|value| page(&value)).ok_or_else(Fault::busy)
+pub(crate) async fn oracle(State(shared): State<Arc<Shared>>) -> Result<Response, ApiError> {
+    query(&shared, |driver| oracle_json(driver)).await.map(|value| page(&value)).ok_or_else(ApiError::busy)
 }
 
-fn of_ensemble(driver: &mut Driver) -> Value {
+fn ensemble_json(driver: &mut Driver) -> Value {
     let role = driver.shared.status.role();
     let (leader, epoch) = match role {
         Role::Serving { leader, epoch } => (Some(leader), epoch),
         Role::Starting | Role::Looking { .. } => (None, driver.node.zab().standing().current_epoch),
     };
-    let servers: Vec<Value> = driver.node.config().voters.iter().map(|id| of_server(driver, id, leader)).collect();
+    let servers: Vec<Value> = driver.node.config().voters.iter().map(|id| server_json(driver, id, leader)).collect();
     json!({
         "leader": leader.map(|id| id.0),
         "epoch": epoch.0,
-        "oracle": of_oracle(driver),
+        "oracle": oracle_json(driver),
         "servers": servers,
     })
 }
 
-fn of_server(driver: &Driver, id: ServerId, leader: Option<ServerId>) -> Value {
+fn server_json(driver: &Driver, id: ServerId, leader: Option<ServerId>) -> Value {
     let (node, now) = (&driver.node, driver.shared.clock.now());
     let is_me = id == driver.shared.settings.me;
     let alive = node.is_alive(id);
@@ -76,7 +76,7 @@ fn of_server(driver: &Driver, id: ServerId, leader: Option<ServerId>) -> Value {
         }
         false => node.measurements().last_report(id).map(|(report, _)| report),
     };
-    // A leader knows its followers better than their last heartbeat does, and a leader has what is committed.
+    // A follower's acknowledgements are more recent than its last heartbeat, and a leader has everything committed.
     let acked = node.zab().followers().find(|(follower, _)| *follower == id).map(|(_, acked)| acked);
     let committed = (leader == Some(id)).then(|| node.zab().committed());
     let zxid = report.map(|report| report.standing.last_zxid).max(acked).max(committed);
@@ -111,34 +111,34 @@ fn site(shared: &Shared, id: ServerId) -> Option<String> {
     own.cloned().or_else(placed)
 }
 
-fn of_oracle(driver: &Driver) -> Value {
+fn oracle_json(driver: &Driver) -> Value {
     let version = driver.node.oracle_version();
     let params: Map<String, Value> =
         active_spec(driver).params.into_iter().map(|(param, value)| (param, value.into())).collect();
-    json!({"name": name_of_active(driver), "version": hex(version), "params": params})
+    json!({"name": active_name(driver), "version": hex(version), "params": params})
 }
 
-/// The name by which the oracle in force was chosen: `latency` also if it is cut into classes.
-pub(crate) fn name_of_active(driver: &Driver) -> String {
+/// The name by which the active oracle was chosen, such as `latency` even if it is divided into classes.
+pub(crate) fn active_name(driver: &Driver) -> String {
     active_spec(driver).name
 }
 
-/// How the oracle in force was chosen: by the ensemble or, at first, by the file.
+/// The specification of the active oracle: the ensemble's choice or, until there is one, that of the configuration.
 pub(crate) fn active_spec(driver: &Driver) -> Spec {
     let active = driver.node.oracle();
-    let is_it = |spec: &Spec| spec.build().is_ok_and(|oracle| oracle.fingerprint() == active.fingerprint());
+    let is_active = |spec: &Spec| spec.build().is_ok_and(|oracle| oracle.fingerprint() == active.fingerprint());
     let chosen = || {
         let tree = driver.shared.tree.read();
         Spec::parse(std::str::from_utf8(tree.data(ORACLE_PATH)??).ok()?).ok()
     };
     let chosen = if driver.node.oracle_version() == Zxid::ZERO { None } else { chosen() };
-    chosen.or_else(|| Some(driver.shared.settings.config.oracle())).filter(is_it).unwrap_or_else(|| {
-        // A choice that this server could not build: it kept what it had.
+    chosen.or_else(|| Some(driver.shared.settings.config.oracle())).filter(is_active).unwrap_or_else(|| {
+        // This server could not build the chosen oracle and kept its previous one.
         Spec::new(active.name())
     })
 }
 
-/// As ZooKeeper's tools write it.
+/// A zxid as ZooKeeper's tools print it.
 pub(crate) fn hex(zxid: Zxid) -> String {
     format!("{:#x}", zxid.0)
 }

@@ -1,7 +1,7 @@
-//! The task of a client's connection: it moves bytes between a socket and the state machine of `node`.
+//! The task of a client connection, which moves bytes between a socket and the state machine of `node`.
 //!
-//! Everything that is decided is decided there ([`pole_node::Connection`]); here is the driver's side of its contract.
-//! Sockets and TLS are opened by `listener`, four-letter words are answered by `words`.
+//! All decisions are made in [`pole_node::Connection`]; this is the driver's side of its contract. Sockets and TLS are
+//! opened by `listener`, four-letter words are answered by `four_letter`.
 
 use std::io;
 use std::pin::pin;
@@ -15,11 +15,11 @@ use pole_tree::Watcher;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::four_letter;
 use super::habit::{Habit, Place};
 use super::handle::Handle;
-use super::words;
 use crate::limits::Limit;
-use crate::mailbox::Letter;
+use crate::mailbox::Command;
 use crate::shared::Shared;
 
 /// The task of one connection.
@@ -27,14 +27,14 @@ pub(crate) struct Connection<R, W> {
     shared: Arc<Shared>,
     handle: Arc<Handle>,
     reader: R,
-    /// With TLS, the writing half; otherwise the handle writes.
+    /// The write half with TLS; without TLS the handle writes.
     writer: Option<W>,
     input: BytesMut,
     /// Where it would be served best.
     pub(super) habit: Habit,
     /// Scratch buffers, reused to avoid reallocation.
     events: Vec<Event>,
-    letters: Vec<Letter>,
+    commands: Vec<Command>,
 }
 
 /// What became of a connection.
@@ -70,7 +70,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             input: BytesMut::with_capacity(READ_BYTES),
             habit: Habit::default(),
             events: Vec::new(),
-            letters: Vec::new(),
+            commands: Vec::new(),
         }
     }
 
@@ -100,7 +100,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Does what can be done with the input.
+    /// Processes the input as far as possible.
     async fn progress(&mut self) {
         let mut batches = 0;
         loop {
@@ -110,7 +110,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             if next == Next::Read {
                 taken.add(self.handle.read(&self.shared, &mut self.input));
             }
-            let at = self.shared.moment();
+            let at = self.shared.call_context();
             if taken.count > 0 {
                 self.habit.learn(taken.count, taken.last_op, taken.is_alone);
                 self.shared.status.tally.received(taken.count);
@@ -120,7 +120,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             match next {
                 Next::Wait => return,
                 Next::Word => {
-                    let text = words::answer(&self.shared, self.handle.address, &self.input).await;
+                    let text = four_letter::answer(&self.shared, self.handle.address, &self.input).await;
                     self.handle.answer_word(&text.unwrap_or_default());
                     return;
                 }
@@ -128,13 +128,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             }
             batches += 1;
             if batches > 1 {
-                // Others on this thread have waited for two batches of this client.
+                // Other connections on this thread have waited for two batches of this client.
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Hands what the client asks to the node.
+    /// Passes the client's requests to the node.
     fn post_events(&mut self, asked: Settled) {
         if self.events.is_empty() {
             return;
@@ -143,17 +143,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if self.events.iter().any(is_attach) {
             self.shared.clients.lock().insert(self.handle.id, Arc::clone(&self.handle));
         }
-        self.shared.asked(asked);
-        self.letters.extend(self.events.drain(..).map(|event| Letter::of_connection(&self.handle, event)));
-        self.shared.mailbox.post_all(&mut self.letters);
+        self.shared.add_outstanding(asked);
+        self.commands.extend(self.events.drain(..).map(|event| Command::from_connection(&self.handle, event)));
+        self.shared.mailbox.post_all(&mut self.commands);
     }
 
-    /// Waits for something to do: bytes, room in the socket, a reply of the node, a deadline.
+    /// Waits for something to do: input, room in the socket, a reply of the node, a deadline.
     async fn wait(&mut self) -> Result<(), End> {
         self.write_pieces().await?;
         let (shared, handle) = (Arc::clone(&self.shared), Arc::clone(&self.handle));
-        // Created before it is asked what to wait for: nothing that happens in between is missed.
-        let (confirmed, room) = (shared.confirmed_anew.notified(), shared.room.notified());
+        // Created before `wants` is called, so that no notification in between is missed.
+        let (confirmed, room) = (shared.confirmation_changed.notified(), shared.room.notified());
         let role_changed = shared.status.role_changed.notified();
         let wants = handle.wants(&self.input, shared.clock.now());
         if let Some(reason) = wants.close {
@@ -178,12 +178,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// With TLS: sends what may be sent, each frame in records of its own.
+    /// With TLS: sends the output that may be sent, each frame in separate records.
     async fn write_pieces(&mut self) -> Result<(), End> {
         let (Some(writer), handle, shared) = (&mut self.writer, &self.handle, &self.shared) else { return Ok(()) };
         let mut has_written = false;
         loop {
-            let piece = handle.take_piece(PIECE_BYTES_MAX, shared.moment());
+            let piece = handle.take_piece(PIECE_BYTES_MAX, shared.call_context());
             let mut step =
                 pin!(async { if piece.is_empty() { writer.flush().await } else { writer.write_all(&piece).await } });
             if piece.is_empty() && !has_written {
@@ -211,9 +211,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Sends what is left when the connection ends, within a time limit.
+    /// Sends the remaining output when the connection ends, within a time limit.
     async fn send_rest(mut self) {
-        let at = self.shared.moment();
+        let at = self.shared.call_context();
         let _ = timeout(LAST_BYTES, async {
             let Some(writer) = &mut self.writer else { return self.handle.send_last(at).await };
             loop {
@@ -230,14 +230,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 }
 
 impl<R, W> Connection<R, W> {
-    /// The node hears that the connection is over.
+    /// Tells the node that the connection has ended, and removes its watches.
     pub(super) fn deregister(&self) {
-        self.shared.settled(self.handle.abandon_pending());
+        self.shared.remove_outstanding(self.handle.abandon_pending());
         if self.handle.is_attached() {
             self.shared.clients.lock().remove(&self.handle.id);
-            self.shared.mailbox.post(Letter::Event(Event::Detach { client: self.handle.id }));
+            self.shared.mailbox.post(Command::Event(Event::Detach { client: self.handle.id }));
         }
-        // The node does the same when it hears of it, because it may still perform reads that wait behind writes.
+        // The node does the same on `Detach`, because it may still perform reads that wait behind writes.
         self.shared.watches.lock().forget(Watcher(self.handle.id.0));
         if self.shared.watches.lock().sweep(0) {
             tokio::spawn(sweep_watches(Arc::clone(&self.shared)));
@@ -246,8 +246,8 @@ impl<R, W> Connection<R, W> {
 
     /// The same connection with another reader, and the one that it had.
     pub(super) fn exchange_reader<S>(self, reader: S) -> (R, Connection<S, W>) {
-        let Self { shared, handle, reader: before, writer, input, habit, events, letters } = self;
-        (before, Connection { shared, handle, reader, writer, input, habit, events, letters })
+        let Self { shared, handle, reader: before, writer, input, habit, events, commands } = self;
+        (before, Connection { shared, handle, reader, writer, input, habit, events, commands })
     }
 
     /// It is served here from now on.
@@ -256,14 +256,14 @@ impl<R, W> Connection<R, W> {
     }
 }
 
-/// Removes the watches of connections that have ended, with pauses for those who wait for the lock.
+/// Removes the watches of ended connections, with pauses in which other threads can take the lock.
 async fn sweep_watches(shared: Arc<Shared>) {
     while shared.watches.lock().sweep(SWEPT_AT_ONCE) {
         tokio::time::sleep(SWEEP_PAUSE).await;
     }
 }
 
-/// Watches that are removed under the lock at once: about half a millisecond of work.
+/// Watches removed while holding the lock once: about half a millisecond of work.
 const SWEPT_AT_ONCE: usize = 1000;
 const SWEEP_PAUSE: Duration = Duration::from_millis(1);
 
@@ -274,18 +274,18 @@ async fn sleep_until(shared: &Shared, deadline: Option<Time>) {
     }
 }
 
-/// What is read at once: sixteen requests of a kilobyte, or one small one of an idle client.
+/// Size of the read buffer: several small requests, without wasting memory on idle clients.
 const READ_BYTES: usize = 8 << 10;
 
-/// The largest piece for TLS: one record.
+/// The largest piece to send with TLS: one record.
 const PIECE_BYTES_MAX: usize = 16 << 10;
 
-/// How long a client whose connection ends may take to receive what is left.
+/// How long a client may take to receive the remaining output when its connection ends.
 const LAST_BYTES: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// Whole requests arrive, are handled, and the replies are taken.
+    /// Processes whole requests and discards the replies.
     pub(super) fn feed(&mut self, frames: &[u8]) {
         self.input.extend_from_slice(frames);
         while !self.input.is_empty() {
@@ -295,7 +295,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             let taken = self.handle.read(&self.shared, &mut self.input);
             self.shared.status.tally.answered(taken.answered, began, self.shared.clock.now());
             self.shared.status.tally.received(taken.count);
-            while !self.handle.take_piece(usize::MAX, self.shared.moment()).is_empty() {
+            while !self.handle.take_piece(usize::MAX, self.shared.call_context()).is_empty() {
                 self.handle.piece_sent();
             }
         }

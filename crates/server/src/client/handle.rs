@@ -1,11 +1,11 @@
-//! A client's connection as the threads of a server share it: the state machine of `node` and the socket.
+//! A client connection as shared between threads: the state machine of `node` and the socket.
 //!
-//! Replies come from the node's thread, reads from the thread of the connection's task. The thread that makes a reply
-//! writes it to the socket, because waking the task for one system call would cost a thread switch. The task finishes what
-//! the socket had no room for, and does all of it with TLS.
+//! Replies come from the node's thread, reads from the thread of the connection's task. The thread that produces a
+//! reply writes it to the socket, because waking the task for one system call would cost a thread switch. The task
+//! writes the rest when the socket was full, and everything with TLS.
 //!
-//! Locks are taken in this order: the tree, then a connection, then the watches. A thread that holds a connection must not
-//! wait for the tree.
+//! Locks are taken in this order: the tree, then a connection, then the watches. A thread that holds a connection must
+//! not wait for the tree.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -24,11 +24,11 @@ use pole_tree::Caller;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 
-use crate::heard::Heard;
+use crate::activity::LastActivity;
 use crate::limits::Limit;
 use crate::shared::Shared;
 
-/// A connection.
+/// A client connection, shared by its task, the node's thread and the admin server.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) id: ClientId,
@@ -36,8 +36,8 @@ pub(crate) struct Handle {
     /// When it was accepted.
     pub(crate) since: Time,
     session: AtomicI64,
-    /// Whether it is noted for the next report to the leader.
-    pub(crate) heard: Heard,
+    /// The activity to include in the next report to the leader.
+    pub(crate) activity: LastActivity,
     inner: Mutex<Inner>,
     /// Wakes the connection's task: there is something that only the task can do.
     pub(crate) wake: Notify,
@@ -46,13 +46,13 @@ pub(crate) struct Handle {
 #[derive(Debug)]
 struct Inner {
     machine: Connection,
-    /// Where bytes go as they are. None: the task writes, with TLS, or it moves from one thread to another.
+    /// The socket for plain output. `None` if the task writes, with TLS, or while it moves from one thread to another.
     socket: Option<Arc<OwnedWriteHalf>>,
     /// The socket is full, and the task waits for room in it.
     is_full: bool,
-    /// Requests wait in the input; the task is to be woken when the node has answered some of those before them.
+    /// Requests wait in the input; the task must be woken when the node has answered earlier ones.
     has_waiting_input: bool,
-    /// Of this connection's output in the total of the server.
+    /// This connection's part in the total of the server.
     output: CountedOutput,
 }
 
@@ -67,13 +67,13 @@ pub(crate) struct Wants {
     pub(crate) close: Option<CloseReason>,
 }
 
-/// Requests that were taken from the input at once.
+/// A batch of requests taken from the input.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) count: u64,
-    /// Those of them that went to the node.
+    /// The requests of the batch that went to the node.
     pub(crate) asked: Settled,
-    /// Replies that the connection made itself.
+    /// Requests that the connection answered itself.
     pub(crate) answered: u64,
     /// The operation of the last.
     pub(crate) last_op: i32,
@@ -88,7 +88,7 @@ impl Taken {
         Self { count, asked, answered, last_op: now.last_op, is_alone }
     }
 
-    /// And then these.
+    /// Adds the counts of a later batch.
     pub(crate) fn add(&mut self, more: Self) {
         self.count += more.count;
         self.answered += more.answered;
@@ -111,13 +111,13 @@ impl Handle {
             address,
             since: now,
             session: AtomicI64::new(0),
-            heard: Heard::default(),
+            activity: LastActivity::default(),
             inner: Mutex::new(inner),
             wake: Notify::new(),
         }
     }
 
-    /// The session that it has or is about to have; 0 before.
+    /// The session that it has or has asked for; 0 before.
     pub(crate) fn session(&self) -> i64 {
         self.session.load(Ordering::Relaxed)
     }
@@ -130,12 +130,12 @@ impl Handle {
         self.inner.lock().machine.counts()
     }
 
-    /// How many replies the node owes.
+    /// The number of requests that the node has not answered yet.
     pub(crate) fn pending(&self) -> usize {
         self.inner.lock().machine.pending()
     }
 
-    /// Forgets the counts, for `crst`.
+    /// Resets the counts, for `crst`.
     pub(crate) fn reset_counts(&self) {
         self.inner.lock().machine.reset_counts();
     }
@@ -152,7 +152,7 @@ impl Handle {
         self.inner.lock().machine.add_identities(ids);
     }
 
-    /// The task: takes requests from the input.
+    /// Called by the task: takes requests from the input.
     pub(crate) fn advance(
         self: &Arc<Self>,
         shared: &Shared,
@@ -161,8 +161,8 @@ impl Handle {
     ) -> (Next, Taken) {
         let mut inner = self.inner.lock();
         let machine = &mut inner.machine;
-        let mut at = shared.moment();
-        // See the contract of `Connection`, 2.
+        let mut at = shared.call_context();
+        // Required by rule 2 of the contract of `Connection`.
         if machine.has_request(input) {
             at.now = shared.touch(self);
         }
@@ -178,11 +178,11 @@ impl Handle {
         (next, taken)
     }
 
-    /// The task: answers the reads at the front of the input.
+    /// Called by the task: answers the reads at the front of the input.
     pub(crate) fn read(&self, shared: &Shared, input: &mut BytesMut) -> Taken {
         let tree = shared.tree.read();
         let mut inner = self.inner.lock();
-        let at = shared.moment();
+        let at = shared.call_context();
         let until = at.now + READ_TIME_MAX;
         let Inner { machine, output, .. } = &mut *inner;
         let before = machine.counts();
@@ -193,13 +193,13 @@ impl Handle {
         Taken::since(before, Settled::default(), machine, true)
     }
 
-    /// The answer to the request for a session.
+    /// Takes the node's answer to the request for a session.
     pub(crate) fn attached(&self, answer: AttachAnswer) {
         self.inner.lock().machine.attached(answer);
         self.wake.notify_one();
     }
 
-    /// The node's reply to the oldest outstanding request. Returns when it was asked, and what it took.
+    /// Takes the node's reply to the oldest outstanding request. Returns when that request arrived, and its size.
     pub(crate) fn reply(&self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<(Time, Settled)> {
         let mut inner = self.inner.lock();
         let Inner { machine, output, .. } = &mut *inner;
@@ -211,7 +211,7 @@ impl Handle {
         asked
     }
 
-    /// A watch event.
+    /// Queues a watch event.
     pub(crate) fn notify(&self, zxid: i64, event: &[u8]) {
         let mut inner = self.inner.lock();
         let Inner { machine, output, .. } = &mut *inner;
@@ -222,12 +222,12 @@ impl Handle {
         }
     }
 
-    /// The task: the text for a four-letter word.
+    /// Called by the task: queues the answer to a four-letter word.
     pub(crate) fn answer_word(&self, text: &str) {
         self.inner.lock().machine.answer_word(text);
     }
 
-    /// Sends what there is, as far as the lease allows and the socket takes it.
+    /// Sends the output, as far as the lease allows and the socket has room.
     pub(crate) fn flush(&self, at: Moment) {
         let mut inner = self.inner.lock();
         let is_closing = inner.machine.close_reason().is_some();
@@ -248,13 +248,13 @@ impl Handle {
         }
     }
 
-    /// The connection ends when what there is has gone out.
+    /// Ends the connection once the queued output has been sent.
     pub(crate) fn close(&self, reason: CloseReason) {
         self.inner.lock().machine.close(reason);
         self.wake.notify_one();
     }
 
-    /// The task: what to wait for, with this input left.
+    /// Called by the task: returns what to wait for, with this input left.
     pub(crate) fn wants(&self, input: &[u8], now: Time) -> Wants {
         let mut inner = self.inner.lock();
         let machine = &mut inner.machine;
@@ -269,7 +269,7 @@ impl Handle {
         }
     }
 
-    /// The task: waits until a socket that was full has room. Never returns for another.
+    /// Called by the task: waits until a full socket has room. Never returns if the socket is not full.
     pub(crate) async fn has_drained(&self) {
         let full = Some(self.inner.lock()).filter(|inner| inner.is_full).and_then(|inner| inner.socket.clone());
         match full {
@@ -292,7 +292,8 @@ impl Handle {
         inner.is_full = false;
     }
 
-    /// A piece of one frame, to be sent by the caller before it takes another; empty if nothing may be sent now.
+    /// Returns a piece of one frame, which the caller must send before it takes another; empty if nothing may be sent
+    /// now.
     pub(crate) fn take_piece(&self, max: usize, at: Moment) -> Bytes {
         let mut inner = self.inner.lock();
         let piece = inner.machine.take_piece(max, at);
@@ -302,7 +303,7 @@ impl Handle {
         piece
     }
 
-    /// The piece was sent.
+    /// Reports that the piece was sent.
     pub(crate) fn piece_sent(&self) {
         let mut inner = self.inner.lock();
         let Inner { machine, output, .. } = &mut *inner;
@@ -310,7 +311,7 @@ impl Handle {
         output.note(machine);
     }
 
-    /// The last bytes of a connection without TLS that ends.
+    /// Sends the remaining output of a connection without TLS that ends.
     pub(crate) async fn send_last(&self, at: Moment) -> std::io::Result<()> {
         loop {
             let socket = {
@@ -327,7 +328,7 @@ impl Handle {
         }
     }
 
-    /// The connection is over. Returns the requests to which the node owed a reply.
+    /// Ends the connection. Returns the requests that the node had not answered.
     pub(crate) fn abandon_pending(&self) -> Settled {
         self.inner.lock().machine.abandon_pending()
     }
@@ -358,7 +359,7 @@ impl Inner {
     }
 }
 
-/// What clients have not taken, over all connections of a server.
+/// Output that clients have not read, over all connections of a server.
 #[derive(Debug, Default)]
 pub(crate) struct OutputTotal {
     bytes: std::sync::atomic::AtomicUsize,
@@ -375,7 +376,7 @@ impl OutputTotal {
     }
 }
 
-/// The part of one connection in the total.
+/// The part of one connection in [`OutputTotal`].
 #[derive(Debug)]
 struct CountedOutput {
     counted: usize,
@@ -383,8 +384,9 @@ struct CountedOutput {
 }
 
 impl CountedOutput {
-    /// The output has changed. Small changes are not counted: the total is shared by all threads. When the total is over
-    /// its limit, a connection that holds more than its share loses it, so that those who do not read pay for it.
+    /// Updates the total after a change of the output. Small changes are not counted, because all threads share the
+    /// total. If the total is over its limit, a connection with more than [`UNREAD_BYTES_MAX`] is closed, so that only
+    /// clients that do not read are affected.
     fn note(&mut self, machine: &mut Connection) {
         let bytes = machine.output_bytes();
         if bytes.abs_diff(self.counted) < COUNTED_BYTES_MIN && (bytes > 0 || self.counted == 0) {
@@ -411,10 +413,10 @@ impl Drop for CountedOutput {
     }
 }
 
-/// How long a batch of reads may keep the node from changing the tree, unless a single read takes longer.
+/// How long a batch of reads may hold the lock on the tree, unless a single read takes longer.
 const READ_TIME_MAX: Span = Span::from_ms(2);
 
-/// Changes of the output below this are not counted.
+/// Smaller changes of the output are not counted.
 const COUNTED_BYTES_MIN: usize = 64 << 10;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The client port: takes connections in, plain or with TLS, and starts a task for each.
+//! The client port: accepts connections, plain or with TLS, and spawns a task for each.
 //!
-//! There are no more connections from one address than `maxClientCnxns` allows, no more in all than `maxCnxns` or than
-//! descriptors are left for clients, and no more without a session than `pole.client.greetingsMax`. A failing accept
-//! pauses and goes on.
+//! Connections are limited per address (`maxClientCnxns`), in total (`maxCnxns`), by the file descriptors left for
+//! clients, and by the number without a session (`pole.client.greetingsMax`). After a failed accept the listener pauses
+//! and goes on.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -56,12 +56,12 @@ impl Listener {
         Ok(Self { shared: Arc::clone(shared), listener, tls, counts: Arc::default() })
     }
 
-    /// Where it listens: the port chosen by the system if 0 was asked for.
+    /// The local address, with the port that the system chose if 0 was configured.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Takes connections in, for ever, and spreads them over the threads.
+    /// Accepts connections and distributes them over the threads. Never returns.
     pub(crate) async fn run(self, threads: Loops) {
         loop {
             match self.listener.accept().await {
@@ -86,7 +86,7 @@ impl Listener {
         };
         let _ = stream.set_nodelay(true);
         let (shared, tls, to) = (Arc::clone(&self.shared), self.tls.clone(), threads.clone());
-        // It leaves the loop that accepted it, and joins the one of its thread.
+        // The socket is deregistered from this thread's event loop and registered with that of its own thread.
         let Ok(stream) = stream.into_std() else { return };
         threads.spawn(async move {
             let Ok(stream) = TcpStream::from_std(stream) else { return };
@@ -98,7 +98,7 @@ impl Listener {
     }
 }
 
-/// The writing half with TLS. The records of several frames leave with one system call.
+/// The write half with TLS, buffered so that the records of several frames go out with one system call.
 pub(super) type TlsWriter = WriteHalf<TlsStream<BufWriter<TcpStream>>>;
 
 async fn serve_tls(
@@ -129,7 +129,7 @@ async fn serve_tls(
     drop(permit);
 }
 
-/// The TLS handshake, within its own limit and within that of the whole greeting.
+/// Performs the TLS handshake, within its own time limit and that of the whole greeting.
 async fn handshake(
     shared: &Shared,
     handle: &Handle,
@@ -159,9 +159,10 @@ pub(super) fn ip_id(address: SocketAddr) -> Id {
     Id { scheme: "ip".into(), id: address.ip().to_canonical().to_string() }
 }
 
-/// Connections whose first request has not arrived, oldest first.
+/// Connections that have not sent their first request, oldest first.
 ///
-/// They cost a descriptor each and prove nothing, so there are not too many of them: the oldest gives way.
+/// Each uses a descriptor without having authenticated, so their number is limited: when there are too many, the oldest
+/// is closed.
 #[derive(Debug)]
 pub(crate) struct Greetings {
     waiting: Mutex<VecDeque<Weak<Handle>>>,
@@ -179,7 +180,7 @@ impl Greetings {
         if waiting.len() <= self.max {
             return;
         }
-        // Most have greeted by now, or are gone.
+        // Most have sent their first request by now, or have ended.
         waiting.retain(|handle| handle.upgrade().is_some_and(|handle| handle.is_greeting()));
         if waiting.len() > self.max
             && let Some(oldest) = waiting.pop_front().and_then(|handle| handle.upgrade())
@@ -189,7 +190,7 @@ impl Greetings {
     }
 }
 
-/// The right to be connected. It counts, for its address too, as long as it lives.
+/// A permit for one connection. It counts against the limits until it is dropped.
 pub(super) struct ConnectionPermit {
     shared: Arc<Shared>,
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
@@ -197,7 +198,7 @@ pub(super) struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// Fails with the limit that is reached; 0 is no limit.
+    /// Fails with the limit that is reached. A limit of 0 means none.
     fn new(shared: &Arc<Shared>, counts: &Arc<Mutex<HashMap<IpAddr, usize>>>, address: IpAddr) -> Result<Self, Limit> {
         let (settings, in_all) = (&shared.settings, &shared.status.connections);
         let mut table = counts.lock();
@@ -231,7 +232,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// Long enough for some connections to end when the system has no more to give.
+/// Pause after a failed accept, long enough for some connections to end when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! Whether reads scale with the cores: the whole way of a read inside the server, without sockets.
+//! Benchmark: whether reads scale with the number of cores, over the whole path of a read in the server but without
+//! sockets.
 //!
-//! Each thread has a connection of its own, fed with batches of getData as sixteen outstanding requests arrive, and its
-//! answers are taken away. The tree, its lock and the counters are shared, as they are in a server.
+//! Each thread has its own connection, fed with batches of getData as with sixteen outstanding requests, and discards
+//! the replies. The tree, its lock and the counters are shared, as in a server.
 
 use std::sync::Arc;
 use std::sync::Barrier;
@@ -28,7 +29,7 @@ fn reads_scale_with_the_cores() {
     let shared = server_with_nodes();
     let mut best = 0.0_f64;
     for round in 1..=ROUNDS {
-        // In short slices by turns: what else the machine does meanwhile takes from both alike.
+        // Short alternating slices, so that other load on the machine affects both measurements equally.
         let (mut one, mut two) = (0.0, 0.0);
         for _ in 0..SLICES {
             one += reads_a_second(&shared, 1) / f64::from(SLICES);
@@ -97,7 +98,7 @@ fn connection(shared: &Arc<Shared>) -> Connection<Empty, Sink> {
     request.frame(|w| connect.write(w));
     handle.advance(shared, &mut request.into_inner(), &mut Vec::new());
     handle.attached(AttachAnswer::Opened { timeout_ms: 40_000 });
-    while !handle.take_piece(usize::MAX, shared.moment()).is_empty() {
+    while !handle.take_piece(usize::MAX, shared.call_context()).is_empty() {
         handle.piece_sent();
     }
     Connection::new(Arc::clone(shared), handle, tokio::io::empty(), None)

@@ -1,9 +1,10 @@
-//! From checked values to the configuration: rules between keys, and the files that the configuration names.
+//! Builds the configuration from checked values: applies the rules between keys, and reads the files that it names.
 //!
-//! In: [`Values`], each allowed by itself. Out: a [`Config`], whole even if a problem was reported, so that one reading
-//! finds all of them.
-//! Holds: this server is one of the ensemble; no two ports collide on one host; the oracle can be built.
-//! Not here: `server.N` by itself (`servers`), TLS (`ssl`).
+//! Each of the [`Values`] is valid by itself. The [`Config`] is complete even if a problem was reported, so that one
+//! pass finds all problems. Afterwards this server is one of the ensemble, no two ports collide on one host, and the
+//! oracle can be built.
+//!
+//! The form of `server.N` is parsed in `servers`, TLS in `ssl`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,7 +18,7 @@ use pole_topology::Topology;
 use super::properties::{self, Entry};
 use super::report::Report;
 use super::servers::{self, Address, Server};
-use super::settings::{Admin, Clients, Emulation, Ensemble, Pole, Secret, Service, Storage, Timing, Words};
+use super::settings::{Admin, Clients, Emulation, Ensemble, FourLetterWords, Pole, Secret, Service, Storage, Timing};
 use super::values::Values;
 use super::{Config, ReadFile, ssl};
 
@@ -85,7 +86,7 @@ fn storage(values: &Values, report: &mut Report) -> Storage {
     }
 }
 
-/// The `server.N` lines, from this file or from the one that it names.
+/// Reads the `server.N` lines from this file or from the `dynamicConfigFile`.
 fn servers(values: &Values, read: ReadFile<'_>, report: &mut Report) -> BTreeMap<ServerId, Server> {
     let Some(file) = values.text("dynamicConfigFile") else { return members(&values.families, report) };
     let line = values.line("dynamicConfigFile");
@@ -99,7 +100,7 @@ fn servers(values: &Values, read: ReadFile<'_>, report: &mut Report) -> BTreeMap
             let before = report.switch_file(file);
             let entries = properties::parse(&text, report);
             for Entry { key, value, line } in entries.iter().filter(|entry| !is_member(&entry.key)) {
-                // The version of the ensemble: it cannot change here, so it says nothing.
+                // The version of the membership, which is not used because the membership cannot change at run time.
                 if key != "version" {
                     report.problem(*line, key, value, "only server.N may stand in the dynamicConfigFile");
                 }
@@ -212,7 +213,7 @@ fn clients(values: &Values, report: &mut Report) -> Clients {
         identity_bytes_max: values.count("pole.client.identityBytesMax"),
         greeting_timeout_ms: values.count("pole.client.greetingTimeoutMs"),
         greetings_max: values.count("pole.client.greetingsMax"),
-        words: words(values.text("4lw.commands.whitelist").unwrap_or_default(), read_only_mode),
+        four_letter_words: four_letter_words(values.text("4lw.commands.whitelist").unwrap_or_default(), read_only_mode),
         read_only_mode,
     }
 }
@@ -234,15 +235,15 @@ fn parse_host(values: &Values, key: &'static str, name: &str, report: &mut Repor
     servers::host(name).map_err(|why| report.problem(values.line(key), key, name, why)).ok()
 }
 
-/// `srvr` is always there because `zkServer.sh` depends on it, and `isro` because read-only clients do.
-fn words(list: &str, read_only_mode: bool) -> Words {
+/// `srvr` is always allowed because `zkServer.sh` depends on it, and `isro` in read-only mode because clients do.
+fn four_letter_words(list: &str, read_only_mode: bool) -> FourLetterWords {
     let named = list.split(',').map(properties::trim).filter(|word| !word.is_empty());
     let always = ["srvr"].into_iter().chain(read_only_mode.then_some("isro"));
     let mut named: BTreeSet<String> = named.chain(always).map(str::to_owned).collect();
-    Words { all: named.remove("*"), named }
+    FourLetterWords { all: named.remove("*"), named }
 }
 
-/// The client part of our own line is the client port; both may be given if they agree.
+/// The client part of this server's `server.N` line is the client port. Both may be set if they agree.
 fn join_client_port(
     clients: &mut Clients,
     ensemble: Option<&Ensemble>,
@@ -279,7 +280,7 @@ fn refuse_shared_ports(ensemble: Option<&Ensemble>, clients: &Clients, values: &
     let mut listed = None;
     for (id, server) in ensemble.iter().flat_map(|ensemble| &ensemble.servers) {
         let key = format!("server.{id}");
-        // In the dynamicConfigFile, the key must do.
+        // A line of the dynamicConfigFile has no number here; the key identifies it.
         let line = values.families.iter().rfind(|entry| entry.key == key).map_or(0, |entry| entry.line);
         server.sockets().into_iter().for_each(|socket| take(socket, &key, line));
         if ensemble.is_some_and(|ensemble| ensemble.me == *id) {
@@ -388,14 +389,14 @@ fn pole(values: &Values, ensemble: Option<&Ensemble>, read: ReadFile<'_>, report
     pole
 }
 
-/// The oracle in force is built, and so are those that a parameter is kept for.
+/// Checks that the configured oracle can be built, and also those whose parameters are set.
 fn check_oracle(pole: &Pole, values: &Values, report: &mut Report) {
     let mut bad_param = false;
     let preference = ("pole.oracle.preference", "preference", &pole.preference);
     for (key, name, text) in [preference, ("pole.oracle.combined", "combined", &pole.combined)] {
         let Some(text) = text else { continue };
         let spec = Spec::new(name).with(name, text);
-        // A preference within a combination has its own key, checked in the line before.
+        // A preference within a combination has its own key, which was checked just before.
         let within = pole.preference.as_deref().filter(|_| name == "combined" && !bad_param);
         let spec = within.map_or(spec.clone(), |preference| spec.with("preference", preference));
         if let Err(error) = spec.build() {
@@ -430,14 +431,14 @@ fn emulation(
         }
     };
     report.warning(line, key, file, "delays of this file are put on the links to other servers: for tests only");
-    let strangers = ensemble.iter().flat_map(|ensemble| ensemble.servers.keys());
-    for id in strangers.filter(|id| topology.site(id.0).is_none()) {
+    let servers = ensemble.iter().flat_map(|ensemble| ensemble.servers.keys());
+    for id in servers.filter(|id| topology.site(id.0).is_none()) {
         report.problem(line, key, file, format!("server {id} has no site there: add a [[server]] with id={id}"));
     }
     Some(Emulation { file: PathBuf::from(file), topology })
 }
 
-/// Apache refuses to purge further, so that an operator never finds only a damaged one.
+/// Apache keeps as many, so that there is another one if the newest snapshot is damaged.
 const SNAPSHOTS_MIN: u64 = 3;
-/// The id 255 marks nodes with a time to live, in the byte where a session has the id of its server.
+/// The byte that holds the server id in a session id is 255 for nodes with a time to live.
 const LAST_ID_WITH_TTL: ServerId = ServerId(254);

@@ -1,9 +1,9 @@
-//! Every key that Pole knows: its values, its default, its meaning. The one list that everything else asks.
+//! The table of all keys: their values, defaults and meanings.
 //!
-//! In: the name of a key. Out: what may stand there, and what stands there if nothing does.
-//! Why: defaults, checks, messages, suggestions and `docs/configuration.md` cannot disagree if they have one source.
-//! Holds: every default is a value that its own check allows; the page in `docs` is this table (both are tests).
-//! Not here: rules between keys (`build`), the form of `server.N` (`servers`).
+//! Defaults, checks, messages, suggestions and `docs/configuration.md` all derive from this table, so they cannot
+//! disagree. Tests check that every default is a valid value, and that the page in `docs` matches the table.
+//!
+//! Rules between keys are in `build`, the form of `server.N` in `servers`.
 
 use std::fmt;
 
@@ -13,50 +13,51 @@ use Origin::{Apache, Pole};
 /// A key of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// As it stands in `zoo.cfg`.
+    /// The name in `zoo.cfg`.
     pub name: &'static str,
-    /// What it may be set to.
+    /// The values that it may have.
     pub kind: Kind,
-    /// The value if it is not set; empty if there is none, or if it follows from other keys.
+    /// The value if it is not set; empty if there is no default or it follows from other keys.
     pub default: &'static str,
-    /// Whose key it is.
+    /// Whether the key is Apache's or Pole's own.
     pub origin: Origin,
-    /// One sentence for the operator.
+    /// A sentence for the operator.
     pub meaning: &'static str,
 }
 
-/// What a key may be set to.
+/// The values that a key may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A whole number between these two, both included.
+    /// An integer between these two, both included.
     Number(i64, i64),
-    /// Yes or no, in the words that this key is usually written with. All usual words are understood.
+    /// A boolean, with the usual words of this key for true and false. All usual words are accepted.
     Bool(&'static str, &'static str),
     /// Any text.
     Text,
-    /// Any text, never shown.
+    /// Any text, which is never printed.
     Secret,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// These words, and anything else is refused for a reason: Pole does not do it, and to go on would mislead.
+    /// One of these words. Anything else is refused for the given reason, because Pole does not support it and ignoring
+    /// it would be misleading.
     Only(&'static [&'static str], &'static str),
-    /// Accepted with a warning that says why it changes nothing.
+    /// Accepted with a warning that says why it has no effect.
     Unused(&'static str),
-    /// A name with an ending, read elsewhere.
+    /// A prefix of keys with a suffix, which are parsed elsewhere.
     Family,
 }
 
-/// Whose key it is.
+/// Where a key comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Apache ZooKeeper's, with Apache's default unless the meaning says otherwise.
+    /// Apache ZooKeeper, with Apache's default unless the meaning says otherwise.
     Apache,
-    /// Pole's own.
+    /// Pole.
     Pole,
 }
 
 impl fmt::Display for Kind {
-    /// What is allowed, as messages and the documentation say it.
+    /// The allowed values, as printed in messages and in the documentation.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Number(min, max) => write!(f, "a whole number from {min} to {max}"),
@@ -71,8 +72,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The key of this name. Also by its name as a Java property (`zookeeper.` before it), and by its name in a table of
-/// `pole.toml` where a plain one cannot stand.
+/// Finds a key by name. Also accepts its name as a Java property (with the prefix `zookeeper.`), and the name within a
+/// table of `pole.toml` if a key is both a value and a table.
 pub(super) fn find(name: &str) -> Option<&'static Key> {
     let name = match name.strip_prefix("zookeeper.").unwrap_or(name) {
         "pole.oracle.name" => "pole.oracle",
@@ -83,12 +84,12 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
     exact.or_else(|| KEYS.iter().find(|key| key.kind == Family && name.starts_with(prefix(key.name))))
 }
 
-/// Whether the value of this key must not be shown.
+/// Whether the value of this key must not be printed.
 pub(super) fn is_secret(name: &str) -> bool {
     find(name).is_some_and(|key| key.kind == Secret)
 }
 
-/// The known key of ours that is most like this one, if one is like it at all.
+/// The most similar of Pole's own keys, if one is similar enough for a suggestion.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
     let ours = KEYS.iter().filter(|key| key.origin == Pole).map(|key| key.name);
     let (distance, nearest) = ours.map(|known| (edits(name, known), known)).min()?;
@@ -119,7 +120,7 @@ fn prefix(family: &str) -> &str {
     family.trim_end_matches('N')
 }
 
-/// How many letters to change, add or take away (Levenshtein). Long names are cut: a key is no essay.
+/// The Levenshtein distance, ignoring case. Long names are truncated to bound the cost.
 fn edits(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -146,9 +147,9 @@ const fn ours(name: &'static str, kind: Kind, default: &'static str, meaning: &'
 const TRUE_FALSE: Kind = Bool("true", "false");
 const YES_NO: Kind = Bool("yes", "no");
 const PORT: Kind = Number(0, 65_535);
-/// A count that Apache keeps in a Java `int`.
+/// A count that Apache stores in a Java `int`.
 const COUNT: Kind = Number(0, i32::MAX as i64);
-/// Up to a day: longer is a mistake, and sums of spans stay far from overflow.
+/// Up to a day. More is a mistake, and with this limit sums of durations cannot overflow.
 const MS: Kind = Number(1, 86_400_000);
 const STORE_TYPES: Kind = Word(&["JKS", "PEM", "PKCS12"]);
 const SASL: &str = "Pole does not speak SASL; use digest or x509";
@@ -424,7 +425,7 @@ pub const KEYS: &[Key] = &[
     key("jvm.pause.info-threshold.ms", Unused(JVM), "", "The watch over pauses of the JVM."),
     key("jvm.pause.warn-threshold.ms", Unused(JVM), "", "The watch over pauses of the JVM."),
     key("jvm.pause.sleep.time.ms", Unused(JVM), "", "The watch over pauses of the JVM."),
-    // Ours.
+    // Pole's own.
     ours(
         "pole.oracle",
         Text,

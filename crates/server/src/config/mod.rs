@@ -1,16 +1,22 @@
-//! The configuration of a server: `zoo.cfg` or `pole.toml` in, one typed value out.
+//! The configuration of a server: parses `zoo.cfg` or `pole.toml` into one typed value.
 //!
-//! In: a file, the `myid` beside the data, a file of `server.N` lines and a topology if the first names them. Out: a
-//! [`Config`] and warnings, or everything that is wrong with it at once.
-//! Why: Apache's server reads its settings in fifty places when they are first needed, and a slip passes in silence.
-//! Here they are read once, at the door; behind it nobody parses, and nobody asks whether a value makes sense.
-//! Holds: the same text gives the same configuration; what [`Config::to_cfg`] writes reads back equal; no text panics.
-//! Not here: opening key stores (`tls`), resolving names, binding ports, creating directories.
+//! Besides the file itself, the parser reads `myid` in the data directory and, if the configuration names them, a file
+//! of `server.N` lines and a topology. The result is a [`Config`] with warnings, or an error that lists everything that
+//! is wrong.
+//!
+//! Apache's server reads its settings in fifty places when they are first needed, and a typo goes unnoticed. Here they
+//! are read and checked once, at the start; nothing else parses or validates settings.
+//!
+//! - The same text gives the same configuration.
+//! - What [`Config::to_cfg`] writes reads back equal.
+//! - No input makes the parser panic.
+//!
+//! Opening key stores (`tls`), resolving names, binding ports and creating directories happen elsewhere.
 //!
 //! ```text
 //! properties, toml   text                      -> entries with lines
 //! values             entries + keys            -> checked values, defaults
-//! build              values + files beside     -> Config (rules between keys)
+//! build              values + other files      -> Config (rules between keys)
 //! write              Config                    -> zoo.cfg, conf, /zookeeper/config
 //! ```
 
@@ -34,8 +40,8 @@ use pole_oracle::{ResignConfig, Spec, SpecError};
 pub use report::{ConfigError, Problem, Warning};
 pub use servers::{Address, Server};
 pub use settings::{
-    Admin, ClientAuth, Clients, Emulation, Ensemble, Password, Pole, Secret, Service, Storage, Store, StoreFormat,
-    Timing, Tls, TlsSettings, Words,
+    Admin, ClientAuth, Clients, Emulation, Ensemble, FourLetterWords, Password, Pole, Secret, Service, Storage, Store,
+    StoreFormat, Timing, Tls, TlsSettings,
 };
 
 use report::Report;
@@ -44,33 +50,33 @@ use values::Values;
 /// The settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The ensemble; `None` for a server on its own.
+    /// The ensemble; `None` for a standalone server.
     pub ensemble: Option<Ensemble>,
     /// Ports and limits for clients.
     pub clients: Clients,
-    /// Ticks and timeouts.
+    /// The tick and the timeouts derived from it.
     pub timing: Timing,
-    /// Directories and disk.
+    /// Data directories, snapshots and log.
     pub storage: Storage,
     /// Znodes and permissions.
     pub service: Service,
     /// Admin server and metrics.
     pub admin: Admin,
-    /// TLS.
+    /// TLS for clients and between servers.
     pub tls: Tls,
     /// Pole's own keys.
     pub pole: Pole,
 }
 
-/// Reads a file that the configuration names. The one way from the parser to the disk, so that without it the parser is
-/// a function of the text.
+/// Reads a file that the configuration names. The parser accesses the disk only through this, so that it is otherwise a
+/// pure function of the text.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
 impl Config {
     /// Reads a configuration file: TOML if its name ends in `.toml`, else the syntax of `zoo.cfg`.
     ///
     /// # Errors
-    /// All that is wrong with it, each with file, line, key, value and what is allowed.
+    /// Everything that is wrong with it, each with file, line, key, value and what is allowed.
     pub fn load(path: &Path) -> Result<(Self, Vec<Warning>), ConfigError> {
         let file = path.display().to_string();
         let text = match read_bounded(path) {
@@ -88,20 +94,20 @@ impl Config {
         }
     }
 
-    /// Reads the syntax of `zoo.cfg`. The name of the file is for messages.
+    /// Reads the syntax of `zoo.cfg`. The name of the file is used in messages only.
     ///
     /// # Errors
-    /// As [`Config::load`].
+    /// See [`Config::load`].
     pub fn parse_cfg(file: &str, text: &str, read: ReadFile<'_>) -> Result<(Self, Vec<Warning>), ConfigError> {
         let mut report = Report::new(file);
         let entries = properties::parse(text, &mut report);
         Self::from_entries(entries, read, report)
     }
 
-    /// Reads the syntax of `pole.toml`: the same keys, dots are tables.
+    /// Reads the syntax of `pole.toml`: the same keys, with tables for dots.
     ///
     /// # Errors
-    /// As [`Config::load`].
+    /// See [`Config::load`].
     pub fn parse_toml(file: &str, text: &str, read: ReadFile<'_>) -> Result<(Self, Vec<Warning>), ConfigError> {
         let mut report = Report::new(file);
         let entries = toml::parse(text, &mut report);
@@ -118,13 +124,13 @@ impl Config {
         report.finish(config)
     }
 
-    /// This server. On its own it is 1, as in the session ids of Apache's standalone server.
+    /// The id of this server. A standalone server is 1, as in the session ids of Apache's standalone server.
     #[must_use]
     pub fn me(&self) -> ServerId {
         self.ensemble.as_ref().map_or(ServerId(1), |ensemble| ensemble.me)
     }
 
-    /// All servers that vote; on its own, this one.
+    /// All voting servers; on a standalone server, only itself.
     #[must_use]
     pub fn voters(&self) -> Voters {
         match &self.ensemble {
@@ -133,7 +139,7 @@ impl Config {
         }
     }
 
-    /// The settings of the pure machine. The driver adds the incarnation.
+    /// The configuration of the node. The driver adds the incarnation.
     #[must_use]
     pub fn node(&self) -> pole_node::Config {
         let Pole { heartbeat_ms, liveness_ms, liveness_timeout_ms, election_timeout_ms, .. } = self.pole;
@@ -150,7 +156,7 @@ impl Config {
             sync_limit: tick.saturating_mul(self.timing.sync_limit),
             init_limit: tick.saturating_mul(self.timing.init_limit),
             patience: Span::from_ms(self.pole.patience_ms),
-            // A server on its own has nobody to bring level.
+            // A standalone server has no followers to synchronise.
             retain_bytes: match self.voters().len() {
                 1 => 0,
                 _ => usize::try_from(self.pole.diff_retain_mb << 20).unwrap_or(usize::MAX),
@@ -175,10 +181,10 @@ impl Config {
         }
     }
 
-    /// The oracle to start with. It was built once when the file was read, so it can be built.
+    /// The oracle to start with. Parsing has checked that it can be built.
     ///
     /// # Panics
-    /// If the fields of [`Pole`] were changed by hand to something that is no oracle.
+    /// If the fields of [`Pole`] were changed after parsing to an invalid oracle.
     #[must_use]
     pub fn oracle(&self) -> Spec {
         self.pole.spec().expect("the oracle was built when the configuration was read")
@@ -186,7 +192,7 @@ impl Config {
 }
 
 impl Pole {
-    /// `pole.oracle` with those of the parameters that it takes.
+    /// `pole.oracle` with the parameters that apply to it.
     pub(super) fn spec(&self) -> Result<Spec, SpecError> {
         if self.oracle.contains(['/', '=']) {
             return Spec::parse(&self.oracle);
@@ -203,7 +209,7 @@ impl Pole {
     }
 }
 
-/// A whole file, if it is one that a human could have written.
+/// Reads a file of limited size.
 fn read_bounded(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
@@ -213,7 +219,7 @@ fn read_bounded(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// A configuration is some hundred lines; a megabyte is a wrong file.
+/// A configuration has a few hundred lines, so a file of more than a megabyte is the wrong one.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 #[cfg(test)]

@@ -1,20 +1,21 @@
-//! The syntax of `zoo.cfg`: Java properties.
+//! Parses `zoo.cfg`, which has the syntax of Java properties.
 //!
-//! In: the text. Out: keys and values in order, each with its line, and the lines that cannot be read.
-//! Why: whatever Apache's server reads from a file, Pole must read from it too, continuation lines and all.
-//! Holds: no text makes it panic; `${…}` is left as it stands, as Apache leaves it.
-//! Not here: what a key means (`keys`), repeated keys (`values`).
-//! Source: the documentation of `java.util.Properties.load`.
+//! The result is a list of keys and values in order, each with its line. Lines that cannot be parsed are reported.
+//! Whatever Apache's server accepts must be accepted here too, including continuation lines. `${…}` is not expanded, as
+//! in Apache. No input causes a panic.
+//!
+//! The meaning of keys is in `keys`, repeated keys are handled in `values`. The syntax follows the documentation of
+//! `java.util.Properties.load`.
 
 use super::report::Report;
 
-/// One setting as it stands in a file.
+/// One setting of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) key: String,
-    /// Without white space at its ends: Apache trims it too.
+    /// Trimmed, as Apache does.
     pub(super) value: String,
-    /// Counted from 1. Of a continued line: its first.
+    /// Counted from 1; the first line if there are continuation lines.
     pub(super) line: usize,
 }
 
@@ -24,7 +25,7 @@ impl Entry {
     }
 }
 
-/// Reads a whole file. What cannot be read is reported and left out.
+/// Parses a whole file. Lines that cannot be parsed are reported and left out.
 pub(super) fn parse(text: &str, report: &mut Report) -> Vec<Entry> {
     let mut entries = Vec::new();
     for (line, logical) in logical_lines(text) {
@@ -44,7 +45,7 @@ pub(super) fn parse(text: &str, report: &mut Report) -> Vec<Entry> {
     entries
 }
 
-/// A value as [`parse`] reads it back.
+/// Escapes a value so that [`parse`] reads it back.
 pub(super) fn escape(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for char in value.chars() {
@@ -60,14 +61,14 @@ pub(super) fn escape(value: &str) -> String {
     text
 }
 
-/// Lines with their continuations, without comments and blank lines.
+/// Joins continuation lines, and removes comments and blank lines.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n").replace('\r', "\n");
     let mut natural = text.split('\n').enumerate();
     let mut logical = Vec::new();
     while let Some((index, line)) = natural.next() {
         let line = line.trim_start_matches(WHITE);
-        // A backslash alone continues nothing: to Java, the next line may still be a comment.
+        // A single backslash does not continue the line: for Java, the next line may still be a comment.
         if line.is_empty() || line == "\\" || line.starts_with(['#', '!']) {
             continue;
         }
@@ -82,12 +83,12 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
     logical
 }
 
-/// An odd number of backslashes at the end: the last one is not itself escaped.
+/// Whether the line ends in an odd number of backslashes, so that the last one is not itself escaped.
 fn continues(line: &str) -> bool {
     line.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
 }
 
-/// The key ends at the first `=`, `:` or white space that no backslash protects.
+/// Splits a line into key and value. The key ends at the first `=`, `:` or white space that is not escaped.
 fn split(line: &str) -> (&str, &str) {
     let mut escaped = false;
     let end = line.find(|char: char| {
@@ -100,9 +101,9 @@ fn split(line: &str) -> (&str, &str) {
     (key, rest.strip_prefix(['=', ':']).unwrap_or(rest).trim_start_matches(WHITE))
 }
 
-/// Resolves escapes, or returns the one that is none.
+/// Resolves escapes, or returns the one that is invalid.
 fn unescape(text: &str) -> Result<String, String> {
-    // In UTF-16, because that is what `\u` counts in: two of them may make one character.
+    // In UTF-16, because `\u` escapes are code units: two of them may form one character.
     let mut units = Vec::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(char) = chars.next() {
@@ -129,12 +130,12 @@ fn unescape(text: &str) -> Result<String, String> {
     Ok(String::from_utf16_lossy(&units))
 }
 
-/// As Java trims: everything up to the space.
+/// Trims as Java does: removes all characters up to the space.
 pub(super) fn trim(text: &str) -> &str {
     text.trim_matches(|char| char <= ' ')
 }
 
-/// What Java calls white space within a line.
+/// Java's white space within a line.
 const WHITE: [char; 3] = [' ', '\t', '\x0c'];
 
 #[cfg(test)]
@@ -180,8 +181,8 @@ mod tests {
     fn a_bad_escape_is_reported_with_its_line() {
         let mut report = Report::new("zoo.cfg");
         assert!(parse("a=b\\\n\nc=\\u00g0", &mut report).len() == 1);
-        let told = report.finish(()).unwrap_err().to_string();
-        assert!(told.contains("zoo.cfg:3") && told.contains("\\u00g0"), "{told}");
+        let message = report.finish(()).unwrap_err().to_string();
+        assert!(message.contains("zoo.cfg:3") && message.contains("\\u00g0"), "{message}");
     }
 
     #[test]
@@ -196,7 +197,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_too_strange(text in "(\\PC|[\\\\\\n\\r\\t =:#!u0])*") {
+        fn no_text_causes_a_panic(text in "(\\PC|[\\\\\\n\\r\\t =:#!u0])*") {
             let lines = text.matches(['\n', '\r']).count() + 1;
             for entry in parse(&text, &mut Report::new("test")) {
                 prop_assert!(entry.line <= lines);

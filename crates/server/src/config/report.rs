@@ -1,38 +1,37 @@
-//! What is wrong with a configuration, and what is only odd.
+//! Collects the problems and warnings of a configuration.
 //!
-//! In: findings of all the readers, each with its line. Out: one error with everything that must be mended, or the
-//! configuration with its warnings.
-//! Why: an operator wants to mend a file once, not once for each start.
-//! Holds: the values of secrets are never repeated.
+//! All parsers report to it, each finding with its line. The result is one error that lists everything to fix, or the
+//! configuration with its warnings, so that an operator can fix a file in one go. The values of secrets are never
+//! included.
 
 use std::fmt;
 
 use super::keys;
 
-/// A configuration that was refused, with all the reasons found.
+/// A refused configuration, with all problems found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", join(.problems))]
 pub struct ConfigError {
-    /// Each to be mended; never empty.
+    /// What has to be fixed; never empty.
     pub problems: Vec<Problem>,
 }
 
-/// One thing that must be mended.
+/// One thing that has to be fixed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file.
+    /// The name of the file.
     pub file: String,
-    /// Counted from 1; 0 for what concerns the file as a whole, or is missing from it.
+    /// Counted from 1; 0 for a problem of the file as a whole, or with a missing key.
     pub line: usize,
-    /// The key, if one is to blame.
+    /// The key; empty if the problem is not about one.
     pub key: String,
-    /// Its value; of a secret, a placeholder.
+    /// Its value; a placeholder for a secret.
     pub value: String,
-    /// What is wrong, and what is allowed.
+    /// What is wrong and what is allowed.
     pub why: String,
 }
 
-/// Something odd that does not stop the server. The caller logs it.
+/// A problem that does not prevent the server from starting. The caller logs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning(pub Problem);
 
@@ -79,12 +78,12 @@ impl Report {
         self.warnings.push(warning);
     }
 
-    /// Findings until the next call are in this file.
+    /// Sets the file of the following findings, and returns the previous one.
     pub(super) fn switch_file(&mut self, file: &str) -> String {
         std::mem::replace(&mut self.file, file.to_owned())
     }
 
-    /// The end: the value, if nothing spoke against it.
+    /// Returns the value with the warnings, or the problems if there are any.
     pub(super) fn finish<T>(self, value: T) -> Result<(T, Vec<Warning>), ConfigError> {
         if self.problems.is_empty() { Ok((value, self.warnings)) } else { Err(ConfigError { problems: self.problems }) }
     }
@@ -99,7 +98,7 @@ fn join(problems: &[Problem]) -> String {
     problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// A value is quoted to be recognised; a megabyte of it would not help.
+/// Truncates a value, which is quoted only to be recognised.
 fn shorten(value: &str) -> String {
     match value.char_indices().nth(QUOTED_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &value[..end]),

@@ -1,31 +1,31 @@
-//! The lines `server.N`: who votes and where they listen.
+//! Parses `server.N` lines: the voting servers and their addresses.
 //!
-//! In: `host:quorumPort:electionPort[:role][;[address:]clientPort]`, IPv6 addresses in brackets. Out: a [`Server`].
-//! Holds: what is printed is what Apache prints for the same line, and reads back the same.
-//! Not here: names are not resolved; that is for whoever connects.
+//! The form is `host:quorumPort:electionPort[:role][;[address:]clientPort]`, with IPv6 addresses in brackets. A
+//! [`Server`] is printed as Apache prints it for the same line, and reads back the same. Names are not resolved here
+//! but when a connection is made.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A server that votes.
+/// A voting server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
-    /// Its name or address, without brackets.
+    /// Its host name or IP address, without brackets.
     pub host: String,
-    /// Where peers talk about the agreement.
+    /// The port for the agreement between servers.
     pub quorum_port: u16,
-    /// Where peers talk about elections.
+    /// The port for elections.
     pub election_port: u16,
-    /// Where clients connect, if its line says so.
+    /// The address for clients, if its line contains one.
     pub client: Option<Address>,
 }
 
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// A name or an address, without brackets.
+    /// A host name or an IP address, without brackets.
     pub host: String,
-    /// The port.
+    /// The port number.
     pub port: u16,
 }
 
@@ -33,7 +33,7 @@ impl Server {
     /// Reads the value of a `server.N` line.
     ///
     /// # Errors
-    /// What is wrong with it, and the form that it should have.
+    /// What is wrong with it, and the expected form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (server, client) = match text.split_once(';') {
             Some((server, client)) => (server.trim(), Some(client.trim())),
@@ -58,7 +58,7 @@ impl Server {
         Ok(Self { host, quorum_port, election_port, client })
     }
 
-    /// The three ports of the server with the hosts that they are on: a port on all addresses is on its own host.
+    /// The ports of the server with their hosts. A wildcard address counts as the server's own host.
     pub(super) fn sockets(&self) -> Vec<(String, u16)> {
         let mut sockets = vec![(self.host.clone(), self.quorum_port), (self.host.clone(), self.election_port)];
         sockets.extend(self.client.as_ref().map(|client| client.on(&self.host)));
@@ -67,7 +67,7 @@ impl Server {
 }
 
 impl fmt::Display for Server {
-    /// As Apache writes it to `/zookeeper/config`.
+    /// Formats it as Apache does in `/zookeeper/config`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}:participant", Host(&self.host), self.quorum_port, self.election_port)?;
         match &self.client {
@@ -78,19 +78,19 @@ impl fmt::Display for Server {
 }
 
 impl Address {
-    /// An address.
+    /// Combines a host and a port.
     #[must_use]
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         Self { host: host.into(), port }
     }
 
-    /// Whether it stands for all addresses of the machine.
+    /// Whether it is the wildcard address, which means all addresses of the machine.
     #[must_use]
     pub fn is_wildcard(&self) -> bool {
         self.host.parse().is_ok_and(|address: IpAddr| address.is_unspecified())
     }
 
-    /// Where it is on this host.
+    /// The host and port, with this host in place of a wildcard.
     pub(super) fn on(&self, host: &str) -> (String, u16) {
         (if self.is_wildcard() { host.to_owned() } else { self.host.clone() }, self.port)
     }
@@ -102,7 +102,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A host as it stands before a port.
+/// Prints a host as it is written before a port, an IPv6 address in brackets.
 struct Host<'a>(&'a str);
 
 impl fmt::Display for Host<'_> {
@@ -111,7 +111,7 @@ impl fmt::Display for Host<'_> {
     }
 }
 
-/// A host without brackets, as `clientPortAddress` has it with or without them.
+/// Parses a host with or without brackets, as in `clientPortAddress`, and returns it without.
 pub(super) fn host(text: &str) -> Result<String, String> {
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let plausible = |char: char| char.is_alphanumeric() || matches!(char, '.' | '-' | '_' | ':' | '%');
@@ -121,7 +121,7 @@ pub(super) fn host(text: &str) -> Result<String, String> {
     Ok(inner.parse().map_or_else(|_| inner.to_owned(), |address| in_full(&address)))
 }
 
-/// Java leaves no zero out of an address, and clients compare what `/zookeeper/config` holds.
+/// Java does not abbreviate zeros in an IPv6 address, and clients compare the content of `/zookeeper/config`.
 fn in_full(address: &Ipv6Addr) -> String {
     address.segments().map(|segment| format!("{segment:x}")).join(":")
 }
@@ -134,7 +134,7 @@ fn parse_client(text: &str) -> Result<Address, String> {
     Ok(Address::new(host, port(rest)?))
 }
 
-/// `host` and what follows its colon.
+/// Splits off the host and returns it with what follows its colon.
 fn split_host(text: &str) -> Result<(String, &str), String> {
     let end = match text.strip_prefix('[') {
         Some(_) => text.find(']').map(|end| end + 1),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_is_told_the_form() {
+    fn an_error_about_a_broken_line_contains_the_form() {
         for text in
             ["", "a", "a:1", "a:1:0", "a:1:70000", ":1:2", "[::1:1:2", "a:1:2;", "a:1:2;b:", "a:1:2:participant:x"]
         {

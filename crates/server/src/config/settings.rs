@@ -1,4 +1,4 @@
-//! The typed settings: what a file says after it has been read, checked and completed. Parsed once, then trusted.
+//! The typed settings: the content of a configuration file after parsing, checks and defaults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,12 +9,12 @@ use pole_topology::Topology;
 
 use super::servers::{Address, Server};
 
-/// The servers of an ensemble, and which of them this one is.
+/// The servers of an ensemble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ensemble {
-    /// From the file `myid` in `dataDir`; always one of `servers`.
+    /// The id of this server, from the file `myid` in `dataDir`; always one of `servers`.
     pub me: ServerId,
-    /// All that vote.
+    /// All voting servers.
     pub servers: BTreeMap<ServerId, Server>,
     /// `quorumListenOnAllIPs`.
     pub listen_on_all: bool,
@@ -23,13 +23,14 @@ pub struct Ensemble {
 /// Ports and limits for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clients {
-    /// `clientPort` and `clientPortAddress`, or the client part of our own `server.N`. The host `0.0.0.0` means all.
+    /// `clientPort` and `clientPortAddress`, or the client part of this server's `server.N`. The host `0.0.0.0` means
+    /// all addresses.
     pub plain: Option<Address>,
     /// `secureClientPort` and `secureClientPortAddress`.
     pub secure: Option<Address>,
-    /// `maxClientCnxns`: from one address; 0 for no limit.
+    /// `maxClientCnxns`: connections from one address; 0 for no limit.
     pub max_per_host: u64,
-    /// `maxCnxns`: in all; 0 for no limit.
+    /// `maxCnxns`: connections in total; 0 for no limit.
     pub max_total: u64,
     /// `clientPortListenBacklog`; `None` for the system's default.
     pub backlog: Option<u32>,
@@ -50,33 +51,33 @@ pub struct Clients {
     /// `pole.client.greetingsMax`.
     pub greetings_max: u64,
     /// `4lw.commands.whitelist`.
-    pub words: Words,
+    pub four_letter_words: FourLetterWords,
     /// `readonlymode.enabled`.
     pub read_only_mode: bool,
 }
 
-/// Which four-letter words are answered.
+/// The whitelist of four-letter words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Words {
-    /// `*`.
+pub struct FourLetterWords {
+    /// The list contains `*`.
     pub all: bool,
-    /// The words named; `srvr` is always among them, and `isro` in read-only mode.
+    /// The words in the list; always includes `srvr`, and `isro` in read-only mode.
     pub named: BTreeSet<String>,
 }
 
-impl Words {
-    /// Whether this word is answered, provided that it exists. Words that change who leads have to be named: whoever can
-    /// reach the client port could use them otherwise wherever `*` was set for the sake of a dashboard.
+impl FourLetterWords {
+    /// Whether this word is answered, provided that it exists. Words that change the leader have to be named.
+    /// Otherwise, where `*` is set for the sake of a dashboard, anyone who can reach the client port could use them.
     #[must_use]
-    pub fn allow(&self, word: &str) -> bool {
+    pub fn allows(&self, word: &str) -> bool {
         (self.all && !NAMED_ONLY.contains(&word)) || self.named.contains(word)
     }
 }
 
-/// Words that `*` does not include.
+/// Words that `*` does not allow.
 const NAMED_ONLY: [&str; 2] = ["rqld", "ydld"];
 
-/// Ticks and what is counted in them, all in milliseconds.
+/// The tick and the timeouts based on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// `tickTime`.
@@ -91,7 +92,7 @@ pub struct Timing {
     pub max_session_timeout_ms: u64,
 }
 
-/// What is written where.
+/// Directories, snapshots and log files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
     /// `dataDir`.
@@ -150,7 +151,7 @@ pub struct Admin {
     pub token: Option<Secret>,
 }
 
-/// TLS on both kinds of ports.
+/// TLS for clients and between servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     /// `ssl.*`, for `secureClientPort`.
@@ -163,49 +164,49 @@ pub struct Tls {
     pub handshake_timeout_ms: u64,
 }
 
-/// The TLS settings of one kind of port.
+/// TLS settings, for clients or between servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// Our key and certificates.
+    /// The key and certificates of this server.
     pub key_store: Option<Store>,
-    /// Whom we trust to sign the other side.
+    /// The authorities that sign the certificates of the other side.
     pub trust_store: Option<Store>,
-    /// Whether the side that connects shows a certificate.
+    /// Whether the connecting side must present a certificate.
     pub client_auth: ClientAuth,
-    /// Whether a certificate must name its host.
+    /// Whether a certificate must match the host name.
     pub verify_host: bool,
-    /// Whether TLS 1.2 is spoken.
+    /// Whether TLS 1.2 is enabled.
     pub tls12: bool,
-    /// Whether TLS 1.3 is spoken.
+    /// Whether TLS 1.3 is enabled.
     pub tls13: bool,
-    /// Java's names of the cipher suites in use, all known to Pole; empty for all.
+    /// Java's names of the enabled cipher suites, all known to Pole; empty for all.
     pub cipher_suites: Vec<String>,
 }
 
 /// A key store or trust store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// The file.
+    /// The path of the store.
     pub location: PathBuf,
-    /// Its format, as configured or by the ending of the file.
+    /// Its format, as configured or by the extension of the file.
     pub format: StoreFormat,
-    /// Its password.
+    /// The source of its password.
     pub password: Password,
 }
 
 /// The format of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreFormat {
-    /// Java's own, which today is PKCS12 inside; the old form is read too.
+    /// Java's own format. Current versions of Java write PKCS12 under this name; the old format is supported too.
     Jks,
-    /// Key and certificates as text, in one file.
+    /// Key and certificates as PEM text in one file.
     Pem,
-    /// What Java and OpenSSL have in common.
+    /// PKCS12, which both Java and OpenSSL write.
     Pkcs12,
 }
 
 impl StoreFormat {
-    /// As the configuration writes it.
+    /// The name in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -216,12 +217,12 @@ impl StoreFormat {
     }
 }
 
-/// Where the password of a store is.
+/// The source of the password of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Password {
-    /// There is none.
+    /// No password.
     None,
-    /// In the configuration.
+    /// The password itself.
     Given(Secret),
     /// The first line of this file.
     InFile(PathBuf),
@@ -230,16 +231,16 @@ pub enum Password {
 /// `ssl.clientAuth`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// No certificate, no connection.
+    /// A certificate is required.
     Need,
-    /// A certificate is checked if there is one.
+    /// A certificate is optional, and verified if there is one.
     Want,
-    /// Not asked for.
+    /// No certificate is requested.
     None,
 }
 
 impl ClientAuth {
-    /// As the configuration writes it.
+    /// The name in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -250,7 +251,7 @@ impl ClientAuth {
     }
 }
 
-/// A text that is not printed.
+/// A text that `Debug` does not print.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
 
@@ -265,9 +266,9 @@ impl fmt::Debug for Secret {
 pub struct Pole {
     /// `pole.oracle`; see [`super::Config::oracle`].
     pub oracle: String,
-    /// `pole.oracle.preference`, also if the oracle is another: it may be switched to.
+    /// `pole.oracle.preference`, even if another oracle is configured, since it may be chosen at run time.
     pub preference: Option<String>,
-    /// `pole.oracle.combined`, likewise.
+    /// `pole.oracle.combined`, likewise even if another oracle is configured.
     pub combined: Option<String>,
     /// `pole.oracle.rateHalfLifeMs`.
     pub rate_half_life_ms: u64,
@@ -287,7 +288,7 @@ pub struct Pole {
     pub diff_retain_mb: u64,
     /// `pole.awakeMs`.
     pub awake_ms: u64,
-    /// `pole.peer.secret`: the file.
+    /// `pole.peer.secret`: the path of the file.
     pub peer_secret: Option<PathBuf>,
     /// `pole.resign`.
     pub resign: bool,
@@ -309,11 +310,11 @@ pub struct Pole {
     pub log_json: bool,
 }
 
-/// Delays to put on the links to other servers.
+/// Emulated delays on the links to other servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulation {
-    /// The file.
+    /// The path of the topology file.
     pub file: PathBuf,
-    /// What it says.
+    /// The content of the file.
     pub topology: Topology,
 }

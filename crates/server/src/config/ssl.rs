@@ -1,8 +1,7 @@
-//! The keys `ssl.*` and `ssl.quorum.*`.
+//! Builds the TLS settings from the keys `ssl.*` and `ssl.quorum.*`.
 //!
-//! In: checked values. Out: [`Tls`]: stores with formats and passwords, protocols, cipher suites.
-//! Holds: a port that is to speak TLS has a key store, and a trust store if it asks for certificates.
-//! Not here: the stores are not opened (`tls`).
+//! [`Tls`] holds stores with formats and passwords, protocols and cipher suites. A port with TLS has a key store, and a
+//! trust store if it requests certificates. The stores are opened in `tls`, not here.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +26,7 @@ pub(super) fn tls(values: &Values, report: &mut Report) -> Tls {
     tls
 }
 
-/// The names of the keys for one kind of port.
+/// The configuration keys for one kind of port.
 struct Names {
     key_store: [&'static str; 4],
     trust_store: [&'static str; 4],
@@ -120,7 +119,7 @@ fn by_ending(file: &str) -> Option<StoreFormat> {
     }
 }
 
-/// Whether TLS 1.2 and 1.3 are spoken. Older ones are not safe, and `rustls` does not have them.
+/// Whether TLS 1.2 and TLS 1.3 are enabled. Older versions are insecure, and `rustls` does not support them.
 fn protocols(names: &Names, values: &Values, report: &mut Report) -> (bool, bool) {
     let key = if values.text(names.protocols).is_some() { names.protocols } else { names.protocol };
     let Some(text) = values.text(key) else { return (true, true) };

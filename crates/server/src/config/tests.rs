@@ -1,4 +1,4 @@
-//! The configuration as a whole: what a text means, what is refused and how, and that it can be written again.
+//! Tests of the configuration as a whole: what a file means, what is refused and how, and that it can be written again.
 
 use std::io;
 use std::path::Path;
@@ -11,8 +11,8 @@ use super::*;
 const THREE: &str =
     "dataDir=/data\nclientPort=2181\nserver.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n";
 
-/// The files beside a configuration under test. This server is 1 in `/data` and 9 in `/nine`.
-fn beside(path: &Path) -> io::Result<String> {
+/// The files that a configuration under test refers to. This server is 1 in `/data` and 9 in `/nine`.
+fn read_file(path: &Path) -> io::Result<String> {
     Ok(match path.to_str().unwrap_or_default() {
         "/data/myid" | "other-7/myid" => "1\n".to_owned(),
         "/nine/myid" => "9".to_owned(),
@@ -28,7 +28,7 @@ fn beside(path: &Path) -> io::Result<String> {
 }
 
 fn parse(text: &str) -> Result<(Config, Vec<Warning>), ConfigError> {
-    Config::parse_cfg("zoo.cfg", text, &beside)
+    Config::parse_cfg("zoo.cfg", text, &read_file)
 }
 
 fn good(text: &str) -> Config {
@@ -81,24 +81,24 @@ fn a_refusal_names_file_line_key_value_and_what_is_allowed() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
-    let told = refused("clientPort=x\nsyncLimit=0\nforceSync=perhaps\nserver.1=a\npole.oracle=best");
+fn all_problems_are_reported_at_once() {
+    let message = refused("clientPort=x\nsyncLimit=0\nforceSync=perhaps\nserver.1=a\npole.oracle=best");
     for line in
         ["zoo.cfg:1: clientPort=x", "zoo.cfg:2: sync", "zoo.cfg:3: force", "zoo.cfg:4: server.1=a", "dataDir: not set"]
     {
-        assert!(told.contains(line), "{line} in {told}");
+        assert!(message.contains(line), "{line} in {message}");
     }
-    assert!(told.contains("zoo.cfg:5: pole.oracle=best: unknown oracle"), "{told}");
+    assert!(message.contains("zoo.cfg:5: pole.oracle=best: unknown oracle"), "{message}");
 }
 
 #[test]
-fn a_slip_in_a_key_of_ours_is_an_error_and_in_others_a_warning() {
+fn a_typo_in_a_key_of_pole_is_an_error_and_in_one_of_apache_a_warning() {
     assert!(refused("dataDir=/d\npole.hartbeatMs=5").contains("did you mean pole.heartbeatMs?"));
     assert!(warned("dataDir=/d\nclientPort=1\ntickTim=5").contains("zoo.cfg:3: tickTim=5: unknown key, not used"));
 }
 
 #[test]
-fn what_pole_does_not_do_is_refused() {
+fn unsupported_settings_are_refused() {
     let base = "dataDir=/d\nclientPort=1\n";
     let refusals = [
         "sessionRequireClientSASLAuth=true",
@@ -118,15 +118,15 @@ fn what_pole_does_not_do_is_refused() {
 }
 
 #[test]
-fn what_changes_nothing_is_warned_of() {
-    let told = warned("dataDir=/d\nclientPort=1\nlocalSessionsEnabled=true\nconnectToLearnerMasterLimit=5");
-    assert!(told.contains("zoo.cfg:3: localSessionsEnabled=true: accepted and not used"), "{told}");
-    assert!(told.contains("connectToLearnerMasterLimit"), "{told}");
+fn settings_without_effect_cause_a_warning() {
+    let message = warned("dataDir=/d\nclientPort=1\nlocalSessionsEnabled=true\nconnectToLearnerMasterLimit=5");
+    assert!(message.contains("zoo.cfg:3: localSessionsEnabled=true: accepted and not used"), "{message}");
+    assert!(message.contains("connectToLearnerMasterLimit"), "{message}");
     assert!(warned("dataDir=/d\nclientPort=1\nclientPort=2").contains("set in line 2 already"));
 }
 
 #[test]
-fn an_ensemble_that_wastes_a_server_is_warned_of_in_apaches_words() {
+fn an_even_number_of_servers_causes_apaches_warning() {
     let four = format!("{THREE}server.4=d:2888:3888");
     assert!(warned(&four).contains("Non-optimal configuration, consider an odd number of servers."));
     let two = THREE.replace("server.3=c:2888:3888\n", "");
@@ -175,27 +175,29 @@ fn a_key_may_be_named_as_a_property_of_java() {
 
 #[test]
 fn srvr_is_always_answered_and_isro_where_it_is_needed() {
-    let words = |text: &str| good(&format!("dataDir=/d\nclientPort=1\n{text}")).clients.words;
-    assert!(words("").allow("srvr") && !words("").allow("isro"));
-    assert!(words("readonlymode.enabled=true").allow("isro"));
+    let words = |text: &str| good(&format!("dataDir=/d\nclientPort=1\n{text}")).clients.four_letter_words;
+    assert!(words("").allows("srvr") && !words("").allows("isro"));
+    assert!(words("readonlymode.enabled=true").allows("isro"));
     let named = words("4lw.commands.whitelist=stat, \u{1}ruok");
-    assert!(named.allow("ruok") && named.allow("srvr") && !named.allow("dump"));
-    assert!(words("4lw.commands.whitelist=*").allow("dump"));
+    assert!(named.allows("ruok") && named.allows("srvr") && !named.allows("dump"));
+    assert!(words("4lw.commands.whitelist=*").allows("dump"));
 }
 
 #[test]
 fn words_that_change_who_leads_have_to_be_named() {
-    let words = |list: &str| good(&format!("dataDir=/d\nclientPort=1\n4lw.commands.whitelist={list}")).clients.words;
+    let words = |list: &str| {
+        good(&format!("dataDir=/d\nclientPort=1\n4lw.commands.whitelist={list}")).clients.four_letter_words
+    };
     for word in ["rqld", "ydld"] {
-        assert!(!words("*").allow(word) && !words("srvr").allow(word), "{word}");
+        assert!(!words("*").allows(word) && !words("srvr").allows(word), "{word}");
     }
     let both = words("*,rqld,ydld");
-    assert!(both.allow("rqld") && both.allow("ydld") && both.allow("dump"));
-    assert!(words("rqld").allow("rqld") && !words("rqld").allow("ydld"));
+    assert!(both.allows("rqld") && both.allows("ydld") && both.allows("dump"));
+    assert!(words("rqld").allows("rqld") && !words("rqld").allows("ydld"));
 }
 
 #[test]
-fn an_oracle_is_built_at_the_door() {
+fn an_oracle_is_built_when_the_file_is_parsed() {
     let base = "dataDir=/d\nclientPort=1\n";
     let config = good(&format!("{base}pole.oracle=combined\npole.oracle.combined=latency/10ms,history"));
     assert_eq!(config.oracle().to_string(), "combined=latency/10ms,history");
@@ -207,7 +209,7 @@ fn an_oracle_is_built_at_the_door() {
         refused(&format!("{base}pole.oracle=preference"))
             .contains("zoo.cfg:3: pole.oracle=preference: oracle preference needs")
     );
-    // A parameter of another oracle waits for the day when that is chosen.
+    // A parameter of another oracle is kept, in case that one is chosen at run time.
     assert_eq!(good(&format!("{base}pole.oracle=latency\npole.oracle.preference=1,2")).oracle().to_string(), "latency");
 }
 
@@ -224,7 +226,7 @@ fn servers_may_stand_in_a_file_of_their_own() {
 }
 
 #[test]
-fn an_emulation_gives_sites_and_is_warned_of() {
+fn an_emulation_sets_sites_and_causes_a_warning() {
     let text = format!("{THREE}pole.topology=/topology\n");
     let config = good(&text);
     assert_eq!(config.pole.site.as_deref(), Some("D1"));
@@ -236,15 +238,15 @@ fn an_emulation_gives_sites_and_is_warned_of() {
 #[test]
 fn a_secure_port_needs_its_stores() {
     let base = "dataDir=/d\nsecureClientPort=1\n";
-    let told = refused(base);
-    assert!(told.contains("needs ssl.keyStore.location") && told.contains("or ssl.clientAuth=none"), "{told}");
+    let message = refused(base);
+    assert!(message.contains("needs ssl.keyStore.location") && message.contains("or ssl.clientAuth=none"), "{message}");
     assert_eq!(good(&format!("{base}ssl.clientAuth=none\nssl.keyStore.location=k.p12")).clients.plain, None);
     assert!(refused(&format!("{base}ssl.keyStore.location=k.store")).contains("set ssl.keyStore.type"));
     assert!(refused(&format!("{THREE}sslQuorum=true")).contains("needs ssl.quorum.trustStore.location"));
 }
 
 #[test]
-fn protocols_and_suites_are_those_that_can_be_had() {
+fn unsupported_protocols_and_suites_are_reported() {
     let base = "dataDir=/d\nclientPort=1\n";
     let tls = |line: &str| good(&format!("{base}{line}")).tls.clients;
     assert_eq!((tls("").tls12, tls("").tls13), (true, true));
@@ -257,7 +259,7 @@ fn protocols_and_suites_are_those_that_can_be_had() {
 }
 
 #[test]
-fn an_admin_server_that_all_can_reach_wants_a_token() {
+fn an_admin_server_on_all_addresses_should_have_a_token() {
     let open = "dataDir=/d\nclientPort=1\nadmin.serverAddress=0.0.0.0\n";
     assert!(
         warned(open)
@@ -268,7 +270,7 @@ fn an_admin_server_that_all_can_reach_wants_a_token() {
 }
 
 #[test]
-fn secrets_are_never_told() {
+fn secrets_are_never_printed() {
     let text = "dataDir=/d\nclientPort=1\nDigestAuthenticationProvider.superDigest=super:xyzzy\nssl.keyStore.location=k.pem\n\
                 ssl.keyStore.password=xyzzy\npole.admin.token=xyzzy\npole.admin.token=xyzzy";
     assert!(!warned(text).contains("xyzzy"));
@@ -276,7 +278,7 @@ fn secrets_are_never_told() {
 }
 
 #[test]
-fn the_machine_gets_the_spans_of_the_file() {
+fn the_node_gets_the_durations_of_the_file() {
     let node =
         good(&format!("{THREE}tickTime=100\nsyncLimit=4\npole.livenessMs=7\nsnapCount=11\npole.resign=off")).node();
     assert_eq!((node.me, node.sync_limit, node.liveness), (ServerId(1), Span::from_ms(400), Span::from_ms(7)));
@@ -313,16 +315,16 @@ fn toml_means_the_same() {
     let toml = "dataDir = '/data'\nclientPort = 2181\n[server]\n1 = 'a:2888:3888'\n2 = 'b:2888:3888'\n3 = 'c:2888:3888'\n\
                 [pole.oracle]\nname = 'combined'\ncombined = ['latency/10ms', 'history']\n[pole.resign]\nenabled = false\n";
     let cfg = format!("{THREE}pole.oracle=combined\npole.oracle.combined=latency/10ms,history\npole.resign=off");
-    assert_eq!(Config::parse_toml("pole.toml", toml, &beside).unwrap().0, good(&cfg));
+    assert_eq!(Config::parse_toml("pole.toml", toml, &read_file).unwrap().0, good(&cfg));
     let error =
-        Config::parse_toml("pole.toml", "dataDir='/d'\n[pole]\nlivenesMs = 5", &beside).unwrap_err().to_string();
+        Config::parse_toml("pole.toml", "dataDir='/d'\n[pole]\nlivenesMs = 5", &read_file).unwrap_err().to_string();
     assert_eq!(error, "pole.toml:3: pole.livenesMs=5: unknown key; did you mean pole.livenessMs?");
 }
 
 #[test]
 fn a_file_that_is_not_there_is_an_error_with_its_name() {
-    let told = Config::load(Path::new("/no/such/zoo.cfg")).unwrap_err().to_string();
-    assert!(told.starts_with("/no/such/zoo.cfg: cannot be read"), "{told}");
+    let message = Config::load(Path::new("/no/such/zoo.cfg")).unwrap_err().to_string();
+    assert!(message.starts_with("/no/such/zoo.cfg: cannot be read"), "{message}");
 }
 
 #[test]
@@ -331,18 +333,18 @@ fn what_is_written_names_the_limits_that_apache_asks_for() {
     assert!(written.contains("initLimit=10\n") && written.contains("syncLimit=5\n"), "{written}");
 }
 
-/// A file in which every key has something to act on.
+/// A file in which every key has an effect.
 const FULL: &str = "secureClientPort=2281\nsecureClientPortAddress=x\nclientPortAddress=x\nmetricsProvider.httpPort=7000\n\
                     ssl.keyStore.location=k.pem\nssl.trustStore.location=t.pem\nssl.quorum.keyStore.location=k.pem\n\
                     ssl.quorum.trustStore.location=t.pem\nadmin.serverPort=8080\n";
 
-/// A value that this key may have and has not by default.
-fn another(name: &str, kind: Kind, default: &str) -> Option<String> {
+/// A line that sets this key to another value than its default.
+fn changed_line(name: &str, kind: Kind, default: &str) -> Option<String> {
     let text = match (name, kind) {
         ("maxSessionTimeout", _) => "70000".to_owned(),
         ("secureClientPort", _) => "5".to_owned(),
         ("autopurge.snapRetainCount", _) => "9".to_owned(),
-        // Together with others only; they have tests of their own.
+        // Valid only together with other keys; they have tests of their own.
         ("standaloneEnabled" | "dynamicConfigFile" | "pole.topology", _) => return None,
         ("pole.oracle", _) => "latency".to_owned(),
         ("pole.oracle.preference", _) => "3,1".to_owned(),
@@ -362,19 +364,19 @@ fn another(name: &str, kind: Kind, default: &str) -> Option<String> {
 }
 
 #[test]
-fn every_key_that_is_not_called_unused_changes_something_and_is_written_back() {
+fn every_key_that_is_used_changes_something_and_is_written_back() {
     let base = good(&format!("{THREE}{FULL}"));
     for key in KEYS {
-        let Some(line) = another(key.name, key.kind, key.default) else { continue };
+        let Some(line) = changed_line(key.name, key.kind, key.default) else { continue };
         let changed = good(&format!("{THREE}{FULL}{line}"));
         assert_ne!(changed, base, "{line}");
         assert_eq!(good(&changed.to_cfg()), changed, "{line}");
     }
 }
 
-/// Lines for some of the keys, with other values than their defaults.
+/// Lines for some of the keys, with values other than their defaults.
 fn some_settings() -> impl Strategy<Value = String> {
-    let lines: Vec<String> = KEYS.iter().filter_map(|key| another(key.name, key.kind, key.default)).collect();
+    let lines: Vec<String> = KEYS.iter().filter_map(|key| changed_line(key.name, key.kind, key.default)).collect();
     let count = lines.len();
     (proptest::sample::subsequence(lines, 0..count), any::<bool>()).prop_map(|(lines, alone)| {
         let base = if alone { "dataDir=/data\nclientPort=2181\n" } else { THREE };
@@ -390,13 +392,13 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_too_strange(text in "(\\PC|[\\\\\\n =:;.,0-9])*") {
+    fn no_text_causes_a_panic(text in "(\\PC|[\\\\\\n =:;.,0-9])*") {
         let _ = parse(&text);
-        let _ = Config::parse_toml("pole.toml", &text, &beside);
+        let _ = Config::parse_toml("pole.toml", &text, &read_file);
     }
 
     #[test]
-    fn no_value_is_too_strange(key in 0..KEYS.len(), value in "\\PC*", ending in "[0-9a-z]{0,3}") {
+    fn no_value_causes_a_panic(key in 0..KEYS.len(), value in "\\PC*", ending in "[0-9a-z]{0,3}") {
         let name = KEYS[key].name.trim_end_matches('N');
         let _ = parse(&format!("{THREE}{name}{ending}={value}\n"));
         let _ = parse(&format!("{THREE}{name}={value}\n"));

@@ -1,9 +1,8 @@
-//! The syntax of `pole.toml`: the keys of `zoo.cfg`, with tables for dots.
+//! Parses `pole.toml`: the keys of `zoo.cfg`, with tables for dots.
 //!
-//! In: the text. Out: the same entries as `properties` makes, in the order of the file, each with its line.
-//! Why: one meaning for both files: from here on nobody knows which it was.
-//! Holds: a list is the same as its items with commas between. A key that is both a value and a table in `zoo.cfg`
-//! (`pole.oracle`, `pole.resign`) has a name within the table (`name`, `enabled`).
+//! The result is the same list of entries that `properties` produces, in the order of the file and with lines, so that
+//! both formats have the same meaning. An array is equivalent to its items joined with commas. A key that is both a
+//! value and a table in `zoo.cfg` (`pole.oracle`, `pole.resign`) has a name within the table (`name`, `enabled`).
 
 use std::ops::Range;
 
@@ -13,7 +12,7 @@ use ::toml::de::{DeTable, DeValue};
 use super::properties::Entry;
 use super::report::Report;
 
-/// Reads a whole file. What cannot be read is reported and left out.
+/// Parses a whole file. Values that cannot be parsed are reported and left out.
 pub(super) fn parse(text: &str, report: &mut Report) -> Vec<Entry> {
     let mut reader = Reader { text, entries: Vec::new(), report };
     match DeTable::parse(text) {
@@ -107,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(text in "(\\PC|[\\n\\[\\]{}=.,\"'0-9a-c])*") {
+        fn no_text_causes_a_panic(text in "(\\PC|[\\n\\[\\]{}=.,\"'0-9a-c])*") {
             parse(&text, &mut Report::new("test"));
         }
     }

@@ -1,9 +1,8 @@
-//! Entries held against the table of keys.
+//! Checks entries against the table of keys.
 //!
-//! In: entries in the order of the file. Out: for each known key its value, given or by default, and what was found:
-//! unknown keys, repeated ones, values that are not allowed.
-//! Holds: after this, a number is a number in its range and a word is one of the list. A value that was not allowed has
-//! been reported, and its default stands in so that reading can go on and find the rest.
+//! Entries come in the order of the file. For each known key the result is its value, set or default; unknown keys,
+//! repeated keys and invalid values are reported. Afterwards a number is in its range and a word is one of its list. An
+//! invalid value is replaced by the default, so that parsing can continue and find further problems.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +10,11 @@ use super::keys::{self, Key, Kind};
 use super::properties::Entry;
 use super::report::Report;
 
-/// The settings of a file, checked one by one.
+/// The settings of a file, each checked by itself.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     given: BTreeMap<&'static str, Given>,
-    /// Keys with an ending of their own, such as `server.1`, in order.
+    /// Keys with a suffix, such as `server.1`, in order.
     pub(super) families: Vec<Entry>,
 }
 
@@ -56,23 +55,23 @@ impl Values {
         }
     }
 
-    /// The line that set this key, or 0.
+    /// The line that sets this key, or 0.
     pub(super) fn line(&self, key: &'static str) -> usize {
         self.given.get(key).map_or(0, |given| given.line)
     }
 
-    /// The value as written, or the default; `None` if that is empty.
+    /// The value as written, or the default; `None` if both are empty.
     pub(super) fn text(&self, key: &'static str) -> Option<&str> {
         let given = self.given.get(key).map(|given| given.value.as_str()).filter(|value| !value.is_empty());
         given.or_else(|| Some(entry(key).default).filter(|default| !default.is_empty()))
     }
 
-    /// A number of a key whose kind is one.
+    /// The value of a key of kind [`Kind::Number`].
     pub(super) fn number(&self, key: &'static str) -> i64 {
         self.text(key).and_then(|text| text.parse().ok()).expect("numbers and their defaults are checked")
     }
 
-    /// As [`Values::number`], for keys that have no negative values.
+    /// Like [`Values::number`], for keys whose range has no negative values.
     pub(super) fn count(&self, key: &'static str) -> u64 {
         u64::try_from(self.number(key)).expect("the range of a count starts at zero or above")
     }
@@ -81,7 +80,7 @@ impl Values {
         self.text(key).and_then(parse_bool).expect("switches and their defaults are checked")
     }
 
-    /// A word of the list of the key, as the list writes it.
+    /// The value of a key of kind [`Kind::Word`], spelled as in its list.
     pub(super) fn word(&self, key: &'static str) -> Option<&'static str> {
         let text = self.text(key)?;
         match entry(key).kind {
@@ -97,7 +96,7 @@ impl Values {
     }
 }
 
-/// Whether a value may stand there.
+/// Whether a key of this kind may have this value.
 pub(super) fn allowed(kind: Kind, value: &str) -> bool {
     match kind {
         Kind::Number(min, max) => value.parse().is_ok_and(|number: i64| (min..=max).contains(&number)),
@@ -118,7 +117,7 @@ fn unknown(entry: &Entry, report: &mut Report) {
     report.problem(*line, key, value, format!("unknown key; {hint}"));
 }
 
-/// The words that Apache's keys use between them.
+/// Parses the words that Apache's keys use for booleans.
 fn parse_bool(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" => Some(true),
@@ -128,7 +127,7 @@ fn parse_bool(text: &str) -> Option<bool> {
 }
 
 fn entry(name: &'static str) -> &'static Key {
-    keys::KEYS.iter().find(|key| key.name == name).expect("keys asked for by name stand in the table")
+    keys::KEYS.iter().find(|key| key.name == name).expect("keys used in the code are in the table")
 }
 
 #[cfg(test)]
@@ -143,9 +142,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_switches_and_words_that_are_asked_for_have_defaults() {
-        let silent = keys::KEYS.iter().filter(|key| key.default.is_empty());
-        for key in silent {
+    fn numbers_booleans_and_words_have_defaults() {
+        let without_default = keys::KEYS.iter().filter(|key| key.default.is_empty());
+        for key in without_default {
             let optional = key.name.ends_with("Store.type");
             assert!(optional || !matches!(key.kind, Kind::Number(..) | Kind::Bool(..) | Kind::Word(_)), "{}", key.name);
         }

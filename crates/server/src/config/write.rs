@@ -1,8 +1,7 @@
-//! The configuration as text: as a file, as the answer to `conf`, and as the content of `/zookeeper/config`.
+//! Formats the configuration: as a file, as the answer to `conf`, and as the content of `/zookeeper/config`.
 //!
-//! In: a [`Config`]. Out: text in the forms that Apache's tools know.
-//! Holds: the file reads back equal, and Apache's server reads it too. Settings at their default are left out of it,
-//! where Apache has one.
+//! The formats are those that Apache's tools know. The file reads back equal, and Apache's server can read it too.
+//! Settings with their default value are left out, where Apache has a default.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,7 +11,7 @@ use super::settings::{Password, Secret, Store, TlsSettings};
 use super::{Address, Config, properties};
 
 impl Config {
-    /// A `zoo.cfg` that reads back equal, given the same `myid` and topology beside it. Holds the secrets.
+    /// Formats a `zoo.cfg` that reads back equal, given the same `myid` and topology. It contains the secrets.
     #[must_use]
     pub fn to_cfg(&self) -> String {
         let mut text = String::new();
@@ -26,14 +25,15 @@ impl Config {
         text + &self.server_lines()
     }
 
-    /// What `/zookeeper/config` holds: the servers and the version of the list, in hexadecimal. Empty on its own.
+    /// The content of `/zookeeper/config`: the servers and the version of the list, in hexadecimal. Empty on a
+    /// standalone server.
     #[must_use]
     pub fn membership(&self) -> String {
-        // The list never changes while the server runs, so its version is the first.
+        // The list never changes at run time, so it has the first version.
         if self.ensemble.is_some() { format!("{}version=0", self.server_lines()) } else { String::new() }
     }
 
-    /// The names and values that the four-letter word `conf` prints, in its order. Sizes are in bytes.
+    /// The names and values that the four-letter word `conf` prints, in order. Sizes are in bytes.
     #[must_use]
     pub fn entries(&self, data_dir_size: u64, log_dir_size: u64) -> Vec<(&'static str, String)> {
         let port = |address: &Option<Address>| address.as_ref().map_or(-1, |address| i32::from(address.port));
@@ -65,7 +65,7 @@ impl Config {
         entries
     }
 
-    /// The whole answer to `conf`.
+    /// The complete answer to `conf`.
     #[must_use]
     pub fn conf(&self, data_dir_size: u64, log_dir_size: u64) -> String {
         let entries = self.entries(data_dir_size, log_dir_size);
@@ -82,7 +82,7 @@ impl Config {
         servers.map(|(id, server)| format!("server.{id}={server}\n")).collect()
     }
 
-    /// Every setting under its key.
+    /// Every setting with its key.
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let mut pairs = Vec::new();
         self.client_pairs(&mut pairs);
@@ -104,7 +104,12 @@ impl Config {
             listener(pairs, &clients.plain, "clientPort", "clientPortAddress");
         }
         listener(pairs, &clients.secure, "secureClientPort", "secureClientPortAddress");
-        let list = clients.words.named.iter().map(String::as_str).chain(clients.words.all.then_some("*"));
+        let list = clients
+            .four_letter_words
+            .named
+            .iter()
+            .map(String::as_str)
+            .chain(clients.four_letter_words.all.then_some("*"));
         pairs.extend([
             ("tickTime", self.timing.tick_ms.to_string()),
             ("initLimit", self.timing.init_limit.to_string()),
@@ -235,7 +240,7 @@ impl Config {
     }
 }
 
-/// Apache's server does not start without these, and it should be able to read what Pole writes.
+/// Apache's server does not start without these, and it must be able to read the file.
 const WITHOUT_DEFAULT: [&str; 2] = ["initLimit", "syncLimit"];
 
 type Pairs = Vec<(&'static str, String)>;
@@ -266,7 +271,7 @@ fn store(pairs: &mut Pairs, store: Option<&Store>, keys: [&'static str; 4]) {
     }
 }
 
-/// Empty, the default, for both.
+/// Returns the default, which is empty, if both versions are enabled.
 fn protocols(settings: &TlsSettings) -> String {
     match (settings.tls12, settings.tls13) {
         (true, false) => "TLSv1.2".to_owned(),
@@ -275,7 +280,7 @@ fn protocols(settings: &TlsSettings) -> String {
     }
 }
 
-/// Yes or no in the words of this key.
+/// Formats a boolean with the words of this key.
 fn switch(name: &'static str, on: bool) -> String {
     let words = KEYS.iter().find(|key| key.name == name).and_then(|key| match key.kind {
         Kind::Bool(yes, no) => Some(if on { yes } else { no }),
@@ -294,7 +299,7 @@ fn path(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Apache names the directory with the files, in full.
+/// Apache prints the absolute path of the directory that holds the files.
 fn version_dir(dir: &Path) -> String {
     path(&std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()).join("version-2"))
 }

@@ -1,16 +1,16 @@
-//! What the system says of this process, and what the process says of itself.
+//! Facts about the process and its host.
 
 use std::fs;
 use std::path::Path;
 
-/// The version, as tools of ZooKeeper read it: a release of Apache whose clients are served, then our own.
+/// The version in the form that ZooKeeper tools parse: an Apache release with which we are compatible, then our own.
 pub(crate) fn version() -> String {
     format!("3.8.0-pole-{}, built on {RELEASED}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Files and sockets that are open, and how many may be. None where the system does not say.
+/// Open file descriptors and their limit; `None` where the system does not report them.
 pub(crate) fn descriptors() -> (Option<i64>, Option<i64>) {
-    // The directory that is read is one of them.
+    // Reading the directory itself takes one of them.
     let open = fs::read_dir("/proc/self/fd").ok().and_then(|entries| i64::try_from(entries.count()).ok());
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
@@ -18,14 +18,14 @@ pub(crate) fn descriptors() -> (Option<i64>, Option<i64>) {
     (open.map(|count| count - 1), soft)
 }
 
-/// The memory that the process occupies, in bytes.
+/// Resident memory of the process.
 pub(crate) fn resident_bytes() -> Option<i64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<i64>().ok().map(|kb| kb << 10)
 }
 
-/// The size of the files that a data directory holds, in bytes.
+/// The total size of the files in a data directory.
 pub(crate) async fn directory_bytes(dir: &Path) -> u64 {
     let dir = dir.join("version-2");
     let sum = move || {
@@ -35,7 +35,7 @@ pub(crate) async fn directory_bytes(dir: &Path) -> u64 {
     tokio::task::spawn_blocking(sum).await.unwrap_or(0)
 }
 
-/// What `envi` tells: of Java's properties those that make sense without Java.
+/// The properties that `envi` prints: those of Java that make sense without a JVM.
 pub(crate) fn environment() -> Vec<(&'static str, String)> {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let kernel = |name: &str| {
@@ -55,5 +55,5 @@ pub(crate) fn environment() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The day of this version. Not that of the build, so that the same source gives the same bytes.
+/// The release date of this version. It is not the build date, to keep builds reproducible.
 const RELEASED: &str = "2026-11-15 00:00 UTC";

@@ -1,33 +1,34 @@
-//! The page that Prometheus reads.
+//! The metrics page in Prometheus's text format.
 //!
-//! Every figure of `mntr` stands there twice: under its name with `zk_`, as the exporters that read `mntr` have it, and
-//! without, as Apache's own provider has it; so that dashboards of either kind go on working. Ours begin with `pole_`.
+//! Every numeric metric of `mntr` appears twice: with the prefix `zk_`, as exporters based on `mntr` name it, and
+//! without, as Apache's own provider does, so that dashboards of either kind keep working. Our own metrics begin with
+//! `pole_`.
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;
 
-use super::inside::scores;
-use super::{Inside, Value, figures, host, mode, ms};
+use super::node_stats::scores;
+use super::{NodeStats, Value, collect, host, mode, ms};
 use crate::limits::Limit;
 use crate::log;
 use crate::shared::Shared;
 use crate::status::Role;
 
-/// The page, in Prometheus's text format 0.0.4.
+/// Returns the page in text format 0.0.4.
 pub(crate) async fn page(shared: &Shared) -> String {
-    let inside = Inside::look(shared).await;
+    let stats = NodeStats::query(shared).await;
     let mut page = Page(String::new());
-    for figure in figures(shared, inside.as_ref()) {
-        let kind = if figure.grows { "counter" } else { "gauge" };
-        if let Value::Whole(_) | Value::Real(_) = figure.value {
-            page.one(&format!("zk_{}", figure.name), kind, "As mntr tells it.", &figure.value);
-            page.one(figure.name, kind, "As mntr tells it.", &figure.value);
+    for metric in collect(shared, stats.as_ref()) {
+        let kind = if metric.is_counter { "counter" } else { "gauge" };
+        if let Value::Integer(_) | Value::Float(_) = metric.value {
+            page.one(&format!("zk_{}", metric.name), kind, "As reported by mntr.", &metric.value);
+            page.one(metric.name, kind, "As reported by mntr.", &metric.value);
         }
     }
-    of_server(shared, &mut page);
-    of_limits(shared, inside.as_ref(), &mut page);
-    if let Some(inside) = inside {
-        of_node(&inside, &mut page);
+    add_server(shared, &mut page);
+    add_limits(shared, stats.as_ref(), &mut page);
+    if let Some(stats) = stats {
+        add_node(&stats, &mut page);
     }
     let label = |oracle: &str, id| format!("oracle=\"{oracle}\",server=\"{id}\"");
     let scores = scores(shared).await.into_iter().map(|(oracle, id, score)| (label(&oracle, id), score));
@@ -35,14 +36,14 @@ pub(crate) async fn page(shared: &Shared) -> String {
     page.0
 }
 
-fn of_server(shared: &Shared, page: &mut Page) {
+fn add_server(shared: &Shared, page: &mut Page) {
     let status = &shared.status;
     let counters = [
         ("pole_elections_total", "Elections that this server took part in.", &status.elections),
         ("pole_leader_changes_total", "Leaders that this server followed or was.", &status.leader_changes),
-        ("pole_hand_overs_total", "Leaders that gave way in order, here or elsewhere.", &status.hand_overs),
+        ("pole_hand_overs_total", "Orderly hand-overs of the leadership.", &status.hand_overs),
         ("pole_installs_total", "Times that the state was replaced by a snapshot of the leader.", &status.installed),
-        ("pole_connections_refused_total", "Connections that were not taken in.", &status.refused),
+        ("pole_connections_refused_total", "Client connections that were refused.", &status.refused),
         (
             "pole_peer_connections_refused_total",
             "Connections to the ports for other servers that did not become a link.",
@@ -99,20 +100,20 @@ fn of_server(shared: &Shared, page: &mut Page) {
     }
 }
 
-fn of_limits(shared: &Shared, inside: Option<&Inside>, page: &mut Page) {
-    let refusals = inside.map(|inside| inside.refusals).unwrap_or_default();
-    // Some reads are answered by the node, which counts for itself.
-    let by_node = inside.map_or(0, |inside| inside.replies_over_limit);
+fn add_limits(shared: &Shared, stats: Option<&NodeStats>, page: &mut Page) {
+    let refusals = stats.map(|stats| stats.refusals).unwrap_or_default();
+    // Some reads are answered by the node, which has its own count.
+    let by_node = stats.map_or(0, |stats| stats.replies_over_limit);
     let by_node = |limit| if limit == Limit::ReplyBytes { by_node } else { 0 };
-    let of_connections = shared.status.limits.each().map(|(limit, count)| (limit.key(), count + by_node(limit)));
-    let of_tree = [
+    let connection_limits = shared.status.limits.each().map(|(limit, count)| (limit.key(), count + by_node(limit)));
+    let tree_limits = [
         ("pole.client.watchesMax", shared.watches.lock().refused()),
         ("pole.tree.pathBytesMax", refusals.path),
         ("pole.tree.ephemeralsMax", refusals.ephemerals),
         ("transaction bytes", refusals.txn),
         ("peer queue bytes", shared.status.peers.slow.load(Ordering::Relaxed)),
     ];
-    let rows = of_connections.chain(of_tree).map(|(key, count)| (format!("limit=\"{key}\""), count));
+    let rows = connection_limits.chain(tree_limits).map(|(key, count)| (format!("limit=\"{key}\""), count));
     page.many(
         "pole_limit_hits_total",
         "counter",
@@ -121,44 +122,44 @@ fn of_limits(shared: &Shared, inside: Option<&Inside>, page: &mut Page) {
     );
 }
 
-fn of_node(inside: &Inside, page: &mut Page) {
-    let queues = inside.queues;
-    page.one("pole_epoch", "gauge", "The epoch of the agreement.", &inside.epoch);
+fn add_node(stats: &NodeStats, page: &mut Page) {
+    let queues = stats.queues;
+    page.one("pole_epoch", "gauge", "The epoch of the agreement.", &stats.epoch);
     page.many(
         "pole_fsync_ms",
         "gauge",
         "How long the last fsyncs took.",
-        [("quantile=\"0.5\"".to_owned(), ms(inside.fsync_p50)), ("quantile=\"0.99\"".to_owned(), ms(inside.fsync_p99))],
+        [("quantile=\"0.5\"".to_owned(), ms(stats.fsync_p50)), ("quantile=\"0.99\"".to_owned(), ms(stats.fsync_p99))],
     );
     page.one(
         "pole_turn_seconds_max",
         "gauge",
         "The longest turn of the thread that runs the protocol, since the start: nothing else happened meanwhile.",
-        &inside.longest_turn.as_secs_f64(),
+        &stats.longest_turn.as_secs_f64(),
     );
     page.one(
         "pole_awake_seconds_total",
         "counter",
         "Processor time spent on waiting awake for the next write (pole.awakeMs).",
-        &inside.awake.as_secs_f64(),
+        &stats.awake.as_secs_f64(),
     );
     page.many(
         "pole_queue_depth",
         "gauge",
-        "What waits inside.",
+        "Requests in the queues of the node.",
         [
             ("queue=\"held\"".to_owned(), queues.held as u64),
             ("queue=\"unproposed\"".to_owned(), queues.unproposed as u64),
             ("queue=\"uncommitted\"".to_owned(), queues.uncommitted),
-            ("queue=\"syncs\"".to_owned(), inside.pending_syncs as u64),
+            ("queue=\"syncs\"".to_owned(), stats.pending_syncs as u64),
         ],
     );
     page.one("pole_log_entries", "gauge", "Entries of the log in memory.", &queues.log_entries);
-    page.one("pole_log_bytes", "gauge", "Their bytes.", &queues.log_bytes);
-    page.one("pole_write_rate", "gauge", "Writes of own clients a second.", &(inside.rate_milli as f64 / 1000.0));
-    let round_trips = inside.round_trips.iter().map(|(peer, span)| (format!("peer=\"{peer}\""), ms(*span)));
+    page.one("pole_log_bytes", "gauge", "Bytes of the log in memory.", &queues.log_bytes);
+    page.one("pole_write_rate", "gauge", "Writes of own clients a second.", &(stats.rate_milli as f64 / 1000.0));
+    let round_trips = stats.round_trips.iter().map(|(peer, span)| (format!("peer=\"{peer}\""), ms(*span)));
     page.many("pole_round_trip_ms", "gauge", "Round trips to other servers.", round_trips);
-    let active = [(format!("oracle=\"{}\"", inside.oracle), 1)];
+    let active = [(format!("oracle=\"{}\"", stats.oracle), 1)];
     page.many("pole_oracle", "gauge", "The oracle in force.", active);
 }
 

@@ -1,10 +1,10 @@
-//! Sleeping to a fraction of a millisecond.
+//! Timers with a resolution of a fraction of a millisecond.
 //!
-//! In: an instant. Out: a future that is ready then, late by the wake-up of a thread.
-//! Why: the timers of the runtime tick in milliseconds, and an emulated link of 0.1 ms must not become one of 1 ms.
-//! How: one thread waits for the earliest instant on a condition variable, whose time limit the kernel keeps to some
-//! 50 µs, and wakes the tasks that are due. It starts with the first sleep and ends with the last handle.
-//! Not here: what is delayed (`delay`).
+//! The timers of the runtime tick in milliseconds, and an emulated link of 0.1 ms must not become one of 1 ms. Here one
+//! thread waits for the earliest instant on a condition variable, whose timeout the kernel keeps to some 50 µs, and
+//! wakes the tasks that are due. The thread starts with the first sleep and ends with the last handle.
+//!
+//! What is delayed is in `delay`.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 use pole_oracle::Time;
 
-/// A clock with a precise alarm. Clones share the thread.
+/// A clock with precise timers. Clones share the thread.
 #[derive(Clone, Debug)]
 pub struct Alarm(Arc<Handle>);
 
-/// Tells the thread to end when the last of the clones is gone.
+/// Ends the thread when the last clone is dropped.
 #[derive(Debug)]
 struct Handle(Arc<Shared>);
 
@@ -34,14 +34,14 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Sleepers {
     by_instant: BTreeMap<(Time, u64), Waker>,
-    /// Tells sleepers of one instant apart.
+    /// Distinguishes sleepers with the same instant.
     next: u64,
     running: bool,
     ended: bool,
 }
 
 impl Alarm {
-    /// A clock that starts now.
+    /// Creates a clock that starts at zero.
     #[must_use]
     pub fn new() -> Self {
         let shared = Shared { start: Instant::now(), sleepers: Mutex::default(), changed: Condvar::new() };
@@ -54,7 +54,7 @@ impl Alarm {
         self.0.0.now()
     }
 
-    /// Ready at that time or a little later.
+    /// Returns a future that is ready at that time or slightly later.
     #[must_use]
     pub fn sleep_until(&self, at: Time) -> Sleep {
         Sleep { shared: Arc::clone(&self.0.0), at, key: None }
@@ -74,7 +74,7 @@ impl Drop for Handle {
     }
 }
 
-/// A sleep that is under way. Dropping it ends it.
+/// A pending sleep. Dropping it cancels it.
 #[derive(Debug)]
 pub struct Sleep {
     shared: Arc<Shared>,
@@ -100,7 +100,7 @@ impl Future for Sleep {
         if !sleepers.running {
             sleepers.running = true;
             let shared = Arc::clone(&shared);
-            let thread = thread::Builder::new().name("alarm".into()).spawn(move || shared.wake_the_due());
+            let thread = thread::Builder::new().name("alarm".into()).spawn(move || shared.run());
             thread.expect("the system has a thread for emulated delays");
         } else if earliest {
             shared.changed.notify_one();
@@ -119,17 +119,17 @@ impl Drop for Sleep {
 
 impl Shared {
     fn now(&self) -> Time {
-        // 584 years until it does not fit.
+        // Overflows after 584 years.
         Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// A waker that panicked leaves the map whole, so its poison means nothing.
+    /// A waker that panics does not corrupt the map, so poisoning can be ignored.
     fn lock(&self) -> MutexGuard<'_, Sleepers> {
         self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread.
-    fn wake_the_due(&self) {
+    /// The body of the thread: wakes the sleepers that are due.
+    fn run(&self) {
         let mut sleepers = self.lock();
         while !sleepers.ended {
             let now = self.now();

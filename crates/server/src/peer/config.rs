@@ -1,4 +1,4 @@
-//! What the links are told at their start. Parsed elsewhere, once; here it is trusted.
+//! The configuration of the links between servers. It has already been parsed and validated.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,44 +13,44 @@ use super::delay::Delays;
 use super::secret::PeerSecret;
 use crate::tls::PeerTls;
 
-/// The settings of the links of one server.
+/// The configuration of the links of one server.
 #[derive(Clone, Debug)]
 pub struct PeerConfig {
-    /// This server.
+    /// The id of this server.
     pub me: ServerId,
-    /// All servers that vote; this one may be among them.
+    /// All voting servers, possibly including this one.
     pub peers: BTreeMap<ServerId, PeerAddress>,
-    /// Where this server is dialled.
+    /// The addresses to listen on.
     pub listen: Listen,
-    /// Mutual TLS on both ports, or plain TCP.
+    /// Mutual TLS on both ports; `None` for plain TCP.
     pub tls: Option<PeerTls>,
-    /// What all servers know and strangers do not.
+    /// The shared secret of the ensemble, if there is one.
     pub secret: Option<PeerSecret>,
-    /// Emulated lines (`pole.topology`): for tests and `pole up` only.
+    /// Emulated delays (`pole.topology`), for tests and `pole up` only.
     pub delays: Option<Delays>,
-    /// Bounds.
+    /// Limits on memory.
     pub limits: PeerLimits,
-    /// What strangers did, for the metrics.
+    /// Counters for the metrics.
     pub counters: Arc<PeerCounters>,
 }
 
-/// What happened at the ports for other servers.
+/// Counters of the ports for other servers.
 #[derive(Debug, Default)]
 pub struct PeerCounters {
     /// Connections that did not become a link.
     pub refused: AtomicU64,
-    /// Those of them that were closed without a greeting, because their address had opened too many.
+    /// Of these, connections closed before the handshake because their address had opened too many.
     pub limited: AtomicU64,
-    /// Those of them that named a server whose link is alive.
+    /// Of these, connections that claimed to be a server whose link is alive.
     pub kept: AtomicU64,
-    /// Links that were closed because too much waited for a slow peer.
+    /// Links closed because too much output was queued for a slow peer.
     pub slow: AtomicU64,
 }
 
 /// `server.N=host:quorum_port:election_port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerAddress {
-    /// A name, which is resolved anew at each dial, or an address.
+    /// A host name, which is resolved at each attempt to connect, or an IP address.
     pub host: String,
     /// The port of [`pole_node::Channel::Quorum`].
     pub quorum_port: u16,
@@ -58,7 +58,7 @@ pub struct PeerAddress {
     pub election_port: u16,
 }
 
-/// The two addresses of this server. Port 0: any that is free.
+/// The two addresses that this server listens on. Port 0 means any free port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// For [`pole_node::Channel::Quorum`].
@@ -67,26 +67,27 @@ pub struct Listen {
     pub election: SocketAddr,
 }
 
-/// Bounds, each with its reason.
+/// Limits on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerLimits {
-    /// The largest frame that is believed. A batch has at most [`BATCH_BYTES_MAX`], or a single transaction, which has
-    /// at most `jute.maxbuffer` and what validation adds. A server with a larger `jute.maxbuffer` raises it:
+    /// The largest frame that is accepted. A batch has at most [`BATCH_BYTES_MAX`] bytes, or is a single transaction of
+    /// at most `jute.maxbuffer` plus what validation adds. It grows with `jute.maxbuffer`, see
     /// [`PeerLimits::for_settings`].
     pub frame_bytes_max: usize,
-    /// The most that is kept for a peer that reads too slowly; above it the link is closed, and the peer is
-    /// synchronised from the log instead. A difference is put in at once and may be as large as `pole.diffRetainMb`,
-    /// so it must fit, with room for what is proposed meanwhile. Parts of a snapshot share one body and do not count.
+    /// The largest output queue for a slow peer. Above it the link is closed, and the peer is synchronised from the log
+    /// instead. A diff is queued at once and may be as large as `pole.diffRetainMb`, so it must fit, with room for
+    /// proposals made meanwhile. Parts of a snapshot share one body and do not count.
     pub outgoing_bytes_max: usize,
 }
 
 impl PeerLimits {
-    /// The bounds that go with `jute.maxbuffer` and `pole.diffRetainMb`, both in bytes.
+    /// The limits for these values of `jute.maxbuffer` and `pole.diffRetainMb`, both in bytes.
     #[must_use]
     pub fn for_settings(max_buffer: usize, diff_retain_bytes: usize) -> Self {
-        // Twice: a transaction repeats paths and adds ACLs and numbers to what the client sent. Lengths have 31 bits.
+        // Twice, because a transaction repeats paths and adds ACLs and numbers to the request. Lengths have 31 bits.
         let frame = max_buffer.saturating_mul(2).saturating_add(8 * BATCH_BYTES_MAX);
-        // A history may hold larger transactions, of a version that did not limit them. Memory is taken as bytes arrive.
+        // An old history may contain larger transactions, from a version without a limit. Memory is allocated only as
+        // bytes arrive.
         let frame = frame.max(OLD_TXN_BYTES_MAX).min(i32::MAX as usize);
         let outgoing = diff_retain_bytes.saturating_add(64 << 20).saturating_add(frame);
         Self { frame_bytes_max: frame, outgoing_bytes_max: outgoing }
@@ -99,25 +100,25 @@ impl Default for PeerLimits {
     }
 }
 
-/// Why the links cannot be opened.
+/// Why the links could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// A port cannot be listened on.
+    /// Listening on a port failed.
     #[error(
         "cannot listen on the {channel} port {address}: {source}; is another server running there, or is the address not of this machine?"
     )]
     Listen {
         /// `quorum` or `election`.
         channel: &'static str,
-        /// Where.
+        /// The address of the port.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl PeerError {
-    /// Whether somebody else has the port: exit code 6.
+    /// Whether the port is in use by another process, which is exit code 6.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         match self {
@@ -126,5 +127,5 @@ impl PeerError {
     }
 }
 
-/// The largest transaction of a history that is still sent to others.
+/// The largest transaction of an old history that can still be sent to other servers.
 const OLD_TXN_BYTES_MAX: usize = 128 << 20;

@@ -1,10 +1,11 @@
-//! A line that takes its time: things go in now and come out when a link of the topology would have carried them.
+//! Delays messages as a link of the topology would.
 //!
-//! In: something with its size, and the time. Out: the same, in order, not before its time.
-//! Why: wide areas are tried out on one machine, and the figures must be those of the simulator, so the time is computed
-//! by the same pure functions of `topology`.
-//! Holds: first in, first out, whatever the single delays are. Without a line nothing waits but for what went in before.
-//! Not here: waiting (`alarm`), loss (a stream loses nothing; its repeats are part of the jitter).
+//! This emulates wide-area networks on one machine. The delays are computed by the same pure functions of `topology`
+//! that the simulator uses, so that results are comparable. In the code a *line* is one direction of an emulated link.
+//!
+//! Messages leave in order, whatever their individual delays are, and never early. Without a line a message waits only
+//! for those before it. Waiting is done with `alarm`. There is no loss: a stream loses nothing, and its retransmissions
+//! are part of the jitter.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -13,17 +14,17 @@ use pole_election::ServerId;
 use pole_oracle::Time;
 use pole_topology::{Link as Line, Topology};
 
-/// The lines to the other servers; to one that is not named there is no delay.
+/// The emulated lines to other servers. Messages to a server without an entry are not delayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
     /// By destination.
     pub lines: BTreeMap<ServerId, Line>,
-    /// What the jitter is drawn from.
+    /// The seed of the jitter.
     pub seed: u64,
 }
 
 impl Delays {
-    /// The lines of one server to all others of a topology.
+    /// The lines from one server to all others of a topology.
     #[must_use]
     pub fn of(topology: &Topology, me: ServerId, seed: u64) -> Self {
         let others = topology.servers().filter(|server| server.id != me.0);
@@ -32,37 +33,37 @@ impl Delays {
     }
 }
 
-/// Things under way on one direction of one line.
+/// Items in flight on one line.
 #[derive(Clone, Debug)]
 pub struct DelayLine<T> {
     line: Option<Line>,
-    /// When the sender has put all before on the line.
+    /// When the sender has transmitted everything before.
     free: Time,
-    /// When the last of them comes out.
+    /// When the last item arrives.
     last: Time,
     random: u64,
     queue: VecDeque<(Time, T)>,
 }
 
 impl<T> DelayLine<T> {
-    /// An empty line, or none: then things come out at once.
+    /// An empty queue. Without a line, items leave at once.
     #[must_use]
     pub fn new(line: Option<Line>, seed: u64) -> Self {
         Self { line, free: Time(0), last: Time(0), random: seed, queue: VecDeque::new() }
     }
 
-    /// What goes in from now on takes this line.
+    /// Sets the line for items pushed from now on.
     pub fn set_line(&mut self, line: Option<Line>) {
         self.line = line;
     }
 
-    /// Whether things take time.
+    /// Whether items are delayed.
     #[must_use]
     pub fn is_delayed(&self) -> bool {
         self.line.is_some()
     }
 
-    /// Puts something of so many bytes in.
+    /// Adds an item of this size.
     pub fn push(&mut self, now: Time, bytes: usize, thing: T) {
         let out = match &self.line {
             None => self.last,
@@ -75,32 +76,32 @@ impl<T> DelayLine<T> {
         self.queue.push_back((out, thing));
     }
 
-    /// Takes the next thing out, if its time has come.
+    /// Removes the next item, if it is due.
     pub fn pop(&mut self, now: Time) -> Option<T> {
         let due = self.queue.front().is_some_and(|(out, _)| *out <= now);
         if due { self.queue.pop_front().map(|(_, thing)| thing) } else { None }
     }
 
-    /// When the next thing comes out.
+    /// When the next item is due.
     #[must_use]
     pub fn next(&self) -> Option<Time> {
         self.queue.front().map(|(out, _)| *out)
     }
 
-    /// How many things are under way.
+    /// The number of items in flight.
     #[must_use]
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether nothing is under way.
+    /// Whether no items are in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 }
 
-/// splitmix64 (public domain, Vigna): a number for each message is all that is needed.
+/// splitmix64 (public domain, Vigna), which is good enough for jitter.
 fn draw(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

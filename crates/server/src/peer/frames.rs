@@ -1,9 +1,7 @@
-//! Turns the bytes of one connection into messages and the link's own frames.
+//! Decodes the bytes of one connection into messages and the link's own frames.
 //!
-//! In: bytes, as the socket gives them. Out: [`Frame`]s in order, or a [`FrameError`], after which the connection is of
-//! no use. Where the bytes were cut makes no difference.
-//!
-//! Not here: sockets, and what a frame causes (`link`).
+//! Bytes can be appended in pieces of any size. After a [`FrameError`] the connection must be closed. What a frame
+//! causes is decided in `link`.
 
 use bytes::BytesMut;
 use pole_jute::Deframer;
@@ -11,50 +9,50 @@ use pole_node::{Channel, Message};
 
 use super::codec;
 
-/// What has arrived on one connection and was not taken yet.
+/// The bytes received on one connection that have not been decoded yet.
 #[derive(Debug)]
 pub struct FrameReader {
     deframer: Deframer,
     arrived: BytesMut,
-    /// How much a read may bring.
+    /// How much to reserve for a read.
     room: usize,
 }
 
-/// One frame.
+/// A decoded frame.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are messages; a box for each would cost more than it saves")]
 pub enum Frame {
-    /// For the node.
+    /// A message for the node.
     Message {
-        /// What.
+        /// The message.
         message: Message,
-        /// What it took on the wire, and so about what it takes in memory.
+        /// Its size on the wire, which is about its size in memory.
         bytes: usize,
     },
-    /// The other end asks whether this end is alive.
+    /// Asks whether this end is alive.
     Probe,
-    /// The other end is alive.
+    /// The answer to a probe: the other end is alive.
     ProbeAnswer,
 }
 
-/// Bytes that no peer sends.
+/// Bytes that are not a valid frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Longer than any message.
+    /// The frame is longer than any message.
     #[error("a frame of {declared} bytes, expected at most {max}")]
     TooLong {
-        /// What its length says.
+        /// The declared length.
         declared: u32,
         /// The limit.
         max: usize,
     },
-    /// A frame that holds no message.
+    /// The frame does not contain a valid message.
     #[error("not a message: {0}")]
     Message(#[from] codec::Error),
 }
 
 impl FrameReader {
-    /// For a connection of this channel. A frame may be as long as `frame_bytes_max`, without its length.
+    /// Creates a reader for a connection of this channel. `frame_bytes_max` does not include the length field.
     #[must_use]
     pub fn new(channel: Channel, frame_bytes_max: usize) -> Self {
         let room = match channel {
@@ -64,7 +62,7 @@ impl FrameReader {
         Self { deframer: Deframer::new(frame_bytes_max), arrived: BytesMut::new(), room }
     }
 
-    /// Where the next bytes are to be appended. It has room.
+    /// The buffer to append received bytes to. It has free capacity.
     pub fn buffer(&mut self) -> &mut BytesMut {
         if self.arrived.capacity() - self.arrived.len() < self.room / 16 {
             self.arrived.reserve(self.room);
@@ -72,10 +70,10 @@ impl FrameReader {
         &mut self.arrived
     }
 
-    /// The next frame; none if it has not arrived as a whole.
+    /// Returns the next frame, or `None` if it has not arrived completely.
     ///
     /// # Errors
-    /// If the bytes are no frame: nothing that follows on the connection can be trusted.
+    /// If the bytes are not a valid frame. Nothing that follows on the connection can be trusted.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         let too_long = |error: pole_jute::FrameError| FrameError::TooLong {
             declared: error.declared.cast_unsigned(),
@@ -90,7 +88,7 @@ impl FrameReader {
     }
 }
 
-/// Room for what arrives. The bodies of transactions stay in it as long as the log keeps them, so on the quorum channel
-/// it is as large as some batches; elections and measurements are small.
+/// Capacity of the receive buffer. The bodies of transactions stay in it as long as the log keeps them, so on the
+/// quorum channel it holds several batches. Elections and measurements are small.
 const QUORUM_ROOM_BYTES: usize = 64 << 10;
 const ELECTION_ROOM_BYTES: usize = 4 << 10;

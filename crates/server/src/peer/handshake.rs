@@ -1,20 +1,21 @@
-//! The first bytes of a connection: who speaks to whom, on which channel, in which version.
+//! The handshake of a connection between servers: who connects to whom, on which channel, in which version.
 //!
-//! In: what the other end sent. Out: its id, or a [`Refusal`] that says what to do.
-//! Why: whoever reaches a port may send anything; nothing reaches the node before this has passed.
-//! How: the end that dials speaks first, the other answers with the same record of itself, also when it refuses. So each
-//! end finds out by itself, and can name, what does not fit. Last the end that dials says that it goes on: a process
-//! that was frozen finds greetings of connections that were given up long ago, and none may replace a living one.
+//! Anyone who can reach a port may send anything, so nothing reaches the node before the handshake has succeeded. It
+//! yields the id of the other end, or a [`Refusal`] that tells the operator what to do.
+//!
+//! The dialling end sends its greeting first. The listening end answers with its own, even if it refuses, so that each
+//! end can detect and name what does not match. Finally the dialling end confirms that it proceeds: a process that was
+//! suspended finds greetings of connections that were abandoned long ago, and those must not replace a live one.
 //!
 //! ```text
 //! dials                                       listens
 //!   greeting ─────────────────────────────────>
 //!   <───────────────────────────────── greeting, with a secret: its proof
-//!   goes on, with a secret: its proof ────────>
+//!   proceed, with a secret: its proof ────────>
 //! ```
 //!
-//! Holds: magic and version come first and never move, so that any two versions can name each other.
-//! Source: ZAB.md, scenario 19 (short, random and oddly encoded bytes on the election port).
+//! Magic and version come first in all versions, so that any two versions can identify each other. See also ZAB.md,
+//! scenario 19 (short, random and oddly encoded bytes on the election port).
 
 use pole_election::ServerId;
 use pole_node::Channel;
@@ -22,26 +23,26 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::secret::{NONCE_BYTES, PROOF_BYTES, PeerSecret, Side};
 
-/// What an end says of itself.
+/// The greeting of one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greeting {
-    /// What the connection is for.
+    /// The channel of the connection.
     pub channel: Channel,
-    /// This end.
+    /// The id of the sender.
     pub from: ServerId,
-    /// The other end.
+    /// The id of the intended receiver.
     pub to: ServerId,
-    /// Of the ids of all voters, see [`ensemble`]: ensembles must not mix.
+    /// The fingerprint of the ensemble, see [`ensemble`]. Servers of different ensembles must not connect.
     pub ensemble: u64,
-    /// Whether it proves that it knows a secret, and wants the same of the other end.
+    /// Whether the sender proves that it knows the secret, and requires the same of the other end.
     pub secret: bool,
-    /// A random number, so that no proof is good for two connections.
+    /// A random number, so that a proof is valid for one connection only.
     pub nonce: [u8; NONCE_BYTES],
 }
 
 /// Why a connection did not become a link.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "what each is for the operator to read is what it says")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum Refusal {
     #[error("expected the greeting of a Pole server, got the bytes {got:02x?}: not a server, or the wrong port")]
     Magic { got: [u8; MAGIC.len()] },
@@ -65,8 +66,8 @@ pub enum Refusal {
     SecretOnOneSide { from: ServerId, theirs: &'static str, ours: &'static str },
     #[error("names itself server {from} and does not know the secret: a stranger, or pole.peer.secret differs")]
     Secret { from: ServerId },
-    #[error("is server {from}, which greets and then sends {got:#04x}, expected {GO_ON:#04x}: damaged")]
-    GoesOn { from: ServerId, got: u8 },
+    #[error("is server {from}, which greets and then sends {got:#04x}, expected {PROCEED:#04x}: damaged")]
+    NotProceeding { from: ServerId, got: u8 },
     #[error("names itself server {from}, whose link is alive: a stranger, or two servers with one id")]
     Alive { from: ServerId },
     #[error("comes from an address that opens too many connections")]
@@ -97,7 +98,7 @@ impl Greeting {
         bytes
     }
 
-    /// What the other end sent on a connection of this channel.
+    /// Reads the greeting of the other end on a connection of this channel.
     async fn read(stream: &mut (impl AsyncRead + Unpin), channel: Channel) -> Result<Self, Refusal> {
         let mut head = [0; HEAD_BYTES];
         stream.read_exact(&mut head).await?;
@@ -125,11 +126,11 @@ impl Greeting {
     }
 }
 
-/// The end that dials: `ours` goes out, and the answer must fit it.
+/// Performs the handshake of the dialling end: sends `ours` and checks the answer.
 ///
 /// # Errors
-/// Why there is no link.
-pub async fn dialled(
+/// If the other end does not match.
+pub async fn dial(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     ours: Greeting,
     secret: Option<&PeerSecret>,
@@ -140,8 +141,8 @@ pub async fn dialled(
     if theirs.from != ours.to {
         return Err(Refusal::NotThem { got: theirs.from, expected: ours.to });
     }
-    fits(theirs, ours)?;
-    let mut last = vec![GO_ON];
+    check_match(theirs, ours)?;
+    let mut last = vec![PROCEED];
     if let Some(secret) = secret {
         let (dialled, listened) = (ours.to_bytes(), theirs.to_bytes());
         expect_proof(stream, secret, theirs.from, Side::Listens, (&dialled, &listened)).await?;
@@ -151,11 +152,12 @@ pub async fn dialled(
     Ok(stream.flush().await?)
 }
 
-/// The end that listens: reads a greeting, answers it, returns who is there. Reads nothing that comes after the handshake.
+/// Performs the handshake of the listening end: reads a greeting, answers it, and returns the id of the other end.
+/// Reads nothing beyond the handshake.
 ///
 /// # Errors
-/// Why there is no link.
-pub async fn accepted(
+/// If the other end is refused.
+pub async fn accept(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     channel: Channel,
     ours: impl Fn(ServerId) -> Greeting,
@@ -165,14 +167,14 @@ pub async fn accepted(
     let read = Greeting::read(stream, channel).await;
     let from = match &read {
         Ok(theirs) => theirs.from,
-        // Something that is no server gets no answer.
+        // Whatever is not a server gets no answer.
         Err(Refusal::Magic { .. } | Refusal::Io(_)) => return read.map(|theirs| theirs.from),
-        Err(_) => NOBODY,
+        Err(_) => NO_SERVER,
     };
     let ours = ours(from);
     let mut answer = ours.to_bytes().to_vec();
-    // A proof only for who asks as a peer would: others learn what does not fit, and nothing else.
-    let verdict = read.and_then(|theirs| welcome(theirs, ours, is_peer).map(|()| theirs));
+    // The proof is sent only in answer to a valid greeting. Others learn only what does not match.
+    let verdict = read.and_then(|theirs| check_peer(theirs, ours, is_peer).map(|()| theirs));
     if let (Ok(theirs), Some(secret)) = (&verdict, secret) {
         answer.extend(secret.proof(Side::Listens, &theirs.to_bytes(), &ours.to_bytes()));
     }
@@ -180,8 +182,8 @@ pub async fn accepted(
     stream.flush().await?;
     let theirs = verdict?;
     match stream.read_u8().await? {
-        GO_ON => {}
-        got => return Err(Refusal::GoesOn { from, got }),
+        PROCEED => {}
+        got => return Err(Refusal::NotProceeding { from, got }),
     }
     if let Some(secret) = secret {
         let greetings = (&theirs.to_bytes(), &ours.to_bytes());
@@ -190,9 +192,9 @@ pub async fn accepted(
     Ok(from)
 }
 
-/// Whether who dials with this greeting may be a peer.
-fn welcome(theirs: Greeting, ours: Greeting, is_peer: impl Fn(ServerId) -> bool) -> Result<(), Refusal> {
-    fits(theirs, ours)?;
+/// Checks whether the sender of this greeting may be a peer.
+fn check_peer(theirs: Greeting, ours: Greeting, is_peer: impl Fn(ServerId) -> bool) -> Result<(), Refusal> {
+    check_match(theirs, ours)?;
     if !is_peer(theirs.from) {
         return Err(Refusal::Stranger { from: theirs.from });
     }
@@ -214,7 +216,7 @@ async fn expect_proof(
     if secret.is_proof(&proof, side, dialled, listened) { Ok(()) } else { Err(Refusal::Secret { from }) }
 }
 
-fn fits(theirs: Greeting, ours: Greeting) -> Result<(), Refusal> {
+fn check_match(theirs: Greeting, ours: Greeting) -> Result<(), Refusal> {
     if theirs.to != ours.from {
         return Err(Refusal::NotMe { from: theirs.from, to: theirs.to, me: ours.from });
     }
@@ -229,7 +231,7 @@ fn fits(theirs: Greeting, ours: Greeting) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A fingerprint of the ensemble: FNV-1a over the ids of its voters, in order.
+/// The fingerprint of an ensemble: FNV-1a over the ids of its voters, in order.
 #[must_use]
 pub fn ensemble(voters: impl IntoIterator<Item = ServerId>) -> u64 {
     let mut ids: Vec<u64> = voters.into_iter().map(|id| id.0).collect();
@@ -247,18 +249,18 @@ fn channel_byte(channel: Channel) -> u8 {
 
 const MAGIC: [u8; 4] = *b"Pole";
 
-/// The version of greeting and frames. A change of any byte of either is a new one.
+/// The version of greetings and frames. It must change with any byte of either.
 pub(super) const VERSION: u16 = 2;
 
 const HEAD_BYTES: usize = MAGIC.len() + 2;
 
 pub(super) const GREETING_BYTES: usize = 32 + NONCE_BYTES;
 
-/// The last byte of the handshake, from the end that dials.
-pub(super) const GO_ON: u8 = 0x06;
+/// The last byte of the handshake without a secret, sent by the dialling end.
+pub(super) const PROCEED: u8 = 0x06;
 
-/// No server has this id: ids are from 1.
-const NOBODY: ServerId = ServerId(0);
+/// Not the id of any server, since ids start at 1.
+const NO_SERVER: ServerId = ServerId(0);
 
 #[cfg(test)]
 mod tests {
@@ -270,17 +272,17 @@ mod tests {
         Greeting { channel: Channel::Election, from: ServerId(from), to: ServerId(to), ensemble, secret: false, nonce }
     }
 
-    fn going_on(greeting: Greeting) -> Vec<u8> {
-        [&greeting.to_bytes()[..], &[GO_ON]].concat()
+    fn with_proceed(greeting: Greeting) -> Vec<u8> {
+        [&greeting.to_bytes()[..], &[PROCEED]].concat()
     }
 
-    /// What server 1 says to these bytes, and what it answers.
+    /// The result of server 1 for these bytes, and its answer.
     async fn at_server_1(bytes: &[u8]) -> (Result<ServerId, String>, Vec<u8>) {
         let (mut near, mut far) = tokio::io::duplex(1024);
         far.write_all(bytes).await.expect("room");
         far.shutdown().await.expect("open");
         let is_peer = |id: ServerId| (2..=3).contains(&id.0);
-        let verdict = accepted(&mut near, Channel::Election, |to| greeting(1, to.0), is_peer, None).await;
+        let verdict = accept(&mut near, Channel::Election, |to| greeting(1, to.0), is_peer, None).await;
         drop(near);
         let mut answer = Vec::new();
         far.read_to_end(&mut answer).await.expect("readable");
@@ -297,15 +299,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_peer_is_let_in_and_answered() {
-        let (verdict, answer) = at_server_1(&going_on(greeting(3, 1))).await;
+        let (verdict, answer) = at_server_1(&with_proceed(greeting(3, 1))).await;
         assert_eq!((verdict, answer), (Ok(ServerId(3)), greeting(1, 3).to_bytes().to_vec()));
     }
 
     #[tokio::test]
-    async fn another_version_is_refused_with_both_versions_and_told_ours() {
+    async fn another_version_is_refused_with_both_versions_and_tells_ours() {
         let (verdict, answer) = at_server_1(&greeting(3, 1).in_version(7)).await;
-        let said = verdict.expect_err("refused");
-        assert!(said.contains("speaks version 7") && said.contains("this server speaks 2"), "{said}");
+        let message = verdict.expect_err("refused");
+        assert!(message.contains("speaks version 7") && message.contains("this server speaks 2"), "{message}");
         assert_eq!(answer, greeting(1, 0).to_bytes());
     }
 
@@ -320,7 +322,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_truncation_of_a_greeting_is_refused() {
-        let bytes = going_on(greeting(3, 1));
+        let bytes = with_proceed(greeting(3, 1));
         for length in 0..bytes.len() {
             assert!(at_server_1(&bytes[..length]).await.0.is_err(), "{length}");
         }
@@ -330,7 +332,7 @@ mod tests {
     async fn ids_that_do_not_fit_are_refused() {
         let other = Greeting { ensemble: 1, ..greeting(3, 1) };
         let wrong_port = Greeting { channel: Channel::Quorum, ..greeting(3, 1) };
-        for (bytes, said) in [
+        for (bytes, message) in [
             (greeting(3, 2).to_bytes(), "looks for server 2"),
             (greeting(9, 1).to_bytes(), "not in the server list"),
             (greeting(1, 1).to_bytes(), "not in the server list"),
@@ -338,21 +340,21 @@ mod tests {
             (Greeting { secret: true, ..greeting(3, 1) }.to_bytes(), "set pole.peer.secret on all or on none"),
             (wrong_port.to_bytes(), "mixed up"),
         ] {
-            let refusal = at_server_1(&bytes).await.0.expect_err(said);
-            assert!(refusal.contains(said), "{refusal}");
+            let refusal = at_server_1(&bytes).await.0.expect_err(message);
+            assert!(refusal.contains(message), "{refusal}");
         }
     }
 
-    /// What both ends say when they have these secrets.
+    /// The results of both ends with these secrets.
     async fn meet(dials: &PeerSecret, listens: &PeerSecret) -> (Result<(), String>, Result<ServerId, String>) {
         let (mut near, mut far) = tokio::io::duplex(1024);
         let with_secret = |from, to| Greeting { secret: true, nonce: [from as u8; NONCE_BYTES], ..greeting(from, to) };
         let is_peer = |id: ServerId| id.0 == 3;
-        let listening = accepted(&mut near, Channel::Election, |to| with_secret(1, to.0), is_peer, Some(listens));
+        let listening = accept(&mut near, Channel::Election, |to| with_secret(1, to.0), is_peer, Some(listens));
         let dialling = async {
-            let said = dialled(&mut far, with_secret(3, 1), Some(dials)).await;
+            let message = dial(&mut far, with_secret(3, 1), Some(dials)).await;
             drop(far);
-            said
+            message
         };
         let (listening, dialling) = tokio::join!(listening, dialling);
         (dialling.map_err(|refusal| refusal.to_string()), listening.map_err(|refusal| refusal.to_string()))
@@ -382,10 +384,10 @@ mod tests {
             [0; PROOF_BYTES],
         ] {
             let (mut near, mut far) = tokio::io::duplex(1024);
-            far.write_all(&[&theirs.to_bytes()[..], &[GO_ON], &proof].concat()).await.expect("room");
-            let verdict = accepted(&mut near, Channel::Election, ours(2), |_| true, Some(&secret)).await;
-            let said = verdict.expect_err("refused").to_string();
-            assert!(said.contains("does not know the secret"), "{said}");
+            far.write_all(&[&theirs.to_bytes()[..], &[PROCEED], &proof].concat()).await.expect("room");
+            let verdict = accept(&mut near, Channel::Election, ours(2), |_| true, Some(&secret)).await;
+            let message = verdict.expect_err("refused").to_string();
+            assert!(message.contains("does not know the secret"), "{message}");
         }
     }
 }

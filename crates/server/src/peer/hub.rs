@@ -1,4 +1,4 @@
-//! What all links of a server share.
+//! The state that all links of a server share.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -33,8 +33,8 @@ pub(super) struct Hub {
     pub(super) alarm: Alarm,
     pub(super) links: BTreeMap<(ServerId, Channel), Rc<Link>>,
     delays: RefCell<Option<Delays>>,
-    /// Whether it was said already that the congestion control cannot be set.
-    warned: Cell<bool>,
+    /// Whether it was already reported that the congestion control cannot be set.
+    congestion_warned: Cell<bool>,
 }
 
 impl Hub {
@@ -45,17 +45,17 @@ impl Hub {
         let keys = addresses.keys().flat_map(|peer| channels.map(|channel| (*peer, channel)));
         let links = keys.map(|(peer, channel)| ((peer, channel), Rc::new(Link::new(peer, channel)))).collect();
         let ensemble = handshake::ensemble(addresses.keys().copied().chain([me]));
-        let (delays, alarm, warned) = (RefCell::new(delays), Alarm::new(), Cell::new(false));
-        Self { me, ensemble, addresses, tls, secret, limits, counters, inbox, alarm, links, delays, warned }
+        let (delays, alarm, congestion_warned) = (RefCell::new(delays), Alarm::new(), Cell::new(false));
+        Self { me, ensemble, addresses, tls, secret, limits, counters, inbox, alarm, links, delays, congestion_warned }
     }
 
-    /// What we say of ourselves on a new connection, which has a number of its own.
+    /// The greeting of this server for a new connection.
     pub(super) fn greeting(&self, channel: Channel, to: ServerId, nonce: [u8; NONCE_BYTES]) -> Greeting {
         Greeting { channel, from: self.me, to, ensemble: self.ensemble, secret: self.secret.is_some(), nonce }
     }
 
-    /// Whether only servers of the ensemble pass the handshake.
-    pub(super) fn keeps_strangers_out(&self) -> bool {
+    /// Whether only servers of the ensemble can pass the handshake.
+    pub(super) fn authenticates_peers(&self) -> bool {
         self.tls.is_some() || self.secret.is_some()
     }
 
@@ -64,7 +64,7 @@ impl Hub {
         self.delays.borrow().as_ref().and_then(|delays| delays.lines.get(&peer).copied())
     }
 
-    /// Every connection has its own jitter, the same in every run with the same seed.
+    /// The seed of the jitter of one connection, the same in every run with the same configuration.
     pub(super) fn seed(&self, peer: ServerId, connection: u64) -> u64 {
         let seed = self.delays.borrow().as_ref().map_or(0, |delays| delays.seed);
         seed ^ self.me.0.rotate_left(48) ^ peer.0.rotate_left(32) ^ connection
@@ -77,7 +77,7 @@ impl Hub {
 
     pub(super) fn prepare_for_delay(&self, socket: &TcpStream) {
         if let Err(error) = stream::prepare_for_delay(socket)
-            && !self.warned.replace(true)
+            && !self.congestion_warned.replace(true)
         {
             let note = "measurements over emulated lines may show the pauses of the system's congestion control";
             self.inbox.note(format!("cubic congestion control cannot be set ({error}): {note}"));

@@ -1,10 +1,13 @@
-//! What the links bring, in one queue that the node's loop drains.
+//! The queue of everything that happens on the links, drained by the node's thread.
 //!
-//! In: links that open and close, messages, words about strangers. Out: [`Arrival`]s, first in first out.
-//! Why one queue: the order of events is then the order in which they happened, over all links.
-//! Holds, for each link: nothing of an old connection after its `Down`; `Up` of a new one after `Down` of the old; after
-//! [`Inbox::forget`] nothing of the link but what a new connection brings. Bounded: links stop reading when it is full.
-//! Not here: threads. Links and node live on one.
+//! There is one queue for all links, so that the order of events is the order in which they happened. For each link:
+//!
+//! - nothing of an old connection arrives after its `Down`;
+//! - `Up` of a new connection comes after `Down` of the old one;
+//! - after [`Inbox::forget`] nothing arrives but what a new connection brings.
+//!
+//! The queue is bounded: links stop reading when it is full. Links and node run on the same thread, so there are no
+//! locks.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,46 +17,46 @@ use pole_election::ServerId;
 use pole_node::{Channel, Message};
 use tokio::sync::Notify;
 
-/// What happened on the links.
+/// An event on a link.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are messages; a box for each would cost more than it saves")]
 pub enum Arrival {
-    /// A link is open.
+    /// A link was opened.
     Up {
         /// The other end.
         peer: ServerId,
-        /// Which link.
+        /// The channel of the link.
         channel: Channel,
-        /// Which connection of the link.
+        /// The number of the connection within the link.
         number: u64,
     },
-    /// A link is closed.
+    /// A link was closed.
     Down {
         /// The other end.
         peer: ServerId,
-        /// Which link.
+        /// The channel of the link.
         channel: Channel,
     },
     /// A message arrived.
     Received {
         /// The sender.
         from: ServerId,
-        /// Its link.
+        /// The channel of the link.
         channel: Channel,
-        /// What.
+        /// The message.
         message: Message,
     },
-    /// For the operator: strangers at the door, peers that cannot be reached, links that broke.
+    /// A note for the operator, such as a refused connection, an unreachable peer or a broken link.
     Note {
-        /// One line.
+        /// One line of text.
         text: String,
     },
 }
 
-/// The queue. Clones are handles of the same one.
+/// The queue. Clones share it.
 ///
-/// Arrivals are taken one at a time, and the effects of each are carried out before the next is taken: a reset also takes
-/// back what still waits here.
+/// Arrivals must be taken one at a time, and the effects of each carried out before the next is taken, because a reset
+/// removes what is still queued here.
 #[derive(Clone, Debug, Default)]
 pub struct Inbox(Rc<Shared>);
 
@@ -66,32 +69,32 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Each with the bytes that it came in; none if it is no message.
+    /// Each with the size of its frame; 0 if it is not a message.
     queue: VecDeque<(Arrival, usize)>,
-    /// The connection of each link that the node believes to be open: the last `Up` that was taken.
+    /// The connection of each link that is open as far as the node knows, from the last `Up` that was taken.
     open: BTreeMap<(ServerId, Channel), u64>,
-    /// Messages in the queue, and their bytes.
+    /// The number of messages in the queue, and their bytes.
     messages: usize,
     bytes: usize,
-    /// Notes in the queue, and how many found no place since the last one that did.
+    /// The number of notes in the queue, and of those dropped since the last one was queued.
     notes: usize,
-    unsaid: u64,
+    omitted: u64,
 }
 
 impl Inbox {
-    /// Empty.
+    /// Creates an empty queue.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The next arrival, if there is one.
+    /// Takes the next arrival, if there is one.
     #[must_use]
     pub fn pop(&self) -> Option<Arrival> {
         let mut state = self.0.state.borrow_mut();
         let was_full = state.is_full();
         let (arrival, bytes) = state.queue.pop_front()?;
-        state.discount(&arrival, bytes);
+        state.uncount(&arrival, bytes);
         match &arrival {
             Arrival::Up { peer, channel, number } => drop(state.open.insert((*peer, *channel), *number)),
             Arrival::Down { peer, channel } => drop(state.open.remove(&(*peer, *channel))),
@@ -103,33 +106,33 @@ impl Inbox {
         Some(arrival)
     }
 
-    /// Waits until there is something to take. May be dropped and called again.
+    /// Waits until the queue is not empty. Cancel safe.
     pub async fn arrived(&self) {
         while self.is_empty() {
             self.0.arrived.notified().await;
         }
     }
 
-    /// Whether nothing waits.
+    /// Whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.state.borrow().queue.is_empty()
     }
 
-    /// How many arrivals wait.
+    /// The number of arrivals in the queue.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.state.borrow().queue.len()
     }
 
-    /// Whether the node has been told of this connection and of nothing after it. Between the replacement of a
-    /// connection and the moment at which the node hears of it, the node still speaks to the old one.
+    /// Whether the node has taken the `Up` of this connection and nothing that ends it. When a connection is replaced,
+    /// the node's messages are meant for the old one until it has taken the `Up` of the new one.
     #[must_use]
     pub fn is_open(&self, peer: ServerId, channel: Channel, number: u64) -> bool {
         self.0.state.borrow().open.get(&(peer, channel)) == Some(&number)
     }
 
-    /// Waits until messages may come in again.
+    /// Waits until the queue has room for messages.
     pub async fn room(&self) {
         loop {
             let room = self.0.room.notified();
@@ -140,16 +143,17 @@ impl Inbox {
         }
     }
 
-    /// A connection passed the handshake. The connections of a link are numbered upwards, and a new one comes after the end of
-    /// the old one.
+    /// Queues the start of a connection that passed the handshake. The connections of a link are numbered upwards, and
+    /// a new one comes after the end of the old one.
     pub fn up(&self, peer: ServerId, channel: Channel, number: u64) {
         self.push(Arrival::Up { peer, channel, number }, 0);
     }
 
-    /// The connection is gone. If the node has not even heard of it, it never will: so the queue stays bounded however
-    /// often a peer connects, and an empty prefix of what was sent is a prefix too.
+    /// Queues the end of the current connection. If its `Up` has not been taken yet, all of it is removed instead, so
+    /// that the queue stays bounded however often a peer reconnects. This is correct, because a link may lose any
+    /// suffix of what was sent.
     pub fn down(&self, peer: ServerId, channel: Channel) {
-        let unheard = {
+        let pending_up = {
             let state = self.0.state.borrow();
             let is_up = |(arrival, _): &(Arrival, usize)| match arrival {
                 Arrival::Up { .. } => arrival.link() == Some((peer, channel)),
@@ -157,19 +161,19 @@ impl Inbox {
             };
             state.queue.iter().rposition(is_up)
         };
-        match unheard {
+        match pending_up {
             Some(from) => self.remove(from, peer, channel),
             None => self.push(Arrival::Down { peer, channel }, 0),
         }
     }
 
-    /// The node has reset the link: nothing of it arrives any more.
+    /// Removes everything of a link that the node has reset.
     pub fn forget(&self, peer: ServerId, channel: Channel) {
         self.remove(0, peer, channel);
         self.0.state.borrow_mut().open.remove(&(peer, channel));
     }
 
-    /// A message arrived on the current connection. `bytes` is the size of its frame.
+    /// Queues a message of the current connection. `bytes` is the size of its frame.
     pub fn received(&self, from: ServerId, channel: Channel, message: Message, bytes: usize) {
         self.push(Arrival::Received { from, channel, message }, bytes);
     }
@@ -178,12 +182,12 @@ impl Inbox {
         let text = {
             let mut state = self.0.state.borrow_mut();
             if state.notes >= NOTES_MAX {
-                state.unsaid += 1;
+                state.omitted += 1;
                 return;
             }
-            match std::mem::take(&mut state.unsaid) {
+            match std::mem::take(&mut state.omitted) {
                 0 => text,
-                unsaid => format!("{text} (and {unsaid} notes before it that found no place)"),
+                omitted => format!("{text} (and {omitted} earlier notes were dropped)"),
             }
         };
         self.push(Arrival::Note { text }, 0);
@@ -196,13 +200,13 @@ impl Inbox {
         self.0.arrived.notify_one();
     }
 
-    /// Takes what belongs to the link out of the queue, from this place on.
+    /// Removes everything of a link from the queue, beginning at this index.
     fn remove(&self, from: usize, peer: ServerId, channel: Channel) {
         let mut state = self.0.state.borrow_mut();
         let tail = state.queue.split_off(from);
         for (arrival, bytes) in tail {
             if arrival.link() == Some((peer, channel)) {
-                state.discount(&arrival, bytes);
+                state.uncount(&arrival, bytes);
             } else {
                 state.queue.push_back((arrival, bytes));
             }
@@ -225,7 +229,7 @@ impl State {
         }
     }
 
-    fn discount(&mut self, arrival: &Arrival, bytes: usize) {
+    fn uncount(&mut self, arrival: &Arrival, bytes: usize) {
         self.bytes -= bytes;
         match arrival {
             Arrival::Received { .. } => self.messages -= 1,
@@ -245,14 +249,15 @@ impl Arrival {
     }
 }
 
-/// Messages that wait for the node at most: what it works off in some ten milliseconds. Then links stop reading, and the
-/// windows of TCP tell the senders.
+/// The number of queued messages at which links stop reading, so that TCP flow control slows the senders down. The node
+/// processes as many in about ten milliseconds.
 const MESSAGES_MAX: usize = 4096;
 
-/// The same in bytes: several frames of the largest batch from each of a few peers.
+/// The same in bytes: several batches of the largest size from each of a few peers.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Notes that wait at most. A storm of strangers must not fill memory or the log; the rest is counted.
+/// The number of queued notes. Further ones are only counted, so that a flood of connections cannot fill memory or the
+/// log.
 const NOTES_MAX: usize = 32;
 
 #[cfg(test)]
@@ -315,13 +320,13 @@ mod tests {
     }
 
     #[test]
-    fn notes_beyond_the_limit_are_counted_and_the_count_is_told() {
+    fn notes_beyond_the_limit_are_counted_and_the_count_is_reported() {
         let inbox = Inbox::new();
         (0..NOTES_MAX + 5).for_each(|_| inbox.note("stranger".into()));
         assert_eq!(drain(&inbox).len(), NOTES_MAX);
         inbox.note("another".into());
-        let told = Arrival::Note { text: "another (and 5 notes before it that found no place)".into() };
-        assert_eq!(inbox.pop(), Some(told));
+        let expected = Arrival::Note { text: "another (and 5 earlier notes were dropped)".into() };
+        assert_eq!(inbox.pop(), Some(expected));
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! One link: a peer, a channel, and the connection that carries it now, if one does.
+//! One link: a peer, a channel, and its current connection, if there is one.
 //!
-//! In: connections that passed the handshake, messages to send, resets. Out: arrivals in the inbox.
-//! Why apart from the connection: connections come and go, the link stays; a task of an old connection that still runs
-//! holds its number and finds that it is no longer the one.
-//! Holds: the contract of `node::Event` on links. One connection at a time; a new one ends the old one.
-//! Not here: how connections come about (`dial`, `listen`).
+//! Connections that passed the handshake, messages to send and resets go in; arrivals go to the inbox. The link is
+//! separate from the connection because connections come and go. A task of an old connection holds its number and can
+//! so detect that it is not the current one.
+//!
+//! A link keeps the contract of `node::Event`. It has one connection at a time; a new one ends the old one. Connections
+//! are made in `dial` and `listen`.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -32,11 +33,11 @@ pub(super) struct Link {
     pub(super) peer: ServerId,
     pub(super) channel: Channel,
     connection: RefCell<Option<Connection>>,
-    /// Numbers the connections.
+    /// The number of connections so far, which is the number of the last one.
     count: Cell<u64>,
-    /// Tells whoever dials that the connection is gone.
+    /// Notifies the dialling task that the connection has ended.
     gone: Notify,
-    /// When the other end last answered a probe, and wakes who waits for that or for the end of the connection.
+    /// When the other end last answered a probe, and a notification of that or of the end of the connection.
     answered: Cell<Option<Instant>>,
     probed: Notify,
 }
@@ -44,29 +45,29 @@ pub(super) struct Link {
 #[derive(Debug)]
 struct Connection {
     number: u64,
-    /// What the node's loop writes to by itself.
+    /// The socket that the node's thread writes to directly; `None` with TLS.
     direct: Option<Rc<OwnedWriteHalf>>,
     outgoing: Outgoing,
-    /// Tells the writing task that there is something to do.
+    /// Wakes the writing task.
     wake: Rc<Notify>,
     tasks: [AbortHandle; 2],
 }
 
-/// What a writer has to wait for.
+/// What a writer has to wait for next.
 #[derive(Debug)]
-enum Pumped {
-    /// Something to write.
-    Nothing,
+enum WriteState {
+    /// A message to write.
+    Idle,
     /// Room in the socket.
     Blocked,
-    /// The emulated line.
+    /// The delay of the emulated line.
     Until(Time),
 }
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
-enum Broken {
-    /// The other end closed it, or a newer one replaced it: no error.
+enum LinkError {
+    /// Closed by the other end, or replaced by a newer connection, which is not an error.
     #[error("closed by the other end")]
     Closed,
     #[error("{0}")]
@@ -83,24 +84,24 @@ impl Link {
         Self { peer, channel, connection, count, gone, answered: Cell::new(None), probed: Notify::new() }
     }
 
-    /// Whether there is a connection and its other end answers. Asked before a connection of which nobody knows whose it is
-    /// may take its place: a peer that restarted does not answer on the old one, a living one does.
+    /// Whether there is a connection and its other end answers a probe. Used before an unauthenticated connection may
+    /// replace the current one: a peer that restarted does not answer on the old connection, a live one does.
     pub(super) async fn is_alive(&self, hub: &Hub) -> bool {
-        let asked = Instant::now();
+        let started = Instant::now();
         let Some(number) = self.connection.borrow().as_ref().map(|connection| connection.number) else { return false };
         let is_fresh = |since: Instant| self.answered.get().is_some_and(|at| at >= since);
-        // Many strangers at once make one probe.
-        if asked.checked_sub(ANSWER_AGE_MAX).is_some_and(is_fresh) {
+        // Many such connections at once cause one probe only.
+        if started.checked_sub(ANSWER_AGE_MAX).is_some_and(is_fresh) {
             return true;
         }
-        self.control(hub, number, codec::PROBE);
+        self.send_control(hub, number, codec::PROBE);
         let answer = async {
             loop {
                 let probed = self.probed.notified();
                 if !self.is_current(number) {
                     return false;
                 }
-                if is_fresh(asked) {
+                if is_fresh(started) {
                     return true;
                 }
                 probed.await;
@@ -109,20 +110,20 @@ impl Link {
         timeout(PROBE_LIMIT, answer).await.unwrap_or(false)
     }
 
-    /// Sends a frame of the link's own, which is no message of the node.
-    fn control(&self, hub: &Hub, number: u64, kind: u8) {
+    /// Sends a control frame, which is handled by the link and not by the node.
+    fn send_control(&self, hub: &Hub, number: u64, kind: u8) {
         let over = self.with_outgoing(number, |outgoing| {
             outgoing.push_control(kind);
             outgoing.is_over(hub.limits.outgoing_bytes_max)
         });
         match over {
-            Ok(true) => self.broken(hub, number, &Broken::Slow { max: hub.limits.outgoing_bytes_max }),
+            Ok(true) => self.fail(hub, number, &LinkError::Slow { max: hub.limits.outgoing_bytes_max }),
             Ok(false) => self.flush(hub),
             Err(_) => {}
         }
     }
 
-    /// A connection that passed the handshake. It takes the place of the one before it.
+    /// Installs a connection that passed the handshake. It replaces the current one.
     pub(super) fn install(self: &Rc<Self>, hub: &Rc<Hub>, stream: Stream) {
         self.end(hub);
         let number = self.count.get() + 1;
@@ -145,9 +146,9 @@ impl Link {
         hub.inbox.up(self.peer, self.channel, number);
     }
 
-    /// Queues a message. Without a connection it is lost, as a link that is down loses. So is what the node says before it
-    /// has heard that the connection was replaced: it is meant for the old one. On the new one it would come before the
-    /// greeting of the protocol, and a later request before the earlier ones that were lost.
+    /// Queues a message. It is dropped if there is no connection, and also if the node has not yet learned that the
+    /// connection was replaced, because the message is meant for the old one. On the new connection it would arrive
+    /// before the first message of the protocol, or after a gap of lost requests.
     pub(super) fn send(&self, hub: &Hub, message: &Message) {
         let mut connection = self.connection.borrow_mut();
         let known = |connection: &&mut Connection| hub.inbox.is_open(self.peer, self.channel, connection.number);
@@ -157,34 +158,34 @@ impl Link {
         });
         drop(connection);
         if over {
-            self.broken(hub, self.count.get(), &Broken::Slow { max: hub.limits.outgoing_bytes_max });
+            self.fail(hub, self.count.get(), &LinkError::Slow { max: hub.limits.outgoing_bytes_max });
         }
     }
 
-    /// Writes what the socket takes now; the task does the rest.
+    /// Writes as much as the socket accepts now; the task writes the rest.
     pub(super) fn flush(&self, hub: &Hub) {
         let (number, direct, wake) = match &*self.connection.borrow() {
             Some(connection) => (connection.number, connection.direct.clone(), Rc::clone(&connection.wake)),
             None => return,
         };
-        let pumped = match direct {
-            Some(socket) => self.pump(hub, number, &socket),
+        let written = match direct {
+            Some(socket) => self.write_ready(hub, number, &socket),
             None => return wake.notify_one(),
         };
-        match pumped {
-            Ok(Pumped::Nothing) => {}
-            Ok(Pumped::Blocked | Pumped::Until(_)) => wake.notify_one(),
-            Err(why) => self.broken(hub, number, &why),
+        match written {
+            Ok(WriteState::Idle) => {}
+            Ok(WriteState::Blocked | WriteState::Until(_)) => wake.notify_one(),
+            Err(error) => self.fail(hub, number, &error),
         }
     }
 
-    /// The node closes the link: nothing of it arrives any more, and no event says so.
+    /// Closes the link on behalf of the node. Nothing of it arrives any more, and there is no event.
     pub(super) fn reset(&self, hub: &Hub) {
         self.close();
         hub.inbox.forget(self.peer, self.channel);
     }
 
-    /// The line changed.
+    /// Applies a change of the emulated line.
     pub(super) fn set_line(&self, hub: &Hub) {
         let line = hub.line(self.peer);
         if let Some(connection) = &mut *self.connection.borrow_mut() {
@@ -202,20 +203,20 @@ impl Link {
         }
     }
 
-    /// The present connection, if there is one, ends, and the node hears of it.
+    /// Ends the current connection, if there is one, and reports it to the node.
     pub(super) fn end(&self, hub: &Hub) {
         if self.close() {
             hub.inbox.down(self.peer, self.channel);
         }
     }
 
-    fn broken(&self, hub: &Hub, number: u64, why: &Broken) {
+    fn fail(&self, hub: &Hub, number: u64, error: &LinkError) {
         if self.is_current(number) {
-            if matches!(why, Broken::Slow { .. }) {
+            if matches!(error, LinkError::Slow { .. }) {
                 hub.counters.slow.fetch_add(1, Ordering::Relaxed);
             }
-            if !matches!(why, Broken::Closed) {
-                hub.inbox.note(format!("the {} link with server {} broke: {why}", self.name(), self.peer));
+            if !matches!(error, LinkError::Closed) {
+                hub.inbox.note(format!("the {} link with server {} broke: {error}", self.name(), self.peer));
             }
             self.end(hub);
         }
@@ -224,7 +225,8 @@ impl Link {
     fn close(&self) -> bool {
         let Some(connection) = self.connection.borrow_mut().take() else { return false };
         if let Some(socket) = &connection.direct {
-            // At once, so that the other end hears of it before the tasks are gone. If it fails, it is closed already.
+            // The other end should notice at once, not only when the tasks have ended. A failure means that it is
+            // closed already.
             let _ = socket2::SockRef::from((**socket).as_ref()).shutdown(std::net::Shutdown::Both);
         }
         connection.tasks.iter().for_each(AbortHandle::abort);
@@ -238,7 +240,7 @@ impl Link {
         self.connection.borrow().as_ref().is_some_and(|connection| connection.number == number)
     }
 
-    /// What the operator calls the channel.
+    /// The name of the channel in messages.
     pub(super) fn name(&self) -> &'static str {
         match self.channel {
             Channel::Election => "election",
@@ -246,25 +248,25 @@ impl Link {
         }
     }
 
-    /// What `act` finds in the outgoing messages of a connection that is still the present one.
-    fn with_outgoing<T>(&self, number: u64, act: impl FnOnce(&mut Outgoing) -> T) -> Result<T, Broken> {
+    /// Calls `act` with the output queue of a connection, if that is still the current one.
+    fn with_outgoing<T>(&self, number: u64, act: impl FnOnce(&mut Outgoing) -> T) -> Result<T, LinkError> {
         let mut connection = self.connection.borrow_mut();
         let present = connection.as_mut().filter(|connection| connection.number == number);
-        present.map(|connection| act(&mut connection.outgoing)).ok_or(Broken::Closed)
+        present.map(|connection| act(&mut connection.outgoing)).ok_or(LinkError::Closed)
     }
 
-    fn pump(&self, hub: &Hub, number: u64, socket: &OwnedWriteHalf) -> Result<Pumped, Broken> {
+    fn write_ready(&self, hub: &Hub, number: u64, socket: &OwnedWriteHalf) -> Result<WriteState, LinkError> {
         let now = hub.alarm.now();
         self.with_outgoing(number, |outgoing| {
             loop {
                 let ready = outgoing.ready(now);
                 if ready.is_empty() {
-                    return Ok(outgoing.next().map_or(Pumped::Nothing, Pumped::Until));
+                    return Ok(outgoing.next().map_or(WriteState::Idle, WriteState::Until));
                 }
                 match socket.try_write(ready) {
-                    Ok(0) => return Err(Broken::Closed),
+                    Ok(0) => return Err(LinkError::Closed),
                     Ok(bytes) => outgoing.written(bytes),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Pumped::Blocked),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(WriteState::Blocked),
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -272,21 +274,27 @@ impl Link {
     }
 
     async fn keep_writing(self: Rc<Self>, hub: Rc<Hub>, number: u64, side: WriteSide, wake: Rc<Notify>) {
-        let why = match side {
+        let result = match side {
             WriteSide::Plain(socket) => self.write_plain(&hub, number, &socket, &wake).await,
             WriteSide::Tls(mut stream) => self.write_tls(&hub, number, &mut stream, &wake).await,
         };
-        if let Err(why) = why {
-            self.broken(&hub, number, &why);
+        if let Err(error) = result {
+            self.fail(&hub, number, &error);
         }
     }
 
-    async fn write_plain(&self, hub: &Hub, number: u64, socket: &OwnedWriteHalf, wake: &Notify) -> Result<(), Broken> {
+    async fn write_plain(
+        &self,
+        hub: &Hub,
+        number: u64,
+        socket: &OwnedWriteHalf,
+        wake: &Notify,
+    ) -> Result<(), LinkError> {
         loop {
-            match self.pump(hub, number, socket)? {
-                Pumped::Nothing => wake.notified().await,
-                Pumped::Blocked => socket.writable().await?,
-                Pumped::Until(at) => hub.alarm.sleep_until(at).await,
+            match self.write_ready(hub, number, socket)? {
+                WriteState::Idle => wake.notified().await,
+                WriteState::Blocked => socket.writable().await?,
+                WriteState::Until(at) => hub.alarm.sleep_until(at).await,
             }
         }
     }
@@ -297,7 +305,7 @@ impl Link {
         number: u64,
         stream: &mut (impl AsyncWriteExt + Unpin),
         wake: &Notify,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), LinkError> {
         loop {
             let now = hub.alarm.now();
             let (ready, next) = self.with_outgoing(number, |outgoing| (outgoing.take(now), outgoing.next()))?;
@@ -314,34 +322,34 @@ impl Link {
     }
 
     async fn keep_reading(self: Rc<Self>, hub: Rc<Hub>, number: u64, mut side: ReadSide) {
-        let why = match self.read_until_broken(&hub, number, &mut side).await {
+        let error = match self.read_frames(&hub, number, &mut side).await {
             Ok(never) => match never {},
-            Err(why) => why,
+            Err(error) => error,
         };
-        self.broken(&hub, number, &why);
+        self.fail(&hub, number, &error);
     }
 
-    async fn read_until_broken(
+    async fn read_frames(
         &self,
         hub: &Hub,
         number: u64,
         side: &mut ReadSide,
-    ) -> Result<std::convert::Infallible, Broken> {
+    ) -> Result<std::convert::Infallible, LinkError> {
         let mut frames = FrameReader::new(self.channel, hub.limits.frame_bytes_max);
         loop {
             hub.inbox.room().await;
             if side.read(frames.buffer()).await? == 0 || !self.is_current(number) {
-                return Err(Broken::Closed);
+                return Err(LinkError::Closed);
             }
             while let Some(frame) = frames.next_frame()? {
                 match frame {
                     Frame::Message { message, bytes } => hub.inbox.received(self.peer, self.channel, message, bytes),
                     Frame::Probe => {
-                        self.control(hub, number, codec::PROBE_ANSWER);
-                        // The answer may have found the connection broken. What else it brought comes too late then: the node
-                        // is told of its end.
+                        self.send_control(hub, number, codec::PROBE_ANSWER);
+                        // Sending the answer may have ended the connection. Then the rest of its messages must be
+                        // dropped, since `Down` is already queued.
                         if !self.is_current(number) {
-                            return Err(Broken::Closed);
+                            return Err(LinkError::Closed);
                         }
                     }
                     Frame::ProbeAnswer => {
@@ -354,8 +362,8 @@ impl Link {
     }
 }
 
-/// How long a probe may take: a round trip that is longer than failure detection tolerates, see `pole.livenessTimeoutMs`.
+/// Timeout of a probe, longer than the round trips that failure detection tolerates; see `pole.livenessTimeoutMs`.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 
-/// For so long the answer to a probe stands for a link that is alive.
+/// How long an answered probe counts as proof that the link is alive.
 const ANSWER_AGE_MAX: Duration = Duration::from_millis(500);

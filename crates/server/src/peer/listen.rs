@@ -1,9 +1,9 @@
-//! Listening: who comes to a port is a stranger until the handshake has passed.
+//! Listens for connections of other servers. A connection is not trusted until its handshake has succeeded.
 //!
-//! In: connections from anywhere. Out: connections of peers, for their links; notes about all others.
-//! Holds: a stranger costs a task and a socket for [`HANDSHAKE_LIMIT`] at most, there are at most [`STRANGERS_MAX`] of
-//! them, and none touches a link: a connection replaces another only after its handshake, and where nothing keeps strangers
-//! from passing that (neither TLS nor a secret), only if the other end of the old one does not answer any more.
+//! A connection without a handshake costs a task and a socket for [`HANDSHAKE_LIMIT`] at most, and there are at most
+//! [`PENDING_MAX`] of them. It does not affect links: a connection replaces another only after its handshake. Where
+//! anyone can pass that, because there is neither TLS nor a secret, it does so only if the other end of the old
+//! connection does not answer any more. Refused connections are reported in notes.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -21,16 +21,16 @@ use tokio_rustls::{TlsAcceptor, TlsStream};
 
 use super::config::PeerError;
 use super::dial::HANDSHAKE_LIMIT;
-use super::greetings::Greetings;
 use super::handshake::{self, Refusal};
 use super::hub::Hub;
+use super::rate_limit::RateLimit;
 use super::secret;
 use super::stream::{self, Stream};
 
 pub(super) fn bind(address: SocketAddr, channel: &'static str) -> Result<TcpListener, PeerError> {
     let listen = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // A server that was just stopped leaves connections that linger; its port is free all the same.
+        // Connections of a server that was just stopped may still linger in TIME_WAIT.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)
@@ -39,24 +39,24 @@ pub(super) fn bind(address: SocketAddr, channel: &'static str) -> Result<TcpList
 }
 
 pub(super) async fn keep_listening(hub: Rc<Hub>, listener: TcpListener, channel: Channel) {
-    let mut strangers = Strangers::default();
-    let refused = Rc::new(Refused::default());
-    let mut greetings = Greetings::new(Instant::now());
+    let mut pending = PendingHandshakes::default();
+    let refusals = Rc::new(RefusalLog::default());
+    let mut rate_limit = RateLimit::new(Instant::now());
     loop {
         match listener.accept().await {
-            Ok((_, from)) if !greetings.admit(from.ip(), Instant::now()) => {
+            Ok((_, from)) if !rate_limit.admit(from.ip(), Instant::now()) => {
                 hub.counters.limited.fetch_add(1, Ordering::Relaxed);
-                refused.tell(&hub, from, &Refusal::TooMany);
+                refusals.report(&hub, from, &Refusal::TooMany);
             }
             Ok((socket, from)) => {
-                let task = spawn_local(let_in(Rc::clone(&hub), Rc::clone(&refused), socket, from, channel));
-                if strangers.add(task.abort_handle()) {
+                let task = spawn_local(admit(Rc::clone(&hub), Rc::clone(&refusals), socket, from, channel));
+                if pending.add(task.abort_handle()) {
                     hub.inbox
-                        .note(format!("more than {STRANGERS_MAX} connections without a greeting: dropped the oldest"));
+                        .note(format!("more than {PENDING_MAX} connections without a greeting: dropped the oldest"));
                 }
             }
             Err(error) => {
-                // Out of descriptors, most likely: those who hold them must get a turn.
+                // Most likely out of descriptors: the tasks that hold them must get a chance to run.
                 hub.inbox.note(format!("cannot accept connections of peers: {error}"));
                 sleep(ACCEPT_PAUSE).await;
             }
@@ -64,62 +64,62 @@ pub(super) async fn keep_listening(hub: Rc<Hub>, listener: TcpListener, channel:
     }
 }
 
-/// Those whose handshake is under way. If there are too many the oldest goes, and not the newest: a real peer greets at
-/// once, so whoever has waited longest is the least likely to be one.
+/// Connections whose handshake is in progress. If there are too many, the oldest is dropped and not the newest: a real
+/// peer greets at once, so the oldest is the least likely to be one.
 #[derive(Default)]
-struct Strangers(VecDeque<AbortHandle>);
+struct PendingHandshakes(VecDeque<AbortHandle>);
 
-impl Strangers {
-    /// Whether another had to go.
-    fn add(&mut self, stranger: AbortHandle) -> bool {
+impl PendingHandshakes {
+    /// Adds a connection, and returns whether another one had to be dropped.
+    fn add(&mut self, task: AbortHandle) -> bool {
         self.0.retain(|other| !other.is_finished());
-        self.0.push_back(stranger);
-        let oldest = if self.0.len() > STRANGERS_MAX { self.0.pop_front() } else { None };
+        self.0.push_back(task);
+        let oldest = if self.0.len() > PENDING_MAX { self.0.pop_front() } else { None };
         oldest.inspect(AbortHandle::abort).is_some()
     }
 }
 
-impl Drop for Strangers {
+impl Drop for PendingHandshakes {
     fn drop(&mut self) {
         self.0.iter().for_each(AbortHandle::abort);
     }
 }
 
-async fn let_in(hub: Rc<Hub>, refused: Rc<Refused>, socket: TcpStream, from: SocketAddr, channel: Channel) {
-    let silent = |_| Refusal::Silent { limit_ms: HANDSHAKE_LIMIT.as_millis() };
+async fn admit(hub: Rc<Hub>, refusals: Rc<RefusalLog>, socket: TcpStream, from: SocketAddr, channel: Channel) {
+    let timed_out = |_| Refusal::Silent { limit_ms: HANDSHAKE_LIMIT.as_millis() };
     let greeted = timeout(HANDSHAKE_LIMIT, greet(&hub, socket, channel)).await;
-    match greeted.map_err(silent).and_then(|result| result) {
+    match greeted.map_err(timed_out).and_then(|result| result) {
         Ok((peer, stream)) => {
             let link = &hub.links[&(peer, channel)];
-            if !hub.keeps_strangers_out() && link.is_alive(&hub).await {
+            if !hub.authenticates_peers() && link.is_alive(&hub).await {
                 hub.counters.kept.fetch_add(1, Ordering::Relaxed);
-                return refused.tell(&hub, from, &Refusal::Alive { from: peer });
+                return refusals.report(&hub, from, &Refusal::Alive { from: peer });
             }
             link.install(&hub, stream);
         }
-        Err(refusal) => refused.tell(&hub, from, &refusal),
+        Err(refusal) => refusals.report(&hub, from, &refusal),
     }
 }
 
-/// Who was refused is told, but a flood of strangers must not flood the log.
+/// Reports refused connections, but limits the rate so that they cannot flood the log.
 #[derive(Default)]
-struct Refused {
-    /// Since when, and how many since.
-    lately: Cell<Option<(Instant, u32)>>,
+struct RefusalLog {
+    /// The start of the current period, and the refusals since then.
+    period: Cell<Option<(Instant, u32)>>,
 }
 
-impl Refused {
-    fn tell(&self, hub: &Hub, from: SocketAddr, refusal: &Refusal) {
+impl RefusalLog {
+    fn report(&self, hub: &Hub, from: SocketAddr, refusal: &Refusal) {
         hub.counters.refused.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();
-        let lately = self.lately.get().filter(|(since, _)| now < *since + REFUSALS_PERIOD);
-        let untold = self.lately.get().map_or(0, |(_, count)| count.saturating_sub(REFUSALS_TOLD));
-        if lately.is_none() && untold > 0 {
-            hub.inbox.note(format!("refused {untold} more connections, which are not told one by one"));
+        let period = self.period.get().filter(|(since, _)| now < *since + REFUSALS_PERIOD);
+        let omitted = self.period.get().map_or(0, |(_, count)| count.saturating_sub(REFUSALS_LOGGED_MAX));
+        if period.is_none() && omitted > 0 {
+            hub.inbox.note(format!("refused {omitted} more connections, which are not logged one by one"));
         }
-        let (since, count) = lately.unwrap_or((now, 0));
-        self.lately.set(Some((since, count.saturating_add(1))));
-        if count >= REFUSALS_TOLD {
+        let (since, count) = period.unwrap_or((now, 0));
+        self.period.set(Some((since, count.saturating_add(1))));
+        if count >= REFUSALS_LOGGED_MAX {
             return;
         }
         let broke_off = |error| format!("broke off ({error})");
@@ -136,26 +136,26 @@ async fn greet(hub: &Hub, socket: TcpStream, channel: Channel) -> Result<(Server
     let is_peer = |id| hub.links.contains_key(&(id, channel));
     let Some(tls) = &hub.tls else {
         let mut socket = socket;
-        let peer = handshake::accepted(&mut socket, channel, ours, is_peer, secret).await?;
+        let peer = handshake::accept(&mut socket, channel, ours, is_peer, secret).await?;
         return Ok((peer, Stream::Plain(socket)));
     };
     let stream = TlsAcceptor::from(tls.acceptor.clone()).accept(socket).await?;
     let mut stream = Box::new(TlsStream::from(stream));
-    let peer = handshake::accepted(&mut stream, channel, ours, is_peer, secret).await?;
+    let peer = handshake::accept(&mut stream, channel, ours, is_peer, secret).await?;
     tls.check_host(stream.get_ref().1.peer_certificates(), &hub.addresses[&peer].host)?;
     Ok((peer, Stream::Tls(stream)))
 }
 
-/// Connections without a handshake, on each port. Far more than an ensemble has peers, few enough to cost nothing.
-const STRANGERS_MAX: usize = 64;
+/// Connections without a handshake, per port. Far more than an ensemble has peers, at negligible cost.
+const PENDING_MAX: usize = 64;
 
-/// Connections that the kernel keeps until they are accepted: strangers in a storm must not crowd out a peer.
+/// Pending connections in the kernel: a flood of connections must not crowd out a peer.
 const BACKLOG: u32 = 1024;
 
-/// Refusals that are told in each [`REFUSALS_PERIOD`]; the rest is counted.
-const REFUSALS_TOLD: u32 = 10;
+/// Refusals reported per [`REFUSALS_PERIOD`]; further ones are only counted.
+const REFUSALS_LOGGED_MAX: u32 = 10;
 
 const REFUSALS_PERIOD: Duration = Duration::from_secs(10);
 
-/// After a failure to accept.
+/// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);

@@ -1,12 +1,15 @@
-//! Links between servers: two for each pair, one for elections and measurements, one for leader and follower.
+//! Links between servers: two per pair, one for elections and measurements, one for leader and follower.
 //!
-//! In: messages and resets of the node. Out: [`Arrival`]s: links up and down, messages, notes for the operator.
-//! Why on the node's thread: a message that arrives goes to `Node::step` without a switch of threads, and one flush
-//! after a batch of steps writes each link once.
-//! Holds: the contract of `node::Event`: FIFO; nothing is lost on a link while it is open; after `Down` or a reset nothing
-//! of the old connection arrives; `Up` of a new one comes after `Down` of the old. Everything from outside is bounded,
-//! in number, in bytes and in time, and strangers disturb nobody.
-//! Not here: what a message means, when a peer counts as dead, where certificates come from.
+//! The node's messages and resets go in. [`Arrival`]s come out: links up and down, messages, and notes for the
+//! operator. Links live on the node's thread, so that a message reaches `Node::step` without a thread switch, and one
+//! flush after a batch of steps writes to each link once.
+//!
+//! Links keep the contract of `node::Event`: messages are delivered in order; nothing is lost while a link is open;
+//! after `Down` or a reset nothing of the old connection arrives; `Up` of a new connection comes after `Down` of the
+//! old one. All input is bounded in number, in bytes and in time, and connections from unknown hosts do not affect
+//! links.
+//!
+//! The meaning of messages, failure detection and the source of certificates are elsewhere.
 //!
 //! ```text
 //! dial ──┐                     ┌─ reading task ── frames ─> Inbox ──> node
@@ -20,7 +23,6 @@ mod config;
 mod delay;
 mod dial;
 pub mod frames;
-mod greetings;
 pub mod handshake;
 mod hub;
 mod inbox;
@@ -28,6 +30,7 @@ mod link;
 mod listen;
 mod outgoing;
 mod peers;
+mod rate_limit;
 mod secret;
 mod stream;
 

@@ -1,10 +1,10 @@
-//! What waits to be written on one connection.
+//! The output queue of one connection.
 //!
-//! In: messages, and what the socket took. Out: bytes to write, when the line lets them go.
-//! Why two stores: turned into bytes, what waits would be in memory twice; as messages its bodies share the memory of the
-//! log. So little is encoded ahead.
-//! Holds: first in, first out; each message is encoded once; the bytes encoded ahead are bounded by the caller's
-//! [`Outgoing::is_over`] and by [`ENCODED_BYTES`].
+//! Messages go in; bytes come out when the emulated line lets them pass. There are two stores: encoded messages would
+//! be in memory twice, while the bodies of messages share the memory of the log. So only [`ENCODED_BYTES`] and one
+//! message are encoded ahead.
+//!
+//! The queue is first in, first out, and each message is encoded once. The caller bounds it with [`Outgoing::is_over`].
 
 use bytes::{Buf, BytesMut};
 use pole_node::Message;
@@ -18,7 +18,7 @@ use super::delay::DelayLine;
 pub(super) struct Outgoing {
     encoded: BytesMut,
     waiting: DelayLine<Message>,
-    /// What the waiting messages keep in memory.
+    /// The memory that the waiting messages use.
     waiting_bytes: usize,
 }
 
@@ -41,38 +41,38 @@ impl Outgoing {
         }
     }
 
-    /// A frame of the link's own: its kind and nothing else. It overtakes messages that wait.
+    /// Queues a control frame, which consists of its kind only. It overtakes waiting messages.
     pub(super) fn push_control(&mut self, kind: u8) {
         self.encoded.extend_from_slice(&[0, 0, 0, 1, kind]);
     }
 
-    /// Whether more is kept for a slow peer than is allowed.
+    /// Whether the queue is larger than this.
     pub(super) fn is_over(&self, bytes_max: usize) -> bool {
         self.encoded.len() + self.waiting_bytes > bytes_max
     }
 
-    /// What can be written now.
+    /// Returns the bytes that can be written now.
     pub(super) fn ready(&mut self, now: Time) -> &[u8] {
         self.refill(now);
         &self.encoded
     }
 
-    /// What can be written now, taken out.
+    /// Removes and returns the bytes that can be written now.
     pub(super) fn take(&mut self, now: Time) -> BytesMut {
         self.refill(now);
         self.encoded.split()
     }
 
-    /// So many bytes were written.
+    /// Removes bytes that were written.
     pub(super) fn written(&mut self, bytes: usize) {
         self.encoded.advance(bytes);
         if self.encoded.is_empty() && self.encoded.capacity() > 4 * ENCODED_BYTES {
-            // A burst is over: its room goes back.
+            // Frees the memory after a burst.
             self.encoded = BytesMut::new();
         }
     }
 
-    /// When the line lets the next message go, if one waits.
+    /// When the emulated line lets the next waiting message pass, if there is one.
     pub(super) fn next(&self) -> Option<Time> {
         self.waiting.next()
     }
@@ -86,7 +86,7 @@ impl Outgoing {
     }
 }
 
-/// So much is encoded ahead, and a message more: several times what a socket takes at once.
+/// How much is encoded ahead, plus one message: several times what a socket accepts at once.
 const ENCODED_BYTES: usize = 256 << 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The links of one server as its node's loop uses them.
+//! The links of one server, as the node's thread uses them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,21 +18,21 @@ use super::{dial, listen};
 
 /// All links of one server. Dropping it closes them and frees the ports.
 ///
-/// The order of calls: any number of [`Peers::send`] and [`Peers::reset`] as the node's effects say, then one
-/// [`Peers::flush`]; arrivals are taken from the [`Inbox`] one at a time.
+/// Call [`Peers::send`] and [`Peers::reset`] for the node's effects, then [`Peers::flush`] once. Arrivals are taken
+/// from the [`Inbox`] one at a time.
 #[derive(Debug)]
 pub struct Peers {
     hub: Rc<Hub>,
     listen: Listen,
-    /// Links with messages since the last flush.
-    touched: BTreeSet<(ServerId, Channel)>,
+    /// Links with messages queued since the last flush.
+    unflushed: BTreeSet<(ServerId, Channel)>,
     tasks: Vec<AbortHandle>,
 }
 
-/// Opens both ports and starts to dial. Must be called on a `LocalSet`, on which all links then live.
+/// Opens both ports and starts to dial. Must be called on a `LocalSet`, on which all links then run.
 ///
 /// # Errors
-/// If one of the ports cannot be listened on; [`PeerError::is_in_use`] tells why.
+/// If listening on one of the ports fails; see [`PeerError::is_in_use`].
 pub async fn open(config: PeerConfig, inbox: Inbox) -> Result<Peers, PeerError> {
     let Listen { quorum, election } = config.listen;
     let quorum = listen::bind(quorum, "quorum")?;
@@ -51,47 +51,48 @@ pub async fn open(config: PeerConfig, inbox: Inbox) -> Result<Peers, PeerError> 
         spawn_local(listen::keep_listening(Rc::clone(&hub), election, Channel::Election)).abort_handle(),
     ];
     for link in hub.links.values().filter(|link| link.peer < hub.me) {
-        tasks.push(spawn_local(dial::keep_dialled(Rc::clone(&hub), Rc::clone(link))).abort_handle());
+        tasks.push(spawn_local(dial::keep_connected(Rc::clone(&hub), Rc::clone(link))).abort_handle());
     }
-    Ok(Peers { hub, listen, touched: BTreeSet::new(), tasks })
+    Ok(Peers { hub, listen, unflushed: BTreeSet::new(), tasks })
 }
 
 impl Peers {
-    /// Queues a message; [`Peers::flush`] writes it. On a link that is down, or to a stranger, it is lost.
+    /// Queues a message; [`Peers::flush`] writes it. It is dropped if the link is down or there is no such peer.
     pub fn send(&mut self, to: ServerId, channel: Channel, message: &Message) {
         if let Some(link) = self.hub.links.get(&(to, channel)) {
             link.send(&self.hub, message);
-            self.touched.insert((to, channel));
+            self.unflushed.insert((to, channel));
         }
     }
 
-    /// Writes each link that has something to say, once, as far as its socket has room. The rest follows by itself.
+    /// Writes the queued messages of each link, as far as its socket has room. A task writes the rest.
     pub fn flush(&mut self) {
-        for key in std::mem::take(&mut self.touched) {
+        for key in std::mem::take(&mut self.unflushed) {
             self.hub.links[&key].flush(&self.hub);
         }
     }
 
-    /// Closes a link, without an event. Nothing of it arrives any more, also of what waits in the inbox; it is opened
-    /// again when possible.
+    /// Closes a link without an event. Nothing of it arrives any more, including what is in the inbox. It is reopened
+    /// when possible.
     pub fn reset(&mut self, peer: ServerId, channel: Channel) {
         if let Some(link) = self.hub.links.get(&(peer, channel)) {
             link.reset(&self.hub);
         }
     }
 
-    /// Changes the emulated lines, for what is sent from now on.
+    /// Changes the emulated delays of messages sent from now on.
     pub fn set_delays(&mut self, delays: Option<Delays>) {
         self.hub.set_delays(delays);
     }
 
-    /// Where this server listens.
+    /// The addresses that this server listens on.
     #[must_use]
     pub fn listen(&self) -> Listen {
         self.listen
     }
 
-    /// Writes what the sockets take, stops listening and dialling, and closes all links; their ends arrive as `Down`.
+    /// Writes as much as the sockets accept, stops listening and dialling, and closes all links, which arrive as
+    /// `Down`.
     pub fn close_all(&mut self) {
         self.flush();
         self.tasks.drain(..).for_each(|task| task.abort());

@@ -1,9 +1,9 @@
-//! The secret that the servers of an ensemble share, and how an end of a connection proves that it knows it.
+//! The shared secret of an ensemble, and the proof that an end of a connection knows it.
 //!
-//! Both greetings carry a random number of their end. A proof is the HMAC-SHA256 of both greetings and of the side that
-//! proves; so it cannot be replayed, nor reflected to the end that made it, and the secret itself is never sent.
+//! Both greetings contain a random number. A proof is the HMAC-SHA256 of both greetings and of the side that sends it,
+//! so it can be neither replayed nor reflected, and the secret itself is never sent.
 //!
-//! Not here: encryption. Whoever can read or change what passes between two servers needs to be kept off by TLS.
+//! This does not encrypt. Against an attacker who can read or change the traffic between servers, use TLS.
 
 use std::fmt;
 use std::path::Path;
@@ -11,34 +11,34 @@ use std::path::Path;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// The key of an ensemble (`pole.peer.secret`).
+/// The shared secret of an ensemble (`pole.peer.secret`).
 #[derive(Clone)]
 pub struct PeerSecret(hmac::Key);
 
 /// Why a secret cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// The file cannot be read.
+    /// The file could not be read.
     #[error("cannot read {path}: {source}")]
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// It could be guessed, or is not what was meant.
+    /// The secret is too short to be safe, or so long that this is likely the wrong file.
     #[error(
         "{path} holds {got} bytes, expected {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}: make one with `openssl rand -hex 32`"
     )]
     Length {
         /// The file.
         path: String,
-        /// Without white space at the end.
+        /// Its length without trailing white space.
         got: usize,
     },
 }
 
-/// The end of a connection that proves.
+/// The end of a connection that sends a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Dials,
@@ -46,10 +46,10 @@ pub(super) enum Side {
 }
 
 impl PeerSecret {
-    /// Reads the secret from a file. White space at its end does not count.
+    /// Reads the secret from a file and trims trailing white space.
     ///
     /// # Errors
-    /// If the file cannot be read, or what it holds is too short or too long.
+    /// If the file cannot be read, or the secret is too short or too long.
     pub fn read(path: &Path) -> Result<Self, SecretError> {
         let name = || path.display().to_string();
         let bytes = std::fs::read(path).map_err(|source| SecretError::Read { path: name(), source })?;
@@ -60,19 +60,19 @@ impl PeerSecret {
         Ok(Self::new(secret))
     }
 
-    /// A secret that is known already.
+    /// Creates a secret from bytes.
     #[must_use]
     pub fn new(secret: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    /// The proof of one end, over both greetings.
+    /// The proof of one end for these greetings.
     pub(super) fn proof(&self, side: Side, dialled: &[u8], listened: &[u8]) -> [u8; PROOF_BYTES] {
         let tag = hmac::sign(&self.0, &message(side, dialled, listened));
         tag.as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
-    /// Whether the proof is that of an end that knows the secret. Takes the same time whatever is wrong with it.
+    /// Verifies a proof in constant time.
     pub(super) fn is_proof(&self, proof: &[u8], side: Side, dialled: &[u8], listened: &[u8]) -> bool {
         hmac::verify(&self.0, &message(side, dialled, listened), proof).is_ok()
     }
@@ -84,7 +84,7 @@ impl fmt::Debug for PeerSecret {
     }
 }
 
-/// Greetings have a fixed length, so no two pairs of them give the same bytes.
+/// Greetings have a fixed length, so the concatenation is unambiguous.
 fn message(side: Side, dialled: &[u8], listened: &[u8]) -> Vec<u8> {
     let side: &[u8] = match side {
         Side::Dials => b"pole peer, the end that dials",
@@ -93,7 +93,7 @@ fn message(side: Side, dialled: &[u8], listened: &[u8]) -> Vec<u8> {
     [side, dialled, listened].concat()
 }
 
-/// A number that no connection had before.
+/// A random number for one connection.
 pub(super) fn nonce() -> Result<[u8; NONCE_BYTES], std::io::Error> {
     let mut bytes = [0; NONCE_BYTES];
     SystemRandom::new().fill(&mut bytes).map_err(|_| std::io::Error::other("the system has no random numbers"))?;
@@ -104,10 +104,10 @@ pub(super) const NONCE_BYTES: usize = 16;
 
 pub(super) const PROOF_BYTES: usize = 32;
 
-/// A stranger that dials gets a proof to try secrets on at home: 128 random bits cannot be found so.
+/// Anyone who dials receives a proof and can try secrets offline. 128 random bits are safe against that.
 const SECRET_BYTES_MIN: usize = 16;
 
-/// More than any key needs: it is likely the wrong file.
+/// More than any secret needs, so it is likely the wrong file.
 const SECRET_BYTES_MAX: usize = 4_096;
 
 #[cfg(test)]
@@ -132,8 +132,8 @@ mod tests {
         std::fs::create_dir_all(&directory).expect("a directory");
         let path = directory.join("secret");
         std::fs::write(&path, "0123456789abcde\n\n").expect("written");
-        let said = PeerSecret::read(&path).expect_err("15 bytes").to_string();
-        assert!(said.contains("holds 15 bytes, expected 16 to 4096"), "{said}");
+        let message = PeerSecret::read(&path).expect_err("15 bytes").to_string();
+        assert!(message.contains("holds 15 bytes, expected 16 to 4096"), "{message}");
         std::fs::write(&path, "0123456789abcdef\n").expect("written");
         let read = PeerSecret::read(&path).expect("16 bytes");
         let proof = read.proof(Side::Dials, b"a", b"b");

@@ -1,8 +1,7 @@
-//! A connection as the links use it: plain TCP, or TLS over it.
+//! A connection between servers, either plain TCP or TLS, split into a read side and a write side.
 //!
-//! In: a socket. Out: a side to read and a side to write, each for one task of the same thread.
-//! Why two kinds: a plain socket is written straight from the node's loop, without waking a task; TLS keeps state
-//! between the two directions, so its task does all the writing.
+//! A plain socket is written to directly by the node's thread, without waking a task. TLS shares state between the two
+//! directions, so its task does all the writing.
 
 use std::io;
 use std::rc::Rc;
@@ -57,7 +56,7 @@ impl Stream {
 }
 
 impl ReadSide {
-    /// Appends what has arrived; 0 at the end of the stream.
+    /// Reads and appends to `into`. Returns 0 at the end of the stream.
     pub(super) async fn read(&mut self, into: &mut BytesMut) -> io::Result<usize> {
         match self {
             Self::Tls(stream) => stream.read_buf(into).await,
@@ -66,7 +65,7 @@ impl ReadSide {
     }
 }
 
-/// What every socket between servers is set to.
+/// Sets the options of a socket between servers.
 pub(super) fn prepare(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     #[cfg(target_os = "linux")]
@@ -74,7 +73,8 @@ pub(super) fn prepare(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets the congestion control for emulated wide areas: BBR's probing would show as pauses that no line has.
+/// Sets the congestion control for emulated wide-area links: the probing of BBR would cause pauses that the emulated
+/// link does not have.
 pub(super) fn prepare_for_delay(socket: &TcpStream) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     SockRef::from(socket).set_tcp_congestion(b"cubic")?;
@@ -83,7 +83,7 @@ pub(super) fn prepare_for_delay(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// A connection to a machine that is gone or cut off is given up by the kernel after this time. Without it a link on which
-/// only measurements travel would seem open for a quarter of an hour; and after a long cut TCP waits as long again before
-/// it tries once more, while a new connection is tried five times a second.
+/// The kernel closes a connection to an unreachable machine after this time. Without it a link that carries only
+/// measurements would seem open for a quarter of an hour, and after a long partition TCP would wait as long again
+/// before it retransmits, while a new connection is tried five times a second.
 const UNACKNOWLEDGED_LIMIT: Duration = Duration::from_secs(5);

@@ -1,11 +1,12 @@
 //! TLS for clients and between servers.
 //!
-//! In: [`TlsSettings`], with the files that they name. Out: configurations of `rustls` for both ends, and the identity of
-//! a client by its certificate.
-//! Why: stores and passwords are opened once, at the start, where an operator sees what is wrong.
-//! Holds: certificates are checked up to a trusted one in both directions between servers; `ring` does the arithmetic,
-//! whatever else the process may have installed.
-//! Not here: sockets, the meaning of an identity (`tree`), the keys of the configuration (`config`).
+//! Turns [`TlsSettings`], with the files that they name, into `rustls` configurations for both ends, and a client
+//! certificate into an identity. Stores and passwords are opened once, at the start, where an operator sees errors.
+//!
+//! Between servers, certificates are verified up to a trusted one in both directions. The cryptography is that of
+//! `ring`, regardless of what provider the process has installed.
+//!
+//! The meaning of identities is in `tree`, the configuration keys in `config`.
 
 mod jks;
 mod principal;
@@ -29,12 +30,12 @@ use rustls::{
 use crate::config::{ClientAuth, Store, TlsSettings};
 
 pub use principal::principal;
-use version_one::{VersionOne, is_version_one};
+use version_one::{VersionOneVerifier, is_version_one};
 
-/// The configuration of the port for clients.
+/// Builds the configuration of the listening side, for clients or for other servers.
 ///
 /// # Errors
-/// A store that is missing, cannot be opened or does not hold what is needed.
+/// If a store is missing, cannot be opened, or lacks what is needed.
 pub fn acceptor(settings: &TlsSettings) -> Result<Arc<ServerConfig>, Error> {
     let provider = provider(settings);
     let builder = ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(&versions(settings))?;
@@ -45,8 +46,12 @@ pub fn acceptor(settings: &TlsSettings) -> Result<Arc<ServerConfig>, Error> {
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(settings)?), provider.clone());
             let optional = settings.client_auth == ClientAuth::Want;
             let verifier = if optional { verifier.allow_unauthenticated() } else { verifier };
-            let others = verifier.build().map_err(|error| Error::Settings(error.to_string()))?;
-            builder.with_client_cert_verifier(Arc::new(VersionOne { others, trusted, provider: provider.clone() }))
+            let fallback = verifier.build().map_err(|error| Error::Settings(error.to_string()))?;
+            builder.with_client_cert_verifier(Arc::new(VersionOneVerifier {
+                fallback,
+                trusted,
+                provider: provider.clone(),
+            }))
         }
     };
     let store = key_store(settings)?;
@@ -55,21 +60,21 @@ pub fn acceptor(settings: &TlsSettings) -> Result<Arc<ServerConfig>, Error> {
     if !identity.chain.first().is_some_and(is_version_one) {
         return Ok(Arc::new(builder.with_single_cert(identity.chain, identity.key).map_err(failed)?));
     }
-    // `rustls` cannot compare key and certificate here; a client notices if they do not go together.
+    // `rustls` cannot check here that key and certificate match; clients notice if they do not.
     let key = provider.key_provider.load_private_key(identity.key).map_err(failed)?;
     let own = SingleCertAndKey::from(CertifiedKey::new(identity.chain, key));
     Ok(Arc::new(builder.with_cert_resolver(Arc::new(own))))
 }
 
-/// Both ends of a connection between servers: each shows a certificate and checks the other's.
+/// Mutual TLS between servers: each end presents a certificate and verifies the other's.
 #[derive(Clone, Debug)]
 pub struct PeerTls {
-    /// For connections that come in. It checks who signed the other's certificate; whose it is must be asked with
-    /// [`PeerTls::check_host`] once the other has said which server it is.
+    /// For incoming connections. It verifies who signed the other's certificate. The host must be checked with
+    /// [`PeerTls::check_host`] once the other end has identified itself.
     pub acceptor: Arc<ServerConfig>,
-    /// For connections that go out, to the name of [`server_name`]. It checks the host too, if that is asked for.
+    /// For outgoing connections, to the name from [`server_name`]. It verifies the host too, if that is enabled.
     pub connector: Arc<ClientConfig>,
-    /// Whether a certificate must name the host of its server.
+    /// Whether a certificate must match the host of its server.
     pub verify_host: bool,
 }
 
@@ -77,7 +82,7 @@ impl PeerTls {
     /// Opens the stores.
     ///
     /// # Errors
-    /// As [`acceptor`].
+    /// See [`acceptor`].
     pub fn open(settings: &TlsSettings) -> Result<Self, Error> {
         let provider = provider(settings);
         let roots = Arc::new(roots(settings)?);
@@ -98,70 +103,70 @@ impl PeerTls {
         Ok(Self { acceptor: acceptor(&mutual)?, connector: Arc::new(connector), verify_host: settings.verify_host })
     }
 
-    /// Whether the certificate that came in over a connection names this host. Always, if that is not asked for.
+    /// Checks that the certificate of an incoming connection matches this host. Succeeds if verification is disabled.
     ///
     /// # Errors
-    /// There is no certificate, or it names other hosts.
+    /// If there is no certificate, or it does not match.
     pub fn check_host(&self, chain: Option<&[CertificateDer<'_>]>, host: &str) -> Result<(), Error> {
         if !self.verify_host {
             return Ok(());
         }
-        let stranger = |why: String| Error::Host { host: host.to_owned(), why };
-        let first = chain.and_then(<[_]>::first).ok_or_else(|| stranger("there is none".to_owned()))?;
-        let parsed = ParsedCertificate::try_from(first).map_err(|error| stranger(error.to_string()))?;
+        let mismatch = |why: String| Error::Host { host: host.to_owned(), why };
+        let first = chain.and_then(<[_]>::first).ok_or_else(|| mismatch("there is none".to_owned()))?;
+        let parsed = ParsedCertificate::try_from(first).map_err(|error| mismatch(error.to_string()))?;
         let checked = rustls::client::verify_server_name(&parsed, &server_name(host)?);
-        checked.map_err(|error| stranger(error.to_string()))
+        checked.map_err(|error| mismatch(error.to_string()))
     }
 }
 
-/// The name under which a server is dialled: its host, a name or an address.
+/// The name for connecting to a server: its host name or IP address.
 ///
 /// # Errors
-/// The host is neither.
+/// If the host is neither.
 pub fn server_name(host: &str) -> Result<ServerName<'static>, Error> {
     ServerName::try_from(host.to_owned()).map_err(|error| Error::Host { host: host.to_owned(), why: error.to_string() })
 }
 
-/// Why TLS cannot be had, or a certificate is no good.
+/// Why TLS cannot be set up, or a certificate is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A store that is needed is not configured.
+    /// A required store is not configured.
     #[error("{what} is not set: TLS needs it")]
     Missing {
-        /// The key, without its prefix.
+        /// The configuration key, without its prefix.
         what: &'static str,
     },
-    /// A file that cannot be read.
+    /// A file could not be read.
     #[error("{}: cannot be read: {source}", file.display())]
     Read {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A store that does not hold what is needed.
+    /// A store lacks what is needed or cannot be opened.
     #[error("{}: {why}", file.display())]
     Store {
         /// The file.
         file: PathBuf,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and what is expected.
         why: String,
     },
-    /// Key and certificates that do not go together.
+    /// Key and certificates do not match.
     #[error("{}: key and certificates do not go together: {source}", file.display())]
     Identity {
         /// The file.
         file: PathBuf,
-        /// What `rustls` says.
+        /// The error of `rustls`.
         source: rustls::Error,
     },
-    /// Protocols and cipher suites that leave nothing.
+    /// No usable combination of protocols and cipher suites.
     #[error("protocols and cipher suites: {0}")]
     Protocols(#[from] rustls::Error),
-    /// Settings that `rustls` refuses.
+    /// Settings that `rustls` does not accept.
     #[error("trust store: {0}")]
     Settings(String),
-    /// A certificate that does not name the host.
+    /// A certificate does not match the host.
     #[error(
         "certificate of {host}: {why}; name the host in subjectAltName, or turn ssl.quorum.hostnameVerification off"
     )]
@@ -171,24 +176,24 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
-    /// A certificate that cannot be read.
+    /// A certificate could not be parsed.
     #[error("certificate: {0}")]
     Certificate(String),
 }
 
-/// Whether Pole has the cipher suite of this name of Java's.
+/// Whether the cipher suite with this Java name is supported.
 #[must_use]
 pub fn knows_suite(name: &str) -> bool {
     suite_names().iter().any(|known| known == name)
 }
 
-/// Java's names of all cipher suites there are.
+/// The Java names of all supported cipher suites.
 #[must_use]
 pub fn suite_names() -> Vec<String> {
     ring::ALL_CIPHER_SUITES.iter().map(java_name).collect()
 }
 
-/// `rustls` marks the suites of TLS 1.3 by their first word; Java has the name of the standard.
+/// `rustls` marks the suites of TLS 1.3 with a prefix of its own; Java uses the names of the standard.
 fn java_name(suite: &SupportedCipherSuite) -> String {
     format!("{:?}", suite.suite()).replacen("TLS13_", "TLS_", 1)
 }
@@ -218,7 +223,7 @@ fn roots(settings: &TlsSettings) -> Result<RootCertStore, Error> {
     stores::roots(trust_store(settings)?)
 }
 
-/// Checks who signed a certificate, not whom it names: `hostnameVerification=false`.
+/// Verifies the signature chain of a certificate but not the host, for `hostnameVerification=false`.
 #[derive(Debug)]
 struct AnyHost {
     roots: Arc<RootCertStore>,

@@ -1,10 +1,11 @@
-//! The identity of a client by its certificate: the subject, written as Java writes it.
+//! The identity of a client from its certificate: the subject in Java's notation.
 //!
-//! In: a certificate that `rustls` has verified. Out: the id of the scheme `x509`.
-//! Why: ACLs hold this text. One character other than Apache's, and a client loses its nodes in a migration.
-//! Holds: the form of `X500Principal.getName()`: last component first, nine attributes by name, others by number with
-//! their value in hexadecimal, a backslash before what would be misread.
-//! Source: RFC 2253, and the answers of Java 17, which the tests repeat.
+//! The result is the id of the scheme `x509`. ACLs contain this text, so if it differed from Apache's in one character,
+//! a client would lose access to its nodes in a migration.
+//!
+//! The format is that of `X500Principal.getName()`: the last component first, nine attributes by name, others by object
+//! identifier with their value in hexadecimal, and special characters escaped with a backslash. It follows RFC 2253 and
+//! the output of Java 17, which the tests repeat.
 
 use rustls::pki_types::CertificateDer;
 use x509_parser::asn1_rs::{Any, Tag, ToDer};
@@ -12,10 +13,10 @@ use x509_parser::x509::AttributeTypeAndValue;
 
 use super::Error;
 
-/// The subject of a certificate, in the words that ACLs of the scheme `x509` use.
+/// Formats the subject of a certificate as in ACLs of the scheme `x509`.
 ///
 /// # Errors
-/// The certificate cannot be read; one that was verified can.
+/// If the certificate cannot be parsed, which does not happen with a verified one.
 pub fn principal(certificate: &CertificateDer<'_>) -> Result<String, Error> {
     let (_, parsed) =
         x509_parser::parse_x509_certificate(certificate).map_err(|error| Error::Certificate(error.to_string()))?;
@@ -33,7 +34,7 @@ fn attribute(attribute: &AttributeTypeAndValue<'_>) -> Result<String, Error> {
     let name = NAMES.iter().find(|(known, _)| *known == number).map(|(_, name)| *name);
     let value = attribute.attr_value();
     match name.filter(|_| is_text(value)) {
-        // Java takes the bytes of every kind of string for UTF-8.
+        // Java treats the bytes of every kind of string as UTF-8.
         Some(name) => Ok(format!("{name}={}", escape(&String::from_utf8_lossy(value.data)))),
         None => {
             let der = value.to_der_vec().map_err(|error| Error::Certificate(error.to_string()))?;
@@ -64,7 +65,7 @@ fn escape(value: &str) -> String {
     text
 }
 
-/// White space at the ends of a value, which a reader would drop.
+/// White space that must be escaped at the ends of a value, because a parser would drop it.
 const PADDING: [char; 2] = [' ', '\r'];
 
 /// The attributes that RFC 2253 names.

@@ -1,8 +1,6 @@
-//! Key stores and trust stores: files to keys and certificates.
+//! Reads key stores and trust stores from files.
 //!
-//! In: a [`Store`]. Out: a key with its chain, or certificates to trust.
-//! Holds: a store of the type JKS or PKCS12 is opened by its content, as Java does: most are PKCS12 today, whatever they
-//! are called.
+//! The type JKS or PKCS12 is detected by content, as Java does: most stores are PKCS12 today, whatever they are called.
 
 use std::io::Read;
 
@@ -15,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use super::{Error, jks};
 use crate::config::{Password, Store, StoreFormat};
 
-/// What a server shows of itself.
+/// The key of a server with its certificate chain.
 pub(super) struct Identity {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
@@ -29,13 +27,13 @@ pub(super) fn identity(store: &Store) -> Result<Identity, Error> {
             Identity { chain: pem_certificates(store, &bytes)?, key: pem_key(store, &bytes, &password(store)?)? }
         }
         StoreFormat::Jks | StoreFormat::Pkcs12 if bytes.starts_with(&jks::MAGIC) => {
-            let opened = jks::open(&bytes, &password(store)?).map_err(|why| bad(store, why))?;
-            opened.identity.ok_or_else(|| bad(store, "there is no private key with a certificate in it"))?
+            let opened = jks::open(&bytes, &password(store)?).map_err(|why| store_error(store, why))?;
+            opened.identity.ok_or_else(|| store_error(store, "there is no private key with a certificate in it"))?
         }
         StoreFormat::Jks | StoreFormat::Pkcs12 => pkcs12_identity(store, &bytes, &password(store)?)?,
     };
     if identity.chain.is_empty() {
-        return Err(bad(store, "there is no certificate for the key in it"));
+        return Err(store_error(store, "there is no certificate for the key in it"));
     }
     Ok(identity)
 }
@@ -44,46 +42,50 @@ pub(super) fn identity(store: &Store) -> Result<Identity, Error> {
 pub(super) fn roots(store: &Store) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in trusted(store)? {
-        roots.add(certificate).map_err(|error| bad(store, &format!("a certificate cannot be trusted: {error}")))?;
+        roots
+            .add(certificate)
+            .map_err(|error| store_error(store, &format!("a certificate cannot be trusted: {error}")))?;
     }
     Ok(roots)
 }
 
-/// The certificates of a trust store, at least one.
+/// Reads the certificates of a trust store, of which there is at least one.
 pub(super) fn trusted(store: &Store) -> Result<Vec<CertificateDer<'static>>, Error> {
     let bytes = open(store)?;
     let certificates = match store.format {
         StoreFormat::Pem => pem_certificates(store, &bytes)?,
         StoreFormat::Jks | StoreFormat::Pkcs12 if bytes.starts_with(&jks::MAGIC) => {
-            jks::open(&bytes, &password(store)?).map_err(|why| bad(store, why))?.trusted
+            jks::open(&bytes, &password(store)?).map_err(|why| store_error(store, why))?.trusted
         }
         StoreFormat::Jks | StoreFormat::Pkcs12 => pkcs12_certificates(store, &bytes, &password(store)?)?,
     };
     if certificates.is_empty() {
-        return Err(bad(store, "there is no certificate to trust in it; add one with keytool -importcert"));
+        return Err(store_error(store, "there is no certificate to trust in it; add one with keytool -importcert"));
     }
     Ok(certificates)
 }
 
 fn pem_certificates(store: &Store, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
     let certificates = CertificateDer::pem_slice_iter(bytes).collect::<Result<_, _>>();
-    certificates.map_err(|error| bad(store, &format!("a certificate cannot be read: {error}")))
+    certificates.map_err(|error| store_error(store, &format!("a certificate cannot be read: {error}")))
 }
 
 fn pem_key(store: &Store, bytes: &[u8], password: &str) -> Result<PrivateKeyDer<'static>, Error> {
     let text = String::from_utf8_lossy(bytes);
     let Some(block) = encrypted_block(&text) else {
         let key = PrivateKeyDer::from_pem_slice(bytes);
-        return key.map_err(|error| bad(store, &format!("no private key can be read from it: {error}")));
+        return key.map_err(|error| store_error(store, &format!("no private key can be read from it: {error}")));
     };
-    let no_key = |error: String| bad(store, &format!("its key cannot be decrypted, is the password right? {error}"));
-    let (_, sealed) = SecretDocument::from_pem(block).map_err(|error| no_key(error.to_string()))?;
-    let sealed = EncryptedPrivateKeyInfoRef::try_from(sealed.as_bytes()).map_err(|error| no_key(error.to_string()))?;
-    let key = sealed.decrypt(password).map_err(|error| no_key(error.to_string()))?;
+    let decrypt_error =
+        |error: String| store_error(store, &format!("its key cannot be decrypted, is the password right? {error}"));
+    let (_, encrypted) = SecretDocument::from_pem(block).map_err(|error| decrypt_error(error.to_string()))?;
+    let encrypted =
+        EncryptedPrivateKeyInfoRef::try_from(encrypted.as_bytes()).map_err(|error| decrypt_error(error.to_string()))?;
+    let key = encrypted.decrypt(password).map_err(|error| decrypt_error(error.to_string()))?;
     Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into())
 }
 
-/// The part of a PEM file that is an encrypted key, from its first line to its last.
+/// Finds the encrypted key in a PEM file, including its first and last line.
 fn encrypted_block(text: &str) -> Option<&str> {
     const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
     const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
@@ -93,21 +95,21 @@ fn encrypted_block(text: &str) -> Option<&str> {
 
 fn pkcs12_identity(store: &Store, bytes: &[u8], password: &str) -> Result<Identity, Error> {
     let opened = KeyStore::from_pkcs12(bytes, password, Pkcs12ImportPolicy::Strict);
-    let opened = opened.map_err(|error| unopened(store, &error))?;
+    let opened = opened.map_err(|error| pkcs12_error(store, &error))?;
     let chain = opened.entries().find_map(|(_, entry)| match entry {
         KeyStoreEntry::PrivateKeyChain(chain) => Some(chain),
         KeyStoreEntry::Certificate(_) | KeyStoreEntry::Secret(_) => None,
     });
-    let chain = chain.ok_or_else(|| bad(store, "there is no private key with a certificate in it"))?;
+    let chain = chain.ok_or_else(|| store_error(store, "there is no private key with a certificate in it"))?;
     Ok(Identity {
         chain: chain.certs().iter().map(|cert| CertificateDer::from(cert.as_der().to_vec())).collect(),
         key: PrivatePkcs8KeyDer::from(chain.key().as_der().to_vec()).into(),
     })
 }
 
-/// Java marks what it trusts. OpenSSL does not: then it is every certificate that belongs to no key.
+/// Java marks trusted certificates. OpenSSL does not; then all certificates without a key are trusted.
 fn pkcs12_certificates(store: &Store, bytes: &[u8], password: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let archive = Pkcs12Archive::from_pkcs12(bytes, password).map_err(|error| unopened(store, &error))?;
+    let archive = Pkcs12Archive::from_pkcs12(bytes, password).map_err(|error| pkcs12_error(store, &error))?;
     let marked = archive.certs.iter().any(|bag| bag.trusted);
     let trusted = archive.certs.iter().filter(|bag| if marked { bag.trusted } else { bag.local_key_id.is_none() });
     Ok(trusted.map(|bag| CertificateDer::from(bag.cert.as_der().to_vec())).collect())
@@ -119,7 +121,7 @@ fn open(store: &Store) -> Result<Vec<u8>, Error> {
     let file = std::fs::File::open(&store.location).map_err(failed)?;
     file.take(STORE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > STORE_BYTES_MAX {
-        return Err(bad(store, "longer than 16 megabytes: this is no key store"));
+        return Err(store_error(store, "longer than 16 megabytes: this is no key store"));
     }
     Ok(bytes)
 }
@@ -135,13 +137,13 @@ fn password(store: &Store) -> Result<String, Error> {
     }
 }
 
-fn unopened(store: &Store, error: &p12_keystore::error::Error) -> Error {
-    bad(store, &format!("cannot be opened as PKCS12, is the password right? {error}"))
+fn pkcs12_error(store: &Store, error: &p12_keystore::error::Error) -> Error {
+    store_error(store, &format!("cannot be opened as PKCS12, is the password right? {error}"))
 }
 
-fn bad(store: &Store, why: &str) -> Error {
+fn store_error(store: &Store, why: &str) -> Error {
     Error::Store { file: store.location.clone(), why: why.to_owned() }
 }
 
-/// Every public authority in the world takes a quarter of a megabyte.
+/// All public authorities of the world together take a quarter of a megabyte.
 const STORE_BYTES_MAX: u64 = 16 << 20;

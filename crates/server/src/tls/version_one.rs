@@ -1,10 +1,10 @@
-//! Clients whose certificate is of version 1, from before X.509 had extensions.
+//! Verifies client certificates of version 1, from before X.509 had extensions.
 //!
-//! In: a certificate, and those that are trusted. Out: whether one of these signed it, and whether the client has its key.
-//! Why: `webpki` refuses that version, Java takes it, and home-made authorities (kazoo's tests among them) still write it.
-//! Holds: such a certificate must be signed by a trusted one itself, with nothing in between, and be of this time. It
-//! has no extensions, so there is nothing in it that could forbid a client.
-//! Not here: any other certificate, which goes the usual way.
+//! `webpki` refuses this version, but Java accepts it, and self-made authorities (such as that of kazoo's tests) still
+//! write it. Such a certificate must be signed directly by a trusted one, without intermediates, and be within its
+//! validity period. It has no extensions, so nothing in it can forbid its use by a client.
+//!
+//! All other certificates are verified in the usual way.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Version;
 
-/// Checks clients of version 1 itself and leaves all others to the one it stands before.
+/// Verifies certificates of version 1 itself and delegates all others.
 #[derive(Debug)]
-pub(super) struct VersionOne {
-    pub(super) others: Arc<dyn ClientCertVerifier>,
+pub(super) struct VersionOneVerifier {
+    pub(super) fallback: Arc<dyn ClientCertVerifier>,
     pub(super) trusted: Vec<CertificateDer<'static>>,
     pub(super) provider: Arc<CryptoProvider>,
 }
@@ -32,17 +32,17 @@ pub(super) fn is_version_one(certificate: &CertificateDer<'_>) -> bool {
     parse(certificate).is_ok_and(|certificate| certificate.version() == X509Version::V1)
 }
 
-impl ClientCertVerifier for VersionOne {
+impl ClientCertVerifier for VersionOneVerifier {
     fn offer_client_auth(&self) -> bool {
-        self.others.offer_client_auth()
+        self.fallback.offer_client_auth()
     }
 
     fn client_auth_mandatory(&self) -> bool {
-        self.others.client_auth_mandatory()
+        self.fallback.client_auth_mandatory()
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.others.root_hint_subjects()
+        self.fallback.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -52,7 +52,7 @@ impl ClientCertVerifier for VersionOne {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         if !is_version_one(end_entity) {
-            return self.others.verify_client_cert(end_entity, intermediates, now);
+            return self.fallback.verify_client_cert(end_entity, intermediates, now);
         }
         let certificate = parse(end_entity)?;
         let time = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
@@ -73,7 +73,7 @@ impl ClientCertVerifier for VersionOne {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         if !is_version_one(certificate) {
-            return self.others.verify_tls12_signature(message, certificate, signature);
+            return self.fallback.verify_tls12_signature(message, certificate, signature);
         }
         let parsed = parse(certificate)?;
         let mapping = self.provider.signature_verification_algorithms.mapping;
@@ -89,7 +89,7 @@ impl ClientCertVerifier for VersionOne {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         if !is_version_one(certificate) {
-            return self.others.verify_tls13_signature(message, certificate, signature);
+            return self.fallback.verify_tls13_signature(message, certificate, signature);
         }
         let key = SubjectPublicKeyInfoDer::from(parse(certificate)?.public_key().raw.to_vec());
         let algorithms = &self.provider.signature_verification_algorithms;
@@ -97,16 +97,16 @@ impl ClientCertVerifier for VersionOne {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.others.supported_verify_schemes()
+        self.fallback.supported_verify_schemes()
     }
 }
 
-impl VersionOne {
+impl VersionOneVerifier {
     fn is_signed_by(&self, certificate: &X509Certificate<'_>, signer: &X509Certificate<'_>) -> bool {
         let algorithms = self.provider.signature_verification_algorithms.all;
         certificate.issuer().as_raw() == signer.subject().as_raw()
             && algorithms.iter().any(|algorithm| {
-                is(algorithm.signature_alg_id(), certificate.signature_algorithm.algorithm.as_bytes())
+                has_oid(algorithm.signature_alg_id(), certificate.signature_algorithm.algorithm.as_bytes())
                     && verifies(
                         *algorithm,
                         signer,
@@ -117,7 +117,7 @@ impl VersionOne {
     }
 }
 
-/// Whether the key of a certificate made this signature.
+/// Whether this signature was made with the key of a certificate.
 fn verifies(
     algorithm: &dyn SignatureVerificationAlgorithm,
     signer: &X509Certificate<'_>,
@@ -125,14 +125,14 @@ fn verifies(
     signature: &[u8],
 ) -> bool {
     let key = signer.public_key();
-    is(algorithm.public_key_alg_id(), key.algorithm.algorithm.as_bytes())
+    has_oid(algorithm.public_key_alg_id(), key.algorithm.algorithm.as_bytes())
         && algorithm.verify_signature(&key.subject_public_key.data, message, signature).is_ok()
 }
 
-/// Whether an algorithm has this number: the first thing in its identifier, after a tag and a length.
-fn is(identifier: AlgorithmIdentifier, number: &[u8]) -> bool {
-    identifier.get(2..).is_some_and(|rest| rest.starts_with(number))
-        && identifier.get(1).is_some_and(|length| usize::from(*length) == number.len())
+/// Whether an algorithm has this object identifier, which comes first in its encoding, after a tag and a length.
+fn has_oid(identifier: AlgorithmIdentifier, oid: &[u8]) -> bool {
+    identifier.get(2..).is_some_and(|rest| rest.starts_with(oid))
+        && identifier.get(1).is_some_and(|length| usize::from(*length) == oid.len())
 }
 
 fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, Error> {

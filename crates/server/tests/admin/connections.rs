@@ -2,12 +2,12 @@
 
 use pole_jute::{Acl, CreateRequest, GetDataRequest, Id, OpCode, Perms, SetDataRequest};
 
-use crate::house::{Client, House};
+use crate::test_server::{Client, TestServer};
 
 #[test]
 fn who_writes_alone_moves_to_the_node_and_leaves_it_to_read() {
-    let server = House::alone("");
-    server.until_it_serves();
+    let server = TestServer::standalone("");
+    server.wait_until_serving();
     let mut writer = Writer::new(&server, "/one");
     assert_eq!(lone_writers(&server), 0);
     writer.write_alone(50);
@@ -16,13 +16,13 @@ fn who_writes_alone_moves_to_the_node_and_leaves_it_to_read() {
     assert_eq!(lone_writers(&server), 0);
     writer.write_alone(50);
     drop(writer);
-    server.until("an empty seat", |server| lone_writers(server) == 0);
+    server.wait_until("an empty seat", |server| lone_writers(server) == 0);
 }
 
 #[test]
 fn nothing_is_lost_or_out_of_order_while_many_move_to_and_fro() {
-    let server = House::alone("");
-    server.until_it_serves();
+    let server = TestServer::standalone("");
+    server.wait_until_serving();
     std::thread::scope(|scope| {
         for number in 0..12 {
             let server = &server;
@@ -36,7 +36,7 @@ fn nothing_is_lost_or_out_of_order_while_many_move_to_and_fro() {
             });
         }
     });
-    server.until("all have left", |server| figure(server, "zk_num_alive_connections ") == 0);
+    server.wait_until("all have left", |server| figure(server, "zk_num_alive_connections ") == 0);
     assert_eq!(lone_writers(&server), 0);
 }
 
@@ -48,10 +48,10 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(server: &House, path: &str) -> Self {
+    fn new(server: &TestServer, path: &str) -> Self {
         let mut client = Client::connect(server.client);
         let acl = vec![Acl { perms: Perms::ALL, id: Id { scheme: "world".into(), id: "anyone".into() } }];
-        client.ask(OpCode::Create, &CreateRequest { path: path.into(), data: None, acl, flags: 0 });
+        client.request(OpCode::Create, &CreateRequest { path: path.into(), data: None, acl, flags: 0 });
         Self { client, path: path.into(), version: 0 }
     }
 
@@ -64,22 +64,22 @@ impl Writer {
     fn write_together(&mut self, count: i32) {
         let write = |version| SetDataRequest { path: self.path.clone(), data: Some("x".into()), version };
         let writes: Vec<_> = (self.version..self.version + count).map(write).collect();
-        self.client.ask_together(OpCode::SetData, &writes);
+        self.client.request_pipelined(OpCode::SetData, &writes);
         self.version += count;
     }
 
     fn read(&mut self, count: usize) {
         for _ in 0..count {
-            self.client.ask(OpCode::GetData, &GetDataRequest { path: self.path.clone(), watch: false });
+            self.client.request(OpCode::GetData, &GetDataRequest { path: self.path.clone(), watch: false });
         }
     }
 }
 
-fn lone_writers(server: &House) -> u64 {
+fn lone_writers(server: &TestServer) -> u64 {
     figure(server, "pole_lone_writers ")
 }
 
-fn figure(server: &House, name: &str) -> u64 {
+fn figure(server: &TestServer, name: &str) -> u64 {
     let (_, page) = server.http("GET", "/metrics", "", "");
     let line = page.lines().find_map(|line| line.strip_prefix(name)).expect("the figure");
     line.trim().parse().expect("a number")

@@ -1,7 +1,7 @@
-//! Seeing inside real servers: the words of four letters and the admin server, over real sockets.
+//! Tests of the four-letter words and the admin server, over real sockets.
 
 mod connections;
 mod ensemble;
-mod house;
+mod four_letter;
 mod pages;
-mod words;
+mod test_server;

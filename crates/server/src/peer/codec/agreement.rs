@@ -1,4 +1,4 @@
-//! The agreement's messages as bytes, each behind its kind.
+//! Encoding of the messages of the agreement, each after its kind.
 
 use bytes::{Bytes, BytesMut};
 use pole_node::Request;
@@ -43,13 +43,13 @@ pub(super) fn put_message(message: &Message, out: &mut BytesMut) {
     }
 }
 
-/// A part of a difference, or of such a part.
+/// Writes a diff, or a piece of one.
 pub(super) fn put_entries(prev: Zxid, entries: &[Entry], out: &mut BytesMut) {
     put!(out, kind::ENTRIES, prev);
     put_list(entries, out);
 }
 
-/// Proposals, or some of them.
+/// Writes proposals, or a piece of them.
 pub(super) fn put_propose(epoch: Epoch, prev: Zxid, entries: &[Entry], committed: Zxid, out: &mut BytesMut) {
     put!(out, kind::PROPOSE, epoch, prev, committed);
     put_list(entries, out);
@@ -112,7 +112,7 @@ fn take_propose(from: &mut Reader) -> Result<Message, Error> {
     Ok(Message::Propose { epoch, prev, entries: from.field("Propose.entries")?, committed })
 }
 
-/// Whether it goes back to the first transaction, then the last position of each epoch.
+/// Encoded as a flag whether the history goes back to the first transaction, then the last position of each epoch.
 impl Wire for Epochs {
     const BYTES_MIN: usize = bool::BYTES_MIN + Vec::<Zxid>::BYTES_MIN;
 
@@ -136,7 +136,7 @@ impl Wire for Epochs {
         let mut epochs = match (complete, ends.first()) {
             (true, _) => Self::starting_at(Zxid::ZERO),
             (false, Some(first)) => Self::starting_at(*first),
-            (false, None) => cut_to_nothing(),
+            (false, None) => empty_incomplete(),
         };
         ends.into_iter().for_each(|end| epochs.push(end));
         Ok(epochs)
@@ -156,8 +156,8 @@ fn ends_of(epochs: &Epochs) -> Vec<Zxid> {
     ends
 }
 
-/// A history that does not go back to the first transaction, and of which all that is known was cut.
-fn cut_to_nothing() -> Epochs {
+/// A history that does not go back to the first transaction, and whose known part was truncated completely.
+fn empty_incomplete() -> Epochs {
     let mut epochs = Epochs::starting_at(Zxid::new(Epoch(1), 1));
     epochs.truncate(Zxid::ZERO);
     epochs

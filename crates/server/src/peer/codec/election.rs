@@ -1,4 +1,4 @@
-//! The election's records, measurements, and the names that all share, as bytes.
+//! Encoding of election messages, measurements and the shared basic types.
 
 use bytes::BytesMut;
 use pole_election::{Epoch, Input, Proposal, Propose, Rank, Round, Score, ServerId, Span, Standing, Vote, Zxid};

@@ -1,14 +1,19 @@
-//! What servers tell each other, as bytes: [`Message`] to frames and back.
+//! Encodes messages between servers as frames, and decodes them.
 //!
-//! In: a message, or a frame without its length. Out: frames appended to a link's buffer, or the message.
-//! A frame: its length (four bytes, big-endian, not counting themselves), a byte that says which kind, the fields.
-//! Holds: what is encoded decodes to the same, but that a large batch becomes several messages with the same meaning;
-//! no bytes make `decode` panic or allocate more than a small multiple of the frame; no part of a frame passes for it.
-//! Why batches are cut: a thousand proposals of a megabyte each would be one frame of a gigabyte, and the receiver must
-//! bound its frames. Entries in a row are as good in several messages, because each names the position before it.
-//! Not here: versions (the handshake says one for the whole link), whether a message makes sense (`zab`, `election`).
+//! A frame is its length (four bytes, big-endian, not counting itself), a byte for the kind of message, and the fields.
+//!
+//! - A message decodes to what was encoded, except that a large batch becomes several messages with the same meaning.
+//! - No input makes `decode` panic or allocate more than a small multiple of the frame.
+//! - No truncated frame is accepted.
+//!
+//! Batches are split because a thousand proposals of a megabyte each would be one frame of a gigabyte, and the receiver
+//! must bound its frames. Consecutive entries can be split, because each message names the position before its first
+//! entry.
+//!
+//! The version is negotiated in the handshake for the whole link. Whether a message makes sense is checked in `zab` and
+//! `election`.
 
-/// Kind and fields, in order. Above its users, as macros must be.
+/// Writes kind and fields, in order. It is defined first because macros must precede their uses.
 macro_rules! put {
     ($out:ident, $kind:expr $(, $field:expr)*) => {{
         bytes::BufMut::put_u8($out, $kind);
@@ -28,7 +33,7 @@ use pole_zab::{Entry, Message as Zab, Zxid};
 pub use wire::{Cause, Error};
 use wire::{Reader, Wire};
 
-/// Appends the frames of a message. Each body is copied once, into `out`.
+/// Appends the frames of a message to `out`. Each body is copied once.
 pub fn encode(message: &Message, out: &mut BytesMut) {
     out.reserve(message.size_bytes());
     match message {
@@ -66,10 +71,10 @@ pub fn encode(message: &Message, out: &mut BytesMut) {
     }
 }
 
-/// The message of a frame, whose length has been taken off. Bodies share the frame's memory.
+/// Decodes a frame without its length field. Bodies share the memory of the frame.
 ///
 /// # Errors
-/// The field, the place, expected against got.
+/// Names the field, its position, what was expected and what was found.
 pub fn decode(frame: Bytes) -> Result<Message, Error> {
     let mut from = Reader::new(frame);
     let message = match from.field("Frame.kind")? {
@@ -110,7 +115,7 @@ pub fn decode(frame: Bytes) -> Result<Message, Error> {
     Ok(message)
 }
 
-/// Entries in pieces, each with the position before it.
+/// Splits entries into pieces, each with the position before it.
 fn entries_in_pieces(prev: Zxid, entries: &[Entry]) -> impl Iterator<Item = (Zxid, &[Entry])> {
     let mut prev = prev;
     in_pieces(entries, |entry: &Entry| entry.body.len()).map(move |piece| {
@@ -120,7 +125,7 @@ fn entries_in_pieces(prev: Zxid, entries: &[Entry]) -> impl Iterator<Item = (Zxi
     })
 }
 
-/// A list in pieces of at most [`BATCH_BYTES_MAX`] or one element; an empty list is one empty piece.
+/// Splits a list into pieces of at most [`BATCH_BYTES_MAX`] or one element. An empty list is one empty piece.
 fn in_pieces<T>(list: &[T], body_bytes: impl Fn(&T) -> usize) -> impl Iterator<Item = &[T]> {
     let mut rest = Some(list);
     std::iter::from_fn(move || {
@@ -146,22 +151,22 @@ fn frame(out: &mut BytesMut, content: impl FnOnce(&mut BytesMut)) {
     out[start..start + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
 }
 
-/// The batch size above which a list of proposals, of entries or of requests travels as several frames. Large enough
-/// that a frame costs nothing beside its content, small enough that a receiver's buffer is no burden.
+/// The size above which a list of proposals, entries or requests is split into several frames. Large enough to make the
+/// overhead of a frame negligible, small enough for the receiver's buffer.
 pub const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// What an entry or a request takes beside its body.
+/// The size of an entry or a request without its body.
 const ELEMENT_BYTES: usize = 24;
 
 const LENGTH_BYTES: usize = 4;
 
-/// A frame of the link itself that holds nothing else: does the other end live? Never reaches the node.
+/// A control frame without fields that asks whether the other end is alive. It never reaches the node.
 pub(super) const PROBE: u8 = 0x0c;
 
-/// Its answer, sent at once.
+/// The answer to [`PROBE`], sent at once.
 pub(super) const PROBE_ANSWER: u8 = 0x0d;
 
-/// Which message a frame holds. Numbers are never used again for something else.
+/// The kinds of messages. Numbers are never reused.
 mod kind {
     pub(super) const ELECTION_PROPOSE: u8 = 0x01;
     pub(super) const ELECTION_VOTE: u8 = 0x02;

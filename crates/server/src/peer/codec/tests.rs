@@ -1,4 +1,4 @@
-//! Laws of the codec on generated messages, and bytes that must not change.
+//! Properties of the codec on generated messages, and encodings that must not change.
 
 use pole_election::{Epoch, Input, Proposal, Propose, Rank, Round, Score, ServerId, Span, Standing, Vote};
 use pole_oracle::{Gossip, Report};
@@ -15,7 +15,7 @@ fn encoded(message: &Message) -> Bytes {
     out.freeze()
 }
 
-/// All messages of a run of frames.
+/// Decodes a sequence of frames.
 fn decoded(mut bytes: Bytes) -> Vec<Message> {
     let mut messages = Vec::new();
     while !bytes.is_empty() {
@@ -230,7 +230,7 @@ fn synchronisation() -> impl Strategy<Value = Zab> {
     ]
 }
 
-/// Histories as they come about: from the beginning or from a snapshot, grown, perhaps cut.
+/// Plausible histories: from the beginning or from a snapshot, extended, possibly truncated.
 fn epochs() -> impl Strategy<Value = Epochs> {
     let pairs = btree_map(0_u32..50, 1..u32::MAX, 0..6);
     (any::<bool>(), pairs, option::of(0_u32..50)).prop_map(|(complete, pairs, cut)| {

@@ -1,18 +1,19 @@
-//! Values as bytes: big-endian numbers, lengths that are checked before they are believed, one form for each value.
+//! Encoding of basic values: big-endian numbers, checked lengths, and exactly one encoding per value.
 //!
-//! In: a frame. Out: values, or an [`Error`] that names the field, the place, expected and got.
-//! Holds: nothing is allocated for more elements than the bytes left can hold; bodies share the frame's memory.
-//! Why not jute's primitives: those are as lenient as Java (any byte is true, bad UTF-8 is mended); between our own
-//! servers what is odd is wrong.
-//! Not here: which fields a message has (`agreement`, `election`, `measurement`).
+//! Errors name the field, its position, what was expected and what was found. Nothing is allocated for more elements
+//! than the remaining bytes can hold, and bodies share the memory of the frame.
+//!
+//! The primitives of jute are not used, because they are as lenient as Java: any byte is true, and invalid UTF-8 is
+//! replaced. Between our own servers anything unusual is an error. The fields of messages are in `agreement` and
+//! `election`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// A value that travels.
+/// A value that can be encoded.
 pub(super) trait Wire: Sized {
-    /// The fewest bytes that it takes: bounds how many of them a frame can hold.
+    /// The minimal size, which bounds how many of them a frame can hold.
     const BYTES_MIN: usize;
 
     fn put(&self, out: &mut BytesMut);
@@ -20,52 +21,52 @@ pub(super) trait Wire: Sized {
     fn take(from: &mut Reader) -> Result<Self, Error>;
 }
 
-/// Bytes that are no message. The link that brought them is closed.
+/// Bytes that are not a valid message. The link is closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place} at byte {at}: {cause}")]
 pub struct Error {
-    /// Record and field.
+    /// The record and field.
     pub place: &'static str,
-    /// How many bytes had been read.
+    /// The number of bytes read before the error.
     pub at: usize,
-    /// What is wrong there.
+    /// What is wrong.
     pub cause: Cause,
 }
 
-/// What can be wrong with bytes.
+/// What can be wrong with the bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
     /// The frame ends too early.
     #[error("needs {needed} bytes, got {left}")]
     Short {
-        /// At least so many had to follow.
+        /// The number of bytes needed.
         needed: usize,
-        /// So many do.
+        /// The number of bytes left.
         left: usize,
     },
-    /// The frame goes on after its message.
+    /// The frame continues after the message.
     #[error("expected the end, got {left} more bytes")]
     Trailing {
-        /// How many.
+        /// The number of extra bytes.
         left: usize,
     },
-    /// A number that is none of a closed list.
+    /// A number outside a fixed set.
     #[error("expected {expected}, got {got}")]
     Unknown {
-        /// The list.
+        /// The valid values.
         expected: &'static str,
         /// The number.
         got: u64,
     },
-    /// A string that is no UTF-8.
+    /// A string that is not UTF-8.
     #[error("expected UTF-8")]
     Utf8,
-    /// A list that is not in order, or names something twice.
+    /// A list that is not sorted, or has duplicates.
     #[error("expected a list in ascending order without doubles")]
     Order,
 }
 
-/// A position in a frame, moving forward.
+/// Reads a frame from front to back.
 #[derive(Debug)]
 pub(super) struct Reader {
     left: Bytes,
@@ -78,13 +79,13 @@ impl Reader {
         Self { whole: frame.len(), left: frame, place: "Frame.kind" }
     }
 
-    /// The next value, which is this field of this record.
+    /// Reads the next value; `place` names the record and field for errors.
     pub(super) fn field<T: Wire>(&mut self, place: &'static str) -> Result<T, Error> {
         self.place = place;
         T::take(self)
     }
 
-    /// An error if anything is left.
+    /// Returns an error if any bytes are left.
     pub(super) fn finish(&mut self) -> Result<(), Error> {
         self.place = "Frame.end";
         match self.left.len() {
@@ -104,7 +105,7 @@ impl Reader {
         }
     }
 
-    /// A count of elements that the rest of the frame can hold.
+    /// Reads a count of elements, and checks that the rest of the frame can hold them.
     fn count(&mut self, bytes_each: usize) -> Result<usize, Error> {
         let count = u32::take(self)? as usize;
         self.need(count.saturating_mul(bytes_each))?;
@@ -135,7 +136,7 @@ number!(u64, put_u64, get_u64);
 number!(i32, put_i32, get_i32);
 number!(i64, put_i64, get_i64);
 
-/// A record: its fields in this order, nothing between them.
+/// Implements [`Wire`] for a record: its fields in this order, without separators.
 macro_rules! record {
     ($record:ident { $($field:ident: $type:ty),+ $(,)? }) => {
         impl Wire for $record {
@@ -152,7 +153,7 @@ macro_rules! record {
     };
 }
 
-/// A name for a number.
+/// Implements [`Wire`] for newtypes of numbers.
 macro_rules! newtype {
     ($($name:ident($type:ty)),+ $(,)?) => {
         $(impl Wire for $name {
@@ -312,7 +313,7 @@ pub(super) fn put_list<T: Wire>(list: &[T], out: &mut BytesMut) {
 }
 
 /// # Panics
-/// Above 2^32: far more than a frame may hold, so it would be our own bug.
+/// Above 2^32, which is far more than a frame may hold, so it would be a bug of ours.
 fn put_count(count: usize, out: &mut BytesMut) {
     out.put_u32(u32::try_from(count).unwrap_or_else(|_| panic!("{count} elements do not fit into a frame")));
 }

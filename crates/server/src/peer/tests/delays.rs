@@ -1,5 +1,7 @@
-//! Emulated lines over real sockets. How exact they are is measured by the example `links`; a busy machine may be late,
-//! so that is no test. Early it must never be.
+//! Tests of emulated lines over real sockets.
+//!
+//! A message must never be early. How late it is depends on the load of the machine, so the example `links` measures
+//! that instead.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Order, replacement, reset, restart, bounds.
+//! Tests of links: order, replacement, reset, restart, limits.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -61,7 +61,7 @@ fn a_reset_link_brings_nothing_old_and_comes_up_again() {
         two.send(1, &ping(2));
         two.peers.flush();
         assert_eq!(one.next().await, received(2, ping(1)));
-        // The second is in the inbox, in the socket, or on its way: in no case may it arrive.
+        // The second message is in the inbox, in the socket, or in flight; it must not arrive in any case.
         one.peers.reset(ServerId(2), Channel::Quorum);
         assert_eq!(one.next().await, up(2));
         assert_eq!(two.next().await, down(1));
@@ -104,7 +104,7 @@ fn a_new_connection_of_a_peer_replaces_the_old_one() {
         assert_eq!(one.next().await, up(2));
         let mut new = impostor(&one).await;
         assert_eq!((one.next().await, one.next().await), (down(2), up(2)));
-        // The old one is closed by server 1, so at some point it cannot be written to; nothing of it arrives.
+        // Server 1 closes the old connection, so writing may fail; nothing of it may arrive.
         let _ = old.write_all(&frames(&ping(1))).await;
         new.write_all(&frames(&ping(2))).await.expect("open");
         assert_eq!(one.next().await, received(2, ping(2)));
@@ -117,10 +117,10 @@ fn a_link_that_answers_is_not_given_up_for_a_stranger() {
         let (mut one, two) = pair(ensemble(2)).await;
         for seq in 0..20 {
             let mut stranger = impostor(&one).await;
-            // It is closed without a word, and the link goes on.
-            let mut said = Vec::new();
-            stranger.read_to_end(&mut said).await.expect("closed");
-            assert!(said.is_empty());
+            // It is closed without an answer, and the link stays open.
+            let mut answer = Vec::new();
+            stranger.read_to_end(&mut answer).await.expect("closed");
+            assert!(answer.is_empty());
             one.send(2, &ping(seq));
             one.peers.flush();
             assert_eq!(two.next().await, received(1, ping(seq)));
@@ -141,9 +141,9 @@ fn with_a_secret_a_peer_that_knows_it_is_linked_and_others_are_refused() {
         let (from, to, nonce) = (ServerId(2), ServerId(1), [0; super::super::secret::NONCE_BYTES]);
         let greeting = handshake::Greeting { channel: Channel::Quorum, from, to, ensemble, secret: true, nonce };
         stranger.write_all(&greeting.to_bytes()).await.expect("open");
-        stranger.write_all(&[&[handshake::GO_ON][..], &[0; 32]].concat()).await.expect("open");
-        let said = one.note().await;
-        assert!(said.contains("names itself server 2 and does not know the secret"), "{said}");
+        stranger.write_all(&[&[handshake::PROCEED][..], &[0; 32]].concat()).await.expect("open");
+        let note = one.note().await;
+        assert!(note.contains("names itself server 2 and does not know the secret"), "{note}");
         assert!(one.inbox.is_empty(), "the link stayed");
     });
 }
@@ -158,7 +158,7 @@ fn what_is_meant_for_a_replaced_connection_is_not_sent_on_the_next() {
         while one.inbox.len() < 2 {
             tokio::task::yield_now().await;
         }
-        // The node has not heard of the new connection: what it says is for the old one.
+        // The node has not yet learned of the new connection, so its message is for the old one.
         one.send(2, &ping(1));
         one.peers.flush();
         assert_eq!((one.next().await, one.next().await), (down(2), up(2)));
@@ -212,7 +212,7 @@ fn a_link_on_which_too_much_waits_is_closed() {
             one.peers.flush();
             sent_bytes += batch.size_bytes();
             tokio::task::yield_now().await;
-            // What the buffers of two sockets can take, at the very most.
+            // An upper bound of what the buffers of two sockets can hold.
             assert!(sent_bytes < 100 << 20, "nothing bounds what waits");
         }
         assert!(one.note().await.contains("the peer is too slow: more than 1048576 bytes wait for it"));
@@ -246,7 +246,7 @@ fn a_node_that_does_not_take_stops_the_reading_and_loses_nothing() {
         (0..2_000).for_each(|_| one.send(2, &batch));
         one.send(2, &ping(1));
         one.peers.flush();
-        // 100 MB are on their way. Wait until reading has stopped: nothing more comes in while others get their turns.
+        // 100 MB are in flight. Wait until reading has stopped: nothing more arrives although other tasks run.
         let mut waiting = 0;
         while two.inbox.len() > waiting || waiting == 0 {
             waiting = two.inbox.len();
@@ -286,14 +286,14 @@ fn a_name_without_an_address_delays_nobody_else() {
     });
 }
 
-/// A connection that passes for server 2 at server 1.
+/// A connection that claims to be server 2, and has completed the handshake.
 pub(super) async fn impostor(server: &Server) -> TcpStream {
     let mut socket = greeted(server).await;
-    socket.write_u8(handshake::GO_ON).await.expect("open");
+    socket.write_u8(handshake::PROCEED).await.expect("open");
     socket
 }
 
-/// A connection that was greeted and answered, and has not gone on.
+/// A connection that has exchanged greetings, but has not confirmed that it proceeds.
 async fn greeted(server: &Server) -> TcpStream {
     let mut socket = TcpStream::connect(server.address(Channel::Quorum)).await.expect("listens");
     let ensemble = handshake::ensemble(server.config.peers.keys().copied());

@@ -1,4 +1,4 @@
-//! Links over real sockets of the loopback: several servers in one process, on one thread.
+//! Tests of links over real loopback sockets: several servers in one process, on one thread.
 
 mod delays;
 mod links;
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// One server: its links, and what they brought.
+/// One server: its links and its inbox.
 struct Server {
     config: PeerConfig,
     inbox: Inbox,
@@ -33,7 +33,7 @@ impl Server {
         Self { config, inbox, peers }
     }
 
-    /// The next arrival of the quorum channel. The election link comes and goes on its own.
+    /// The next arrival of the quorum channel. The state of the election link is ignored.
     async fn next(&self) -> Arrival {
         loop {
             match self.any().await {
@@ -54,15 +54,15 @@ impl Server {
     }
 
     async fn any(&self) -> Arrival {
-        timeout(PATIENCE, self.inbox.arrived()).await.expect("something arrives");
+        timeout(TEST_TIMEOUT, self.inbox.arrived()).await.expect("something arrives");
         match self.inbox.pop().expect("it is there") {
-            // How often a link was opened before depends on who was up first.
+            // How often a link was opened before depends on which server was up first.
             Arrival::Up { peer, channel, number: _ } => Arrival::Up { peer, channel, number: 0 },
             other @ (Arrival::Down { .. } | Arrival::Received { .. } | Arrival::Note { .. }) => other,
         }
     }
 
-    /// Takes arrivals until the quorum link with the peer is up.
+    /// Drains arrivals until the quorum link with the peer is up.
     async fn linked(&self, peer: u64) {
         while self.next().await != up(peer) {}
     }
@@ -79,13 +79,13 @@ impl Server {
     }
 }
 
-/// Runs a test as the node's thread would.
+/// Runs a test on a runtime like that of the node's thread.
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     LocalSet::new().block_on(&runtime, test);
 }
 
-/// The settings of so many servers on free ports of the loopback.
+/// The configurations of this many servers on free loopback ports.
 fn ensemble(servers: u64) -> Vec<PeerConfig> {
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let held: Vec<_> = (0..2 * servers).map(|_| TcpListener::bind(local).expect("a free port")).collect();
@@ -144,5 +144,5 @@ fn proposals(count: u32, bytes: usize) -> Message {
     Message::Zab(Zab::Propose { epoch, prev, entries: (1..=count).map(entry).collect(), committed })
 }
 
-/// Nothing here takes long; this is for a machine with too much to do.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Generous, for an overloaded machine.
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Whatever else comes to the ports (ZK-3769, ZK-2186, ZK-4787).
+//! Tests of connections from anything but a peer (ZK-3769, ZK-2186, ZK-4787).
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -7,7 +7,7 @@ use super::links::{frames, impostor};
 use super::*;
 
 #[test]
-fn a_storm_of_garbage_disturbs_no_link_and_is_told_of() {
+fn a_storm_of_garbage_disturbs_no_link_and_is_reported() {
     run(async {
         let (mut one, two) = pair(ensemble(2)).await;
         let garbage: [&[u8]; 6] =
@@ -23,9 +23,9 @@ fn a_storm_of_garbage_disturbs_no_link_and_is_told_of() {
             while two.next().await != received(1, ping(seq)) {}
         }
         assert!(one.note().await.starts_with("refused a connection from 127.0.0.1:"));
-        let heard: Vec<_> = std::iter::from_fn(|| one.inbox.pop()).collect();
-        assert!(heard.len() < 50, "notes are bounded");
-        assert!(heard.iter().all(|arrival| *arrival != down(2)), "the link stayed");
+        let arrivals: Vec<_> = std::iter::from_fn(|| one.inbox.pop()).collect();
+        assert!(arrivals.len() < 50, "notes are bounded");
+        assert!(arrivals.iter().all(|arrival| *arrival != down(2)), "the link stayed");
     });
 }
 
@@ -41,7 +41,7 @@ fn silent_strangers_in_any_number_keep_no_peer_out() {
         }
         let two = Server::open(two).await;
         two.linked(1).await;
-        // The oldest were dropped, and no greeting was needed for that.
+        // The oldest were dropped although nobody greeted.
         let mut end = [0; 1];
         assert_eq!(silent[0].read(&mut end).await.unwrap_or(0), 0);
         assert!(one.note().await.contains("connections without a greeting: dropped the oldest"));
@@ -66,7 +66,7 @@ fn an_address_that_opens_too_many_connections_is_refused() {
 fn bytes_that_are_no_message_close_the_link_with_a_note() {
     run(async {
         let one = Server::open(ensemble(2).remove(0)).await;
-        for (bytes, said) in [
+        for (bytes, expected) in [
             (&[0, 0, 0, 1, 0xee][..], "expected the kind of a message, got 238"),
             (&[0, 0, 0, 3, 0x33, 1, 2], "Ping.seq"),
             (&[0xff, 0xff, 0xff, 0xff], "a frame of 4294967295 bytes"),
@@ -78,7 +78,7 @@ fn bytes_that_are_no_message_close_the_link_with_a_note() {
             peer.write_all(bytes).await.expect("open");
             assert_eq!(one.next().await, received(2, ping(1)));
             let note = one.note().await;
-            assert!(note.starts_with("the quorum link with server 2 broke") && note.contains(said), "{note}");
+            assert!(note.starts_with("the quorum link with server 2 broke") && note.contains(expected), "{note}");
             assert_eq!(one.next().await, down(2));
         }
     });

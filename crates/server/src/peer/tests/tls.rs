@@ -1,4 +1,4 @@
-//! Mutual TLS, with certificates made for the test.
+//! Tests of links with mutual TLS, with certificates generated for the test.
 
 use std::sync::Arc;
 
@@ -54,8 +54,8 @@ fn a_peer_with_the_certificate_of_another_host_is_refused_unless_that_is_allowed
         let lax = PeerTls { verify_host: false, ..certified(&authority) };
         let strict = Server::open(configs.remove(0)).await;
         let _dials = Server::open(configs.remove(0)).await;
-        let said = strict.note().await;
-        assert!(said.contains("is not who it says") && said.contains("subjectAltName"), "{said}");
+        let note = strict.note().await;
+        assert!(note.contains("is not who it says") && note.contains("subjectAltName"), "{note}");
         let mut configs = ensemble(2);
         configs[0].tls = Some(lax);
         configs[1].tls = Some(certified_for("elsewhere.test", &authority));

@@ -1,18 +1,18 @@
-//! What goes wrong with a request: one sentence for people, one word for programs.
+//! Errors of the HTTP API: a sentence for people and a code for programs.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-/// An answer that is none.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct ApiError {
     status: StatusCode,
     code: &'static str,
     error: String,
 }
 
-impl Fault {
+impl ApiError {
     pub(crate) fn bad_value(error: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, code: "bad-value", error: error.into() }
     }
@@ -43,13 +43,13 @@ impl Fault {
         Self { status: StatusCode::CONFLICT, code: "conflict", error: error.into() }
     }
 
-    /// The node does not answer.
+    /// The node did not answer in time.
     pub(crate) fn busy() -> Self {
         Self::timeout("this server's node did not answer in time: look at its log, its disk and its load")
     }
 }
 
-impl IntoResponse for Fault {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = format!("{}\n", json!({"error": self.error, "code": self.code}));
         (self.status, [(header::CONTENT_TYPE, "application/json")], body).into_response()

@@ -1,4 +1,4 @@
-//! Words about watches: `wchs`, `wchc`, `wchp`.
+//! Four-letter words about watches: `wchs`, `wchc`, `wchp`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -54,7 +54,7 @@ pub(crate) fn sessions_by_path(shared: &Shared) -> BTreeMap<String, Vec<i64>> {
     watches.by_path().map(|(path, watchers)| (path.to_owned(), watchers.map(session).collect())).collect()
 }
 
-/// Watches belong to connections; people know sessions.
+/// The session of each watcher. Watches belong to connections, but operators know sessions.
 fn sessions(shared: &Shared) -> BTreeMap<Watcher, i64> {
     let clients = shared.clients.lock();
     clients.iter().map(|(ClientId(id), handle)| (Watcher(*id), handle.session())).collect()

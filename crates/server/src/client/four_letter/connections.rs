@@ -1,4 +1,4 @@
-//! Words about connections and sessions: `cons`, `dump`, `crst`, and the list within `stat`.
+//! Four-letter words about connections and sessions: `cons`, `dump`, `crst`, and the client list of `stat`.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -11,18 +11,18 @@ use crate::client::Handle;
 use crate::clock::wall_ms;
 use crate::shared::Shared;
 
-/// All that have a session or are about to, in the order in which they came.
+/// All connections that have a session or have asked for one, in the order in which they were accepted.
 pub(crate) fn handles(shared: &Shared) -> Vec<Arc<Handle>> {
     let mut handles: Vec<_> = shared.clients.lock().values().cloned().collect();
     handles.sort_by_key(|handle| handle.id);
     handles
 }
 
-/// The list within `stat`. Whoever asks is in it, as in Apache's.
+/// The client list of `stat`. As in Apache's, it includes the connection that asks.
 pub(crate) fn brief(shared: &Shared, from: SocketAddr) -> String {
     let mut text = String::new();
     for handle in handles(shared) {
-        let _ = writeln!(text, " {})", start(&handle));
+        let _ = writeln!(text, " {})", line_prefix(&handle));
     }
     let _ = writeln!(text, " /{from}[0](queued=0,recved=1,sent=0)");
     text
@@ -37,9 +37,9 @@ pub(crate) fn list(shared: &Shared, from: SocketAddr) -> String {
         let _ = writeln!(
             text,
             " {},sid={:#x},lop={},est={},to={},lcxid={:#x},lzxid={:#x},lresp={},llat={},minlat={},avglat={},maxlat={})",
-            start(&handle),
+            line_prefix(&handle),
             handle.session(),
-            operation(counts.last_op),
+            op_name(counts.last_op),
             established_ms(shared, handle.since),
             handle.timeout_ms(),
             counts.last_cxid,
@@ -55,13 +55,13 @@ pub(crate) fn list(shared: &Shared, from: SocketAddr) -> String {
     text
 }
 
-fn start(handle: &Handle) -> String {
+fn line_prefix(handle: &Handle) -> String {
     let counts = handle.counts();
     let (address, queued) = (handle.address, handle.pending());
     format!("/{address}[1](queued={queued},recved={},sent={}", counts.received, counts.sent)
 }
 
-/// By the calendar.
+/// The wall-clock time of `since`, in milliseconds since 1970.
 pub(crate) fn established_ms(shared: &Shared, since: Time) -> i64 {
     let age_ms = (shared.clock.now() - since).0 / 1_000_000;
     wall_ms() - i64::try_from(age_ms).unwrap_or(0)
@@ -72,8 +72,8 @@ pub(crate) fn reset(shared: &Shared) {
     handles(shared).iter().for_each(|handle| handle.reset_counts());
 }
 
-/// `dump`: sessions, their ephemeral nodes, and the connections of this server. When a session will expire only the
-/// leader knows; so every server answers as Apache's followers do.
+/// `dump`: sessions, their ephemeral nodes, and the connections of this server. Only the leader knows when a session
+/// expires, so every server answers as Apache's followers do.
 pub(crate) fn dump(shared: &Shared) -> String {
     let mut text = String::from("SessionTracker dump:\n");
     let tree = shared.tree.read();
@@ -98,8 +98,8 @@ pub(crate) fn dump(shared: &Shared) -> String {
     text
 }
 
-/// Apache's short names.
-pub(crate) fn operation(number: i32) -> &'static str {
+/// Apache's short name of an operation.
+pub(crate) fn op_name(number: i32) -> &'static str {
     let Some(op) = OpCode::from_number(number) else { return "NA" };
     match op {
         OpCode::Notification => "NA",

@@ -1,8 +1,7 @@
-//! The door of the admin server: how many may be inside, and for how long they may say nothing.
+//! Accepts connections to the admin server, with a limit on their number and on how long they may be idle.
 //!
-//! In: a port. Out: connections, each with a seat that it gives back at its end.
-//! Why: an admin port may be open to a whole network, and whoever opens connections and says nothing must cost the
-//! server neither memory nor file descriptors that its clients need.
+//! An admin port may be open to a whole network. Idle connections must not use up memory or the file descriptors that
+//! clients need.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,28 +19,31 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::log;
 
-/// A port with seats.
-pub(crate) struct Door {
+/// A listener with a limited number of connections.
+pub(crate) struct AdminListener {
     listener: TcpListener,
-    seats: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Door {
+impl AdminListener {
     pub(crate) fn new(listener: TcpListener) -> Self {
-        Self { listener, seats: Arc::new(Semaphore::new(SEATS)) }
+        Self { listener, permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)) }
     }
 }
 
-impl Listener for Door {
-    type Io = Visit;
+impl Listener for AdminListener {
+    type Io = AdminConnection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Visit, SocketAddr) {
+    async fn accept(&mut self) -> (AdminConnection, SocketAddr) {
         loop {
-            let seat = Arc::clone(&self.seats).acquire_owned().await.expect("the seats are never taken away");
+            let permit = Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed");
             match self.listener.accept().await {
                 Ok((stream, address)) => {
-                    return (Visit { stream, silence: Box::pin(sleep(SILENCE_MAX)), _seat: seat }, address);
+                    return (
+                        AdminConnection { stream, idle_timer: Box::pin(sleep(IDLE_MAX)), _permit: permit },
+                        address,
+                    );
                 }
                 Err(error) => {
                     log::warn("accept_failed", &[("error", &error.to_string())]);
@@ -56,25 +58,25 @@ impl Listener for Door {
     }
 }
 
-/// Who is at the other end.
+/// The address of the other end of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller(pub(crate) SocketAddr);
+pub(crate) struct RemoteAddress(pub(crate) SocketAddr);
 
-impl Connected<IncomingStream<'_, Door>> for Caller {
-    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
+impl Connected<IncomingStream<'_, AdminListener>> for RemoteAddress {
+    fn connect_info(stream: IncomingStream<'_, AdminListener>) -> Self {
         Self(*stream.remote_addr())
     }
 }
 
-/// A connection on its seat.
-pub(crate) struct Visit {
+/// A connection, which holds its permit until it is dropped.
+pub(crate) struct AdminConnection {
     stream: TcpStream,
-    /// Runs while nothing is heard.
-    silence: Pin<Box<Sleep>>,
-    _seat: OwnedSemaphorePermit,
+    /// Restarted whenever something is read.
+    idle_timer: Pin<Box<Sleep>>,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl AsyncRead for Visit {
+impl AsyncRead for AdminConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -82,9 +84,9 @@ impl AsyncRead for Visit {
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         match &read {
-            Poll::Ready(_) => self.silence.as_mut().reset(Instant::now() + SILENCE_MAX),
+            Poll::Ready(_) => self.idle_timer.as_mut().reset(Instant::now() + IDLE_MAX),
             Poll::Pending => {
-                if self.silence.as_mut().poll(context).is_ready() {
+                if self.idle_timer.as_mut().poll(context).is_ready() {
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 }
             }
@@ -93,7 +95,7 @@ impl AsyncRead for Visit {
     }
 }
 
-impl AsyncWrite for Visit {
+impl AsyncWrite for AdminConnection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
@@ -107,11 +109,11 @@ impl AsyncWrite for Visit {
     }
 }
 
-/// Operators, load balancers and Prometheus; more wait their turn.
-const SEATS: usize = 64;
+/// Enough for operators, load balancers and Prometheus; further connections wait to be accepted.
+const CONNECTIONS_MAX: usize = 64;
 
-/// Longer than the longest request takes, a transfer that waits a minute.
-const SILENCE_MAX: Duration = Duration::from_secs(90);
+/// Longer than the longest request, a transfer that waits for a minute.
+const IDLE_MAX: Duration = Duration::from_secs(90);
 
-/// Long enough for some connections to end when the system has no more to give.
+/// Pause after a failed accept, long enough for some connections to end when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! What only the node's thread knows, asked for once.
+//! Statistics that only the node's thread knows, read in one query.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use pole_oracle::{Moment, Oracle, Spec, Time};
 use pole_tree::Refusals;
 use pole_zab::Phase;
 
-use crate::admin::look;
+use crate::admin::query;
 use crate::driver::Driver;
 use crate::shared::Shared;
 
-/// The node at one moment.
-pub(crate) struct Inside {
+/// The state of the node at one moment.
+pub(crate) struct NodeStats {
     pub(crate) phase: Phase,
     pub(crate) epoch: Epoch,
-    /// As leader: those who follow, and those of them who are level.
+    /// On the leader: its followers, and those of them that are synchronised.
     pub(crate) learners: usize,
     pub(crate) synced: usize,
-    /// Since when clients are served under the present leader.
-    pub(crate) served: Option<Span>,
+    /// How long clients have been served under the current leader.
+    pub(crate) serving_for: Option<Span>,
     pub(crate) pending_syncs: usize,
     pub(crate) queues: Queues,
-    /// Requests that exceeded a limit of the tree while this server led.
+    /// Requests that were refused because of a limit of the tree while this server led.
     pub(crate) refusals: Refusals,
-    /// Reads that the node answered and whose reply would have been too large.
+    /// Reads answered by the node whose reply would have been too large.
     pub(crate) replies_over_limit: u64,
-    /// The longest turn of the node's thread so far.
+    /// The longest turn of the node's thread since the start.
     pub(crate) longest_turn: Duration,
     /// Processor time spent on waiting awake.
     pub(crate) awake: Duration,
@@ -39,10 +39,10 @@ pub(crate) struct Inside {
     pub(crate) round_trips: BTreeMap<ServerId, Span>,
 }
 
-impl Inside {
-    /// None if the node does not answer.
-    pub(crate) async fn look(shared: &Shared) -> Option<Self> {
-        look(shared, Self::of).await
+impl NodeStats {
+    /// Returns `None` if the node does not answer in time.
+    pub(crate) async fn query(shared: &Shared) -> Option<Self> {
+        query(shared, Self::of).await
     }
 
     fn of(driver: &mut Driver) -> Self {
@@ -51,14 +51,14 @@ impl Inside {
         let zab = node.zab();
         let standing = zab.standing();
         let last = zab.log().last();
-        let is_level = |acked: pole_election::Zxid| acked == last || acked.epoch() == standing.current_epoch;
+        let is_synced = |acked: pole_election::Zxid| acked == last || acked.epoch() == standing.current_epoch;
         let report = node.own_report(now);
         Self {
             phase: zab.phase(),
             epoch: standing.current_epoch,
             learners: zab.followers().count(),
-            synced: zab.followers().filter(|(_, acked)| is_level(*acked)).count(),
-            served: served_since(driver).map(|since| now - since),
+            synced: zab.followers().filter(|(_, acked)| is_synced(*acked)).count(),
+            serving_for: serving_since(driver).map(|since| now - since),
             pending_syncs: node.pending_syncs(),
             queues: node.queues(),
             refusals: node.machine().refusals(),
@@ -74,32 +74,32 @@ impl Inside {
     }
 }
 
-fn served_since(driver: &Driver) -> Option<Time> {
+fn serving_since(driver: &Driver) -> Option<Time> {
     let newest = driver.node.accounts().next()?;
     newest.steps.iter().find(|(step, _)| *step == Milestone::Serving).map(|(_, after)| newest.began + *after)
 }
 
-/// The oracles that can be asked at any time: those without parameters, and the one in force.
-pub(crate) fn with_each_oracle(driver: &Driver, mut ask: impl FnMut(&str, &dyn Oracle)) {
+/// Calls `visit` for each oracle that can be evaluated at any time: those without parameters, and the active one.
+pub(crate) fn for_each_oracle(driver: &Driver, mut visit: impl FnMut(&str, &dyn Oracle)) {
     let active = driver.node.oracle();
     for name in Spec::NAMES.iter().filter(|name| **name != active.name()) {
         if let Ok(oracle) = Spec::new(name).build() {
-            ask(name, oracle.as_ref());
+            visit(name, oracle.as_ref());
         }
     }
-    ask(active.name(), active);
+    visit(active.name(), active);
 }
 
-/// Scores if the leader resigned now, by oracle and server, as humans read them.
+/// The scores if the leader resigned now, by oracle and server, in the unit of the oracle.
 pub(crate) async fn scores(shared: &Shared) -> Vec<(String, ServerId, f64)> {
-    look(shared, |driver| all_scores(driver)).await.unwrap_or_default()
+    query(shared, |driver| all_scores(driver)).await.unwrap_or_default()
 }
 
 fn all_scores(driver: &Driver) -> Vec<(String, ServerId, f64)> {
     let now = driver.shared.clock.now();
     let views = driver.node.views(Moment::BeforeResignation, now);
     let mut scores = Vec::new();
-    with_each_oracle(driver, |name, oracle| {
+    for_each_oracle(driver, |name, oracle| {
         for view in views.values().flatten() {
             let score = driver.node.score(oracle, view, now).map(|known| oracle.value(&known.score));
             scores.extend(score.map(|score| (name.to_owned(), view.me(), score)));

@@ -1,10 +1,10 @@
-//! The ids of new sessions.
+//! Ids for new sessions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pole_election::ServerId;
 
-/// Gives numbers to new sessions of this server: its id in the first byte, then 56 bits that no other session of it has.
+/// Generates session ids: the id of this server in the first byte, then a number of 56 bits that it never reuses.
 #[derive(Debug)]
 pub(crate) struct SessionIds {
     server: u64,
@@ -12,40 +12,41 @@ pub(crate) struct SessionIds {
 }
 
 impl SessionIds {
-    /// How many numbers a run reserves: enough for a hundred new sessions a second over twenty years. As many are 17
-    /// minutes of Apache's clock, so a server that starts less often than that stays with the clock.
+    /// How many numbers a run reserves: enough for a hundred new sessions a second over twenty years. In Apache's
+    /// scheme, which derives numbers from the clock, this is 17 minutes, so a server that restarts less often than that
+    /// keeps to the clock.
     pub(crate) const RESERVED: u64 = 1 << 36;
 
-    /// Before [`Self::begin`] the numbers are those that Apache would give, from the clock.
+    /// Until [`Self::start_at`] is called, the numbers are those that Apache would derive from the clock.
     #[must_use]
     pub(crate) fn new(server: ServerId, wall_ms: i64) -> Self {
         Self { server: (server.0 & 0xff) << 56, next: AtomicU64::new(Self::from_clock(wall_ms)) }
     }
 
-    /// The number that Apache would begin with at this time.
+    /// The number with which Apache would start at this time.
     pub(crate) fn from_clock(wall_ms: i64) -> u64 {
-        (wall_ms.cast_unsigned() << 16) & NUMBER
+        (wall_ms.cast_unsigned() << 16) & NUMBER_MASK
     }
 
-    /// The first number above all those that this server gave to these sessions, and not below `wish`.
-    pub(crate) fn above(&self, wish: u64, sessions: impl Iterator<Item = i64>) -> u64 {
-        let own = sessions.map(i64::cast_unsigned).filter(|session| session & !NUMBER == self.server);
-        own.map(|session| (session & NUMBER) + 1).fold(wish, u64::max)
+    /// The first number that is above those of all given sessions of this server, and at least `at_least`.
+    pub(crate) fn first_above(&self, at_least: u64, sessions: impl Iterator<Item = i64>) -> u64 {
+        let own = sessions.map(i64::cast_unsigned).filter(|session| session & !NUMBER_MASK == self.server);
+        own.map(|session| (session & NUMBER_MASK) + 1).fold(at_least, u64::max)
     }
 
-    /// The numbers from this one on were reserved for this run.
-    pub(crate) fn begin(&self, first: u64) {
+    /// Sets the first number, from which on numbers are reserved for this run.
+    pub(crate) fn start_at(&self, first: u64) {
         self.next.store(first, Ordering::Relaxed);
     }
 
-    /// A number that was never given.
+    /// Returns an id that was never used before.
     pub(crate) fn next(&self) -> i64 {
-        (self.server | self.next.fetch_add(1, Ordering::Relaxed) & NUMBER).cast_signed()
+        (self.server | self.next.fetch_add(1, Ordering::Relaxed) & NUMBER_MASK).cast_signed()
     }
 }
 
-/// What of a session number is not the server.
-const NUMBER: u64 = (1 << 56) - 1;
+/// The bits of a session id that do not hold the server id.
+const NUMBER_MASK: u64 = (1 << 56) - 1;
 
 #[cfg(test)]
 mod tests {
@@ -74,9 +75,9 @@ mod tests {
     #[test]
     fn numbers_begin_above_the_sessions_that_are_known() {
         let ids = SessionIds::new(ServerId(1), 1_000);
-        let first =
-            ids.above(SessionIds::from_clock(1_000), [0x0100_00ff_ffff_ffff, 0x0200_ffff_ffff_ffff, -1].into_iter());
-        ids.begin(first);
+        let first = ids
+            .first_above(SessionIds::from_clock(1_000), [0x0100_00ff_ffff_ffff, 0x0200_ffff_ffff_ffff, -1].into_iter());
+        ids.start_at(first);
         assert_eq!(ids.next(), 0x0100_0100_0000_0000);
     }
 }

@@ -1,11 +1,11 @@
-//! Words about the server as a whole: `srvr`, `stat`, `mntr`, `conf`, `dirs`, `envi`, `hash`.
+//! Four-letter words about the server as a whole: `srvr`, `stat`, `mntr`, `conf`, `dirs`, `envi`, `hash`.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use super::connections;
-use crate::metrics::{self, Inside, Value, directory_bytes, version};
+use crate::metrics::{self, NodeStats, Value, directory_bytes, version};
 use crate::shared::Shared;
 use crate::tally::Packets;
 
@@ -27,23 +27,23 @@ fn lines(shared: &Shared, mode: &str) -> String {
     let outstanding = shared.outstanding.load(Ordering::Relaxed);
     let zxid = shared.applied.load(Ordering::Acquire);
     let nodes = shared.tree.read().node_count();
-    let (min, mean, max) = (latency.min_ms, Value::Real(latency.mean_ms()), latency.max_ms);
+    let (min, mean, max) = (latency.min_ms, Value::Float(latency.mean_ms()), latency.max_ms);
     let mut text = format!(
         "Latency min/avg/max: {min}/{mean}/{max}\nReceived: {received}\nSent: {sent}\nConnections: {connections}\n\
          Outstanding: {outstanding}\nZxid: {zxid:#x}\nMode: {mode}\nNode count: {nodes}\n"
     );
     if mode == "leader" {
-        // Apache's words for sizes that were not recorded.
+        // What Apache prints for sizes that were not recorded.
         text.push_str("Proposal sizes last/min/max: -1/-1/-1\n");
     }
     text
 }
 
 /// `mntr`.
-pub(crate) fn figures(shared: &Shared, inside: Option<&Inside>) -> String {
+pub(crate) fn metrics(shared: &Shared, stats: Option<&NodeStats>) -> String {
     let mut text = String::new();
-    for figure in metrics::figures(shared, inside) {
-        let _ = writeln!(text, "zk_{}\t{}", figure.name, figure.value);
+    for metric in metrics::collect(shared, stats) {
+        let _ = writeln!(text, "zk_{}\t{}", metric.name, metric.value);
     }
     text
 }
@@ -60,13 +60,13 @@ pub(crate) async fn directories(shared: &Shared) -> String {
     format!("datadir_size: {data}\nlogdir_size: {log}\n")
 }
 
-/// Of snapshots and logs.
+/// Bytes of snapshots and of logs.
 pub(crate) async fn sizes(shared: &Shared) -> (u64, u64) {
     let storage = &shared.settings.config.storage;
     (directory_bytes(&storage.data_dir).await, directory_bytes(&storage.log_dir).await)
 }
 
-/// `hash`: of the state at its last transaction. Servers at the same one say the same.
+/// `hash`: the digest of the state at its last transaction, equal on all servers that are at the same one.
 pub(crate) fn digest(shared: &Shared) -> String {
     let tree = shared.tree.read();
     format!("{:x}: {}\n", tree.last_zxid(), tree.digest())

@@ -1,24 +1,25 @@
-//! Words of four letters: questions that need no session, asked by people with `nc` and by tools of all ages.
+//! Four-letter words: plain-text commands without a session, sent by people with `nc` and by monitoring tools.
 //!
-//! In: a word. Out: a text, byte for byte in the form of Apache's, because tools cut it into pieces by form.
-//! Holds: a word outside the list of the operator is refused with one sentence; what is no word gets no answer.
-//! Not here: the same as JSON (`admin`), the figures themselves (`metrics`).
+//! The answers match Apache's byte for byte, because tools parse them. A word that is not in the whitelist is refused
+//! with a sentence; an unknown word gets no answer.
+//!
+//! The same commands as JSON are in `admin`, the metrics themselves in `metrics`.
 
 pub(crate) mod connections;
-mod leading;
+mod leadership;
 pub(crate) mod server;
 pub(crate) mod watches;
 
 use std::net::SocketAddr;
 
-use crate::metrics::{Inside, mode};
+use crate::metrics::{NodeStats, mode};
 use crate::shared::Shared;
 
-/// The answer to the word that `arrived` begins with; none: the connection is closed without one.
+/// Answers the word at the start of `arrived`. `None` closes the connection without an answer.
 pub(crate) async fn answer(shared: &Shared, from: SocketAddr, arrived: &[u8]) -> Option<String> {
     let (word, rest) = arrived.split_at_checked(4)?;
     let word = WORDS.into_iter().find(|known| known.as_bytes() == word)?;
-    if !shared.settings.words.allow(word) {
+    if !shared.settings.four_letter_words.allows(word) {
         return Some(format!("{word} is not executed because it is not in the whitelist.\n"));
     }
     match word {
@@ -35,7 +36,7 @@ pub(crate) async fn answer(shared: &Shared, from: SocketAddr, arrived: &[u8]) ->
     Some(match word {
         "srvr" => server::statistics(shared, mode),
         "stat" => server::statistics_with_clients(shared, mode, from),
-        "mntr" => server::figures(shared, Inside::look(shared).await.as_ref()),
+        "mntr" => server::metrics(shared, NodeStats::query(shared).await.as_ref()),
         "conf" => server::configuration(shared).await,
         "dirs" => server::directories(shared).await,
         "hash" => server::digest(shared),
@@ -53,25 +54,25 @@ pub(crate) async fn answer(shared: &Shared, from: SocketAddr, arrived: &[u8]) ->
         "wchs" => watches::summary(shared),
         "wchc" => watches::by_session(shared),
         "wchp" => watches::by_path(shared),
-        "rqld" => leading::ask_to_lead(shared),
-        "ydld" => leading::give_way(shared),
+        "rqld" => leadership::request_leadership(shared),
+        "ydld" => leadership::yield_leadership(shared),
         _ => return None,
     })
 }
 
-/// Apache's server would trace other things with another mask. Here nothing depends on it: it is told back.
+/// Apache's server would change what it traces. Pole has no trace mask and only echoes it.
 fn set_trace_mask(rest: &[u8]) -> Option<String> {
     rest.first_chunk().map(|mask| i64::from_be_bytes(*mask).to_string())
 }
 
-/// Every word that there is. The last ones are ours: to ask to lead, and to give way.
+/// All words. The last two are Pole's own: request the leadership, and yield it.
 const WORDS: [&str; 20] = [
     "ruok", "srvr", "stat", "mntr", "conf", "cons", "dump", "wchs", "wchc", "wchp", "isro", "envi", "dirs", "crst",
     "srst", "hash", "gtmk", "stmk", "rqld", "ydld",
 ];
 
-/// What Apache's server has unless told otherwise.
+/// The default of Apache's server.
 const TRACE_MASK: i64 = 306;
 
-/// Apache's sentence, which tools wait to see no more.
+/// Apache's answer while a server does not serve. Tools poll until it goes away.
 pub(crate) const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";

@@ -1,51 +1,52 @@
-//! Words about who leads: ours, not Apache's. They act like `pole transfer`, for those who have nothing but `nc`.
+//! Four-letter words that change the leader. They are Pole's own and act like `pole transfer`, for use with nothing but
+//! `nc`.
 //!
-//! They need no session and no identity, so they are answered only if the whitelist names them, and a server passes on at
-//! most one in [`COOL_DOWN`]: in a loop they would do nothing but change leaders.
+//! They need no session and no identity, so they are answered only if the whitelist names them, and a server accepts at
+//! most one per [`COOL_DOWN`]: in a loop they would keep the ensemble changing leaders.
 
 use pole_election::Span;
 use pole_node::Event;
 
-use crate::mailbox::Letter;
+use crate::mailbox::Command;
 use crate::shared::Shared;
 use crate::status::Role;
 
-/// `rqld`: this server should lead; its leader is asked to hand over. The answer does not wait for it.
-pub(crate) fn ask_to_lead(shared: &Shared) -> String {
+/// `rqld`: asks the leader to hand over to this server. The answer does not wait for the hand-over.
+pub(crate) fn request_leadership(shared: &Shared) -> String {
     let me = shared.settings.me;
     match shared.status.role() {
         Role::Serving { leader, .. } if leader == me => format!("Server {me} leads already.\n"),
-        Role::Serving { .. } if !may_ask(shared) => TOO_SOON.into(),
+        Role::Serving { .. } if !may_request(shared) => TOO_SOON.into(),
         Role::Serving { leader, .. } => {
-            shared.mailbox.post(Letter::Event(Event::Transfer { to: Some(me) }));
+            shared.mailbox.post(Command::Event(Event::Transfer { to: Some(me) }));
             format!("Server {leader} is asked to hand over to this server, {me}.\n")
         }
         Role::Starting | Role::Looking { .. } => "There is no leader to ask.\n".into(),
     }
 }
 
-/// `ydld`: this server should not lead any more. The answer does not wait for the hand-over.
-pub(crate) fn give_way(shared: &Shared) -> String {
+/// `ydld`: makes this server hand over the leadership. The answer does not wait for the hand-over.
+pub(crate) fn yield_leadership(shared: &Shared) -> String {
     match shared.status.role() {
         Role::Serving { leader, .. } if leader != shared.settings.me => {
             format!("This server does not lead: server {leader} does.\n")
         }
         Role::Serving { .. } if shared.settings.voters == 1 => "There is no other server to hand over to.\n".into(),
-        Role::Serving { .. } if !may_ask(shared) => TOO_SOON.into(),
+        Role::Serving { .. } if !may_request(shared) => TOO_SOON.into(),
         Role::Serving { .. } => {
-            shared.mailbox.post(Letter::Event(Event::Transfer { to: None }));
+            shared.mailbox.post(Command::Event(Event::Transfer { to: None }));
             "Handing over to the server with the best score.\n".into()
         }
         Role::Starting | Role::Looking { .. } => "There is no leader.\n".into(),
     }
 }
 
-/// Whether a word may ask for another leader now. If so, the next one has to wait.
-fn may_ask(shared: &Shared) -> bool {
-    shared.status.leader_words.admit(shared.clock.now(), COOL_DOWN)
+/// Returns whether a word may ask for another leader now. If so, the cool-down begins.
+fn may_request(shared: &Shared) -> bool {
+    shared.status.leader_requests.admit(shared.clock.now(), COOL_DOWN)
 }
 
-/// Between two words that ask for another leader, on one server. A hand-over takes a few round trips.
+/// Pause between two such words on one server. A hand-over takes only a few round trips.
 const COOL_DOWN: Span = Span::from_ms(10_000);
 
 const TOO_SOON: &str = "Another leader was asked for less than 10 s ago: not asked again.\n";
@@ -60,8 +61,8 @@ mod tests {
     fn a_word_in_a_loop_asks_for_another_leader_once() {
         let shared = Shared::configured("");
         shared.status.set_role(Role::Serving { leader: ServerId(2), epoch: Epoch(1) });
-        assert!(ask_to_lead(&shared).starts_with("Server 2 is asked to hand over"));
-        assert_eq!(ask_to_lead(&shared), TOO_SOON);
+        assert!(request_leadership(&shared).starts_with("Server 2 is asked to hand over"));
+        assert_eq!(request_leadership(&shared), TOO_SOON);
         let mut posted = Vec::new();
         shared.mailbox.take(&mut posted);
         assert_eq!(posted.len(), 1);

@@ -1,4 +1,4 @@
-//! Servers in this process, and the simplest of clients for them.
+//! Servers within the test process, and a minimal client for them.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,8 +12,8 @@ use pole_server::Server;
 use pole_server::config::Config;
 use serde_json::Value;
 
-/// A server that ends with the test.
-pub(crate) struct House {
+/// A server that stops when it is dropped, and removes its data.
+pub(crate) struct TestServer {
     pub(crate) server: Option<Server>,
     pub(crate) dir: PathBuf,
     pub(crate) client: SocketAddr,
@@ -21,9 +21,9 @@ pub(crate) struct House {
     pub(crate) metrics: Option<SocketAddr>,
 }
 
-impl House {
-    /// On its own, with these lines added to its configuration.
-    pub(crate) fn alone(more: &str) -> Self {
+impl TestServer {
+    /// A standalone server, with these lines added to its configuration.
+    pub(crate) fn standalone(more: &str) -> Self {
         let client = free_port();
         Self::start(1, &format!("clientPort={client}\nclientPortAddress=127.0.0.1\nadmin.serverPort=0\n{more}"))
     }
@@ -52,7 +52,7 @@ impl House {
         Self { server: Some(server), dir, client, admin, metrics }
     }
 
-    /// Stops it, and waits for its end.
+    /// Stops the server and waits until it has ended.
     pub(crate) fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             server.stopper().stop();
@@ -60,7 +60,7 @@ impl House {
         }
     }
 
-    /// The answer to a word.
+    /// Sends a four-letter word and returns the answer.
     pub(crate) fn word(&self, word: &str) -> String {
         let mut stream = TcpStream::connect(self.client).expect("the client port is open");
         stream.write_all(word.as_bytes()).expect("a word is taken");
@@ -69,7 +69,7 @@ impl House {
         answer
     }
 
-    /// Status and body of a page.
+    /// Sends an HTTP request and returns status and body.
     pub(crate) fn http(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
         Self::http_at(self.admin.expect("an admin server"), method, path, headers, body)
     }
@@ -95,7 +95,7 @@ impl House {
         serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
     }
 
-    /// Status and JSON of a change; null if there is no body.
+    /// Sends an HTTP request and returns status and JSON, which is null if there is no body.
     pub(crate) fn change(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let (status, body) = self.http(method, path, "", body);
         (status, serde_json::from_str(&body).unwrap_or(Value::Null))
@@ -105,22 +105,22 @@ impl House {
         self.change("GET", "/v1/health", "")
     }
 
-    /// Asks again until the answer is the right one, but not for ever.
-    pub(crate) fn until(&self, what: &str, is_right: impl Fn(&Self) -> bool) {
-        let limit = Instant::now() + PATIENCE;
+    /// Polls until the condition holds; fails after [`TEST_TIMEOUT`].
+    pub(crate) fn wait_until(&self, what: &str, is_right: impl Fn(&Self) -> bool) {
+        let limit = Instant::now() + TEST_TIMEOUT;
         while !is_right(self) {
-            assert!(Instant::now() < limit, "{what}: not within {PATIENCE:?}");
-            // The server has no event for those outside; whoever asks without a pause takes the processor from it.
-            std::thread::sleep(BETWEEN_LOOKS);
+            assert!(Instant::now() < limit, "{what}: not within {TEST_TIMEOUT:?}");
+            // There is no event to wait for, and polling without a pause would take processor time from the server.
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
-    pub(crate) fn until_it_serves(&self) {
-        self.until("a leader", |house| house.health().0 == 200);
+    pub(crate) fn wait_until_serving(&self) {
+        self.wait_until("a leader", |server| server.health().0 == 200);
     }
 }
 
-impl Drop for House {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.stop();
         let _ = fs::remove_dir_all(&self.dir);
@@ -131,13 +131,13 @@ impl Drop for House {
 pub(crate) struct Client {
     stream: TcpStream,
     pub(crate) session: i64,
-    asked: i32,
+    last_xid: i32,
 }
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the client port is open");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).expect("a limit");
         let request = ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: 0,
@@ -146,22 +146,22 @@ impl Client {
             passwd: Some(vec![0; 16].into()),
             read_only: Some(false),
         };
-        let mut client = Self { stream, session: 0, asked: 0 };
+        let mut client = Self { stream, session: 0, last_xid: 0 };
         client.send(|writer| request.write(writer));
         let answer = ConnectResponse::read(&mut client.frame()).expect("a response");
         client.session = answer.session_id;
         client
     }
 
-    /// Asks, and expects that all goes well.
-    pub(crate) fn ask(&mut self, op: OpCode, request: &impl Record) {
-        self.ask_together(op, std::slice::from_ref(request));
+    /// Sends a request and expects it to succeed.
+    pub(crate) fn request(&mut self, op: OpCode, request: &impl Record) {
+        self.request_pipelined(op, std::slice::from_ref(request));
     }
 
-    /// Asks without waiting in between, and expects all answers, in order.
-    pub(crate) fn ask_together(&mut self, op: OpCode, requests: &[impl Record]) {
+    /// Sends requests without waiting in between, and expects all to succeed, in order.
+    pub(crate) fn request_pipelined(&mut self, op: OpCode, requests: &[impl Record]) {
         let mut writer = Writer::new();
-        for (xid, request) in (self.asked + 1..).zip(requests) {
+        for (xid, request) in (self.last_xid + 1..).zip(requests) {
             writer.frame(|writer| {
                 RequestHeader { xid, op: op.number() }.write(writer);
                 request.write(writer);
@@ -169,9 +169,9 @@ impl Client {
         }
         self.stream.write_all(&writer.into_bytes()).expect("the server reads");
         for _ in requests {
-            self.asked += 1;
+            self.last_xid += 1;
             let reply = ReplyHeader::read(&mut self.frame()).expect("a reply");
-            assert_eq!((reply.xid, reply.err), (self.asked, pole_jute::ErrorCode::Ok), "{op:?}");
+            assert_eq!((reply.xid, reply.err), (self.last_xid, pole_jute::ErrorCode::Ok), "{op:?}");
         }
     }
 
@@ -190,8 +190,8 @@ impl Client {
     }
 }
 
-/// A port that is free, below those that the system gives to whoever connects: between our look and the server's start
-/// one of these could be taken by a connection of another test.
+/// A free port below the ephemeral range: an ephemeral port could be taken by a connection of another test before the
+/// server starts.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -203,8 +203,8 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-/// Between two looks at a server.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+/// Pause between two polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Long, because the machine may be busy; a test that works needs little of it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Generous, because the machine may be busy.
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
