@@ -1,10 +1,12 @@
-//! `cargo xtask fuzz`: bytes that nobody sane would send, guided by the code that they reach.
+//! `cargo xtask fuzz`: fuzzing of all parsers, guided by coverage.
 //!
-//! In: for how long, which targets. Out: a line per target as it ends, findings with the command that repeats them, and
-//! as last line `targets=N runs=M findings=K`; exit code 1 on a finding.
-//! Two ways: guided by coverage, which builds everything again with libFuzzer; and the replay of the committed corpus,
-//! which needs nothing but the compiler and is a step of CI.
-//! Not here: the targets (`fuzz/src`), mutation and coverage (libFuzzer).
+//! Prints a line for each target when it ends, findings with the command that repeats them, and as last line
+//! `targets=N runs=M findings=K`. The exit code is 1 on a finding.
+//!
+//! There are two modes: fuzzing guided by coverage, which builds everything again with libFuzzer; and a replay of the
+//! committed corpus, which needs only the compiler and is a step of CI.
+//!
+//! The targets are in `fuzz/src`. libFuzzer does mutation and coverage.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,24 +17,23 @@ use clap::Parser;
 use crate::command::{Finished, logged, output_of, program, root, target_dir};
 use crate::{Failure, arguments};
 
-/// Feeds parsers, files and the state machine with mutated bytes.
+/// Runs parsers, files and the state machine on mutated bytes.
 #[derive(Debug, Parser)]
 struct Options {
-    /// How long, shared out evenly among the targets. Building comes on top.
+    /// The duration in seconds, shared evenly among the targets. Building comes on top.
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// These targets only, divided by commas.
+    /// Only these targets, separated by commas.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Every committed input once, or only these files, without coverage.
+    /// Run every committed input once, or only these files, without coverage.
     #[arg(long, num_args = 0.., conflicts_with_all = ["only", "merge"])]
     replay: Option<Vec<PathBuf>>,
-    /// Adds to the corpus, after the run, the smallest inputs found that reach something new.
+    /// Add the smallest inputs found that reach new code to the corpus after the run.
     #[arg(long)]
     merge: bool,
 }
 
-/// Runs the chore.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("fuzz", args)?;
     match &options.replay {
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Built into the workspace's folder: most dependencies are there already.
+/// Built in the workspace's target folder, where most dependencies are built already.
 fn replay(files: &[PathBuf]) -> Result<ExitCode, Failure> {
     let here = |file: &PathBuf| std::path::absolute(file).map_err(|why| Failure::io("find", file, &why));
     let files = files.iter().map(here).collect::<Result<Vec<_>, _>>()?;
@@ -82,7 +83,7 @@ fn guided(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(findings > 0)))
 }
 
-/// The targets there are, or those named.
+/// All targets, or the named ones.
 fn chosen(listed: &str, only: &[String]) -> Result<Vec<String>, Failure> {
     let all: Vec<String> = listed.lines().map(str::to_owned).collect();
     match only.iter().find(|name| !all.contains(name)) {
@@ -92,9 +93,9 @@ fn chosen(listed: &str, only: &[String]) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// Builds the fuzzer, and says where it is.
+/// Builds the fuzzer and returns its path.
 ///
-/// For a target that is named, although it is this machine: only then are build scripts and macros spared the coverage.
+/// The target is named although it is the host: only then are build scripts and macros built without coverage.
 fn build() -> Result<PathBuf, Failure> {
     let machine = output_of(program("rustc").args(["--print", "host-tuple"]))?;
     let folder = target_dir().join("fuzz");
@@ -111,12 +112,12 @@ fn build() -> Result<PathBuf, Failure> {
     Ok(folder.join(machine).join("release").join("guided"))
 }
 
-/// Where one target keeps what.
+/// The files of one target.
 struct Place {
     target: String,
     /// In the repository.
     corpus: PathBuf,
-    /// What earlier runs here found worth keeping.
+    /// Inputs that earlier runs on this machine found.
     found: PathBuf,
     findings: PathBuf,
     log: PathBuf,
@@ -146,7 +147,7 @@ impl Place {
 
     fn merge(&self, fuzzer: &Path) -> Result<(), Failure> {
         let mut command = self.command(fuzzer);
-        // How often code is reached does not count, or thousands of files would be kept.
+        // Without counters: how often code is reached does not matter, or thousands of files would be kept.
         command.args(["-merge=1", "-use_counters=0", MERGED_BYTES_MAX]).args([&self.corpus, &self.found]);
         let merged = logged(&mut command, &self.log.with_extension("merge.log"), None)?;
         if merged.passed() { Ok(()) } else { Err(Failure::Check(format!("{}: the merge failed", self.target))) }
@@ -160,7 +161,8 @@ impl Place {
     }
 }
 
-/// How many inputs were fed, by libFuzzer's last word or, if a finding cut it short, its last line of progress.
+/// The number of inputs that were run, from libFuzzer's final statistics or, after a finding, from its last progress
+/// line.
 fn executed(output: &str) -> u64 {
     let stat = |line: &str| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok();
     let progress = |line: &str| line.strip_prefix('#')?.split_whitespace().next()?.parse().ok();
@@ -176,7 +178,7 @@ fn reached(output: &str) -> String {
     format!("coverage {}, corpus {}", after("cov:"), after("corp:"))
 }
 
-/// What went wrong, and how to see it again.
+/// The panic message, and the command that repeats it.
 fn finding(output: &str, log: &Path) -> String {
     let written = output.lines().find_map(|line| line.split_once("Test unit written to ").map(|(_, file)| file));
     let said = output.lines().skip_while(|line| !line.contains("panicked at")).take(2);
@@ -185,7 +187,8 @@ fn finding(output: &str, log: &Path) -> String {
     format!("{said}{again}  all it said: {}", log.display())
 }
 
-/// What `cargo fuzz` passes too, but for the address sanitizer: it needs an unstable compiler, and no code of ours is unsafe.
+/// The flags that `cargo fuzz` passes, without the address sanitizer: it needs an unstable compiler, and we have no
+/// unsafe code.
 const COVERAGE: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -197,7 +200,7 @@ const COVERAGE: &[&str] = &[
 /// An input that takes ten seconds or half a gigabyte is a finding too.
 const LIMITS: &[&str] = &["-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=512", "-print_final_stats=1"];
 
-/// Larger inputs are not kept: the corpus is to stay small.
+/// Larger inputs are not kept, so that the corpus stays small.
 const MERGED_BYTES_MAX: &str = "-max_len=2048";
 
 #[cfg(test)]

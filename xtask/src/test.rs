@@ -1,9 +1,8 @@
 //! `cargo xtask test`: everything that CI checks, one step after another.
 //!
-//! In: the table [`STEPS`]. Out: a line per step as it ends, the tail of what failed with the command that repeats
-//! it, the longest steps, and as last line `N passed, M failed`.
-//! Why every step runs even after a failure: one visit to CI should tell all that is wrong.
-//! Not here: what the steps check.
+//! Prints a line for each step when it ends, the last output of a failed step with the command that repeats it, the
+//! longest steps, and as last line `N passed, M failed`. Every step runs even after a failure, so that one run of CI
+//! reports everything.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -13,13 +12,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::Failure;
 use crate::command::{Finished, is_installed, logged, program, root, target_dir};
 
-/// What CI checks, cheap steps first. A new step is one line here.
+/// The steps of CI, cheap ones first. A new step is one line here.
 ///
-/// `{fresh}` in a command becomes a seed that no earlier run used (see [`fresh_seed`]); the seed is part of the command
-/// that is printed, so a failure can be repeated.
+/// `{fresh}` in a command is replaced by a seed that no earlier run used (see [`fresh_seed`]). The seed is part of
+/// the printed command, so a failure can be repeated.
 ///
-/// Most of the time goes into building. Steps that build the same packages with the same features share them: a package that
-/// is tested alone has other features below it than in the workspace.
+/// Most of the time is spent on building. Steps that build the same packages with the same features share the result:
+/// a package that is tested alone gets other features of its dependencies than in the workspace.
 const STEPS: &[Step] = &[
     Step::new("format", "cargo fmt --all --check"),
     Step::new("tidy", "cargo test --quiet --workspace --bin xtask").shows(Note::Tests),
@@ -44,14 +43,14 @@ const STEPS: &[Step] = &[
     Step::new("mutants", "cargo xtask mutants --quick --seeds 50").shows(Note::LastLine),
 ];
 
-/// Runs all steps, or those named.
+/// Runs all steps, or the named ones.
 pub(crate) fn run(names: &[String]) -> Result<ExitCode, Failure> {
     let steps = chosen(names)?;
     let fresh = fresh_seed();
     let mut reports = Vec::new();
     for step in &steps {
         print!("{:<20} ", step.name);
-        // The name shows while the step runs; a terminal that is gone is no reason to stop.
+        // The name is visible while the step runs. A closed terminal does not stop the run.
         let _ = std::io::stdout().flush();
         let report = step.run(fresh)?;
         println!("{}", report.line());
@@ -78,25 +77,24 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Step>, Failure> {
     names.iter().map(find).collect()
 }
 
-/// One thing that CI checks.
 #[derive(Clone, Copy)]
 struct Step {
     name: &'static str,
-    /// Words divided by spaces, as one would type them in the top folder.
+    /// Words separated by spaces, to be run in the repository root.
     command: &'static str,
     env: Option<(&'static str, &'static str)>,
-    /// A program without which the step is skipped, and said to be.
+    /// A program without which the step is skipped and reported as such.
     tool: Option<&'static str>,
     note: Note,
 }
 
-/// What a step that passed says beside its time.
+/// The information that a passed step prints besides its time.
 #[derive(Clone, Copy)]
 enum Note {
     Nothing,
-    /// How many tests ran.
+    /// The number of tests.
     Tests,
-    /// The last line of the output, where `cargo deny` and the programs of the lab sum themselves up.
+    /// The last line of the output, where `cargo deny` and the programs of the lab print a summary.
     LastLine,
 }
 
@@ -158,10 +156,10 @@ impl Step {
     }
 }
 
-/// What became of one step.
+/// The result of one step.
 struct Report {
     name: &'static str,
-    /// As one would type it, fresh seed filled in.
+    /// The full command line, with the fresh seed.
     command: String,
     log: PathBuf,
     outcome: Outcome,
@@ -220,23 +218,23 @@ fn last_line(output: &str) -> &str {
     output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default()
 }
 
-/// The sum over all `test result: ok. N passed; …` of an output: cargo prints one for each test program.
+/// The sum over all lines `test result: ok. N passed; …`: cargo prints one for each test program.
 fn tests_passed(output: &str) -> usize {
     let results = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
     results.filter_map(|rest| rest.split(' ').next()?.parse::<usize>().ok()).sum()
 }
 
-/// A first seed from the wall clock, in seconds: runs an hour apart share no seed while they take fewer than 3,600.
+/// A first seed from the wall clock, in seconds: runs an hour apart share no seed if they take fewer than 3,600.
 fn fresh_seed() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs())
 }
 
-/// The longest that a step may take: three times the longest one on a busy machine. A step that hangs must not keep
-/// the others from reporting.
+/// The time limit of a step: three times the longest one on a busy machine. A step that hangs must not keep the
+/// others from reporting.
 const STEP_MAX: Duration = Duration::from_secs(1500);
-/// Lines of a failed step that are shown: an assertion and its backtrace fit, a whole build does not.
+/// Lines of a failed step that are shown: enough for an assertion with its backtrace, but not for a whole build.
 const TAIL_LINES: usize = 60;
-/// Steps in the table of the longest.
+/// Steps in the list of the longest.
 const LONGEST: usize = 5;
 
 #[cfg(test)]

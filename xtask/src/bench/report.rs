@@ -1,10 +1,9 @@
-//! The table: medians, spreads, ratios, verdicts.
+//! The table: medians, ranges, ratios and verdicts.
 
 use super::metric::{GENERATOR_PERCENT_MAX, Metric};
 use super::{Plan, Samples};
 use crate::ensemble::Product;
 
-/// What a run found.
 pub(super) struct Report {
     lines: Vec<Line>,
     notes: Vec<String>,
@@ -17,7 +16,7 @@ struct Line {
     verdict: Verdict,
 }
 
-/// Figures of several rounds.
+/// The values of several rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Summary {
     median: f64,
@@ -36,7 +35,7 @@ enum Verdict {
 }
 
 impl Report {
-    /// Judges what was measured.
+    /// Evaluates the measured values.
     pub(super) fn new(samples: &Samples, rounds: usize, plan: Plan) -> Self {
         let mut metrics: Vec<Metric> = samples.keys().map(|(metric, _)| *metric).collect();
         metrics.dedup();
@@ -57,12 +56,11 @@ impl Report {
         Self { lines, notes: notes.into_iter().chain(bounds).collect() }
     }
 
-    /// How many goals were missed.
     pub(super) fn misses(&self) -> usize {
         self.lines.iter().filter(|line| line.verdict == Verdict::Missed).count()
     }
 
-    /// For a terminal.
+    /// The table for a terminal.
     pub(super) fn text(&self) -> String {
         let rows: Vec<[String; 6]> = std::iter::once(HEAD.map(str::to_owned)).chain(self.cells()).collect();
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -76,7 +74,7 @@ impl Report {
         text + "\n" + &self.notes.join("\n") + "\n" + &self.last_line()
     }
 
-    /// For `docs`.
+    /// The table for `docs`.
     pub(super) fn markdown(&self) -> String {
         let line = |cells: &[String; 6]| format!("| {} |\n", cells.join(" | "));
         let mut text = line(&HEAD.map(str::to_owned)) + "| --- | ---: | ---: | ---: | --- | --- |\n";
@@ -106,7 +104,7 @@ impl Line {
         let verdict = match reached {
             None => Verdict::None,
             Some(true) => Verdict::Reached,
-            // A rate that the generator held down is no evidence against the servers.
+            // A rate that was limited by the generator says nothing about the servers.
             Some(false) if generator.is_some_and(|share| share.median > GENERATOR_PERCENT_MAX) => Verdict::NotJudged,
             Some(false) => Verdict::Missed,
         };
@@ -147,7 +145,7 @@ impl Summary {
     }
 }
 
-/// Three digits that matter, or the whole number.
+/// Three significant digits, or the whole number.
 pub(super) fn figure(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),

@@ -1,6 +1,6 @@
-//! Three servers: their start, memory, sessions, load and latency, in one go.
+//! Three servers: start, memory, sessions, load and latency, on one ensemble.
 //!
-//! The order matters: memory before any load, and latency last, when the JVM has compiled what it will.
+//! The order matters: memory is measured before any load, and latency last, when the JVM has compiled its hot code.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::client::load::{self, Lane, Load, Tally, Window};
 use crate::client::{self, Timing, drive};
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup, Usage};
 
-/// Measures what was asked for, if it is measured here.
+/// Runs the selected measurements of this module.
 pub(super) fn run(
     launcher: &Launcher,
     rows: &[Row],
@@ -66,11 +66,10 @@ pub(super) fn run(
     ensemble.done()
 }
 
-/// Why there is no figure.
+/// The reason why a measurement failed.
 enum Missing {
-    /// A client failed.
     Client(client::Error),
-    /// The servers are not there, or not as they should be.
+    /// The servers do not run, or not as they should.
     Servers(Failure),
 }
 
@@ -86,8 +85,8 @@ impl From<Failure> for Missing {
     }
 }
 
-/// Measures, and again if the servers were away meanwhile, which is said. A figure without replies is none, and a round that
-/// took minutes should not be lost with it.
+/// Measures, and again if the servers were unavailable meanwhile, which is printed. Without replies there is no
+/// value, and a round that took minutes should not be lost because of that.
 fn measured<T>(what: &str, mut measure: impl FnMut() -> Result<T, Missing>) -> Result<T, Failure> {
     for attempt in 1..=ATTEMPTS {
         match measure() {
@@ -102,7 +101,7 @@ fn measured<T>(what: &str, mut measure: impl FnMut() -> Result<T, Missing>) -> R
     Err(Failure::Check(format!("{what}: no figure in {ATTEMPTS} attempts; what kept each from it stands above")))
 }
 
-/// Starts three servers and writes as soon as one lets us.
+/// Starts three servers and writes as soon as one accepts it.
 fn to_first_write(launcher: &Launcher) -> Result<(Ensemble, Duration), Failure> {
     let mut ensemble = Ensemble::prepare(launcher, &Setup::new("bench", SERVERS))?;
     let start = Instant::now();
@@ -113,10 +112,10 @@ fn to_first_write(launcher: &Launcher) -> Result<(Ensemble, Duration), Failure> 
     Ok((ensemble, took))
 }
 
-/// How long after `start` a client has its first write acknowledged.
+/// The time from `start` until a client has its first write acknowledged.
 ///
-/// A new client tries every few milliseconds, whatever became of those before: Apache was seen to take a connection while
-/// it starts and never to answer on it, and the patience of a client is not what is measured.
+/// A new client tries every few milliseconds, whatever became of the earlier ones: Apache was observed to accept a
+/// connection while it starts and never to answer on it, and a client's timeout is not what is measured.
 pub(super) fn first_write(ensemble: &mut Ensemble, start: Instant) -> Result<Duration, Failure> {
     let addresses = ensemble.addresses();
     drive(async {
@@ -155,7 +154,7 @@ fn sessions(ensemble: &Ensemble) -> Result<Duration, Failure> {
     })
 }
 
-/// What a load showed.
+/// The result of a load.
 struct Found {
     tally: Tally,
     seconds: f64,
@@ -163,7 +162,7 @@ struct Found {
     generator: Duration,
 }
 
-/// Where its figures go.
+/// The metrics for the values of a load.
 struct Columns {
     cpu: Metric,
     rate: Metric,
@@ -187,7 +186,7 @@ impl Found {
     }
 }
 
-/// Every session has a node of its own and goes on asking for the same.
+/// Every session has a node of its own and repeats the same request.
 fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request) -> Result<Found, Missing> {
     let path = |session: usize| format!("/bench-{session}");
     let addresses = ensemble.addresses();
@@ -208,7 +207,7 @@ fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request
     })
 }
 
-/// Runs a load, and looks at who takes which processor time while it counts.
+/// Runs a load, and measures the CPU time of the servers and the generator in its window.
 async fn watched(ensemble: &Ensemble, load: Load, plan: Plan) -> Result<Found, Missing> {
     let from = Instant::now() + plan.warm_up;
     let window = Window { from, until: from + plan.window };
@@ -223,8 +222,8 @@ async fn watched(ensemble: &Ensemble, load: Load, plan: Plan) -> Result<Found, M
     Ok(Found { tally, seconds, servers, generator })
 }
 
-/// One session, one write under way, at the server so many places after the leader of this moment: under load, or in an attempt
-/// before this one, another may have begun to lead.
+/// One session with one outstanding write, at the server `after_leader` places after the current leader. The leader
+/// is determined anew, because it may have changed under load or in an earlier attempt.
 fn one_at_a_time(ensemble: &mut Ensemble, after_leader: usize, plan: Plan) -> Result<Found, Missing> {
     let leader = ensemble.wait_ready(READY_LIMIT)?;
     let address = ensemble.addresses()[(leader + after_leader) % SERVERS];
@@ -238,7 +237,7 @@ fn one_at_a_time(ensemble: &mut Ensemble, after_leader: usize, plan: Plan) -> Re
     })
 }
 
-/// Of one server, on average.
+/// Per server, on average.
 fn memory_mb(ensemble: &Ensemble) -> f64 {
     ensemble.usage().resident_bytes as f64 / 1e6 / ensemble.servers().len() as f64
 }
@@ -251,7 +250,7 @@ pub(super) fn failed(why: client::Error) -> Failure {
     Failure::Check(format!("a client of the load failed: {why}"))
 }
 
-/// A client that does not wait between attempts: what it measures is the servers.
+/// A client that does not wait between attempts, because the servers are measured.
 pub(super) const EAGER: Timing = Timing {
     session_timeout: Duration::from_secs(30),
     silence_max: Duration::from_secs(15),
@@ -276,10 +275,10 @@ const READS: Columns = Columns {
     servers: Metric::ReadServers,
 };
 
-/// What keeps a server away for longer than two of these is no accident.
+/// A server that is unavailable in more than two of these has a real problem.
 const ATTEMPTS: usize = 3;
 
-/// Short against every start.
+/// Short compared with every start.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
 
 const SERVERS: usize = 3;

@@ -1,4 +1,4 @@
-//! One server with many znodes: how long it takes to start on them, and what they cost in memory.
+//! One server with many znodes: its start time and memory.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::client::{self, drive, load};
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup};
 
-/// Fills a server, ends it in order, and measures the next start on the same data.
+/// Fills a server, stops it gracefully, and measures the next start on the same data.
 pub(super) fn run(
     launcher: &Launcher,
     rows: &[Row],
@@ -59,8 +59,8 @@ fn parent(number: u32) -> String {
 const PER_PARENT: u32 = 1000;
 const ZNODE_BYTES: usize = 100;
 
-/// Enough to keep a server busy, too little to meet a limit of its own.
+/// Enough to keep a server busy, too few to reach one of its limits.
 const OUTSTANDING: usize = 200;
 
-/// A server that has not ended so long after SIGTERM will not.
+/// A server that is still running this long after SIGTERM hangs.
 const END_LIMIT: Duration = Duration::from_secs(30);

@@ -1,9 +1,8 @@
-//! Apache's command line: sessions as a person would type them, compared line by line.
+//! Sessions of Apache's command line, compared line by line.
 //!
-//! In: `compat/cli/NAME.zk`. Out: what the command line answered, against `NAME.expected`, which was recorded from Apache.
-//! Why: it shows every field of every answer, and how errors reach a user.
-//! Holds: each script has fresh servers, so that it has only its own reasons to fail.
-//! Not here: what differs from run to run (`plain` takes it out).
+//! The answers to a script `compat/cli/NAME.zk` are compared with `NAME.expected`, which was recorded from Apache.
+//! The command line shows every field of every answer, and how errors reach a user. Each script has fresh servers, so
+//! that earlier scripts cannot affect it. `normalize` replaces what differs from run to run.
 
 mod client;
 mod plain;
@@ -39,7 +38,7 @@ pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Res
     Ok(tally)
 }
 
-/// What differs from the recording, after it was made if it is to be.
+/// The differences from the recording, which is first updated if requested.
 fn compared(
     script: &Script,
     size: usize,
@@ -48,7 +47,7 @@ fn compared(
     record: bool,
 ) -> Result<Vec<String>, Failure> {
     let path = &script.expected;
-    // With three servers it must say the same: that is compared, not recorded.
+    // With three servers the answers must be the same: that is compared, not recorded.
     let is_model = launcher.product == Product::Apache && (size == 1 || !script.runs_with(1));
     if record && is_model {
         fs::write(path, said).map_err(|why| Failure::io("write", path, &why))?;
@@ -57,7 +56,7 @@ fn compared(
     Ok(differences(&expected, said))
 }
 
-/// The whole session, without what differs from run to run. Kept beside the logs.
+/// The normalized session. Also written to a file beside the logs.
 fn answers(script: &Script, size: usize, launcher: &Launcher) -> Result<String, Failure> {
     let name = format!("compat-cli-{}-{size}", launcher.product);
     let setup = CONFIG.iter().fold(Setup::new(&name, size), |setup, line| setup.with(line));
@@ -111,14 +110,14 @@ fn difference(wanted: &[&str], got: &[&str]) -> String {
     format!("`{command}`: Apache says {}, this says {}", shown(wanted.get(place)), shown(got.get(place)))
 }
 
-/// Kinds of nodes that are off by default, quotas that bind, and a superuser with the password `test`.
+/// Enables node types that are off by default, enforces quotas, and adds a superuser with the password `test`.
 const CONFIG: &[&str] = &[
     "extendedTypesEnabled=true",
     "enforceQuota=true",
     "DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
 ];
 
-/// More than a reader takes in; the rest is in the file.
+/// More would not help a reader; the rest is in the file.
 const DIFFERENCES_MAX: usize = 12;
 
 #[test]

@@ -1,11 +1,12 @@
-//! Programs over Curator's recipes, Apache's Java client and its C client, while servers die.
+//! Programs with Curator's recipes, Apache's Java client and its C client, while servers are killed.
 //!
-//! In: `compat/java` and `compat/c`. Each program checks itself. Out: what it says at its end.
-//! How: a program has two clients that contend. When it holds what matters it prints `@fault`; the leader is then killed
-//! with `kill -9`, another is awaited, the dead one started again, and the program told `done`. A server that stands alone is
-//! ended and started. `@fault N` is the same for server N.
-//! Why the program says when: a fault at a random moment rarely meets a held lock.
-//! Holds: each program has fresh servers.
+//! The programs are in `compat/java` and `compat/c`, and check themselves. Each has two contending clients. When it
+//! holds the relevant state it prints `@fault`; then the leader is killed with `kill -9`, another leader is awaited,
+//! the killed server is started again, and the program receives `done`. A standalone server is stopped and started.
+//! `@fault N` does the same for server N. The program chooses the time, because a fault at a random time rarely meets
+//! a held lock.
+//!
+//! Each program has fresh servers.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -19,19 +20,18 @@ use super::{Tally, c, java, servers, words, work_dir};
 use crate::Failure;
 use crate::ensemble::{Ensemble, Launcher, Product, READY_LIMIT, Setup};
 
-/// Curator's recipes.
 pub(super) fn curator(_options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
     java::compile()?;
     run_all(RECIPES, java::command, size, launchers)
 }
 
-/// Apache's Java client over the death of every server.
+/// Apache's Java client while every server is killed once.
 pub(super) fn failover(_options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
     java::compile()?;
     run_all(&["failover"], java::command, size, launchers)
 }
 
-/// Apache's C client: what it can ask, and the death of every server where there are others.
+/// Apache's C client: all operations, and failover where there is more than one server.
 pub(super) fn in_c(_options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
     c::compile()?;
     let programs: &[&str] = if size == 1 { &[c::OPERATIONS] } else { &[c::OPERATIONS, c::FAILOVER] };
@@ -58,7 +58,7 @@ fn run_all(programs: &[&str], command: Start, size: usize, launchers: &[Launcher
     Ok(tally)
 }
 
-/// Pole promises more than Apache does: a client whose own server lives keeps its connection.
+/// Pole guarantees more than Apache: a client whose own server is alive keeps its connection.
 fn promised(product: Product, said: String) -> Result<String, String> {
     let needless = said.split(' ').find_map(|word| word.strip_prefix("needless="));
     match (product, needless) {
@@ -67,7 +67,7 @@ fn promised(product: Product, said: String) -> Result<String, String> {
     }
 }
 
-/// What the program said at its end, or what went wrong.
+/// The last output of the program, or what went wrong.
 fn run(program: &str, command: Start, size: usize, launcher: &Launcher) -> Result<Result<String, String>, Failure> {
     let name = format!("compat-{program}-{}-{size}", launcher.product);
     let mut ensemble = servers::with_addresses(launcher, &Setup::new(&name, size))?;
@@ -95,7 +95,7 @@ fn run(program: &str, command: Start, size: usize, launcher: &Launcher) -> Resul
     Ok(said)
 }
 
-/// Kills the leader, or the server of this number, and brings it back when the others serve.
+/// Kills the leader, or the server with this number, and restarts it when the others serve.
 fn fault(ensemble: &mut Ensemble, number: Option<usize>) -> Result<(), Failure> {
     let victim = match number {
         Some(number) => number - 1,
@@ -112,7 +112,6 @@ fn fault(ensemble: &mut Ensemble, number: Option<usize>) -> Result<(), Failure> 
     ensemble.wait_ready(READY_LIMIT).map(drop)
 }
 
-/// A program under way.
 struct Running {
     process: Child,
     answers: ChildStdin,
@@ -137,7 +136,7 @@ impl Running {
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(said).lines().map_while(Result::ok) {
-                // The log is for a person; the line itself goes on.
+                // The log is for people, so errors are ignored.
                 let _ = writeln!(log, "{line}");
                 let _ = sender.send(line);
             }
@@ -154,7 +153,7 @@ impl Running {
     }
 
     fn tell(&mut self, answer: &str) -> Result<(), Failure> {
-        // A program that has ended meanwhile says so by its own last line.
+        // A program that has ended meanwhile reports it by its last line.
         match writeln!(self.answers, "{answer}") {
             Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => {
                 Err(Failure::Check(format!("cannot answer the program: {why}")))
@@ -166,7 +165,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended, or nobody waits for it any more.
+        // An error means that it has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -178,7 +177,7 @@ fn log_path(name: &str) -> Result<PathBuf, Failure> {
     Ok(folder.join(format!("{name}.log")))
 }
 
-/// The sentence of the check that failed, or the first line of whatever else it was.
+/// The message of the failed check, or the first line with an exception or error.
 fn last_words(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let line = text.lines().find(|line| line.contains("this does not hold"));
@@ -189,7 +188,7 @@ fn last_words(log: &Path) -> String {
 
 const RECIPES: &[&str] = &["latch", "selector", "mutex", "read-write", "barrier", "counter", "cache"];
 
-/// The longest takes half a minute on Apache, most of it for its leader to come back.
+/// The longest takes half a minute on Apache, mostly until its leader is back.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(180);
 /// A server that runs longer after SIGTERM hangs.
 const STOP_LIMIT: Duration = Duration::from_secs(20);

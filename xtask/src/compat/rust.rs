@@ -1,9 +1,10 @@
-//! The tests of `zookeeper-client`, a client in Rust that has nothing of ours.
+//! The tests of `zookeeper-client`, an independent client in Rust.
 //!
-//! In: its source package, as published. Out: how each test ended on Apache and on Pole, once without TLS and once with it.
-//! How: the tests start servers in containers. In the place of the crate that runs those stands one of ours of the same name
+//! They come from its published source package and run on Apache and on Pole, once without TLS and once with it. The
+//! tests start servers in containers. The crate for that is replaced by one of ours with the same name
 //! (`compat/rust/testcontainers`), which starts a process instead.
-//! Not here: what is made of a difference (`suite`).
+//!
+//! Differences are evaluated by `suite`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub(super) fn prepare() -> Result<(), Failure> {
     source().map(drop)
 }
 
-/// Builds the tests, runs them on what the options say and compares.
+/// Builds the tests, runs them on the selected products and compares.
 pub(super) fn run(options: &Options, _size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
     let tests = build(&source()?)?;
     let skips = listed("skips.txt")?;
@@ -43,7 +44,7 @@ pub(super) fn run(options: &Options, _size: usize, launchers: &[Launcher]) -> Re
 
 /// The tests on one product.
 struct Client<'a> {
-    /// The program of the tests.
+    /// The test program.
     tests: &'a Path,
     skips: &'a [Listed],
     beyond: &'a [Listed],
@@ -51,7 +52,7 @@ struct Client<'a> {
     tls: bool,
 }
 
-/// A test that is treated differently.
+/// A test that is treated differently, with the reason.
 struct Listed {
     test: String,
     why: String,
@@ -71,7 +72,7 @@ impl Suite for Client<'_> {
     }
 
     fn run(&self) -> Result<Results, Failure> {
-        // Of the last run.
+        // Remove the logs of the last run.
         let servers = self.logs().join("servers");
         if servers.exists() {
             fs::remove_dir_all(&servers).map_err(|why| Failure::io("remove", &servers, &why))?;
@@ -102,7 +103,7 @@ impl Client<'_> {
             .env("COMPAT_PRODUCT", self.launcher.product.to_string())
             .env("COMPAT_SERVER", words_of(self.launcher)?)
             .env("COMPAT_LOGS", logs.join("servers"))
-            // Left alone, each test would toss for these.
+            // Otherwise each test would choose these at random.
             .env("ZK_TEST_TLS", self.tls.to_string())
             .env("ZK_TLS_HOSTNAME_VERIFICATION", "true");
         let log = logs.join(format!("{name}.log"));
@@ -115,11 +116,11 @@ impl Client<'_> {
     }
 }
 
-/// The command that starts a server, a word to a line, to which the configuration is added.
+/// The command that starts a server, one word per line, to which the configuration is appended.
 fn words_of(launcher: &Launcher) -> Result<String, Failure> {
     let command = match launcher.product {
         Product::Pole => launcher.command(Path::new("")),
-        // With all that TLS needs.
+        // With the jars that TLS needs.
         Product::Apache => {
             let mut java = tied("java");
             java.arg("-cp").arg(java::class_path(java::SERVER)?);
@@ -130,7 +131,7 @@ fn words_of(launcher: &Launcher) -> Result<String, Failure> {
     Ok(words_before_config(&command).join("\n"))
 }
 
-/// The published source, with our crate among what its tests need.
+/// The published source, with our replacement crate as a dev-dependency.
 fn source() -> Result<PathBuf, Failure> {
     let published = published()?;
     let folder = work_dir().join("rust").join(format!("{CRATE}-{VERSION}"));
@@ -150,7 +151,7 @@ fn source() -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// Where cargo keeps the source, which it fetches if need be.
+/// The folder in which cargo keeps the source, fetched if necessary.
 fn published() -> Result<PathBuf, Failure> {
     let folder = work_dir().join("rust/fetch");
     let manifest = folder.join("Cargo.toml");
@@ -169,19 +170,19 @@ fn published() -> Result<PathBuf, Failure> {
     Ok(manifest.parent().expect("a manifest lies in a folder").to_owned())
 }
 
-/// Compiles the tests.
 fn build(source: &Path) -> Result<PathBuf, Failure> {
     println!("building the tests of {CRATE} {VERSION}");
     let mut cargo = program("cargo");
     cargo.args(["test", "--quiet", "--no-run", "--features", "tls", "--test", "zookeeper", "--message-format", "json"]);
-    // Apart from ours: the same crates with other features would be built in turns. And quick to build, not to run.
+    // Not in our target folder: the same crates with other features would be rebuilt in turns. Optimised for build
+    // time.
     cargo.env("CARGO_TARGET_DIR", work_dir().join("rust/target")).env("CARGO_PROFILE_DEV_LTO", "off");
     let said = output_of(cargo.arg("--manifest-path").arg(source.join("Cargo.toml")))?;
     let mut built = said.lines().filter_map(|line| parsed::<Built>(line).ok()?.executable);
     built.next().ok_or_else(|| Failure::Check(format!("cargo built no tests of {CRATE}")))
 }
 
-/// What cargo knows of packages.
+/// The metadata of cargo, as far as needed.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -203,7 +204,7 @@ fn parsed<T: for<'a> Deserialize<'a>>(text: &str) -> Result<T, Failure> {
     serde_json::from_str(text).map_err(|why| Failure::Check(format!("cargo said what we do not understand: {why}")))
 }
 
-/// One test to a line, divided from its reason by a colon and a space.
+/// One test per line, separated from its reason by a colon and a space.
 fn listed(file: &str) -> Result<Vec<Listed>, Failure> {
     let text = read(&ours().join(file))?;
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -223,5 +224,5 @@ const CRATE: &str = "zookeeper-client";
 const VERSION: &str = "0.11.2";
 /// Most tests wait for time to pass; some have three servers.
 const THREADS: &str = "3";
-/// All of them take a minute; more means that a server hangs. What was not reached then has failed.
+/// All tests take a minute; more means that a server hangs. Tests that were not reached count as failed.
 const LIMIT: Duration = Duration::from_secs(900);

@@ -1,4 +1,4 @@
-//! A mutant on disk: a patch with a head that says which protection it takes away.
+//! A mutant on disk: a patch with a head that describes the protection that it removes.
 //!
 //! ```text
 //! # Acknowledges an entry before it is durable.
@@ -7,30 +7,28 @@
 //! diff --git a/crates/zab/src/…
 //! ```
 //!
-//! Lines before the first `diff` are the head; git skips them. A line `# quick` marks the mutant for CI.
+//! Lines before the first `diff` are the head; git skips them. A line `# quick` selects the mutant for CI.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
 
-/// One patch file.
 #[derive(Debug)]
 pub(crate) struct Mutant {
-    /// The file name without its ending: `07-early-ack`.
+    /// The file name without its extension: `07-early-ack`.
     pub(crate) name: String,
-    /// Where the patch lies.
     pub(crate) path: PathBuf,
-    /// The first line of the head: the protection that is taken away.
+    /// The first line of the head, which describes the removed protection.
     pub(crate) takes: String,
     /// Whether CI runs it too.
     pub(crate) quick: bool,
-    /// The crates whose files it changes, by their folders: `zab`. Their tests are asked too.
+    /// The crates whose files it changes, by folder: `zab`. Their tests are run too.
     pub(crate) crates: Vec<String>,
 }
 
 impl Mutant {
-    /// All mutants of a folder, in the order of their names. No folder, no mutants.
+    /// All mutants of a folder, sorted by name; none if the folder does not exist.
     pub(crate) fn all(folder: &Path) -> Result<Vec<Self>, Failure> {
         if !folder.is_dir() {
             return Ok(Vec::new());
@@ -67,7 +65,7 @@ impl Mutant {
     }
 }
 
-/// The folders under `crates` that a patch names.
+/// The folders under `crates` that a patch changes.
 fn crates(text: &str) -> Vec<String> {
     let changed = text.lines().filter_map(|line| line.strip_prefix("+++ b/crates/")?.split('/').next());
     let mut crates: Vec<String> = changed.map(str::to_owned).collect();

@@ -1,46 +1,41 @@
-//! Who noticed a mutant, read from what the scripts, the tests of its crate and the simulator printed.
+//! What found a mutant, parsed from the output of the scripts, the tests of its crate and the simulator.
 
 use std::fmt;
 
 use crate::Failure;
 use crate::command::Finished;
 
-/// What became of one mutant.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// These noticed.
     Found(Vec<Finder>),
-    /// Nothing noticed: the protection is not tested.
+    /// Nothing found it: the protection is not tested.
     NotFound,
-    /// The code has moved on; the patch must follow. With what git said.
+    /// The patch must be updated to the current code. With the message of git.
     DoesNotApply(String),
-    /// A mutant that does not build tests nothing. With the end of what the compiler said.
+    /// A mutant that does not build tests nothing. With the last output of the compiler.
     DoesNotCompile(String),
 }
 
-/// What noticed a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finder {
-    /// A script, by its name, or what became of all of them.
+    /// A script by name, or a summary if there is no name.
     Script(String),
-    /// A seed, or what became of the simulator.
+    /// A seed, or a summary if there is no seed.
     Seed(String),
-    /// A test of a crate that the patch changes, or what became of its tests.
+    /// A test of a crate that the patch changes, or a summary if there is no name.
     Test {
         /// The folder of the crate.
         of: String,
-        /// The test.
         name: String,
     },
 }
 
 impl Verdict {
-    /// Whether somebody noticed.
     pub(super) fn is_found(&self) -> bool {
         matches!(self, Self::Found(_))
     }
 
-    /// Joins what the scripts noticed with what the seeds noticed.
+    /// Combines two verdicts.
     pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Found(mut first), Self::Found(second)) => {
@@ -51,7 +46,7 @@ impl Verdict {
         }
     }
 
-    /// What git or the compiler said, if that is the news.
+    /// The message of git or the compiler, if there is one.
     pub(super) fn details(&self) -> &str {
         match self {
             Self::DoesNotApply(said) | Self::DoesNotCompile(said) => said,
@@ -71,7 +66,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// By kind: the first scripts, the first tests of each crate, the seed. What is left out is counted.
+/// By kind: the first scripts, the first tests of each crate, the seed. The rest is counted.
 fn shown(by: &[Finder]) -> String {
     let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
     for finder in by {
@@ -92,12 +87,12 @@ fn shown(by: &[Finder]) -> String {
     kinds.into_iter().map(kind).collect::<Vec<_>>().join(", ")
 }
 
-/// What a run of the script tests says.
+/// The verdict of a run of the script tests.
 pub(super) fn of_scripts(run: &Finished) -> Verdict {
     of_tests(run, Finder::Script)
 }
 
-/// What a run of some tests of a crate says.
+/// The verdict of a run of some tests of a crate.
 pub(super) fn of_crate(run: &Finished, name: &str) -> Verdict {
     of_tests(run, |test| Finder::Test { of: name.to_owned(), name: test })
 }
@@ -117,7 +112,7 @@ fn of_tests(run: &Finished, finder: impl Fn(String) -> Finder) -> Verdict {
     Verdict::Found(names.into_iter().map(finder).collect())
 }
 
-/// What a run of the simulator says. Bad arguments and the like are no find but an error of this chore.
+/// The verdict of a run of the simulator. Bad arguments and the like are an error of this chore, not a find.
 pub(super) fn of_seeds(run: &Finished) -> Result<Verdict, Failure> {
     if run.passed() {
         return Ok(Verdict::NotFound);
@@ -143,7 +138,7 @@ fn failed_tests(output: &str) -> Vec<String> {
     lines.map(|name| name.rsplit("::").next().unwrap_or(name).trim_end().to_owned()).collect()
 }
 
-/// The seed in the first line that tells how to replay one: `… --seed 17 --trace`.
+/// The seed in the first line that shows how to replay one: `… --seed 17 --trace`.
 fn failed_seed(output: &str) -> Option<u64> {
     let (_, rest) = output.split_once("--seed ")?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -151,7 +146,7 @@ fn failed_seed(output: &str) -> Option<u64> {
 
 /// Names in one line of the table.
 const SHOWN: usize = 3;
-/// The exit code of every program of ours for arguments that it does not understand.
+/// The exit code of all our programs for invalid arguments.
 const BAD_ARGUMENTS: i32 = 2;
 
 #[cfg(test)]

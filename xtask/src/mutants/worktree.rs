@@ -1,6 +1,6 @@
-//! The one worktree in which all mutants are built, apart from the files that a person is working on.
+//! The git worktree in which all mutants are built, separate from the working files.
 //!
-//! It lies under `target/mutants/tree`, its builds beside it in `target/mutants/build`; both are kept from run to run.
+//! It is in `target/mutants/tree`, with its builds in `target/mutants/build`. Both are kept between runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,6 @@ use std::time::Duration;
 use crate::Failure;
 use crate::command::{Finished, logged, output_of, program, root};
 
-/// A checkout of our own, to be changed at will.
 pub(super) struct Worktree {
     /// `target/mutants`.
     home: PathBuf,
@@ -17,15 +16,15 @@ pub(super) struct Worktree {
     base: String,
 }
 
-/// What a build left behind.
+/// The result of a build.
 pub(super) struct Built {
     /// The program with the script tests.
     scripts: PathBuf,
 }
 
 impl Worktree {
-    /// Makes the worktree, or takes the one of the last run, and settles what the mutants start from: the last commit,
-    /// or with `dirty` the files as they lie here.
+    /// Creates the worktree, or reuses the one of the last run, and determines what the mutants start from: the last
+    /// commit, or with `dirty` the working files.
     pub(super) fn prepare(dirty: bool) -> Result<Self, Failure> {
         let home = root().join("target").join("mutants");
         std::fs::create_dir_all(&home).map_err(|why| Failure::io("create", &home, &why))?;
@@ -39,8 +38,8 @@ impl Worktree {
         Ok(worktree)
     }
 
-    /// Whether our worktree stands. A mere folder there must not pass for one: git would look for a repository above
-    /// it, find the real one, and reset *that*.
+    /// Whether the worktree exists. A plain folder there must not be mistaken for one: git would search for a
+    /// repository above it, find the real one, and reset *that*.
     fn exists(&self) -> Result<bool, Failure> {
         let tree = self.tree();
         if !tree.exists() {
@@ -54,14 +53,14 @@ impl Worktree {
         Err(Failure::Check(format!("{} is no git worktree; remove it and run again", tree.display())))
     }
 
-    /// Back to the base: no trace of the last mutant.
+    /// Resets the worktree to the base.
     pub(super) fn reset(&mut self) -> Result<(), Failure> {
         output_of(self.git().args(["read-tree", "--reset", "-u", &self.base]))?;
         output_of(self.git().args(["clean", "-fdq"]))?;
         Ok(())
     }
 
-    /// Applies a patch, or says why not.
+    /// Applies a patch, or returns why it does not apply.
     pub(super) fn apply(&mut self, patch: &Path) -> Result<(), String> {
         match output_of(self.git().args(["apply", "--whitespace=nowarn"]).arg(patch)) {
             Ok(_) => Ok(()),
@@ -69,8 +68,8 @@ impl Worktree {
         }
     }
 
-    /// Builds the script tests in release, and with them the simulator: cargo builds the programs of a package for its
-    /// tests. Inside: the end of what the compiler said, if it refused.
+    /// Builds the script tests in release, and with them the simulator: cargo builds the programs of a package for
+    /// its tests. The inner error is the end of the compiler's output.
     pub(super) fn build(&mut self) -> Result<Result<Built, String>, Failure> {
         let log = self.home.join("build.log");
         let mut tests = self.cargo();
@@ -85,7 +84,7 @@ impl Worktree {
         Ok(Ok(Built { scripts: self.tree().join(named) }))
     }
 
-    /// Builds the tests of a crate, all of its test programs. Documentation tests are left out: they show how to call, and
+    /// Builds all test programs of a crate. Documentation tests are left out: they show how to call an API, and
     /// protect nothing.
     pub(super) fn build_tests(&self, name: &str) -> Result<Result<Vec<PathBuf>, String>, Failure> {
         let mut tests = self.cargo();
@@ -97,7 +96,7 @@ impl Worktree {
         Ok(Ok(executables(&built.output).map(|named| self.tree().join(named)).collect()))
     }
 
-    /// Runs one program of the tests of a crate.
+    /// Runs one test program of a crate.
     pub(super) fn run_tests(&self, name: &str, program: &Path, limit: Duration) -> Result<Finished, Failure> {
         let folder = self.tree().join("crates").join(name);
         let mut tests = Command::new(program);
@@ -105,7 +104,7 @@ impl Worktree {
         logged(&mut tests, &self.home.join("tests.log"), Some(limit))
     }
 
-    /// Whether the lab is built from this crate: if not, neither scripts nor seeds can notice a change of it.
+    /// Whether the lab depends on this crate. If not, neither scripts nor seeds can find a change of it.
     pub(super) fn is_in_lab(&self, name: &str) -> Result<bool, Failure> {
         let mut tree = self.cargo();
         let tree = tree.args(["tree", "--quiet", "--edges", "normal", "--prefix", "none", "--package", "pole-lab"]);
@@ -113,7 +112,7 @@ impl Worktree {
         Ok(output_of(tree)?.lines().any(|line| line.split(' ').next() == Some(package.as_str())))
     }
 
-    /// Runs the script tests. Not by way of cargo: a program that hangs must be our own child to be ended.
+    /// Runs the script tests. Not through cargo: a program that hangs must be our own child to be killed.
     pub(super) fn run_scripts(&self, built: &Built, limit: Duration) -> Result<Finished, Failure> {
         let lab = self.tree().join("crates").join("lab");
         let mut scripts = Command::new(&built.scripts);
@@ -122,8 +121,8 @@ impl Worktree {
         logged(&mut scripts, &self.home.join("scripts.log"), Some(limit))
     }
 
-    /// Runs the simulator on seeds 1 to `seeds`, with the small state machine or with the tree, up to the first that
-    /// fails.
+    /// Runs the simulator on seeds 1 to `seeds`, with the small state machine or with the tree, up to the first
+    /// failure.
     pub(super) fn run_seeds(&self, seeds: u64, tree: bool, limit: Duration) -> Result<Finished, Failure> {
         let mut simulator = Command::new(self.build_dir().join("release").join("sim"));
         simulator.current_dir(self.tree());
@@ -149,13 +148,13 @@ impl Worktree {
     fn cargo(&self) -> Command {
         let mut cargo = program("cargo");
         cargo.current_dir(self.tree()).env("CARGO_TARGET_DIR", self.build_dir());
-        // Dozens of builds that differ by a line each.
+        // There are dozens of builds that differ by a line each.
         cargo.env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
         cargo
     }
 }
 
-/// The tree of the last commit, if nothing that is built differs from it.
+/// The tree of the last commit, if no built file differs from it.
 fn tree_of_head() -> Result<String, Failure> {
     let built = ["status", "--porcelain", "--", "crates", "Cargo.toml", "Cargo.lock"];
     let changed = output_of(program("git").args(built))?;
@@ -166,7 +165,7 @@ fn tree_of_head() -> Result<String, Failure> {
     Err(Failure::Check(format!("{what} (commit them, or say --dirty to start from the files):\n{changed}")))
 }
 
-/// A tree of the files as they lie here, untracked ones included, made in an index of our own.
+/// A tree of the working files, untracked ones included, made in a separate index.
 fn tree_of_files(index: &Path) -> Result<String, Failure> {
     let git = |args: &[&str]| output_of(program("git").env("GIT_INDEX_FILE", index).args(args));
     git(&["read-tree", "HEAD"])?;
@@ -190,7 +189,7 @@ fn end_of(output: &str) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// Lines of a failed build that are shown: the last error, usually.
+/// Lines of a failed build that are shown: usually the last error.
 const LINES: usize = 20;
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
-//! The head of a script: what it is about, and which scenarios it covers.
+//! The head of a script: a description, and the scenarios that it covers.
 //!
 //! ```text
 //! # A follower acknowledges the new leader only when the history is durable.
 //! # covers: 1 ZK-3911 ZK-4646
 //! ```
 //!
-//! Several scenarios may stand in one line or in several. A ticket belongs to one of the scenarios of its line.
+//! A script may cover several scenarios, on one line or several. A ticket belongs to one of the scenarios of its
+//! line.
 
 use std::fs;
 use std::path::Path;
@@ -13,19 +14,17 @@ use std::path::Path;
 use super::list::{SCENARIOS, Scenario};
 use crate::Failure;
 
-/// One script, as far as its head tells.
+/// The head of a script.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Script {
     /// The file name: `01-early-ack`.
     pub(crate) name: String,
-    /// Numbers of the scenarios covered.
     pub(crate) scenarios: Vec<u32>,
-    /// Tickets covered.
     pub(crate) tickets: Vec<String>,
 }
 
 impl Script {
-    /// All scripts of a folder, in the order of their names. No folder, no scripts.
+    /// All scripts of a folder, sorted by name; none if the folder does not exist.
     pub(crate) fn all(folder: &Path) -> Result<Vec<Self>, Failure> {
         if !folder.is_dir() {
             return Ok(Vec::new());
@@ -43,7 +42,7 @@ impl Script {
         Ok(scripts)
     }
 
-    /// Reads the head of a script: the comment lines that it begins with.
+    /// Parses the head of a script: the comment lines at its beginning.
     pub(crate) fn parse(name: &str, text: &str) -> Result<Self, String> {
         let head: Vec<&str> = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim).collect();
         let mut script = Self { name: name.to_owned(), scenarios: Vec::new(), tickets: Vec::new() };

@@ -1,21 +1,20 @@
-//! The known traps: a number that never changes, one sentence, the tickets in which others met it.
+//! The known problems, each with a number that never changes, one sentence, and the tickets that report it.
 
-/// One known trap.
 #[derive(Debug)]
 pub(super) struct Scenario {
-    /// Scripts refer to it.
+    /// The number by which scripts refer to it.
     pub(super) number: u32,
-    /// The heading under which it stands.
+    /// The heading in the page.
     pub(super) part: &'static str,
     /// What goes wrong, in a sentence.
     pub(super) title: &'static str,
-    /// Where it was met.
+    /// The tickets that report it.
     pub(super) tickets: &'static [&'static str],
-    /// Tests outside the simulator that cover the rest of it; empty: there is no rest.
+    /// Tests outside the simulator that cover the rest of it; empty if there is no rest.
     pub(super) elsewhere: &'static str,
 }
 
-/// A scenario that scripts cover.
+/// A scenario that is covered by scripts alone.
 const fn now(number: u32, part: &'static str, title: &'static str, tickets: &'static [&'static str]) -> Scenario {
     Scenario { number, part, title, tickets, elsewhere: "" }
 }
@@ -27,7 +26,7 @@ const SCORES: &str = "Scores";
 const BORROWED: &str = "Met by others";
 const REVIEW: &str = "Found in review";
 
-/// All of them, by number.
+/// All scenarios, sorted by number.
 #[rustfmt::skip]
 pub(super) const SCENARIOS: &[Scenario] = &[
     now(1, RECOVERY, "A follower acknowledges the new leader before its difference is durable, then a quorum crashes", &["ZK-3911", "ZK-4646"]),

@@ -1,13 +1,13 @@
-//! What Rust files of certain crates must not know, and that each of them is part of its crate.
+//! Forbidden names in the sources of pure crates, and files that belong to no crate.
 
 use super::words::{code, has_word};
 use super::{File, assert_none, files};
 
-/// Crates that decide and never act: events and `now` go in, effects come out.
+/// Crates without side effects: events and `now` go in, effects come out.
 const PURE: &[&str] = &["election", "oracle", "zab", "node", "topology", "jute", "tree"];
 
-/// What a pure crate does without. Most are `no_std`, where the compiler says so too; this covers the rest, and says
-/// why.
+/// What a pure crate must not use. Most are `no_std`, where the compiler enforces it too; this list covers the
+/// others, with a reason.
 const IMPURE: &[(&str, &str)] = &[
     ("std::time", "time comes in as a number"),
     ("std::net", "messages are events and effects"),
@@ -45,7 +45,7 @@ fn every_source_file_belongs_to_its_crate() {
     assert_none(&wrong, "no `mod` names these files, so they are never compiled:");
 }
 
-/// The module that a file is, unless it is the root of a crate or of a program.
+/// The module name of a file; none for the root of a crate or of a program.
 fn module_name(path: &str) -> Option<&str> {
     let (_, inside) = path.split_once("/src/")?;
     let stem = inside.strip_suffix(".rs")?;

@@ -1,4 +1,4 @@
-//! Words that must not stand in the repository, and the small readers that look for them.
+//! Forbidden text in the repository, and the small parsers that find it.
 
 use super::{assert_none, files};
 
@@ -9,12 +9,12 @@ pub(super) fn links(text: &str) -> impl Iterator<Item = &str> {
     paths.filter(|path| !path.is_empty() && !path.contains("://") && !path.starts_with("mailto:"))
 }
 
-/// The code of a line of Rust: what stands before `//`.
+/// The code of a line of Rust: everything before `//`.
 pub(super) fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or_default()
 }
 
-/// Whether `word` stands in the text with nothing of a name right before it.
+/// Whether `word` occurs in the text and does not continue a longer name.
 pub(super) fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -22,7 +22,7 @@ pub(super) fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// Whether a line names a file by its place on somebody's machine.
+/// Whether a line contains an absolute path of a particular machine.
 fn names_a_machine(line: &str) -> bool {
     ["work", "home", "root"].iter().any(|folder| {
         let path = format!("/{folder}/");

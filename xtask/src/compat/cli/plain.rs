@@ -1,15 +1,15 @@
-//! Takes out of a session what differs from run to run: moments, places, and numbers that the server chose.
+//! Replaces the values in a session that differ from run to run: times, addresses, and numbers chosen by the server.
 //!
-//! Zxids, sessions and ports are numbered by their first appearance: two that are equal stay equal.
+//! Zxids, sessions and ports are numbered by their first appearance, so equal values stay equal.
 
-/// The session with names in place of values.
+/// The session with placeholders.
 pub(super) fn text(session: &str) -> String {
     let mut names = Names::default();
     let lines = session.lines().filter(|line| !is_noise(line));
     lines.map(|line| names.plain(line) + "\n").collect()
 }
 
-/// The answer to a command, sorted if Apache answers out of a hash table.
+/// The answer to a command, sorted if Apache's order comes from a hash table.
 pub(super) fn in_order(command: &str, mut answer: Vec<String>) -> Vec<String> {
     match command.split(' ').next() {
         Some("whoami") => answer.sort(),
@@ -19,7 +19,7 @@ pub(super) fn in_order(command: &str, mut answer: Vec<String>) -> Vec<String> {
     answer
 }
 
-/// `[b, a]` becomes `[a, b]`.
+/// Turns `[b, a]` into `[a, b]`.
 fn sorted_list(line: &str) -> String {
     let Some(list) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else { return line.to_owned() };
     let mut items: Vec<&str> = list.split(", ").collect();
@@ -27,7 +27,7 @@ fn sorted_list(line: &str) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// Traces of Java's stack: where Apache's client stood is not our business.
+/// Java stack traces, which depend on Apache's client only.
 fn is_noise(line: &str) -> bool {
     line.starts_with("\tat ") || line.starts_with("\t... ")
 }
@@ -56,7 +56,7 @@ impl Names {
         }
     }
 
-    /// The numbers after each `127.0.0.1:`, of which a server has up to three.
+    /// Replaces the numbers after each `127.0.0.1:`, of which a server has up to three.
     fn without_ports(&mut self, line: &str) -> String {
         let mut parts = line.split(HOST);
         let mut plain = parts.next().unwrap_or_default().to_owned();
