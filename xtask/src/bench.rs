@@ -11,7 +11,7 @@ mod leader_loss;
 mod metric;
 mod report;
 mod scaling;
-mod stage;
+mod three_servers;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -86,15 +86,15 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     for round in 1..=rounds {
         for launcher in alternating(&launchers, round) {
             println!("round {round} of {rounds}, {}, after {:.0} s", launcher.product, start.elapsed().as_secs_f64());
-            let note = &mut noting(&mut samples, launcher.product);
-            stage::run(launcher, &rows, plan, note)?;
-            tree::run(launcher, &rows, plan, note)?;
-            leader_loss::run(launcher, &rows, plan, note)?;
+            let record = &mut recorder(&mut samples, launcher.product);
+            three_servers::run(launcher, &rows, plan, record)?;
+            tree::run(launcher, &rows, plan, record)?;
+            leader_loss::run(launcher, &rows, plan, record)?;
         }
     }
     if products.contains(&Product::Pole) {
         // Run once: it has rounds of its own.
-        scaling::run(&rows, &mut noting(&mut samples, Product::Pole))?;
+        scaling::run(&rows, &mut recorder(&mut samples, Product::Pole))?;
     }
 
     let report = report::Report::new(&samples, rounds, plan);
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
 }
 
 /// Prints a value when it is measured, and stores it.
-fn noting(samples: &mut Samples, product: Product) -> impl FnMut(Metric, f64) {
+fn recorder(samples: &mut Samples, product: Product) -> impl FnMut(Metric, f64) {
     move |metric, value| {
         println!("  {:<44} {:>12} {}", metric.name(), report::figure(value), metric.unit());
         samples.entry((metric, product)).or_default().push(value);

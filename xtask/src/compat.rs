@@ -37,16 +37,16 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options = Options::parse(args)?;
     let launchers = launchers(&options)?;
     let mut all = Tally::default();
-    for (part, prepare, run) in PARTS.iter().filter(|(part, ..)| options.chooses(*part)) {
+    for (part, prepare, run) in PARTS.iter().filter(|(part, ..)| options.selects(*part)) {
         // A part with missing tools is not run. Any later error is a failure.
         if let Err(why) = prepare() {
-            println!("{part:?} could not be run: {}", words(why));
+            println!("{part:?} could not be run: {}", message(why));
             all.not_run += 1;
             continue;
         }
         for &size in options.sizes_of(*part) {
             all.add(&run(&options, size, &launchers).unwrap_or_else(|why| {
-                println!("{part:?} with servers: {size} FAILED: {}", words(why));
+                println!("{part:?} with servers: {size} FAILED: {}", message(why));
                 Tally::of(false)
             }));
         }
@@ -86,9 +86,9 @@ const PARTS: &[(Part, Prepare, Run)] = &[
     (Part::Storage, java::prepare, storage::run),
 ];
 
-fn words(why: Failure) -> String {
+fn message(why: Failure) -> String {
     match why {
-        Failure::Usage(words) | Failure::Check(words) => words,
+        Failure::Usage(text) | Failure::Check(text) => text,
     }
 }
 
@@ -116,7 +116,7 @@ impl Tally {
 
 /// A program that the kernel kills when our thread ends, however it ends, where `setpriv` is installed. It then has
 /// the process id of the program.
-fn tied(name: &str) -> Command {
+fn killed_with_parent(name: &str) -> Command {
     if !is_installed("setpriv") {
         return program(name);
     }
@@ -125,7 +125,7 @@ fn tied(name: &str) -> Command {
     command
 }
 
-/// The words of a command without the last one, the path of a configuration, which the caller's counterpart adds.
+/// The words of a command without the last one, the path of a configuration, which the started harness appends.
 fn words_before_config(command: &Command) -> Vec<String> {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let mut words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();

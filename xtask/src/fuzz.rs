@@ -38,7 +38,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("fuzz", args)?;
     match &options.replay {
         Some(files) => replay(files),
-        None => guided(&options),
+        None => fuzz_guided(&options),
     }
 }
 
@@ -58,25 +58,25 @@ fn replayer() -> Command {
     cargo
 }
 
-fn guided(options: &Options) -> Result<ExitCode, Failure> {
-    let targets = chosen(&output_of(replayer().arg("list"))?, &options.only)?;
+fn fuzz_guided(options: &Options) -> Result<ExitCode, Failure> {
+    let targets = selected(&output_of(replayer().arg("list"))?, &options.only)?;
     let fuzzer = build()?;
     let seconds = (options.seconds / targets.len() as u64).max(1);
     let (mut runs, mut findings) = (0, 0);
     for target in &targets {
-        let place = Place::new(target)?;
-        let finished = place.feed(&fuzzer, seconds)?;
-        let fed = executed(&finished.output);
-        runs += fed;
+        let files = TargetFiles::new(target)?;
+        let finished = files.fuzz(&fuzzer, seconds)?;
+        let inputs = executed(&finished.output);
+        runs += inputs;
         let took = finished.took.as_secs_f64();
         if finished.passed() {
-            println!("{target:<14} ok      {took:>6.1} s {fed:>9} runs   {}", reached(&finished.output));
+            println!("{target:<14} ok      {took:>6.1} s {inputs:>9} runs   {}", coverage(&finished.output));
         } else {
             findings += 1;
-            println!("{target:<14} FINDING {took:>6.1} s {fed:>9} runs\n{}", finding(&finished.output, &place.log));
+            println!("{target:<14} FINDING {took:>6.1} s {inputs:>9} runs\n{}", finding(&finished.output, &files.log));
         }
         if options.merge {
-            place.merge(&fuzzer)?;
+            files.merge(&fuzzer)?;
         }
     }
     println!("targets={} runs={runs} findings={findings}", targets.len());
@@ -84,7 +84,7 @@ fn guided(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// All targets, or the named ones.
-fn chosen(listed: &str, only: &[String]) -> Result<Vec<String>, Failure> {
+fn selected(listed: &str, only: &[String]) -> Result<Vec<String>, Failure> {
     let all: Vec<String> = listed.lines().map(str::to_owned).collect();
     match only.iter().find(|name| !all.contains(name)) {
         Some(name) => Err(Failure::Usage(format!("there is no target called `{name}`; there are: {}", all.join(", ")))),
@@ -113,7 +113,7 @@ fn build() -> Result<PathBuf, Failure> {
 }
 
 /// The files of one target.
-struct Place {
+struct TargetFiles {
     target: String,
     /// In the repository.
     corpus: PathBuf,
@@ -123,23 +123,23 @@ struct Place {
     log: PathBuf,
 }
 
-impl Place {
+impl TargetFiles {
     fn new(target: &str) -> Result<Self, Failure> {
         let folder = target_dir().join("xtask").join("fuzz");
-        let place = Self {
+        let files = Self {
             target: target.to_owned(),
             corpus: root().join("fuzz/corpus").join(target),
             found: folder.join("found").join(target),
             findings: folder.join("findings").join(target),
             log: folder.join(format!("{target}.log")),
         };
-        for folder in [&place.corpus, &place.found, &place.findings] {
+        for folder in [&files.corpus, &files.found, &files.findings] {
             fs::create_dir_all(folder).map_err(|why| Failure::io("create", folder, &why))?;
         }
-        Ok(place)
+        Ok(files)
     }
 
-    fn feed(&self, fuzzer: &Path, seconds: u64) -> Result<Finished, Failure> {
+    fn fuzz(&self, fuzzer: &Path, seconds: u64) -> Result<Finished, Failure> {
         let mut command = self.command(fuzzer);
         command.arg(format!("-max_total_time={seconds}")).args([&self.found, &self.corpus]);
         logged(&mut command, &self.log, None)
@@ -171,7 +171,7 @@ fn executed(output: &str) -> u64 {
 }
 
 /// How much code the inputs reach, in libFuzzer's units.
-fn reached(output: &str) -> String {
+fn coverage(output: &str) -> String {
     let progress = output.lines().rev().find(|line| line.starts_with('#') && line.contains(" cov: "));
     let words: Vec<&str> = progress.unwrap_or_default().split_whitespace().collect();
     let after = |name| words.iter().skip_while(move |word| **word != name).nth(1).copied().unwrap_or("?");
@@ -181,10 +181,10 @@ fn reached(output: &str) -> String {
 /// The panic message, and the command that repeats it.
 fn finding(output: &str, log: &Path) -> String {
     let written = output.lines().find_map(|line| line.split_once("Test unit written to ").map(|(_, file)| file));
-    let said = output.lines().skip_while(|line| !line.contains("panicked at")).take(2);
-    let said: String = said.map(|line| format!("  | {line}\n")).collect();
-    let again = written.map_or_else(String::new, |file| format!("  to repeat:   cargo xtask fuzz --replay {file}\n"));
-    format!("{said}{again}  all it said: {}", log.display())
+    let message = output.lines().skip_while(|line| !line.contains("panicked at")).take(2);
+    let message: String = message.map(|line| format!("  | {line}\n")).collect();
+    let repeat = written.map_or_else(String::new, |file| format!("  to repeat:   cargo xtask fuzz --replay {file}\n"));
+    format!("{message}{repeat}  all it said: {}", log.display())
 }
 
 /// The flags that `cargo fuzz` passes, without the address sanitizer: it needs an unstable compiler, and we have no
@@ -211,7 +211,7 @@ mod tests {
         #4096\tpulse  cov: 20 ft: 30 corp: 7/90b lim: 4 exec/s: 2048 rss: 31Mb\n";
 
     #[test]
-    fn runs_are_counted_by_the_last_word_or_else_by_the_progress() {
+    fn runs_are_counted_from_the_statistics_or_else_the_progress() {
         assert_eq!(executed(&format!("{RUN}stat::number_of_executed_units: 5000\n")), 5000);
         assert_eq!(executed(RUN), 4096);
         assert_eq!(executed(""), 0);
@@ -219,11 +219,11 @@ mod tests {
 
     #[test]
     fn coverage_is_that_of_the_last_progress() {
-        assert_eq!(reached(RUN), "coverage 20, corpus 7/90b");
+        assert_eq!(coverage(RUN), "coverage 20, corpus 7/90b");
     }
 
     #[test]
-    fn a_finding_says_how_to_see_it_again() {
+    fn a_finding_shows_how_to_repeat_it() {
         let output = "thread '<unnamed>' panicked at a.rs:1:2:\nwhy\nmore\nartifact_prefix='f/'; Test unit written to f/crash-1\n";
         let text = finding(output, Path::new("f.log"));
         assert!(text.contains("| why\n") && text.contains("cargo xtask fuzz --replay f/crash-1\n"), "{text}");
@@ -231,8 +231,8 @@ mod tests {
     }
 
     #[test]
-    fn unknown_targets_are_refused() {
-        assert_eq!(chosen("a\nb", &[]), Ok(vec!["a".to_owned(), "b".to_owned()]));
-        assert!(matches!(chosen("a\nb", &["c".to_owned()]), Err(Failure::Usage(_))));
+    fn unknown_targets_are_rejected() {
+        assert_eq!(selected("a\nb", &[]), Ok(vec!["a".to_owned(), "b".to_owned()]));
+        assert!(matches!(selected("a\nb", &["c".to_owned()]), Err(Failure::Usage(_))));
     }
 }

@@ -27,7 +27,7 @@ use worktree::{Built, Worktree};
 pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options = Options::parse(args)?;
     let mutants: Vec<Mutant> =
-        Mutant::all(&root().join("mutants"))?.into_iter().filter(|mutant| options.chooses(mutant)).collect();
+        Mutant::all(&root().join("mutants"))?.into_iter().filter(|mutant| options.selects(mutant)).collect();
     if mutants.is_empty() {
         return Err(Failure::Check("no patch in mutants/ was chosen".to_owned()));
     }
@@ -36,16 +36,16 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let mut rows = Vec::new();
     for mutant in &mutants {
         let start = Instant::now();
-        let verdict = judge(&mut tree, mutant, &options)?;
+        let verdict = evaluate(&mut tree, mutant, &options)?;
         let row = Row { mutant, verdict, took: start.elapsed() };
         println!("{}", row.line());
         rows.push(row);
     }
     tree.reset()?;
     let found = rows.iter().filter(|row| row.verdict.is_found()).count();
-    let lost = rows.len() - found;
-    println!("\n{found} found, {lost} not found");
-    Ok(ExitCode::from(u8::from(lost > 0)))
+    let not_found = rows.len() - found;
+    println!("\n{found} found, {not_found} not found");
+    Ok(ExitCode::from(u8::from(not_found > 0)))
 }
 
 /// Checks that nothing fails without a patch.
@@ -68,21 +68,21 @@ fn unchanged_code_passes(tree: &mut Worktree, mutants: &[Mutant], options: &Opti
     Ok(())
 }
 
-fn judge(tree: &mut Worktree, mutant: &Mutant, options: &Options) -> Result<Verdict, Failure> {
+fn evaluate(tree: &mut Worktree, mutant: &Mutant, options: &Options) -> Result<Verdict, Failure> {
     tree.reset()?;
     if let Err(why) = tree.apply(&mutant.path) {
         return Ok(Verdict::DoesNotApply(why));
     }
     match tree.build()? {
         Err(tail) => Ok(Verdict::DoesNotCompile(tail)),
-        Ok(built) => hunt(tree, &built, mutant, options),
+        Ok(built) => find(tree, &built, mutant, options),
     }
 }
 
 /// Runs the scripts, which take seconds, then the tests of the crates that the patch changes, then the seeds. Stops
 /// at the first that finds the mutant, unless all were requested. Scripts and seeds cannot find a change of a crate
 /// that the lab does not use.
-fn hunt(tree: &Worktree, built: &Built, mutant: &Mutant, options: &Options) -> Result<Verdict, Failure> {
+fn find(tree: &Worktree, built: &Built, mutant: &Mutant, options: &Options) -> Result<Verdict, Failure> {
     let mut in_lab = false;
     for name in &mutant.crates {
         in_lab |= tree.is_in_lab(name)?;
@@ -137,7 +137,7 @@ impl Row<'_> {
             mutant.name,
             verdict.to_string(),
             took.as_secs_f64(),
-            mutant.takes
+            mutant.description
         );
         match verdict.details() {
             "" => head,

@@ -21,31 +21,33 @@ use crate::command::{Finished, is_installed, logged, program, root, target_dir};
 /// a package that is tested alone gets other features of its dependencies than in the workspace.
 const STEPS: &[Step] = &[
     Step::new("format", "cargo fmt --all --check"),
-    Step::new("tidy", "cargo test --quiet --workspace --bin xtask").shows(Note::Tests),
+    Step::new("tidy", "cargo test --quiet --workspace --bin xtask").with_note(Note::Tests),
     Step::new("spelling", "typos").if_installed("typos"),
     Step::new("unused-dependencies", "cargo machete").if_installed("cargo-machete"),
-    Step::new("licences", "cargo deny check bans licenses sources").if_installed("cargo-deny").shows(Note::LastLine),
+    Step::new("licences", "cargo deny check bans licenses sources")
+        .if_installed("cargo-deny")
+        .with_note(Note::LastLine),
     Step::new("lints", "cargo clippy --workspace --all-targets -- -D warnings"),
-    Step::new("tests", "cargo test --workspace --exclude xtask --no-fail-fast").shows(Note::Tests),
+    Step::new("tests", "cargo test --workspace --exclude xtask --no-fail-fast").with_note(Note::Tests),
     Step::new("corpus", "cargo xtask fuzz --replay"),
     Step::new("docs", "cargo doc --workspace --no-deps --document-private-items").env("RUSTDOCFLAGS", "-D warnings"),
     Step::new("first-command", "cargo run --release -- up --until-ready"),
-    Step::new("clients-of-others", "cargo xtask compat --part ci").shows(Note::LastLine),
-    Step::new("attacks", "cargo xtask attack --quick").shows(Note::LastLine),
-    Step::new("soak", "cargo xtask soak --seconds 60").shows(Note::LastLine),
+    Step::new("clients-of-others", "cargo xtask compat --part ci").with_note(Note::LastLine),
+    Step::new("attacks", "cargo xtask attack --quick").with_note(Note::LastLine),
+    Step::new("soak", "cargo xtask soak --seconds 60").with_note(Note::LastLine),
     Step::new("embedding", "cargo run --package pole-election --example embed"),
     Step::new("own-oracle", "cargo run --package pole-oracle --example own_oracle"),
-    Step::new("seeds-fixed", "cargo xtask sim --first 1 --seeds 100").shows(Note::LastLine),
-    Step::new("seeds-tree", "cargo xtask sim --tree --first 1 --seeds 60").shows(Note::LastLine),
-    Step::new("seeds-fresh", "cargo xtask sim --tree --first {fresh} --seeds 120").shows(Note::LastLine),
+    Step::new("seeds-fixed", "cargo xtask sim --first 1 --seeds 100").with_note(Note::LastLine),
+    Step::new("seeds-tree", "cargo xtask sim --tree --first 1 --seeds 60").with_note(Note::LastLine),
+    Step::new("seeds-fresh", "cargo xtask sim --tree --first {fresh} --seeds 120").with_note(Note::LastLine),
     Step::new("failover", "cargo xtask failover"),
-    Step::new("model", "cargo xtask model --minutes 1").shows(Note::LastLine),
-    Step::new("mutants", "cargo xtask mutants --quick --seeds 50").shows(Note::LastLine),
+    Step::new("model", "cargo xtask model --minutes 1").with_note(Note::LastLine),
+    Step::new("mutants", "cargo xtask mutants --quick --seeds 50").with_note(Note::LastLine),
 ];
 
 /// Runs all steps, or the named ones.
 pub(crate) fn run(names: &[String]) -> Result<ExitCode, Failure> {
-    let steps = chosen(names)?;
+    let steps = selected(names)?;
     let fresh = fresh_seed();
     let mut reports = Vec::new();
     for step in &steps {
@@ -64,7 +66,7 @@ pub(crate) fn run(names: &[String]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Step>, Failure> {
+fn selected(names: &[String]) -> Result<Vec<&'static Step>, Failure> {
     if names.is_empty() {
         return Ok(STEPS.iter().collect());
     }
@@ -113,33 +115,33 @@ impl Step {
         self
     }
 
-    const fn shows(mut self, note: Note) -> Self {
+    const fn with_note(mut self, note: Note) -> Self {
         self.note = note;
         self
     }
 
     fn run(&self, fresh: u64) -> Result<Report, Failure> {
-        let words = self.command.replace("{fresh}", &fresh.to_string());
+        let command_line = self.command.replace("{fresh}", &fresh.to_string());
         let log = target_dir().join("xtask").join(format!("{}.log", self.name));
-        let typed = match self.env {
-            Some((key, value)) => format!("{key}='{value}' {words}"),
-            None => words.clone(),
+        let shown = match self.env {
+            Some((key, value)) => format!("{key}='{value}' {command_line}"),
+            None => command_line.clone(),
         };
         let (outcome, took) = match self.tool {
             Some(tool) if !is_installed(tool) => (Outcome::Skipped { tool }, Duration::ZERO),
             _ => {
-                let mut split = words.split(' ');
+                let mut split = command_line.split(' ');
                 let mut command = program(split.next().expect("a command has a first word"));
                 command.args(split).envs(self.env);
                 let finished = logged(&mut command, &log, Some(STEP_MAX))?;
-                (self.judge(&finished), finished.took)
+                (self.outcome(&finished), finished.took)
             }
         };
         let log = log.strip_prefix(root()).map_or_else(|_| log.clone(), PathBuf::from);
-        Ok(Report { name: self.name, command: typed, log, outcome, took })
+        Ok(Report { name: self.name, command: shown, log, outcome, took })
     }
 
-    fn judge(&self, finished: &Finished) -> Outcome {
+    fn outcome(&self, finished: &Finished) -> Outcome {
         if !finished.passed() {
             let mut tail = tail(&finished.output);
             if finished.status.is_none() {
@@ -276,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_fresh_seed_is_part_of_the_command_to_repeat() {
-        let step = Step::new("fresh-seed-test", "echo --first {fresh}").shows(Note::LastLine);
+        let step = Step::new("fresh-seed-test", "echo --first {fresh}").with_note(Note::LastLine);
         let report = step.run(42).unwrap();
         assert_eq!(report.command, "echo --first 42");
         assert!(matches!(report.outcome, Outcome::Passed { note } if note == "--first 42"));
@@ -289,11 +291,11 @@ mod tests {
     }
 
     #[test]
-    fn names_of_steps_are_unique_and_unknown_ones_refused() {
+    fn names_of_steps_are_unique_and_unknown_ones_are_rejected() {
         let mut names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), STEPS.len());
-        assert!(matches!(chosen(&["nothing".to_owned()]), Err(Failure::Usage(_))));
+        assert!(matches!(selected(&["nothing".to_owned()]), Err(Failure::Usage(_))));
     }
 }

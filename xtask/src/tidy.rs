@@ -5,7 +5,7 @@
 mod crates;
 mod dependencies;
 mod sources;
-mod words;
+mod text;
 
 use std::fs;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ fn links_between_documents_lead_somewhere() {
     let mut wrong = Vec::new();
     for file in files().iter().filter(|file| file.path.ends_with(".md")) {
         let folder = PathBuf::from(&file.path).parent().map(|folder| root().join(folder)).expect("a file has a folder");
-        for target in words::links(&file.text) {
+        for target in text::links(&file.text) {
             if !folder.join(target).exists() {
                 wrong.push(format!("{}: {target}", file.path));
             }

@@ -18,17 +18,17 @@ use crate::Failure;
 /// Writes for this long, and returns the median time until the second of three files is durable, in milliseconds.
 pub(super) fn two_of_three_ms(folder: &Path, length: Duration) -> Result<f64, Failure> {
     let files = (1..=FILES).map(|number| folder.join(format!("disk-{number}")));
-    let files = files.map(|path| prepared(&path)).collect::<Result<Vec<_>, _>>()?;
+    let files = files.map(|path| prepare(&path)).collect::<Result<Vec<_>, _>>()?;
     let (done, all_done) = mpsc::channel();
     let took = thread::scope(|scope| {
         let start = |file: File| {
-            let ((tell, told), done) = (mpsc::channel(), done.clone());
-            scope.spawn(move || told.iter().try_for_each(|at| done.send(write(&file, at)).map_err(|_| ())));
-            tell
+            let ((sender, requests), done) = (mpsc::channel(), done.clone());
+            scope.spawn(move || requests.iter().try_for_each(|at| done.send(write(&file, at)).map_err(|_| ())));
+            sender
         };
-        let tell: Vec<mpsc::Sender<u64>> = files.into_iter().map(start).collect();
+        let writers: Vec<mpsc::Sender<u64>> = files.into_iter().map(start).collect();
         // Dropping the senders ends the threads.
-        measure(&tell, &all_done, length)
+        measure(&writers, &all_done, length)
     });
     let mut took = took.map_err(|why| Failure::io("write in", folder, &why))?;
     took.sort_unstable();
@@ -38,7 +38,7 @@ pub(super) fn two_of_three_ms(folder: &Path, length: Duration) -> Result<f64, Fa
 }
 
 fn measure(
-    tell: &[mpsc::Sender<u64>],
+    writers: &[mpsc::Sender<u64>],
     done: &mpsc::Receiver<std::io::Result<()>>,
     length: Duration,
 ) -> std::io::Result<Vec<Duration>> {
@@ -49,8 +49,8 @@ fn measure(
         if start > end {
             break;
         }
-        tell.iter().for_each(|tell| tell.send(at).expect("a writer ends after us"));
-        for written in 1..=tell.len() {
+        writers.iter().for_each(|writer| writer.send(at).expect("a writer ends after us"));
+        for written in 1..=writers.len() {
             done.recv().expect("a writer answers")?;
             if written == QUORUM {
                 took.push(start.elapsed());
@@ -62,7 +62,7 @@ fn measure(
 
 /// A preallocated file that is written past the page cache if the file system supports it. Its name is removed
 /// already, so the file is gone when it is closed.
-fn prepared(path: &Path) -> Result<File, Failure> {
+fn prepare(path: &Path) -> Result<File, Failure> {
     let failed = |why| Failure::io("write", path, &why);
     std::fs::write(path, vec![0; BLOCK_BYTES * BLOCKS as usize]).map_err(failed)?;
     File::open(path).and_then(|file| file.sync_all()).map_err(failed)?;

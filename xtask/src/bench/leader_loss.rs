@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::Plan;
 use super::metric::{Metric, Row};
-use super::stage::EAGER;
+use super::three_servers::EAGER;
 use crate::Failure;
 use crate::client::{self, Refusal, Session, drive};
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup};
@@ -22,21 +22,21 @@ pub(super) fn run(
     launcher: &Launcher,
     rows: &[Row],
     plan: Plan,
-    note: &mut dyn FnMut(Metric, f64),
+    record: &mut dyn FnMut(Metric, f64),
 ) -> Result<(), Failure> {
-    let asked = |row| rows.contains(&row);
-    if !asked(Row::Kill) && !asked(Row::Freeze) {
+    let selected = |row| rows.contains(&row);
+    if !selected(Row::Kill) && !selected(Row::Freeze) {
         return Ok(());
     }
     let mut ensemble = Ensemble::ready(launcher, &Setup::new("bench-leader", SERVERS))?;
-    if asked(Row::Kill) {
+    if selected(Row::Kill) {
         for _ in 0..plan.kills {
-            note(Metric::Kill, gap(&mut ensemble, Loss::Killed)?.as_secs_f64() * 1e3);
+            record(Metric::Kill, gap(&mut ensemble, Loss::Killed)?.as_secs_f64() * 1e3);
         }
     }
-    if asked(Row::Freeze) {
+    if selected(Row::Freeze) {
         for _ in 0..plan.freezes {
-            note(Metric::Freeze, gap(&mut ensemble, Loss::Frozen)?.as_secs_f64() * 1e3);
+            record(Metric::Freeze, gap(&mut ensemble, Loss::Frozen)?.as_secs_f64() * 1e3);
         }
     }
     ensemble.done()

@@ -98,7 +98,7 @@ pub(super) enum Goal {
     /// At least this value, independent of Apache.
     Min(f64),
     /// No goal: the value explains others.
-    Told,
+    NoGoal,
 }
 
 impl Metric {
@@ -159,14 +159,14 @@ impl Metric {
             Self::MemoryLoaded | Self::StartThree | Self::StartTree => Goal::Part(0.2),
             Self::MemoryTree | Self::Sessions => Goal::Part(0.25),
             Self::Scaling => Goal::Min(1.7),
-            Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 | Self::DiskP50 => Goal::Told,
-            Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => Goal::Told,
-            Self::LoneCpu => Goal::Told,
+            Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 | Self::DiskP50 => Goal::NoGoal,
+            Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => Goal::NoGoal,
+            Self::LoneCpu => Goal::NoGoal,
         }
     }
 
     /// For a rate, the generator's share that must be low for the rate to count; none for other metrics.
-    pub(super) fn counts_if(self) -> Option<Self> {
+    pub(super) fn generator_share(self) -> Option<Self> {
         if self == Self::WriteRate {
             Some(Self::WriteGenerator)
         } else if self == Self::ReadRate {
@@ -186,7 +186,7 @@ impl Goal {
             Self::PartAndMax(part, max) => format!("at most 1/{:.0} and {max:.0}", 1.0 / part),
             Self::Max(max) => format!("at most {max:.0}"),
             Self::Min(min) => format!("at least {min}"),
-            Self::Told => String::new(),
+            Self::NoGoal => String::new(),
         }
     }
 
@@ -198,7 +198,7 @@ impl Goal {
             Self::PartAndMax(part, max) => apache.map(|apache| pole <= part * apache && pole <= max),
             Self::Max(max) => Some(pole <= max),
             Self::Min(min) => Some(pole >= min),
-            Self::Told => None,
+            Self::NoGoal => None,
         }
     }
 }

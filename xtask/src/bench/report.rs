@@ -29,7 +29,7 @@ enum Verdict {
     Reached,
     Missed,
     /// The load generator took too much of the machine.
-    NotJudged,
+    Inconclusive,
     /// No goal, or only one product.
     None,
 }
@@ -51,9 +51,9 @@ impl Report {
             ),
             machine(),
         ];
-        let bound = [(Metric::WriteGenerator, Metric::WriteServers), (Metric::ReadGenerator, Metric::ReadServers)];
-        let bounds = bound.into_iter().filter_map(|(generator, servers)| what_bound(samples, generator, servers));
-        Self { lines, notes: notes.into_iter().chain(bounds).collect() }
+        let shares = [(Metric::WriteGenerator, Metric::WriteServers), (Metric::ReadGenerator, Metric::ReadServers)];
+        let limits = shares.into_iter().filter_map(|(generator, servers)| limiting_factor(samples, generator, servers));
+        Self { lines, notes: notes.into_iter().chain(limits).collect() }
     }
 
     pub(super) fn misses(&self) -> usize {
@@ -91,7 +91,7 @@ impl Report {
     fn last_line(&self) -> String {
         let count = |verdict| self.lines.iter().filter(|line| line.verdict == verdict).count();
         let (reached, missed) = (count(Verdict::Reached), count(Verdict::Missed));
-        format!("{reached} goals reached, {missed} missed, {} not judged", count(Verdict::NotJudged))
+        format!("{reached} goals reached, {missed} missed, {} not judged", count(Verdict::Inconclusive))
     }
 }
 
@@ -99,13 +99,13 @@ impl Line {
     fn new(metric: Metric, samples: &Samples) -> Self {
         let of = |metric, product| samples.get(&(metric, product)).and_then(|values| Summary::of(values));
         let (apache, pole) = (of(metric, Product::Apache), of(metric, Product::Pole));
-        let generator = metric.counts_if().and_then(|share| of(share, Product::Pole));
+        let generator = metric.generator_share().and_then(|share| of(share, Product::Pole));
         let reached = pole.and_then(|pole| metric.goal().reached(pole.median, apache.map(|apache| apache.median)));
         let verdict = match reached {
             None => Verdict::None,
             Some(true) => Verdict::Reached,
             // A rate that was limited by the generator says nothing about the servers.
-            Some(false) if generator.is_some_and(|share| share.median > GENERATOR_PERCENT_MAX) => Verdict::NotJudged,
+            Some(false) if generator.is_some_and(|share| share.median > GENERATOR_PERCENT_MAX) => Verdict::Inconclusive,
             Some(false) => Verdict::Missed,
         };
         Self { metric, apache, pole, verdict }
@@ -122,7 +122,7 @@ impl Line {
             match self.verdict {
                 Verdict::Reached => "reached".into(),
                 Verdict::Missed => "MISSED".into(),
-                Verdict::NotJudged => "not judged".into(),
+                Verdict::Inconclusive => "not judged".into(),
                 Verdict::None => String::new(),
             },
         ]
@@ -155,8 +155,8 @@ pub(super) fn figure(value: f64) -> String {
 }
 
 /// What limited a rate, if the generator took too much.
-fn what_bound(samples: &Samples, generator: Metric, servers: Metric) -> Option<String> {
-    let told = [Product::Apache, Product::Pole].into_iter().filter_map(|product| {
+fn limiting_factor(samples: &Samples, generator: Metric, servers: Metric) -> Option<String> {
+    let lines = [Product::Apache, Product::Pole].into_iter().filter_map(|product| {
         let share = Summary::of(samples.get(&(generator, product))?)?.median;
         let rest = Summary::of(samples.get(&(servers, product))?)?.median;
         let bound =
@@ -164,8 +164,8 @@ fn what_bound(samples: &Samples, generator: Metric, servers: Metric) -> Option<S
         let over = share > GENERATOR_PERCENT_MAX;
         over.then(|| format!("{product}: {} {share:.0} %, servers {rest:.0} %: bound by {bound}", generator.name()))
     });
-    let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| told.join("\n"))
+    let lines: Vec<String> = lines.collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn machine() -> String {

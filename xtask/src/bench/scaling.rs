@@ -9,7 +9,7 @@ use crate::Failure;
 use crate::command::{logged, program, target_dir};
 
 /// Runs the measurement if selected. Not while servers run: it needs two idle cores.
-pub(super) fn run(rows: &[Row], note: &mut dyn FnMut(Metric, f64)) -> Result<(), Failure> {
+pub(super) fn run(rows: &[Row], record: &mut dyn FnMut(Metric, f64)) -> Result<(), Failure> {
     if !rows.contains(&Row::Scaling) {
         return Ok(());
     }
@@ -22,7 +22,7 @@ pub(super) fn run(rows: &[Row], note: &mut dyn FnMut(Metric, f64)) -> Result<(),
     if ratios.is_empty() {
         return Err(Failure::Check(format!("the test {TEST} printed no ratio; all it said: {}", log.display())));
     }
-    ratios.into_iter().for_each(|ratio| note(Metric::Scaling, ratio));
+    ratios.into_iter().for_each(|ratio| record(Metric::Scaling, ratio));
     Ok(())
 }
 

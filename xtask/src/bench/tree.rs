@@ -6,7 +6,7 @@ use pole_jute::CreateMode;
 
 use super::Plan;
 use super::metric::{Metric, Row};
-use super::stage::{failed, first_write};
+use super::three_servers::{failed, first_write};
 use crate::Failure;
 use crate::client::{self, drive, load};
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup};
@@ -16,10 +16,10 @@ pub(super) fn run(
     launcher: &Launcher,
     rows: &[Row],
     plan: Plan,
-    note: &mut dyn FnMut(Metric, f64),
+    record: &mut dyn FnMut(Metric, f64),
 ) -> Result<(), Failure> {
-    let asked = |row| rows.contains(&row);
-    if !asked(Row::Start) && !asked(Row::Memory) {
+    let selected = |row| rows.contains(&row);
+    if !selected(Row::Start) && !selected(Row::Memory) {
         return Ok(());
     }
     let mut ensemble = Ensemble::ready(launcher, &Setup::new("bench-tree", 1))?;
@@ -29,13 +29,13 @@ pub(super) fn run(
     let start = Instant::now();
     ensemble.server(0).start()?;
     let took = first_write(&mut ensemble, start)?;
-    if asked(Row::Start) {
-        note(Metric::StartTree, took.as_secs_f64() * 1e3);
+    if selected(Row::Start) {
+        record(Metric::StartTree, took.as_secs_f64() * 1e3);
     }
-    if asked(Row::Memory) {
+    if selected(Row::Memory) {
         ensemble.wait_ready(READY_LIMIT)?;
         std::thread::sleep(plan.settle);
-        note(Metric::MemoryTree, ensemble.usage().resident_bytes as f64 / 1e6);
+        record(Metric::MemoryTree, ensemble.usage().resident_bytes as f64 / 1e6);
     }
     ensemble.done()
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{tied, work_dir};
+use super::{killed_with_parent, work_dir};
 use crate::Failure;
 use crate::command::{install, is_installed, output_of, program, root};
 
@@ -36,7 +36,7 @@ pub(super) fn compile() -> Result<(), Failure> {
 
 /// One of our programs on these servers.
 pub(super) fn command(name: &str, servers: &str) -> Result<Command, Failure> {
-    let mut command = tied(&binary().to_string_lossy());
+    let mut command = killed_with_parent(&binary().to_string_lossy());
     command.args([name.trim_start_matches("c-"), servers]);
     Ok(command)
 }

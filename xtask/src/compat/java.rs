@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{tied, work_dir};
+use super::{killed_with_parent, work_dir};
 use crate::Failure;
 use crate::command::{install, is_installed, output_of, program, root, target_dir};
 
@@ -94,7 +94,7 @@ pub(super) fn command(name: &str, servers: &str) -> Result<Command, Failure> {
 
 /// A JVM for a client: small, and quick to start.
 pub(super) fn client() -> Result<Command, Failure> {
-    let mut command = tied("java");
+    let mut command = killed_with_parent("java");
     command.args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]).arg("-cp").arg(client_path()?);
     Ok(command)
 }

@@ -124,7 +124,9 @@ impl Kazoo<'_> {
             // kazoo's harness knows how to start Apache, and configures some things through Java properties only.
             Product::Apache => command.env("ZOOKEEPER_CLASSPATH", java::class_path(java::SERVER)?),
             // The harness requires a class path anyway.
-            Product::Pole => command.env("COMPAT_SERVER", words_of(self.launcher)).env("ZOOKEEPER_CLASSPATH", "none"),
+            Product::Pole => {
+                command.env("COMPAT_SERVER", server_command(self.launcher)).env("ZOOKEEPER_CLASSPATH", "none")
+            }
         };
         logged(&mut command, &folder.join(format!("{name}.log")), Some(FILE_LIMIT))?;
         let text = fs::read_to_string(&results).map_err(|why| Failure::io("read", &results, &why))?;
@@ -133,7 +135,7 @@ impl Kazoo<'_> {
 }
 
 /// The command that starts a server, in the plugin's format: a list in JSON, to which the configuration is appended.
-fn words_of(launcher: &Launcher) -> String {
+fn server_command(launcher: &Launcher) -> String {
     let words = words_before_config(&launcher.command(Path::new("")));
     serde_json::to_string(&words).expect("words are JSON")
 }

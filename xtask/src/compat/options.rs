@@ -105,9 +105,9 @@ impl Options {
 
     /// Whether this part is to be run. CI leaves out the client in Rust: building it with the dependencies of its
     /// tests takes minutes.
-    pub(super) fn chooses(&self, part: Part) -> bool {
-        let is_left_out = self.ci && part == Part::Rust;
-        self.parts.contains(&part) || self.parts.is_empty() && !is_left_out
+    pub(super) fn selects(&self, part: Part) -> bool {
+        let is_excluded = self.ci && part == Part::Rust;
+        self.parts.contains(&part) || self.parts.is_empty() && !is_excluded
     }
 }
 
@@ -151,25 +151,25 @@ mod tests {
     #[test]
     fn everything_is_run_unless_chosen() {
         let all = parse("").unwrap();
-        assert!(all.chooses(Part::Kazoo) && all.chooses(Part::Failover) && all.chooses(Part::Rust));
+        assert!(all.selects(Part::Kazoo) && all.selects(Part::Failover) && all.selects(Part::Rust));
         assert_eq!(all.products, [Product::Apache, Product::Pole]);
         assert_eq!(all.sizes, [1, 3]);
         let some = parse("--part cli --part curator --servers 3").unwrap();
-        assert!(some.chooses(Part::Cli) && some.chooses(Part::Curator) && !some.chooses(Part::Kazoo));
+        assert!(some.selects(Part::Cli) && some.selects(Part::Curator) && !some.selects(Part::Kazoo));
         assert_eq!(some.sizes, [3]);
     }
 
     #[test]
     fn the_part_for_ci_needs_no_apache() {
         let ci = parse("--part ci").unwrap();
-        assert!(ci.ci && ci.chooses(Part::Kazoo) && ci.chooses(Part::Storage) && !ci.chooses(Part::Rust));
+        assert!(ci.ci && ci.selects(Part::Kazoo) && ci.selects(Part::Storage) && !ci.selects(Part::Rust));
         assert_eq!(ci.products, [Product::Pole]);
         assert_eq!(ci.sizes_of(Part::Kazoo), [3]);
         assert_eq!(ci.sizes_of(Part::Cli), [1, 3]);
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_arguments_are_rejected() {
         for line in ["--part", "--part x", "--on x", "--servers 2", "--jobs 0", "--jobs x", "--record --on pole", "x"] {
             assert!(matches!(parse(line), Err(Failure::Usage(_))), "{line}");
         }

@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::options::Options;
-use super::{Tally, c, java, servers, words, work_dir};
+use super::{Tally, c, java, message, servers, work_dir};
 use crate::Failure;
 use crate::ensemble::{Ensemble, Launcher, Product, READY_LIMIT, Setup};
 
@@ -46,20 +46,20 @@ fn run_all(programs: &[&str], command: Start, size: usize, launchers: &[Launcher
     for program in programs {
         for launcher in launchers {
             let start = Instant::now();
-            let ended = run(program, command, size, launcher).unwrap_or_else(|why| Err(words(why)));
-            let ended = ended.and_then(|said| promised(launcher.product, said));
+            let result = run(program, command, size, launcher).unwrap_or_else(|why| Err(message(why)));
+            let result = result.and_then(|said| check_guarantees(launcher.product, said));
             let seconds = start.elapsed().as_secs_f64();
-            let (product, said) = (launcher.product, ended.as_ref().unwrap_or_else(|why| why));
-            let verdict = if ended.is_ok() { "ok" } else { "FAILED" };
+            let (product, said) = (launcher.product, result.as_ref().unwrap_or_else(|why| why));
+            let verdict = if result.is_ok() { "ok" } else { "FAILED" };
             println!("{program} on {product}, servers: {size}: {verdict} in {seconds:.0} s: {said}");
-            tally.add(&Tally::of(ended.is_ok()));
+            tally.add(&Tally::of(result.is_ok()));
         }
     }
     Ok(tally)
 }
 
 /// Pole guarantees more than Apache: a client whose own server is alive keeps its connection.
-fn promised(product: Product, said: String) -> Result<String, String> {
+fn check_guarantees(product: Product, said: String) -> Result<String, String> {
     let needless = said.split(' ').find_map(|word| word.strip_prefix("needless="));
     match (product, needless) {
         (Product::Pole, Some(count)) if count != "0" => Err(format!("{said}: cut off from a server that lived")),
@@ -76,17 +76,17 @@ fn run(program: &str, command: Start, size: usize, launcher: &Launcher) -> Resul
     let deadline = Instant::now() + PROGRAM_LIMIT;
     let said = loop {
         match running.next_line(deadline) {
-            Line::Said(line) => {
+            Output::Line(line) => {
                 if let Some(said) = line.strip_prefix("ok: ") {
                     break Ok(said.to_owned());
                 }
                 if let Some(which) = line.strip_prefix("@fault") {
                     fault(&mut ensemble, which.trim().parse().ok())?;
-                    running.tell("done")?;
+                    running.send("done")?;
                 }
             }
-            Line::Ended => break Err(format!("{}; all it said: {}", last_words(&log), log.display())),
-            Line::Late => break Err(format!("no end after {PROGRAM_LIMIT:?}; see {}", log.display())),
+            Output::Ended => break Err(format!("{}; all it said: {}", failure_line(&log), log.display())),
+            Output::Timeout => break Err(format!("no end after {PROGRAM_LIMIT:?}; see {}", log.display())),
         }
     };
     if said.is_ok() {
@@ -97,32 +97,32 @@ fn run(program: &str, command: Start, size: usize, launcher: &Launcher) -> Resul
 
 /// Kills the leader, or the server with this number, and restarts it when the others serve.
 fn fault(ensemble: &mut Ensemble, number: Option<usize>) -> Result<(), Failure> {
-    let victim = match number {
+    let server = match number {
         Some(number) => number - 1,
         None => ensemble.wait_ready(READY_LIMIT)?,
     };
     if ensemble.servers().len() == 1 {
-        ensemble.server(victim).terminate(STOP_LIMIT)?;
+        ensemble.server(server).terminate(STOP_LIMIT)?;
     } else {
-        ensemble.server(victim).kill()?;
-        ensemble.server(victim).reap()?;
+        ensemble.server(server).kill()?;
+        ensemble.server(server).reap()?;
         ensemble.wait_ready(READY_LIMIT)?;
     }
-    ensemble.server(victim).start()?;
+    ensemble.server(server).start()?;
     ensemble.wait_ready(READY_LIMIT).map(drop)
 }
 
 struct Running {
     process: Child,
-    answers: ChildStdin,
+    stdin: ChildStdin,
     lines: Receiver<String>,
 }
 
-enum Line {
-    Said(String),
+enum Output {
+    Line(String),
     Ended,
     /// The deadline has passed.
-    Late,
+    Timeout,
 }
 
 impl Running {
@@ -131,30 +131,30 @@ impl Running {
         let errors = log.try_clone().map_err(|why| Failure::Check(format!("cannot share a log: {why}")))?;
         let process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).spawn();
         let mut process = process.map_err(|why| Failure::Check(format!("cannot start the program: {why}")))?;
-        let answers = process.stdin.take().expect("it was asked for");
-        let said = process.stdout.take().expect("it was asked for");
+        let stdin = process.stdin.take().expect("it was asked for");
+        let stdout = process.stdout.take().expect("it was asked for");
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
-            for line in BufReader::new(said).lines().map_while(Result::ok) {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 // The log is for people, so errors are ignored.
                 let _ = writeln!(log, "{line}");
                 let _ = sender.send(line);
             }
         });
-        Ok(Self { process, answers, lines })
+        Ok(Self { process, stdin, lines })
     }
 
-    fn next_line(&mut self, deadline: Instant) -> Line {
+    fn next_line(&mut self, deadline: Instant) -> Output {
         match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(line) => Line::Said(line),
-            Err(RecvTimeoutError::Disconnected) => Line::Ended,
-            Err(RecvTimeoutError::Timeout) => Line::Late,
+            Ok(line) => Output::Line(line),
+            Err(RecvTimeoutError::Disconnected) => Output::Ended,
+            Err(RecvTimeoutError::Timeout) => Output::Timeout,
         }
     }
 
-    fn tell(&mut self, answer: &str) -> Result<(), Failure> {
+    fn send(&mut self, answer: &str) -> Result<(), Failure> {
         // A program that has ended meanwhile reports it by its last line.
-        match writeln!(self.answers, "{answer}") {
+        match writeln!(self.stdin, "{answer}") {
             Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => {
                 Err(Failure::Check(format!("cannot answer the program: {why}")))
             }
@@ -178,7 +178,7 @@ fn log_path(name: &str) -> Result<PathBuf, Failure> {
 }
 
 /// The message of the failed check, or the first line with an exception or error.
-fn last_words(log: &Path) -> String {
+fn failure_line(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let line = text.lines().find(|line| line.contains("this does not hold"));
     line.or_else(|| text.lines().find(|line| line.contains("Exception") || line.contains("Error")))
@@ -196,8 +196,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(20);
 #[test]
 fn pole_must_not_cut_off_clients_of_survivors() {
     let said = |count: u32| format!("disconnected=3 needless={count} expired=0");
-    assert!(promised(Product::Apache, said(2)).is_ok());
-    assert!(promised(Product::Pole, said(0)).is_ok());
-    assert!(promised(Product::Pole, said(1)).is_err());
-    assert!(promised(Product::Pole, "60 times held".to_owned()).is_ok());
+    assert!(check_guarantees(Product::Apache, said(2)).is_ok());
+    assert!(check_guarantees(Product::Pole, said(0)).is_ok());
+    assert!(check_guarantees(Product::Pole, said(1)).is_err());
+    assert!(check_guarantees(Product::Pole, "60 times held".to_owned()).is_ok());
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{tied, work_dir};
+use super::{killed_with_parent, work_dir};
 use crate::Failure;
 use crate::command::{output_of, program, root};
 
@@ -76,7 +76,7 @@ fn make(folder: &Path, requirements: &Path, wanted: &str) -> Result<(), Failure>
 }
 
 fn python(folder: &Path) -> Command {
-    tied(&folder.join("venv/bin/python").to_string_lossy())
+    killed_with_parent(&folder.join("venv/bin/python").to_string_lossy())
 }
 
 /// The line `kazoo==VERSION`.

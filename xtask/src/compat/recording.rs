@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::results::{Ended, Outcome, Results};
+use super::results::{Outcome, Results, TestResult};
 use crate::Failure;
 
 /// A file with the result of each test on Apache.
@@ -40,7 +40,7 @@ fn text(results: &Results) -> String {
 fn parse(text: &str) -> Results {
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
     let known = pairs.filter_map(|(word, test)| Some((test.to_owned(), outcome(word)?)));
-    known.map(|(test, outcome)| (test, Ended { outcome, why: String::new() })).collect()
+    known.map(|(test, outcome)| (test, TestResult { outcome, why: String::new() })).collect()
 }
 
 fn outcome(word: &str) -> Option<Outcome> {
@@ -58,7 +58,7 @@ const SKIPPED: &str = "skipped";
 
 #[test]
 fn a_recording_reads_back() {
-    let ended = |outcome| Ended { outcome, why: String::new() };
+    let ended = |outcome| TestResult { outcome, why: String::new() };
     let results = Results::from([
         ("kazoo/tests/test_a.py::A::test_x".to_owned(), ended(Outcome::Passed)),
         ("kazoo/tests/test_a.py::A::test_y[1 2]".to_owned(), ended(Outcome::Failed)),

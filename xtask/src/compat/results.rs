@@ -8,10 +8,10 @@ use serde::Deserialize;
 use crate::Failure;
 
 /// The result of each test, by its name.
-pub(super) type Results = BTreeMap<String, Ended>;
+pub(super) type Results = BTreeMap<String, TestResult>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ended {
+pub(super) struct TestResult {
     pub(super) outcome: Outcome,
     /// The last line of a failure, or the reason of a skip.
     pub(super) why: String,
@@ -31,7 +31,7 @@ pub(super) fn read_json(text: &str) -> Result<Results, Failure> {
     let pairs = lines.map(|line| {
         let line: Line = serde_json::from_str(line)
             .map_err(|why| Failure::Check(format!("the plugin wrote a line that is no result ({why}): {line}")))?;
-        Ok((line.test, Ended { outcome: line.outcome, why: line.why }))
+        Ok((line.test, TestResult { outcome: line.outcome, why: line.why }))
     });
     pairs.collect()
 }
@@ -48,16 +48,16 @@ pub(super) fn read_rust(text: &str) -> Results {
         };
         // The expectation is not part of the name.
         let name = name.trim_end_matches(" - should panic");
-        Some((name.to_owned(), Ended { outcome, why: said_by(name, text) }))
+        Some((name.to_owned(), TestResult { outcome, why: panic_message(name, text) }))
     });
     pairs.collect()
 }
 
 /// The panic message of a failed test in Rust.
-fn said_by(name: &str, text: &str) -> String {
+fn panic_message(name: &str, text: &str) -> String {
     let after = text.split_once(&format!("---- {name} stdout ----\n")).map_or("", |(_, after)| after);
-    let own = after.split("\n---- ").next().unwrap_or_default();
-    let mut lines = own.lines().skip_while(|line| !line.contains("panicked at"));
+    let output = after.split("\n---- ").next().unwrap_or_default();
+    let mut lines = output.lines().skip_while(|line| !line.contains("panicked at"));
     let place = lines.next().and_then(|line| line.split_once("panicked at ")).map_or("", |(_, place)| place);
     format!("{place} {}", lines.next().unwrap_or_default()).trim().to_owned()
 }
@@ -102,9 +102,9 @@ pub(super) fn compare(apache: &Results, pole: &Results) -> Comparison {
 
 /// Whether a test that once failed on Pole only counts as lost, from the reruns alone on an idle ensemble. One more
 /// failure is enough, unless Apache fails too: then the test is flaky.
-pub(super) fn is_lost(again_on_apache: &[Outcome], again_on_pole: &[Outcome]) -> bool {
+pub(super) fn is_lost(reruns_on_apache: &[Outcome], reruns_on_pole: &[Outcome]) -> bool {
     let passes = |outcome: &Outcome| *outcome == Outcome::Passed;
-    again_on_apache.iter().all(passes) && !again_on_pole.iter().all(passes)
+    reruns_on_apache.iter().all(passes) && !reruns_on_pole.iter().all(passes)
 }
 
 #[cfg(test)]
@@ -112,14 +112,14 @@ mod tests {
     use super::*;
 
     fn results(list: &[(&str, Outcome)]) -> Results {
-        let ended = |outcome| Ended { outcome, why: String::new() };
+        let ended = |outcome| TestResult { outcome, why: String::new() };
         list.iter().map(|(name, outcome)| ((*name).to_owned(), ended(*outcome))).collect()
     }
 
     #[test]
     fn lines_of_the_plugin_are_read() {
         let text = r#"{"test": "a::b", "outcome": "failed", "seconds": 1.5, "why": "AssertionError"}"#;
-        let ended = Ended { outcome: Outcome::Failed, why: "AssertionError".to_owned() };
+        let ended = TestResult { outcome: Outcome::Failed, why: "AssertionError".to_owned() };
         assert_eq!(read_json(text).unwrap()["a::b"], ended);
         assert!(read_json("{").is_err());
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_on_both_is_not_blamed_on_pole() {
+    fn a_test_that_fails_on_both_is_not_lost() {
         let apache = results(&[("a", Outcome::Failed), ("b", Outcome::Skipped), ("c", Outcome::Failed)]);
         let pole = results(&[("a", Outcome::Failed), ("b", Outcome::Skipped), ("c", Outcome::Passed)]);
         let sorted = compare(&apache, &pole);

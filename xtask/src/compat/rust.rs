@@ -14,9 +14,9 @@ use serde::Deserialize;
 
 use super::options::Options;
 use super::recording::Recording;
-use super::results::{self, Ended, Outcome, Results};
+use super::results::{self, Outcome, Results, TestResult};
 use super::suite::{self, Suite};
-use super::{Tally, java, tied, words_before_config, work_dir};
+use super::{Tally, java, killed_with_parent, words_before_config, work_dir};
 use crate::Failure;
 use crate::command::{logged, output_of, program, root};
 use crate::ensemble::{Launcher, Product};
@@ -79,7 +79,8 @@ impl Suite for Client<'_> {
         }
         let skips = self.skips.iter().flat_map(|skip| ["--skip", &skip.test]);
         let mut results = self.run_some("all", &skips.collect::<Vec<_>>())?;
-        let left_out = |skip: &Listed| (skip.test.clone(), Ended { outcome: Outcome::Skipped, why: skip.why.clone() });
+        let left_out =
+            |skip: &Listed| (skip.test.clone(), TestResult { outcome: Outcome::Skipped, why: skip.why.clone() });
         results.extend(self.skips.iter().map(left_out));
         Ok(results)
     }
@@ -97,11 +98,11 @@ impl Suite for Client<'_> {
 impl Client<'_> {
     fn run_some(&self, name: &str, arguments: &[&str]) -> Result<Results, Failure> {
         let logs = self.logs();
-        let mut command = tied(&self.tests.to_string_lossy());
+        let mut command = killed_with_parent(&self.tests.to_string_lossy());
         command.args(["--test-threads", THREADS]).args(arguments);
         command
             .env("COMPAT_PRODUCT", self.launcher.product.to_string())
-            .env("COMPAT_SERVER", words_of(self.launcher)?)
+            .env("COMPAT_SERVER", server_command(self.launcher)?)
             .env("COMPAT_LOGS", logs.join("servers"))
             // Otherwise each test would choose these at random.
             .env("ZK_TEST_TLS", self.tls.to_string())
@@ -117,12 +118,12 @@ impl Client<'_> {
 }
 
 /// The command that starts a server, one word per line, to which the configuration is appended.
-fn words_of(launcher: &Launcher) -> Result<String, Failure> {
+fn server_command(launcher: &Launcher) -> Result<String, Failure> {
     let command = match launcher.product {
         Product::Pole => launcher.command(Path::new("")),
         // With the jars that TLS needs.
         Product::Apache => {
-            let mut java = tied("java");
+            let mut java = killed_with_parent("java");
             java.arg("-cp").arg(java::class_path(java::SERVER)?);
             java.args(["org.apache.zookeeper.server.quorum.QuorumPeerMain", ""]);
             java

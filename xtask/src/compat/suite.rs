@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::Tally;
 use super::recording::Recording;
-use super::results::{self, Comparison, Ended, Outcome, Results};
+use super::results::{self, Comparison, Outcome, Results, TestResult};
 use crate::Failure;
 use crate::ensemble::Product;
 
@@ -39,7 +39,7 @@ pub(super) fn compare<S: Suite>(suites: &[S], recording: &Recording, record: boo
     let mut on_apache = None;
     if let Some(apache) = of(Product::Apache) {
         let mut ended = run(apache)?;
-        forgive(apache, &mut ended)?;
+        retry_failures(apache, &mut ended)?;
         if record {
             recording.write(&ended)?;
         }
@@ -54,7 +54,7 @@ pub(super) fn compare<S: Suite>(suites: &[S], recording: &Recording, record: boo
     for (_, ended) in expected.iter_mut().filter(|(test, _)| pole.is_beyond_apache(test)) {
         ended.outcome = Outcome::Passed;
     }
-    judge(&results::compare(&expected, &on_pole), &on_pole, of(Product::Apache), pole)
+    evaluate(&results::compare(&expected, &on_pole), &on_pole, of(Product::Apache), pole)
 }
 
 fn run(suite: &impl Suite) -> Result<Results, Failure> {
@@ -72,10 +72,10 @@ fn line(suite: &impl Suite, ended: &Results, took: Duration) -> String {
 }
 
 /// A test that failed on Apache in the full run and passes alone counts as passed, so that Pole must pass it too.
-fn forgive(suite: &impl Suite, results: &mut Results) -> Result<(), Failure> {
-    let may_pass = |test: &str, ended: &Ended| ended.outcome == Outcome::Failed && !suite.is_beyond_apache(test);
+fn retry_failures(suite: &impl Suite, results: &mut Results) -> Result<(), Failure> {
+    let may_pass = |test: &str, ended: &TestResult| ended.outcome == Outcome::Failed && !suite.is_beyond_apache(test);
     for (test, ended) in results.iter_mut().filter(|(test, ended)| may_pass(test, ended)) {
-        if again(suite, test)?.iter().all(|outcome| *outcome == Outcome::Passed) {
+        if rerun(suite, test)?.iter().all(|outcome| *outcome == Outcome::Passed) {
             println!("    flaky on Apache: {} {}", suite.short(test), ended.why);
             ended.outcome = Outcome::Passed;
         }
@@ -83,27 +83,27 @@ fn forgive(suite: &impl Suite, results: &mut Results) -> Result<(), Failure> {
     Ok(())
 }
 
-fn again(suite: &impl Suite, test: &str) -> Result<Vec<Outcome>, Failure> {
-    (0..TRIES_AGAIN).map(|_| suite.run_alone(test)).collect()
+fn rerun(suite: &impl Suite, test: &str) -> Result<Vec<Outcome>, Failure> {
+    (0..RERUNS).map(|_| suite.run_alone(test)).collect()
 }
 
 /// Prints the lists, after running again the tests that differ.
-fn judge<S: Suite>(sorted: &Comparison, ended: &Results, apache: Option<&S>, pole: &S) -> Result<Tally, Failure> {
+fn evaluate<S: Suite>(sorted: &Comparison, ended: &Results, apache: Option<&S>, pole: &S) -> Result<Tally, Failure> {
     let mut lost = Vec::new();
     let mut flaky = Vec::new();
-    let no_accident = sorted.pass_on_apache_only.len() > AGAIN_MAX;
+    let too_many = sorted.pass_on_apache_only.len() > RERUN_MAX;
     for test in &sorted.pass_on_apache_only {
-        if no_accident {
+        if too_many {
             lost.push(test.clone());
             continue;
         }
         let apache = apache.filter(|suite| !suite.is_beyond_apache(test));
-        let again_on_apache = apache.map_or(Ok(Vec::new()), |suite| again(suite, test))?;
-        let again_on_pole = again(pole, test)?;
-        let list = if results::is_lost(&again_on_apache, &again_on_pole) { &mut lost } else { &mut flaky };
+        let reruns_on_apache = apache.map_or(Ok(Vec::new()), |suite| rerun(suite, test))?;
+        let reruns_on_pole = rerun(pole, test)?;
+        let list = if results::is_lost(&reruns_on_apache, &reruns_on_pole) { &mut lost } else { &mut flaky };
         list.push(test.clone());
     }
-    let why = |test: &String| ended.get(test).map_or("its run was cut off", |ended: &Ended| &ended.why).to_owned();
+    let why = |test: &String| ended.get(test).map_or("its run was cut off", |ended: &TestResult| &ended.why).to_owned();
     let print = |title: &str, tests: &[String], why: &dyn Fn(&String) -> String| {
         if !tests.is_empty() {
             println!("  {title}: {}", tests.len());
@@ -135,6 +135,6 @@ fn tally_of(suite: &impl Suite, results: &Results) -> Tally {
 }
 
 /// How often a test that differs is run again, alone.
-const TRIES_AGAIN: usize = 2;
+const RERUNS: usize = 2;
 /// More differences than this are not accidental, and running all of them again would take longer than the full run.
-const AGAIN_MAX: usize = 15;
+const RERUN_MAX: usize = 15;

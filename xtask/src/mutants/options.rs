@@ -36,7 +36,7 @@ impl Options {
         Ok(options)
     }
 
-    pub(super) fn chooses(&self, mutant: &Mutant) -> bool {
+    pub(super) fn selects(&self, mutant: &Mutant) -> bool {
         let named = |only: &String| *only == mutant.name || mutant.name.split('-').next() == Some(only);
         (self.only.is_empty() || self.only.iter().any(named)) && (!self.quick || mutant.quick)
     }
@@ -58,26 +58,26 @@ mod tests {
     }
 
     fn mutant(name: &str, quick: bool) -> Mutant {
-        Mutant { name: name.to_owned(), path: name.into(), takes: String::new(), quick, crates: Vec::new() }
+        Mutant { name: name.to_owned(), path: name.into(), description: String::new(), quick, crates: Vec::new() }
     }
 
     #[test]
     fn all_mutants_unless_chosen() {
         let all = parse("").unwrap();
         assert_eq!(all.seeds, 500);
-        assert!(all.chooses(&mutant("07-early-ack", false)));
+        assert!(all.selects(&mutant("07-early-ack", false)));
         let some = parse("--only 07,12 --seeds 20 --both").unwrap();
         assert!(some.both);
         assert_eq!(some.seeds, 20);
-        assert!(some.chooses(&mutant("07-early-ack", false)));
-        assert!(!some.chooses(&mutant("08-late-ack", true)));
-        assert!(parse("--only 08-late-ack").unwrap().chooses(&mutant("08-late-ack", false)));
-        assert!(!parse("--quick").unwrap().chooses(&mutant("08-late-ack", false)));
-        assert!(parse("--quick").unwrap().chooses(&mutant("08-late-ack", true)));
+        assert!(some.selects(&mutant("07-early-ack", false)));
+        assert!(!some.selects(&mutant("08-late-ack", true)));
+        assert!(parse("--only 08-late-ack").unwrap().selects(&mutant("08-late-ack", false)));
+        assert!(!parse("--quick").unwrap().selects(&mutant("08-late-ack", false)));
+        assert!(parse("--quick").unwrap().selects(&mutant("08-late-ack", true)));
     }
 
     #[test]
-    fn bad_arguments_are_refused() {
+    fn bad_arguments_are_rejected() {
         for line in ["--only", "--seeds", "--seeds many", "--sneaky"] {
             assert!(matches!(parse(line), Err(Failure::Usage(_))), "{line}");
         }

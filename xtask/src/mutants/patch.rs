@@ -20,7 +20,7 @@ pub(crate) struct Mutant {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     /// The first line of the head, which describes the removed protection.
-    pub(crate) takes: String,
+    pub(crate) description: String,
     /// Whether CI runs it too.
     pub(crate) quick: bool,
     /// The crates whose files it changes, by folder: `zab`. Their tests are run too.
@@ -56,7 +56,7 @@ impl Mutant {
             .collect();
         let quick = head.contains(&"quick");
         match head.iter().find(|line| **line != "quick") {
-            Some(first) => Ok(Self { name, path, takes: (*first).to_owned(), quick, crates: crates(text) }),
+            Some(first) => Ok(Self { name, path, description: (*first).to_owned(), quick, crates: crates(text) }),
             None => {
                 let what = "has no head: say above the first `diff` which protection it takes away";
                 Err(Failure::Check(format!("{} {what}", path.display())))
@@ -79,10 +79,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_head_says_what_is_taken_away() {
+    fn the_head_describes_the_removed_protection() {
         let text = "# Acknowledges too early.\n# More.\n# quick\n\ndiff --git a/x b/x\n# not head\n";
         let mutant = Mutant::new("mutants/07-early-ack.patch".into(), text).unwrap();
-        assert_eq!((mutant.name.as_str(), mutant.takes.as_str()), ("07-early-ack", "Acknowledges too early."));
+        assert_eq!((mutant.name.as_str(), mutant.description.as_str()), ("07-early-ack", "Acknowledges too early."));
         assert!(mutant.quick);
         assert!(!Mutant::new("a.patch".into(), "# Only this.\ndiff a b\n# quick\n").unwrap().quick);
     }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_without_a_head_is_refused() {
+    fn a_patch_without_a_head_is_rejected() {
         for text in ["diff --git a/x b/x\n", "# quick\ndiff --git a/x b/x\n", ""] {
             assert!(Mutant::new("a.patch".into(), text).is_err(), "{text:?}");
         }

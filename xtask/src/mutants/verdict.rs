@@ -25,7 +25,7 @@ pub(super) enum Finder {
     /// A test of a crate that the patch changes, or a summary if there is no name.
     Test {
         /// The folder of the crate.
-        of: String,
+        crate_name: String,
         name: String,
     },
 }
@@ -49,7 +49,7 @@ impl Verdict {
     /// The message of git or the compiler, if there is one.
     pub(super) fn details(&self) -> &str {
         match self {
-            Self::DoesNotApply(said) | Self::DoesNotCompile(said) => said,
+            Self::DoesNotApply(message) | Self::DoesNotCompile(message) => message,
             Self::Found(_) | Self::NotFound => "",
         }
     }
@@ -58,7 +58,7 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Found(by) => f.write_str(&shown(by)),
+            Self::Found(by) => f.write_str(&format_finders(by)),
             Self::NotFound => f.write_str("NOT FOUND"),
             Self::DoesNotApply(_) => f.write_str("DOES NOT APPLY"),
             Self::DoesNotCompile(_) => f.write_str("DOES NOT COMPILE"),
@@ -67,13 +67,13 @@ impl fmt::Display for Verdict {
 }
 
 /// By kind: the first scripts, the first tests of each crate, the seed. The rest is counted.
-fn shown(by: &[Finder]) -> String {
+fn format_finders(by: &[Finder]) -> String {
     let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
     for finder in by {
         let (kind, name) = match finder {
             Finder::Script(name) => ("script".to_owned(), name),
             Finder::Seed(name) => ("seed".to_owned(), name),
-            Finder::Test { of, name } => (format!("tests of {of}:"), name),
+            Finder::Test { crate_name, name } => (format!("tests of {crate_name}:"), name),
         };
         match kinds.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, names)) => names.push(name),
@@ -81,8 +81,9 @@ fn shown(by: &[Finder]) -> String {
         }
     }
     let kind = |(kind, names): (String, Vec<&str>)| {
-        let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
-        format!("{kind} {}{more}", names[..names.len().min(SHOWN)].join(" "))
+        let more =
+            if names.len() > NAMES_MAX { format!(" and {} more", names.len() - NAMES_MAX) } else { String::new() };
+        format!("{kind} {}{more}", names[..names.len().min(NAMES_MAX)].join(" "))
     };
     kinds.into_iter().map(kind).collect::<Vec<_>>().join(", ")
 }
@@ -94,7 +95,7 @@ pub(super) fn of_scripts(run: &Finished) -> Verdict {
 
 /// The verdict of a run of some tests of a crate.
 pub(super) fn of_crate(run: &Finished, name: &str) -> Verdict {
-    of_tests(run, |test| Finder::Test { of: name.to_owned(), name: test })
+    of_tests(run, |test| Finder::Test { crate_name: name.to_owned(), name: test })
 }
 
 fn of_tests(run: &Finished, finder: impl Fn(String) -> Finder) -> Verdict {
@@ -145,7 +146,7 @@ fn failed_seed(output: &str) -> Option<u64> {
 }
 
 /// Names in one line of the table.
-const SHOWN: usize = 3;
+const NAMES_MAX: usize = 3;
 /// The exit code of all our programs for invalid arguments.
 const BAD_ARGUMENTS: i32 = 2;
 
@@ -157,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    fn ended(code: i32, output: &str) -> Finished {
+    fn finished(code: i32, output: &str) -> Finished {
         let status = Some(ExitStatus::from_raw(code << 8));
         Finished { status, output: output.to_owned(), took: Duration::ZERO }
     }
@@ -169,22 +170,22 @@ mod tests {
     #[test]
     fn failing_scripts_are_named() {
         let output = "test 01-early-ack  ... FAILED\ntest 02-fine ... ok\ntest scripts::03-x ... FAILED\n";
-        assert_eq!(of_scripts(&ended(101, output)), scripts(&["01-early-ack", "03-x"]));
-        assert_eq!(of_scripts(&ended(0, "test 01-early-ack ... ok\n")), Verdict::NotFound);
-        assert!(of_scripts(&ended(101, "stack overflow")).is_found());
+        assert_eq!(of_scripts(&finished(101, output)), scripts(&["01-early-ack", "03-x"]));
+        assert_eq!(of_scripts(&finished(0, "test 01-early-ack ... ok\n")), Verdict::NotFound);
+        assert!(of_scripts(&finished(101, "stack overflow")).is_found());
     }
 
     #[test]
     fn the_failing_seed_is_read_from_the_line_that_replays_it() {
         let output = "seed 9 failed\nreplay: cargo xtask sim --seed 9 --trace\n8 passed, 1 failed\n";
-        assert_eq!(of_seeds(&ended(1, output)).unwrap(), by_seed("9"));
-        assert_eq!(of_seeds(&ended(0, "500 passed, 0 failed\n")).unwrap(), Verdict::NotFound);
-        assert!(of_seeds(&ended(2, "unknown argument")).is_err());
-        assert!(of_seeds(&ended(101, "panicked")).unwrap().is_found());
+        assert_eq!(of_seeds(&finished(1, output)).unwrap(), by_seed("9"));
+        assert_eq!(of_seeds(&finished(0, "500 passed, 0 failed\n")).unwrap(), Verdict::NotFound);
+        assert!(of_seeds(&finished(2, "unknown argument")).is_err());
+        assert!(of_seeds(&finished(101, "panicked")).unwrap().is_found());
     }
 
     #[test]
-    fn what_hangs_is_noticed() {
+    fn a_hanging_run_is_a_find() {
         let hung = Finished { status: None, output: String::new(), took: Duration::ZERO };
         assert!(of_scripts(&hung).is_found());
         assert!(of_seeds(&hung).unwrap().is_found());
@@ -192,20 +193,20 @@ mod tests {
 
     #[test]
     fn a_failing_test_is_named_with_its_crate() {
-        let run = ended(101, "test peer::tests::a_lie_is_refused ... FAILED\ntest other ... ok\n");
+        let run = finished(101, "test peer::tests::a_lie_is_refused ... FAILED\ntest other ... ok\n");
         assert_eq!(of_crate(&run, "server").to_string(), "tests of server: a_lie_is_refused");
-        assert_eq!(of_crate(&ended(0, ""), "server"), Verdict::NotFound);
-        assert_eq!(of_crate(&ended(134, "abort"), "server").to_string(), "tests of server: (the process ended)");
+        assert_eq!(of_crate(&finished(0, ""), "server"), Verdict::NotFound);
+        assert_eq!(of_crate(&finished(134, "abort"), "server").to_string(), "tests of server: (the process ended)");
     }
 
     #[test]
-    fn what_several_kinds_noticed_is_joined_and_shown_by_kind() {
+    fn finders_are_combined_and_shown_by_kind() {
         let both = scripts(&["a"]).and(by_seed("1"));
         assert_eq!(both.to_string(), "script a, seed 1");
         assert_eq!(scripts(&["a"]).and(Verdict::NotFound), scripts(&["a"]));
         assert_eq!(Verdict::NotFound.and(by_seed("1")), by_seed("1"));
         assert_eq!(scripts(&["a", "b", "c", "d"]).to_string(), "script a b c and 1 more");
-        let tests = of_crate(&ended(101, "test t ... FAILED\n"), "zab");
+        let tests = of_crate(&finished(101, "test t ... FAILED\n"), "zab");
         assert_eq!(
             scripts(&["a", "b", "c", "d"]).and(tests).and(by_seed("7")).to_string(),
             "script a b c and 1 more, tests of zab: t, seed 7"

@@ -11,7 +11,7 @@ use crate::command::{Finished, logged, output_of, program, root};
 
 pub(super) struct Worktree {
     /// `target/mutants`.
-    home: PathBuf,
+    dir: PathBuf,
     /// The git tree that each mutant starts from.
     base: String,
 }
@@ -26,10 +26,10 @@ impl Worktree {
     /// Creates the worktree, or reuses the one of the last run, and determines what the mutants start from: the last
     /// commit, or with `dirty` the working files.
     pub(super) fn prepare(dirty: bool) -> Result<Self, Failure> {
-        let home = root().join("target").join("mutants");
-        std::fs::create_dir_all(&home).map_err(|why| Failure::io("create", &home, &why))?;
-        let base = if dirty { tree_of_files(&home.join("index"))? } else { tree_of_head()? };
-        let worktree = Self { home, base };
+        let dir = root().join("target").join("mutants");
+        std::fs::create_dir_all(&dir).map_err(|why| Failure::io("create", &dir, &why))?;
+        let base = if dirty { tree_of_files(&dir.join("index"))? } else { tree_of_head()? };
+        let worktree = Self { dir, base };
         if !worktree.exists()? {
             output_of(program("git").args(["worktree", "prune"]))?;
             let mut add = program("git");
@@ -71,15 +71,15 @@ impl Worktree {
     /// Builds the script tests in release, and with them the simulator: cargo builds the programs of a package for
     /// its tests. The inner error is the end of the compiler's output.
     pub(super) fn build(&mut self) -> Result<Result<Built, String>, Failure> {
-        let log = self.home.join("build.log");
+        let log = self.dir.join("build.log");
         let mut tests = self.cargo();
         tests.args(["test", "--release", "--package", "pole-lab", "--test", "scripts", "--no-run"]);
         let tests = logged(&mut tests, &log, None)?;
         if !tests.passed() {
-            return Ok(Err(end_of(&tests.output)));
+            return Ok(Err(tail(&tests.output)));
         }
         let named = executables(&tests.output).next().ok_or_else(|| {
-            Failure::Check(format!("cargo did not say where the script tests are:\n{}", end_of(&tests.output)))
+            Failure::Check(format!("cargo did not say where the script tests are:\n{}", tail(&tests.output)))
         })?;
         Ok(Ok(Built { scripts: self.tree().join(named) }))
     }
@@ -89,9 +89,9 @@ impl Worktree {
     pub(super) fn build_tests(&self, name: &str) -> Result<Result<Vec<PathBuf>, String>, Failure> {
         let mut tests = self.cargo();
         tests.args(["test", "--no-run", "--lib", "--bins", "--tests", "--package", &package(name)]);
-        let built = logged(&mut tests, &self.home.join("build.log"), None)?;
+        let built = logged(&mut tests, &self.dir.join("build.log"), None)?;
         if !built.passed() {
-            return Ok(Err(end_of(&built.output)));
+            return Ok(Err(tail(&built.output)));
         }
         Ok(Ok(executables(&built.output).map(|named| self.tree().join(named)).collect()))
     }
@@ -101,7 +101,7 @@ impl Worktree {
         let folder = self.tree().join("crates").join(name);
         let mut tests = Command::new(program);
         tests.current_dir(&folder).env("CARGO_MANIFEST_DIR", &folder).env_remove("UPDATE_GOLDENFILES");
-        logged(&mut tests, &self.home.join("tests.log"), Some(limit))
+        logged(&mut tests, &self.dir.join("tests.log"), Some(limit))
     }
 
     /// Whether the lab depends on this crate. If not, neither scripts nor seeds can find a change of it.
@@ -118,7 +118,7 @@ impl Worktree {
         let mut scripts = Command::new(&built.scripts);
         // As cargo would; but never re-record, or every mutant would pass.
         scripts.current_dir(&lab).env("CARGO_MANIFEST_DIR", &lab).env_remove("UPDATE_GOLDENFILES");
-        logged(&mut scripts, &self.home.join("scripts.log"), Some(limit))
+        logged(&mut scripts, &self.dir.join("scripts.log"), Some(limit))
     }
 
     /// Runs the simulator on seeds 1 to `seeds`, with the small state machine or with the tree, up to the first
@@ -128,15 +128,15 @@ impl Worktree {
         simulator.current_dir(self.tree());
         simulator.args(["--first", "1", "--seeds", &seeds.to_string(), "--stop-at-first-failure"]);
         simulator.args(tree.then_some("--tree"));
-        logged(&mut simulator, &self.home.join("sim.log"), Some(limit))
+        logged(&mut simulator, &self.dir.join("sim.log"), Some(limit))
     }
 
     fn tree(&self) -> PathBuf {
-        self.home.join("tree")
+        self.dir.join("tree")
     }
 
     fn build_dir(&self) -> PathBuf {
-        self.home.join("build")
+        self.dir.join("build")
     }
 
     fn git(&self) -> Command {
@@ -184,13 +184,13 @@ fn executables(output: &str) -> impl Iterator<Item = &str> {
     lines.filter_map(|line| line.rsplit_once('(')?.1.strip_suffix(')'))
 }
 
-fn end_of(output: &str) -> String {
+fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
 /// Lines of a failed build that are shown: usually the last error.
-const LINES: usize = 20;
+const TAIL_LINES: usize = 20;
 
 #[cfg(test)]
 mod tests {
@@ -207,6 +207,6 @@ mod tests {
     #[test]
     fn the_end_of_a_build_is_short() {
         let output: String = (0..50).map(|n| format!("{n}\n")).collect();
-        assert_eq!(end_of(&output).lines().count(), LINES);
+        assert_eq!(tail(&output).lines().count(), TAIL_LINES);
     }
 }

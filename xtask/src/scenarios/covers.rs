@@ -65,20 +65,20 @@ impl Script {
     }
 
     fn add(&mut self, list: &str) -> Result<(), String> {
-        let mut here: Vec<&Scenario> = Vec::new();
+        let mut named: Vec<&Scenario> = Vec::new();
         for word in list.split([' ', ',']).filter(|word| !word.is_empty()) {
             match word.parse::<u32>() {
-                Ok(number) => here.push(scenario(number)?),
-                Err(_) if here.iter().any(|scenario| scenario.tickets.contains(&word)) => {
+                Ok(number) => named.push(scenario(number)?),
+                Err(_) if named.iter().any(|scenario| scenario.tickets.contains(&word)) => {
                     self.tickets.push(word.to_owned());
                 }
                 Err(_) => return Err(format!("{word} is no ticket of the scenarios named before it")),
             }
         }
-        if here.is_empty() {
+        if named.is_empty() {
             return Err("names no scenario".to_owned());
         }
-        self.scenarios.extend(here.iter().map(|scenario| scenario.number));
+        self.scenarios.extend(named.iter().map(|scenario| scenario.number));
         Ok(())
     }
 }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_refused() {
+    fn an_invalid_head_is_rejected() {
         for (text, part) in [
             ("# What.\n# covers: 99\n", "no scenario 99"),
             ("# What.\n# covers: 1 ZK-1\n", "ZK-1 is no ticket"),

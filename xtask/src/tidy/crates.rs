@@ -19,13 +19,14 @@ fn dependencies_between_crates_match_the_code_map() {
             None => wrong.push(format!("{name} is not in the code map of ARCHITECTURE.md")),
             Some(allowed) => {
                 // A crate's tests may use everything that the crate may use.
-                let strange = uses.difference(allowed).filter(|other| !allowed.contains(other.trim_end_matches(TESTS)));
-                wrong.extend(strange.map(|other| format!("{name} uses {other}, which the code map does not allow")));
+                let forbidden =
+                    uses.difference(allowed).filter(|other| !allowed.contains(other.trim_end_matches(TESTS)));
+                wrong.extend(forbidden.map(|other| format!("{name} uses {other}, which the code map does not allow")));
             }
         }
     }
-    let gone = map.keys().filter(|name| !found.contains_key(*name));
-    wrong.extend(gone.map(|name| format!("{name} is in the code map, but there is no such crate")));
+    let missing = map.keys().filter(|name| !found.contains_key(*name));
+    wrong.extend(missing.map(|name| format!("{name} is in the code map, but there is no such crate")));
     assert_none(&wrong, "the code map and the manifests differ:");
 }
 

@@ -11,7 +11,7 @@ use crate::Failure;
 
 pub(super) struct Client {
     process: Child,
-    typed: ChildStdin,
+    stdin: ChildStdin,
     lines: Receiver<String>,
     /// Received, and not yet taken by [`Self::events`].
     events: Vec<String>,
@@ -31,7 +31,7 @@ impl Client {
         // Our own copies of the pipe's end must be closed, or the reader would never see the end.
         drop(command);
         let mut process = process.map_err(failed("start the command line"))?;
-        let typed = process.stdin.take().expect("it was asked for");
+        let stdin = process.stdin.take().expect("it was asked for");
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(reader).lines().map_while(Result::ok) {
@@ -39,23 +39,23 @@ impl Client {
                 let _ = sender.send(line);
             }
         });
-        let mut client = Self { process, typed, lines, events: Vec::new(), after_mark: false };
-        client.ask("")?;
+        let mut client = Self { process, stdin, lines, events: Vec::new(), after_mark: false };
+        client.run_command("")?;
         client.wait_connected()?;
         Ok(client)
     }
 
     /// Types a line and returns the answer, without events and empty lines.
-    pub(super) fn ask(&mut self, line: &str) -> Result<Vec<String>, Failure> {
-        writeln!(self.typed, "{line}\n{MARK_COMMAND}").map_err(failed("type into the command line"))?;
+    pub(super) fn run_command(&mut self, line: &str) -> Result<Vec<String>, Failure> {
+        writeln!(self.stdin, "{line}\n{MARK_COMMAND}").map_err(failed("type into the command line"))?;
         let deadline = Instant::now() + ANSWER_LIMIT;
         let mut answer = Vec::new();
-        while let Some(said) = self.next_line(deadline)? {
-            if said == MARK_ANSWER {
+        while let Some(output) = self.next_line(deadline)? {
+            if output == MARK_ANSWER {
                 self.after_mark = true;
                 return Ok(answer);
             }
-            answer.push(said);
+            answer.push(output);
         }
         Err(Failure::Check(format!(
             "the command line did not answer `{line}` within {ANSWER_LIMIT:?}; it said {answer:?}"
@@ -74,7 +74,7 @@ impl Client {
     /// Closes the session, and the process in any case.
     pub(super) fn quit(mut self) -> Result<(), Failure> {
         // The process may have ended already.
-        let _ = writeln!(self.typed, "quit");
+        let _ = writeln!(self.stdin, "quit");
         let deadline = Instant::now() + ANSWER_LIMIT;
         while self.next_line(deadline)?.is_some() {}
         Ok(())

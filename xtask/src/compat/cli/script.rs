@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
-use super::plain;
+use super::normalize;
 use crate::Failure;
 
 /// A file `NAME.zk`.
@@ -68,8 +68,8 @@ impl Script {
                     let client = clients.get_mut(number).expect("it was just put there");
                     let prompt = if *number == 1 { String::new() } else { number.to_string() };
                     text += &format!("{prompt}{PROMPT}{line}\n");
-                    let answers = client.ask(&line.replace("{server}", &server.to_string()))?;
-                    for answer in plain::in_order(line, answers) {
+                    let answers = client.run_command(&line.replace("{server}", &server.to_string()))?;
+                    for answer in normalize::sort_answer(line, answers) {
                         text += &format!("{answer}\n");
                     }
                 }
@@ -79,9 +79,9 @@ impl Script {
                 }
             }
         }
-        let left = events(&mut clients, 0, Duration::ZERO)?;
-        if !left.is_empty() {
-            text += &format!("{PROMPT}events that nobody awaited\n{left}");
+        let remaining = events(&mut clients, 0, Duration::ZERO)?;
+        if !remaining.is_empty() {
+            text += &format!("{PROMPT}events that nobody awaited\n{remaining}");
         }
         clients.into_values().try_for_each(Client::quit)?;
         Ok(text)
@@ -134,7 +134,7 @@ fn lines_are_for_a_client_or_a_wait() {
 }
 
 #[test]
-fn commands_are_told_from_answers() {
+fn commands_are_distinguished_from_answers() {
     assert!(is_command("> ls /") && is_command("2> ls /"));
     assert!(!is_command("[a, b]") && !is_command("x> y"));
 }

@@ -20,66 +20,66 @@ pub(super) fn run(
     launcher: &Launcher,
     rows: &[Row],
     plan: Plan,
-    note: &mut dyn FnMut(Metric, f64),
+    record: &mut dyn FnMut(Metric, f64),
 ) -> Result<(), Failure> {
-    let asked = |row| rows.contains(&row);
-    if ![Row::Start, Row::Memory, Row::Sessions, Row::Writes, Row::Reads, Row::Latency].into_iter().any(asked) {
+    let selected = |row| rows.contains(&row);
+    if ![Row::Start, Row::Memory, Row::Sessions, Row::Writes, Row::Reads, Row::Latency].into_iter().any(selected) {
         return Ok(());
     }
     let (mut ensemble, first_write) = to_first_write(launcher)?;
     ensemble.wait_ready(READY_LIMIT)?;
-    if asked(Row::Start) {
-        note(Metric::StartThree, first_write.as_secs_f64() * 1e3);
+    if selected(Row::Start) {
+        record(Metric::StartThree, first_write.as_secs_f64() * 1e3);
     }
-    if asked(Row::Memory) {
+    if selected(Row::Memory) {
         std::thread::sleep(plan.settle);
-        note(Metric::MemoryFresh, memory_mb(&ensemble));
+        record(Metric::MemoryFresh, memory_mb(&ensemble));
     }
-    if asked(Row::Sessions) {
-        note(Metric::Sessions, sessions(&ensemble)?.as_secs_f64() * 1e3);
+    if selected(Row::Sessions) {
+        record(Metric::Sessions, sessions(&ensemble)?.as_secs_f64() * 1e3);
     }
-    if asked(Row::Writes) || asked(Row::Memory) {
+    if selected(Row::Writes) || selected(Row::Memory) {
         let write = |path: &str| client::set_data(path, &[b'x'; PAYLOAD_BYTES]);
-        let found = measured("writes", || under_load(&ensemble, plan, write))?;
-        if asked(Row::Writes) {
-            found.note(WRITES, note);
+        let found = with_retries("writes", || under_load(&ensemble, plan, write))?;
+        if selected(Row::Writes) {
+            found.record(WRITES, record);
         }
     }
-    if asked(Row::Memory) {
-        note(Metric::MemoryLoaded, memory_mb(&ensemble));
+    if selected(Row::Memory) {
+        record(Metric::MemoryLoaded, memory_mb(&ensemble));
     }
-    if asked(Row::Reads) {
+    if selected(Row::Reads) {
         let read = |path: &str| client::get_data(path, false);
-        measured("reads", || under_load(&ensemble, plan, read))?.note(READS, note);
+        with_retries("reads", || under_load(&ensemble, plan, read))?.record(READS, record);
     }
-    if asked(Row::Latency) {
-        let by_leader = measured("one write at a time via the leader", || one_at_a_time(&mut ensemble, 0, plan))?;
-        let by_follower = measured("one write at a time via a follower", || one_at_a_time(&mut ensemble, 1, plan))?;
-        note(Metric::LeaderP50, ms(&by_leader.tally, 50.0));
-        note(Metric::LeaderP99, ms(&by_leader.tally, 99.0));
-        note(Metric::FollowerP50, ms(&by_follower.tally, 50.0));
-        note(Metric::FollowerP99, ms(&by_follower.tally, 99.0));
+    if selected(Row::Latency) {
+        let by_leader = with_retries("one write at a time via the leader", || one_at_a_time(&mut ensemble, 0, plan))?;
+        let by_follower = with_retries("one write at a time via a follower", || one_at_a_time(&mut ensemble, 1, plan))?;
+        record(Metric::LeaderP50, ms(&by_leader.tally, 50.0));
+        record(Metric::LeaderP99, ms(&by_leader.tally, 99.0));
+        record(Metric::FollowerP50, ms(&by_follower.tally, 50.0));
+        record(Metric::FollowerP99, ms(&by_follower.tally, 99.0));
         let replies = (by_leader.tally.replies + by_follower.tally.replies) as f64;
-        note(Metric::LoneCpu, (by_leader.servers + by_follower.servers).as_secs_f64() * 1e6 / replies);
-        note(Metric::DiskP50, disk::two_of_three_ms(ensemble.folder(), plan.window / 5)?);
+        record(Metric::LoneCpu, (by_leader.servers + by_follower.servers).as_secs_f64() * 1e6 / replies);
+        record(Metric::DiskP50, disk::two_of_three_ms(ensemble.folder(), plan.window / 5)?);
     }
     ensemble.done()
 }
 
 /// The reason why a measurement failed.
-enum Missing {
+enum MeasureError {
     Client(client::Error),
     /// The servers do not run, or not as they should.
     Servers(Failure),
 }
 
-impl From<client::Error> for Missing {
+impl From<client::Error> for MeasureError {
     fn from(why: client::Error) -> Self {
         Self::Client(why)
     }
 }
 
-impl From<Failure> for Missing {
+impl From<Failure> for MeasureError {
     fn from(why: Failure) -> Self {
         Self::Servers(why)
     }
@@ -87,15 +87,15 @@ impl From<Failure> for Missing {
 
 /// Measures, and again if the servers were unavailable meanwhile, which is printed. Without replies there is no
 /// value, and a round that took minutes should not be lost because of that.
-fn measured<T>(what: &str, mut measure: impl FnMut() -> Result<T, Missing>) -> Result<T, Failure> {
+fn with_retries<T>(what: &str, mut measure: impl FnMut() -> Result<T, MeasureError>) -> Result<T, Failure> {
     for attempt in 1..=ATTEMPTS {
         match measure() {
             Ok(found) => return Ok(found),
-            Err(Missing::Client(why)) if why.is_absence() => {
+            Err(MeasureError::Client(why)) if why.is_absence() => {
                 println!("  {what}: {why}; this was attempt {attempt} of {ATTEMPTS}");
             }
-            Err(Missing::Client(why)) => return Err(failed(why)),
-            Err(Missing::Servers(why)) => return Err(why),
+            Err(MeasureError::Client(why)) => return Err(failed(why)),
+            Err(MeasureError::Servers(why)) => return Err(why),
         }
     }
     Err(Failure::Check(format!("{what}: no figure in {ATTEMPTS} attempts; what kept each from it stands above")))
@@ -155,7 +155,7 @@ fn sessions(ensemble: &Ensemble) -> Result<Duration, Failure> {
 }
 
 /// The result of a load.
-struct Found {
+struct LoadResult {
     tally: Tally,
     seconds: f64,
     servers: Duration,
@@ -172,22 +172,22 @@ struct Columns {
     servers: Metric,
 }
 
-impl Found {
-    fn note(&self, columns: Columns, note: &mut dyn FnMut(Metric, f64)) {
+impl LoadResult {
+    fn record(&self, columns: Columns, record: &mut dyn FnMut(Metric, f64)) {
         let replies = self.tally.replies as f64;
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let share = |cpu: Duration| 100.0 * cpu.as_secs_f64() / (self.seconds * cores);
-        note(columns.cpu, self.servers.as_secs_f64() * 1e6 / replies);
-        note(columns.rate, replies / self.seconds);
-        note(columns.p50, ms(&self.tally, 50.0));
-        note(columns.p99, ms(&self.tally, 99.0));
-        note(columns.generator, share(self.generator));
-        note(columns.servers, share(self.servers));
+        record(columns.cpu, self.servers.as_secs_f64() * 1e6 / replies);
+        record(columns.rate, replies / self.seconds);
+        record(columns.p50, ms(&self.tally, 50.0));
+        record(columns.p99, ms(&self.tally, 99.0));
+        record(columns.generator, share(self.generator));
+        record(columns.servers, share(self.servers));
     }
 }
 
 /// Every session has a node of its own and repeats the same request.
-fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request) -> Result<Found, Missing> {
+fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request) -> Result<LoadResult, MeasureError> {
     let path = |session: usize| format!("/bench-{session}");
     let addresses = ensemble.addresses();
     let lanes: Vec<Lane> = (0..SESSIONS)
@@ -203,28 +203,28 @@ fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request
         for address in &addresses {
             load::pour(*address, std::iter::once(client::sync()), 1, None).await?;
         }
-        watched(ensemble, Load::open(&lanes).await?, plan).await
+        run_load(ensemble, Load::open(&lanes).await?, plan).await
     })
 }
 
 /// Runs a load, and measures the CPU time of the servers and the generator in its window.
-async fn watched(ensemble: &Ensemble, load: Load, plan: Plan) -> Result<Found, Missing> {
+async fn run_load(ensemble: &Ensemble, load: Load, plan: Plan) -> Result<LoadResult, MeasureError> {
     let from = Instant::now() + plan.warm_up;
     let window = Window { from, until: from + plan.window };
     let load = tokio::task::spawn_local(load.run(window));
-    let me = || Usage::of(std::process::id()).unwrap_or_default().cpu;
+    let own_cpu = || Usage::of(std::process::id()).unwrap_or_default().cpu;
     tokio::time::sleep_until(window.from.into()).await;
-    let (begin, servers, generator) = (Instant::now(), ensemble.usage().cpu, me());
+    let (begin, servers, generator) = (Instant::now(), ensemble.usage().cpu, own_cpu());
     tokio::time::sleep_until(window.until.into()).await;
     let servers = ensemble.usage().cpu.saturating_sub(servers);
-    let (generator, seconds) = (me().saturating_sub(generator), begin.elapsed().as_secs_f64());
+    let (generator, seconds) = (own_cpu().saturating_sub(generator), begin.elapsed().as_secs_f64());
     let tally = load.await.expect("no task of ours panics")?;
-    Ok(Found { tally, seconds, servers, generator })
+    Ok(LoadResult { tally, seconds, servers, generator })
 }
 
 /// One session with one outstanding write, at the server `after_leader` places after the current leader. The leader
 /// is determined anew, because it may have changed under load or in an earlier attempt.
-fn one_at_a_time(ensemble: &mut Ensemble, after_leader: usize, plan: Plan) -> Result<Found, Missing> {
+fn one_at_a_time(ensemble: &mut Ensemble, after_leader: usize, plan: Plan) -> Result<LoadResult, MeasureError> {
     let leader = ensemble.wait_ready(READY_LIMIT)?;
     let address = ensemble.addresses()[(leader + after_leader) % SERVERS];
     let path = "/bench-latency";
@@ -233,7 +233,7 @@ fn one_at_a_time(ensemble: &mut Ensemble, after_leader: usize, plan: Plan) -> Re
         let node = client::create(path, b"", CreateMode::Persistent);
         load::pour(address, std::iter::once(node), 1, Some(ErrorCode::NodeExists)).await?;
         let half = Plan { warm_up: plan.warm_up / 2, window: plan.window / 2, ..plan };
-        watched(ensemble, Load::open(&[lane]).await?, half).await
+        run_load(ensemble, Load::open(&[lane]).await?, half).await
     })
 }
 
@@ -288,15 +288,15 @@ const PAYLOAD_BYTES: usize = 1024;
 const MANY_SESSIONS: usize = 1000;
 
 #[test]
-fn what_was_away_is_measured_again() {
-    let mut answers = vec![Ok(7), Err(Missing::Client(client::Error::Closed))];
-    assert_eq!(measured("x", || answers.pop().expect("two attempts")), Ok(7));
+fn a_measurement_is_repeated_after_an_absence() {
+    let mut answers = vec![Ok(7), Err(MeasureError::Client(client::Error::Closed))];
+    assert_eq!(with_retries("x", || answers.pop().expect("two attempts")), Ok(7));
 }
 
 #[test]
-fn what_stays_away_fails_in_words() {
+fn a_permanent_absence_is_an_error() {
     let mut attempts = 0;
-    let gone = measured("one write", || {
+    let gone = with_retries("one write", || {
         attempts += 1;
         Err::<(), _>(client::Error::NoReply(Duration::from_secs(5)).into())
     });
@@ -305,9 +305,9 @@ fn what_stays_away_fails_in_words() {
 }
 
 #[test]
-fn a_wrong_answer_is_not_measured_again() {
+fn a_measurement_is_not_repeated_after_a_wrong_answer() {
     let mut attempts = 0;
-    let refused = measured("x", || {
+    let refused = with_retries("x", || {
         attempts += 1;
         Err::<(), _>(client::Error::Refused(ErrorCode::NoNode).into())
     });
