@@ -1,17 +1,17 @@
-//! `cargo xtask bench`: Apache ZooKeeper and Pole side by side, and the table that compares them.
+//! `cargo xtask bench`: compares Apache ZooKeeper and Pole on this machine.
 //!
-//! In: how many rounds, which rows, which product. Out: the table on standard output and in `target/bench/report.md`; exit
-//! code 1 if Pole misses a goal.
-//! Why alternating: whatever else the machine does meets both. Only ratios of one run mean anything.
-//! Holds: one product runs at a time. Each round has servers of its own, on an empty disk.
-//! Not here: what is measured and how (`stage`), what is good enough (`metric`).
+//! Prints the table, and writes it to `target/bench/report.md`. The exit code is 1 if Pole misses a goal. The
+//! products alternate, so that other load on the machine affects both; only ratios within one run are meaningful. One
+//! product runs at a time, and each round has new servers on an empty disk.
+//!
+//! The measurements are in `three_servers`, `tree`, `leader_loss` and `scaling`, the goals in `metric`.
 
 mod disk;
 mod leader_loss;
 mod metric;
 mod report;
 mod scaling;
-mod stage;
+mod three_servers;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use metric::{Metric, Row};
 /// Measures Apache ZooKeeper and Pole on this machine, one after the other, and compares.
 #[derive(Debug, Parser)]
 struct Options {
-    /// How often each product is measured. Under five the medians mean little.
+    /// How often each product is measured. With fewer than five rounds the medians mean little.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Only these rows of the table.
@@ -38,7 +38,7 @@ struct Options {
     /// Only one product; then nothing is compared.
     #[arg(long, value_enum, default_value = "both")]
     product: Choice,
-    /// One short round, to see that everything runs. Its figures mean nothing.
+    /// One short round, to check that everything runs. Its figures mean nothing.
     #[arg(long)]
     quick: bool,
 }
@@ -50,27 +50,26 @@ enum Choice {
     Both,
 }
 
-/// How long and how often.
+/// Durations and counts of the measurements.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
-    /// Under load before anything counts, so that the JVM has compiled what it will.
+    /// The time under load before the measurement, in which the JVM compiles its hot code.
     warm_up: Duration,
-    /// Under load while it counts.
+    /// The time under load that is measured.
     window: Duration,
-    /// Leaders killed in a round, one after the other. Five rounds must make twenty.
+    /// Leaders killed in a round, one after the other. Five rounds make twenty.
     kills: usize,
     /// Leaders frozen in a round.
     freezes: usize,
     /// Znodes of the large tree.
     znodes: u32,
-    /// From ready to the look at the memory.
+    /// The time from ready to the measurement of memory.
     settle: Duration,
 }
 
-/// What was measured, by what and whose, in the order of the rounds.
+/// The measured values by metric and product, in the order of the rounds.
 type Samples = BTreeMap<(Metric, Product), Vec<f64>>;
 
-/// Runs the chore.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("bench", args)?;
     let products = match options.product {
@@ -87,15 +86,15 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     for round in 1..=rounds {
         for launcher in alternating(&launchers, round) {
             println!("round {round} of {rounds}, {}, after {:.0} s", launcher.product, start.elapsed().as_secs_f64());
-            let note = &mut noting(&mut samples, launcher.product);
-            stage::run(launcher, &rows, plan, note)?;
-            tree::run(launcher, &rows, plan, note)?;
-            leader_loss::run(launcher, &rows, plan, note)?;
+            let record = &mut recorder(&mut samples, launcher.product);
+            three_servers::run(launcher, &rows, plan, record)?;
+            tree::run(launcher, &rows, plan, record)?;
+            leader_loss::run(launcher, &rows, plan, record)?;
         }
     }
     if products.contains(&Product::Pole) {
-        // Once: it has rounds of its own.
-        scaling::run(&rows, &mut noting(&mut samples, Product::Pole))?;
+        // Run once: it has rounds of its own.
+        scaling::run(&rows, &mut recorder(&mut samples, Product::Pole))?;
     }
 
     let report = report::Report::new(&samples, rounds, plan);
@@ -107,15 +106,15 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(report.misses() > 0)))
 }
 
-/// Tells a figure as it is measured, and keeps it.
-fn noting(samples: &mut Samples, product: Product) -> impl FnMut(Metric, f64) {
+/// Prints a value when it is measured, and stores it.
+fn recorder(samples: &mut Samples, product: Product) -> impl FnMut(Metric, f64) {
     move |metric, value| {
         println!("  {:<44} {:>12} {}", metric.name(), report::figure(value), metric.unit());
         samples.entry((metric, product)).or_default().push(value);
     }
 }
 
-/// Who goes first changes from round to round: what one leaves behind in the caches of the machine meets each as often.
+/// The order changes from round to round, so that the state of caches affects both products equally.
 fn alternating(launchers: &[Launcher], round: usize) -> Vec<&Launcher> {
     let mut order: Vec<&Launcher> = launchers.iter().collect();
     if round.is_multiple_of(2) {

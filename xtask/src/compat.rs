@@ -1,12 +1,13 @@
-//! `cargo xtask compat`: clients that we did not write, against Apache ZooKeeper and against Pole.
+//! `cargo xtask compat`: third-party clients against Apache ZooKeeper and against Pole.
 //!
-//! In: the tests of kazoo and of a client in Rust, scripts for Apache's command line, programs over Curator's recipes and Apache's
-//! clients in Java and C; and Apache's programs for files, on ours. Out: what differs; exit code 1 if anything works on Apache only, or if nothing could be
-//! run.
-//! Why: a promise to speak somebody else's protocol is tested by somebody else's clients.
-//! Holds: a run without Apache is held against what was recorded from Apache (`--record`), so CI needs only Pole.
-//! What cannot be run here (no Python, no Java, no network) is said, and counted in the last line.
-//! Not here: starting servers (`ensemble`).
+//! It runs the tests of kazoo and of a client in Rust, scripts for Apache's command line, programs with Curator's
+//! recipes and with Apache's clients in Java and C, and Apache's file tools on Pole's files. It prints the
+//! differences; the exit code is 1 if anything works on Apache only, or if nothing could be run.
+//!
+//! A run without Apache is compared with a recording of Apache (`--record`), so CI needs only Pole. Parts that cannot
+//! be run here (no Python, no Java, no network) are reported, and counted in the last line.
+//!
+//! Servers are started by `ensemble`.
 
 mod c;
 mod cli;
@@ -31,21 +32,21 @@ use crate::command::{is_installed, program, target_dir};
 use crate::ensemble::{Launcher, Product};
 use options::{Options, Part};
 
-/// Runs the parts that the arguments choose.
+/// Runs the parts that the arguments select.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options = Options::parse(args)?;
     let launchers = launchers(&options)?;
     let mut all = Tally::default();
-    for (part, prepare, run) in PARTS.iter().filter(|(part, ..)| options.chooses(*part)) {
-        // Missing tools keep a part from being run; whatever goes wrong after that is a failure.
+    for (part, prepare, run) in PARTS.iter().filter(|(part, ..)| options.selects(*part)) {
+        // A part with missing tools is not run. Any later error is a failure.
         if let Err(why) = prepare() {
-            println!("{part:?} could not be run: {}", words(why));
+            println!("{part:?} could not be run: {}", message(why));
             all.not_run += 1;
             continue;
         }
         for &size in options.sizes_of(*part) {
             all.add(&run(&options, size, &launchers).unwrap_or_else(|why| {
-                println!("{part:?} with servers: {size} FAILED: {}", words(why));
+                println!("{part:?} with servers: {size} FAILED: {}", message(why));
                 Tally::of(false)
             }));
         }
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(all.failed > 0 || all.passed == 0)))
 }
 
-/// The servers to run. Without Apache, Pole can still be held against the recording.
+/// The servers to run. Without Apache, Pole can still be compared with the recording.
 fn launchers(options: &Options) -> Result<Vec<Launcher>, Failure> {
     let mut found = Vec::new();
     for product in &options.products {
@@ -71,7 +72,7 @@ fn launchers(options: &Options) -> Result<Vec<Launcher>, Failure> {
 
 /// Finds or installs what a part needs.
 type Prepare = fn() -> Result<(), Failure>;
-/// Runs a part with so many servers on these products.
+/// Runs a part with this number of servers on these products.
 type Run = fn(&Options, usize, &[Launcher]) -> Result<Tally, Failure>;
 
 const PARTS: &[(Part, Prepare, Run)] = &[
@@ -85,13 +86,13 @@ const PARTS: &[(Part, Prepare, Run)] = &[
     (Part::Storage, java::prepare, storage::run),
 ];
 
-fn words(why: Failure) -> String {
+fn message(why: Failure) -> String {
     match why {
-        Failure::Usage(words) | Failure::Check(words) => words,
+        Failure::Usage(text) | Failure::Check(text) => text,
     }
 }
 
-/// How many checks ended how.
+/// The number of checks by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     passed: usize,
@@ -113,9 +114,9 @@ impl Tally {
     }
 }
 
-/// A program that the kernel ends when our thread ends, however it ends, where `setpriv` is installed. It then has the
-/// process id of the program.
-fn tied(name: &str) -> Command {
+/// A program that the kernel kills when our thread ends, however it ends, where `setpriv` is installed. It then has
+/// the process id of the program.
+fn killed_with_parent(name: &str) -> Command {
     if !is_installed("setpriv") {
         return program(name);
     }
@@ -124,7 +125,7 @@ fn tied(name: &str) -> Command {
     command
 }
 
-/// The words of a command whose last one, the path of a configuration, is left to whoever runs it.
+/// The words of a command without the last one, the path of a configuration, which the started harness appends.
 fn words_before_config(command: &Command) -> Vec<String> {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let mut words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
@@ -132,7 +133,7 @@ fn words_before_config(command: &Command) -> Vec<String> {
     words
 }
 
-/// Where tools, logs and results are kept.
+/// The folder of tools, logs and results.
 fn work_dir() -> PathBuf {
     target_dir().join("compat")
 }

@@ -1,10 +1,12 @@
-//! `cargo xtask fuzz`: bytes that nobody sane would send, guided by the code that they reach.
+//! `cargo xtask fuzz`: fuzzing of all parsers, guided by coverage.
 //!
-//! In: for how long, which targets. Out: a line per target as it ends, findings with the command that repeats them, and
-//! as last line `targets=N runs=M findings=K`; exit code 1 on a finding.
-//! Two ways: guided by coverage, which builds everything again with libFuzzer; and the replay of the committed corpus,
-//! which needs nothing but the compiler and is a step of CI.
-//! Not here: the targets (`fuzz/src`), mutation and coverage (libFuzzer).
+//! Prints a line for each target when it ends, findings with the command that repeats them, and as last line
+//! `targets=N runs=M findings=K`. The exit code is 1 on a finding.
+//!
+//! There are two modes: fuzzing guided by coverage, which builds everything again with libFuzzer; and a replay of the
+//! committed corpus, which needs only the compiler and is a step of CI.
+//!
+//! The targets are in `fuzz/src`. libFuzzer does mutation and coverage.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,33 +17,32 @@ use clap::Parser;
 use crate::command::{Finished, logged, output_of, program, root, target_dir};
 use crate::{Failure, arguments};
 
-/// Feeds parsers, files and the state machine with mutated bytes.
+/// Runs parsers, files and the state machine on mutated bytes.
 #[derive(Debug, Parser)]
 struct Options {
-    /// How long, shared out evenly among the targets. Building comes on top.
+    /// The duration in seconds, shared evenly among the targets. Building comes on top.
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// These targets only, divided by commas.
+    /// Only these targets, separated by commas.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Every committed input once, or only these files, without coverage.
+    /// Run every committed input once, or only these files, without coverage.
     #[arg(long, num_args = 0.., conflicts_with_all = ["only", "merge"])]
     replay: Option<Vec<PathBuf>>,
-    /// Adds to the corpus, after the run, the smallest inputs found that reach something new.
+    /// Add the smallest inputs found that reach new code to the corpus after the run.
     #[arg(long)]
     merge: bool,
 }
 
-/// Runs the chore.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("fuzz", args)?;
     match &options.replay {
         Some(files) => replay(files),
-        None => guided(&options),
+        None => fuzz_guided(&options),
     }
 }
 
-/// Built into the workspace's folder: most dependencies are there already.
+/// Built in the workspace's target folder, where most dependencies are built already.
 fn replay(files: &[PathBuf]) -> Result<ExitCode, Failure> {
     let here = |file: &PathBuf| std::path::absolute(file).map_err(|why| Failure::io("find", file, &why));
     let files = files.iter().map(here).collect::<Result<Vec<_>, _>>()?;
@@ -57,33 +58,33 @@ fn replayer() -> Command {
     cargo
 }
 
-fn guided(options: &Options) -> Result<ExitCode, Failure> {
-    let targets = chosen(&output_of(replayer().arg("list"))?, &options.only)?;
+fn fuzz_guided(options: &Options) -> Result<ExitCode, Failure> {
+    let targets = selected(&output_of(replayer().arg("list"))?, &options.only)?;
     let fuzzer = build()?;
     let seconds = (options.seconds / targets.len() as u64).max(1);
     let (mut runs, mut findings) = (0, 0);
     for target in &targets {
-        let place = Place::new(target)?;
-        let finished = place.feed(&fuzzer, seconds)?;
-        let fed = executed(&finished.output);
-        runs += fed;
+        let files = TargetFiles::new(target)?;
+        let finished = files.fuzz(&fuzzer, seconds)?;
+        let inputs = executed(&finished.output);
+        runs += inputs;
         let took = finished.took.as_secs_f64();
         if finished.passed() {
-            println!("{target:<14} ok      {took:>6.1} s {fed:>9} runs   {}", reached(&finished.output));
+            println!("{target:<14} ok      {took:>6.1} s {inputs:>9} runs   {}", coverage(&finished.output));
         } else {
             findings += 1;
-            println!("{target:<14} FINDING {took:>6.1} s {fed:>9} runs\n{}", finding(&finished.output, &place.log));
+            println!("{target:<14} FINDING {took:>6.1} s {inputs:>9} runs\n{}", finding(&finished.output, &files.log));
         }
         if options.merge {
-            place.merge(&fuzzer)?;
+            files.merge(&fuzzer)?;
         }
     }
     println!("targets={} runs={runs} findings={findings}", targets.len());
     Ok(ExitCode::from(u8::from(findings > 0)))
 }
 
-/// The targets there are, or those named.
-fn chosen(listed: &str, only: &[String]) -> Result<Vec<String>, Failure> {
+/// All targets, or the named ones.
+fn selected(listed: &str, only: &[String]) -> Result<Vec<String>, Failure> {
     let all: Vec<String> = listed.lines().map(str::to_owned).collect();
     match only.iter().find(|name| !all.contains(name)) {
         Some(name) => Err(Failure::Usage(format!("there is no target called `{name}`; there are: {}", all.join(", ")))),
@@ -92,9 +93,9 @@ fn chosen(listed: &str, only: &[String]) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// Builds the fuzzer, and says where it is.
+/// Builds the fuzzer and returns its path.
 ///
-/// For a target that is named, although it is this machine: only then are build scripts and macros spared the coverage.
+/// The target is named although it is the host: only then are build scripts and macros built without coverage.
 fn build() -> Result<PathBuf, Failure> {
     let machine = output_of(program("rustc").args(["--print", "host-tuple"]))?;
     let folder = target_dir().join("fuzz");
@@ -111,34 +112,34 @@ fn build() -> Result<PathBuf, Failure> {
     Ok(folder.join(machine).join("release").join("guided"))
 }
 
-/// Where one target keeps what.
-struct Place {
+/// The files of one target.
+struct TargetFiles {
     target: String,
     /// In the repository.
     corpus: PathBuf,
-    /// What earlier runs here found worth keeping.
+    /// Inputs that earlier runs on this machine found.
     found: PathBuf,
     findings: PathBuf,
     log: PathBuf,
 }
 
-impl Place {
+impl TargetFiles {
     fn new(target: &str) -> Result<Self, Failure> {
         let folder = target_dir().join("xtask").join("fuzz");
-        let place = Self {
+        let files = Self {
             target: target.to_owned(),
             corpus: root().join("fuzz/corpus").join(target),
             found: folder.join("found").join(target),
             findings: folder.join("findings").join(target),
             log: folder.join(format!("{target}.log")),
         };
-        for folder in [&place.corpus, &place.found, &place.findings] {
+        for folder in [&files.corpus, &files.found, &files.findings] {
             fs::create_dir_all(folder).map_err(|why| Failure::io("create", folder, &why))?;
         }
-        Ok(place)
+        Ok(files)
     }
 
-    fn feed(&self, fuzzer: &Path, seconds: u64) -> Result<Finished, Failure> {
+    fn fuzz(&self, fuzzer: &Path, seconds: u64) -> Result<Finished, Failure> {
         let mut command = self.command(fuzzer);
         command.arg(format!("-max_total_time={seconds}")).args([&self.found, &self.corpus]);
         logged(&mut command, &self.log, None)
@@ -146,7 +147,7 @@ impl Place {
 
     fn merge(&self, fuzzer: &Path) -> Result<(), Failure> {
         let mut command = self.command(fuzzer);
-        // How often code is reached does not count, or thousands of files would be kept.
+        // Without counters: how often code is reached does not matter, or thousands of files would be kept.
         command.args(["-merge=1", "-use_counters=0", MERGED_BYTES_MAX]).args([&self.corpus, &self.found]);
         let merged = logged(&mut command, &self.log.with_extension("merge.log"), None)?;
         if merged.passed() { Ok(()) } else { Err(Failure::Check(format!("{}: the merge failed", self.target))) }
@@ -160,7 +161,8 @@ impl Place {
     }
 }
 
-/// How many inputs were fed, by libFuzzer's last word or, if a finding cut it short, its last line of progress.
+/// The number of inputs that were run, from libFuzzer's final statistics or, after a finding, from its last progress
+/// line.
 fn executed(output: &str) -> u64 {
     let stat = |line: &str| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok();
     let progress = |line: &str| line.strip_prefix('#')?.split_whitespace().next()?.parse().ok();
@@ -169,23 +171,24 @@ fn executed(output: &str) -> u64 {
 }
 
 /// How much code the inputs reach, in libFuzzer's units.
-fn reached(output: &str) -> String {
+fn coverage(output: &str) -> String {
     let progress = output.lines().rev().find(|line| line.starts_with('#') && line.contains(" cov: "));
     let words: Vec<&str> = progress.unwrap_or_default().split_whitespace().collect();
     let after = |name| words.iter().skip_while(move |word| **word != name).nth(1).copied().unwrap_or("?");
     format!("coverage {}, corpus {}", after("cov:"), after("corp:"))
 }
 
-/// What went wrong, and how to see it again.
+/// The panic message, and the command that repeats it.
 fn finding(output: &str, log: &Path) -> String {
     let written = output.lines().find_map(|line| line.split_once("Test unit written to ").map(|(_, file)| file));
-    let said = output.lines().skip_while(|line| !line.contains("panicked at")).take(2);
-    let said: String = said.map(|line| format!("  | {line}\n")).collect();
-    let again = written.map_or_else(String::new, |file| format!("  to repeat:   cargo xtask fuzz --replay {file}\n"));
-    format!("{said}{again}  all it said: {}", log.display())
+    let message = output.lines().skip_while(|line| !line.contains("panicked at")).take(2);
+    let message: String = message.map(|line| format!("  | {line}\n")).collect();
+    let repeat = written.map_or_else(String::new, |file| format!("  to repeat:   cargo xtask fuzz --replay {file}\n"));
+    format!("{message}{repeat}  all it said: {}", log.display())
 }
 
-/// What `cargo fuzz` passes too, but for the address sanitizer: it needs an unstable compiler, and no code of ours is unsafe.
+/// The flags that `cargo fuzz` passes, without the address sanitizer: it needs an unstable compiler, and we have no
+/// unsafe code.
 const COVERAGE: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -197,7 +200,7 @@ const COVERAGE: &[&str] = &[
 /// An input that takes ten seconds or half a gigabyte is a finding too.
 const LIMITS: &[&str] = &["-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=512", "-print_final_stats=1"];
 
-/// Larger inputs are not kept: the corpus is to stay small.
+/// Larger inputs are not kept, so that the corpus stays small.
 const MERGED_BYTES_MAX: &str = "-max_len=2048";
 
 #[cfg(test)]
@@ -208,7 +211,7 @@ mod tests {
         #4096\tpulse  cov: 20 ft: 30 corp: 7/90b lim: 4 exec/s: 2048 rss: 31Mb\n";
 
     #[test]
-    fn runs_are_counted_by_the_last_word_or_else_by_the_progress() {
+    fn runs_are_counted_from_the_statistics_or_else_the_progress() {
         assert_eq!(executed(&format!("{RUN}stat::number_of_executed_units: 5000\n")), 5000);
         assert_eq!(executed(RUN), 4096);
         assert_eq!(executed(""), 0);
@@ -216,11 +219,11 @@ mod tests {
 
     #[test]
     fn coverage_is_that_of_the_last_progress() {
-        assert_eq!(reached(RUN), "coverage 20, corpus 7/90b");
+        assert_eq!(coverage(RUN), "coverage 20, corpus 7/90b");
     }
 
     #[test]
-    fn a_finding_says_how_to_see_it_again() {
+    fn a_finding_shows_how_to_repeat_it() {
         let output = "thread '<unnamed>' panicked at a.rs:1:2:\nwhy\nmore\nartifact_prefix='f/'; Test unit written to f/crash-1\n";
         let text = finding(output, Path::new("f.log"));
         assert!(text.contains("| why\n") && text.contains("cargo xtask fuzz --replay f/crash-1\n"), "{text}");
@@ -228,8 +231,8 @@ mod tests {
     }
 
     #[test]
-    fn unknown_targets_are_refused() {
-        assert_eq!(chosen("a\nb", &[]), Ok(vec!["a".to_owned(), "b".to_owned()]));
-        assert!(matches!(chosen("a\nb", &["c".to_owned()]), Err(Failure::Usage(_))));
+    fn unknown_targets_are_rejected() {
+        assert_eq!(selected("a\nb", &[]), Ok(vec!["a".to_owned(), "b".to_owned()]));
+        assert!(matches!(selected("a\nb", &["c".to_owned()]), Err(Failure::Usage(_))));
     }
 }

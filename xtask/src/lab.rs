@@ -1,7 +1,7 @@
-//! The programs of the lab and the model checker, built in release and run with the arguments as given.
+//! Builds the programs of the lab and the model checker in release, and runs them with the given arguments.
 //!
-//! They check their own arguments; their exit code is ours. In release, because a seed that takes a second there
-//! takes ten in a debug build.
+//! They check their own arguments, and their exit code is passed on. A seed that takes a second in release takes ten
+//! in a debug build.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ pub(crate) fn run(package: &str, binary: &str, args: &[String]) -> Result<ExitCo
     let path = built_in_release(package, binary)?;
     let status = program(&path.to_string_lossy()).args(args).status();
     let status = status.map_err(|why| Failure::io("run", &path, &why))?;
-    // A program ended by a signal has no code of its own.
+    // A program ended by a signal has no exit code.
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Ok(ExitCode::from(code))
 }

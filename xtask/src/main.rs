@@ -1,9 +1,10 @@
-//! The chores of the house: `cargo xtask CHORE`.
+//! The development tasks of the repository: `cargo xtask CHORE`.
 //!
-//! In: the name of a chore and its arguments. Out: what a person reads, and an exit code (0 done, 1 the check failed,
-//! 2 bad arguments).
-//! Why a program and not shell scripts: it runs wherever the workspace builds, and its pieces have tests.
-//! Not here: the simulator, the model checker and the benchmarks themselves (`lab`); this only starts them.
+//! The exit code is 0 on success, 1 if a check failed, and 2 for bad arguments. It is a program and not a set of
+//! shell scripts, so it runs wherever the workspace builds, and its parts have tests.
+//!
+//! The simulator, the model checker and the benchmarks of leader changes are in `lab` and `model`; this program only
+//! starts them.
 
 mod bench;
 mod compat;
@@ -61,15 +62,15 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Runs a chore that generates load, in release: built without optimisation it would take the machine from the servers.
+/// Runs a chore that generates load, in release: an unoptimised build would take CPU time from the servers.
 ///
-/// We become that program, so that whoever stops us stops it.
+/// The release binary replaces this process (`exec`), so that a signal to this process reaches it.
 fn in_release(args: &[String], chore: fn(&[String]) -> Result<ExitCode, Failure>) -> Result<ExitCode, Failure> {
     if !cfg!(debug_assertions) {
         return chore(&args[1..]);
     }
     let path = command::built_in_release("xtask", "xtask")?;
-    // As cargo would tell it.
+    // The value that cargo would set.
     let folder = command::root().join("xtask");
     let why = command::program(&path.to_string_lossy()).env("CARGO_MANIFEST_DIR", folder).args(args).exec();
     Err(Failure::io("run", &path, &why))

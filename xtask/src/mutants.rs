@@ -1,11 +1,11 @@
-//! `cargo xtask mutants`: takes each protection away, one at a time, and asks who notices.
+//! `cargo xtask mutants`: removes each protection, one at a time, and checks that a test fails.
 //!
-//! In: `mutants/NN-name.patch`. Out: a table with the script, the test of the crate that the patch changes, or the seed that found
-//! each mutant; exit code 1 if one was found by nothing or its patch no longer applies.
-//! Why: a test that has never failed proves little. A protection whose loss nobody notices is not tested.
-//! How: one worktree and one build folder for all mutants, so that each builds only what its patch touches. First the
-//! unchanged code must pass, or every mutant would seem found.
-//! Not here: switches in production code; a mutant is a patch and nothing else.
+//! A mutant is a patch `mutants/NN-name.patch` and nothing else; there are no switches in production code. The output
+//! is a table with the script, the test of the patched crate, or the seed that found each mutant. The exit code is 1
+//! if a mutant was not found or its patch no longer applies. A protection whose loss is not noticed is not tested.
+//!
+//! All mutants share one worktree and one build folder, so that each builds only what its patch touches. The
+//! unchanged code must pass first; otherwise every mutant would seem to be found.
 
 mod options;
 mod patch;
@@ -23,11 +23,11 @@ pub(crate) use patch::Mutant;
 use verdict::Verdict;
 use worktree::{Built, Worktree};
 
-/// Runs the mutants that the arguments choose.
+/// Runs the mutants that the arguments select.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options = Options::parse(args)?;
     let mutants: Vec<Mutant> =
-        Mutant::all(&root().join("mutants"))?.into_iter().filter(|mutant| options.chooses(mutant)).collect();
+        Mutant::all(&root().join("mutants"))?.into_iter().filter(|mutant| options.selects(mutant)).collect();
     if mutants.is_empty() {
         return Err(Failure::Check("no patch in mutants/ was chosen".to_owned()));
     }
@@ -36,19 +36,19 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let mut rows = Vec::new();
     for mutant in &mutants {
         let start = Instant::now();
-        let verdict = judge(&mut tree, mutant, &options)?;
+        let verdict = evaluate(&mut tree, mutant, &options)?;
         let row = Row { mutant, verdict, took: start.elapsed() };
         println!("{}", row.line());
         rows.push(row);
     }
     tree.reset()?;
     let found = rows.iter().filter(|row| row.verdict.is_found()).count();
-    let lost = rows.len() - found;
-    println!("\n{found} found, {lost} not found");
-    Ok(ExitCode::from(u8::from(lost > 0)))
+    let not_found = rows.len() - found;
+    println!("\n{found} found, {not_found} not found");
+    Ok(ExitCode::from(u8::from(not_found > 0)))
 }
 
-/// The test of the test: without any patch there must be nothing to find.
+/// Checks that nothing fails without a patch.
 fn unchanged_code_passes(tree: &mut Worktree, mutants: &[Mutant], options: &Options) -> Result<(), Failure> {
     println!("first the unchanged code: it has to pass");
     let start = Instant::now();
@@ -68,20 +68,21 @@ fn unchanged_code_passes(tree: &mut Worktree, mutants: &[Mutant], options: &Opti
     Ok(())
 }
 
-fn judge(tree: &mut Worktree, mutant: &Mutant, options: &Options) -> Result<Verdict, Failure> {
+fn evaluate(tree: &mut Worktree, mutant: &Mutant, options: &Options) -> Result<Verdict, Failure> {
     tree.reset()?;
     if let Err(why) = tree.apply(&mutant.path) {
         return Ok(Verdict::DoesNotApply(why));
     }
     match tree.build()? {
         Err(tail) => Ok(Verdict::DoesNotCompile(tail)),
-        Ok(built) => hunt(tree, &built, mutant, options),
+        Ok(built) => find(tree, &built, mutant, options),
     }
 }
 
-/// The scripts, which take seconds; then the tests of the crates that the patch changes; then the seeds. The first that notices is
-/// enough, unless all were asked for. What the lab is not built from, scripts and seeds cannot notice.
-fn hunt(tree: &Worktree, built: &Built, mutant: &Mutant, options: &Options) -> Result<Verdict, Failure> {
+/// Runs the scripts, which take seconds, then the tests of the crates that the patch changes, then the seeds. Stops
+/// at the first that finds the mutant, unless all were requested. Scripts and seeds cannot find a change of a crate
+/// that the lab does not use.
+fn find(tree: &Worktree, built: &Built, mutant: &Mutant, options: &Options) -> Result<Verdict, Failure> {
     let mut in_lab = false;
     for name in &mutant.crates {
         in_lab |= tree.is_in_lab(name)?;
@@ -102,7 +103,7 @@ fn by_scripts(tree: &Worktree, built: &Built) -> Result<Verdict, Failure> {
     Ok(verdict::of_scripts(&tree.run_scripts(built, SCRIPTS_LIMIT)?))
 }
 
-/// All test programs of a crate. One that does not build is no find: the patch must follow the tests.
+/// Runs all test programs of a crate. One that does not build is not a find: the patch must be updated.
 fn by_tests(tree: &Worktree, name: &str) -> Result<Verdict, Failure> {
     let programs = match tree.build_tests(name)? {
         Ok(programs) => programs,
@@ -113,7 +114,7 @@ fn by_tests(tree: &Worktree, name: &str) -> Result<Verdict, Failure> {
     })
 }
 
-/// With the small state machine, then with the tree.
+/// Runs the seeds with the small state machine, then with the tree.
 fn by_seeds(tree: &Worktree, options: &Options) -> Result<Verdict, Failure> {
     let small = verdict::of_seeds(&tree.run_seeds(options.seeds, false, SEEDS_LIMIT)?)?;
     if small.is_found() {
@@ -122,7 +123,6 @@ fn by_seeds(tree: &Worktree, options: &Options) -> Result<Verdict, Failure> {
     verdict::of_seeds(&tree.run_seeds(options.seeds, true, SEEDS_LIMIT)?)
 }
 
-/// One line of the table.
 struct Row<'a> {
     mutant: &'a Mutant,
     verdict: Verdict,
@@ -137,7 +137,7 @@ impl Row<'_> {
             mutant.name,
             verdict.to_string(),
             took.as_secs_f64(),
-            mutant.takes
+            mutant.description
         );
         match verdict.details() {
             "" => head,
@@ -146,9 +146,9 @@ impl Row<'_> {
     }
 }
 
-/// All scripts take seconds; a mutant that makes one run for ever is noticed after this.
+/// All scripts take seconds. A mutant that makes one run for ever is found after this.
 const SCRIPTS_LIMIT: Duration = Duration::from_secs(180);
-/// One program of tests takes seconds to a minute.
+/// One test program takes seconds to a minute.
 const TESTS_LIMIT: Duration = Duration::from_secs(300);
 /// 500 seeds take a minute or two on two cores; the rest is for slower machines.
 const SEEDS_LIMIT: Duration = Duration::from_secs(1200);

@@ -1,9 +1,7 @@
-//! `cargo xtask scenarios`: which known trap is covered by which script, as a page of the docs.
+//! `cargo xtask scenarios`: generates `docs/scenarios.md`, which lists the scripts that cover each known problem.
 //!
-//! In: the table in `list`, and the lines `# covers: 1 ZK-3911 ZK-4646` in the heads of `crates/lab/scripts/*`. Out:
-//! `docs/scenarios.md`.
-//! Why generated: a trap without a script is then seen by everyone, not only by whoever remembers it.
-//! Not here: what the scripts check.
+//! The inputs are the table in `list` and the lines `# covers: 1 ZK-3911 ZK-4646` in the heads of
+//! `crates/lab/scripts/*`. The page is generated so that a problem without a script is visible to everyone.
 
 mod covers;
 mod list;
@@ -28,17 +26,14 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the scripts lie.
 pub(crate) fn scripts_dir() -> PathBuf {
     root().join("crates").join("lab").join("scripts")
 }
 
-/// Where the page lies.
 pub(crate) fn page_path() -> PathBuf {
     root().join("docs").join("scenarios.md")
 }
 
-/// The whole page.
 pub(crate) fn page(scripts: &[Script]) -> String {
     let mut text = format!("{HEAD}\n{}.\n", count(scripts));
     let mut part = "";
@@ -57,7 +52,7 @@ fn row(scenario: &Scenario, scripts: &[Script]) -> String {
     format!("| {number} | {title} | {} | {} |\n", tickets.join(", "), covered_by(scenario, scripts))
 }
 
-/// The last column: the scripts, then what is still open.
+/// The last column: the scripts, then the tickets that are not covered.
 fn covered_by(scenario: &Scenario, scripts: &[Script]) -> String {
     let covering: Vec<&Script> = scripts.iter().filter(|script| script.scenarios.contains(&scenario.number)).collect();
     let mut parts: Vec<String> = covering.iter().map(|script| script.link()).collect();
@@ -75,7 +70,7 @@ fn covered_by(scenario: &Scenario, scripts: &[Script]) -> String {
     parts.join(", ")
 }
 
-/// One sentence on how far we are.
+/// One sentence about the coverage.
 fn count(scripts: &[Script]) -> String {
     let has_script = |scenario: &&Scenario| scripts.iter().any(|script| script.scenarios.contains(&scenario.number));
     let (covered, missing): (Vec<&Scenario>, Vec<&Scenario>) = SCENARIOS.iter().partition(has_script);

@@ -1,9 +1,8 @@
 //! `cargo xtask test`: everything that CI checks, one step after another.
 //!
-//! In: the table [`STEPS`]. Out: a line per step as it ends, the tail of what failed with the command that repeats
-//! it, the longest steps, and as last line `N passed, M failed`.
-//! Why every step runs even after a failure: one visit to CI should tell all that is wrong.
-//! Not here: what the steps check.
+//! Prints a line for each step when it ends, the last output of a failed step with the command that repeats it, the
+//! longest steps, and as last line `N passed, M failed`. Every step runs even after a failure, so that one run of CI
+//! reports everything.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -13,45 +12,47 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::Failure;
 use crate::command::{Finished, is_installed, logged, program, root, target_dir};
 
-/// What CI checks, cheap steps first. A new step is one line here.
+/// The steps of CI, cheap ones first. A new step is one line here.
 ///
-/// `{fresh}` in a command becomes a seed that no earlier run used (see [`fresh_seed`]); the seed is part of the command
-/// that is printed, so a failure can be repeated.
+/// `{fresh}` in a command is replaced by a seed that no earlier run used (see [`fresh_seed`]). The seed is part of
+/// the printed command, so a failure can be repeated.
 ///
-/// Most of the time goes into building. Steps that build the same packages with the same features share them: a package that
-/// is tested alone has other features below it than in the workspace.
+/// Most of the time is spent on building. Steps that build the same packages with the same features share the result:
+/// a package that is tested alone gets other features of its dependencies than in the workspace.
 const STEPS: &[Step] = &[
     Step::new("format", "cargo fmt --all --check"),
-    Step::new("tidy", "cargo test --quiet --workspace --bin xtask").shows(Note::Tests),
+    Step::new("tidy", "cargo test --quiet --workspace --bin xtask").with_note(Note::Tests),
     Step::new("spelling", "typos").if_installed("typos"),
     Step::new("unused-dependencies", "cargo machete").if_installed("cargo-machete"),
-    Step::new("licences", "cargo deny check bans licenses sources").if_installed("cargo-deny").shows(Note::LastLine),
+    Step::new("licences", "cargo deny check bans licenses sources")
+        .if_installed("cargo-deny")
+        .with_note(Note::LastLine),
     Step::new("lints", "cargo clippy --workspace --all-targets -- -D warnings"),
-    Step::new("tests", "cargo test --workspace --exclude xtask --no-fail-fast").shows(Note::Tests),
+    Step::new("tests", "cargo test --workspace --exclude xtask --no-fail-fast").with_note(Note::Tests),
     Step::new("corpus", "cargo xtask fuzz --replay"),
     Step::new("docs", "cargo doc --workspace --no-deps --document-private-items").env("RUSTDOCFLAGS", "-D warnings"),
     Step::new("first-command", "cargo run --release -- up --until-ready"),
-    Step::new("clients-of-others", "cargo xtask compat --part ci").shows(Note::LastLine),
-    Step::new("attacks", "cargo xtask attack --quick").shows(Note::LastLine),
-    Step::new("soak", "cargo xtask soak --seconds 60").shows(Note::LastLine),
+    Step::new("clients-of-others", "cargo xtask compat --part ci").with_note(Note::LastLine),
+    Step::new("attacks", "cargo xtask attack --quick").with_note(Note::LastLine),
+    Step::new("soak", "cargo xtask soak --seconds 60").with_note(Note::LastLine),
     Step::new("embedding", "cargo run --package pole-election --example embed"),
     Step::new("own-oracle", "cargo run --package pole-oracle --example own_oracle"),
-    Step::new("seeds-fixed", "cargo xtask sim --first 1 --seeds 100").shows(Note::LastLine),
-    Step::new("seeds-tree", "cargo xtask sim --tree --first 1 --seeds 60").shows(Note::LastLine),
-    Step::new("seeds-fresh", "cargo xtask sim --tree --first {fresh} --seeds 120").shows(Note::LastLine),
+    Step::new("seeds-fixed", "cargo xtask sim --first 1 --seeds 100").with_note(Note::LastLine),
+    Step::new("seeds-tree", "cargo xtask sim --tree --first 1 --seeds 60").with_note(Note::LastLine),
+    Step::new("seeds-fresh", "cargo xtask sim --tree --first {fresh} --seeds 120").with_note(Note::LastLine),
     Step::new("failover", "cargo xtask failover"),
-    Step::new("model", "cargo xtask model --minutes 1").shows(Note::LastLine),
-    Step::new("mutants", "cargo xtask mutants --quick --seeds 50").shows(Note::LastLine),
+    Step::new("model", "cargo xtask model --minutes 1").with_note(Note::LastLine),
+    Step::new("mutants", "cargo xtask mutants --quick --seeds 50").with_note(Note::LastLine),
 ];
 
-/// Runs all steps, or those named.
+/// Runs all steps, or the named ones.
 pub(crate) fn run(names: &[String]) -> Result<ExitCode, Failure> {
-    let steps = chosen(names)?;
+    let steps = selected(names)?;
     let fresh = fresh_seed();
     let mut reports = Vec::new();
     for step in &steps {
         print!("{:<20} ", step.name);
-        // The name shows while the step runs; a terminal that is gone is no reason to stop.
+        // The name is visible while the step runs. A closed terminal does not stop the run.
         let _ = std::io::stdout().flush();
         let report = step.run(fresh)?;
         println!("{}", report.line());
@@ -65,7 +66,7 @@ pub(crate) fn run(names: &[String]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Step>, Failure> {
+fn selected(names: &[String]) -> Result<Vec<&'static Step>, Failure> {
     if names.is_empty() {
         return Ok(STEPS.iter().collect());
     }
@@ -78,25 +79,24 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Step>, Failure> {
     names.iter().map(find).collect()
 }
 
-/// One thing that CI checks.
 #[derive(Clone, Copy)]
 struct Step {
     name: &'static str,
-    /// Words divided by spaces, as one would type them in the top folder.
+    /// Words separated by spaces, to be run in the repository root.
     command: &'static str,
     env: Option<(&'static str, &'static str)>,
-    /// A program without which the step is skipped, and said to be.
+    /// A program without which the step is skipped and reported as such.
     tool: Option<&'static str>,
     note: Note,
 }
 
-/// What a step that passed says beside its time.
+/// The information that a passed step prints besides its time.
 #[derive(Clone, Copy)]
 enum Note {
     Nothing,
-    /// How many tests ran.
+    /// The number of tests.
     Tests,
-    /// The last line of the output, where `cargo deny` and the programs of the lab sum themselves up.
+    /// The last line of the output, where `cargo deny` and the programs of the lab print a summary.
     LastLine,
 }
 
@@ -115,33 +115,33 @@ impl Step {
         self
     }
 
-    const fn shows(mut self, note: Note) -> Self {
+    const fn with_note(mut self, note: Note) -> Self {
         self.note = note;
         self
     }
 
     fn run(&self, fresh: u64) -> Result<Report, Failure> {
-        let words = self.command.replace("{fresh}", &fresh.to_string());
+        let command_line = self.command.replace("{fresh}", &fresh.to_string());
         let log = target_dir().join("xtask").join(format!("{}.log", self.name));
-        let typed = match self.env {
-            Some((key, value)) => format!("{key}='{value}' {words}"),
-            None => words.clone(),
+        let shown = match self.env {
+            Some((key, value)) => format!("{key}='{value}' {command_line}"),
+            None => command_line.clone(),
         };
         let (outcome, took) = match self.tool {
             Some(tool) if !is_installed(tool) => (Outcome::Skipped { tool }, Duration::ZERO),
             _ => {
-                let mut split = words.split(' ');
+                let mut split = command_line.split(' ');
                 let mut command = program(split.next().expect("a command has a first word"));
                 command.args(split).envs(self.env);
                 let finished = logged(&mut command, &log, Some(STEP_MAX))?;
-                (self.judge(&finished), finished.took)
+                (self.outcome(&finished), finished.took)
             }
         };
         let log = log.strip_prefix(root()).map_or_else(|_| log.clone(), PathBuf::from);
-        Ok(Report { name: self.name, command: typed, log, outcome, took })
+        Ok(Report { name: self.name, command: shown, log, outcome, took })
     }
 
-    fn judge(&self, finished: &Finished) -> Outcome {
+    fn outcome(&self, finished: &Finished) -> Outcome {
         if !finished.passed() {
             let mut tail = tail(&finished.output);
             if finished.status.is_none() {
@@ -158,10 +158,10 @@ impl Step {
     }
 }
 
-/// What became of one step.
+/// The result of one step.
 struct Report {
     name: &'static str,
-    /// As one would type it, fresh seed filled in.
+    /// The full command line, with the fresh seed.
     command: String,
     log: PathBuf,
     outcome: Outcome,
@@ -220,23 +220,23 @@ fn last_line(output: &str) -> &str {
     output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default()
 }
 
-/// The sum over all `test result: ok. N passed; …` of an output: cargo prints one for each test program.
+/// The sum over all lines `test result: ok. N passed; …`: cargo prints one for each test program.
 fn tests_passed(output: &str) -> usize {
     let results = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
     results.filter_map(|rest| rest.split(' ').next()?.parse::<usize>().ok()).sum()
 }
 
-/// A first seed from the wall clock, in seconds: runs an hour apart share no seed while they take fewer than 3,600.
+/// A first seed from the wall clock, in seconds: runs an hour apart share no seed if they take fewer than 3,600.
 fn fresh_seed() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs())
 }
 
-/// The longest that a step may take: three times the longest one on a busy machine. A step that hangs must not keep
-/// the others from reporting.
+/// The time limit of a step: three times the longest one on a busy machine. A step that hangs must not keep the
+/// others from reporting.
 const STEP_MAX: Duration = Duration::from_secs(1500);
-/// Lines of a failed step that are shown: an assertion and its backtrace fit, a whole build does not.
+/// Lines of a failed step that are shown: enough for an assertion with its backtrace, but not for a whole build.
 const TAIL_LINES: usize = 60;
-/// Steps in the table of the longest.
+/// Steps in the list of the longest.
 const LONGEST: usize = 5;
 
 #[cfg(test)]
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_fresh_seed_is_part_of_the_command_to_repeat() {
-        let step = Step::new("fresh-seed-test", "echo --first {fresh}").shows(Note::LastLine);
+        let step = Step::new("fresh-seed-test", "echo --first {fresh}").with_note(Note::LastLine);
         let report = step.run(42).unwrap();
         assert_eq!(report.command, "echo --first 42");
         assert!(matches!(report.outcome, Outcome::Passed { note } if note == "--first 42"));
@@ -291,11 +291,11 @@ mod tests {
     }
 
     #[test]
-    fn names_of_steps_are_unique_and_unknown_ones_refused() {
+    fn names_of_steps_are_unique_and_unknown_ones_are_rejected() {
         let mut names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), STEPS.len());
-        assert!(matches!(chosen(&["nothing".to_owned()]), Err(Failure::Usage(_))));
+        assert!(matches!(selected(&["nothing".to_owned()]), Err(Failure::Usage(_))));
     }
 }

@@ -1,12 +1,11 @@
-//! Checks of the house itself, as ordinary tests: what a reader may rely on without looking.
+//! Checks of the repository itself, as ordinary tests.
 //!
-//! In: the files that git knows or would add. Out: a failure that names file, line and what to do.
-//! Why: rules that nobody checks are wishes.
+//! They cover the files that git tracks or would add. A failure names file, line and what to do.
 
 mod crates;
 mod dependencies;
 mod sources;
-mod words;
+mod text;
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,11 +15,10 @@ use crate::command::{output_of, program, root};
 use crate::mutants::Mutant;
 use crate::scenarios::{Script, page, page_path, scripts_dir};
 
-/// One file of the repository.
 struct File {
-    /// From the top folder, with forward slashes.
+    /// Relative to the repository root, with forward slashes.
     path: String,
-    /// Empty for what is not text.
+    /// Empty if the file is not text.
     text: String,
 }
 
@@ -33,13 +31,13 @@ fn files() -> Vec<File> {
     paths.map(|path| File { path: path.to_owned(), text: read(path).unwrap_or_default() }).collect()
 }
 
-/// Fails with all that is wrong, not only the first.
+/// Fails with all violations, not only the first.
 #[track_caller]
 fn assert_none(wrong: &[String], rule: &str) {
     assert!(wrong.is_empty(), "{rule}\n  {}\n", wrong.join("\n  "));
 }
 
-/// What a reader of files complained of, if it did.
+/// The error of a parser, if there is one.
 fn wrong<T>(read: Result<T, Failure>) -> Vec<String> {
     match read {
         Ok(_) => Vec::new(),
@@ -54,7 +52,7 @@ fn every_script_has_a_head_and_covers_known_scenarios_only() {
 
 #[test]
 fn the_page_of_scenarios_is_up_to_date() {
-    // A script that cannot be read is the business of the test above.
+    // A script that cannot be parsed is reported by the test above.
     let Ok(scripts) = Script::all(&scripts_dir()) else { return };
     let found = fs::read_to_string(page_path()).unwrap_or_default();
     assert!(found == page(&scripts), "docs/scenarios.md is not up to date: run `cargo xtask scenarios`");
@@ -70,7 +68,7 @@ fn links_between_documents_lead_somewhere() {
     let mut wrong = Vec::new();
     for file in files().iter().filter(|file| file.path.ends_with(".md")) {
         let folder = PathBuf::from(&file.path).parent().map(|folder| root().join(folder)).expect("a file has a folder");
-        for target in words::links(&file.text) {
+        for target in text::links(&file.text) {
             if !folder.join(target).exists() {
                 wrong.push(format!("{}: {target}", file.path));
             }

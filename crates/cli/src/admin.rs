@@ -1,8 +1,8 @@
-//! Questions and wishes to the admin port of a running server.
+//! Requests to the admin port of a running server.
 //!
-//! In: addresses, of which the first that can help is asked. Out: its answer, as text or typed, or a failure with the
-//! exit code of its kind.
-//! Not here: HTTP (`http`), how answers look to people (`show`).
+//! Of several addresses, the first server that can answer is used. A failure has the exit code of its kind.
+//!
+//! HTTP is in `http`, and formatting for people is in `show`.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use pole_oracle::Spec;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use crate::api::{Election, Ensemble, Health, OracleSet, Refusal, Scores, Transferred};
 use crate::args::{AdminArgs, Ms, Param};
 use crate::failure::{Failure, Kind};
-use crate::http::{Answer, Request, Url};
-use crate::shapes::{Election, Ensemble, Health, OracleSet, Refusal, Scores, Transferred};
+use crate::http::{Request, Response, Url};
 
-/// Servers to ask.
+/// The servers to use.
 pub(crate) struct Admin {
     urls: Vec<String>,
     token: Option<String>,
@@ -27,32 +27,32 @@ impl Admin {
         Self { urls: args.admin.clone(), token: std::env::var(TOKEN_VARIABLE).ok() }
     }
 
-    /// One server on this machine.
     pub(crate) fn on_loopback(port: u16) -> Self {
         Self { urls: vec![Url::on_loopback(port).to_string()], token: None }
     }
 
-    pub(crate) fn ensemble(&self) -> Result<Said<Ensemble>, Failure> {
+    pub(crate) fn ensemble(&self) -> Result<Reply<Ensemble>, Failure> {
         self.get("/v1/ensemble")
     }
 
-    pub(crate) fn scores(&self) -> Result<Said<Scores>, Failure> {
+    pub(crate) fn scores(&self) -> Result<Reply<Scores>, Failure> {
         self.get("/v1/scores")
     }
 
-    /// The newest first. The leader knows best: a server that joined later only found it at work.
-    pub(crate) fn elections(&self, last: u32) -> Result<Said<Vec<Election>>, Failure> {
-        self.first(&self.leader_first()?, "GET", &format!("/v1/election?last={last}"), "", LIMIT)
+    /// Returns the newest elections first. The leader is asked first: a server that joined later has no details.
+    pub(crate) fn elections(&self, last: u32) -> Result<Reply<Vec<Election>>, Failure> {
+        self.send(&self.leader_first()?, "GET", &format!("/v1/election?last={last}"), "", LIMIT)
     }
 
-    pub(crate) fn set_oracle(&self, name: &str, params: &[Param]) -> Result<Said<OracleSet>, Failure> {
-        // The short forms carry a parameter in the name. A plain name is the server's to judge: it may know more.
+    pub(crate) fn set_oracle(&self, name: &str, params: &[Param]) -> Result<Reply<OracleSet>, Failure> {
+        // The short forms contain a parameter in the name. A plain name is checked by the server, which may know more
+        // oracles.
         let short = name.contains(['/', '=']);
         let spec = if short { Spec::parse(name) } else { Ok(Spec::new(name)) };
         let spec = spec.map_err(|error| Failure::bad_input(error.to_string()))?;
         let spec = params.iter().fold(spec, |spec, Param { key, value }| spec.with(key, value));
         let body = json!({ "name": spec.name, "params": spec.params });
-        self.first(&self.urls()?, "PUT", "/v1/oracle", &body.to_string(), LIMIT)
+        self.send(&self.urls()?, "PUT", "/v1/oracle", &body.to_string(), LIMIT)
     }
 
     pub(crate) fn set_score(&self, value: f64, ttl: Ms) -> Result<(), Failure> {
@@ -63,20 +63,21 @@ impl Admin {
             return Err(Failure::bad_input("a score belongs to one server: name one address with --admin"));
         };
         let body = json!({ "value": value, "ttl_ms": ttl.0 }).to_string();
-        self.first::<()>(std::slice::from_ref(url), "PUT", "/v1/score", &body, LIMIT).map(drop)
+        self.send::<()>(std::slice::from_ref(url), "PUT", "/v1/score", &body, LIMIT).map(drop)
     }
 
-    /// Every server takes it, but only the leader says why it cannot be: if it is among the servers, it is the one that is asked.
-    pub(crate) fn transfer(&self, to: Option<u64>, timeout: Ms) -> Result<Said<Transferred>, Failure> {
+    /// Every server accepts this, but only the leader explains a refusal, so it is asked first if it is among the
+    /// addresses.
+    pub(crate) fn transfer(&self, to: Option<u64>, timeout: Ms) -> Result<Reply<Transferred>, Failure> {
         let mut body = json!({ "timeout_ms": timeout.0 });
         if let Some(to) = to {
             body["to"] = to.into();
         }
         let limit = LIMIT + Duration::from_millis(timeout.0);
-        self.first(&self.leader_first()?, "POST", "/v1/transfer", &body.to_string(), limit)
+        self.send(&self.leader_first()?, "POST", "/v1/transfer", &body.to_string(), limit)
     }
 
-    /// With one address there is no choice, and nobody is asked.
+    /// The addresses with the leader first. With a single address no request is needed.
     fn leader_first(&self) -> Result<Vec<Url>, Failure> {
         let mut urls = self.urls()?;
         if urls.len() > 1 {
@@ -86,12 +87,12 @@ impl Admin {
     }
 
     fn leads(&self, url: &Url) -> bool {
-        let health = self.first::<Health>(std::slice::from_ref(url), "GET", "/v1/health", "", LIMIT);
-        health.and_then(|said| said.typed()).is_ok_and(|health| health.leader == Some(health.id))
+        let health = self.send::<Health>(std::slice::from_ref(url), "GET", "/v1/health", "", LIMIT);
+        health.and_then(|reply| reply.typed()).is_ok_and(|health| health.leader == Some(health.id))
     }
 
-    fn get<T>(&self, path: &str) -> Result<Said<T>, Failure> {
-        self.first(&self.urls()?, "GET", path, "", LIMIT)
+    fn get<T>(&self, path: &str) -> Result<Reply<T>, Failure> {
+        self.send(&self.urls()?, "GET", path, "", LIMIT)
     }
 
     fn urls(&self) -> Result<Vec<Url>, Failure> {
@@ -101,45 +102,45 @@ impl Admin {
             .collect()
     }
 
-    /// The answer of the first server that is there and has a quorum.
-    fn first<T>(
+    /// The answer of the first server that is reachable and has a quorum.
+    fn send<T>(
         &self,
         urls: &[Url],
         method: &'static str,
         path: &str,
         body: &str,
         limit: Duration,
-    ) -> Result<Said<T>, Failure> {
+    ) -> Result<Reply<T>, Failure> {
         let request = Request { method, path, body, token: self.token.as_deref() };
-        let (mut silent, mut alone) = (Vec::new(), None);
+        let (mut failures, mut no_quorum) = (Vec::new(), None);
         for url in urls {
-            match url.ask(&request, limit) {
-                Err(error) => silent.push(format!("{url}: {error}")),
-                Ok(answer) if answer.status < 300 => return Ok(Said { body: answer.body, shape: PhantomData }),
-                Ok(answer) => {
-                    let (kind, failure) = refused(url, path, &answer);
+            match url.send(&request, limit) {
+                Err(error) => failures.push(format!("{url}: {error}")),
+                Ok(response) if response.status < 300 => return Ok(Reply { body: response.body, kind: PhantomData }),
+                Ok(response) => {
+                    let (kind, failure) = rejection(url, path, &response);
                     if kind != Kind::NoQuorum {
                         return Err(failure);
                     }
-                    alone = Some(failure);
+                    no_quorum = Some(failure);
                 }
             }
         }
-        Err(alone.unwrap_or_else(|| unreachable(&silent)))
+        Err(no_quorum.unwrap_or_else(|| unreachable(&failures)))
     }
 }
 
-fn unreachable(silent: &[String]) -> Failure {
+fn unreachable(failures: &[String]) -> Failure {
     let advice = "is the server running, and is that the address of its admin port (admin.serverPort)? \
                   Name another with --admin";
-    Failure::new(Kind::Unreachable, format!("no server answers: {}; {advice}", silent.join(", ")))
+    Failure::new(Kind::Unreachable, format!("no server answers: {}; {advice}", failures.join(", ")))
 }
 
-fn refused(url: &Url, path: &str, answer: &Answer) -> (Kind, Failure) {
-    let Ok(Refusal { error, code }) = serde_json::from_str(&answer.body) else {
+fn rejection(url: &Url, path: &str, response: &Response) -> (Kind, Failure) {
+    let Ok(Refusal { error, code }) = serde_json::from_str(&response.body) else {
         let text = format!(
             "{url} answered {} to {path}, which no server of Pole would; check the address after --admin",
-            answer.status
+            response.status
         );
         return (Kind::Failed, Failure::failed(text));
     };
@@ -151,25 +152,25 @@ fn refused(url: &Url, path: &str, answer: &Answer) -> (Kind, Failure) {
     (kind, Failure::new(kind, format!("{url}: {error}")))
 }
 
-/// What a server said, and what it means.
-pub(crate) struct Said<T> {
+/// The body of an answer and its type.
+pub(crate) struct Reply<T> {
     body: String,
-    shape: PhantomData<T>,
+    kind: PhantomData<T>,
 }
 
-impl<T: DeserializeOwned> Said<T> {
+impl<T: DeserializeOwned> Reply<T> {
     pub(crate) fn typed(&self) -> Result<T, Failure> {
         serde_json::from_str(&self.body).map_err(|error| {
             Failure::failed(format!("the server's answer cannot be read ({error}); with --json you see it as it is"))
         })
     }
 
-    /// The answer unchanged, or as people read it.
-    pub(crate) fn text(&self, json: bool, readable: impl FnOnce(&T) -> String) -> Result<String, Failure> {
-        if json { Ok(format!("{}\n", self.body.trim_end())) } else { Ok(readable(&self.typed()?)) }
+    /// The body unchanged, or formatted for people.
+    pub(crate) fn text(&self, json: bool, format: impl FnOnce(&T) -> String) -> Result<String, Failure> {
+        if json { Ok(format!("{}\n", self.body.trim_end())) } else { Ok(format(&self.typed()?)) }
     }
 
-    /// One field of it, unchanged.
+    /// One field, unchanged.
     pub(crate) fn field(&self, name: &str) -> Result<serde_json::Value, Failure> {
         let whole: serde_json::Value = serde_json::from_str(&self.body)
             .map_err(|error| Failure::failed(format!("the answer is no JSON: {error}")))?;
@@ -177,7 +178,7 @@ impl<T: DeserializeOwned> Said<T> {
     }
 }
 
-/// What it takes to look something up, or to commit one write, on a bad day.
+/// Enough for a lookup, or for the commit of one write, on a slow system.
 const LIMIT: Duration = Duration::from_secs(10);
-/// In the environment rather than an option, so that it does not show in the list of processes.
+/// In the environment rather than an option, so that it does not appear in the process list.
 const TOKEN_VARIABLE: &str = "POLE_ADMIN_TOKEN";

@@ -9,13 +9,13 @@ use pole_lab::paper::Figure;
 
 /// A coordination service that puts its leader where it serves its clients best.
 ///
-/// Without a command: `pole up`, an ensemble of five servers in three emulated data centres, to look at and to play with.
+/// Without a command, this is `pole up`: an ensemble of five servers in three emulated data centres, for experiments.
 #[derive(Debug, Parser)]
 #[command(name = "pole", version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// Where a server is asked: print its answer as it came, in JSON. Where an election is watched: a line for each step
+    /// Print a server's answer unchanged, in JSON; with `lab watch`, print one line for each step
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Colours: on a terminal only, always, or never
@@ -47,11 +47,11 @@ pub(crate) enum Command {
     Up(UpArgs),
     /// Show the servers, who leads, and how far apart they are
     Status(AdminArgs),
-    /// Tell why the leader leads: who stood for election, with which scores, and what decided
+    /// Explain why the leader leads: the candidates, their scores, and what decided
     Explain {
         #[command(flatten)]
         at: AdminArgs,
-        /// Tell of so many elections, the newest first
+        /// The number of elections to explain, newest first
         #[arg(long, value_name = "N", default_value_t = 1)]
         last: u32,
     },
@@ -82,7 +82,7 @@ pub(crate) struct ServerArgs {
     /// The configuration: zoo.cfg as ZooKeeper has it, or TOML if the name ends in .toml
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// Stop when standard input ends: whoever holds its other end has gone
+    /// Stop when standard input ends, because the parent process is gone
     #[arg(long, hide = true)]
     pub(crate) until_stdin_ends: bool,
 }
@@ -93,7 +93,7 @@ pub(crate) struct UpArgs {
     /// (of the paper), zones, america, europe, world (of today)
     #[arg(long, value_name = "FILE", default_value = TOPOLOGY_DEFAULT)]
     pub(crate) topology: String,
-    /// Where to keep data; without it, in a temporary directory that goes with the ensemble
+    /// Where to keep data; without it, a temporary directory that is removed in the end
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// The port below the first client port
@@ -115,25 +115,25 @@ impl Default for UpArgs {
     }
 }
 
-/// Three data centres, of which the two that are near each other hold four of the five servers.
+/// Three data centres. The two that are close to each other hold four of the five servers.
 const TOPOLOGY_DEFAULT: &str = "d1";
 const BASE_PORT_DEFAULT: u16 = 21_810;
-/// What most clients feel.
+/// The latency that most clients observe.
 const ORACLE_DEFAULT: &str = "latency";
 
 #[derive(Debug, Args)]
 pub(crate) struct AdminArgs {
-    /// Admin addresses of servers; the first that can help is asked
+    /// Admin addresses of servers; the first one that can answer is used
     ///
-    /// A server that is not on this machine wants to see its pole.admin.token before it changes anything: put it into
-    /// the variable POLE_ADMIN_TOKEN of the environment.
+    /// A server on another machine requires its pole.admin.token for changes. Set it in the environment variable
+    /// POLE_ADMIN_TOKEN.
     #[arg(long, value_name = "URL[,URL]", value_delimiter = ',', default_value = "http://127.0.0.1:8080")]
     pub(crate) admin: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OracleCommand {
-    /// Show the oracle in force, and whom each of the others would choose
+    /// Show the current oracle, and which server each of the others would choose
     Get(AdminArgs),
     /// Change it, for the whole ensemble and at run time
     Set {
@@ -149,7 +149,7 @@ pub(crate) enum OracleCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScoreCommand {
-    /// Set the score of the one server that is asked; higher is better
+    /// Set the score of the one server at the address; higher is better
     Set {
         /// Any number
         #[arg(allow_negative_numbers = true)]
@@ -164,25 +164,26 @@ pub(crate) enum ScoreCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
-    /// Repeat the evaluation of the paper that Pole is after, and write a report
+    /// Repeat the evaluation of the paper that Pole is based on, and write a report
     ///
-    /// Runs the experiments of figures 4b, 6, 7a, 7b, 7c, 8a and 8b under every oracle, and two of our own, on the code that
-    /// serves. Writes report.html, its figures as SVG and its tables as CSV. The exit code is 1 if a winner is not the
-    /// predicted one, or a latency lies more than a tenth off.
+    /// Runs the experiments of figures 4b, 6, 7a, 7b, 7c, 8a and 8b under every oracle, and two of our own, on the
+    /// production code. Writes report.html, its figures as SVG and its tables as CSV. The exit code is 1 if a winner
+    /// is not the predicted one, or a latency deviates by more than a tenth.
     Paper(PaperArgs),
-    /// Put every election algorithm on one bench: messages, delays, time to a leader, failures, quality
+    /// Compare all election algorithms: messages, delays, time to a leader, failures, quality
     ///
-    /// Prints a table and writes compare.csv, compare.html and its figures. Ends with 1 if a count differs from its formula.
+    /// Prints a table and writes compare.csv, compare.html and its figures. The exit code is 1 if a count differs
+    /// from its formula.
     Compare(CompareArgs),
-    /// Watch an election step by step: who sends what to whom, and who believes what
+    /// Watch an election step by step: which messages are sent, and what each server knows
     ///
-    /// Forwards and backwards by keys; the last line of the screen tells which. Without a terminal, or with --json, every step
-    /// is printed, and who believes something else after it.
+    /// Step forwards and backwards with keys; the last line of the screen lists them. Without a terminal, or with
+    /// --json, every step is printed with the servers whose state it changed.
     Watch(WatchArgs),
-    /// An ensemble in the simulator elects, loses its leader, and tells why the next one won
+    /// An ensemble in the simulator elects, loses its leader, and explains why the next one won
     #[command(hide = true)]
     Story {
-        /// Decides everything: the same seed tells the same story
+        /// The seed of all random choices: the same seed gives the same output
         #[arg(long, value_name = "N", default_value_t = 1)]
         seed: u64,
     },
@@ -194,7 +195,7 @@ pub(crate) struct WatchArgs {
     /// crash of its leader, such as ring or bully
     #[arg(value_name = "SCRIPT")]
     pub(crate) script: String,
-    /// Show what never ceases, too: heartbeats, pings and their timers
+    /// Also show periodic messages: heartbeats, pings and their timers
     #[arg(long)]
     pub(crate) all: bool,
     /// Write the message diagram as a page into this folder instead
@@ -207,7 +208,7 @@ pub(crate) struct CompareArgs {
     /// How many processes: from 3 to 64
     #[arg(long, value_name = "LOW..HIGH", default_value = "3..32", value_parser = processes)]
     pub(crate) n: RangeInclusive<usize>,
-    /// Decides everything that is random
+    /// The seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Where to write
@@ -215,10 +216,10 @@ pub(crate) struct CompareArgs {
     pub(crate) out: PathBuf,
 }
 
-/// Where the lab writes.
+/// The default output directory of the lab.
 const LAB_DIR_DEFAULT: &str = "pole-lab";
 
-/// `3..32`, both ends meant; or one number.
+/// Parses `3..32`, with both ends included, or a single number.
 fn processes(text: &str) -> Result<RangeInclusive<usize>, String> {
     let (low, high) = text.split_once("..").unwrap_or((text, text));
     let parsed = low.parse().ok().zip(high.trim_start_matches('=').parse().ok());
@@ -230,8 +231,8 @@ fn processes(text: &str) -> Result<RangeInclusive<usize>, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct PaperArgs {
-    /// The paper's scale: 1000 requests a second, a minute before and after the crash, five seeds. Takes an hour on two
-    /// cores; if it is interrupted, the next call goes on
+    /// The paper's scale: 1000 requests a second, a minute before and after the crash, five seeds. Takes an hour on
+    /// two cores; after an interruption, the next call continues
     #[arg(long)]
     pub(crate) full: bool,
     /// Some figures only: 4b, 6, 7a, 7b, 7c, 8a, 8b, regret, wander
@@ -239,15 +240,15 @@ pub(crate) struct PaperArgs {
     pub(crate) only: Vec<Figure>,
     /// Also on real servers: processes on this machine with emulated links between them, whose leader is killed
     ///
-    /// Without --only, deployments 1 and 3 with the loads of the paper's table, which takes about four minutes; with it, some of
-    /// 4b, 6, 7a, 7b. Servers keep their data in the temporary directory (TMPDIR), whose disk is the one that is measured.
-    /// The exit code is 1 also if a latency on real servers lies more than 15 % off.
+    /// Without --only, deployments 1 and 3 with the loads of the paper's table, which takes about four minutes; with
+    /// it, some of 4b, 6, 7a, 7b. Servers keep their data in the temporary directory (TMPDIR), whose disk is the one
+    /// that is measured. The exit code is 1 also if a latency on real servers deviates by more than 15 %.
     #[arg(long, conflicts_with = "full")]
     pub(crate) real: bool,
     /// With --real, one run only, by deployment, load and oracle: "d1 p=even latency"
     #[arg(long, value_name = "NAME", requires = "real", conflicts_with = "only")]
     pub(crate) case: Option<String>,
-    /// Decides everything in the simulator: the same seed gives the same files
+    /// The seed of all random choices in the simulator: the same seed gives the same files
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Where to put the report
@@ -260,7 +261,6 @@ fn figure(name: &str) -> Result<Figure, String> {
     Figure::parse(name).ok_or_else(|| format!("expected one of {}", known()))
 }
 
-/// A parameter of an oracle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Param {
     pub(crate) key: String,
@@ -278,12 +278,12 @@ impl FromStr for Param {
     }
 }
 
-/// A time, in milliseconds.
+/// A duration, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ms(pub(crate) u64);
 
 impl Ms {
-    /// As one would say it.
+    /// The duration in the largest unit that fits.
     pub(crate) fn text(self) -> String {
         match self.0 {
             ms if ms >= 60_000 && ms.is_multiple_of(60_000) => format!("{} min", ms / 60_000),

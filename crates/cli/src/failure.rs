@@ -1,30 +1,29 @@
-//! How a command fails: a sentence for the operator, and an exit code for scripts.
+//! Failures of a command: a message for the operator and an exit code for scripts.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// A command that did not do what it was asked to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     kind: Kind,
     text: String,
 }
 
-/// What kind of failure; its number is the exit code.
+/// The kind of failure; its number is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// The operation was tried, and failed.
+    /// The operation was attempted and failed.
     Failed = 1,
     /// Arguments, a configuration or an input file that cannot be used.
     BadInput = 2,
     /// No server answers.
     Unreachable = 3,
-    /// Servers answer, but not enough of them, within the time limit.
+    /// Servers answer, but no quorum was reached within the time limit.
     NoQuorum = 4,
     /// A data directory is damaged, or of another release.
     BadData = 5,
-    /// Somebody else has the port or the data directory.
+    /// Another process uses the port or the data directory.
     InUse = 6,
 }
 
@@ -47,7 +46,6 @@ impl Failure {
 }
 
 impl Kind {
-    /// The kind with this exit code.
     pub(crate) fn of_exit_code(code: i32) -> Option<Self> {
         let all = [Self::Failed, Self::BadInput, Self::Unreachable, Self::NoQuorum, Self::BadData, Self::InUse];
         all.into_iter().find(|kind| *kind as i32 == code)

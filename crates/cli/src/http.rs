@@ -1,24 +1,24 @@
-//! As much of HTTP as it takes to ask a server one question.
+//! A minimal HTTP client for one request to a server.
 //!
-//! In: a method, an address, a body. Out: the status and the body of the answer.
-//! Why by hand: plain text over one connection that the server closes is HTTP/1.0, in which an answer cannot come in
-//! chunks; a client library would bring connection pools, redirects and TLS to a conversation on an inner network.
-//! Holds: neither a silent server nor an endless answer keeps us for long.
+//! It is written by hand because plain text over one connection that the server closes is HTTP/1.0, in which a
+//! response cannot be chunked. A client library would bring connection pools, redirects and TLS for requests on an
+//! internal network.
+//!
+//! Neither a silent server nor an endless response blocks it for long.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-/// Where a server's admin port is.
+/// The address of a server's admin port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
     host: String,
     port: u16,
 }
 
-/// What a server said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) body: String,
 }
@@ -28,13 +28,13 @@ impl Url {
         Self { host: "127.0.0.1".to_owned(), port }
     }
 
-    /// `http://host:port`; what may be left out is the scheme, the port 8080 and a slash at the end.
+    /// Parses `http://host:port`. The scheme, the port (default 8080) and a trailing slash may be omitted.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text}: expected an address such as http://127.0.0.1:8080");
         let rest = text.strip_prefix("http://").unwrap_or(text);
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (host, port) = match rest.rsplit_once(':') {
-            // A colon inside brackets belongs to an address of IPv6.
+            // A colon inside brackets belongs to an IPv6 address.
             Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong())?),
             Some(_) | None => (rest, PORT_DEFAULT),
         };
@@ -45,13 +45,13 @@ impl Url {
         Ok(Self { host: host.to_owned(), port })
     }
 
-    /// Asks, and waits no longer than `limit` for each piece of the answer.
-    pub(crate) fn ask(&self, request: &Request<'_>, limit: Duration) -> io::Result<Answer> {
+    /// Sends a request, and waits at most `limit` for each piece of the response.
+    pub(crate) fn send(&self, request: &Request<'_>, limit: Duration) -> io::Result<Response> {
         let mut stream = self.connect(limit)?;
         stream.write_all(request.text(self).as_bytes())?;
         let mut bytes = Vec::new();
-        stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes)?;
-        Answer::parse(&bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
+        stream.take(RESPONSE_BYTES_MAX).read_to_end(&mut bytes)?;
+        Response::parse(&bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
     }
 
     fn connect(&self, limit: Duration) -> io::Result<TcpStream> {
@@ -77,13 +77,12 @@ impl std::fmt::Display for Url {
     }
 }
 
-/// One question.
 pub(crate) struct Request<'a> {
     pub(crate) method: &'static str,
     pub(crate) path: &'a str,
-    /// JSON; empty for none.
+    /// JSON, or empty.
     pub(crate) body: &'a str,
-    /// What we show to be allowed to change something.
+    /// The token that authorises changes.
     pub(crate) token: Option<&'a str>,
 }
 
@@ -101,29 +100,29 @@ impl Request<'_> {
     }
 }
 
-impl Answer {
+impl Response {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
         let (head, body) = text.split_once("\r\n\r\n")?;
-        let mut words = head.lines().next()?.split(' ');
-        words.next().filter(|version| version.starts_with("HTTP/1."))?;
-        Some(Self { status: words.next()?.parse().ok()?, body: body.to_owned() })
+        let mut parts = head.lines().next()?.split(' ');
+        parts.next().filter(|version| version.starts_with("HTTP/1."))?;
+        Some(Self { status: parts.next()?.parse().ok()?, body: body.to_owned() })
     }
 }
 
-/// The port of `admin.serverPort` if it is not set.
+/// The default of `admin.serverPort`.
 const PORT_DEFAULT: u16 = 8080;
-/// A machine that is there answers within a few round trips.
+/// A reachable host accepts within a few round trips.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
-/// Hundreds of elections of a large ensemble fit.
-const ANSWER_BYTES_MAX: u64 = 16 << 20;
+/// Enough for hundreds of elections of a large ensemble.
+const RESPONSE_BYTES_MAX: u64 = 16 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_as_people_write_them() {
+    fn addresses_may_be_abbreviated() {
         let url = |host: &str, port| Ok(Url { host: host.to_owned(), port });
         assert_eq!(Url::parse("http://10.0.0.1:22111"), url("10.0.0.1", 22_111));
         assert_eq!(Url::parse("zk1.example.org/"), url("zk1.example.org", 8080));
@@ -135,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_not_http_are_refused() {
-        let parsed = Answer::parse(b"HTTP/1.0 503 Service Unavailable\r\nA: b\r\n\r\n{}");
-        assert_eq!(parsed, Some(Answer { status: 503, body: "{}".to_owned() }));
+    fn responses_that_are_not_http_are_rejected() {
+        let parsed = Response::parse(b"HTTP/1.0 503 Service Unavailable\r\nA: b\r\n\r\n{}");
+        assert_eq!(parsed, Some(Response { status: 503, body: "{}".to_owned() }));
         for wrong in
             [&b""[..], b"imok", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 x\r\n\r\n", b"SSH-2.0\r\n\r\n", b"\xff\r\n\r\n"]
         {
-            assert_eq!(Answer::parse(wrong), None);
+            assert_eq!(Response::parse(wrong), None);
         }
     }
 }

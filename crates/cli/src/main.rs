@@ -1,15 +1,16 @@
-//! The `pole` command. It calls the other rooms and decides nothing itself.
+//! The `pole` command. It dispatches to the other crates and makes no decisions of its own.
 //!
-//! In: arguments. Out: text for people or JSON for programs, and an exit code that says what kind of end it was.
+//! It prints text for people or JSON for programs, and its exit code gives the kind of failure.
 //!
 //! ```text
 //! server              one server in the foreground            -> the crate `server`
 //! up                  an ensemble of child processes          -> this program again, once for each server
-//! status, explain …   questions and wishes to a running one   -> `admin`, over HTTP; `show` makes them readable
+//! status, explain …   requests to a running server            -> `admin`, over HTTP; `show` formats the answers
 //! lab                 experiments in the simulator            -> the crate `lab`; on real servers -> `real`
 //! ```
 
 mod admin;
+mod api;
 mod args;
 mod failure;
 mod http;
@@ -17,7 +18,6 @@ mod lab;
 mod paint;
 mod real;
 mod server;
-mod shapes;
 mod show;
 mod signals;
 mod up;
@@ -36,7 +36,7 @@ use paint::Paint;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // What clap refuses ends with 2, as bad arguments do everywhere here.
+    // Arguments that clap rejects end with exit code 2, like all bad arguments.
     let cli = Cli::parse();
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
@@ -89,7 +89,7 @@ fn oracle_get(admin: &Admin, json: bool, paint: Paint) -> Result<(), Failure> {
 fn transfer(admin: &Admin, to: Option<u64>, timeout: Ms, json: bool) -> Result<(), Failure> {
     let answer = admin.transfer(to, timeout)?;
     print(&answer.text(json, show::transferred)?)?;
-    // The one that was to lead may have lost its quorum at once, and another may have been elected.
+    // The server that was to lead may have lost its quorum at once, and another may have been elected.
     match (to, answer.typed()?.leader) {
         (Some(wanted), Some(leader)) if wanted != leader => Err(Failure::failed(format!(
             "server {wanted} was to lead, and {leader} does; `pole explain --last 3` says why"
@@ -100,17 +100,17 @@ fn transfer(admin: &Admin, to: Option<u64>, timeout: Ms, json: bool) -> Result<(
 
 fn story(seed: u64) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    not_if_closed(pole_lab::story::tell(seed, &mut out).and_then(|()| out.flush()))
+    ignore_broken_pipe(pole_lab::story::tell(seed, &mut out).and_then(|()| out.flush()))
 }
 
-/// On standard output, at once.
+/// Prints to standard output and flushes.
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    not_if_closed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    ignore_broken_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Who reads our output may stop when they have seen enough, as `head` does.
-fn not_if_closed(written: io::Result<()>) -> Result<(), Failure> {
+/// A closed pipe is not an error: the reader may stop early, as `head` does.
+fn ignore_broken_pipe(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::failed(error.to_string())),
         Ok(()) | Err(_) => Ok(()),

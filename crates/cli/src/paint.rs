@@ -4,7 +4,6 @@ use std::io::IsTerminal as _;
 
 use crate::args::Color;
 
-/// Whether to use colours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
     on: bool,
@@ -15,7 +14,7 @@ impl Paint {
         let on = match when {
             Color::Always => true,
             Color::Never => false,
-            // The wish of https://no-color.org.
+            // See https://no-color.org.
             Color::Auto => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         };
         Self { on }
@@ -42,20 +41,20 @@ impl Paint {
     }
 }
 
-/// Rows under headings; a column is as wide as its widest cell. Columns of numbers stand at the right.
+/// Rows under headings; a column is as wide as its widest cell. Numeric columns are right-aligned.
 pub(crate) struct Table {
     right: Vec<bool>,
     rows: Vec<Vec<Cell>>,
 }
 
-/// A cell, and how it looks.
+/// The text of a cell, without and with colour.
 struct Cell {
     text: String,
     painted: String,
 }
 
 impl Table {
-    /// Columns whose heading begins with `>` stand at the right.
+    /// Columns whose heading begins with `>` are right-aligned.
     pub(crate) fn new<H: AsRef<str>>(headings: &[H], paint: Paint) -> Self {
         let right = headings.iter().map(|heading| heading.as_ref().starts_with('>')).collect();
         let mut table = Self { right, rows: Vec::new() };
@@ -65,13 +64,13 @@ impl Table {
         table
     }
 
-    /// One more row, all of it in one colour.
+    /// Adds a row, all of it in one colour.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>, painted: impl Fn(&str) -> String) {
         let cells = cells.into_iter().map(|text| Cell { painted: painted(&text), text });
         self.rows.push(cells.collect());
     }
 
-    /// The whole of it, two columns of space before each line.
+    /// The table, indented by two spaces.
     pub(crate) fn text(&self) -> String {
         let columns = 0..self.right.len();
         let width = |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(Cell::width).max();

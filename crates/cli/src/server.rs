@@ -1,7 +1,7 @@
 //! `pole server`: one server in the foreground, until a signal stops it.
 //!
-//! In: a configuration file. Out: a log on standard error, and an exit code that says why the server ended.
-//! Holds: a signal that arrives while the server still opens its files stops it as soon as it has.
+//! The log goes to standard error, and the exit code gives the reason why the server ended. A signal that arrives
+//! while the server still opens its files stops it right afterwards.
 
 use std::io;
 
@@ -27,17 +27,17 @@ fn serve(args: &ServerArgs) -> Result<(), Failure> {
     }
     log::info("starting", &[("id", &config.me().to_string()), ("version", env!("CARGO_PKG_VERSION"))]);
     let signals = Signals::catch().map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")))?;
-    let server = Server::start(&config).map_err(|error| Failure::new(kind(&error), advised(&error)))?;
+    let server = Server::start(&config).map_err(|error| Failure::new(kind(&error), with_advice(&error)))?;
     let stopper = server.stopper();
     if args.until_stdin_ends {
         let stopper = stopper.clone();
         std::thread::spawn(move || {
-            // Nothing is expected there; an error is an end as well.
+            // No input is expected; an error is an end as well.
             let _ = io::copy(&mut io::stdin(), &mut io::sink());
             stopper.stop();
         });
     }
-    signals.each(move || {
+    signals.on_each(move || {
         stopper.stop();
         false
     });
@@ -52,7 +52,7 @@ fn serve(args: &ServerArgs) -> Result<(), Failure> {
 
 fn kind(error: &StartError) -> Kind {
     use pole_storage::OpenError::{Compressed, Damaged, File, InUse, Misplaced, NoSnapshot, Version};
-    let of_port = |error: &io::Error| match error.kind() == io::ErrorKind::AddrInUse {
+    let kind_of_port = |error: &io::Error| match error.kind() == io::ErrorKind::AddrInUse {
         true => Kind::InUse,
         false => Kind::BadInput,
     };
@@ -63,7 +63,7 @@ fn kind(error: &StartError) -> Kind {
             Kind::BadInput
         }
         StartError::Disk(File(_)) | StartError::System(_) => Kind::Failed,
-        StartError::Port { error, .. } => of_port(error),
+        StartError::Port { error, .. } => kind_of_port(error),
         StartError::Peers(error) => {
             if error.is_in_use() {
                 Kind::InUse
@@ -74,8 +74,8 @@ fn kind(error: &StartError) -> Kind {
     }
 }
 
-/// What the operator can do, where the error itself does not say.
-fn advised(error: &StartError) -> String {
+/// The error with advice for the operator, where the error itself has none.
+fn with_advice(error: &StartError) -> String {
     match error {
         StartError::Port { port, error: cause, .. } if cause.kind() == io::ErrorKind::AddrInUse => {
             format!("{error}; stop what listens there, or change {port}")

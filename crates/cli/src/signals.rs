@@ -1,11 +1,11 @@
-//! SIGTERM and SIGINT: the wish to stop.
+//! Handling of SIGTERM and SIGINT.
 
 use std::io;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// From here on the signals no longer end the process; they wait to be heard.
+/// Catches the signals: once it exists, they no longer end the process but are queued for [`Self::on_each`].
 pub(crate) struct Signals {
     runtime: Runtime,
     terminate: Signal,
@@ -22,8 +22,8 @@ impl Signals {
         Ok(Self { runtime, terminate, interrupt })
     }
 
-    /// Does this on a thread of its own, each time that a signal arrives, until it says that it has heard enough.
-    pub(crate) fn each(mut self, mut heard: impl FnMut() -> bool + Send + 'static) {
+    /// Calls `handler` on a thread of its own for each signal, until it returns false.
+    pub(crate) fn on_each(mut self, mut handler: impl FnMut() -> bool + Send + 'static) {
         std::thread::spawn(move || {
             self.runtime.block_on(async {
                 loop {
@@ -31,7 +31,7 @@ impl Signals {
                         _ = self.terminate.recv() => {}
                         _ = self.interrupt.recv() => {}
                     }
-                    if !heard() {
+                    if !handler() {
                         return;
                     }
                 }

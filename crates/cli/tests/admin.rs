@@ -1,4 +1,4 @@
-//! Questions to the admin port of a server, which here is a script: what is asked, and what is made of the answers.
+//! Requests to the admin port of a scripted server, and the handling of its answers.
 
 mod common;
 
@@ -8,46 +8,46 @@ use std::sync::mpsc::{Receiver, channel};
 
 use common::{LIMIT, pole, run};
 
-/// A server that gives the same answer to whatever path is asked, as given here, and tells what it was asked.
-struct Script {
+/// A server that gives the scripted answer for each path, and records the requests.
+struct ScriptedServer {
     url: String,
-    asked: Receiver<Asked>,
+    requests: Receiver<Received>,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct Received {
     /// Method and path.
     line: String,
     token: Option<String>,
     body: String,
 }
 
-impl Script {
+impl ScriptedServer {
     fn answering(answers: &'static [(&'static str, u16, &'static str)]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (tell, asked) = channel();
+        let (sender, requests) = channel();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let asked = read(&stream);
-                let (_, status, body) = answers.iter().find(|(start, ..)| asked.line.starts_with(start)).unwrap();
+                let received = read(&stream);
+                let (_, status, body) = answers.iter().find(|(start, ..)| received.line.starts_with(start)).unwrap();
                 let head = format!("HTTP/1.0 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());
                 stream.write_all((head + body).as_bytes()).unwrap();
-                if tell.send(asked).is_err() {
+                if sender.send(received).is_err() {
                     return;
                 }
             }
         });
-        Self { url, asked }
+        Self { url, requests }
     }
 
-    fn asked(&self) -> Asked {
-        self.asked.recv_timeout(LIMIT).unwrap()
+    fn next_request(&self) -> Received {
+        self.requests.recv_timeout(LIMIT).unwrap()
     }
 }
 
-fn read(stream: &std::net::TcpStream) -> Asked {
+fn read(stream: &std::net::TcpStream) -> Received {
     let mut reader = BufReader::new(stream);
     let mut next = || {
         let mut line = String::new();
@@ -59,7 +59,7 @@ fn read(stream: &std::net::TcpStream) -> Asked {
     let header = |name: &str| headers.iter().find_map(|header| header.strip_prefix(name)).map(str::to_owned);
     let mut body = vec![0; header("Content-Length: ").map_or(0, |length| length.parse().unwrap())];
     reader.read_exact(&mut body).unwrap();
-    Asked { line, token: header("Authorization: "), body: String::from_utf8(body).unwrap() }
+    Received { line, token: header("Authorization: "), body: String::from_utf8(body).unwrap() }
 }
 
 const ENSEMBLE: &str = r#"{"leader":1, "epoch":3,"oracle":{"name":"latency","version":"0x300000001","params":{}},
@@ -67,50 +67,50 @@ const ENSEMBLE: &str = r#"{"leader":1, "epoch":3,"oracle":{"name":"latency","ver
 const NO_QUORUM: &str = r#"{"error":"server 1 has no quorum; start more servers","code":"no-quorum"}"#;
 
 #[test]
-fn json_is_printed_as_it_came() {
-    let server = Script::answering(&[("GET /v1/ensemble", 200, ENSEMBLE)]);
+fn json_is_printed_unchanged() {
+    let server = ScriptedServer::answering(&[("GET /v1/ensemble", 200, ENSEMBLE)]);
     let (code, said, _) = run(&["status", "--json", "--admin", &server.url]);
     assert_eq!((code, said), (0, format!("{ENSEMBLE}\n")));
 }
 
 #[test]
-fn fields_of_a_later_release_do_not_matter() {
-    let server = Script::answering(&[("GET /v1/ensemble", 200, ENSEMBLE)]);
+fn unknown_fields_are_ignored() {
+    let server = ScriptedServer::answering(&[("GET /v1/ensemble", 200, ENSEMBLE)]);
     let (code, said, _) = run(&["status", "--admin", &server.url]);
     assert_eq!(code, 0);
     assert!(said.starts_with("Server 1 leads in epoch 3; the oracle is latency.\n"), "{said}");
 }
 
 #[test]
-fn so_many_elections_are_asked_for_as_wanted() {
-    let server = Script::answering(&[("GET /v1/election", 200, "[]")]);
+fn the_number_of_elections_is_passed_on() {
+    let server = ScriptedServer::answering(&[("GET /v1/election", 200, "[]")]);
     let (code, said, _) = run(&["explain", "--last", "7", "--admin", &server.url]);
     assert_eq!((code, said.as_str()), (0, "There has been no election yet.\n"));
-    assert_eq!(server.asked().line, "GET /v1/election?last=7");
+    assert_eq!(server.next_request().line, "GET /v1/election?last=7");
 }
 
 #[test]
-fn a_server_that_is_gone_or_alone_is_passed_over() {
-    let alone = Script::answering(&[("", 503, NO_QUORUM)]);
-    let server = Script::answering(&[("GET /v1/ensemble", 200, ENSEMBLE)]);
+fn a_server_that_is_down_or_without_quorum_is_skipped() {
+    let alone = ScriptedServer::answering(&[("", 503, NO_QUORUM)]);
+    let server = ScriptedServer::answering(&[("GET /v1/ensemble", 200, ENSEMBLE)]);
     let urls = format!("http://127.0.0.1:1,{},{}", alone.url, server.url);
     assert_eq!(run(&["status", "--admin", &urls]).0, 0);
 }
 
 #[test]
 fn no_quorum_is_4() {
-    let server = Script::answering(&[("", 503, NO_QUORUM)]);
+    let server = ScriptedServer::answering(&[("", 503, NO_QUORUM)]);
     let (code, _, said) = run(&["status", "--admin", &server.url]);
     assert_eq!(code, 4);
     assert!(said.contains("start more servers"), "{said}");
 }
 
 #[test]
-fn what_the_server_refuses_is_told_in_its_words() {
+fn the_message_of_a_rejection_is_printed() {
     for (code, text) in [(2, "bad-value"), (1, "conflict"), (1, "denied"), (1, "timeout")] {
         let body = format!(r#"{{"error":"no such thing; ask for another","code":"{text}"}}"#);
         let answers = Box::leak(Box::new([("", 400, &*body.leak())]));
-        let server = Script::answering(answers);
+        let server = ScriptedServer::answering(answers);
         let (got, _, said) = run(&["oracle", "set", "latency", "--admin", &server.url]);
         assert_eq!(got, code, "{text}: {said}");
         assert!(said.contains("no such thing; ask for another"), "{said}");
@@ -118,8 +118,8 @@ fn what_the_server_refuses_is_told_in_its_words() {
 }
 
 #[test]
-fn what_is_no_server_of_ours_is_said_to_be_none() {
-    let server = Script::answering(&[("", 404, "<html>not here</html>")]);
+fn an_answer_from_another_program_is_reported() {
+    let server = ScriptedServer::answering(&[("", 404, "<html>not here</html>")]);
     let (code, _, said) = run(&["status", "--admin", &server.url]);
     assert_eq!(code, 1);
     assert!(said.contains("no server of Pole"), "{said}");
@@ -127,7 +127,7 @@ fn what_is_no_server_of_ours_is_said_to_be_none() {
 
 #[test]
 fn an_oracle_is_set_by_name_short_form_and_parameters() {
-    let server = Script::answering(&[("PUT /v1/oracle", 200, r#"{"version":"0x300000009"}"#)]);
+    let server = ScriptedServer::answering(&[("PUT /v1/oracle", 200, r#"{"version":"0x300000009"}"#)]);
     for (args, body) in [
         (&["latency"][..], r#"{"name":"latency","params":{}}"#),
         (&["latency/10ms"], r#"{"name":"latency","params":{"class":"10ms"}}"#),
@@ -137,43 +137,43 @@ fn an_oracle_is_set_by_name_short_form_and_parameters() {
         let (code, said, _) = run(&[&["oracle", "set"], args, &["--admin", &server.url]].concat());
         assert_eq!(code, 0, "{said}");
         assert!(said.contains("0x300000009"), "{said}");
-        assert_eq!(server.asked().body, body);
+        assert_eq!(server.next_request().body, body);
     }
 }
 
 #[test]
 fn a_score_goes_with_its_time_to_live_and_the_token_of_the_environment() {
-    let server = Script::answering(&[("PUT /v1/score", 204, "")]);
+    let server = ScriptedServer::answering(&[("PUT /v1/score", 204, "")]);
     let mut command = pole(&["score", "set", "-12.5", "--ttl", "2m", "--admin", &server.url]);
     assert!(command.env("POLE_ADMIN_TOKEN", "secret").output().unwrap().status.success());
-    let asked = server.asked();
-    assert_eq!(asked.body, r#"{"ttl_ms":120000,"value":-12.5}"#);
-    assert_eq!(asked.token.as_deref(), Some("Bearer secret"));
+    let received = server.next_request();
+    assert_eq!(received.body, r#"{"ttl_ms":120000,"value":-12.5}"#);
+    assert_eq!(received.token.as_deref(), Some("Bearer secret"));
 }
 
 #[test]
-fn a_score_is_of_one_server() {
+fn a_score_needs_a_single_server() {
     let (code, _, said) = run(&["score", "set", "1", "--admin", "http://127.0.0.1:1,http://127.0.0.1:2"]);
     assert_eq!(code, 2, "{said}");
 }
 
 #[test]
-fn the_leader_is_the_one_that_is_asked_to_hand_over() {
-    let follower = Script::answering(&[("GET /v1/health", 200, r#"{"id":1,"leader":2}"#)]);
-    let leader = Script::answering(&[
+fn the_leader_is_asked_to_hand_over() {
+    let follower = ScriptedServer::answering(&[("GET /v1/health", 200, r#"{"id":1,"leader":2}"#)]);
+    let leader = ScriptedServer::answering(&[
         ("GET /v1/health", 200, r#"{"id":2,"leader":2}"#),
         ("POST /v1/transfer", 200, r#"{"leader":3,"pause_ms":4.1}"#),
     ]);
     let urls = format!("{},{}", follower.url, leader.url);
     let (code, said, _) = run(&["transfer", "--to", "3", "--timeout", "2s", "--admin", &urls]);
     assert_eq!((code, said.as_str()), (0, "Server 3 leads. No write was answered for 4.1 ms.\n"));
-    leader.asked();
-    assert_eq!(leader.asked().body, r#"{"timeout_ms":2000,"to":3}"#);
+    leader.next_request();
+    assert_eq!(leader.next_request().body, r#"{"timeout_ms":2000,"to":3}"#);
 }
 
 #[test]
-fn a_hand_over_that_ends_elsewhere_has_failed() {
-    let server = Script::answering(&[("POST /v1/transfer", 200, r#"{"leader":2,"pause_ms":69.2}"#)]);
+fn a_hand_over_to_another_server_than_requested_has_failed() {
+    let server = ScriptedServer::answering(&[("POST /v1/transfer", 200, r#"{"leader":2,"pause_ms":69.2}"#)]);
     let (code, _, said) = run(&["transfer", "--to", "3", "--admin", &server.url]);
     assert_eq!(code, 1);
     assert!(said.contains("server 3 was to lead, and 2 does"), "{said}");

@@ -12,26 +12,26 @@ use common::{LIMIT, Running, free_base_port, run, send};
 use pole_jute::{ConnectRequest, ConnectResponse, Record as _};
 
 /// An ensemble that is ready.
-struct Up {
+struct UpProcess {
     running: Running,
     base: u16,
-    said: Vec<String>,
-    /// One at a time: each of them is five processes.
-    _turn: MutexGuard<'static, ()>,
+    output: Vec<String>,
+    /// Tests run one at a time, because each starts five processes.
+    _guard: MutexGuard<'static, ()>,
 }
 
-impl Up {
+impl UpProcess {
     fn ready() -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
         let base = free_base_port();
         let running = Running::reading_stdout(&["up", "--base-port", &base.to_string()]);
-        let said = running.until("Ctrl-C stops all");
-        Self { running, base, said, _turn: turn }
+        let output = running.until("Ctrl-C stops all");
+        Self { running, base, output, _guard: guard }
     }
 
-    /// The rows of the table, as words: id, site, clients, admin, mode, pid.
+    /// The rows of the table, as columns: id, site, clients, admin, mode, pid.
     fn rows(&self) -> Vec<Vec<&str>> {
-        let words = self.said.iter().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let words = self.output.iter().map(|line| line.split_whitespace().collect::<Vec<_>>());
         words.filter(|words| words.len() == 6 && words[0].parse::<u64>().is_ok()).collect()
     }
 
@@ -43,59 +43,59 @@ impl Up {
     }
 
     fn dir(&self) -> &str {
-        let line = self.said.iter().find_map(|line| line.strip_prefix("Data and logs are in "));
+        let line = self.output.iter().find_map(|line| line.strip_prefix("Data and logs are in "));
         line.and_then(|line| line.split(' ').next()).expect("it says where")
     }
 
-    /// A client with a session at each server.
+    /// A client session at each server.
     fn clients(&self) -> Vec<TcpStream> {
         (1..=5).map(|id| session(self.base + id)).collect()
     }
 }
 
-static TURN: Mutex<()> = Mutex::new(());
+static SERIAL: Mutex<()> = Mutex::new(());
 
 #[test]
 fn it_shows_five_servers_of_which_one_leads() {
-    let up = Up::ready();
+    let up = UpProcess::ready();
     let modes: Vec<_> = up.rows().iter().map(|row| row[4].to_owned()).collect();
-    assert_eq!(modes.len(), 5, "{:#?}", up.said);
+    assert_eq!(modes.len(), 5, "{:#?}", up.output);
     assert_eq!(modes.iter().filter(|mode| *mode == "leader").count(), 1, "{modes:?}");
 }
 
 #[test]
-fn a_client_of_zookeeper_gets_a_session_from_every_server() {
-    assert_eq!(Up::ready().clients().len(), 5);
+fn a_zookeeper_client_gets_a_session_from_every_server() {
+    assert_eq!(UpProcess::ready().clients().len(), 5);
 }
 
 #[test]
-fn a_leader_that_is_killed_is_succeeded_and_comes_back_and_all_of_it_is_told() {
-    let up = Up::ready();
+fn a_killed_leader_is_replaced_and_restarted_and_both_are_reported() {
+    let up = UpProcess::ready();
     let (id, pid) = up.leader();
     send("-KILL", pid);
     up.running.until(&format!("server {id} ("));
-    let told = up.running.until(" leads in epoch ");
-    let successor = told.last().unwrap();
+    let lines = up.running.until(" leads in epoch ");
+    let successor = lines.last().unwrap();
     assert!(!successor.contains(&format!("server {id} (")), "{successor}");
-    let told = up.running.until(" is back, as process ");
-    assert!(told.last().unwrap().contains(&format!("server {id} (")), "{told:?}");
+    let lines = up.running.until(" is back, as process ");
+    assert!(lines.last().unwrap().contains(&format!("server {id} (")), "{lines:?}");
 }
 
 #[test]
 fn links_follow_their_file_and_a_wrong_file_changes_nothing() {
-    let up = Up::ready();
+    let up = UpProcess::ready();
     let file = Path::new(up.dir()).join("topology.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("rtt_ms = 77.06", "rtt_ms = -1")).unwrap();
-    let told = up.running.until("server 4 (D1): ");
-    assert!(told.last().unwrap().contains("rtt_ms"), "{told:?}");
+    let lines = up.running.until("server 4 (D1): ");
+    assert!(lines.last().unwrap().contains("rtt_ms"), "{lines:?}");
     std::fs::write(&file, text.replace("rtt_ms = 77.06", "rtt_ms = 7.5")).unwrap();
     up.running.until("server 4 (D1): the links are as the file says now");
 }
 
 #[test]
 fn an_interrupt_ends_the_servers_and_removes_what_they_wrote() {
-    let mut up = Up::ready();
+    let mut up = UpProcess::ready();
     let dir = up.dir().to_owned();
     assert!(Path::new(&dir).is_dir(), "{dir}");
     up.running.signal("-INT");
@@ -108,11 +108,11 @@ fn an_interrupt_ends_the_servers_and_removes_what_they_wrote() {
 
 #[test]
 fn the_servers_end_when_the_command_is_killed() {
-    let up = Up::ready();
+    let up = UpProcess::ready();
     let (clients, dir) = (up.clients(), up.dir().to_owned());
     up.running.signal("-KILL");
     for mut client in clients {
-        // An end of the stream, or a reset: the process has gone. Only a time-out is neither.
+        // An end of the stream or a reset means that the process is gone; a timeout does not.
         if let Err(error) = client.read(&mut [0]) {
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
         }
@@ -122,13 +122,13 @@ fn the_servers_end_when_the_command_is_killed() {
 
 #[test]
 fn it_can_end_as_soon_as_it_is_ready() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let (code, said, _) = run(&["up", "--until-ready", "--base-port", &free_base_port().to_string()]);
-    assert_eq!(code, 0, "{said}");
-    assert!(said.starts_with("Pole is up: 5 servers in 3 data centres"), "{said}");
+    let _guard = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    let (code, output, _) = run(&["up", "--until-ready", "--base-port", &free_base_port().to_string()]);
+    assert_eq!(code, 0, "{output}");
+    assert!(output.starts_with("Pole is up: 5 servers in 3 data centres"), "{output}");
 }
 
-/// Opens a session, as every client of ZooKeeper does first.
+/// Opens a session, as every ZooKeeper client does first.
 fn session(port: u16) -> TcpStream {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();

@@ -1,4 +1,4 @@
-//! Every way to fail has its exit code, and a sentence that says what to do.
+//! Every kind of failure has its exit code, and a message that tells the operator what to do.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::net::TcpListener;
 
 use common::{Running, Scratch, free_base_port, run};
 
-/// A server on its own, without ports.
+/// The configuration of a standalone server.
 fn alone(scratch: &Scratch) -> String {
     format!("dataDir={}\nclientPort=0\nadmin.enableServer=false\npreAllocSize=64\n", scratch.0.join("data").display())
 }
@@ -34,7 +34,7 @@ fn bad_arguments_are_2() {
 }
 
 #[test]
-fn a_configuration_that_is_not_there_is_2() {
+fn a_missing_configuration_is_2() {
     let (code, _, said) = run(&["server", "--config", "/nowhere/zoo.cfg"]);
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("/nowhere/zoo.cfg"), "{said}");
@@ -51,7 +51,7 @@ fn a_configuration_with_an_unknown_key_is_2_and_names_the_line() {
 
 #[test]
 fn no_server_at_the_address_is_3() {
-    // Bound and not accepted from: closed again, nobody has it.
+    // Bound and closed again, so nothing listens there.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}");
     for command in [&["status"][..], &["explain"], &["oracle", "get"], &["oracle", "set", "latency"], &["transfer"]] {
@@ -76,7 +76,7 @@ fn a_damaged_data_directory_is_5_and_is_left_as_it_is() {
 fn a_log_whose_snapshots_are_gone_is_5_unless_it_is_trusted() {
     let scratch = Scratch::new("no-snapshot");
     let config = scratch.file("zoo.cfg", &alone(&scratch));
-    // Its snapshots are on another disk, say, that is not mounted.
+    // As if the snapshots were on another disk that is not mounted.
     scratch.file("data/version-2/log.500000001", "");
     let (code, _, said) = run(&["server", "--config", &config]);
     assert_eq!(code, 5, "{said}");

@@ -10,10 +10,10 @@ use std::sync::{Mutex, PoisonError};
 
 use common::{Running, Scratch, pole};
 
-/// One at a time: each of them is ten processes.
-static TURN: Mutex<()> = Mutex::new(());
+/// Tests run one at a time, because each starts ten processes.
+static SERIAL: Mutex<()> = Mutex::new(());
 
-/// All clients stand at D3: only an oracle that sees them puts the leader there.
+/// All clients are at D3: only an oracle that knows the load elects the leader there.
 const CASE: [&str; 5] = ["lab", "paper", "--real", "--case", "d1 p=1 latency"];
 
 /// The first row of a table, by column.
@@ -25,13 +25,13 @@ fn row(path: &Path) -> BTreeMap<String, String> {
 
 #[test]
 fn real_servers_elect_the_predicted_leader_and_take_about_as_long_as_predicted() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new("real");
     let (out, temporary) = (scratch.0.join("out"), scratch.0.join("tmp"));
     fs::create_dir(&temporary).unwrap();
     let Output { status, stderr, .. } = pole(&CASE).arg("--out").arg(&out).env("TMPDIR", &temporary).output().unwrap();
     let said = String::from_utf8_lossy(&stderr);
-    // 1 where a busy machine is more than 15 % off.
+    // 1 if the machine is busy and a latency deviates by more than 15 %.
     assert!(matches!(status.code(), Some(0 | 1)), "{status}: {said}");
     let row = row(&out.join("real.csv"));
     assert_eq!((row["winner"].as_str(), row["predicted_winner"].as_str()), ("1", "1"), "{row:?}");
@@ -44,7 +44,7 @@ fn real_servers_elect_the_predicted_leader_and_take_about_as_long_as_predicted()
 
 #[test]
 fn an_interrupt_ends_the_servers_and_removes_what_they_wrote() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new("real-interrupted");
     let (out, temporary) = (scratch.0.join("out"), scratch.0.join("tmp"));
     fs::create_dir(&temporary).unwrap();
@@ -60,7 +60,7 @@ fn an_interrupt_ends_the_servers_and_removes_what_they_wrote() {
 }
 
 #[test]
-fn what_cannot_start_says_why_at_once() {
+fn a_failure_to_start_is_reported_at_once() {
     let scratch = Scratch::new("real-nowhere");
     let mut command = pole(&CASE);
     command.arg("--out").arg(scratch.0.join("out")).env("TMPDIR", scratch.0.join("nowhere"));
@@ -71,7 +71,7 @@ fn what_cannot_start_says_why_at_once() {
 }
 
 #[test]
-fn a_figure_or_a_case_that_is_not_there_is_refused() {
+fn an_unknown_figure_or_case_is_rejected() {
     for wrong in [["--only", "8a"], ["--case", "d9 p=1 latency"]] {
         let scratch = Scratch::new("real-wrong");
         let mut command = pole(&["lab", "paper", "--real"]);

@@ -1,4 +1,4 @@
-//! A topology file that is wrong is refused with file, line and reason: by `pole up`, and by a script of the lab.
+//! An invalid topology file is rejected with file, line and reason: by `pole up`, and by a script of the lab.
 
 mod common;
 
@@ -20,7 +20,7 @@ b = \"B\"
 rtt_ms = 10
 ";
 
-/// What stands in the good file, what stands there instead, the line that is blamed, and the whole reason.
+/// A part of the good file, its replacement, the expected line number, and the full message.
 const WRONG: [(&str, &str, usize, &str); 8] = [
     ("rtt_ms = 10", "rtt_ms = -10", 13, "rtt_ms = -10: must be between 0 and 600000"),
     ("a = \"A\"\nb", "a = \"C\"\nb", 11, "unknown site \"C\": no [[server]] is there"),

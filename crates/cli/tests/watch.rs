@@ -1,4 +1,4 @@
-//! `pole lab watch` as a process: what it prints without a terminal, and that it leaves a terminal as it was.
+//! `pole lab watch` as a process: its output without a terminal, and that it restores a terminal.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn classical_algorithms_can_be_watched_by_their_names() {
 }
 
 #[test]
-fn an_unknown_script_is_answered_with_those_that_there_are() {
+fn an_unknown_script_is_answered_with_a_list_of_scripts() {
     let (code, _, errors) = run(&["lab", "watch", "nowhere"]);
     assert_eq!(code, 2);
     assert!(errors.starts_with("pole: nowhere: no such file, script or algorithm."), "{errors}");
@@ -47,7 +47,7 @@ fn an_unknown_script_is_answered_with_those_that_there_are() {
 }
 
 #[test]
-fn a_script_that_makes_no_sense_is_refused_with_file_line_and_reason() {
+fn an_invalid_script_is_rejected_with_file_line_and_reason() {
     let folder = Scratch::new("watch-senseless");
     let path = folder.file("senseless", "ensemble servers=3\nelect\ncrash 7\n");
     let (code, _, errors) = run(&["lab", "watch", &path]);
@@ -66,45 +66,45 @@ fn a_page_is_written_that_needs_nothing_else() {
 }
 
 #[test]
-fn keys_go_through_it_and_the_terminal_is_as_it_was() {
-    let mut terminal = Watched::starts("18a");
+fn keys_step_through_it_and_the_terminal_is_restored() {
+    let mut terminal = WatchProcess::start("18a");
     terminal.until("q quit");
-    terminal.types("]]");
+    terminal.type_keys("]]");
     terminal.until("> start 3");
-    terminal.types("q");
-    terminal.ends_as_it_was();
+    terminal.type_keys("q");
+    terminal.assert_restored();
 }
 
 #[test]
-fn ctrl_c_leaves_the_terminal_as_it_was() {
-    let mut terminal = Watched::starts("18a");
+fn ctrl_c_restores_the_terminal() {
+    let mut terminal = WatchProcess::start("18a");
     terminal.until("q quit");
-    terminal.types("\x03");
-    terminal.ends_as_it_was();
+    terminal.type_keys("\x03");
+    terminal.assert_restored();
 }
 
 #[test]
-fn a_signal_leaves_the_terminal_as_it_was() {
-    let mut terminal = Watched::starts("18a");
+fn a_signal_restores_the_terminal() {
+    let mut terminal = WatchProcess::start("18a");
     terminal.until("q quit");
     let pid = Pid::from_child(&terminal.child);
     kill_process(pid, Signal::TERM).unwrap();
-    terminal.ends_as_it_was();
+    terminal.assert_restored();
 }
 
-/// The command on a terminal of its own.
-struct Watched {
+/// The command on a pseudo-terminal.
+struct WatchProcess {
     child: Child,
     keyboard: File,
-    /// Our own hold on its end, to see what becomes of it.
+    /// A second handle on the terminal, to check its state afterwards.
     terminal: File,
     before: String,
-    shown: Receiver<Vec<u8>>,
+    output: Receiver<Vec<u8>>,
     seen: String,
 }
 
-impl Watched {
-    fn starts(script: &str) -> Self {
+impl WatchProcess {
+    fn start(script: &str) -> Self {
         let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&keyboard).unwrap();
         unlockpt(&keyboard).unwrap();
@@ -115,7 +115,7 @@ impl Watched {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pole"));
         let child = command.args(["lab", "watch", script]).stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
         let keyboard = File::from(keyboard);
-        let (mut screen, (sender, shown)) = (keyboard.try_clone().unwrap(), channel());
+        let (mut screen, (sender, output)) = (keyboard.try_clone().unwrap(), channel());
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(read @ 1..) = screen.read(&mut bytes) {
@@ -124,17 +124,17 @@ impl Watched {
                 }
             }
         });
-        Self { child, keyboard, terminal, before, shown, seen: String::new() }
+        Self { child, keyboard, terminal, before, output, seen: String::new() }
     }
 
-    fn types(&mut self, keys: &str) {
+    fn type_keys(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until the screen has shown this.
+    /// Waits until the screen has shown `expected`.
     fn until(&mut self, expected: &str) {
         while !self.seen.contains(expected) {
-            match self.shown.recv_timeout(LIMIT) {
+            match self.output.recv_timeout(LIMIT) {
                 Ok(bytes) => self.seen += &String::from_utf8_lossy(&bytes),
                 Err(error) => panic!("no {expected:?} ({error}) in\n{:?}", self.seen),
             }
@@ -142,8 +142,8 @@ impl Watched {
         self.seen.clear();
     }
 
-    fn ends_as_it_was(mut self) {
-        // The cursor is back, and so is the first screen.
+    fn assert_restored(mut self) {
+        // The cursor is visible again, and the main screen is back.
         self.until("\x1b[?25h\x1b[?1049l");
         assert!(self.child.wait().unwrap().success());
         assert_eq!(settings(&tcgetattr(&self.terminal).unwrap()), self.before);
@@ -154,5 +154,5 @@ fn settings(of: &Termios) -> String {
     format!("{:?} {:?} {:?} {:?}", of.input_modes, of.output_modes, of.control_modes, of.local_modes)
 }
 
-/// Longer than any command takes to draw a screen, on a busy machine too.
+/// Longer than any command takes to draw a screen, also on a busy machine.
 const LIMIT: Duration = Duration::from_secs(30);

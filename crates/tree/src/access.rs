@@ -1,9 +1,7 @@
-//! Who may do what: checks of permissions, and ACLs that clients hand in.
+//! Permission checks, and validation of the ACLs that clients submit.
 //!
-//! In: an ACL and the identities of a connection. Out: yes or no; for a new ACL, the list that is kept, or that it makes
-//! no sense.
-//! Source: Apache's `checkACL` and `fixupACL`. Ours to add: addresses of version 6, and the admin path, which has an
-//! identity of its own ([`Caller::ADMIN_SCHEME`]) that no client can get.
+//! The rules are those of Apache's `checkACL` and `fixupACL`. Pole adds IPv6 addresses and the admin path, which has
+//! an identity of its own ([`Caller::ADMIN_SCHEME`]) that no client can obtain.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
@@ -16,23 +14,23 @@ use crate::acls::{AclHandle, is_world};
 use crate::{Caller, Rules};
 
 /// Whether the caller has any of these permissions.
-pub(crate) fn may(rules: Rules, acl: &AclHandle, any_of: Perms, caller: &Caller) -> bool {
+pub(crate) fn is_permitted(rules: Rules, acl: &AclHandle, any_of: Perms, caller: &Caller) -> bool {
     let Some(list) = acl.list() else { return true };
     rules.skip_acl
         || acl.world().intersects(any_of)
         || caller.ids.iter().any(|id| id.scheme == "super")
-        || list.iter().any(|entry| entry.perms.intersects(any_of) && caller.ids.iter().any(|id| is(id, &entry.id)))
+        || list.iter().any(|entry| entry.perms.intersects(any_of) && caller.ids.iter().any(|id| matches(id, &entry.id)))
 }
 
-/// The same, as a client is told.
+/// Like [`is_permitted`], with the error code for the client.
 pub(crate) fn check(rules: Rules, acl: &AclHandle, any_of: Perms, caller: &Caller) -> Result<(), ErrorCode> {
-    if may(rules, acl, any_of, caller) { Ok(()) } else { Err(ErrorCode::NoAuth) }
+    if is_permitted(rules, acl, any_of, caller) { Ok(()) } else { Err(ErrorCode::NoAuth) }
 }
 
-/// The list that is kept: without repetitions, `auth` replaced by what the caller has proved to be.
+/// The list to store: without duplicates, and with `auth` replaced by the identities that the caller has proved.
 ///
-/// Each entry takes some of `room_bytes`. A list that needs more is `BadArguments`, before it is made: a request of a megabyte
-/// can stand for a list of a gigabyte.
+/// The size of each entry is subtracted from `room_bytes`. A list that needs more is rejected with `BadArguments`
+/// before it is built: a request of a megabyte can expand to a list of a gigabyte.
 pub(crate) fn fix_up(list: &[Acl], caller: &Caller, room_bytes: &mut usize) -> Result<Vec<Acl>, ErrorCode> {
     let mut kept = Vec::new();
     let mut keep = |acl: Acl| -> Result<(), ErrorCode> {
@@ -41,7 +39,7 @@ pub(crate) fn fix_up(list: &[Acl], caller: &Caller, room_bytes: &mut usize) -> R
         kept.push(acl);
         Ok(())
     };
-    // A client chooses how long the list is, so each entry is not compared with all before it.
+    // The client chooses the length of the list, so duplicates are not found by comparing all pairs.
     let mut seen = BTreeSet::new();
     for acl in list {
         if !seen.insert((acl.perms, &acl.id.scheme, &acl.id.id)) {
@@ -64,7 +62,7 @@ pub(crate) fn fix_up(list: &[Acl], caller: &Caller, room_bytes: &mut usize) -> R
     if kept.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(kept) }
 }
 
-/// What a reader without the right to change an ACL sees of it: no hashes of passwords.
+/// The entry as shown to a reader who may not change the ACL: without password hashes.
 pub(crate) fn masked(acl: &Acl) -> Acl {
     match acl.id.id.split_once(':') {
         Some((user, _)) if acl.id.scheme == "digest" => {
@@ -74,21 +72,21 @@ pub(crate) fn masked(acl: &Acl) -> Acl {
     }
 }
 
-/// Whether an identity of a connection is meant by one of an ACL.
-fn is(id: &Id, meant: &Id) -> bool {
-    id.scheme == meant.scheme
+/// Whether an identity of a connection matches one of an ACL.
+fn matches(id: &Id, entry: &Id) -> bool {
+    id.scheme == entry.scheme
         && match id.scheme.as_str() {
-            "ip" => is_in_network(&id.id, &meant.id),
-            "digest" | "x509" => id.id == meant.id,
+            "ip" => is_in_network(&id.id, &entry.id),
+            "digest" | "x509" => id.id == entry.id,
             _ => false,
         }
 }
 
-/// Whether it can stand in an ACL.
+/// Whether the identity is valid in an ACL.
 fn is_valid(id: &Id) -> bool {
     match id.scheme.as_str() {
         "ip" => network(&id.id).is_some(),
-        // Two parts, as Java splits: empty ones at the end do not count.
+        // Two parts, as Java splits: trailing empty parts do not count.
         "digest" => id.id.trim_end_matches(':').matches(':').count() == 1,
         "x509" => id.id.contains('='),
         _ => false,
@@ -104,13 +102,13 @@ fn is_in_network(address: &str, expression: &str) -> bool {
     }
 }
 
-/// An address and how many of its bits count.
+/// An address and the length of its prefix in bits.
 fn network(expression: &str) -> Option<(IpAddr, u32)> {
     let (address, bits) =
         expression.split_once('/').map_or((expression, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address.parse().ok()?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let bits = bits.map_or(Some(most), |bits| bits.parse().ok().filter(|bits| *bits <= most))?;
+    let bits_max = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.map_or(Some(bits_max), |bits| bits.parse().ok().filter(|bits| *bits <= bits_max))?;
     Some((address, bits))
 }
 
@@ -126,36 +124,36 @@ mod tests {
         Id { scheme: scheme.into(), id: id.into() }
     }
 
-    fn acl(perms: Perms, scheme: &str, who: &str) -> Acl {
-        Acl { perms, id: id(scheme, who) }
+    fn acl(perms: Perms, scheme: &str, name: &str) -> Acl {
+        Acl { perms, id: id(scheme, name) }
     }
 
     fn caller(ids: &[(&str, &str)]) -> Caller {
-        Caller { ids: ids.iter().map(|(scheme, who)| id(scheme, who)).collect() }
+        Caller { ids: ids.iter().map(|(scheme, name)| id(scheme, name)).collect() }
     }
 
-    fn lets(list: &[Acl], perms: Perms, ids: &[(&str, &str)]) -> bool {
-        may(Rules::default(), &AclHandle::unnumbered(list.to_vec()), perms, &caller(ids))
+    fn permits(list: &[Acl], perms: Perms, ids: &[(&str, &str)]) -> bool {
+        is_permitted(Rules::default(), &AclHandle::unnumbered(list.to_vec()), perms, &caller(ids))
     }
 
     #[test]
-    fn world_may_what_its_entries_say_together() {
+    fn world_has_the_permissions_of_all_its_entries() {
         let list = [acl(Perms::READ, "world", "anyone"), acl(Perms::WRITE, "world", "anyone")];
-        assert!(lets(&list, Perms::WRITE, &[]));
-        assert!(!lets(&list, Perms::ADMIN, &[]));
+        assert!(permits(&list, Perms::WRITE, &[]));
+        assert!(!permits(&list, Perms::ADMIN, &[]));
     }
 
     #[test]
     fn one_of_several_permissions_is_enough() {
-        assert!(lets(&[acl(Perms::ADMIN, "world", "anyone")], Perms::READ | Perms::ADMIN, &[]));
+        assert!(permits(&[acl(Perms::ADMIN, "world", "anyone")], Perms::READ | Perms::ADMIN, &[]));
     }
 
     #[test]
-    fn a_digest_must_be_the_same_and_super_may_everything() {
+    fn a_digest_must_match_and_super_may_do_everything() {
         let list = [acl(Perms::ALL, "digest", "u:h")];
-        assert!(lets(&list, Perms::READ, &[("digest", "u:h")]));
-        assert!(!lets(&list, Perms::READ, &[("digest", "u:i"), ("x509", "u:h")]));
-        assert!(lets(&list, Perms::READ, &[("super", "")]));
+        assert!(permits(&list, Perms::READ, &[("digest", "u:h")]));
+        assert!(!permits(&list, Perms::READ, &[("digest", "u:i"), ("x509", "u:h")]));
+        assert!(permits(&list, Perms::READ, &[("super", "")]));
     }
 
     #[test]
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acl_without_sense_is_refused() {
+    fn an_invalid_acl_is_rejected() {
         let odd = [
             vec![],
             vec![acl(Perms::ALL, "world", "someone")],
@@ -197,19 +195,19 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_are_dropped() {
+    fn duplicates_are_dropped() {
         let open = acl(Perms::ALL, "world", "anyone");
         assert_eq!(kept(&[open.clone(), open.clone()], &caller(&[])), Ok(vec![open]));
     }
 
     #[test]
-    fn a_list_that_would_become_too_long_is_refused_before_it_is_made() {
+    fn a_list_that_expands_too_far_is_rejected_before_it_is_built() {
         let asked: Vec<Acl> = (0..50_000_u32).map(|number| acl(Perms::ALL, "auth", &format!("{number}"))).collect();
         let ids: Vec<String> = (0..150).map(|number| format!("u{number}:h")).collect();
         let proved: Vec<(&str, &str)> = ids.iter().map(|id| ("digest", id.as_str())).collect();
         let mut room = 10_000;
         assert_eq!(fix_up(&asked, &caller(&proved), &mut room), Err(ErrorCode::BadArguments));
-        assert!(room < 40, "it went on until there was no room: {room} bytes are left");
+        assert!(room < 40, "rejected too early: {room} bytes are left");
     }
 
     #[test]

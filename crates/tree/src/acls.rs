@@ -1,8 +1,11 @@
-//! The ACLs that nodes have, each kept once.
+//! Interning of ACLs: each distinct ACL is stored once, and nodes hold handles to it.
 //!
-//! In: lists of permissions. Out: handles that nodes hold. Why: a hundred thousand nodes have a handful of ACLs.
-//! Holds: a handle has the number by which a snapshot refers to it, and a list is in the table while a node has it.
-//! Not here: who passes a check (`access`).
+//! A tree of a hundred thousand nodes has only a handful of distinct ACLs.
+//!
+//! Invariants: a handle carries the number by which a snapshot refers to the ACL; an ACL stays in the table as long
+//! as a node uses it.
+//!
+//! Permission checks are in `access`.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,23 +15,22 @@ use hashbrown::HashTable;
 use pole_jute::{Acl, Id, OPEN_ACL_REFERENCE, Perms, Value, Writer};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// An ACL as a node holds it; none is open to everyone, and stands in no table.
+/// The ACL of a node. None means open to everyone; such an ACL is not in the table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AclHandle(Option<Arc<Shared>>);
 
-/// What a handle leads to.
 struct Shared {
-    /// The name of the list in snapshots.
+    /// The number of the list in snapshots.
     reference: i64,
-    /// Of the list, not of the reference: references may differ between servers that hold the same tree.
+    /// The hash of the list without the reference: references may differ between servers that hold the same tree.
     hash: u64,
-    /// What everyone may do: most checks end here.
+    /// The permissions of everyone. Most checks need nothing else.
     world: Perms,
     list: Vec<Acl>,
 }
 
 impl AclHandle {
-    /// Of a node that is prepared and not yet in the tree.
+    /// A handle for a node that is prepared and not yet in the tree.
     pub(crate) fn unnumbered(list: Vec<Acl>) -> Self {
         let hash = hash_of(&list);
         Self::new(0, hash, list)
@@ -43,22 +45,22 @@ impl AclHandle {
         Self(Some(Arc::new(Shared { reference, hash, world, list })))
     }
 
-    /// How a snapshot refers to it.
+    /// The number by which a snapshot refers to the ACL.
     pub(crate) fn reference(&self) -> i64 {
         self.0.as_ref().map_or(OPEN_ACL_REFERENCE, |shared| shared.reference)
     }
 
-    /// For the digest.
+    /// The hash that goes into the digest.
     pub(crate) fn hash(&self) -> u64 {
         self.0.as_ref().map_or(0, |shared| shared.hash)
     }
 
-    /// What everyone may do.
+    /// The permissions of everyone.
     pub(crate) fn world(&self) -> Perms {
         self.0.as_ref().map_or(Perms::ALL, |shared| shared.world)
     }
 
-    /// The list; none if it is open.
+    /// The entries; none if the ACL is open.
     pub(crate) fn list(&self) -> Option<&[Acl]> {
         self.0.as_ref().map(|shared| &shared.list[..])
     }
@@ -70,23 +72,23 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// The lists in use.
+/// All ACLs in use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Acls {
     table: HashTable<Use>,
-    /// The highest reference ever given.
+    /// The highest reference ever assigned.
     last_reference: i64,
 }
 
 #[derive(Clone, Debug)]
 struct Use {
     handle: AclHandle,
-    /// How many nodes have it.
+    /// The number of nodes that use it.
     nodes: u64,
 }
 
 impl Acls {
-    /// The handle of a list, for one more node.
+    /// The handle of a list; counts one more node.
     pub(crate) fn intern(&mut self, list: &[Acl]) -> AclHandle {
         let hash = hash_of(list);
         if let Some(found) = self.table.find_mut(hash, |used| used.handle.list() == Some(list)) {
@@ -97,7 +99,7 @@ impl Acls {
         self.insert(self.last_reference, hash, list.to_vec(), 1)
     }
 
-    /// A list of a snapshot, which no node has yet. Twice the same list becomes one.
+    /// Adds a list from a snapshot, not used by any node yet. Equal lists share one handle.
     pub(crate) fn restore(&mut self, reference: i64, list: Vec<Acl>) -> AclHandle {
         self.last_reference = self.last_reference.max(reference);
         let hash = hash_of(&list);
@@ -115,14 +117,14 @@ impl Acls {
         handle
     }
 
-    /// One more node has it.
+    /// Counts one more node.
     pub(crate) fn retain(&mut self, handle: &AclHandle) {
         if let Some(used) = self.table.find_mut(handle.hash(), |used| used.handle.reference() == handle.reference()) {
             used.nodes += 1;
         }
     }
 
-    /// One node less has it.
+    /// Counts one node less.
     pub(crate) fn release(&mut self, handle: &AclHandle) {
         let same = |used: &Use| used.handle.reference() == handle.reference();
         if let Ok(mut entry) = self.table.find_entry(handle.hash(), same) {
@@ -133,19 +135,18 @@ impl Acls {
         }
     }
 
-    /// Forgets what a snapshot listed and no node has.
+    /// Removes the lists of a snapshot that no node uses.
     pub(crate) fn drop_unused(&mut self) {
         self.table.retain(|used| used.nodes > 0);
     }
 
-    /// How many there are.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 }
 
-/// Whether it stands for everyone.
+/// Whether the identity stands for everyone.
 pub(crate) fn is_world(id: &Id) -> bool {
     id.scheme == "world" && id.id == "anyone"
 }
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_there_as_long_as_a_node_has_it() {
+    fn a_list_is_kept_as_long_as_a_node_uses_it() {
         let mut acls = Acls::default();
         let first = acls.intern(&list("a"));
         let second = acls.intern(&list("a"));
@@ -179,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn no_list_is_open_and_never_in_the_table() {
+    fn an_open_acl_is_never_in_the_table() {
         let mut acls = Acls::default();
         let open = acls.intern(&[]);
         assert_eq!((open.reference(), open.world(), acls.len()), (OPEN_ACL_REFERENCE, Perms::ALL, 0));
     }
 
     #[test]
-    fn a_list_of_a_snapshot_that_nobody_has_goes() {
+    fn an_unused_list_of_a_snapshot_is_dropped() {
         let mut acls = Acls::default();
         let kept = acls.restore(3, list("a"));
         acls.restore(9, list("b"));

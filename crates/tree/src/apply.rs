@@ -1,11 +1,17 @@
-//! Every server's side: transactions change the tree.
+//! Applies committed transactions to the tree, on every server.
 //!
-//! In: transactions as the log holds them, in order. Out: the answer, if this server has whoever asked; what changed.
-//! Holds: nothing fails. What was prepared here fits; but an Apache server takes its snapshots while writes go on, and its
-//! log is then applied to a tree that already holds a part of it. So a node to be created may exist (its parent still
-//! takes over cversion and pzxid), one to be deleted may be gone (its parent still takes over pzxid) or have children
-//! (they go too, and come again), one to be set may be missing (nothing happens). Once the part is passed, the tree is
-//! as if each had been applied once.
+//! Transactions arrive in log order. The result is the reply, if this server has the client's connection, and the
+//! list of changes.
+//!
+//! Applying never fails. A transaction that Pole prepared always fits the tree. Apache, however, takes its snapshots
+//! while writes go on, so its log is applied to a tree that already contains part of it. Therefore:
+//!
+//! - a node to be created may exist; its parent still takes over cversion and pzxid;
+//! - a node to be deleted may be gone; its parent still takes over pzxid;
+//! - a node to be deleted may have children; they are deleted too, and created again later in the log;
+//! - a node to be set may be missing; nothing happens.
+//!
+//! After the overlapping part of the log, the tree is the same as if each transaction had been applied once.
 
 use pole_jute::{ErrorCode, Txn, TxnEntry, TxnHeader};
 
@@ -13,7 +19,7 @@ use crate::path::POLE;
 use crate::{Applied, Changes, Tree, op};
 
 impl Tree {
-    /// Applies a transaction. What changed is added to `changes`; the answer is made only if wanted.
+    /// Applies a transaction and appends what changed to `changes`. The reply is built only with `want_reply`.
     pub fn apply(&mut self, entry: &TxnEntry, want_reply: bool, changes: &mut Changes) -> Applied {
         let before = changes.iter().count();
         changes.rules = self.rules;
@@ -36,42 +42,43 @@ impl Tree {
             | Txn::CreateSession(_)
             | Txn::CloseSession(_)
             | Txn::Error(_)) => {
-                let done = apply_one(self, &entry.header, txn, changes);
-                if let Ok(done) = done {
-                    applied.session = done.session_change();
+                let outcome = apply_one(self, &entry.header, txn, changes);
+                if let Ok(outcome) = outcome {
+                    applied.session = outcome.session_change();
                 }
                 if want_reply {
-                    let body = done.as_ref().map_or_else(|_| bytes::Bytes::new(), |done| done.reply(self));
-                    applied.reply = Some((done.err().unwrap_or(ErrorCode::Ok), body));
+                    let body = outcome.as_ref().map_or_else(|_| bytes::Bytes::new(), |outcome| outcome.reply(self));
+                    applied.reply = Some((outcome.err().unwrap_or(ErrorCode::Ok), body));
                 }
             }
         }
-        applied.settings = changes.iter().skip(before).any(|change| &*change.path == POLE && change.is_about_itself());
-        self.reached(entry.header.zxid);
+        applied.settings_changed =
+            changes.iter().skip(before).any(|change| &*change.path == POLE && change.is_about_node());
+        self.advance_zxid(entry.header.zxid);
         applied
     }
 }
 
-/// Applies one transaction that is no multi.
+/// Applies one transaction other than a multi.
 pub(crate) fn apply_one(
     tree: &mut Tree,
     header: &TxnHeader,
     txn: &Txn,
     changes: &mut Changes,
-) -> Result<op::Done, ErrorCode> {
+) -> Result<op::Outcome, ErrorCode> {
     match txn {
-        Txn::Create(txn) => op::create::apply(tree, header, txn, changes).map(op::Done::Created),
-        Txn::Create2(txn) => op::create::apply(tree, header, txn, changes).map(op::Done::CreatedWithStat),
+        Txn::Create(txn) => op::create::apply(tree, header, txn, changes).map(op::Outcome::Created),
+        Txn::Create2(txn) => op::create::apply(tree, header, txn, changes).map(op::Outcome::CreatedWithStat),
         Txn::CreateContainer(txn) => op::create::apply_container(tree, header, txn, changes),
         Txn::CreateTtl(txn) => op::create::apply_ttl(tree, header, txn, changes),
         Txn::Delete(txn) | Txn::DeleteContainer(txn) => op::delete::apply(tree, header.zxid, &txn.path, changes),
         Txn::SetData(txn) | Txn::Reconfig(txn) => op::set_data::apply(tree, header, txn, changes),
         Txn::SetAcl(txn) => op::set_acl::apply(tree, txn),
-        Txn::Check(_) => Ok(op::Done::Checked),
+        Txn::Check(_) => Ok(op::Outcome::Checked),
         Txn::CreateSession(txn) => Ok(op::session::apply_create(tree, header, *txn)),
         Txn::CloseSession(txn) => Ok(op::session::apply_close(tree, header, txn.as_ref(), changes)),
         Txn::Error(txn) => Err(txn.code().unwrap_or(ErrorCode::SystemError)),
-        // The reader of transactions refuses one within another.
+        // The decoder of transactions rejects a multi inside a multi.
         Txn::Multi(_) => Err(ErrorCode::RuntimeInconsistency),
     }
 }

@@ -1,7 +1,6 @@
-//! How a connection proves who it is.
+//! Authentication of a connection by an auth request.
 //!
-//! In: a scheme and what the client shows. Out: identities that the connection has from now on.
-//! Not here: certificates (the TLS of `server`), and SASL, which Pole does not speak.
+//! Client certificates are handled by the TLS code of `server`. Pole does not support SASL.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -12,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use pole_jute::{ErrorCode, Id};
 use sha1::{Digest, Sha1};
 
-/// What the client showed proves nothing. It is told so, and its connection ends.
+/// The client's credentials are invalid. The client gets this error, and its connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the scheme is not one that a client can prove by an auth request: expected digest or ip")]
 pub struct AuthFailed;
@@ -23,11 +22,12 @@ impl From<AuthFailed> for ErrorCode {
     }
 }
 
-/// The identities that `data` proves: for `digest`, which needs no secret of the server, that of `user:password`; and
-/// the super user too if its digest is `super_digest`. For `ip` none, because a connection has its address anyway.
+/// Returns the identities that `data` proves. For `digest` that is the digest of `user:password`, plus the super user
+/// if the digest equals `super_digest`; no secret of the server is needed. For `ip` there are none, because a
+/// connection has its address anyway.
 ///
 /// # Errors
-/// If the scheme is none of these.
+/// If the scheme is neither `digest` nor `ip`.
 pub fn authenticate(scheme: &str, data: &[u8], super_digest: Option<&str>) -> Result<Vec<Id>, AuthFailed> {
     match scheme {
         "ip" => Ok(Vec::new()),
@@ -41,7 +41,7 @@ pub fn authenticate(scheme: &str, data: &[u8], super_digest: Option<&str>) -> Re
     }
 }
 
-/// The user, and a hash of user and password: what an ACL holds, and `superDigest` too.
+/// The user and a hash of user and password, as stored in an ACL and in `superDigest`.
 #[must_use]
 pub fn digest_id(user_and_password: &str) -> String {
     let user = user_and_password.split(':').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a transaction did to which path: what watches are told.
+//! The changes that transactions made, from which watch events are derived.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -8,56 +8,51 @@ use pole_jute::EventType;
 use crate::Rules;
 use crate::acls::AclHandle;
 
-/// The changes of one or more transactions, in order. Reused from one to the next.
+/// The changes of one or more transactions, in order. Reused to avoid reallocation.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     list: Vec<Change>,
-    /// Of the tree that changed.
+    /// The rules of the tree that changed.
     pub(crate) rules: Rules,
 }
 
-/// One change.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// What happened.
     pub kind: EventType,
-    /// To which node. For a change of children, their parent.
+    /// The changed node. For a change of children, their parent.
     pub path: Arc<str>,
-    /// Who may read the node: a watch from above tells nobody else of it.
+    /// The ACL of the node: a recursive watch is notified only if its connection may read the node.
     pub(crate) acl: AclHandle,
 }
 
 impl Changes {
-    /// None yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// None again; the room is kept.
+    /// Removes all changes and keeps the capacity.
     pub fn clear(&mut self) {
         self.list.clear();
     }
 
-    /// In the order in which they happened.
     pub fn iter(&self) -> impl Iterator<Item = &Change> {
         self.list.iter()
     }
 
-    /// Something happened to a node.
     pub(crate) fn push(&mut self, kind: EventType, path: &Arc<str>, acl: &AclHandle) {
         self.list.push(Change { kind, path: Arc::clone(path), acl: acl.clone() });
     }
 
-    /// A child came or went. Who watches that has named the parent, so no ACL is asked.
+    /// Records a created or deleted child. A watch on this event names the parent itself, so no ACL is checked.
     pub(crate) fn push_children(&mut self, parent: &Arc<str>) {
         self.push(EventType::NodeChildrenChanged, parent, &AclHandle::default());
     }
 }
 
 impl Change {
-    /// Whether it happened to the node itself and not to its children.
-    pub(crate) fn is_about_itself(&self) -> bool {
+    /// Whether the node itself changed, as opposed to its children.
+    pub(crate) fn is_about_node(&self) -> bool {
         self.kind != EventType::NodeChildrenChanged
     }
 }

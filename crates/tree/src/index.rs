@@ -1,9 +1,9 @@
-//! Nodes by the hash of their path, in a table that grows without ever stopping.
+//! A hash index from paths to nodes that grows without long pauses.
 //!
-//! One large hash table moves all of its entries when it grows: with two million nodes that takes hundreds of
-//! milliseconds, under the lock of the tree. So there are many small ones. A table that is full is split in two by the
-//! next bit of the hash, and a directory leads from the leading bits to the table (extendible hashing). The most that one
-//! insertion can cost is the split of one table and, rarely, a copy of the directory.
+//! One large hash table moves all entries when it grows. With two million nodes that takes hundreds of milliseconds,
+//! under the lock of the tree. The index therefore consists of many small tables (extendible hashing). A full table
+//! is split in two by the next bit of the hash, and a directory maps the leading bits to tables. One insertion costs
+//! at most the split of one table and, rarely, a copy of the directory.
 
 use alloc::vec::Vec;
 
@@ -11,19 +11,19 @@ use hashbrown::HashTable;
 
 use crate::node::NodeId;
 
-/// The index. Whoever calls knows the hash of each number: the path stands in the node.
+/// The index. The caller supplies the hash of each id, because the path is stored in the node.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
-    /// By the leading bits of the hash: which table.
+    /// Maps the leading bits of a hash to an index into `tables`.
     directory: Vec<u32>,
-    /// How many bits that are.
+    /// The number of leading bits that `directory` uses.
     bits: u32,
     tables: Vec<Table>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Table {
-    /// How many leading bits the hashes in it share.
+    /// The number of leading bits that all hashes in the table share.
     bits: u32,
     ids: HashTable<NodeId>,
 }
@@ -33,38 +33,38 @@ impl Index {
         Self { directory: Vec::from([0]), bits: 0, tables: Vec::from([Table::default()]) }
     }
 
-    pub(crate) fn find(&self, hash: u64, is_it: impl FnMut(&NodeId) -> bool) -> Option<NodeId> {
-        self.tables[self.place(hash)].ids.find(hash, is_it).copied()
+    pub(crate) fn find(&self, hash: u64, matches: impl FnMut(&NodeId) -> bool) -> Option<NodeId> {
+        self.tables[self.table_index(hash)].ids.find(hash, matches).copied()
     }
 
-    /// Adds a number that is not there.
+    /// Adds an id that is not in the index.
     pub(crate) fn insert(&mut self, hash: u64, id: NodeId, hash_of: impl Fn(NodeId) -> u64) {
-        let mut place = self.place(hash);
-        while self.tables[place].ids.len() >= TABLE_MAX && self.tables[place].bits < BITS_MAX {
-            self.split(place, &hash_of);
-            place = self.place(hash);
+        let mut index = self.table_index(hash);
+        while self.tables[index].ids.len() >= TABLE_MAX && self.tables[index].bits < BITS_MAX {
+            self.split(index, &hash_of);
+            index = self.table_index(hash);
         }
-        self.tables[place].ids.insert_unique(hash, id, |id| hash_of(*id));
+        self.tables[index].ids.insert_unique(hash, id, |id| hash_of(*id));
     }
 
     pub(crate) fn remove(&mut self, hash: u64, id: NodeId) {
-        let place = self.place(hash);
-        let found = self.tables[place].ids.find_entry(hash, |other| *other == id);
+        let index = self.table_index(hash);
+        let found = self.tables[index].ids.find_entry(hash, |other| *other == id);
         found.expect("every node is in the index").remove();
     }
 
-    fn place(&self, hash: u64) -> usize {
+    fn table_index(&self, hash: u64) -> usize {
         self.directory[leading(hash, self.bits)] as usize
     }
 
-    /// Cuts a table in two by the next bit.
-    fn split(&mut self, place: usize, hash_of: &impl Fn(NodeId) -> u64) {
-        let bits = self.tables[place].bits + 1;
+    /// Splits a table in two by the next bit.
+    fn split(&mut self, index: usize, hash_of: &impl Fn(NodeId) -> u64) {
+        let bits = self.tables[index].bits + 1;
         if bits > self.bits {
             self.directory = self.directory.iter().flat_map(|table| [*table, *table]).collect();
             self.bits = bits;
         }
-        let old = core::mem::take(&mut self.tables[place].ids);
+        let old = core::mem::take(&mut self.tables[index].ids);
         let mut halves = [HashTable::with_capacity(TABLE_MAX), HashTable::with_capacity(TABLE_MAX)];
         for id in old {
             let hash = hash_of(id);
@@ -72,9 +72,9 @@ impl Index {
         }
         let [lower, upper] = halves;
         let new = u32::try_from(self.tables.len()).expect("fewer tables than nodes");
-        self.tables[place] = Table { bits, ids: lower };
+        self.tables[index] = Table { bits, ids: lower };
         self.tables.push(Table { bits, ids: upper });
-        for (at, table) in self.directory.iter_mut().enumerate().filter(|(_, table)| **table as usize == place) {
+        for (at, table) in self.directory.iter_mut().enumerate().filter(|(_, table)| **table as usize == index) {
             if at >> (self.bits - bits) & 1 == 1 {
                 *table = new;
             }
@@ -82,19 +82,19 @@ impl Index {
     }
 }
 
-/// So many bits of the hash, as a number. Not the very first ones, by which the small tables tell their entries apart,
-/// nor the last ones, by which they place them.
+/// The first `bits` bits of the hash after [`SKIPPED`], as a number. hashbrown uses the very first bits to
+/// distinguish entries of a table and the last bits to place them, so this function uses neither.
 fn leading(hash: u64, bits: u32) -> usize {
     ((hash << SKIPPED).checked_shr(64 - bits).unwrap_or(0)) as usize
 }
 
-/// Bits that hashbrown uses from the top.
+/// The leading bits that hashbrown uses itself.
 const SKIPPED: u32 = 8;
 
-/// Entries of a small table, as many as fit into 8192 places: splitting it costs about a millisecond.
+/// The entries of a small table, as many as fit into 8192 slots. Splitting it takes about a millisecond.
 const TABLE_MAX: usize = 7 << 10;
 
-/// A directory of four million, for more nodes than there are numbers.
+/// Allows a directory of four million tables, enough for more nodes than there are ids.
 const BITS_MAX: u32 = 22;
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
     use crate::node::hash;
 
     #[test]
-    fn what_was_put_in_is_found_through_all_splits_until_it_is_taken_out() {
+    fn entries_survive_splits_until_they_are_removed() {
         let hash_of = |id: NodeId| hash(&alloc::format!("/node/{}", id.0));
         let mut index = Index::new();
         let count = 20 * TABLE_MAX as u32;

@@ -1,15 +1,20 @@
 //! The state machine of the service: znodes, sessions, watches, ACLs, quotas and multi.
 //!
-//! In: requests, which the leader makes into transactions; transactions, which every server applies. Out: replies, events
-//! of watches, snapshots.
-//! Why pure: the same transactions must give the same tree on every server, in the simulator and after a restart.
-//! Holds: a transaction is validated once and applying it cannot fail; equal histories have equal digests.
-//! Not here: clocks, files, sockets, locks, random numbers; and ensembles. Sessions, zxids and cxids are plain numbers.
-//! Source: the behaviour of Apache ZooKeeper 3.8, and of 3.9 where its clients can tell.
+//! The leader turns requests into transactions, and every server applies them. Replies, watch events and snapshots
+//! come out.
 //!
-//! The way of a write: [`Ask`] carries it to the leader, [`Prepared`] validates it against the [`Tree`] and all that is in
-//! flight, [`Tree::apply`] changes the tree and collects [`Changes`], [`Watches`] turns them into events. A [`read()`] takes
-//! none of these steps. What an operation does at each step stands in one file of `op`.
+//! A write takes these steps: [`WriteRequest`] carries it to the leader, [`Prepared`] validates it against the
+//! [`Tree`] and all transactions in flight, [`Tree::apply`] changes the tree and collects [`Changes`], and
+//! [`Watches`] turns those into events. A [`read()`] takes none of these steps. Each operation has one file in `op`,
+//! which covers all of its steps.
+//!
+//! Invariants: a transaction is validated once, and applying it cannot fail; equal histories have equal digests.
+//!
+//! The crate is pure, because the same transactions must give the same tree on every server, in the simulator and
+//! after a restart. It has no clocks, files, sockets, locks or random numbers and knows nothing of ensembles.
+//! Sessions, zxids and cxids are plain numbers.
+//!
+//! The behaviour is that of Apache ZooKeeper 3.8, and of 3.9 where its clients can observe a difference.
 
 #![no_std]
 
@@ -18,10 +23,8 @@ extern crate alloc;
 mod access;
 mod acls;
 mod apply;
-mod ask;
 mod auth;
 mod changes;
-mod desk;
 mod index;
 mod node;
 mod nodes;
@@ -36,15 +39,17 @@ mod rules;
 mod slab;
 mod snapshot;
 mod tree;
+mod validation;
 mod watches;
+mod write_request;
 
-pub use ask::{Ask, Caller, What};
 pub use auth::{AuthFailed, authenticate, digest_id};
 pub use changes::{Change, Changes};
 pub use op::is_write;
-pub use prepared::{From, Position, Prepared, Refusals};
+pub use prepared::{Position, Prepared, Refusals, RequestOrigin};
 pub use read::read;
 pub use rules::Rules;
 pub use snapshot::{Frozen, RestoreError, Restorer};
 pub use tree::{Applied, SessionChange, Tree};
 pub use watches::{Watcher, Watches, WatchesSummary};
+pub use write_request::{Caller, Operation, WriteRequest};

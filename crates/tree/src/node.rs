@@ -10,63 +10,58 @@ use crate::acls::AclHandle;
 use crate::owner::Owner;
 use crate::path::CONFIG;
 
-/// The place of a node in the slab.
+/// The index of a node in the slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NodeId(pub(crate) u32);
 
-/// A node.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// The whole path; the only copy that the tree has of it.
+    /// The full path. The tree has no other copy of it.
     pub(crate) path: Arc<str>,
-    /// Of the path.
     pub(crate) path_hash: u64,
-    /// Null is not empty.
+    /// Null is different from empty.
     pub(crate) data: Option<Arc<[u8]>>,
-    /// Of the data, so that a change elsewhere in the node need not read it again.
+    /// Cached, so that a change of other fields need not hash the data again.
     data_hash: u64,
-    /// Who may do what.
     pub(crate) acl: AclHandle,
-    /// The root is its own.
+    /// The root is its own parent.
     pub(crate) parent: NodeId,
-    /// Where it stands among the children of its parent: one is taken out without looking for it.
+    /// The index in `parent.children`, so that removal needs no search.
     pub(crate) slot: u32,
-    /// In no order.
+    /// Unordered.
     pub(crate) children: Vec<NodeId>,
-    /// As on disk: `cversion` counts creates only.
+    /// As stored on disk: `cversion` counts creates only.
     pub(crate) stat: StatPersisted,
 }
 
 impl Node {
-    /// Without children, in no tree yet.
+    /// A node without children that is not in a tree yet.
     pub(crate) fn new(path: Arc<str>, data: Option<Arc<[u8]>>, acl: AclHandle, stat: StatPersisted) -> Self {
         let (path_hash, data_hash) = (hash(&path), hash_of_data(data.as_deref()));
         Self { path, path_hash, data, data_hash, acl, parent: NodeId(0), slot: 0, children: Vec::new(), stat }
     }
 
-    /// Replaces the data.
     pub(crate) fn set_data(&mut self, data: Option<Arc<[u8]>>) {
         self.data_hash = hash_of_data(data.as_deref());
         self.data = data;
     }
 
-    /// Whom it belongs to.
     pub(crate) fn owner(&self) -> Owner {
-        Owner::of(self.stat.ephemeral_owner)
+        Owner::from_number(self.stat.ephemeral_owner)
     }
 
-    /// The last name of its path.
+    /// The last component of the path.
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Null has no length.
+    /// The length of the data; 0 for null.
     pub(crate) fn data_length(&self) -> usize {
         self.data.as_ref().map_or(0, |data| data.len())
     }
 
-    /// As clients see it.
-    pub(crate) fn shown(&self) -> Stat {
+    /// The stat as clients see it.
+    pub(crate) fn client_stat(&self) -> Stat {
         let children = count(self.children.len());
         Stat {
             czxid: self.stat.czxid,
@@ -74,17 +69,19 @@ impl Node {
             ctime: self.stat.ctime,
             mtime: self.stat.mtime,
             version: self.stat.version,
-            // Creates and deletes: each create was followed by a delete but for the children that are here.
+            // The stat on disk counts creates; clients see creates plus deletes. Deletes are creates minus current
+            // children.
             cversion: self.stat.cversion.wrapping_mul(2).wrapping_sub(children),
             aversion: self.stat.aversion,
-            ephemeral_owner: self.owner().shown(),
+            ephemeral_owner: self.owner().client_value(),
             data_length: count(self.data_length()),
             num_children: children,
             pzxid: self.stat.pzxid,
         }
     }
 
-    /// Its part of the digest. The configuration is each server's own and has none.
+    /// The contribution to the tree's digest. The configuration node is specific to each server and contributes
+    /// nothing.
     pub(crate) fn digest(&self) -> u64 {
         if &*self.path == CONFIG {
             return 0;
@@ -107,17 +104,17 @@ impl Node {
     }
 }
 
-/// Of a path: where it stands in every table.
+/// The hash of a path, as used by all tables.
 pub(crate) fn hash(path: &str) -> u64 {
     xxh3_64(path.as_bytes())
 }
 
-/// Of some numbers, the same on every machine.
+/// The hash of some integers, the same on every machine.
 pub(crate) fn hash_of_words<const N: usize>(words: [u64; N]) -> u64 {
     xxh3_64(words.map(u64::to_le_bytes).as_flattened())
 }
 
-/// A count in a record. More than fits into an int would not fit into memory either.
+/// A count as a field of a record. A count that does not fit would not fit into memory either.
 pub(crate) fn count(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
@@ -126,5 +123,5 @@ fn hash_of_data(data: Option<&[u8]>) -> u64 {
     data.map_or(HASH_OF_NULL, xxh3_64)
 }
 
-/// Any number that is not the hash of empty data.
+/// Any number except the hash of empty data.
 const HASH_OF_NULL: u64 = 0x6e75_6c6c;

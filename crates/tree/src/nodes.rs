@@ -1,8 +1,9 @@
-//! All nodes: by path, by parent, and what is counted over all of them.
+//! All nodes by path and by parent, with totals over all of them.
 //!
-//! Holds: every node but the root is a child of its parent; the digest and the sizes are those of the nodes that are
-//! there, kept up to date with every change, so that reading them costs nothing.
-//! Not here: what a node means to sessions, ACLs and quotas (`tree`).
+//! Invariants: every node except the root is a child of its parent. The digest and the sizes always match the
+//! existing nodes; they are updated with every change, so reading them costs nothing.
+//!
+//! Sessions, ACLs and quotas are updated by `tree`.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,72 +13,68 @@ use crate::node::{Node, NodeId, hash};
 use crate::path::ROOT;
 use crate::slab::Slab;
 
-/// The nodes of a tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
     slab: Slab,
-    /// By the hash of the path. Only numbers: the path stands in the node.
+    /// Maps the hash of a path to the node's index. The path itself is only in the node.
     index: Index,
     digest: u64,
-    /// Paths and data, in bytes.
     content_bytes: u64,
-    /// How many nodes are below each, by its number; not in the slab, where a change would copy what an image shares.
+    /// The number of descendants by node index. Not stored in the slab, where each update would copy nodes shared
+    /// with an image.
     descendants: Vec<u32>,
 }
 
 impl Nodes {
-    /// With a root.
     pub(crate) fn new(root: Node) -> Self {
         let mut nodes =
             Self { slab: Slab::default(), index: Index::new(), digest: 0, content_bytes: 0, descendants: Vec::new() };
-        nodes.place(root);
+        nodes.store(root);
         nodes
     }
 
-    /// The node with this path. Empty is the root too, as in Apache.
+    /// The node with this path. The empty path is the root too, as in Apache.
     pub(crate) fn find(&self, path: &str) -> Option<NodeId> {
         self.find_hashed(hash(if path.is_empty() { ROOT } else { path }), path)
     }
 
-    /// The same, for whoever has the hash already.
+    /// Like [`Self::find`], for a caller that already has the hash.
     pub(crate) fn find_hashed(&self, hash: u64, path: &str) -> Option<NodeId> {
         if path.is_empty() {
-            return Some(TOP);
+            return Some(ROOT_ID);
         }
         self.index.find(hash, |id| &*self.slab.get(*id).path == path)
     }
 
-    /// The node with this number.
     pub(crate) fn get(&self, id: NodeId) -> &Node {
         self.slab.get(id)
     }
 
-    /// How many there are, the root included.
     pub(crate) fn len(&self) -> usize {
         self.slab.len()
     }
 
-    /// The sum over all nodes.
+    /// The sum of the digests of all nodes.
     pub(crate) fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// The sum of the lengths of paths and data.
+    /// The total length of all paths and data.
     pub(crate) fn content_bytes(&self) -> u64 {
         self.content_bytes
     }
 
-    /// Adds a node whose path is not there.
+    /// Adds a node. Its path must not exist yet.
     pub(crate) fn insert(&mut self, parent: NodeId, mut node: Node) -> NodeId {
         node.parent = parent;
         node.slot = u32::try_from(self.get(parent).children.len()).expect("fewer children than numbers of nodes");
-        let id = self.place(node);
+        let id = self.store(node);
         self.slab.get_mut(parent).children.push(id);
-        self.upwards(parent, |descendants| *descendants += 1);
+        self.update_descendants(parent, |descendants| *descendants += 1);
         id
     }
 
-    /// Takes a node out that has no children.
+    /// Removes a node, which must not have children.
     pub(crate) fn remove(&mut self, id: NodeId) -> Arc<Node> {
         let node = self.slab.remove(id);
         assert!(node.children.is_empty(), "{} has children and was to be removed", node.path);
@@ -89,39 +86,39 @@ impl Nodes {
         }
         self.digest = self.digest.wrapping_sub(node.digest());
         self.content_bytes -= content_bytes(&node);
-        self.upwards(node.parent, |descendants| *descendants -= 1);
+        self.update_descendants(node.parent, |descendants| *descendants -= 1);
         node
     }
 
-    /// How many nodes are below this one, at any depth.
+    /// The number of nodes below this one, at any depth.
     pub(crate) fn descendants(&self, id: NodeId) -> u32 {
         self.descendants[id.0 as usize]
     }
 
-    /// Changes the count of a node and of all nodes above it.
-    fn upwards(&mut self, from: NodeId, mut change: impl FnMut(&mut u32)) {
+    /// Updates the descendant count of a node and of all its ancestors.
+    fn update_descendants(&mut self, from: NodeId, mut change: impl FnMut(&mut u32)) {
         let mut at = from;
         loop {
             change(&mut self.descendants[at.0 as usize]);
-            if at == TOP {
+            if at == ROOT_ID {
                 return;
             }
             at = self.slab.get(at).parent;
         }
     }
 
-    /// Changes a node; not its path, and not its place in the tree.
-    pub(crate) fn change<T>(&mut self, id: NodeId, how: impl FnOnce(&mut Node) -> T) -> T {
+    /// Changes a node. The path and the position in the tree must stay the same.
+    pub(crate) fn change<T>(&mut self, id: NodeId, update: impl FnOnce(&mut Node) -> T) -> T {
         let node = self.slab.get_mut(id);
         let (digest, bytes) = (node.digest(), content_bytes(node));
-        let result = how(node);
+        let result = update(node);
         self.digest = self.digest.wrapping_sub(digest).wrapping_add(node.digest());
         self.content_bytes = self.content_bytes - bytes + content_bytes(node);
         result
     }
 
-    /// Everything below a node, parents before children; and the node itself, first.
-    pub(crate) fn below(&self, top: NodeId) -> impl Iterator<Item = NodeId> {
+    /// A node and all its descendants, parents before children.
+    pub(crate) fn subtree(&self, top: NodeId) -> impl Iterator<Item = NodeId> {
         let mut stack = Vec::from([top]);
         core::iter::from_fn(move || {
             let id = stack.pop()?;
@@ -130,12 +127,12 @@ impl Nodes {
         })
     }
 
-    /// A copy that shares everything, for reading.
+    /// A read-only copy that shares all nodes.
     pub(crate) fn image(&self) -> Slab {
         self.slab.image()
     }
 
-    fn place(&mut self, node: Node) -> NodeId {
+    fn store(&mut self, node: Node) -> NodeId {
         let hash = node.path_hash;
         self.digest = self.digest.wrapping_add(node.digest());
         self.content_bytes += content_bytes(&node);
@@ -152,5 +149,4 @@ fn content_bytes(node: &Node) -> u64 {
     (node.path.len() + node.data_length()) as u64
 }
 
-/// The root.
-const TOP: NodeId = NodeId(0);
+const ROOT_ID: NodeId = NodeId(0);

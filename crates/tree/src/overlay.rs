@@ -1,8 +1,9 @@
-//! What the leader has decided and not yet applied, as differences from the tree.
+//! The effects of prepared transactions that are not yet applied, as differences from the tree.
 //!
-//! Holds: after `take_back`, everything is as it was at `begin`; after `applied`, nothing is left of transactions up to
-//! there. A path has at most one entry, that of the last transaction that touched it.
-//! Not here: reading through it to the tree (`desk`).
+//! Invariants: `roll_back` restores the state at `begin`; after `applied`, nothing is left of transactions up to that
+//! zxid. A path has at most one entry, that of the last transaction that changed it.
+//!
+//! Lookups that fall through to the tree are in `validation`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -17,27 +18,27 @@ use crate::owner::Owner;
 use crate::quota::Usage;
 use crate::tree::Session;
 
-/// The differences.
+/// The pending changes of all transactions in flight.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overlay {
     nodes: HashTable<Pending>,
-    /// The ephemeral ones among them, by session.
+    /// Paths of the pending nodes that are ephemeral, by session.
     ephemerals: BTreeMap<i64, BTreeSet<Arc<str>>>,
     sessions: BTreeMap<i64, (i64, Option<Session>)>,
     usage: BTreeMap<Arc<str>, Usage>,
-    /// What was entered, by zxid: what to take out once it is applied.
+    /// All entries by zxid, for removal once their transaction is applied.
     log: VecDeque<(i64, Logged)>,
-    /// What stood there before the transaction under construction.
+    /// Previous entries that the transaction under construction replaced.
     undo: Vec<(u64, Arc<str>, Option<Pending>)>,
-    /// How long the log was before it.
-    begun: usize,
-    /// A transaction whose differences are too many to enter: nothing can be validated until it is applied.
+    /// The length of `log` before the transaction under construction.
+    log_len_at_begin: usize,
+    /// The zxid of a transaction with too many changes to record. Nothing can be validated until it is applied.
     barrier: Option<i64>,
 }
 
-/// A node as it will be; as much of it as validation looks at.
+/// The future state of a node, reduced to the fields that validation needs.
 #[derive(Clone, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct NodeView {
     pub(crate) path: Arc<str>,
     pub(crate) hash: u64,
     pub(crate) version: i32,
@@ -55,8 +56,8 @@ struct Pending {
     zxid: i64,
     path: Arc<str>,
     hash: u64,
-    /// None: it will be deleted.
-    shape: Option<Shape>,
+    /// None if the node will be deleted.
+    view: Option<NodeView>,
 }
 
 #[derive(Clone, Debug)]
@@ -66,7 +67,7 @@ enum Logged {
     Usage(Arc<str>, Usage),
 }
 
-impl From<&Node> for Shape {
+impl From<&Node> for NodeView {
     fn from(node: &Node) -> Self {
         Self {
             path: Arc::clone(&node.path),
@@ -84,25 +85,25 @@ impl From<&Node> for Shape {
 }
 
 impl Overlay {
-    /// A transaction begins.
+    /// Starts a transaction.
     pub(crate) fn begin(&mut self) {
         self.undo.clear();
-        self.begun = self.log.len();
+        self.log_len_at_begin = self.log.len();
     }
 
-    /// The transaction came to nothing.
-    pub(crate) fn take_back(&mut self) {
+    /// Discards the changes of the transaction under construction.
+    pub(crate) fn roll_back(&mut self) {
         for (hash, path, before) in core::mem::take(&mut self.undo).into_iter().rev() {
-            self.exchange(hash, &path, before);
+            self.replace_entry(hash, &path, before);
         }
-        while self.log.len() > self.begun {
+        while self.log.len() > self.log_len_at_begin {
             if let Some((_, Logged::Usage(top, change))) = self.log.pop_back() {
-                self.discount(&top, change);
+                self.subtract_usage(&top, change);
             }
         }
     }
 
-    /// Everything up to this transaction is in the tree now.
+    /// Removes the entries of all transactions up to this one, because the tree now contains them.
     pub(crate) fn applied(&mut self, zxid: i64) {
         self.barrier = self.barrier.filter(|barrier| *barrier > zxid);
         while self.log.front().is_some_and(|(at, _)| *at <= zxid) {
@@ -110,7 +111,7 @@ impl Overlay {
                 Some((at, Logged::Node(hash, path))) => {
                     let same = |pending: &Pending| pending.zxid == at && pending.path == path;
                     if self.nodes.find(hash, same).is_some() {
-                        self.exchange(hash, &path, None);
+                        self.replace_entry(hash, &path, None);
                     }
                 }
                 Some((at, Logged::Session(id))) => {
@@ -118,13 +119,12 @@ impl Overlay {
                         self.sessions.remove(&id);
                     }
                 }
-                Some((_, Logged::Usage(top, change))) => self.discount(&top, change),
+                Some((_, Logged::Usage(top, change))) => self.subtract_usage(&top, change),
                 None => unreachable!("the front was there"),
             }
         }
     }
 
-    /// Whether nothing will change.
     pub(crate) fn is_empty(&self) -> bool {
         self.barrier.is_none()
             && self.log.is_empty()
@@ -133,57 +133,54 @@ impl Overlay {
             && self.usage.is_empty()
     }
 
-    /// The transaction's differences are not entered.
-    pub(crate) fn wait_for(&mut self, zxid: i64) {
+    /// Blocks validation until this transaction is applied, because its changes are not recorded here.
+    pub(crate) fn set_barrier(&mut self, zxid: i64) {
         self.barrier = Some(zxid);
     }
 
-    /// Whether a transaction has to be applied before the next one can be made.
+    /// Whether a transaction has to be applied before the next one can be validated.
     pub(crate) fn is_waiting(&self) -> bool {
         self.barrier.is_some()
     }
 
-    /// The node as it will be, if anything will change it: deleted is `Some(None)`.
-    pub(crate) fn node(&self, hash: u64, path: &str) -> Option<Option<&Shape>> {
-        self.nodes.find(hash, |pending| &*pending.path == path).map(|pending| pending.shape.as_ref())
+    /// The future state of the node, if it will change; `Some(None)` if it will be deleted.
+    pub(crate) fn node(&self, hash: u64, path: &str) -> Option<Option<&NodeView>> {
+        self.nodes.find(hash, |pending| &*pending.path == path).map(|pending| pending.view.as_ref())
     }
 
-    /// The ephemeral nodes of a session that will change and still be there.
+    /// The changed ephemeral nodes of a session that will exist.
     pub(crate) fn ephemerals(&self, session: i64) -> impl Iterator<Item = &Arc<str>> {
         self.ephemerals.get(&session).into_iter().flatten()
     }
 
-    /// The session as it will be, if anything will change it: closed is `Some(None)`.
+    /// The future state of the session, if it will change; `Some(None)` if it will be closed.
     pub(crate) fn session(&self, id: i64) -> Option<Option<Session>> {
         self.sessions.get(&id).map(|(_, session)| *session)
     }
 
-    /// What will be added to a quota.
+    /// The pending change of the usage under a quota.
     pub(crate) fn usage(&self, top: &str) -> Usage {
         self.usage.get(top).copied().unwrap_or_default()
     }
 
-    /// The node will be so.
-    pub(crate) fn put(&mut self, zxid: i64, hash: u64, path: Arc<str>, shape: Option<Shape>) {
+    pub(crate) fn put(&mut self, zxid: i64, hash: u64, path: Arc<str>, view: Option<NodeView>) {
         self.log.push_back((zxid, Logged::Node(hash, Arc::clone(&path))));
-        let before = self.exchange(hash, &path, Some(Pending { zxid, path: Arc::clone(&path), hash, shape }));
+        let before = self.replace_entry(hash, &path, Some(Pending { zxid, path: Arc::clone(&path), hash, view }));
         self.undo.push((hash, path, before));
     }
 
-    /// The session will be so.
     pub(crate) fn put_session(&mut self, zxid: i64, id: i64, session: Option<Session>) {
         self.log.push_back((zxid, Logged::Session(id)));
         self.sessions.insert(id, (zxid, session));
     }
 
-    /// So much will be added to a quota.
     pub(crate) fn add_usage(&mut self, zxid: i64, top: &Arc<str>, change: Usage) {
         self.log.push_back((zxid, Logged::Usage(Arc::clone(top), change)));
         let usage = self.usage.entry(Arc::clone(top)).or_default();
         *usage = usage.plus(change);
     }
 
-    fn discount(&mut self, top: &Arc<str>, change: Usage) {
+    fn subtract_usage(&mut self, top: &Arc<str>, change: Usage) {
         let Some(usage) = self.usage.get_mut(top) else { return };
         *usage = usage.minus(change);
         if *usage == Usage::default() {
@@ -191,7 +188,7 @@ impl Overlay {
         }
     }
 
-    fn exchange(&mut self, hash: u64, path: &Arc<str>, now: Option<Pending>) -> Option<Pending> {
+    fn replace_entry(&mut self, hash: u64, path: &Arc<str>, now: Option<Pending>) -> Option<Pending> {
         let owner = now.as_ref().and_then(Pending::session);
         let before = match (self.nodes.entry(hash, |pending| pending.path == *path, |pending| pending.hash), now) {
             (Entry::Occupied(mut entry), Some(now)) => Some(core::mem::replace(entry.get_mut(), now)),
@@ -220,7 +217,7 @@ impl Overlay {
 impl Pending {
     /// The session that the node will belong to.
     fn session(&self) -> Option<i64> {
-        match self.shape.as_ref()?.owner {
+        match self.view.as_ref()?.owner {
             Owner::Session(session) => Some(session),
             Owner::Nobody | Owner::Container | Owner::Ttl(_) => None,
         }

@@ -1,25 +1,24 @@
-//! Whom a node belongs to: the number that Apache keeps in `ephemeralOwner`, and what its bits say.
+//! The owner of a node, decoded from and encoded to Apache's `ephemeralOwner`.
 
-/// The owner of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// It stays until it is deleted.
+    /// A persistent node.
     Nobody,
-    /// It goes with this session.
+    /// An ephemeral node of this session.
     Session(i64),
-    /// It goes once its children have gone.
+    /// A container, deleted after its last child is gone.
     Container,
-    /// It goes if nothing happens to it for so many milliseconds.
+    /// A node with a TTL: deleted if it is not modified for this many milliseconds.
     Ttl(i64),
 }
 
 impl Owner {
-    /// From the number on disk.
+    /// Decodes the number on disk.
     ///
-    /// A time to live is recognised whatever the settings say. Apache takes such a node for an ephemeral one where
-    /// extended types are off, and deletes it with its "session"; sessions whose id begins like this would need server
-    /// 255 and a clock at 1970.
-    pub(crate) fn of(number: i64) -> Self {
+    /// A TTL is recognised regardless of the settings. With extended types disabled, Apache treats such a node as
+    /// ephemeral and deletes it with its "session". A session id with the same leading bits would need server 255 and
+    /// a clock at 1970.
+    pub(crate) fn from_number(number: i64) -> Self {
         match number {
             0 => Self::Nobody,
             CONTAINER => Self::Container,
@@ -38,8 +37,8 @@ impl Owner {
         }
     }
 
-    /// What clients see: sessions only.
-    pub(crate) fn shown(self) -> i64 {
+    /// The value that clients see: the session, or 0.
+    pub(crate) fn client_value(self) -> i64 {
         match self {
             Self::Session(session) => session,
             Self::Nobody | Self::Container | Self::Ttl(_) => 0,
@@ -47,13 +46,13 @@ impl Owner {
     }
 }
 
-/// Only the highest bit.
+/// Only the highest bit is set.
 const CONTAINER: i64 = i64::MIN;
 
-/// The highest byte is all ones, and the two bytes that tell extended types apart are 0.
+/// The highest byte is all ones, and the two bytes that distinguish extended types are 0.
 const TTL_MARK: i64 = 0xff00_0000_0000_0000_u64.cast_signed();
 
-/// The longest time to live, in milliseconds: about 34 years.
+/// The maximum TTL, in milliseconds: about 34 years.
 pub(crate) const TTL_MAX: i64 = 0x00ff_ffff_ffff;
 
 #[cfg(test)]
@@ -63,16 +62,16 @@ mod tests {
     #[test]
     fn every_owner_survives_the_disk() {
         for owner in [Owner::Nobody, Owner::Session(0x100_0000_0001), Owner::Session(-2), Owner::Container] {
-            assert_eq!(Owner::of(owner.number()), owner);
+            assert_eq!(Owner::from_number(owner.number()), owner);
         }
         for ms in [1, 1000, TTL_MAX] {
-            assert_eq!(Owner::of(Owner::Ttl(ms).number()), Owner::Ttl(ms));
+            assert_eq!(Owner::from_number(Owner::Ttl(ms).number()), Owner::Ttl(ms));
         }
     }
 
     #[test]
     fn clients_see_sessions_only() {
-        assert_eq!(Owner::Session(7).shown(), 7);
-        assert_eq!(Owner::Container.shown() | Owner::Ttl(5).shown() | Owner::Nobody.shown(), 0);
+        assert_eq!(Owner::Session(7).client_value(), 7);
+        assert_eq!(Owner::Container.client_value() | Owner::Ttl(5).client_value() | Owner::Nobody.client_value(), 0);
     }
 }

@@ -1,47 +1,47 @@
-//! Paths: which are legal, and which are the service's own.
+//! Path validation and the reserved paths of the service.
 //!
-//! Source: Apache's `PathUtils`, whose characters are UTF-16 units: whatever lies beyond the basic plane is refused.
+//! The rules are those of Apache's `PathUtils`. Its characters are UTF-16 units, so everything outside the basic
+//! multilingual plane is rejected.
 
-/// The root.
 pub(crate) const ROOT: &str = "/";
-/// The top of the service's own nodes.
+/// The parent of all reserved nodes.
 pub(crate) const ZOOKEEPER: &str = "/zookeeper";
-/// Limits and usage of subtrees stand below it.
+/// The parent of the limits and usage of subtrees.
 pub(crate) const QUOTA: &str = "/zookeeper/quota";
 /// The servers of the ensemble.
 pub(crate) const CONFIG: &str = "/zookeeper/config";
 /// The settings of Pole, written through the admin path only.
 pub(crate) const POLE: &str = "/zookeeper/pole";
 
-/// Whether a client may use it for a node.
+/// Whether a client may use the path for a node.
 pub(crate) fn is_valid(path: &str) -> bool {
     let Some(names) = path.strip_prefix('/') else { return false };
     names.is_empty() || names.split('/').all(|name| !matches!(name, "" | "." | "..") && has_valid_characters(name))
 }
 
-/// Parent and name; none without a slash. The root is a nameless child of itself, as Apache has it.
+/// Splits a path into parent and name; none without a slash. The root is a nameless child of itself, as in Apache.
 pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
     let slash = path.rfind('/')?;
     Some((if slash == 0 { ROOT } else { &path[..slash] }, &path[slash + 1..]))
 }
 
-/// Whether the service lives on it, so that nobody may delete it.
+/// Whether the node is required by the service and therefore cannot be deleted.
 pub(crate) fn is_reserved(path: &str) -> bool {
     [ROOT, ZOOKEEPER, QUOTA, CONFIG].contains(&path)
 }
 
-/// Whether it is the node of Pole's settings or below it.
+/// Whether the path is Pole's settings node or below it.
 pub(crate) fn is_settings(path: &str) -> bool {
     is_within(path, POLE)
 }
 
-/// Whether it is `top` or below it.
+/// Whether the path is `top` or below it.
 pub(crate) fn is_within(path: &str, top: &str) -> bool {
     path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The path itself and everything above it, the root last.
-pub(crate) fn upwards(path: &str) -> impl Iterator<Item = &str> {
+/// The path itself and all its ancestors, the root last.
+pub(crate) fn self_and_ancestors(path: &str) -> impl Iterator<Item = &str> {
     core::iter::successors(Some(path), |path| {
         let path = *path;
         (path != ROOT).then(|| split(path).map_or(ROOT, |(parent, _)| parent))
@@ -63,14 +63,14 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn what_apache_takes_is_taken() {
+    fn paths_that_apache_accepts_are_valid() {
         for path in ["/", "/a", "/a/b", "/...", "/a/.b", "/a/b.", "/ä/日本", "/a b", "/.a/..b"] {
             assert!(is_valid(path), "{path}");
         }
     }
 
     #[test]
-    fn what_apache_refuses_is_refused() {
+    fn paths_that_apache_rejects_are_invalid() {
         let odd = ["", "a", "a/b", "//", "/a/", "/a//b", "/.", "/..", "/a/../b", "/a/./b", "/a/.."];
         let characters = ["/\0", "/\u{1}", "/\u{7f}", "/\u{85}", "/\u{e000}", "/\u{fffd}", "/\u{1f600}", "/a\nb"];
         for path in odd.into_iter().chain(characters) {
@@ -79,18 +79,18 @@ mod tests {
     }
 
     #[test]
-    fn parents_end_at_the_root() {
+    fn ancestors_end_at_the_root() {
         assert_eq!(split("/a/b"), Some(("/a", "b")));
         assert_eq!(split("/a"), Some(("/", "a")));
         assert_eq!(split("/"), Some(("/", "")));
         assert_eq!(split("a"), None);
-        assert_eq!(upwards("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
-        assert_eq!(upwards("/").collect::<Vec<_>>(), ["/"]);
-        assert_eq!(upwards("odd").collect::<Vec<_>>(), ["odd", "/"]);
+        assert_eq!(self_and_ancestors("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
+        assert_eq!(self_and_ancestors("/").collect::<Vec<_>>(), ["/"]);
+        assert_eq!(self_and_ancestors("odd").collect::<Vec<_>>(), ["odd", "/"]);
     }
 
     #[test]
-    fn within_ends_at_a_whole_name() {
+    fn is_within_compares_whole_names() {
         assert!(is_settings("/zookeeper/pole") && is_settings("/zookeeper/pole/x"));
         assert!(!is_settings("/zookeeper/poles"));
     }

@@ -1,12 +1,15 @@
-//! Quotas: how many nodes and bytes a subtree has, and how many it may have.
+//! Quotas: the usage and the limits of subtrees, in nodes and bytes.
 //!
-//! In: every node that comes, goes or is written. Out: the `zookeeper_stats` nodes, and for `op` whether a hard limit
-//! would be passed.
-//! Holds: for every path P with a node `/zookeeper/quota/P/zookeeper_limits`, the node `zookeeper_stats` beside it, if
-//! there, says what is really below P. So it says the same after a restart, which counts again.
-//! That is more than Apache promises: there, only the innermost of nested quotas is kept up to date, and a client may
-//! write nonsense into the stats. Quotas on the root and on the service's own nodes are not kept, in Apache the former.
-//! Source: Apache's `StatsTrack` for the text of limits and stats.
+//! Every created, deleted or written node updates the usage, which is stored in the `zookeeper_stats` nodes.
+//! Validation asks whether a change would exceed a hard limit.
+//!
+//! Invariant: for every path P with a node `/zookeeper/quota/P/zookeeper_limits`, the sibling `zookeeper_stats`, if
+//! it exists, holds the actual usage of P. It therefore has the same content after a restart, which recounts.
+//!
+//! Apache guarantees less: there only the innermost of nested quotas is kept up to date, and clients may write
+//! anything into the stats. Quotas on the root are not supported, as in Apache, nor quotas on reserved nodes.
+//!
+//! The text of limits and stats is that of Apache's `StatsTrack`.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -16,20 +19,20 @@ use alloc::vec::Vec;
 use crate::Tree;
 use crate::path::{self, QUOTA, ROOT, ZOOKEEPER};
 
-/// The subtrees with a quota, and what is in them.
+/// The subtrees with a quota, and their usage.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quotas {
     used: BTreeMap<Arc<str>, Usage>,
 }
 
-/// What is in a subtree, its top included; or a difference of it.
+/// The usage of a subtree, including its top node; or a difference of two usages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) nodes: i64,
     pub(crate) bytes: i64,
 }
 
-/// What a subtree may have at most; none is no limit. Soft limits, which only warn, are not looked at.
+/// The hard limits of a subtree; none means unlimited. Soft limits only cause warnings and are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HardLimits {
     nodes: Option<i64>,
@@ -37,34 +40,33 @@ pub(crate) struct HardLimits {
 }
 
 impl Tree {
-    /// The quotas that a path is under, innermost first, with what is used.
+    /// The quotas that apply to a path, innermost first, with their usage.
     pub(crate) fn quotas_over<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a Arc<str>, Usage)> {
         let none = self.quotas.used.is_empty();
-        let above = path::upwards(path).take_while(move |_| !none);
+        let above = path::self_and_ancestors(path).take_while(move |_| !none);
         above.filter_map(|path| self.quotas.used.get_key_value(path)).map(|(top, usage)| (top, *usage))
     }
 
-    /// The hard limits of a quota.
     pub(crate) fn hard_limits(&self, top: &str) -> HardLimits {
         self.data(&format!("{QUOTA}{top}/{LIMITS}")).flatten().map_or_else(HardLimits::default, HardLimits::parse)
     }
 
-    /// A node has come.
+    /// Counts a created node.
     pub(crate) fn count_created(&mut self, path: &Arc<str>, bytes: usize) {
         self.count(path, Usage { nodes: 1, bytes: signed(bytes) });
         match quota_node(path) {
             Some((top, LIMITS)) => {
                 let usage = self.measure(top);
                 self.quotas.used.insert(top.into(), usage);
-                self.show_usage(top, usage);
+                self.write_stats(top, usage);
             }
-            // Without limits it is measured once, as in Apache.
-            Some((top, STATS)) => self.show_usage(top, self.measure(top)),
+            // Without limits the usage is measured only once, as in Apache.
+            Some((top, STATS)) => self.write_stats(top, self.measure(top)),
             Some(_) | None => (),
         }
     }
 
-    /// A node has gone.
+    /// Counts a deleted node.
     pub(crate) fn count_deleted(&mut self, path: &Arc<str>, bytes: usize) {
         self.count(path, Usage { nodes: -1, bytes: -signed(bytes) });
         if let Some((top, LIMITS)) = quota_node(path) {
@@ -72,7 +74,7 @@ impl Tree {
         }
     }
 
-    /// The data of a node has been replaced.
+    /// Counts replaced data.
     pub(crate) fn count_written(&mut self, path: &Arc<str>, before: usize, after: usize) {
         if before != after {
             self.count(path, Usage { nodes: 0, bytes: signed(after) - signed(before) });
@@ -80,46 +82,48 @@ impl Tree {
         if let Some((top, STATS)) = quota_node(path)
             && let Some(usage) = self.quotas.used.get(top).copied()
         {
-            self.show_usage(top, usage);
+            self.write_stats(top, usage);
         }
     }
 
-    /// Measures all quotas: after a snapshot was read, whose stats may be of another moment than its nodes.
+    /// Measures all quotas. Needed after a snapshot is restored, because its stats may be older or newer than its
+    /// nodes.
     pub(crate) fn measure_quotas(&mut self) {
         let Some(quota) = self.nodes.find(QUOTA) else { return };
-        let paths = self.nodes.below(quota).map(|id| Arc::clone(&self.nodes.get(id).path));
+        let paths = self.nodes.subtree(quota).map(|id| Arc::clone(&self.nodes.get(id).path));
         let limits = paths.filter(|path| matches!(quota_node(path), Some((_, LIMITS))));
         for path in limits.collect::<Vec<_>>() {
             let Some((top, _)) = quota_node(&path) else { continue };
             let usage = self.measure(top);
             self.quotas.used.insert(top.into(), usage);
-            self.show_usage(top, usage);
+            self.write_stats(top, usage);
         }
     }
 
-    /// Adds to every quota that the path is under.
+    /// Updates every quota that applies to the path.
     fn count(&mut self, path: &str, change: Usage) {
         if self.quotas.used.is_empty() {
             return;
         }
-        for top in path::upwards(path) {
+        for top in path::self_and_ancestors(path) {
             if let Some(usage) = self.quotas.used.get_mut(top) {
                 *usage = usage.plus(change);
                 let usage = *usage;
-                self.show_usage(top, usage);
+                self.write_stats(top, usage);
             }
         }
     }
 
     fn measure(&self, top: &str) -> Usage {
-        let below = self.nodes.find(top).into_iter().flat_map(|id| self.nodes.below(id));
+        let below = self.nodes.find(top).into_iter().flat_map(|id| self.nodes.subtree(id));
         below.fold(Usage::default(), |sum, id| {
             sum.plus(Usage { nodes: 1, bytes: signed(self.nodes.get(id).data_length()) })
         })
     }
 
-    /// Writes the usage into the stats node. Its stat stays, and nobody is told: the client did not do it.
-    fn show_usage(&mut self, top: &str, usage: Usage) {
+    /// Writes the usage into the stats node. Its stat stays the same and no watch fires, because this is not a
+    /// client's change.
+    fn write_stats(&mut self, top: &str, usage: Usage) {
         if let Some(id) = self.nodes.find(&format!("{QUOTA}{top}/{STATS}")) {
             let text = format!("count={},bytes={}", usage.nodes, usage.bytes);
             self.nodes.change(id, |node| node.set_data(Some(text.as_bytes().into())));
@@ -138,7 +142,7 @@ impl Usage {
 }
 
 impl HardLimits {
-    /// From `count=1,bytes=2=;byteHardLimit=4;countHardLimit=3`. What cannot be read is no limit.
+    /// Parses `count=1,bytes=2=;byteHardLimit=4;countHardLimit=3`. What cannot be parsed is no limit.
     fn parse(text: &[u8]) -> Self {
         let mut limits = Self::default();
         for pair in text.split(|byte| matches!(byte, b',' | b';')) {
@@ -155,14 +159,14 @@ impl HardLimits {
         limits
     }
 
-    /// Whether a change that leads to this usage must be refused. What does not grow is never refused.
-    pub(crate) fn refuse(self, change: Usage, then: Usage) -> bool {
-        let over = |limit: Option<i64>, change: i64, then: i64| change > 0 && limit.is_some_and(|limit| then > limit);
-        over(self.nodes, change.nodes, then.nodes) || over(self.bytes, change.bytes, then.bytes)
+    /// Whether a change that leads to usage `after` must be rejected. A change that does not grow the usage never is.
+    pub(crate) fn refuse(self, change: Usage, after: Usage) -> bool {
+        let over = |limit: Option<i64>, change: i64, after: i64| change > 0 && limit.is_some_and(|limit| after > limit);
+        over(self.nodes, change.nodes, after.nodes) || over(self.bytes, change.bytes, after.bytes)
     }
 }
 
-/// The subtree that a node below `/zookeeper/quota` is about, and the name of the node.
+/// The subtree that a node below `/zookeeper/quota` applies to, and the name of the node.
 fn quota_node(path: &str) -> Option<(&str, &str)> {
     let (quota, name) = path.strip_prefix(QUOTA)?.rsplit_once('/')?;
     let is_kept = quota.starts_with('/') && quota != ROOT && !path::is_within(quota, ZOOKEEPER);
@@ -189,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_grow_is_not_refused() {
+    fn a_change_that_does_not_grow_usage_is_accepted() {
         let limits = HardLimits { nodes: Some(1), bytes: Some(1) };
         let over = Usage { nodes: 9, bytes: 9 };
         assert!(!limits.refuse(Usage { nodes: 0, bytes: -1 }, over));
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_is_on_what_its_path_says() {
+    fn the_path_of_a_quota_node_names_its_subtree() {
         assert_eq!(quota_node("/zookeeper/quota/a/b/zookeeper_limits"), Some(("/a/b", LIMITS)));
         assert_eq!(quota_node("/zookeeper/quota/zookeeper_limits"), None, "none on the root");
         assert_eq!(quota_node("/zookeeper/quota/zookeeper/zookeeper_limits"), None, "none on our own");

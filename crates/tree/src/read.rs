@@ -1,10 +1,12 @@
-//! Reads: answered from the tree of the server that is asked, and the watches that they set.
+//! Reads, answered from this server's tree, and the watches that they set.
 //!
-//! In: a request, who asks, the tree as it is. Out: the body of the reply, or the reason why there is none; events that
-//! must be told before it.
-//! Why the watches come by a function: most reads set none, and the table is behind a lock.
-//! Holds: a watch is set while the tree is held, so no change passes between the answer and the watch.
-//! Not here: sync and ping, which are about time; auth and sasl, which are about the connection.
+//! A read yields the body of the reply or an error code, and the events that must be sent before the reply.
+//!
+//! The watches are passed as a function, because most reads set none and the table is behind a lock.
+//!
+//! Invariant: a watch is set while the tree is locked, so no change is lost between the reply and the watch.
+//!
+//! Not handled here: sync and ping, which depend on time, and auth and sasl, which change the connection.
 
 use core::ops::DerefMut;
 
@@ -17,9 +19,12 @@ use crate::op;
 use crate::watches::Modes;
 use crate::{Caller, Tree, Watcher, Watches, access};
 
-/// Answers a read. With `Ok` the body of the reply has been appended to `reply`, else nothing. `events` are for the same
-/// connection and go before the reply.
-#[expect(clippy::too_many_arguments, reason = "each is somebody else's, and a struct of them would live for one call")]
+/// Answers a read. On `Ok` the body of the reply has been appended to `reply`, otherwise nothing has. `events` are
+/// for the same connection and must be sent before the reply.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the arguments have different owners, and a struct would live for one call"
+)]
 pub fn read<W: DerefMut<Target = Watches>>(
     tree: &Tree,
     watches: impl FnOnce() -> W,
@@ -30,22 +35,22 @@ pub fn read<W: DerefMut<Target = Watches>>(
     reply: &mut Writer,
     events: &mut Vec<WatcherEvent>,
 ) -> ErrorCode {
-    let desk = Reading { tree, caller, watcher };
+    let context = ReadContext { tree, caller, watcher };
     let answered = match request {
-        Request::Exists(request) => op::exists::read(&desk, watches, request, reply),
-        Request::GetData(request) => op::data::read(&desk, watches, request, reply),
-        Request::GetChildren(request) => op::children::read(&desk, watches, request, reply),
-        Request::GetChildren2(request) => op::children::read_with_stat(&desk, watches, request, reply),
-        Request::GetAllChildrenNumber(request) => op::children::count_all(&desk, request, reply),
-        Request::GetAcl(request) => op::access::read(&desk, request, reply),
-        Request::MultiRead(request) => op::multi_read::read(&desk, request, reply),
-        Request::GetEphemerals(request) => op::ephemerals::read(&desk, session, request, reply),
+        Request::Exists(request) => op::exists::read(&context, watches, request, reply),
+        Request::GetData(request) => op::get_data::read(&context, watches, request, reply),
+        Request::GetChildren(request) => op::get_children::read(&context, watches, request, reply),
+        Request::GetChildren2(request) => op::get_children::read_with_stat(&context, watches, request, reply),
+        Request::GetAllChildrenNumber(request) => op::get_children::count_all(&context, request, reply),
+        Request::GetAcl(request) => op::get_acl::read(&context, request, reply),
+        Request::MultiRead(request) => op::multi_read::read(&context, request, reply),
+        Request::GetEphemerals(request) => op::get_ephemerals::read(&context, session, request, reply),
         Request::WhoAmI => op::who_am_i::read(caller, reply),
-        Request::SetWatches(request) => op::watch::set_again(&desk, watches, request, events),
-        Request::SetWatches2(request) => op::watch::set_all_again(&desk, watches, request, events),
-        Request::AddWatch(request) => op::watch::add(&desk, watches, request, reply),
-        Request::CheckWatches(request) => op::watch::check(&desk, watches, request),
-        Request::RemoveWatches(request) => op::watch::remove(&desk, watches, request),
+        Request::SetWatches(request) => op::watch::set_watches(&context, watches, request, events),
+        Request::SetWatches2(request) => op::watch::set_watches2(&context, watches, request, events),
+        Request::AddWatch(request) => op::watch::add(&context, watches, request, reply),
+        Request::CheckWatches(request) => op::watch::check(&context, watches, request),
+        Request::RemoveWatches(request) => op::watch::remove(&context, watches, request),
         Request::Create(_)
         | Request::Delete(_)
         | Request::SetData(_)
@@ -66,32 +71,32 @@ pub fn read<W: DerefMut<Target = Watches>>(
     answered.err().unwrap_or(ErrorCode::Ok)
 }
 
-/// What a read looks at.
-pub(crate) struct Reading<'a> {
+/// The context in which a read is answered.
+pub(crate) struct ReadContext<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) caller: &'a Caller,
     pub(crate) watcher: Watcher,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ReadContext<'a> {
     /// A node that the caller may read.
     pub(crate) fn readable(&self, path: &str) -> Result<&'a Node, ErrorCode> {
         self.permitted(path, Perms::READ)
     }
 
-    /// A node to which the caller has any of these permissions.
+    /// A node for which the caller has any of these permissions.
     pub(crate) fn permitted(&self, path: &str, any_of: Perms) -> Result<&'a Node, ErrorCode> {
         let node = self.find(path).ok_or(ErrorCode::NoNode)?;
         access::check(self.tree.rules, &node.acl, any_of, self.caller)?;
         Ok(node)
     }
 
-    /// A node, whoever may read it.
+    /// A node, without a permission check.
     pub(crate) fn find(&self, path: &str) -> Option<&'a Node> {
         self.tree.nodes.find(path).map(|id| self.tree.nodes.get(id))
     }
 
-    /// Sets a watch if it is wanted.
+    /// Sets a watch if `wanted`.
     pub(crate) fn watch<W: DerefMut<Target = Watches>>(
         &self,
         watches: impl FnOnce() -> W,
@@ -109,7 +114,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Whether the connection may set this many watches more.
+    /// Checks whether the connection may set this many more watches.
     pub(crate) fn check_room(&self, watches: &mut Watches, more: usize) -> Result<(), ErrorCode> {
         let room = watches.has_room(self.watcher, more, self.tree.rules.watches_max);
         if room { Ok(()) } else { Err(ErrorCode::QuotaExceeded) }

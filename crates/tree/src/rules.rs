@@ -1,29 +1,30 @@
-//! What an operator may set about the service. It decides what is asked for and answered, never what is applied: so
-//! servers whose settings differ still hold the same tree.
+//! The operator's settings for the state machine.
+//!
+//! They affect which requests are accepted and how they are answered, never how a transaction is applied. Servers
+//! with different settings therefore still hold the same tree.
 
-/// Settings, by the names of `zoo.cfg`.
+/// Settings; `zoo.cfg` names them as given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// `skipACL`: nobody is asked for permission.
+    /// `skipACL`: permissions are not checked.
     pub skip_acl: bool,
-    /// `enforceQuota`: hard limits refuse; else they are only counted.
+    /// `enforceQuota`: hard limits are enforced. Otherwise usage is only counted.
     pub enforce_quota: bool,
-    /// `extendedTypesEnabled`: nodes with a time to live may be created.
+    /// `extendedTypesEnabled`: nodes with a TTL may be created.
     pub extended_types: bool,
-    /// `pole.tree.pathBytesMax`: longer paths cannot be created. Those that exist are served.
+    /// `pole.tree.pathBytesMax`: longer paths cannot be created. Existing ones are served.
     pub path_bytes_max: usize,
-    /// `pole.tree.ephemeralsMax`: a session with this many ephemeral nodes cannot create more. They are all deleted by
-    /// one transaction, which holds the tree while it is applied.
+    /// `pole.tree.ephemeralsMax`: a session with this many ephemeral nodes cannot create more. One transaction
+    /// deletes all of them and holds the tree's lock while it is applied.
     pub ephemerals_max: usize,
     /// `pole.client.watchesMax`: a connection that watches this many paths cannot set another watch.
     pub watches_max: usize,
-    /// What a transaction may take in the log and between servers. A request that would need more is refused; it can
-    /// need more than its own size, because the scheme `auth` stands for all identities of the caller.
+    /// The maximum size of a transaction in the log and between servers. A request that needs more is rejected. A
+    /// transaction can be larger than its request, because the scheme `auth` expands to all identities of the caller.
     pub txn_bytes_max: usize,
 }
 
 impl Rules {
-    /// What holds unless an operator says otherwise.
     pub const DEFAULT: Self = Self {
         skip_acl: false,
         enforce_quota: false,

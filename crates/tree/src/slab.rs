@@ -1,72 +1,70 @@
-//! Where nodes are kept: numbered places that are shared with frozen images until one side changes.
+//! Storage of nodes by index, shared with frozen images until one side changes.
 //!
-//! Why chunks: an image of 100,000 nodes must not touch 100,000 counters. It takes one step for every [`CHUNK`] nodes,
-//! and a change after it copies one chunk of pointers and one node.
+//! Nodes are grouped into chunks, because an image of 100,000 nodes must not touch 100,000 reference counts. Taking
+//! an image costs one step for every [`CHUNK`] nodes, and a later change copies one chunk of pointers and one node.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::node::{Node, NodeId};
 
-/// Nodes by number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slab {
     chunks: Vec<Arc<Chunk>>,
-    /// Places that were given up.
+    /// Indices of removed nodes, for reuse.
     free: Vec<NodeId>,
-    /// The first place that was never used.
+    /// The first index that was never used.
     end: u32,
 }
 
 type Chunk = [Option<Arc<Node>>; CHUNK];
 
 impl Slab {
-    /// The node at a place that is taken.
+    /// The node at an index that is in use.
     pub(crate) fn get(&self, id: NodeId) -> &Node {
-        let (chunk, place) = split(id);
-        self.chunks[chunk][place].as_deref().expect("a number of a node leads to a node")
+        let (chunk, slot) = split(id);
+        self.chunks[chunk][slot].as_deref().expect("a node id refers to a node")
     }
 
-    /// The same, to be changed.
+    /// Like [`Self::get`], for modification.
     pub(crate) fn get_mut(&mut self, id: NodeId) -> &mut Node {
-        let (chunk, place) = split(id);
-        let node = Arc::make_mut(&mut self.chunks[chunk])[place].as_mut();
-        Arc::make_mut(node.expect("a number of a node leads to a node"))
+        let (chunk, slot) = split(id);
+        let node = Arc::make_mut(&mut self.chunks[chunk])[slot].as_mut();
+        Arc::make_mut(node.expect("a node id refers to a node"))
     }
 
-    /// Takes a place for a node.
+    /// Stores a node at a free index.
     pub(crate) fn insert(&mut self, node: Node) -> NodeId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.end += 1;
             NodeId(self.end - 1)
         });
-        let (chunk, place) = split(id);
+        let (chunk, slot) = split(id);
         if chunk == self.chunks.len() {
             self.chunks.push(Arc::new([const { None }; CHUNK]));
         }
-        Arc::make_mut(&mut self.chunks[chunk])[place] = Some(Arc::new(node));
+        Arc::make_mut(&mut self.chunks[chunk])[slot] = Some(Arc::new(node));
         id
     }
 
-    /// Gives the place up.
+    /// Removes a node and frees its index.
     pub(crate) fn remove(&mut self, id: NodeId) -> Arc<Node> {
-        let (chunk, place) = split(id);
-        let node = Arc::make_mut(&mut self.chunks[chunk])[place].take();
+        let (chunk, slot) = split(id);
+        let node = Arc::make_mut(&mut self.chunks[chunk])[slot].take();
         self.free.push(id);
-        node.expect("a number of a node leads to a node")
+        node.expect("a node id refers to a node")
     }
 
-    /// How many nodes there are.
     pub(crate) fn len(&self) -> usize {
         self.end as usize - self.free.len()
     }
 
-    /// The same nodes, for reading only: without the list of free places.
+    /// A read-only copy of the same nodes, without the free list.
     pub(crate) fn image(&self) -> Self {
         Self { chunks: self.chunks.clone(), free: Vec::new(), end: self.end }
     }
 
-    /// All nodes, in no order that means anything.
+    /// All nodes, unordered.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Node> {
         self.chunks.iter().flat_map(|chunk| chunk.iter().flatten()).map(|node| &**node)
     }
@@ -77,5 +75,5 @@ fn split(id: NodeId) -> (usize, usize) {
     (id / CHUNK, id % CHUNK)
 }
 
-/// Nodes in a chunk. Larger makes images cheaper and the first change after one dearer.
+/// Nodes in a chunk. A larger chunk makes images cheaper and the first change after an image more expensive.
 const CHUNK: usize = 64;

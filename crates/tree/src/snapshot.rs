@@ -1,12 +1,15 @@
-//! The whole state as bytes, and back: the body of Apache's snapshot.
+//! Writes the whole state as the body of an Apache snapshot, and restores it.
 //!
-//! In: a tree, frozen while it goes on; or the bytes of a file or a peer. Out: the bytes; or a tree.
-//! Holds: every reference in the bytes is looked up before it is believed; what is wrong is an error that says which node.
-//! Not here: the header of the file, its checksum and its name (`storage`).
+//! A tree is frozen without stopping it and written later. Input comes from a file or a peer.
 //!
-//! Apache's snapshot has no place for the last attachment of a session, and without it a leader that comes from a snapshot
-//! would take a request of a connection that the session has left. So the attachments stand in the table of ACLs, as one
-//! list that no node refers to and with a scheme that no ACL can have: Apache drops such a list when it has read it.
+//! Invariant: every reference in the input is checked before use; an error names the node.
+//!
+//! The file's header, checksum and name are handled by `storage`.
+//!
+//! Apache's snapshot has no field for the last attachment of a session. Without it a leader restored from a snapshot
+//! would accept a request of a connection that the session has left. The attachments are therefore stored in the
+//! table of ACLs, as one list that no node refers to, with a scheme that no ACL can have. Apache drops such a list
+//! after reading it.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -27,7 +30,8 @@ use crate::slab::Slab;
 use crate::tree::Session;
 use crate::{Rules, Tree};
 
-/// A tree as it was at one moment, sharing all that has not changed since. It can be written by another thread.
+/// The state of a tree at one point in time. It shares all unchanged nodes with the tree, and another thread can
+/// write it.
 #[derive(Clone, Debug)]
 pub struct Frozen {
     sessions: Vec<(i64, Session)>,
@@ -35,52 +39,39 @@ pub struct Frozen {
     size_bytes: u64,
 }
 
-/// Why bytes are no snapshot.
+/// The reason why a snapshot cannot be restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
-    /// They do not even have the form of one.
+    /// The bytes cannot be decoded.
     #[error("the snapshot is damaged: {0}; restore the directory from a backup or from another server")]
-    Form(#[from] Error),
-    /// A node stands before its parent, or without one.
+    Malformed(#[from] Error),
+    /// A node comes before its parent, or has none.
     #[error("the snapshot is damaged: node {path:?} has no parent before it")]
-    Orphan {
-        /// The node.
-        path: String,
-    },
+    Orphan { path: String },
     /// A path occurs twice.
-    #[error("the snapshot is damaged: node {path:?} stands there twice")]
-    Twice {
-        /// The node.
-        path: String,
-    },
-    /// A node refers to an ACL that is not there.
+    #[error("the snapshot is damaged: node {path:?} occurs twice")]
+    Duplicate { path: String },
+    /// A node refers to an ACL that is not in the table.
     #[error("the snapshot is damaged: node {path:?} refers to ACL {reference}, which is not in the table")]
-    UnknownAcl {
-        /// The node.
-        path: String,
-        /// What it refers to.
-        reference: i64,
-    },
+    UnknownAcl { path: String, reference: i64 },
     /// A path that no node can have.
-    #[error("the snapshot is damaged: {path:?} is no path of a node")]
-    NoPath {
-        /// The path.
-        path: String,
-    },
+    #[error("the snapshot is damaged: {path:?} is not a valid path of a node")]
+    InvalidPath { path: String },
 }
 
 impl Tree {
-    /// The state as it is now, without copying it.
+    /// Captures the current state without copying it.
     #[must_use]
     pub fn freeze(&self) -> Frozen {
         let sessions = self.sessions.iter().map(|(id, session)| (*id, *session)).collect();
         Frozen { sessions, nodes: self.nodes.image(), size_bytes: self.size_bytes() }
     }
 
-    /// Reads what [`Frozen::write`] or Apache wrote. The zxid stands in no snapshot: say it with [`Tree::at`].
+    /// Restores what [`Frozen::write`] or Apache wrote. A snapshot does not contain its zxid: set it with
+    /// [`Tree::with_last_zxid`].
     ///
     /// # Errors
-    /// If the bytes are no snapshot.
+    /// If the bytes are not a valid snapshot.
     pub fn restore(rules: Rules, body: &Bytes) -> Result<Self, RestoreError> {
         let mut restorer = Restorer::new(rules);
         restorer.feed(body.clone())?;
@@ -95,22 +86,22 @@ impl Tree {
     ) -> Result<(), RestoreError> {
         let (parent, name) = path::split(path).unwrap_or_default();
         if name.is_empty() || !path.starts_with('/') {
-            return Err(RestoreError::NoPath { path: path.into() });
+            return Err(RestoreError::InvalidPath { path: path.into() });
         }
         let parent = self.nodes.find(parent).ok_or_else(|| RestoreError::Orphan { path: path.into() })?;
         if self.nodes.find(path).is_some() {
-            return Err(RestoreError::Twice { path: path.into() });
+            return Err(RestoreError::Duplicate { path: path.into() });
         }
-        let node = bare(path, node, self.known_acl(acls, path, node.acl)?);
-        self.reached(node.stat.mzxid.max(node.stat.pzxid));
+        let node = detached_node(path, node, self.lookup_acl(acls, path, node.acl)?);
+        self.advance_zxid(node.stat.mzxid.max(node.stat.pzxid));
         let owner = node.owner();
         let id = self.nodes.insert(parent, node);
-        self.own(owner, id);
+        self.register_owner(owner, id);
         Ok(())
     }
 
-    /// The ACL that a node refers to, for one more node.
-    fn known_acl(
+    /// The ACL that a node refers to. Counts one more node for it.
+    fn lookup_acl(
         &mut self,
         acls: &BTreeMap<i64, AclHandle>,
         path: &str,
@@ -125,38 +116,37 @@ impl Tree {
     }
 }
 
-/// Makes a tree from a snapshot that comes in pieces, cut anywhere. Holds the tree and a piece, not the snapshot.
+/// Restores a tree from a snapshot that arrives in arbitrary pieces. Needs memory for the tree and one piece.
 #[derive(Debug)]
 pub struct Restorer {
     rules: Rules,
-    /// Bytes that do not yet make up the next record, and how many came before them.
+    /// Bytes that do not yet form a complete record, and their offset in the snapshot.
     rest: Bytes,
     at: usize,
-    /// None: the head is not complete.
-    begun: Option<Begun>,
+    /// None until the head of the snapshot is complete.
+    partial: Option<PartialTree>,
 }
 
 #[derive(Debug)]
-struct Begun {
+struct PartialTree {
     tree: Tree,
     sessions: Vec<SessionEntry>,
     attachments: BTreeMap<i64, i64>,
     acls: BTreeMap<i64, AclHandle>,
-    /// The end of the nodes was read.
+    /// Whether the end marker of the nodes was read.
     ended: bool,
 }
 
 impl Restorer {
-    /// For a tree under these rules.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, rest: Bytes::new(), at: 0, begun: None }
+        Self { rules, rest: Bytes::new(), at: 0, partial: None }
     }
 
-    /// Takes the next piece in.
+    /// Consumes the next piece.
     ///
     /// # Errors
-    /// If the bytes are no snapshot, whatever follows.
+    /// If no continuation can make the bytes a valid snapshot.
     pub fn feed(&mut self, piece: Bytes) -> Result<(), RestoreError> {
         let bytes = match self.rest.is_empty() {
             true => piece,
@@ -168,9 +158,9 @@ impl Restorer {
             match self.next(&mut reader) {
                 Ok(true) => {}
                 Ok(false) => break before,
-                Err(RestoreError::Form(error)) if error.is_short() => break before,
-                Err(RestoreError::Form(error)) => {
-                    return Err(RestoreError::Form(Error { at: self.at + error.at, ..error }));
+                Err(RestoreError::Malformed(error)) if error.is_short() => break before,
+                Err(RestoreError::Malformed(error)) => {
+                    return Err(RestoreError::Malformed(Error { at: self.at + error.at, ..error }));
                 }
                 Err(error) => return Err(error),
             }
@@ -180,23 +170,25 @@ impl Restorer {
         Ok(())
     }
 
-    /// All pieces were taken in.
+    /// Returns the tree after the last piece.
     ///
     /// # Errors
-    /// If something is missing, or too much.
+    /// If the snapshot is incomplete, or has trailing bytes.
     pub fn finish(mut self) -> Result<Tree, RestoreError> {
         let mut reader = Reader::new(self.rest.clone());
-        let whole = |error: Error| RestoreError::Form(Error { at: self.at + error.at, ..error });
-        if self.begun.as_ref().is_none_or(|begun| !begun.ended) {
-            // It stopped for want of bytes, and says so again.
+        let whole = |error: Error| RestoreError::Malformed(Error { at: self.at + error.at, ..error });
+        if self.partial.as_ref().is_none_or(|partial| !partial.ended) {
+            // The last record was incomplete; decoding it again returns the error.
             return match self.next(&mut reader) {
-                Err(RestoreError::Form(error)) => Err(RestoreError::Form(Error { at: self.at + error.at, ..error })),
+                Err(RestoreError::Malformed(error)) => {
+                    Err(RestoreError::Malformed(Error { at: self.at + error.at, ..error }))
+                }
                 Err(error) => Err(error),
                 Ok(_) => Err(RestoreError::Orphan { path: String::new() }),
             };
         }
         reader.finish("snapshot").map_err(whole)?;
-        let Some(Begun { mut tree, sessions, attachments, .. }) = self.begun else {
+        let Some(PartialTree { mut tree, sessions, attachments, .. }) = self.partial else {
             return Err(RestoreError::Orphan { path: String::new() });
         };
         tree.acls.drop_unused();
@@ -209,18 +201,18 @@ impl Restorer {
         Ok(tree)
     }
 
-    /// The next record; false at the end.
+    /// Consumes the next record; false at the end.
     fn next(&mut self, reader: &mut Reader) -> Result<bool, RestoreError> {
-        match &mut self.begun {
+        match &mut self.partial {
             None => {
-                self.begun = Some(Begun::read(self.rules, reader)?);
+                self.partial = Some(PartialTree::read(self.rules, reader)?);
                 Ok(true)
             }
-            Some(Begun { ended: true, .. }) => Ok(false),
-            Some(begun) => {
+            Some(PartialTree { ended: true, .. }) => Ok(false),
+            Some(partial) => {
                 match SnapshotNode::read(reader)? {
-                    SnapshotNode::Node(path, node) => begun.tree.restore_node(&begun.acls, &path, &node)?,
-                    SnapshotNode::End => begun.ended = true,
+                    SnapshotNode::Node(path, node) => partial.tree.restore_node(&partial.acls, &path, &node)?,
+                    SnapshotNode::End => partial.ended = true,
                 }
                 Ok(true)
             }
@@ -228,8 +220,8 @@ impl Restorer {
     }
 }
 
-impl Begun {
-    /// Everything before the nodes, and the root.
+impl PartialTree {
+    /// Reads everything before the nodes, and the root.
     fn read(rules: Rules, reader: &mut Reader) -> Result<Self, RestoreError> {
         let sessions: Vec<SessionEntry> = reader.vector(Place::new("snapshot", "sessions"))?;
         let mut table: Vec<AclEntry> = reader.vector(Place::new("snapshot", "acls"))?;
@@ -239,17 +231,17 @@ impl Begun {
             SnapshotNode::Node(path, _) => return Err(RestoreError::Orphan { path }),
             SnapshotNode::End => return Err(RestoreError::Orphan { path: String::new() }),
         };
-        let mut tree = Tree::with_root(rules, bare(ROOT, &root, AclHandle::default()));
+        let mut tree = Tree::with_root(rules, detached_node(ROOT, &root, AclHandle::default()));
         let acls = table.into_iter().map(|entry| (entry.reference, tree.acls.restore(entry.reference, entry.acl)));
         let acls: BTreeMap<i64, AclHandle> = acls.collect();
-        let root_acl = tree.known_acl(&acls, ROOT, root.acl)?;
+        let root_acl = tree.lookup_acl(&acls, ROOT, root.acl)?;
         tree.nodes.change(NodeId(0), |node| node.acl = root_acl);
         Ok(Self { tree, sessions, attachments, acls, ended: false })
     }
 }
 
 impl Frozen {
-    /// Writes it, piece by piece.
+    /// Writes the snapshot in pieces.
     pub fn write(&self, sink: &mut dyn FnMut(&[u8])) {
         let mut writer = Writer::new();
         writer.length(self.sessions.len());
@@ -261,7 +253,7 @@ impl Frozen {
         while let Some(id) = stack.pop() {
             let node = self.nodes.get(id);
             stack.extend(&node.children);
-            // The root's path is empty here: a slash alone is the end.
+            // The root is written with an empty path, because a single slash is the end marker.
             writer.string(if &*node.path == ROOT { "" } else { &node.path });
             writer.buffer(node.data.as_deref());
             writer.long(node.acl.reference());
@@ -274,13 +266,13 @@ impl Frozen {
         sink(&writer.into_bytes());
     }
 
-    /// About how long it will be.
+    /// The approximate size of the snapshot.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// The lists that nodes refer to. Collected now, so that freezing need not copy the table.
+    /// The ACLs that nodes refer to. They are collected here, so that freezing need not copy the table.
     fn write_acls(&self, writer: &mut Writer) {
         let nodes = self.nodes.iter().filter(|node| node.acl.list().is_some());
         let table: BTreeMap<i64, &AclHandle> = nodes.map(|node| (node.acl.reference(), &node.acl)).collect();
@@ -295,7 +287,7 @@ impl Frozen {
         }
     }
 
-    /// When each session was last attached, as a list of permissions to do nothing.
+    /// The last attachment of each session, encoded as ACL entries without permissions.
     fn attachments(&self) -> Vec<Acl> {
         let known = self.sessions.iter().filter(|(_, session)| session.attached != 0);
         let entry = |(id, session): &(i64, Session)| {
@@ -306,7 +298,7 @@ impl Frozen {
     }
 }
 
-/// Takes the attachments out of the table, by session. What cannot be read is not known.
+/// Removes the attachments from the table and returns them by session. Unreadable entries are ignored.
 fn take_attachments(table: &mut Vec<AclEntry>) -> BTreeMap<i64, i64> {
     let is_ours = |entry: &mut AclEntry| entry.acl.first().is_some_and(|acl| acl.id.scheme == ATTACHED);
     let number = |text: &str| u64::from_str_radix(text, 16).ok().map(u64::cast_signed);
@@ -314,13 +306,13 @@ fn take_attachments(table: &mut Vec<AclEntry>) -> BTreeMap<i64, i64> {
     table.extract_if(.., is_ours).flat_map(|entry| entry.acl).filter_map(pair).collect()
 }
 
-/// A node without its place. The data is copied, or a node would keep the whole snapshot in memory.
-fn bare(path: &str, node: &DataNode, acl: AclHandle) -> Node {
+/// A node that is not in the tree yet. The data is copied; otherwise a node would keep the whole snapshot in memory.
+fn detached_node(path: &str, node: &DataNode, acl: AclHandle) -> Node {
     Node::new(path.into(), node.data.as_deref().map(Arc::from), acl, node.stat)
 }
 
-/// The scheme of entries that are attachments of sessions.
+/// The scheme of ACL entries that encode attachments.
 const ATTACHED: &str = "pole-attached";
 
-/// Written at once: large enough to make calls rare, small enough to stay in a cache.
+/// The size of a written piece: large enough to make calls rare, small enough to stay in a cache.
 const PIECE_BYTES: usize = 64 * 1024;

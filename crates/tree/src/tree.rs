@@ -1,11 +1,13 @@
-//! The committed state: nodes, sessions, and what follows from them.
+//! The committed state: nodes, sessions, and the tables derived from them.
 //!
-//! In: transactions, in order. Out: replies and changes for whoever asked; the state, to be read at any time.
-//! Why here and nowhere else: whatever changes a node changes its session, its ACL's count, its quota and the digest with
-//! it. The operations (`op`) say what happens; these few methods keep the rest true.
-//! Holds: two trees that applied the same transactions have the same digest, also if one of them was written to a
-//! snapshot and read back in between. Applying cannot fail.
-//! Not here: validation (`prepared` and `op`), watches (`watches`), where transactions come from.
+//! A change of a node also affects its session, the reference count of its ACL, its quotas and the digest. The
+//! operations (`op`) decide what happens to a node; the methods here keep the derived state consistent. They are the
+//! only code that does.
+//!
+//! Invariants: two trees that applied the same transactions have the same digest, also if one of them was written to
+//! a snapshot and restored in between. Applying cannot fail.
+//!
+//! Validation is in `prepared` and `op`, watches are in `watches`.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
@@ -30,64 +32,58 @@ pub struct Tree {
     pub(crate) nodes: Nodes,
     pub(crate) acls: Acls,
     pub(crate) sessions: BTreeMap<i64, Session>,
-    /// The sum over all sessions.
+    /// The sum of the digests of all sessions.
     sessions_digest: u64,
-    /// By session, also of sessions that are no more: Apache's snapshots may hold such nodes.
+    /// Ephemeral nodes by session. Includes sessions that no longer exist, because Apache's snapshots may contain
+    /// their nodes.
     ephemerals: BTreeMap<i64, BTreeSet<NodeId>>,
     ephemerals_count: usize,
-    /// Containers, and nodes with a time to live.
-    perishable: BTreeSet<NodeId>,
+    /// Containers and nodes with a TTL.
+    expirable: BTreeSet<NodeId>,
     pub(crate) quotas: Quotas,
     last_zxid: i64,
 }
 
-/// An open session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) timeout_ms: i32,
-    /// The zxid of the last attachment; 0 if an Apache server opened it, which has none.
+    /// The zxid of the last attachment; 0 if an Apache server opened the session, because its log has no attachments.
     pub(crate) attached: i64,
 }
 
-/// What a transaction did, beside changing the tree.
+/// The result of a transaction, apart from the changed tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// The answer to whoever asked, if it was wanted: how it went, and the body of the reply. A multi that failed went
-    /// `Ok`, as in Apache: its body tells.
+    /// Result code and body of the reply, if a reply was requested. A failed multi has the code `Ok`, as in Apache;
+    /// its body contains the errors.
     pub reply: Option<(ErrorCode, Bytes)>,
-    /// What happened to a session.
     pub session: Option<SessionChange>,
     /// Whether `/zookeeper/pole` was created, set or deleted.
-    pub settings: bool,
+    pub settings_changed: bool,
 }
 
-/// What happened to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionChange {
-    /// It has a new connection; or it is new altogether.
+    /// The session was opened, or was attached to a new connection.
     Attached {
-        /// The session.
         id: i64,
-        /// In milliseconds.
         timeout_ms: i32,
     },
-    /// It is over.
     Closed {
-        /// The session.
         id: i64,
     },
 }
 
 impl Tree {
-    /// As a server begins: the root and the service's own nodes.
+    /// The tree of a new server: the root and the reserved nodes.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        let mut tree = Self::with_root(rules, fresh(ROOT, AclHandle::default(), StatPersisted::default()));
+        let mut tree = Self::with_root(rules, empty_node(ROOT, AclHandle::default(), StatPersisted::default()));
         tree.add_reserved();
         tree
     }
 
-    /// With a root and nothing else.
+    /// A tree that contains only the root.
     pub(crate) fn with_root(rules: Rules, root: Node) -> Self {
         Self {
             rules,
@@ -97,13 +93,14 @@ impl Tree {
             sessions_digest: 0,
             ephemerals: BTreeMap::new(),
             ephemerals_count: 0,
-            perishable: BTreeSet::new(),
+            expirable: BTreeSet::new(),
             quotas: Quotas::default(),
             last_zxid: 0,
         }
     }
 
-    /// Adds the service's own nodes that are not there: all of them at first, one that is younger than a snapshot later.
+    /// Adds the reserved nodes that are missing: all of them in a new tree, or those that a snapshot lacks because
+    /// its writer did not have them yet.
     pub(crate) fn add_reserved(&mut self) {
         for path in [ZOOKEEPER, QUOTA, CONFIG] {
             if self.nodes.find(path).is_some() {
@@ -111,15 +108,15 @@ impl Tree {
             }
             let parent = self.nodes.find(if path == ZOOKEEPER { ROOT } else { ZOOKEEPER });
             let parent = parent.expect("the root is there, and /zookeeper comes first");
-            // Apache gives the configuration an ACL, and by the way it does so the version -1.
+            // Apache sets the ACL of this node in a way that leaves its aversion at -1.
             let (acl, aversion) =
-                if path == CONFIG { (self.acls.intern(&read_only()), -1) } else { Default::default() };
-            self.nodes.insert(parent, fresh(path, acl, StatPersisted { aversion, ..StatPersisted::default() }));
+                if path == CONFIG { (self.acls.intern(&read_only_acl()), -1) } else { Default::default() };
+            self.nodes.insert(parent, empty_node(path, acl, StatPersisted { aversion, ..StatPersisted::default() }));
         }
     }
 
-    /// The content of `/zookeeper/config`: this server's own knowledge of its ensemble, in no digest. A restored tree
-    /// wants to be told again.
+    /// Sets the content of `/zookeeper/config`, which is this server's own view of its ensemble and not part of the
+    /// digest. Must be called again on a restored tree.
     pub fn set_config(&mut self, data: &[u8]) {
         if let Some(id) = self.nodes.find(CONFIG) {
             self.nodes.change(id, |node| {
@@ -129,20 +126,19 @@ impl Tree {
         }
     }
 
-    /// The last transaction that was applied.
     #[must_use]
     pub fn last_zxid(&self) -> i64 {
         self.last_zxid
     }
 
-    /// The same tree, known to hold all up to this transaction: what the name of a snapshot says.
+    /// Sets the zxid of the last applied transaction, which for a snapshot is known only from its file name.
     #[must_use]
-    pub fn at(mut self, zxid: i64) -> Self {
+    pub fn with_last_zxid(mut self, zxid: i64) -> Self {
         self.last_zxid = zxid;
         self
     }
 
-    pub(crate) fn reached(&mut self, zxid: i64) {
+    pub(crate) fn advance_zxid(&mut self, zxid: i64) {
         self.last_zxid = self.last_zxid.max(zxid);
     }
 
@@ -152,12 +148,12 @@ impl Tree {
         self.sessions.get(&id).map(|session| session.timeout_ms)
     }
 
-    /// All open sessions with their timeouts in milliseconds, by id.
+    /// All open sessions with their timeouts in milliseconds, sorted by id.
     pub fn sessions(&self) -> impl Iterator<Item = (i64, i32)> {
         self.sessions.iter().map(|(id, session)| (*id, session.timeout_ms))
     }
 
-    /// The ephemeral nodes of a session, sorted.
+    /// The ephemeral nodes of a session, sorted by path.
     #[must_use]
     pub fn ephemerals(&self, session: i64) -> Vec<Arc<str>> {
         let ids = self.ephemerals.get(&session).into_iter().flatten();
@@ -166,105 +162,104 @@ impl Tree {
         paths
     }
 
-    /// How many ephemeral nodes a session has.
-    pub(crate) fn ephemerals_of(&self, session: i64) -> usize {
+    pub(crate) fn ephemerals_count_of(&self, session: i64) -> usize {
         self.ephemerals.get(&session).map_or(0, |ids| ids.len())
     }
 
-    /// The ephemeral nodes of a session, in no order that means anything.
+    /// The ephemeral nodes of a session, unordered.
     pub(crate) fn ephemeral_paths(&self, session: i64) -> impl Iterator<Item = &str> {
         let ids = self.ephemerals.get(&session).into_iter().flatten();
         ids.map(|id| &*self.nodes.get(*id).path)
     }
 
-    /// All sessions that have ephemeral nodes, with them: for dump.
+    /// All sessions with ephemeral nodes, for `dump`.
     pub fn sessions_with_ephemerals(&self) -> impl Iterator<Item = (i64, Vec<Arc<str>>)> {
         self.ephemerals.keys().map(|session| (*session, self.ephemerals(*session)))
     }
 
-    /// Sessions that are no more and still have ephemeral nodes. Only snapshots of Apache, which are taken while writes
-    /// go on, can leave such; a leader closes them when it begins.
+    /// Sessions that no longer exist and still have ephemeral nodes. They come only from snapshots of Apache, which
+    /// are taken while writes go on. A new leader closes them.
     #[must_use]
     pub fn dead_sessions(&self) -> Vec<i64> {
         self.ephemerals.keys().filter(|session| !self.sessions.contains_key(session)).copied().collect()
     }
 
-    /// How many nodes there are, the root included.
+    /// The number of nodes, including the root.
     #[must_use]
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// How many of them are ephemeral.
     #[must_use]
     pub fn ephemerals_count(&self) -> usize {
         self.ephemerals_count
     }
 
-    /// Paths and data in bytes, as mntr counts.
+    /// The size of all paths and data in bytes, as `mntr` reports it.
     #[must_use]
     pub fn approximate_data_bytes(&self) -> u64 {
         self.nodes.content_bytes()
     }
 
-    /// About how long a snapshot is.
+    /// The approximate size of a snapshot.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.nodes.content_bytes() + SNAPSHOT_BYTES_A_NODE * self.nodes.len() as u64
+        self.nodes.content_bytes() + SNAPSHOT_BYTES_PER_NODE * self.nodes.len() as u64
     }
 
     /// The stat of a node, as clients see it.
     #[must_use]
     pub fn stat(&self, path: &str) -> Option<Stat> {
-        self.nodes.find(path).map(|id| self.nodes.get(id).shown())
+        self.nodes.find(path).map(|id| self.nodes.get(id).client_stat())
     }
 
-    /// The data of a node; null is not empty.
+    /// The data of a node. `Some(None)` is a node whose data is null, which is different from empty.
     #[must_use]
     pub fn data(&self, path: &str) -> Option<Option<&[u8]>> {
         self.nodes.find(path).map(|id| self.nodes.get(id).data.as_deref())
     }
 
-    /// A number that is the same for the same nodes, sessions and ephemerals.
+    /// A digest of all nodes and sessions.
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.nodes.digest().wrapping_add(self.sessions_digest)
     }
 
-    /// Nodes that nobody needs any more at this wall-clock time: containers that were emptied, and childless nodes whose
-    /// time to live is over. The leader asks for their end, one by one.
+    /// Nodes that are to be deleted at this wall-clock time: containers that became empty, and childless nodes whose
+    /// TTL has passed. The leader requests their deletion one by one.
     #[must_use]
     pub fn due(&self, wall_ms: i64) -> Vec<String> {
         self.due_from(wall_ms, 0, usize::MAX).0
     }
 
-    /// As [`Tree::due`], of at most `look_max` nodes from the place `from` on; and where to go on, if there are more. A
-    /// tree may hold millions of such nodes, and nobody is to wait while they are looked at.
+    /// Like [`Tree::due`], but examines at most `scan_max` candidates starting at index `from`, and returns the index
+    /// to continue from if there are more. A tree may hold millions of candidates, and examining all of them at once
+    /// would block other work.
     #[must_use]
-    pub fn due_from(&self, wall_ms: i64, from: u32, look_max: usize) -> (Vec<String>, Option<u32>) {
-        let mut places = self.perishable.range(NodeId(from)..);
-        let nodes = places.by_ref().take(look_max).map(|id| self.nodes.get(*id));
+    pub fn due_from(&self, wall_ms: i64, from: u32, scan_max: usize) -> (Vec<String>, Option<u32>) {
+        let mut candidates = self.expirable.range(NodeId(from)..);
+        let nodes = candidates.by_ref().take(scan_max).map(|id| self.nodes.get(*id));
         let due = nodes.filter(|node| {
             node.children.is_empty() && is_due(node.owner(), node.stat.cversion, node.stat.mtime, wall_ms)
         });
         let due = due.map(|node| node.path.to_string()).collect();
-        (due, places.next().map(|id| id.0))
+        (due, candidates.next().map(|id| id.0))
     }
 
-    /// Puts a node into the tree, with all that depends on it.
-    pub(crate) fn graft(&mut self, parent: NodeId, node: Node) -> NodeId {
+    /// Inserts a node and updates all derived state.
+    pub(crate) fn insert_node(&mut self, parent: NodeId, node: Node) -> NodeId {
         let (owner, path, bytes) = (node.owner(), Arc::clone(&node.path), node.data_length());
         let id = self.nodes.insert(parent, node);
-        self.own(owner, id);
+        self.register_owner(owner, id);
         self.count_created(&path, bytes);
         id
     }
 
-    /// Enters a node into the list of its owner.
-    pub(crate) fn own(&mut self, owner: Owner, id: NodeId) {
+    /// Adds a node to the list of its owner.
+    pub(crate) fn register_owner(&mut self, owner: Owner, id: NodeId) {
         match owner {
             Owner::Nobody => (),
-            Owner::Container | Owner::Ttl(_) => drop(self.perishable.insert(id)),
+            Owner::Container | Owner::Ttl(_) => drop(self.expirable.insert(id)),
             Owner::Session(session) => {
                 self.ephemerals.entry(session).or_default().insert(id);
                 self.ephemerals_count += 1;
@@ -272,13 +267,13 @@ impl Tree {
         }
     }
 
-    /// Takes a node without children out of the tree.
-    pub(crate) fn prune(&mut self, id: NodeId) -> Arc<Node> {
+    /// Removes a childless node and updates all derived state.
+    pub(crate) fn remove_node(&mut self, id: NodeId) -> Arc<Node> {
         let node = self.nodes.remove(id);
         self.acls.release(&node.acl);
         match node.owner() {
             Owner::Nobody => (),
-            Owner::Container | Owner::Ttl(_) => drop(self.perishable.remove(&id)),
+            Owner::Container | Owner::Ttl(_) => drop(self.expirable.remove(&id)),
             Owner::Session(session) => {
                 let left = self.ephemerals.get_mut(&session).expect("an ephemeral node is listed under its session");
                 left.remove(&id);
@@ -292,7 +287,7 @@ impl Tree {
         node
     }
 
-    /// Replaces the data of a node, and what else `stamp` changes in its stat.
+    /// Replaces the data of a node. `stamp` updates its stat.
     pub(crate) fn write(&mut self, id: NodeId, data: Option<Arc<[u8]>>, stamp: impl FnOnce(&mut StatPersisted)) {
         let after = data.as_ref().map_or(0, |data| data.len());
         let (path, before) = self.nodes.change(id, |node| {
@@ -304,7 +299,7 @@ impl Tree {
         self.count_written(&path, before, after);
     }
 
-    /// Opens a session, or gives it a new connection.
+    /// Opens a session, or attaches it to a new connection.
     pub(crate) fn open_session(&mut self, id: i64, session: Session) {
         let before = self.sessions.insert(id, session);
         let before = before.map_or(0, |before| digest_of_session(id, before.timeout_ms));
@@ -312,7 +307,7 @@ impl Tree {
             self.sessions_digest.wrapping_sub(before).wrapping_add(digest_of_session(id, session.timeout_ms));
     }
 
-    /// Ends a session; its nodes are somebody else's business.
+    /// Removes a session, but not its ephemeral nodes.
     pub(crate) fn end_session(&mut self, id: i64) {
         if let Some(session) = self.sessions.remove(&id) {
             self.sessions_digest = self.sessions_digest.wrapping_sub(digest_of_session(id, session.timeout_ms));
@@ -320,7 +315,7 @@ impl Tree {
     }
 }
 
-/// Whether the leader may end a childless node. A container that never had children stays.
+/// Whether the leader may delete a childless node. A container that never had children stays.
 pub(crate) fn is_due(owner: Owner, cversion: i32, mtime: i64, wall_ms: i64) -> bool {
     match owner {
         Owner::Container => cversion != 0,
@@ -329,12 +324,12 @@ pub(crate) fn is_due(owner: Owner, cversion: i32, mtime: i64, wall_ms: i64) -> b
     }
 }
 
-/// Everyone may read and nobody may write.
-pub(crate) fn read_only() -> [Acl; 1] {
+/// An ACL with which everyone may read and nobody may write.
+pub(crate) fn read_only_acl() -> [Acl; 1] {
     [Acl { perms: Perms::READ, id: Id { scheme: "world".into(), id: "anyone".into() } }]
 }
 
-fn fresh(path: &str, acl: AclHandle, stat: StatPersisted) -> Node {
+fn empty_node(path: &str, acl: AclHandle, stat: StatPersisted) -> Node {
     Node::new(path.into(), Some(Arc::default()), acl, stat)
 }
 
@@ -342,5 +337,5 @@ fn digest_of_session(id: i64, timeout_ms: i32) -> u64 {
     hash_of_words([id.cast_unsigned(), u64::from(timeout_ms.cast_unsigned())])
 }
 
-/// Lengths, the reference to the ACL and the stat.
-const SNAPSHOT_BYTES_A_NODE: u64 = 76;
+/// Lengths, the ACL reference and the stat.
+const SNAPSHOT_BYTES_PER_NODE: u64 = 76;

@@ -1,9 +1,8 @@
-//! What the disk alone takes of a lone write: until a block is durable in two of three files.
+//! Measures the disk's share of a single write: the time until a block is durable in two of three files.
 //!
-//! In: a folder on the disk that the servers write to. Out: the median, in milliseconds.
-//! Why: three servers that share a disk wait for each other, and none can be faster than this. It is measured beside the latencies
-//! of each product, so that a disk that was slow for one of them shows.
-//! Holds: no code of a server, no sockets: three threads that write when told, as a leader and two followers would.
+//! Three servers that share a disk wait for each other, and none can be faster than this. It is measured together
+//! with the latencies of each product, so that a disk that was slow for one of them is visible. No server code and no
+//! sockets are involved: three threads write on request, like a leader and two followers.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -16,20 +15,20 @@ use rustix::fs::OFlags;
 
 use crate::Failure;
 
-/// Writes for so long, and tells how long the second of three files took.
+/// Writes for this long, and returns the median time until the second of three files is durable, in milliseconds.
 pub(super) fn two_of_three_ms(folder: &Path, length: Duration) -> Result<f64, Failure> {
     let files = (1..=FILES).map(|number| folder.join(format!("disk-{number}")));
-    let files = files.map(|path| prepared(&path)).collect::<Result<Vec<_>, _>>()?;
+    let files = files.map(|path| prepare(&path)).collect::<Result<Vec<_>, _>>()?;
     let (done, all_done) = mpsc::channel();
     let took = thread::scope(|scope| {
         let start = |file: File| {
-            let ((tell, told), done) = (mpsc::channel(), done.clone());
-            scope.spawn(move || told.iter().try_for_each(|at| done.send(write(&file, at)).map_err(|_| ())));
-            tell
+            let ((sender, requests), done) = (mpsc::channel(), done.clone());
+            scope.spawn(move || requests.iter().try_for_each(|at| done.send(write(&file, at)).map_err(|_| ())));
+            sender
         };
-        let tell: Vec<mpsc::Sender<u64>> = files.into_iter().map(start).collect();
-        // Ends with the senders, which end the threads.
-        measure(&tell, &all_done, length)
+        let writers: Vec<mpsc::Sender<u64>> = files.into_iter().map(start).collect();
+        // Dropping the senders ends the threads.
+        measure(&writers, &all_done, length)
     });
     let mut took = took.map_err(|why| Failure::io("write in", folder, &why))?;
     took.sort_unstable();
@@ -39,7 +38,7 @@ pub(super) fn two_of_three_ms(folder: &Path, length: Duration) -> Result<f64, Fa
 }
 
 fn measure(
-    tell: &[mpsc::Sender<u64>],
+    writers: &[mpsc::Sender<u64>],
     done: &mpsc::Receiver<std::io::Result<()>>,
     length: Duration,
 ) -> std::io::Result<Vec<Duration>> {
@@ -50,8 +49,8 @@ fn measure(
         if start > end {
             break;
         }
-        tell.iter().for_each(|tell| tell.send(at).expect("a writer ends after us"));
-        for written in 1..=tell.len() {
+        writers.iter().for_each(|writer| writer.send(at).expect("a writer ends after us"));
+        for written in 1..=writers.len() {
             done.recv().expect("a writer answers")?;
             if written == QUORUM {
                 took.push(start.elapsed());
@@ -61,9 +60,9 @@ fn measure(
     Ok(took)
 }
 
-/// A file that has its blocks, and is written past the page cache if the file system knows how. Its name is gone already, and so
-/// is the file when it is closed.
-fn prepared(path: &Path) -> Result<File, Failure> {
+/// A preallocated file that is written past the page cache if the file system supports it. Its name is removed
+/// already, so the file is gone when it is closed.
+fn prepare(path: &Path) -> Result<File, Failure> {
     let failed = |why| Failure::io("write", path, &why);
     std::fs::write(path, vec![0; BLOCK_BYTES * BLOCKS as usize]).map_err(failed)?;
     File::open(path).and_then(|file| file.sync_all()).map_err(failed)?;
@@ -77,7 +76,7 @@ fn write(file: &File, block: u64) -> std::io::Result<()> {
     file.write_all_at(&BLOCK.0, block * BLOCK_BYTES as u64)
 }
 
-/// At an address that a direct write can do with.
+/// Aligned for direct writes.
 #[repr(align(4096))]
 struct Block([u8; BLOCK_BYTES]);
 

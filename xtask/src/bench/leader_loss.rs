@@ -1,8 +1,9 @@
-//! Five servers: how long nobody can write when the leader is killed or stands still.
+//! Five servers: how long no write succeeds after the leader is killed or frozen.
 //!
-//! From the signal to the first acknowledgement of a write that was sent after it, by a client of a survivor. There is a
-//! client at every survivor; each writes at once, and again as soon as it learns that its write was lost. They try to
-//! reconnect every 5 ms. Apache's own client would wait up to a second, at random, which is kind to Apache here.
+//! The time is measured from the signal to the first acknowledgement of a write that was sent after it, by a client
+//! of a survivor. There is a client at every survivor; each writes at once, and again as soon as it learns that its
+//! write was lost. Clients reconnect every 5 ms. Apache's own client would wait up to a second, at random, so this
+//! favours Apache.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::Plan;
 use super::metric::{Metric, Row};
-use super::stage::EAGER;
+use super::three_servers::EAGER;
 use crate::Failure;
 use crate::client::{self, Refusal, Session, drive};
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup};
@@ -21,34 +22,33 @@ pub(super) fn run(
     launcher: &Launcher,
     rows: &[Row],
     plan: Plan,
-    note: &mut dyn FnMut(Metric, f64),
+    record: &mut dyn FnMut(Metric, f64),
 ) -> Result<(), Failure> {
-    let asked = |row| rows.contains(&row);
-    if !asked(Row::Kill) && !asked(Row::Freeze) {
+    let selected = |row| rows.contains(&row);
+    if !selected(Row::Kill) && !selected(Row::Freeze) {
         return Ok(());
     }
     let mut ensemble = Ensemble::ready(launcher, &Setup::new("bench-leader", SERVERS))?;
-    if asked(Row::Kill) {
+    if selected(Row::Kill) {
         for _ in 0..plan.kills {
-            note(Metric::Kill, gap(&mut ensemble, Loss::Killed)?.as_secs_f64() * 1e3);
+            record(Metric::Kill, gap(&mut ensemble, Loss::Killed)?.as_secs_f64() * 1e3);
         }
     }
-    if asked(Row::Freeze) {
+    if selected(Row::Freeze) {
         for _ in 0..plan.freezes {
-            note(Metric::Freeze, gap(&mut ensemble, Loss::Frozen)?.as_secs_f64() * 1e3);
+            record(Metric::Freeze, gap(&mut ensemble, Loss::Frozen)?.as_secs_f64() * 1e3);
         }
     }
     ensemble.done()
 }
 
-/// How a leader is lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Loss {
     Killed,
     Frozen,
 }
 
-/// Loses the leader, measures, and brings it back.
+/// Takes the leader down, measures, and brings it back.
 fn gap(ensemble: &mut Ensemble, loss: Loss) -> Result<Duration, Failure> {
     let leader = ensemble.wait_ready(READY_LIMIT)?;
     let took = drive(measure(ensemble, leader, loss))?;
@@ -65,7 +65,7 @@ async fn measure(ensemble: &mut Ensemble, leader: usize, loss: Loss) -> Result<D
     survivors.remove(leader);
     let clients: Vec<_> = (0..survivors.len()).map(|first| Session::open(survivors.clone(), first, EAGER)).collect();
     for (session, _) in &clients {
-        // So that every client is connected, and every server warm.
+        // Connects every client, and warms up every server.
         for _ in 0..WARM_WRITES {
             session.ask(write()).await.map_err(|why| Failure::Check(format!("a write before the loss: {why:?}")))?;
         }
@@ -92,7 +92,7 @@ async fn write_until_acknowledged(session: Session, acknowledged: mpsc::Unbounde
     loop {
         match session.ask(write()).await {
             Ok(_) => {
-                // Somebody else may have been first.
+                // Another client may have been first.
                 let _ = acknowledged.send(Instant::now());
                 return;
             }
@@ -102,15 +102,15 @@ async fn write_until_acknowledged(session: Session, acknowledged: mpsc::Unbounde
     }
 }
 
-/// One that needs no node to be there, and whose node goes with its session.
+/// A write that needs no existing node, and whose node is deleted with its session.
 fn write() -> pole_jute::Request {
     client::create("/written-", b"", CreateMode::EphemeralSequential)
 }
 
 const SERVERS: usize = 5;
 
-/// Enough to touch everything once.
+/// Enough to run all code paths once.
 const WARM_WRITES: usize = 20;
 
-/// Apache was once seen to need 20 s.
+/// Apache was once observed to need 20 s.
 const GAP_MAX: Duration = Duration::from_secs(90);

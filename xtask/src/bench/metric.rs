@@ -1,56 +1,56 @@
-//! The rows of the table, their figures, and what is good enough.
+//! The rows of the table, their metrics, and the goals.
 
 use clap::ValueEnum;
 
-/// A row of the table; what `--only` names.
+/// A row of the table, as named by `--only`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Row {
-    /// 1 KiB set, 30 sessions with 16 outstanding.
+    /// Writes of 1 KiB, 30 sessions with 16 outstanding.
     Writes,
     /// The same with reads.
     Reads,
-    /// One session, one outstanding.
+    /// One session, one outstanding write.
     Latency,
-    /// No write after `kill -9` of the leader.
+    /// Time without a write after `kill -9` of the leader.
     Kill,
-    /// No write after SIGSTOP of the leader.
+    /// Time without a write after SIGSTOP of the leader.
     Freeze,
     /// Resident memory.
     Memory,
-    /// From the start of processes to the first write.
+    /// From the start of the processes to the first write.
     Start,
     /// 1,000 sessions connecting.
     Sessions,
-    /// Reads inside one server of ours, by one thread and by two.
+    /// Reads inside one server of Pole, by one thread and by two.
     Scaling,
 }
 
-/// One figure, in the order of the table.
+/// A measured value, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Metric {
     /// CPU time of all servers for a write.
     WriteCpu,
-    /// Writes acknowledged a second.
+    /// Acknowledged writes per second.
     WriteRate,
     /// Latency under that load.
     WriteP50,
     /// Latency under that load.
     WriteP99,
-    /// What the generator took of the machine meanwhile.
+    /// The load generator's share of the machine.
     WriteGenerator,
-    /// What the servers took.
+    /// The servers' share of the machine.
     WriteServers,
     /// CPU time of all servers for a read.
     ReadCpu,
-    /// Reads a second.
+    /// Reads per second.
     ReadRate,
     /// Latency under that load.
     ReadP50,
     /// Latency under that load.
     ReadP99,
-    /// What the generator took of the machine meanwhile.
+    /// The load generator's share of the machine.
     ReadGenerator,
-    /// What the servers took.
+    /// The servers' share of the machine.
     ReadServers,
     /// One write at a time, via the leader.
     LeaderP50,
@@ -62,17 +62,17 @@ pub(super) enum Metric {
     FollowerP99,
     /// CPU time of all servers for one write at a time.
     LoneCpu,
-    /// What the disk alone takes of one write at a time.
+    /// The disk's share of one write at a time.
     DiskP50,
     /// From the kill to the next write.
     Kill,
     /// From the freeze to the next write.
     Freeze,
-    /// Of a server with nothing in it.
+    /// An empty server.
     MemoryFresh,
-    /// Of a server after the write load.
+    /// A server after the write load.
     MemoryLoaded,
-    /// Of a server started on many znodes.
+    /// A server started on many znodes.
     MemoryTree,
     /// Three servers to the first write.
     StartThree,
@@ -80,29 +80,29 @@ pub(super) enum Metric {
     StartTree,
     /// All sessions connected.
     Sessions,
-    /// Reads of two threads over those of one.
+    /// Reads of two threads divided by those of one.
     Scaling,
 }
 
-/// What Pole has to reach.
+/// The goal that Pole has to reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Goal {
-    /// At least so many times Apache's.
+    /// At least this many times Apache's value.
     Times(f64),
-    /// At most this part of Apache's.
+    /// At most this fraction of Apache's value.
     Part(f64),
-    /// At most this part of Apache's, and at most so much.
+    /// At most this fraction of Apache's value, and at most this maximum.
     PartAndMax(f64, f64),
-    /// At most so much, whatever Apache has.
+    /// At most this value, independent of Apache.
     Max(f64),
-    /// At least so much, whatever Apache has.
+    /// At least this value, independent of Apache.
     Min(f64),
-    /// Nothing: it explains the others.
-    Told,
+    /// No goal: the value explains others.
+    NoGoal,
 }
 
 impl Metric {
-    /// As in the table.
+    /// The name in the table.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::WriteCpu => "writes: CPU of all servers per write",
@@ -135,7 +135,6 @@ impl Metric {
         }
     }
 
-    /// Of its figures.
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::WriteCpu | Self::ReadCpu | Self::LoneCpu => "µs",
@@ -149,7 +148,6 @@ impl Metric {
         }
     }
 
-    /// What Pole has to reach.
     pub(super) fn goal(self) -> Goal {
         match self {
             Self::WriteCpu | Self::ReadCpu => Goal::Part(1.0 / 3.0),
@@ -161,14 +159,14 @@ impl Metric {
             Self::MemoryLoaded | Self::StartThree | Self::StartTree => Goal::Part(0.2),
             Self::MemoryTree | Self::Sessions => Goal::Part(0.25),
             Self::Scaling => Goal::Min(1.7),
-            Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 | Self::DiskP50 => Goal::Told,
-            Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => Goal::Told,
-            Self::LoneCpu => Goal::Told,
+            Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 | Self::DiskP50 => Goal::NoGoal,
+            Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => Goal::NoGoal,
+            Self::LoneCpu => Goal::NoGoal,
         }
     }
 
-    /// The share of the generator under which a rate counts; other figures always count.
-    pub(super) fn counts_if(self) -> Option<Self> {
+    /// For a rate, the generator's share that must be low for the rate to count; none for other metrics.
+    pub(super) fn generator_share(self) -> Option<Self> {
         if self == Self::WriteRate {
             Some(Self::WriteGenerator)
         } else if self == Self::ReadRate {
@@ -180,7 +178,7 @@ impl Metric {
 }
 
 impl Goal {
-    /// As in the table.
+    /// The text in the table.
     pub(super) fn text(self) -> String {
         match self {
             Self::Times(times) => format!("at least {times} ×"),
@@ -188,11 +186,11 @@ impl Goal {
             Self::PartAndMax(part, max) => format!("at most 1/{:.0} and {max:.0}", 1.0 / part),
             Self::Max(max) => format!("at most {max:.0}"),
             Self::Min(min) => format!("at least {min}"),
-            Self::Told => String::new(),
+            Self::NoGoal => String::new(),
         }
     }
 
-    /// Whether it is reached; none if there is nothing to reach, or nothing to compare with.
+    /// Whether the goal is reached; none if there is no goal, or nothing to compare with.
     pub(super) fn reached(self, pole: f64, apache: Option<f64>) -> Option<bool> {
         match self {
             Self::Times(times) => apache.map(|apache| pole >= times * apache),
@@ -200,12 +198,12 @@ impl Goal {
             Self::PartAndMax(part, max) => apache.map(|apache| pole <= part * apache && pole <= max),
             Self::Max(max) => Some(pole <= max),
             Self::Min(min) => Some(pole >= min),
-            Self::Told => None,
+            Self::NoGoal => None,
         }
     }
 }
 
-/// Over this share of the machine the generator may be what limits a rate.
+/// Above this share of the machine, the generator may limit the rate.
 pub(super) const GENERATOR_PERCENT_MAX: f64 = 15.0;
 
 #[test]

@@ -1,10 +1,9 @@
-//! The table: medians, spreads, ratios, verdicts.
+//! The table: medians, ranges, ratios and verdicts.
 
 use super::metric::{GENERATOR_PERCENT_MAX, Metric};
 use super::{Plan, Samples};
 use crate::ensemble::Product;
 
-/// What a run found.
 pub(super) struct Report {
     lines: Vec<Line>,
     notes: Vec<String>,
@@ -17,7 +16,7 @@ struct Line {
     verdict: Verdict,
 }
 
-/// Figures of several rounds.
+/// The values of several rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Summary {
     median: f64,
@@ -30,13 +29,13 @@ enum Verdict {
     Reached,
     Missed,
     /// The load generator took too much of the machine.
-    NotJudged,
+    Inconclusive,
     /// No goal, or only one product.
     None,
 }
 
 impl Report {
-    /// Judges what was measured.
+    /// Evaluates the measured values.
     pub(super) fn new(samples: &Samples, rounds: usize, plan: Plan) -> Self {
         let mut metrics: Vec<Metric> = samples.keys().map(|(metric, _)| *metric).collect();
         metrics.dedup();
@@ -52,17 +51,16 @@ impl Report {
             ),
             machine(),
         ];
-        let bound = [(Metric::WriteGenerator, Metric::WriteServers), (Metric::ReadGenerator, Metric::ReadServers)];
-        let bounds = bound.into_iter().filter_map(|(generator, servers)| what_bound(samples, generator, servers));
-        Self { lines, notes: notes.into_iter().chain(bounds).collect() }
+        let shares = [(Metric::WriteGenerator, Metric::WriteServers), (Metric::ReadGenerator, Metric::ReadServers)];
+        let limits = shares.into_iter().filter_map(|(generator, servers)| limiting_factor(samples, generator, servers));
+        Self { lines, notes: notes.into_iter().chain(limits).collect() }
     }
 
-    /// How many goals were missed.
     pub(super) fn misses(&self) -> usize {
         self.lines.iter().filter(|line| line.verdict == Verdict::Missed).count()
     }
 
-    /// For a terminal.
+    /// The table for a terminal.
     pub(super) fn text(&self) -> String {
         let rows: Vec<[String; 6]> = std::iter::once(HEAD.map(str::to_owned)).chain(self.cells()).collect();
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -76,7 +74,7 @@ impl Report {
         text + "\n" + &self.notes.join("\n") + "\n" + &self.last_line()
     }
 
-    /// For `docs`.
+    /// The table for `docs`.
     pub(super) fn markdown(&self) -> String {
         let line = |cells: &[String; 6]| format!("| {} |\n", cells.join(" | "));
         let mut text = line(&HEAD.map(str::to_owned)) + "| --- | ---: | ---: | ---: | --- | --- |\n";
@@ -93,7 +91,7 @@ impl Report {
     fn last_line(&self) -> String {
         let count = |verdict| self.lines.iter().filter(|line| line.verdict == verdict).count();
         let (reached, missed) = (count(Verdict::Reached), count(Verdict::Missed));
-        format!("{reached} goals reached, {missed} missed, {} not judged", count(Verdict::NotJudged))
+        format!("{reached} goals reached, {missed} missed, {} not judged", count(Verdict::Inconclusive))
     }
 }
 
@@ -101,13 +99,13 @@ impl Line {
     fn new(metric: Metric, samples: &Samples) -> Self {
         let of = |metric, product| samples.get(&(metric, product)).and_then(|values| Summary::of(values));
         let (apache, pole) = (of(metric, Product::Apache), of(metric, Product::Pole));
-        let generator = metric.counts_if().and_then(|share| of(share, Product::Pole));
+        let generator = metric.generator_share().and_then(|share| of(share, Product::Pole));
         let reached = pole.and_then(|pole| metric.goal().reached(pole.median, apache.map(|apache| apache.median)));
         let verdict = match reached {
             None => Verdict::None,
             Some(true) => Verdict::Reached,
-            // A rate that the generator held down is no evidence against the servers.
-            Some(false) if generator.is_some_and(|share| share.median > GENERATOR_PERCENT_MAX) => Verdict::NotJudged,
+            // A rate that was limited by the generator says nothing about the servers.
+            Some(false) if generator.is_some_and(|share| share.median > GENERATOR_PERCENT_MAX) => Verdict::Inconclusive,
             Some(false) => Verdict::Missed,
         };
         Self { metric, apache, pole, verdict }
@@ -124,7 +122,7 @@ impl Line {
             match self.verdict {
                 Verdict::Reached => "reached".into(),
                 Verdict::Missed => "MISSED".into(),
-                Verdict::NotJudged => "not judged".into(),
+                Verdict::Inconclusive => "not judged".into(),
                 Verdict::None => String::new(),
             },
         ]
@@ -147,7 +145,7 @@ impl Summary {
     }
 }
 
-/// Three digits that matter, or the whole number.
+/// Three significant digits, or the whole number.
 pub(super) fn figure(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),
@@ -157,8 +155,8 @@ pub(super) fn figure(value: f64) -> String {
 }
 
 /// What limited a rate, if the generator took too much.
-fn what_bound(samples: &Samples, generator: Metric, servers: Metric) -> Option<String> {
-    let told = [Product::Apache, Product::Pole].into_iter().filter_map(|product| {
+fn limiting_factor(samples: &Samples, generator: Metric, servers: Metric) -> Option<String> {
+    let lines = [Product::Apache, Product::Pole].into_iter().filter_map(|product| {
         let share = Summary::of(samples.get(&(generator, product))?)?.median;
         let rest = Summary::of(samples.get(&(servers, product))?)?.median;
         let bound =
@@ -166,8 +164,8 @@ fn what_bound(samples: &Samples, generator: Metric, servers: Metric) -> Option<S
         let over = share > GENERATOR_PERCENT_MAX;
         over.then(|| format!("{product}: {} {share:.0} %, servers {rest:.0} %: bound by {bound}", generator.name()))
     });
-    let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| told.join("\n"))
+    let lines: Vec<String> = lines.collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn machine() -> String {

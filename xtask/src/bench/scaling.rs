@@ -1,15 +1,15 @@
-//! Reads inside one server of ours: how many times as many two threads make as one.
+//! Reads inside one server: the throughput of two threads compared with one.
 //!
-//! In: the test `reads_scale_with_the_cores` of `pole-server`, in release. Out: the ratio of each of its rounds.
-//! Why a test and not servers: sockets and the generator take more of the machine than the reads, and would hide a lock that
-//! keeps the cores from each other. Apache cannot be asked in the same way.
+//! Runs the test `reads_scale_with_the_cores` of `pole-server` in release, and records the ratio of each of its
+//! rounds. It is a test and not a benchmark of servers, because sockets and the load generator take more CPU time
+//! than the reads, and would hide lock contention. Apache cannot be measured in the same way.
 
 use super::metric::{Metric, Row};
 use crate::Failure;
 use crate::command::{logged, program, target_dir};
 
-/// Measures if it was asked for. Not while servers run: it needs two quiet cores.
-pub(super) fn run(rows: &[Row], note: &mut dyn FnMut(Metric, f64)) -> Result<(), Failure> {
+/// Runs the measurement if selected. Not while servers run: it needs two idle cores.
+pub(super) fn run(rows: &[Row], record: &mut dyn FnMut(Metric, f64)) -> Result<(), Failure> {
     if !rows.contains(&Row::Scaling) {
         return Ok(());
     }
@@ -17,16 +17,16 @@ pub(super) fn run(rows: &[Row], note: &mut dyn FnMut(Metric, f64)) -> Result<(),
     let mut cargo = program("cargo");
     cargo.args(["test", "--release", "--package", "pole-server", "--lib", TEST, "--", "--ignored", "--nocapture"]);
     let output = logged(&mut cargo, &log, None)?.output;
-    // The test also fails when its best round misses the goal, which is for the table to say.
+    // The test also fails when its best round misses the goal, which the table reports.
     let ratios = ratios(&output);
     if ratios.is_empty() {
         return Err(Failure::Check(format!("the test {TEST} printed no ratio; all it said: {}", log.display())));
     }
-    ratios.into_iter().for_each(|ratio| note(Metric::Scaling, ratio));
+    ratios.into_iter().for_each(|ratio| record(Metric::Scaling, ratio));
     Ok(())
 }
 
-/// The last figure of each `round 1: one thread 9 reads/s, two threads 17 reads/s, 1.89 times`.
+/// The last number of each `round 1: one thread 9 reads/s, two threads 17 reads/s, 1.89 times`.
 fn ratios(output: &str) -> Vec<f64> {
     let rounds = output.lines().filter(|line| line.starts_with("round "));
     rounds.filter_map(|line| line.strip_suffix(" times")?.rsplit(' ').next()?.parse().ok()).collect()

@@ -1,4 +1,4 @@
-//! One server with many znodes: how long it takes to start on them, and what they cost in memory.
+//! One server with many znodes: its start time and memory.
 
 use std::time::{Duration, Instant};
 
@@ -6,20 +6,20 @@ use pole_jute::CreateMode;
 
 use super::Plan;
 use super::metric::{Metric, Row};
-use super::stage::{failed, first_write};
+use super::three_servers::{failed, first_write};
 use crate::Failure;
 use crate::client::{self, drive, load};
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup};
 
-/// Fills a server, ends it in order, and measures the next start on the same data.
+/// Fills a server, stops it gracefully, and measures the next start on the same data.
 pub(super) fn run(
     launcher: &Launcher,
     rows: &[Row],
     plan: Plan,
-    note: &mut dyn FnMut(Metric, f64),
+    record: &mut dyn FnMut(Metric, f64),
 ) -> Result<(), Failure> {
-    let asked = |row| rows.contains(&row);
-    if !asked(Row::Start) && !asked(Row::Memory) {
+    let selected = |row| rows.contains(&row);
+    if !selected(Row::Start) && !selected(Row::Memory) {
         return Ok(());
     }
     let mut ensemble = Ensemble::ready(launcher, &Setup::new("bench-tree", 1))?;
@@ -29,13 +29,13 @@ pub(super) fn run(
     let start = Instant::now();
     ensemble.server(0).start()?;
     let took = first_write(&mut ensemble, start)?;
-    if asked(Row::Start) {
-        note(Metric::StartTree, took.as_secs_f64() * 1e3);
+    if selected(Row::Start) {
+        record(Metric::StartTree, took.as_secs_f64() * 1e3);
     }
-    if asked(Row::Memory) {
+    if selected(Row::Memory) {
         ensemble.wait_ready(READY_LIMIT)?;
         std::thread::sleep(plan.settle);
-        note(Metric::MemoryTree, ensemble.usage().resident_bytes as f64 / 1e6);
+        record(Metric::MemoryTree, ensemble.usage().resident_bytes as f64 / 1e6);
     }
     ensemble.done()
 }
@@ -59,8 +59,8 @@ fn parent(number: u32) -> String {
 const PER_PARENT: u32 = 1000;
 const ZNODE_BYTES: usize = 100;
 
-/// Enough to keep a server busy, too little to meet a limit of its own.
+/// Enough to keep a server busy, too few to reach one of its limits.
 const OUTSTANDING: usize = 200;
 
-/// A server that has not ended so long after SIGTERM will not.
+/// A server that is still running this long after SIGTERM hangs.
 const END_LIMIT: Duration = Duration::from_secs(30);

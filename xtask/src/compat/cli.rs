@@ -1,19 +1,18 @@
-//! Apache's command line: sessions as a person would type them, compared line by line.
+//! Sessions of Apache's command line, compared line by line.
 //!
-//! In: `compat/cli/NAME.zk`. Out: what the command line answered, against `NAME.expected`, which was recorded from Apache.
-//! Why: it shows every field of every answer, and how errors reach a user.
-//! Holds: each script has fresh servers, so that it has only its own reasons to fail.
-//! Not here: what differs from run to run (`plain` takes it out).
+//! The answers to a script `compat/cli/NAME.zk` are compared with `NAME.expected`, which was recorded from Apache.
+//! The command line shows every field of every answer, and how errors reach a user. Each script has fresh servers, so
+//! that earlier scripts cannot affect it. `normalize` replaces what differs from run to run.
 
 mod client;
-mod plain;
+mod normalize;
 mod script;
 
 use std::fs;
 use std::path::PathBuf;
 
 use super::options::Options;
-use super::{Tally, servers, words, work_dir};
+use super::{Tally, message, servers, work_dir};
 use crate::Failure;
 use crate::command::root;
 use crate::ensemble::{Ensemble, Launcher, Product, Setup};
@@ -24,9 +23,9 @@ pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Res
     let mut tally = Tally::default();
     for script in Script::all(&root().join("compat/cli"))?.iter().filter(|script| script.runs_with(size)) {
         for launcher in launchers {
-            let differences = match answers(script, size, launcher) {
-                Ok(said) => compared(script, size, launcher, &said, options.record)?,
-                Err(why) => vec![words(why)],
+            let differences = match run_script(script, size, launcher) {
+                Ok(session) => compare(script, size, launcher, &session, options.record)?,
+                Err(why) => vec![message(why)],
             };
             let verdict = if differences.is_empty() { "same" } else { "DIFFERENT" };
             println!("cli {} on {}, servers: {size}: {verdict}", script.name, launcher.product);
@@ -39,51 +38,51 @@ pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Res
     Ok(tally)
 }
 
-/// What differs from the recording, after it was made if it is to be.
-fn compared(
+/// The differences from the recording, which is first updated if requested.
+fn compare(
     script: &Script,
     size: usize,
     launcher: &Launcher,
-    said: &str,
+    session: &str,
     record: bool,
 ) -> Result<Vec<String>, Failure> {
     let path = &script.expected;
-    // With three servers it must say the same: that is compared, not recorded.
-    let is_model = launcher.product == Product::Apache && (size == 1 || !script.runs_with(1));
-    if record && is_model {
-        fs::write(path, said).map_err(|why| Failure::io("write", path, &why))?;
+    // With three servers the answers must be the same: that is compared, not recorded.
+    let is_reference = launcher.product == Product::Apache && (size == 1 || !script.runs_with(1));
+    if record && is_reference {
+        fs::write(path, session).map_err(|why| Failure::io("write", path, &why))?;
     }
     let expected = fs::read_to_string(path).map_err(|why| Failure::io("read", path, &why))?;
-    Ok(differences(&expected, said))
+    Ok(differences(&expected, session))
 }
 
-/// The whole session, without what differs from run to run. Kept beside the logs.
-fn answers(script: &Script, size: usize, launcher: &Launcher) -> Result<String, Failure> {
+/// The normalized session. Also written to a file beside the logs.
+fn run_script(script: &Script, size: usize, launcher: &Launcher) -> Result<String, Failure> {
     let name = format!("compat-cli-{}-{size}", launcher.product);
     let setup = CONFIG.iter().fold(Setup::new(&name, size), |setup, line| setup.with(line));
     let ensemble = match script.wants_addresses() {
         true => servers::with_addresses(launcher, &setup)?,
         false => Ensemble::ready(launcher, &setup)?,
     };
-    let said = plain::text(&script.run(&ensemble.addresses())?);
+    let session = normalize::session(&script.run(&ensemble.addresses())?);
     ensemble.done()?;
-    let path = kept(&script.name, size, launcher.product);
+    let path = session_path(&script.name, size, launcher.product);
     fs::create_dir_all(path.parent().expect("it lies in a folder"))
         .map_err(|why| Failure::io("create", &path, &why))?;
-    fs::write(&path, &said).map_err(|why| Failure::io("write", &path, &why))?;
-    Ok(said)
+    fs::write(&path, &session).map_err(|why| Failure::io("write", &path, &why))?;
+    Ok(session)
 }
 
-fn kept(name: &str, size: usize, product: Product) -> PathBuf {
+fn session_path(name: &str, size: usize, product: Product) -> PathBuf {
     work_dir().join(format!("cli/{product}-{size}/{name}.txt"))
 }
 
 /// The commands whose answers differ, with the first line that does.
-fn differences(expected: &str, said: &str) -> Vec<String> {
-    let (expected, said) = (by_command(expected), by_command(said));
+fn differences(expected: &str, session: &str) -> Vec<String> {
+    let (expected, session) = (by_command(expected), by_command(session));
     let mut found = Vec::new();
-    for index in 0..expected.len().max(said.len()) {
-        let (wanted, got) = (expected.get(index), said.get(index));
+    for index in 0..expected.len().max(session.len()) {
+        let (wanted, got) = (expected.get(index), session.get(index));
         if wanted != got {
             found.push(difference(wanted.map_or(&[], Vec::as_slice), got.map_or(&[], Vec::as_slice)));
         }
@@ -106,19 +105,19 @@ fn by_command(session: &str) -> Vec<Vec<&str>> {
 
 fn difference(wanted: &[&str], got: &[&str]) -> String {
     let command = wanted.first().or(got.first()).copied().unwrap_or_default();
-    let place = (0..).find(|&line| wanted.get(line) != got.get(line)).expect("they differ somewhere");
+    let at = (0..).find(|&line| wanted.get(line) != got.get(line)).expect("they differ somewhere");
     let shown = |line: Option<&&str>| line.map_or("nothing more".to_owned(), |line| format!("`{line}`"));
-    format!("`{command}`: Apache says {}, this says {}", shown(wanted.get(place)), shown(got.get(place)))
+    format!("`{command}`: Apache says {}, this says {}", shown(wanted.get(at)), shown(got.get(at)))
 }
 
-/// Kinds of nodes that are off by default, quotas that bind, and a superuser with the password `test`.
+/// Enables node types that are off by default, enforces quotas, and adds a superuser with the password `test`.
 const CONFIG: &[&str] = &[
     "extendedTypesEnabled=true",
     "enforceQuota=true",
     "DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
 ];
 
-/// More than a reader takes in; the rest is in the file.
+/// More would not help a reader; the rest is in the file.
 const DIFFERENCES_MAX: usize = 12;
 
 #[test]

@@ -6,11 +6,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{tied, work_dir};
+use super::{killed_with_parent, work_dir};
 use crate::Failure;
 use crate::command::{install, is_installed, output_of, program, root, target_dir};
 
-/// What a server needs with the Netty connections and the TLS that kazoo's harness asks for.
+/// The jars of a server with the Netty connections and the TLS that kazoo's harness uses.
 pub(super) const SERVER: &[&str] = &[
     "zookeeper",
     "zookeeper-jute",
@@ -42,7 +42,7 @@ pub(super) const SERVER: &[&str] = &[
     "snappy-java",
 ];
 
-/// What the command line and our own programs need. Nothing logs: only what they print themselves is compared.
+/// The jars of the command line and of our own programs. Logging is off: only what they print themselves is compared.
 pub(super) const CLIENT: &[&str] = &[
     "zookeeper",
     "zookeeper-jute",
@@ -69,7 +69,7 @@ pub(super) const CLIENT: &[&str] = &[
     "snappy-java",
 ];
 
-/// The class path of the jars of these names that there are. Debian's releases pack some of them differently.
+/// The class path of those jars that exist. Debian's releases package some of them differently.
 pub(super) fn class_path(names: &[&str]) -> Result<OsString, Failure> {
     let folders = folders();
     let jar = |name: &&str| folders.iter().map(|folder| folder.join(format!("{name}.jar"))).find(|jar| jar.is_file());
@@ -80,21 +80,21 @@ pub(super) fn class_path(names: &[&str]) -> Result<OsString, Failure> {
     env::join_paths(jars).map_err(|why| Failure::Check(format!("a folder of jars with a colon in its name: {why}")))
 }
 
-/// Where jars may be: installed, or unpacked by `ensemble` where it may not install.
+/// Folders of jars: installed, or unpacked by `ensemble` where it may not install.
 fn folders() -> [PathBuf; 2] {
     ["/usr/share/java".into(), target_dir().join("apache/root/usr/share/java")]
 }
 
-/// A program of ours on these servers.
+/// One of our programs on these servers.
 pub(super) fn command(name: &str, servers: &str) -> Result<Command, Failure> {
     let mut command = client()?;
     command.args(["pole.compat.Main", name, servers]);
     Ok(command)
 }
 
-/// A virtual machine for a client: small, and quick to start.
+/// A JVM for a client: small, and quick to start.
 pub(super) fn client() -> Result<Command, Failure> {
-    let mut command = tied("java");
+    let mut command = killed_with_parent("java");
     command.args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]).arg("-cp").arg(client_path()?);
     Ok(command)
 }
@@ -107,7 +107,7 @@ fn client_path() -> Result<OsString, Failure> {
     Ok(path)
 }
 
-/// Installs what is missing, if we may.
+/// Installs what is missing, if permitted.
 pub(super) fn prepare() -> Result<(), Failure> {
     let has = |jar: &str| folders().iter().any(|folder| folder.join(jar).is_file());
     if has("zookeeper.jar") && has("curator-recipes.jar") && is_installed("javac") {
@@ -116,7 +116,6 @@ pub(super) fn prepare() -> Result<(), Failure> {
     install(&["libzookeeper-java", "libcurator-recipes-java", "default-jdk-headless"])
 }
 
-/// Compiles `compat/java`.
 pub(super) fn compile() -> Result<(), Failure> {
     let folder = root().join("compat/java");
     let entries = fs::read_dir(&folder).map_err(|why| Failure::io("read", &folder, &why))?;

@@ -1,10 +1,9 @@
-//! kazoo: the tests of the Python client itself, as its source package has them.
+//! kazoo: the tests of the Python client itself, from its source package.
 //!
-//! In: a product, the number of servers, test files. Out: how each test ended, and the comparison of two products.
-//! Why its own tests: they were written by people who never saw our server.
-//! How: each test file is a job of its own, with servers of its own that kazoo's harness starts; a plugin of ours
-//! (`compat/kazoo/pole_compat.py`) chooses the server. Some jobs run at the same time.
-//! Not here: where kazoo comes from (`python`), what is made of a difference (`suite`).
+//! They were written independently of our server. Each test file is a job with servers of its own, which kazoo's
+//! harness starts; our plugin (`compat/kazoo/pole_compat.py`) selects the server. Several jobs run at the same time.
+//!
+//! kazoo is installed by `python`, and differences are evaluated by `suite`.
 
 mod ports;
 
@@ -29,7 +28,7 @@ pub(super) fn prepare() -> Result<(), Failure> {
     Python::prepare().map(drop)
 }
 
-/// Runs the tests on what the options say and compares.
+/// Runs the tests on the selected products and compares.
 pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
     let python = Python::prepare()?;
     let files = if options.ci { FOR_CI.iter().map(|&name| name.to_owned()).collect() } else { python.test_files()? };
@@ -48,7 +47,7 @@ struct Kazoo<'a> {
     launcher: &'a Launcher,
     size: usize,
     files: &'a [String],
-    /// So many files at a time.
+    /// Files that run at the same time.
     jobs: usize,
 }
 
@@ -99,7 +98,7 @@ impl Suite for Kazoo<'_> {
 }
 
 impl Kazoo<'_> {
-    /// One pytest, with servers of its own. `tests` is a file or one test in it.
+    /// Runs pytest once, with servers of its own. `tests` is a file or one test in it.
     fn run_one(&self, name: &str, tests: &str) -> Result<Results, Failure> {
         let folder = self.logs();
         fs::create_dir_all(&folder).map_err(|why| Failure::io("create", &folder, &why))?;
@@ -119,13 +118,15 @@ impl Kazoo<'_> {
             .env("ZOOKEEPER_CLUSTER_SIZE", self.size.to_string())
             .env("ZOOKEEPER_PORT_OFFSET", ports::block(PORTS)?.to_string())
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            // The tests then ask the server for its version, as they do everywhere but on kazoo's own CI.
+            // The tests then ask the server for its version, as they do everywhere except on kazoo's own CI.
             .env_remove("CI");
         match self.launcher.product {
-            // kazoo's harness knows how to start Apache, and says some things by Java properties alone.
+            // kazoo's harness knows how to start Apache, and configures some things through Java properties only.
             Product::Apache => command.env("ZOOKEEPER_CLASSPATH", java::class_path(java::SERVER)?),
-            // It asks for a class path all the same.
-            Product::Pole => command.env("COMPAT_SERVER", words_of(self.launcher)).env("ZOOKEEPER_CLASSPATH", "none"),
+            // The harness requires a class path anyway.
+            Product::Pole => {
+                command.env("COMPAT_SERVER", server_command(self.launcher)).env("ZOOKEEPER_CLASSPATH", "none")
+            }
         };
         logged(&mut command, &folder.join(format!("{name}.log")), Some(FILE_LIMIT))?;
         let text = fs::read_to_string(&results).map_err(|why| Failure::io("read", &results, &why))?;
@@ -133,14 +134,14 @@ impl Kazoo<'_> {
     }
 }
 
-/// The command that starts a server, as the plugin takes it: a list in JSON, to which the configuration is added.
-fn words_of(launcher: &Launcher) -> String {
+/// The command that starts a server, in the plugin's format: a list in JSON, to which the configuration is appended.
+fn server_command(launcher: &Launcher) -> String {
     let words = words_before_config(&launcher.command(Path::new("")));
     serde_json::to_string(&words).expect("words are JSON")
 }
 
-/// The files for the test command: every operation, watches, sessions that are lost and resumed, and the recipes that
-/// are quick. Without servers that are stopped on purpose, which takes the longest.
+/// The files for CI: every operation, watches, lost and resumed sessions, and the quick recipes. Without tests that
+/// stop servers, which take the longest.
 const FOR_CI: &[&str] = &[
     "test_client.py",
     "test_watchers.py",
@@ -152,11 +153,11 @@ const FOR_CI: &[&str] = &[
     "test_security.py",
 ];
 
-/// How the names of its tests begin.
+/// The prefix of the names of its tests.
 const FOLDER: &str = "kazoo/tests/";
 /// kazoo's longest test takes 20 s; more means that a server hangs.
 const TEST_LIMIT: Duration = Duration::from_secs(120);
-/// A file of tests that all hang is given up.
+/// The limit for a file whose tests all hang.
 const FILE_LIMIT: Duration = Duration::from_secs(1800);
 /// kazoo's harness uses ten ports for each of three servers, from a first one that we choose.
 const PORTS: u16 = 30;

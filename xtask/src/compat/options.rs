@@ -1,27 +1,24 @@
-//! What the command line of `cargo xtask compat` says.
+//! The arguments of `cargo xtask compat`.
 
 use crate::Failure;
 use crate::ensemble::Product;
 
-/// What to run, on what.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Options {
-    /// The parts asked for; empty means all.
+    /// The selected parts; empty means all.
     parts: Vec<Part>,
-    /// Only what fits into the test command: chosen tests of kazoo and all scripts, on Pole, held against what was
-    /// recorded from Apache.
+    /// Only what fits into `cargo xtask test`: selected tests of kazoo and all scripts, on Pole, compared with the
+    /// recording of Apache.
     pub(super) ci: bool,
-    /// The servers to run. With Pole alone, what Apache did is taken from the recording.
+    /// The servers to run. With Pole alone, the results of Apache are taken from the recording.
     pub(super) products: Vec<Product>,
-    /// Sizes of ensembles.
     pub(super) sizes: Vec<usize>,
     /// Test programs of kazoo that run at the same time, each with its own servers.
     pub(super) jobs: usize,
-    /// Write down what Apache does, for runs without it.
+    /// Record the results of Apache, for runs without it.
     pub(super) record: bool,
 }
 
-/// A kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The tests of the Python client.
@@ -30,20 +27,20 @@ pub(super) enum Part {
     Tls,
     /// Apache's command line.
     Cli,
-    /// Curator's recipes, two clients contending.
+    /// Curator's recipes with two contending clients.
     Curator,
-    /// One session of Apache's Java client while every server dies once.
+    /// One session of Apache's Java client while every server is killed once.
     Failover,
     /// Apache's C client.
     C,
     /// The tests of a client in Rust.
     Rust,
-    /// Apache's programs on the files that we write.
+    /// Apache's programs on Pole's files.
     Storage,
 }
 
 impl Options {
-    /// Reads the arguments after `compat`.
+    /// Parses the arguments after `compat`.
     pub(super) fn parse(args: &[String]) -> Result<Self, Failure> {
         let mut options = Self {
             parts: Vec::new(),
@@ -94,8 +91,9 @@ impl Options {
         Ok(())
     }
 
-    /// The sizes with which a part is run. With one server there is no failover, files are those of one server, the client in Rust
-    /// has its own idea of how many; and for the test command, the parts that take long are run where more can go wrong.
+    /// The sizes with which a part is run. A single server has no failover, files belong to one server, and the
+    /// client in Rust chooses the number itself. In CI, the parts that take long run with three servers, where more
+    /// can go wrong.
     pub(super) fn sizes_of(&self, part: Part) -> &[usize] {
         match part {
             Part::Failover => &[3],
@@ -105,11 +103,11 @@ impl Options {
         }
     }
 
-    /// Whether this part is to be run. The test command does without the client in Rust: to build it and all that its tests need
-    /// takes minutes.
-    pub(super) fn chooses(&self, part: Part) -> bool {
-        let is_left_out = self.ci && part == Part::Rust;
-        self.parts.contains(&part) || self.parts.is_empty() && !is_left_out
+    /// Whether this part is to be run. CI leaves out the client in Rust: building it with the dependencies of its
+    /// tests takes minutes.
+    pub(super) fn selects(&self, part: Part) -> bool {
+        let is_excluded = self.ci && part == Part::Rust;
+        self.parts.contains(&part) || self.parts.is_empty() && !is_excluded
     }
 }
 
@@ -136,10 +134,10 @@ fn jobs(text: &str) -> Result<usize, Failure> {
     number.ok_or_else(|| Failure::Usage(format!("--jobs is a number from 1 to {JOBS_MAX}, not `{text}`")))
 }
 
-/// Most tests of kazoo wait for sessions and servers to start: two of them share two cores without getting in each
-/// other's way.
+/// Most tests of kazoo wait for sessions and servers to start, so two of them share two cores without slowing each
+/// other down.
 const JOBS: usize = 2;
-/// Each job has three servers; more of them would test the machine.
+/// Each job has three servers; more would overload the machine.
 const JOBS_MAX: usize = 8;
 
 #[cfg(test)]
@@ -153,25 +151,25 @@ mod tests {
     #[test]
     fn everything_is_run_unless_chosen() {
         let all = parse("").unwrap();
-        assert!(all.chooses(Part::Kazoo) && all.chooses(Part::Failover) && all.chooses(Part::Rust));
+        assert!(all.selects(Part::Kazoo) && all.selects(Part::Failover) && all.selects(Part::Rust));
         assert_eq!(all.products, [Product::Apache, Product::Pole]);
         assert_eq!(all.sizes, [1, 3]);
         let some = parse("--part cli --part curator --servers 3").unwrap();
-        assert!(some.chooses(Part::Cli) && some.chooses(Part::Curator) && !some.chooses(Part::Kazoo));
+        assert!(some.selects(Part::Cli) && some.selects(Part::Curator) && !some.selects(Part::Kazoo));
         assert_eq!(some.sizes, [3]);
     }
 
     #[test]
     fn the_part_for_ci_needs_no_apache() {
         let ci = parse("--part ci").unwrap();
-        assert!(ci.ci && ci.chooses(Part::Kazoo) && ci.chooses(Part::Storage) && !ci.chooses(Part::Rust));
+        assert!(ci.ci && ci.selects(Part::Kazoo) && ci.selects(Part::Storage) && !ci.selects(Part::Rust));
         assert_eq!(ci.products, [Product::Pole]);
         assert_eq!(ci.sizes_of(Part::Kazoo), [3]);
         assert_eq!(ci.sizes_of(Part::Cli), [1, 3]);
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_arguments_are_rejected() {
         for line in ["--part", "--part x", "--on x", "--servers 2", "--jobs 0", "--jobs x", "--record --on pole", "x"] {
             assert!(matches!(parse(line), Err(Failure::Usage(_))), "{line}");
         }

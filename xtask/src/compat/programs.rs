@@ -1,11 +1,12 @@
-//! Programs over Curator's recipes, Apache's Java client and its C client, while servers die.
+//! Programs with Curator's recipes, Apache's Java client and its C client, while servers are killed.
 //!
-//! In: `compat/java` and `compat/c`. Each program checks itself. Out: what it says at its end.
-//! How: a program has two clients that contend. When it holds what matters it prints `@fault`; the leader is then killed
-//! with `kill -9`, another is awaited, the dead one started again, and the program told `done`. A server that stands alone is
-//! ended and started. `@fault N` is the same for server N.
-//! Why the program says when: a fault at a random moment rarely meets a held lock.
-//! Holds: each program has fresh servers.
+//! The programs are in `compat/java` and `compat/c`, and check themselves. Each has two contending clients. When it
+//! holds the relevant state it prints `@fault`; then the leader is killed with `kill -9`, another leader is awaited,
+//! the killed server is started again, and the program receives `done`. A standalone server is stopped and started.
+//! `@fault N` does the same for server N. The program chooses the time, because a fault at a random time rarely meets
+//! a held lock.
+//!
+//! Each program has fresh servers.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -15,23 +16,22 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::options::Options;
-use super::{Tally, c, java, servers, words, work_dir};
+use super::{Tally, c, java, message, servers, work_dir};
 use crate::Failure;
 use crate::ensemble::{Ensemble, Launcher, Product, READY_LIMIT, Setup};
 
-/// Curator's recipes.
 pub(super) fn curator(_options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
     java::compile()?;
     run_all(RECIPES, java::command, size, launchers)
 }
 
-/// Apache's Java client over the death of every server.
+/// Apache's Java client while every server is killed once.
 pub(super) fn failover(_options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
     java::compile()?;
     run_all(&["failover"], java::command, size, launchers)
 }
 
-/// Apache's C client: what it can ask, and the death of every server where there are others.
+/// Apache's C client: all operations, and failover where there is more than one server.
 pub(super) fn in_c(_options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
     c::compile()?;
     let programs: &[&str] = if size == 1 { &[c::OPERATIONS] } else { &[c::OPERATIONS, c::FAILOVER] };
@@ -46,20 +46,20 @@ fn run_all(programs: &[&str], command: Start, size: usize, launchers: &[Launcher
     for program in programs {
         for launcher in launchers {
             let start = Instant::now();
-            let ended = run(program, command, size, launcher).unwrap_or_else(|why| Err(words(why)));
-            let ended = ended.and_then(|said| promised(launcher.product, said));
+            let result = run(program, command, size, launcher).unwrap_or_else(|why| Err(message(why)));
+            let result = result.and_then(|said| check_guarantees(launcher.product, said));
             let seconds = start.elapsed().as_secs_f64();
-            let (product, said) = (launcher.product, ended.as_ref().unwrap_or_else(|why| why));
-            let verdict = if ended.is_ok() { "ok" } else { "FAILED" };
+            let (product, said) = (launcher.product, result.as_ref().unwrap_or_else(|why| why));
+            let verdict = if result.is_ok() { "ok" } else { "FAILED" };
             println!("{program} on {product}, servers: {size}: {verdict} in {seconds:.0} s: {said}");
-            tally.add(&Tally::of(ended.is_ok()));
+            tally.add(&Tally::of(result.is_ok()));
         }
     }
     Ok(tally)
 }
 
-/// Pole promises more than Apache does: a client whose own server lives keeps its connection.
-fn promised(product: Product, said: String) -> Result<String, String> {
+/// Pole guarantees more than Apache: a client whose own server is alive keeps its connection.
+fn check_guarantees(product: Product, said: String) -> Result<String, String> {
     let needless = said.split(' ').find_map(|word| word.strip_prefix("needless="));
     match (product, needless) {
         (Product::Pole, Some(count)) if count != "0" => Err(format!("{said}: cut off from a server that lived")),
@@ -67,7 +67,7 @@ fn promised(product: Product, said: String) -> Result<String, String> {
     }
 }
 
-/// What the program said at its end, or what went wrong.
+/// The last output of the program, or what went wrong.
 fn run(program: &str, command: Start, size: usize, launcher: &Launcher) -> Result<Result<String, String>, Failure> {
     let name = format!("compat-{program}-{}-{size}", launcher.product);
     let mut ensemble = servers::with_addresses(launcher, &Setup::new(&name, size))?;
@@ -76,17 +76,17 @@ fn run(program: &str, command: Start, size: usize, launcher: &Launcher) -> Resul
     let deadline = Instant::now() + PROGRAM_LIMIT;
     let said = loop {
         match running.next_line(deadline) {
-            Line::Said(line) => {
+            Output::Line(line) => {
                 if let Some(said) = line.strip_prefix("ok: ") {
                     break Ok(said.to_owned());
                 }
                 if let Some(which) = line.strip_prefix("@fault") {
                     fault(&mut ensemble, which.trim().parse().ok())?;
-                    running.tell("done")?;
+                    running.send("done")?;
                 }
             }
-            Line::Ended => break Err(format!("{}; all it said: {}", last_words(&log), log.display())),
-            Line::Late => break Err(format!("no end after {PROGRAM_LIMIT:?}; see {}", log.display())),
+            Output::Ended => break Err(format!("{}; all it said: {}", failure_line(&log), log.display())),
+            Output::Timeout => break Err(format!("no end after {PROGRAM_LIMIT:?}; see {}", log.display())),
         }
     };
     if said.is_ok() {
@@ -95,35 +95,34 @@ fn run(program: &str, command: Start, size: usize, launcher: &Launcher) -> Resul
     Ok(said)
 }
 
-/// Kills the leader, or the server of this number, and brings it back when the others serve.
+/// Kills the leader, or the server with this number, and restarts it when the others serve.
 fn fault(ensemble: &mut Ensemble, number: Option<usize>) -> Result<(), Failure> {
-    let victim = match number {
+    let server = match number {
         Some(number) => number - 1,
         None => ensemble.wait_ready(READY_LIMIT)?,
     };
     if ensemble.servers().len() == 1 {
-        ensemble.server(victim).terminate(STOP_LIMIT)?;
+        ensemble.server(server).terminate(STOP_LIMIT)?;
     } else {
-        ensemble.server(victim).kill()?;
-        ensemble.server(victim).reap()?;
+        ensemble.server(server).kill()?;
+        ensemble.server(server).reap()?;
         ensemble.wait_ready(READY_LIMIT)?;
     }
-    ensemble.server(victim).start()?;
+    ensemble.server(server).start()?;
     ensemble.wait_ready(READY_LIMIT).map(drop)
 }
 
-/// A program under way.
 struct Running {
     process: Child,
-    answers: ChildStdin,
+    stdin: ChildStdin,
     lines: Receiver<String>,
 }
 
-enum Line {
-    Said(String),
+enum Output {
+    Line(String),
     Ended,
     /// The deadline has passed.
-    Late,
+    Timeout,
 }
 
 impl Running {
@@ -132,30 +131,30 @@ impl Running {
         let errors = log.try_clone().map_err(|why| Failure::Check(format!("cannot share a log: {why}")))?;
         let process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).spawn();
         let mut process = process.map_err(|why| Failure::Check(format!("cannot start the program: {why}")))?;
-        let answers = process.stdin.take().expect("it was asked for");
-        let said = process.stdout.take().expect("it was asked for");
+        let stdin = process.stdin.take().expect("it was asked for");
+        let stdout = process.stdout.take().expect("it was asked for");
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
-            for line in BufReader::new(said).lines().map_while(Result::ok) {
-                // The log is for a person; the line itself goes on.
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                // The log is for people, so errors are ignored.
                 let _ = writeln!(log, "{line}");
                 let _ = sender.send(line);
             }
         });
-        Ok(Self { process, answers, lines })
+        Ok(Self { process, stdin, lines })
     }
 
-    fn next_line(&mut self, deadline: Instant) -> Line {
+    fn next_line(&mut self, deadline: Instant) -> Output {
         match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(line) => Line::Said(line),
-            Err(RecvTimeoutError::Disconnected) => Line::Ended,
-            Err(RecvTimeoutError::Timeout) => Line::Late,
+            Ok(line) => Output::Line(line),
+            Err(RecvTimeoutError::Disconnected) => Output::Ended,
+            Err(RecvTimeoutError::Timeout) => Output::Timeout,
         }
     }
 
-    fn tell(&mut self, answer: &str) -> Result<(), Failure> {
-        // A program that has ended meanwhile says so by its own last line.
-        match writeln!(self.answers, "{answer}") {
+    fn send(&mut self, answer: &str) -> Result<(), Failure> {
+        // A program that has ended meanwhile reports it by its last line.
+        match writeln!(self.stdin, "{answer}") {
             Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => {
                 Err(Failure::Check(format!("cannot answer the program: {why}")))
             }
@@ -166,7 +165,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended, or nobody waits for it any more.
+        // An error means that it has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -178,8 +177,8 @@ fn log_path(name: &str) -> Result<PathBuf, Failure> {
     Ok(folder.join(format!("{name}.log")))
 }
 
-/// The sentence of the check that failed, or the first line of whatever else it was.
-fn last_words(log: &Path) -> String {
+/// The message of the failed check, or the first line with an exception or error.
+fn failure_line(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let line = text.lines().find(|line| line.contains("this does not hold"));
     line.or_else(|| text.lines().find(|line| line.contains("Exception") || line.contains("Error")))
@@ -189,7 +188,7 @@ fn last_words(log: &Path) -> String {
 
 const RECIPES: &[&str] = &["latch", "selector", "mutex", "read-write", "barrier", "counter", "cache"];
 
-/// The longest takes half a minute on Apache, most of it for its leader to come back.
+/// The longest takes half a minute on Apache, mostly until its leader is back.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(180);
 /// A server that runs longer after SIGTERM hangs.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
@@ -197,8 +196,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(20);
 #[test]
 fn pole_must_not_cut_off_clients_of_survivors() {
     let said = |count: u32| format!("disconnected=3 needless={count} expired=0");
-    assert!(promised(Product::Apache, said(2)).is_ok());
-    assert!(promised(Product::Pole, said(0)).is_ok());
-    assert!(promised(Product::Pole, said(1)).is_err());
-    assert!(promised(Product::Pole, "60 times held".to_owned()).is_ok());
+    assert!(check_guarantees(Product::Apache, said(2)).is_ok());
+    assert!(check_guarantees(Product::Pole, said(0)).is_ok());
+    assert!(check_guarantees(Product::Pole, said(1)).is_err());
+    assert!(check_guarantees(Product::Pole, "60 times held".to_owned()).is_ok());
 }

@@ -1,25 +1,25 @@
-//! Python with kazoo, its source and what its tests import, under `target/compat`.
+//! Python with kazoo, its source and the modules that its tests import, under `target/compat`.
 //!
-//! Made once, and again when `compat/kazoo/requirements.txt` changes.
+//! Created once, and again when `compat/kazoo/requirements.txt` changes.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{tied, work_dir};
+use super::{killed_with_parent, work_dir};
 use crate::Failure;
 use crate::command::{output_of, program, root};
 
-/// An environment of Python in which kazoo's tests run.
+/// A Python environment in which kazoo's tests run.
 pub(super) struct Python {
     folder: PathBuf,
-    /// Where the source package was unpacked.
+    /// The unpacked source package.
     source: PathBuf,
 }
 
 impl Python {
-    /// Finds it, or makes it.
+    /// Finds the environment, or creates it.
     pub(super) fn prepare() -> Result<Self, Failure> {
         let requirements = root().join("compat/kazoo/requirements.txt");
         let wanted = fs::read_to_string(&requirements).map_err(|why| Failure::io("read", &requirements, &why))?;
@@ -27,14 +27,13 @@ impl Python {
         let made_from = folder.join("made-from");
         if fs::read_to_string(&made_from).ok().as_ref() != Some(&wanted) {
             make(&folder, &requirements, &wanted)?;
-            // Last, so that one that was half made is made again.
+            // Written last, so that an incomplete environment is created again.
             fs::write(&made_from, &wanted).map_err(|why| Failure::io("write", &made_from, &why))?;
         }
         let source = folder.join(kazoo_of(&wanted)?.replace("==", "-"));
         Ok(Self { folder, source })
     }
 
-    /// Python itself.
     pub(super) fn command(&self) -> Command {
         python(&self.folder)
     }
@@ -46,7 +45,7 @@ impl Python {
         command
     }
 
-    /// The names of kazoo's test files, the long ones first so that none of them is left for the end.
+    /// The names of kazoo's test files, long ones first, so that none of them runs alone at the end.
     pub(super) fn test_files(&self) -> Result<Vec<String>, Failure> {
         let folder = self.source.join("kazoo/tests");
         let entries = fs::read_dir(&folder).map_err(|why| Failure::io("read", &folder, &why))?;
@@ -77,7 +76,7 @@ fn make(folder: &Path, requirements: &Path, wanted: &str) -> Result<(), Failure>
 }
 
 fn python(folder: &Path) -> Command {
-    tied(&folder.join("venv/bin/python").to_string_lossy())
+    killed_with_parent(&folder.join("venv/bin/python").to_string_lossy())
 }
 
 /// The line `kazoo==VERSION`.

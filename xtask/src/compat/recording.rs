@@ -1,25 +1,24 @@
-//! What Apache did, written down: a run without Apache is held against it.
+//! Recorded results of Apache, for runs without it.
 
 use std::fs;
 use std::path::PathBuf;
 
-use super::results::{Ended, Outcome, Results};
+use super::results::{Outcome, Results, TestResult};
 use crate::Failure;
 
-/// A file with how each test ended on Apache.
+/// A file with the result of each test on Apache.
 pub(super) struct Recording {
     pub(super) path: PathBuf,
-    /// How the tests that matter in this run begin; empty means all.
+    /// Prefixes of the relevant tests; empty means all.
     pub(super) only: Vec<String>,
 }
 
 impl Recording {
-    /// Writes how each test ended on Apache.
     pub(super) fn write(&self, results: &Results) -> Result<(), Failure> {
         fs::write(&self.path, text(results)).map_err(|why| Failure::io("write", &self.path, &why))
     }
 
-    /// Reads what was written down about the tests that matter.
+    /// Reads the results of the relevant tests.
     pub(super) fn read(&self) -> Result<Results, Failure> {
         let text = fs::read_to_string(&self.path).map_err(|why| Failure::io("read", &self.path, &why))?;
         let mut results = parse(&text);
@@ -28,7 +27,7 @@ impl Recording {
     }
 }
 
-/// One test to a line after how it ended; times are left out, so that recordings can be compared.
+/// One line for each test, beginning with its outcome. Times are left out, so that recordings can be compared.
 fn text(results: &Results) -> String {
     let word = |outcome| match outcome {
         Outcome::Passed => PASSED,
@@ -41,7 +40,7 @@ fn text(results: &Results) -> String {
 fn parse(text: &str) -> Results {
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
     let known = pairs.filter_map(|(word, test)| Some((test.to_owned(), outcome(word)?)));
-    known.map(|(test, outcome)| (test, Ended { outcome, why: String::new() })).collect()
+    known.map(|(test, outcome)| (test, TestResult { outcome, why: String::new() })).collect()
 }
 
 fn outcome(word: &str) -> Option<Outcome> {
@@ -59,7 +58,7 @@ const SKIPPED: &str = "skipped";
 
 #[test]
 fn a_recording_reads_back() {
-    let ended = |outcome| Ended { outcome, why: String::new() };
+    let ended = |outcome| TestResult { outcome, why: String::new() };
     let results = Results::from([
         ("kazoo/tests/test_a.py::A::test_x".to_owned(), ended(Outcome::Passed)),
         ("kazoo/tests/test_a.py::A::test_y[1 2]".to_owned(), ended(Outcome::Failed)),

@@ -1,5 +1,5 @@
-//! How tests ended: read from the lines that a plugin of pytest writes or that Rust's tests print, and compared between two
-//! servers.
+//! Test results: parsed from the lines of our pytest plugin or of Rust's test harness, and compared between two
+//! products.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,11 @@ use serde::Deserialize;
 
 use crate::Failure;
 
-/// How each test ended, by its name.
-pub(super) type Results = BTreeMap<String, Ended>;
+/// The result of each test, by its name.
+pub(super) type Results = BTreeMap<String, TestResult>;
 
-/// How one test ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ended {
+pub(super) struct TestResult {
     pub(super) outcome: Outcome,
     /// The last line of a failure, or the reason of a skip.
     pub(super) why: String,
@@ -26,18 +25,18 @@ pub(super) enum Outcome {
     Skipped,
 }
 
-/// Reads one line of JSON for each test, as the plugin of pytest writes it.
+/// Parses one line of JSON for each test, as the pytest plugin writes it.
 pub(super) fn read_json(text: &str) -> Result<Results, Failure> {
     let lines = text.lines().filter(|line| !line.is_empty());
     let pairs = lines.map(|line| {
         let line: Line = serde_json::from_str(line)
             .map_err(|why| Failure::Check(format!("the plugin wrote a line that is no result ({why}): {line}")))?;
-        Ok((line.test, Ended { outcome: line.outcome, why: line.why }))
+        Ok((line.test, TestResult { outcome: line.outcome, why: line.why }))
     });
     pairs.collect()
 }
 
-/// Reads the lines `test NAME ... ok` of a test program in Rust.
+/// Parses the lines `test NAME ... ok` of a test program in Rust.
 pub(super) fn read_rust(text: &str) -> Results {
     let lines = text.lines().filter_map(|line| line.strip_prefix("test ")?.rsplit_once(" ... "));
     let pairs = lines.filter_map(|(name, end)| {
@@ -47,18 +46,18 @@ pub(super) fn read_rust(text: &str) -> Results {
             "ignored" => Outcome::Skipped,
             _ => return None,
         };
-        // What it is expected to do is not part of its name.
+        // The expectation is not part of the name.
         let name = name.trim_end_matches(" - should panic");
-        Some((name.to_owned(), Ended { outcome, why: said_by(name, text) }))
+        Some((name.to_owned(), TestResult { outcome, why: panic_message(name, text) }))
     });
     pairs.collect()
 }
 
-/// The last words of a test in Rust that failed.
-fn said_by(name: &str, text: &str) -> String {
+/// The panic message of a failed test in Rust.
+fn panic_message(name: &str, text: &str) -> String {
     let after = text.split_once(&format!("---- {name} stdout ----\n")).map_or("", |(_, after)| after);
-    let own = after.split("\n---- ").next().unwrap_or_default();
-    let mut lines = own.lines().skip_while(|line| !line.contains("panicked at"));
+    let output = after.split("\n---- ").next().unwrap_or_default();
+    let mut lines = output.lines().skip_while(|line| !line.contains("panicked at"));
     let place = lines.next().and_then(|line| line.split_once("panicked at ")).map_or("", |(_, place)| place);
     format!("{place} {}", lines.next().unwrap_or_default()).trim().to_owned()
 }
@@ -70,19 +69,19 @@ struct Line {
     why: String,
 }
 
-/// The tests by how they ended on Apache and on Pole.
+/// The tests by their results on Apache and on Pole.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Comparison {
     pub(super) pass_on_both: Vec<String>,
     pub(super) fail_on_both: Vec<String>,
-    /// Looked at again before anybody is blamed.
+    /// Run again before they count as lost.
     pub(super) pass_on_apache_only: Vec<String>,
     pub(super) pass_on_pole_only: Vec<String>,
     /// Left out by our list, or by the test itself on both.
     pub(super) skipped: Vec<String>,
 }
 
-/// Sorts the tests that Apache was given. One that Pole's run did not reach counts as failed there.
+/// Classifies the tests that ran on Apache. A test that Pole's run did not reach counts as failed there.
 pub(super) fn compare(apache: &Results, pole: &Results) -> Comparison {
     let mut sorted = Comparison::default();
     for (test, on_apache) in apache {
@@ -101,11 +100,11 @@ pub(super) fn compare(apache: &Results, pole: &Results) -> Comparison {
     sorted
 }
 
-/// Whether a test that once failed on Pole only is to be blamed on Pole, from the tries after that, alone on an idle
-/// ensemble. One more failure is enough, unless Apache fails too: then the test is flaky.
-pub(super) fn is_lost(again_on_apache: &[Outcome], again_on_pole: &[Outcome]) -> bool {
+/// Whether a test that once failed on Pole only counts as lost, from the reruns alone on an idle ensemble. One more
+/// failure is enough, unless Apache fails too: then the test is flaky.
+pub(super) fn is_lost(reruns_on_apache: &[Outcome], reruns_on_pole: &[Outcome]) -> bool {
     let passes = |outcome: &Outcome| *outcome == Outcome::Passed;
-    again_on_apache.iter().all(passes) && !again_on_pole.iter().all(passes)
+    reruns_on_apache.iter().all(passes) && !reruns_on_pole.iter().all(passes)
 }
 
 #[cfg(test)]
@@ -113,14 +112,14 @@ mod tests {
     use super::*;
 
     fn results(list: &[(&str, Outcome)]) -> Results {
-        let ended = |outcome| Ended { outcome, why: String::new() };
+        let ended = |outcome| TestResult { outcome, why: String::new() };
         list.iter().map(|(name, outcome)| ((*name).to_owned(), ended(*outcome))).collect()
     }
 
     #[test]
     fn lines_of_the_plugin_are_read() {
         let text = r#"{"test": "a::b", "outcome": "failed", "seconds": 1.5, "why": "AssertionError"}"#;
-        let ended = Ended { outcome: Outcome::Failed, why: "AssertionError".to_owned() };
+        let ended = TestResult { outcome: Outcome::Failed, why: "AssertionError".to_owned() };
         assert_eq!(read_json(text).unwrap()["a::b"], ended);
         assert!(read_json("{").is_err());
     }
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_on_both_is_not_blamed_on_pole() {
+    fn a_test_that_fails_on_both_is_not_lost() {
         let apache = results(&[("a", Outcome::Failed), ("b", Outcome::Skipped), ("c", Outcome::Failed)]);
         let pole = results(&[("a", Outcome::Failed), ("b", Outcome::Skipped), ("c", Outcome::Passed)]);
         let sorted = compare(&apache, &pole);

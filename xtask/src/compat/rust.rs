@@ -1,9 +1,10 @@
-//! The tests of `zookeeper-client`, a client in Rust that has nothing of ours.
+//! The tests of `zookeeper-client`, an independent client in Rust.
 //!
-//! In: its source package, as published. Out: how each test ended on Apache and on Pole, once without TLS and once with it.
-//! How: the tests start servers in containers. In the place of the crate that runs those stands one of ours of the same name
+//! They come from its published source package and run on Apache and on Pole, once without TLS and once with it. The
+//! tests start servers in containers. The crate for that is replaced by one of ours with the same name
 //! (`compat/rust/testcontainers`), which starts a process instead.
-//! Not here: what is made of a difference (`suite`).
+//!
+//! Differences are evaluated by `suite`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,9 @@ use serde::Deserialize;
 
 use super::options::Options;
 use super::recording::Recording;
-use super::results::{self, Ended, Outcome, Results};
+use super::results::{self, Outcome, Results, TestResult};
 use super::suite::{self, Suite};
-use super::{Tally, java, tied, words_before_config, work_dir};
+use super::{Tally, java, killed_with_parent, words_before_config, work_dir};
 use crate::Failure;
 use crate::command::{logged, output_of, program, root};
 use crate::ensemble::{Launcher, Product};
@@ -25,7 +26,7 @@ pub(super) fn prepare() -> Result<(), Failure> {
     source().map(drop)
 }
 
-/// Builds the tests, runs them on what the options say and compares.
+/// Builds the tests, runs them on the selected products and compares.
 pub(super) fn run(options: &Options, _size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
     let tests = build(&source()?)?;
     let skips = listed("skips.txt")?;
@@ -43,7 +44,7 @@ pub(super) fn run(options: &Options, _size: usize, launchers: &[Launcher]) -> Re
 
 /// The tests on one product.
 struct Client<'a> {
-    /// The program of the tests.
+    /// The test program.
     tests: &'a Path,
     skips: &'a [Listed],
     beyond: &'a [Listed],
@@ -51,7 +52,7 @@ struct Client<'a> {
     tls: bool,
 }
 
-/// A test that is treated differently.
+/// A test that is treated differently, with the reason.
 struct Listed {
     test: String,
     why: String,
@@ -71,14 +72,15 @@ impl Suite for Client<'_> {
     }
 
     fn run(&self) -> Result<Results, Failure> {
-        // Of the last run.
+        // Remove the logs of the last run.
         let servers = self.logs().join("servers");
         if servers.exists() {
             fs::remove_dir_all(&servers).map_err(|why| Failure::io("remove", &servers, &why))?;
         }
         let skips = self.skips.iter().flat_map(|skip| ["--skip", &skip.test]);
         let mut results = self.run_some("all", &skips.collect::<Vec<_>>())?;
-        let left_out = |skip: &Listed| (skip.test.clone(), Ended { outcome: Outcome::Skipped, why: skip.why.clone() });
+        let left_out =
+            |skip: &Listed| (skip.test.clone(), TestResult { outcome: Outcome::Skipped, why: skip.why.clone() });
         results.extend(self.skips.iter().map(left_out));
         Ok(results)
     }
@@ -96,13 +98,13 @@ impl Suite for Client<'_> {
 impl Client<'_> {
     fn run_some(&self, name: &str, arguments: &[&str]) -> Result<Results, Failure> {
         let logs = self.logs();
-        let mut command = tied(&self.tests.to_string_lossy());
+        let mut command = killed_with_parent(&self.tests.to_string_lossy());
         command.args(["--test-threads", THREADS]).args(arguments);
         command
             .env("COMPAT_PRODUCT", self.launcher.product.to_string())
-            .env("COMPAT_SERVER", words_of(self.launcher)?)
+            .env("COMPAT_SERVER", server_command(self.launcher)?)
             .env("COMPAT_LOGS", logs.join("servers"))
-            // Left alone, each test would toss for these.
+            // Otherwise each test would choose these at random.
             .env("ZK_TEST_TLS", self.tls.to_string())
             .env("ZK_TLS_HOSTNAME_VERIFICATION", "true");
         let log = logs.join(format!("{name}.log"));
@@ -115,13 +117,13 @@ impl Client<'_> {
     }
 }
 
-/// The command that starts a server, a word to a line, to which the configuration is added.
-fn words_of(launcher: &Launcher) -> Result<String, Failure> {
+/// The command that starts a server, one word per line, to which the configuration is appended.
+fn server_command(launcher: &Launcher) -> Result<String, Failure> {
     let command = match launcher.product {
         Product::Pole => launcher.command(Path::new("")),
-        // With all that TLS needs.
+        // With the jars that TLS needs.
         Product::Apache => {
-            let mut java = tied("java");
+            let mut java = killed_with_parent("java");
             java.arg("-cp").arg(java::class_path(java::SERVER)?);
             java.args(["org.apache.zookeeper.server.quorum.QuorumPeerMain", ""]);
             java
@@ -130,7 +132,7 @@ fn words_of(launcher: &Launcher) -> Result<String, Failure> {
     Ok(words_before_config(&command).join("\n"))
 }
 
-/// The published source, with our crate among what its tests need.
+/// The published source, with our replacement crate as a dev-dependency.
 fn source() -> Result<PathBuf, Failure> {
     let published = published()?;
     let folder = work_dir().join("rust").join(format!("{CRATE}-{VERSION}"));
@@ -150,7 +152,7 @@ fn source() -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// Where cargo keeps the source, which it fetches if need be.
+/// The folder in which cargo keeps the source, fetched if necessary.
 fn published() -> Result<PathBuf, Failure> {
     let folder = work_dir().join("rust/fetch");
     let manifest = folder.join("Cargo.toml");
@@ -169,19 +171,19 @@ fn published() -> Result<PathBuf, Failure> {
     Ok(manifest.parent().expect("a manifest lies in a folder").to_owned())
 }
 
-/// Compiles the tests.
 fn build(source: &Path) -> Result<PathBuf, Failure> {
     println!("building the tests of {CRATE} {VERSION}");
     let mut cargo = program("cargo");
     cargo.args(["test", "--quiet", "--no-run", "--features", "tls", "--test", "zookeeper", "--message-format", "json"]);
-    // Apart from ours: the same crates with other features would be built in turns. And quick to build, not to run.
+    // Not in our target folder: the same crates with other features would be rebuilt in turns. Optimised for build
+    // time.
     cargo.env("CARGO_TARGET_DIR", work_dir().join("rust/target")).env("CARGO_PROFILE_DEV_LTO", "off");
     let said = output_of(cargo.arg("--manifest-path").arg(source.join("Cargo.toml")))?;
     let mut built = said.lines().filter_map(|line| parsed::<Built>(line).ok()?.executable);
     built.next().ok_or_else(|| Failure::Check(format!("cargo built no tests of {CRATE}")))
 }
 
-/// What cargo knows of packages.
+/// The metadata of cargo, as far as needed.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -203,7 +205,7 @@ fn parsed<T: for<'a> Deserialize<'a>>(text: &str) -> Result<T, Failure> {
     serde_json::from_str(text).map_err(|why| Failure::Check(format!("cargo said what we do not understand: {why}")))
 }
 
-/// One test to a line, divided from its reason by a colon and a space.
+/// One test per line, separated from its reason by a colon and a space.
 fn listed(file: &str) -> Result<Vec<Listed>, Failure> {
     let text = read(&ours().join(file))?;
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -223,5 +225,5 @@ const CRATE: &str = "zookeeper-client";
 const VERSION: &str = "0.11.2";
 /// Most tests wait for time to pass; some have three servers.
 const THREADS: &str = "3";
-/// All of them take a minute; more means that a server hangs. What was not reached then has failed.
+/// All tests take a minute; more means that a server hangs. Tests that were not reached count as failed.
 const LIMIT: Duration = Duration::from_secs(900);

@@ -1,11 +1,11 @@
-//! Ensembles whose servers tell clients of each other.
+//! Ensembles whose configuration contains the client addresses of all servers.
 
 use crate::Failure;
 use crate::ensemble::{Ensemble, Launcher, Setup};
 
-/// Starts servers whose lines `server.N` have the client's part, `;host:port`, and waits until they serve.
+/// Starts servers whose lines `server.N` contain the client address, `;host:port`, and waits until they serve.
 ///
-/// Then `/zookeeper/config` lists where clients can connect, and Curator goes by that list instead of its own.
+/// Then `/zookeeper/config` lists the client addresses, and Curator uses that list instead of its own.
 pub(super) fn with_addresses(launcher: &Launcher, setup: &Setup) -> Result<Ensemble, Failure> {
     let mut ensemble = Ensemble::prepare(launcher, setup)?;
     ensemble.configure(|_, text| text.lines().map(|line| with_address(line, &ensemble) + "\n").collect())?;

@@ -1,8 +1,8 @@
-//! Apache's own programs on our files: its toolkit reads our log, its formatter our snapshot, its server starts on both.
+//! Apache's own programs on Pole's files: its toolkit reads our log, its formatter our snapshot, its server starts on
+//! both.
 //!
-//! In: the tests `tools::` of `pole-storage`, which are left out elsewhere because they need Java. Out: one check for each.
-//! Why here: Java and the jars are here.
-//! Not here: what the files must say; that is in the tests.
+//! Runs the tests `tools::` of `pole-storage`, which are ignored elsewhere because they need Java. Each is one check.
+//! The expected content of the files is in the tests.
 
 use super::options::Options;
 use super::{Tally, java, work_dir};
@@ -10,7 +10,7 @@ use crate::Failure;
 use crate::command::{logged, program};
 use crate::ensemble::Launcher;
 
-/// Runs the tests. No server of either product is started by us, so sizes and launchers do not matter.
+/// Runs the tests. They start no server of either product through us, so sizes and launchers do not matter.
 pub(super) fn run(_options: &Options, _size: usize, _launchers: &[Launcher]) -> Result<Tally, Failure> {
     let log = work_dir().join("storage.log");
     let mut cargo = program("cargo");
@@ -26,7 +26,7 @@ pub(super) fn run(_options: &Options, _size: usize, _launchers: &[Launcher]) -> 
         println!("storage {name}: {}", if passed { "ok" } else { "FAILED" });
         tally.add(&Tally::of(passed));
     }
-    // One that takes its program down with it has no line of its own.
+    // A test that aborts its program has no line of its own.
     if !finished.passed() && tally.failed == 0 {
         tally.failed = 1;
     }
@@ -36,7 +36,7 @@ pub(super) fn run(_options: &Options, _size: usize, _launchers: &[Launcher]) -> 
     Ok(tally)
 }
 
-/// The name and the end of each `test tools::name ... ok`.
+/// The name and the result of each `test tools::name ... ok`.
 fn tests(output: &str) -> Vec<(&str, bool)> {
     let lines = output.lines().filter_map(|line| line.strip_prefix("test tools::")?.split_once(" ... "));
     lines.map(|(name, end)| (name, end == "ok")).collect()

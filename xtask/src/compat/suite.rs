@@ -1,46 +1,45 @@
-//! The tests that come with a client, on Apache and on Pole, and what to make of a difference.
+//! Runs a client's own test suite on Apache and on Pole, and evaluates the differences.
 //!
-//! In: the same suite, once for each product. Out: lists of the tests by how they ended, and whether Pole lost any.
-//! Holds: a test that passes on Apache and not on Pole is run twice more, alone, on both, before it counts.
-//! Not here: how a suite is run (`kazoo`, `rust`).
+//! A test that passes on Apache and not on Pole is run twice more, alone, on both, before it counts as lost.
+//!
+//! How a suite is run is in `kazoo` and `rust`.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::Tally;
 use super::recording::Recording;
-use super::results::{self, Comparison, Ended, Outcome, Results};
+use super::results::{self, Comparison, Outcome, Results, TestResult};
 use crate::Failure;
 use crate::ensemble::Product;
 
 /// The tests of a client, against servers of one product.
 pub(super) trait Suite {
     fn product(&self) -> Product;
-    /// What is run, and on what.
+    /// The suite and the servers, for the output.
     fn title(&self) -> String;
-    /// Where logs are.
+    /// The folder of the logs.
     fn logs(&self) -> PathBuf;
-    /// Runs them all.
     fn run(&self) -> Result<Results, Failure>;
-    /// Runs one alone.
     fn run_alone(&self, test: &str) -> Result<Outcome, Failure>;
-    /// Whether Pole must pass it though this Apache does not: it is about a later version, whose clients we serve too.
+    /// Whether Pole must pass it although this version of Apache does not: it tests a later version, whose clients
+    /// Pole supports too.
     fn is_beyond_apache(&self, _test: &str) -> bool {
         false
     }
-    /// What a reader needs of the name of a test.
+    /// The part of a test's name that is printed.
     fn short<'a>(&self, test: &'a str) -> &'a str {
         test
     }
 }
 
-/// Runs a suite on each product and compares. Without Apache the recording stands for it.
+/// Runs a suite on each product and compares. Without Apache the recording is used instead.
 pub(super) fn compare<S: Suite>(suites: &[S], recording: &Recording, record: bool) -> Result<Tally, Failure> {
     let of = |product| suites.iter().find(move |suite| suite.product() == product);
     let mut on_apache = None;
     if let Some(apache) = of(Product::Apache) {
         let mut ended = run(apache)?;
-        forgive(apache, &mut ended)?;
+        retry_failures(apache, &mut ended)?;
         if record {
             recording.write(&ended)?;
         }
@@ -55,7 +54,7 @@ pub(super) fn compare<S: Suite>(suites: &[S], recording: &Recording, record: boo
     for (_, ended) in expected.iter_mut().filter(|(test, _)| pole.is_beyond_apache(test)) {
         ended.outcome = Outcome::Passed;
     }
-    judge(&results::compare(&expected, &on_pole), &on_pole, of(Product::Apache), pole)
+    evaluate(&results::compare(&expected, &on_pole), &on_pole, of(Product::Apache), pole)
 }
 
 fn run(suite: &impl Suite) -> Result<Results, Failure> {
@@ -72,11 +71,11 @@ fn line(suite: &impl Suite, ended: &Results, took: Duration) -> String {
     format!("{title}: {passed} passed, {failed} failed, {skipped} skipped in {seconds:.0} s; logs: {}", logs.display())
 }
 
-/// What failed on Apache in company and passes alone counts as passed: Pole should not get away with it.
-fn forgive(suite: &impl Suite, results: &mut Results) -> Result<(), Failure> {
-    let may_pass = |test: &str, ended: &Ended| ended.outcome == Outcome::Failed && !suite.is_beyond_apache(test);
+/// A test that failed on Apache in the full run and passes alone counts as passed, so that Pole must pass it too.
+fn retry_failures(suite: &impl Suite, results: &mut Results) -> Result<(), Failure> {
+    let may_pass = |test: &str, ended: &TestResult| ended.outcome == Outcome::Failed && !suite.is_beyond_apache(test);
     for (test, ended) in results.iter_mut().filter(|(test, ended)| may_pass(test, ended)) {
-        if again(suite, test)?.iter().all(|outcome| *outcome == Outcome::Passed) {
+        if rerun(suite, test)?.iter().all(|outcome| *outcome == Outcome::Passed) {
             println!("    flaky on Apache: {} {}", suite.short(test), ended.why);
             ended.outcome = Outcome::Passed;
         }
@@ -84,27 +83,27 @@ fn forgive(suite: &impl Suite, results: &mut Results) -> Result<(), Failure> {
     Ok(())
 }
 
-fn again(suite: &impl Suite, test: &str) -> Result<Vec<Outcome>, Failure> {
-    (0..TRIES_AGAIN).map(|_| suite.run_alone(test)).collect()
+fn rerun(suite: &impl Suite, test: &str) -> Result<Vec<Outcome>, Failure> {
+    (0..RERUNS).map(|_| suite.run_alone(test)).collect()
 }
 
-/// Prints the lists and looks again at what differs.
-fn judge<S: Suite>(sorted: &Comparison, ended: &Results, apache: Option<&S>, pole: &S) -> Result<Tally, Failure> {
+/// Prints the lists, after running again the tests that differ.
+fn evaluate<S: Suite>(sorted: &Comparison, ended: &Results, apache: Option<&S>, pole: &S) -> Result<Tally, Failure> {
     let mut lost = Vec::new();
     let mut flaky = Vec::new();
-    let no_accident = sorted.pass_on_apache_only.len() > AGAIN_MAX;
+    let too_many = sorted.pass_on_apache_only.len() > RERUN_MAX;
     for test in &sorted.pass_on_apache_only {
-        if no_accident {
+        if too_many {
             lost.push(test.clone());
             continue;
         }
         let apache = apache.filter(|suite| !suite.is_beyond_apache(test));
-        let again_on_apache = apache.map_or(Ok(Vec::new()), |suite| again(suite, test))?;
-        let again_on_pole = again(pole, test)?;
-        let list = if results::is_lost(&again_on_apache, &again_on_pole) { &mut lost } else { &mut flaky };
+        let reruns_on_apache = apache.map_or(Ok(Vec::new()), |suite| rerun(suite, test))?;
+        let reruns_on_pole = rerun(pole, test)?;
+        let list = if results::is_lost(&reruns_on_apache, &reruns_on_pole) { &mut lost } else { &mut flaky };
         list.push(test.clone());
     }
-    let why = |test: &String| ended.get(test).map_or("its run was cut off", |ended: &Ended| &ended.why).to_owned();
+    let why = |test: &String| ended.get(test).map_or("its run was cut off", |ended: &TestResult| &ended.why).to_owned();
     let print = |title: &str, tests: &[String], why: &dyn Fn(&String) -> String| {
         if !tests.is_empty() {
             println!("  {title}: {}", tests.len());
@@ -126,7 +125,7 @@ fn judge<S: Suite>(sorted: &Comparison, ended: &Results, apache: Option<&S>, pol
     Ok(Tally { passed: sorted.pass_on_both.len() + flaky.len(), failed: lost.len(), not_run: sorted.skipped.len() })
 }
 
-/// Of Apache alone: nothing can be lost, but what fails is shown.
+/// The result of a run on Apache alone: nothing can be lost, but failures are printed.
 fn tally_of(suite: &impl Suite, results: &Results) -> Tally {
     let of = |outcome| results.iter().filter(move |(_, ended)| ended.outcome == outcome);
     for (test, ended) in of(Outcome::Failed).chain(of(Outcome::Skipped)) {
@@ -135,7 +134,7 @@ fn tally_of(suite: &impl Suite, results: &Results) -> Tally {
     Tally { passed: of(Outcome::Passed).count(), failed: 0, not_run: of(Outcome::Skipped).count() }
 }
 
-/// A test that differs is run so often again, alone.
-const TRIES_AGAIN: usize = 2;
-/// So many tests at once are no accident, and to run them all again would take longer than the whole.
-const AGAIN_MAX: usize = 15;
+/// How often a test that differs is run again, alone.
+const RERUNS: usize = 2;
+/// More differences than this are not accidental, and running all of them again would take longer than the full run.
+const RERUN_MAX: usize = 15;

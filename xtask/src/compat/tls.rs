@@ -1,6 +1,6 @@
 //! kazoo over TLS, on Pole: replies and events must not wait in a TLS record for the client's next ping.
 //!
-//! `compat/kazoo/tls.py` says why, and checks itself. It runs once for each server.
+//! `compat/kazoo/tls.py` explains why, and checks itself. It runs once for each server.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) fn run(_options: &Options, size: usize, launchers: &[Launcher]) -> Re
             let verdict = if passed { "ok" } else { "FAILED" };
             let said = said.trim_start_matches("ok: ");
             println!("kazoo over TLS at server {} of {size}: {verdict}: {said}", server.id());
-            // Each server is another program.
+            // Each server counts as a check.
             tally.add(&Tally::of(passed));
         }
         if tally.failed == 0 {

@@ -1,25 +1,24 @@
-//! What the command line of `cargo xtask mutants` says.
+//! The arguments of `cargo xtask mutants`.
 
 use super::patch::Mutant;
 use crate::Failure;
 
-/// Which mutants to run, and how hard to look.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Options {
-    /// Numbers (`07`) or whole names; empty means all.
+    /// Numbers (`07`) or full names; empty means all.
     only: Vec<String>,
-    /// Seeds to try when no script and no test noticed anything.
+    /// Seeds to run if no script and no test found the mutant.
     pub(super) seeds: u64,
-    /// Ask scripts, tests and seeds even when one of them found the mutant, to learn who else does.
+    /// Run scripts, tests and seeds even after one of them found the mutant.
     pub(super) both: bool,
-    /// Only the mutants that are marked for CI.
+    /// Only the mutants that are selected for CI.
     quick: bool,
-    /// Start from the files as they lie here, committed or not.
+    /// Start from the working files, committed or not.
     pub(super) dirty: bool,
 }
 
 impl Options {
-    /// Reads the arguments after `mutants`.
+    /// Parses the arguments after `mutants`.
     pub(super) fn parse(args: &[String]) -> Result<Self, Failure> {
         let mut options = Self { only: Vec::new(), seeds: SEEDS, both: false, quick: false, dirty: false };
         let mut args = args.iter();
@@ -37,8 +36,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether this mutant is to be run.
-    pub(super) fn chooses(&self, mutant: &Mutant) -> bool {
+    pub(super) fn selects(&self, mutant: &Mutant) -> bool {
         let named = |only: &String| *only == mutant.name || mutant.name.split('-').next() == Some(only);
         (self.only.is_empty() || self.only.iter().any(named)) && (!self.quick || mutant.quick)
     }
@@ -48,7 +46,7 @@ fn number(text: &str) -> Result<u64, Failure> {
     text.parse().map_err(|_| Failure::Usage(format!("--seeds needs a number, not `{text}`")))
 }
 
-/// Every mutant has to be found within so many seeds.
+/// Every mutant has to be found within this many seeds.
 const SEEDS: u64 = 500;
 
 #[cfg(test)]
@@ -60,26 +58,26 @@ mod tests {
     }
 
     fn mutant(name: &str, quick: bool) -> Mutant {
-        Mutant { name: name.to_owned(), path: name.into(), takes: String::new(), quick, crates: Vec::new() }
+        Mutant { name: name.to_owned(), path: name.into(), description: String::new(), quick, crates: Vec::new() }
     }
 
     #[test]
     fn all_mutants_unless_chosen() {
         let all = parse("").unwrap();
         assert_eq!(all.seeds, 500);
-        assert!(all.chooses(&mutant("07-early-ack", false)));
+        assert!(all.selects(&mutant("07-early-ack", false)));
         let some = parse("--only 07,12 --seeds 20 --both").unwrap();
         assert!(some.both);
         assert_eq!(some.seeds, 20);
-        assert!(some.chooses(&mutant("07-early-ack", false)));
-        assert!(!some.chooses(&mutant("08-late-ack", true)));
-        assert!(parse("--only 08-late-ack").unwrap().chooses(&mutant("08-late-ack", false)));
-        assert!(!parse("--quick").unwrap().chooses(&mutant("08-late-ack", false)));
-        assert!(parse("--quick").unwrap().chooses(&mutant("08-late-ack", true)));
+        assert!(some.selects(&mutant("07-early-ack", false)));
+        assert!(!some.selects(&mutant("08-late-ack", true)));
+        assert!(parse("--only 08-late-ack").unwrap().selects(&mutant("08-late-ack", false)));
+        assert!(!parse("--quick").unwrap().selects(&mutant("08-late-ack", false)));
+        assert!(parse("--quick").unwrap().selects(&mutant("08-late-ack", true)));
     }
 
     #[test]
-    fn bad_arguments_are_refused() {
+    fn bad_arguments_are_rejected() {
         for line in ["--only", "--seeds", "--seeds many", "--sneaky"] {
             assert!(matches!(parse(line), Err(Failure::Usage(_))), "{line}");
         }

@@ -1,4 +1,4 @@
-//! A mutant on disk: a patch with a head that says which protection it takes away.
+//! A mutant on disk: a patch with a head that describes the protection that it removes.
 //!
 //! ```text
 //! # Acknowledges an entry before it is durable.
@@ -7,30 +7,28 @@
 //! diff --git a/crates/zab/src/…
 //! ```
 //!
-//! Lines before the first `diff` are the head; git skips them. A line `# quick` marks the mutant for CI.
+//! Lines before the first `diff` are the head; git skips them. A line `# quick` selects the mutant for CI.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
 
-/// One patch file.
 #[derive(Debug)]
 pub(crate) struct Mutant {
-    /// The file name without its ending: `07-early-ack`.
+    /// The file name without its extension: `07-early-ack`.
     pub(crate) name: String,
-    /// Where the patch lies.
     pub(crate) path: PathBuf,
-    /// The first line of the head: the protection that is taken away.
-    pub(crate) takes: String,
+    /// The first line of the head, which describes the removed protection.
+    pub(crate) description: String,
     /// Whether CI runs it too.
     pub(crate) quick: bool,
-    /// The crates whose files it changes, by their folders: `zab`. Their tests are asked too.
+    /// The crates whose files it changes, by folder: `zab`. Their tests are run too.
     pub(crate) crates: Vec<String>,
 }
 
 impl Mutant {
-    /// All mutants of a folder, in the order of their names. No folder, no mutants.
+    /// All mutants of a folder, sorted by name; none if the folder does not exist.
     pub(crate) fn all(folder: &Path) -> Result<Vec<Self>, Failure> {
         if !folder.is_dir() {
             return Ok(Vec::new());
@@ -58,7 +56,7 @@ impl Mutant {
             .collect();
         let quick = head.contains(&"quick");
         match head.iter().find(|line| **line != "quick") {
-            Some(first) => Ok(Self { name, path, takes: (*first).to_owned(), quick, crates: crates(text) }),
+            Some(first) => Ok(Self { name, path, description: (*first).to_owned(), quick, crates: crates(text) }),
             None => {
                 let what = "has no head: say above the first `diff` which protection it takes away";
                 Err(Failure::Check(format!("{} {what}", path.display())))
@@ -67,7 +65,7 @@ impl Mutant {
     }
 }
 
-/// The folders under `crates` that a patch names.
+/// The folders under `crates` that a patch changes.
 fn crates(text: &str) -> Vec<String> {
     let changed = text.lines().filter_map(|line| line.strip_prefix("+++ b/crates/")?.split('/').next());
     let mut crates: Vec<String> = changed.map(str::to_owned).collect();
@@ -81,10 +79,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_head_says_what_is_taken_away() {
+    fn the_head_describes_the_removed_protection() {
         let text = "# Acknowledges too early.\n# More.\n# quick\n\ndiff --git a/x b/x\n# not head\n";
         let mutant = Mutant::new("mutants/07-early-ack.patch".into(), text).unwrap();
-        assert_eq!((mutant.name.as_str(), mutant.takes.as_str()), ("07-early-ack", "Acknowledges too early."));
+        assert_eq!((mutant.name.as_str(), mutant.description.as_str()), ("07-early-ack", "Acknowledges too early."));
         assert!(mutant.quick);
         assert!(!Mutant::new("a.patch".into(), "# Only this.\ndiff a b\n# quick\n").unwrap().quick);
     }
@@ -97,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_without_a_head_is_refused() {
+    fn a_patch_without_a_head_is_rejected() {
         for text in ["diff --git a/x b/x\n", "# quick\ndiff --git a/x b/x\n", ""] {
             assert!(Mutant::new("a.patch".into(), text).is_err(), "{text:?}");
         }

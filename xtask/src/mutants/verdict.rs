@@ -1,46 +1,41 @@
-//! Who noticed a mutant, read from what the scripts, the tests of its crate and the simulator printed.
+//! What found a mutant, parsed from the output of the scripts, the tests of its crate and the simulator.
 
 use std::fmt;
 
 use crate::Failure;
 use crate::command::Finished;
 
-/// What became of one mutant.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// These noticed.
     Found(Vec<Finder>),
-    /// Nothing noticed: the protection is not tested.
+    /// Nothing found it: the protection is not tested.
     NotFound,
-    /// The code has moved on; the patch must follow. With what git said.
+    /// The patch must be updated to the current code. With the message of git.
     DoesNotApply(String),
-    /// A mutant that does not build tests nothing. With the end of what the compiler said.
+    /// A mutant that does not build tests nothing. With the last output of the compiler.
     DoesNotCompile(String),
 }
 
-/// What noticed a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finder {
-    /// A script, by its name, or what became of all of them.
+    /// A script by name, or a summary if there is no name.
     Script(String),
-    /// A seed, or what became of the simulator.
+    /// A seed, or a summary if there is no seed.
     Seed(String),
-    /// A test of a crate that the patch changes, or what became of its tests.
+    /// A test of a crate that the patch changes, or a summary if there is no name.
     Test {
         /// The folder of the crate.
-        of: String,
-        /// The test.
+        crate_name: String,
         name: String,
     },
 }
 
 impl Verdict {
-    /// Whether somebody noticed.
     pub(super) fn is_found(&self) -> bool {
         matches!(self, Self::Found(_))
     }
 
-    /// Joins what the scripts noticed with what the seeds noticed.
+    /// Combines two verdicts.
     pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Found(mut first), Self::Found(second)) => {
@@ -51,10 +46,10 @@ impl Verdict {
         }
     }
 
-    /// What git or the compiler said, if that is the news.
+    /// The message of git or the compiler, if there is one.
     pub(super) fn details(&self) -> &str {
         match self {
-            Self::DoesNotApply(said) | Self::DoesNotCompile(said) => said,
+            Self::DoesNotApply(message) | Self::DoesNotCompile(message) => message,
             Self::Found(_) | Self::NotFound => "",
         }
     }
@@ -63,7 +58,7 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Found(by) => f.write_str(&shown(by)),
+            Self::Found(by) => f.write_str(&format_finders(by)),
             Self::NotFound => f.write_str("NOT FOUND"),
             Self::DoesNotApply(_) => f.write_str("DOES NOT APPLY"),
             Self::DoesNotCompile(_) => f.write_str("DOES NOT COMPILE"),
@@ -71,14 +66,14 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// By kind: the first scripts, the first tests of each crate, the seed. What is left out is counted.
-fn shown(by: &[Finder]) -> String {
+/// By kind: the first scripts, the first tests of each crate, the seed. The rest is counted.
+fn format_finders(by: &[Finder]) -> String {
     let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
     for finder in by {
         let (kind, name) = match finder {
             Finder::Script(name) => ("script".to_owned(), name),
             Finder::Seed(name) => ("seed".to_owned(), name),
-            Finder::Test { of, name } => (format!("tests of {of}:"), name),
+            Finder::Test { crate_name, name } => (format!("tests of {crate_name}:"), name),
         };
         match kinds.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, names)) => names.push(name),
@@ -86,20 +81,21 @@ fn shown(by: &[Finder]) -> String {
         }
     }
     let kind = |(kind, names): (String, Vec<&str>)| {
-        let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
-        format!("{kind} {}{more}", names[..names.len().min(SHOWN)].join(" "))
+        let more =
+            if names.len() > NAMES_MAX { format!(" and {} more", names.len() - NAMES_MAX) } else { String::new() };
+        format!("{kind} {}{more}", names[..names.len().min(NAMES_MAX)].join(" "))
     };
     kinds.into_iter().map(kind).collect::<Vec<_>>().join(", ")
 }
 
-/// What a run of the script tests says.
+/// The verdict of a run of the script tests.
 pub(super) fn of_scripts(run: &Finished) -> Verdict {
     of_tests(run, Finder::Script)
 }
 
-/// What a run of some tests of a crate says.
+/// The verdict of a run of some tests of a crate.
 pub(super) fn of_crate(run: &Finished, name: &str) -> Verdict {
-    of_tests(run, |test| Finder::Test { of: name.to_owned(), name: test })
+    of_tests(run, |test| Finder::Test { crate_name: name.to_owned(), name: test })
 }
 
 fn of_tests(run: &Finished, finder: impl Fn(String) -> Finder) -> Verdict {
@@ -117,7 +113,7 @@ fn of_tests(run: &Finished, finder: impl Fn(String) -> Finder) -> Verdict {
     Verdict::Found(names.into_iter().map(finder).collect())
 }
 
-/// What a run of the simulator says. Bad arguments and the like are no find but an error of this chore.
+/// The verdict of a run of the simulator. Bad arguments and the like are an error of this chore, not a find.
 pub(super) fn of_seeds(run: &Finished) -> Result<Verdict, Failure> {
     if run.passed() {
         return Ok(Verdict::NotFound);
@@ -143,15 +139,15 @@ fn failed_tests(output: &str) -> Vec<String> {
     lines.map(|name| name.rsplit("::").next().unwrap_or(name).trim_end().to_owned()).collect()
 }
 
-/// The seed in the first line that tells how to replay one: `… --seed 17 --trace`.
+/// The seed in the first line that shows how to replay one: `… --seed 17 --trace`.
 fn failed_seed(output: &str) -> Option<u64> {
     let (_, rest) = output.split_once("--seed ")?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// Names in one line of the table.
-const SHOWN: usize = 3;
-/// The exit code of every program of ours for arguments that it does not understand.
+const NAMES_MAX: usize = 3;
+/// The exit code of all our programs for invalid arguments.
 const BAD_ARGUMENTS: i32 = 2;
 
 #[cfg(test)]
@@ -162,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    fn ended(code: i32, output: &str) -> Finished {
+    fn finished(code: i32, output: &str) -> Finished {
         let status = Some(ExitStatus::from_raw(code << 8));
         Finished { status, output: output.to_owned(), took: Duration::ZERO }
     }
@@ -174,22 +170,22 @@ mod tests {
     #[test]
     fn failing_scripts_are_named() {
         let output = "test 01-early-ack  ... FAILED\ntest 02-fine ... ok\ntest scripts::03-x ... FAILED\n";
-        assert_eq!(of_scripts(&ended(101, output)), scripts(&["01-early-ack", "03-x"]));
-        assert_eq!(of_scripts(&ended(0, "test 01-early-ack ... ok\n")), Verdict::NotFound);
-        assert!(of_scripts(&ended(101, "stack overflow")).is_found());
+        assert_eq!(of_scripts(&finished(101, output)), scripts(&["01-early-ack", "03-x"]));
+        assert_eq!(of_scripts(&finished(0, "test 01-early-ack ... ok\n")), Verdict::NotFound);
+        assert!(of_scripts(&finished(101, "stack overflow")).is_found());
     }
 
     #[test]
     fn the_failing_seed_is_read_from_the_line_that_replays_it() {
         let output = "seed 9 failed\nreplay: cargo xtask sim --seed 9 --trace\n8 passed, 1 failed\n";
-        assert_eq!(of_seeds(&ended(1, output)).unwrap(), by_seed("9"));
-        assert_eq!(of_seeds(&ended(0, "500 passed, 0 failed\n")).unwrap(), Verdict::NotFound);
-        assert!(of_seeds(&ended(2, "unknown argument")).is_err());
-        assert!(of_seeds(&ended(101, "panicked")).unwrap().is_found());
+        assert_eq!(of_seeds(&finished(1, output)).unwrap(), by_seed("9"));
+        assert_eq!(of_seeds(&finished(0, "500 passed, 0 failed\n")).unwrap(), Verdict::NotFound);
+        assert!(of_seeds(&finished(2, "unknown argument")).is_err());
+        assert!(of_seeds(&finished(101, "panicked")).unwrap().is_found());
     }
 
     #[test]
-    fn what_hangs_is_noticed() {
+    fn a_hanging_run_is_a_find() {
         let hung = Finished { status: None, output: String::new(), took: Duration::ZERO };
         assert!(of_scripts(&hung).is_found());
         assert!(of_seeds(&hung).unwrap().is_found());
@@ -197,20 +193,20 @@ mod tests {
 
     #[test]
     fn a_failing_test_is_named_with_its_crate() {
-        let run = ended(101, "test peer::tests::a_lie_is_refused ... FAILED\ntest other ... ok\n");
+        let run = finished(101, "test peer::tests::a_lie_is_refused ... FAILED\ntest other ... ok\n");
         assert_eq!(of_crate(&run, "server").to_string(), "tests of server: a_lie_is_refused");
-        assert_eq!(of_crate(&ended(0, ""), "server"), Verdict::NotFound);
-        assert_eq!(of_crate(&ended(134, "abort"), "server").to_string(), "tests of server: (the process ended)");
+        assert_eq!(of_crate(&finished(0, ""), "server"), Verdict::NotFound);
+        assert_eq!(of_crate(&finished(134, "abort"), "server").to_string(), "tests of server: (the process ended)");
     }
 
     #[test]
-    fn what_several_kinds_noticed_is_joined_and_shown_by_kind() {
+    fn finders_are_combined_and_shown_by_kind() {
         let both = scripts(&["a"]).and(by_seed("1"));
         assert_eq!(both.to_string(), "script a, seed 1");
         assert_eq!(scripts(&["a"]).and(Verdict::NotFound), scripts(&["a"]));
         assert_eq!(Verdict::NotFound.and(by_seed("1")), by_seed("1"));
         assert_eq!(scripts(&["a", "b", "c", "d"]).to_string(), "script a b c and 1 more");
-        let tests = of_crate(&ended(101, "test t ... FAILED\n"), "zab");
+        let tests = of_crate(&finished(101, "test t ... FAILED\n"), "zab");
         assert_eq!(
             scripts(&["a", "b", "c", "d"]).and(tests).and(by_seed("7")).to_string(),
             "script a b c and 1 more, tests of zab: t, seed 7"

@@ -1,6 +1,6 @@
-//! The one worktree in which all mutants are built, apart from the files that a person is working on.
+//! The git worktree in which all mutants are built, separate from the working files.
 //!
-//! It lies under `target/mutants/tree`, its builds beside it in `target/mutants/build`; both are kept from run to run.
+//! It is in `target/mutants/tree`, with its builds in `target/mutants/build`. Both are kept between runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,28 +9,27 @@ use std::time::Duration;
 use crate::Failure;
 use crate::command::{Finished, logged, output_of, program, root};
 
-/// A checkout of our own, to be changed at will.
 pub(super) struct Worktree {
     /// `target/mutants`.
-    home: PathBuf,
+    dir: PathBuf,
     /// The git tree that each mutant starts from.
     base: String,
 }
 
-/// What a build left behind.
+/// The result of a build.
 pub(super) struct Built {
     /// The program with the script tests.
     scripts: PathBuf,
 }
 
 impl Worktree {
-    /// Makes the worktree, or takes the one of the last run, and settles what the mutants start from: the last commit,
-    /// or with `dirty` the files as they lie here.
+    /// Creates the worktree, or reuses the one of the last run, and determines what the mutants start from: the last
+    /// commit, or with `dirty` the working files.
     pub(super) fn prepare(dirty: bool) -> Result<Self, Failure> {
-        let home = root().join("target").join("mutants");
-        std::fs::create_dir_all(&home).map_err(|why| Failure::io("create", &home, &why))?;
-        let base = if dirty { tree_of_files(&home.join("index"))? } else { tree_of_head()? };
-        let worktree = Self { home, base };
+        let dir = root().join("target").join("mutants");
+        std::fs::create_dir_all(&dir).map_err(|why| Failure::io("create", &dir, &why))?;
+        let base = if dirty { tree_of_files(&dir.join("index"))? } else { tree_of_head()? };
+        let worktree = Self { dir, base };
         if !worktree.exists()? {
             output_of(program("git").args(["worktree", "prune"]))?;
             let mut add = program("git");
@@ -39,8 +38,8 @@ impl Worktree {
         Ok(worktree)
     }
 
-    /// Whether our worktree stands. A mere folder there must not pass for one: git would look for a repository above
-    /// it, find the real one, and reset *that*.
+    /// Whether the worktree exists. A plain folder there must not be mistaken for one: git would search for a
+    /// repository above it, find the real one, and reset *that*.
     fn exists(&self) -> Result<bool, Failure> {
         let tree = self.tree();
         if !tree.exists() {
@@ -54,14 +53,14 @@ impl Worktree {
         Err(Failure::Check(format!("{} is no git worktree; remove it and run again", tree.display())))
     }
 
-    /// Back to the base: no trace of the last mutant.
+    /// Resets the worktree to the base.
     pub(super) fn reset(&mut self) -> Result<(), Failure> {
         output_of(self.git().args(["read-tree", "--reset", "-u", &self.base]))?;
         output_of(self.git().args(["clean", "-fdq"]))?;
         Ok(())
     }
 
-    /// Applies a patch, or says why not.
+    /// Applies a patch, or returns why it does not apply.
     pub(super) fn apply(&mut self, patch: &Path) -> Result<(), String> {
         match output_of(self.git().args(["apply", "--whitespace=nowarn"]).arg(patch)) {
             Ok(_) => Ok(()),
@@ -69,43 +68,43 @@ impl Worktree {
         }
     }
 
-    /// Builds the script tests in release, and with them the simulator: cargo builds the programs of a package for its
-    /// tests. Inside: the end of what the compiler said, if it refused.
+    /// Builds the script tests in release, and with them the simulator: cargo builds the programs of a package for
+    /// its tests. The inner error is the end of the compiler's output.
     pub(super) fn build(&mut self) -> Result<Result<Built, String>, Failure> {
-        let log = self.home.join("build.log");
+        let log = self.dir.join("build.log");
         let mut tests = self.cargo();
         tests.args(["test", "--release", "--package", "pole-lab", "--test", "scripts", "--no-run"]);
         let tests = logged(&mut tests, &log, None)?;
         if !tests.passed() {
-            return Ok(Err(end_of(&tests.output)));
+            return Ok(Err(tail(&tests.output)));
         }
         let named = executables(&tests.output).next().ok_or_else(|| {
-            Failure::Check(format!("cargo did not say where the script tests are:\n{}", end_of(&tests.output)))
+            Failure::Check(format!("cargo did not say where the script tests are:\n{}", tail(&tests.output)))
         })?;
         Ok(Ok(Built { scripts: self.tree().join(named) }))
     }
 
-    /// Builds the tests of a crate, all of its test programs. Documentation tests are left out: they show how to call, and
+    /// Builds all test programs of a crate. Documentation tests are left out: they show how to call an API, and
     /// protect nothing.
     pub(super) fn build_tests(&self, name: &str) -> Result<Result<Vec<PathBuf>, String>, Failure> {
         let mut tests = self.cargo();
         tests.args(["test", "--no-run", "--lib", "--bins", "--tests", "--package", &package(name)]);
-        let built = logged(&mut tests, &self.home.join("build.log"), None)?;
+        let built = logged(&mut tests, &self.dir.join("build.log"), None)?;
         if !built.passed() {
-            return Ok(Err(end_of(&built.output)));
+            return Ok(Err(tail(&built.output)));
         }
         Ok(Ok(executables(&built.output).map(|named| self.tree().join(named)).collect()))
     }
 
-    /// Runs one program of the tests of a crate.
+    /// Runs one test program of a crate.
     pub(super) fn run_tests(&self, name: &str, program: &Path, limit: Duration) -> Result<Finished, Failure> {
         let folder = self.tree().join("crates").join(name);
         let mut tests = Command::new(program);
         tests.current_dir(&folder).env("CARGO_MANIFEST_DIR", &folder).env_remove("UPDATE_GOLDENFILES");
-        logged(&mut tests, &self.home.join("tests.log"), Some(limit))
+        logged(&mut tests, &self.dir.join("tests.log"), Some(limit))
     }
 
-    /// Whether the lab is built from this crate: if not, neither scripts nor seeds can notice a change of it.
+    /// Whether the lab depends on this crate. If not, neither scripts nor seeds can find a change of it.
     pub(super) fn is_in_lab(&self, name: &str) -> Result<bool, Failure> {
         let mut tree = self.cargo();
         let tree = tree.args(["tree", "--quiet", "--edges", "normal", "--prefix", "none", "--package", "pole-lab"]);
@@ -113,31 +112,31 @@ impl Worktree {
         Ok(output_of(tree)?.lines().any(|line| line.split(' ').next() == Some(package.as_str())))
     }
 
-    /// Runs the script tests. Not by way of cargo: a program that hangs must be our own child to be ended.
+    /// Runs the script tests. Not through cargo: a program that hangs must be our own child to be killed.
     pub(super) fn run_scripts(&self, built: &Built, limit: Duration) -> Result<Finished, Failure> {
         let lab = self.tree().join("crates").join("lab");
         let mut scripts = Command::new(&built.scripts);
         // As cargo would; but never re-record, or every mutant would pass.
         scripts.current_dir(&lab).env("CARGO_MANIFEST_DIR", &lab).env_remove("UPDATE_GOLDENFILES");
-        logged(&mut scripts, &self.home.join("scripts.log"), Some(limit))
+        logged(&mut scripts, &self.dir.join("scripts.log"), Some(limit))
     }
 
-    /// Runs the simulator on seeds 1 to `seeds`, with the small state machine or with the tree, up to the first that
-    /// fails.
+    /// Runs the simulator on seeds 1 to `seeds`, with the small state machine or with the tree, up to the first
+    /// failure.
     pub(super) fn run_seeds(&self, seeds: u64, tree: bool, limit: Duration) -> Result<Finished, Failure> {
         let mut simulator = Command::new(self.build_dir().join("release").join("sim"));
         simulator.current_dir(self.tree());
         simulator.args(["--first", "1", "--seeds", &seeds.to_string(), "--stop-at-first-failure"]);
         simulator.args(tree.then_some("--tree"));
-        logged(&mut simulator, &self.home.join("sim.log"), Some(limit))
+        logged(&mut simulator, &self.dir.join("sim.log"), Some(limit))
     }
 
     fn tree(&self) -> PathBuf {
-        self.home.join("tree")
+        self.dir.join("tree")
     }
 
     fn build_dir(&self) -> PathBuf {
-        self.home.join("build")
+        self.dir.join("build")
     }
 
     fn git(&self) -> Command {
@@ -149,13 +148,13 @@ impl Worktree {
     fn cargo(&self) -> Command {
         let mut cargo = program("cargo");
         cargo.current_dir(self.tree()).env("CARGO_TARGET_DIR", self.build_dir());
-        // Dozens of builds that differ by a line each.
+        // There are dozens of builds that differ by a line each.
         cargo.env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
         cargo
     }
 }
 
-/// The tree of the last commit, if nothing that is built differs from it.
+/// The tree of the last commit, if no built file differs from it.
 fn tree_of_head() -> Result<String, Failure> {
     let built = ["status", "--porcelain", "--", "crates", "Cargo.toml", "Cargo.lock"];
     let changed = output_of(program("git").args(built))?;
@@ -166,7 +165,7 @@ fn tree_of_head() -> Result<String, Failure> {
     Err(Failure::Check(format!("{what} (commit them, or say --dirty to start from the files):\n{changed}")))
 }
 
-/// A tree of the files as they lie here, untracked ones included, made in an index of our own.
+/// A tree of the working files, untracked ones included, made in a separate index.
 fn tree_of_files(index: &Path) -> Result<String, Failure> {
     let git = |args: &[&str]| output_of(program("git").env("GIT_INDEX_FILE", index).args(args));
     git(&["read-tree", "HEAD"])?;
@@ -185,13 +184,13 @@ fn executables(output: &str) -> impl Iterator<Item = &str> {
     lines.filter_map(|line| line.rsplit_once('(')?.1.strip_suffix(')'))
 }
 
-fn end_of(output: &str) -> String {
+fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
-/// Lines of a failed build that are shown: the last error, usually.
-const LINES: usize = 20;
+/// Lines of a failed build that are shown: usually the last error.
+const TAIL_LINES: usize = 20;
 
 #[cfg(test)]
 mod tests {
@@ -208,6 +207,6 @@ mod tests {
     #[test]
     fn the_end_of_a_build_is_short() {
         let output: String = (0..50).map(|n| format!("{n}\n")).collect();
-        assert_eq!(end_of(&output).lines().count(), LINES);
+        assert_eq!(tail(&output).lines().count(), TAIL_LINES);
     }
 }

@@ -1,11 +1,12 @@
-//! The head of a script: what it is about, and which scenarios it covers.
+//! The head of a script: a description, and the scenarios that it covers.
 //!
 //! ```text
 //! # A follower acknowledges the new leader only when the history is durable.
 //! # covers: 1 ZK-3911 ZK-4646
 //! ```
 //!
-//! Several scenarios may stand in one line or in several. A ticket belongs to one of the scenarios of its line.
+//! A script may cover several scenarios, on one line or several. A ticket belongs to one of the scenarios of its
+//! line.
 
 use std::fs;
 use std::path::Path;
@@ -13,19 +14,17 @@ use std::path::Path;
 use super::list::{SCENARIOS, Scenario};
 use crate::Failure;
 
-/// One script, as far as its head tells.
+/// The head of a script.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Script {
     /// The file name: `01-early-ack`.
     pub(crate) name: String,
-    /// Numbers of the scenarios covered.
     pub(crate) scenarios: Vec<u32>,
-    /// Tickets covered.
     pub(crate) tickets: Vec<String>,
 }
 
 impl Script {
-    /// All scripts of a folder, in the order of their names. No folder, no scripts.
+    /// All scripts of a folder, sorted by name; none if the folder does not exist.
     pub(crate) fn all(folder: &Path) -> Result<Vec<Self>, Failure> {
         if !folder.is_dir() {
             return Ok(Vec::new());
@@ -43,7 +42,7 @@ impl Script {
         Ok(scripts)
     }
 
-    /// Reads the head of a script: the comment lines that it begins with.
+    /// Parses the head of a script: the comment lines at its beginning.
     pub(crate) fn parse(name: &str, text: &str) -> Result<Self, String> {
         let head: Vec<&str> = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim).collect();
         let mut script = Self { name: name.to_owned(), scenarios: Vec::new(), tickets: Vec::new() };
@@ -66,20 +65,20 @@ impl Script {
     }
 
     fn add(&mut self, list: &str) -> Result<(), String> {
-        let mut here: Vec<&Scenario> = Vec::new();
+        let mut named: Vec<&Scenario> = Vec::new();
         for word in list.split([' ', ',']).filter(|word| !word.is_empty()) {
             match word.parse::<u32>() {
-                Ok(number) => here.push(scenario(number)?),
-                Err(_) if here.iter().any(|scenario| scenario.tickets.contains(&word)) => {
+                Ok(number) => named.push(scenario(number)?),
+                Err(_) if named.iter().any(|scenario| scenario.tickets.contains(&word)) => {
                     self.tickets.push(word.to_owned());
                 }
                 Err(_) => return Err(format!("{word} is no ticket of the scenarios named before it")),
             }
         }
-        if here.is_empty() {
+        if named.is_empty() {
             return Err("names no scenario".to_owned());
         }
-        self.scenarios.extend(here.iter().map(|scenario| scenario.number));
+        self.scenarios.extend(named.iter().map(|scenario| scenario.number));
         Ok(())
     }
 }
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_refused() {
+    fn an_invalid_head_is_rejected() {
         for (text, part) in [
             ("# What.\n# covers: 99\n", "no scenario 99"),
             ("# What.\n# covers: 1 ZK-1\n", "ZK-1 is no ticket"),

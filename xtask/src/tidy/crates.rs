@@ -1,4 +1,4 @@
-//! Who may depend on whom. The code map in ARCHITECTURE.md is the table; the manifests must match it.
+//! Dependencies between crates: the manifests must match the code map in ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,7 +6,7 @@ use std::fs;
 use super::assert_none;
 use crate::command::root;
 
-/// Crates and the crates that each uses, by their short names. What only tests use is marked: `topology (tests)`.
+/// Crates and their dependencies, by short names. Dependencies of tests only are marked: `topology (tests)`.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
@@ -18,18 +18,20 @@ fn dependencies_between_crates_match_the_code_map() {
         match map.get(name) {
             None => wrong.push(format!("{name} is not in the code map of ARCHITECTURE.md")),
             Some(allowed) => {
-                // What a crate may use, its tests may use as well.
-                let strange = uses.difference(allowed).filter(|other| !allowed.contains(other.trim_end_matches(TESTS)));
-                wrong.extend(strange.map(|other| format!("{name} uses {other}, which the code map does not allow")));
+                // A crate's tests may use everything that the crate may use.
+                let forbidden =
+                    uses.difference(allowed).filter(|other| !allowed.contains(other.trim_end_matches(TESTS)));
+                wrong.extend(forbidden.map(|other| format!("{name} uses {other}, which the code map does not allow")));
             }
         }
     }
-    let gone = map.keys().filter(|name| !found.contains_key(*name));
-    wrong.extend(gone.map(|name| format!("{name} is in the code map, but there is no such crate")));
+    let missing = map.keys().filter(|name| !found.contains_key(*name));
+    wrong.extend(missing.map(|name| format!("{name} is in the code map, but there is no such crate")));
     assert_none(&wrong, "the code map and the manifests differ:");
 }
 
-/// The rows `| [`name`](…) | `other`, `another`; tests: `third` | …` of the table under the heading "Code map".
+/// Parses the rows `| [`name`](…) | `other`, `another`; tests: `third` | …` of the table under the heading "Code
+/// map".
 fn code_map(text: &str) -> Uses {
     let (_, after) = text.split_once("\n## Code map\n").expect("ARCHITECTURE.md has a code map");
     let table = after.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
@@ -44,7 +46,7 @@ fn code_map(text: &str) -> Uses {
     rows.collect()
 }
 
-/// What each manifest under `crates` declares.
+/// The dependencies declared in each manifest under `crates`.
 fn manifests() -> Uses {
     let folders = fs::read_dir(root().join("crates")).expect("there are crates").map(|entry| entry.unwrap().path());
     let crates = folders.filter(|folder| folder.join("Cargo.toml").is_file());
@@ -70,7 +72,7 @@ fn declared(manifest: &str) -> BTreeSet<String> {
     uses
 }
 
-/// The mark of what only tests use.
+/// Marks dependencies of tests only.
 const TESTS: &str = " (tests)";
 
 #[test]

@@ -11,7 +11,7 @@ fn every_dependency_has_a_reason() {
     assert_none(&without_reason(&manifest), "say in a comment above the dependency why we need it:");
 }
 
-/// Lines of `[workspace.dependencies]` that have no comment right above them. Our own crates need none.
+/// Lines of `[workspace.dependencies]` without a comment right above them. Our own crates need none.
 fn without_reason(manifest: &str) -> Vec<String> {
     let table = manifest.lines().skip_while(|line| *line != "[workspace.dependencies]").skip(1);
     let lines: Vec<&str> = table.take_while(|line| !line.starts_with('[')).collect();
@@ -31,7 +31,7 @@ fn crates_take_their_dependencies_from_the_workspace() {
     assert_none(&wrong, "declare these in the root Cargo.toml, with their reason, and say `.workspace = true` here:");
 }
 
-/// Lines of the dependency tables of a manifest that do not point to the workspace.
+/// Lines of the dependency tables of a manifest that do not refer to the workspace.
 fn own_versions(manifest: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut in_table = false;

@@ -1,13 +1,13 @@
-//! What Rust files of certain crates must not know, and that each of them is part of its crate.
+//! Forbidden names in the sources of pure crates, and files that belong to no crate.
 
-use super::words::{code, has_word};
+use super::text::{code, has_word};
 use super::{File, assert_none, files};
 
-/// Crates that decide and never act: events and `now` go in, effects come out.
+/// Crates without side effects: events and `now` go in, effects come out.
 const PURE: &[&str] = &["election", "oracle", "zab", "node", "topology", "jute", "tree"];
 
-/// What a pure crate does without. Most are `no_std`, where the compiler says so too; this covers the rest, and says
-/// why.
+/// What a pure crate must not use. Most are `no_std`, where the compiler enforces it too; this list covers the
+/// others, with a reason.
 const IMPURE: &[(&str, &str)] = &[
     ("std::time", "time comes in as a number"),
     ("std::net", "messages are events and effects"),
@@ -21,7 +21,7 @@ const IMPURE: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn pure_crates_know_no_clock_no_file_no_socket_and_no_dice() {
+fn pure_crates_use_no_clock_file_socket_or_random_numbers() {
     let mut wrong = Vec::new();
     for file in files().iter().filter(|file| is_pure(&file.path)) {
         for (number, line) in (1..).zip(file.text.lines()) {
@@ -45,7 +45,7 @@ fn every_source_file_belongs_to_its_crate() {
     assert_none(&wrong, "no `mod` names these files, so they are never compiled:");
 }
 
-/// The module that a file is, unless it is the root of a crate or of a program.
+/// The module name of a file; none for the root of a crate or of a program.
 fn module_name(path: &str) -> Option<&str> {
     let (_, inside) = path.split_once("/src/")?;
     let stem = inside.strip_suffix(".rs")?;
@@ -55,14 +55,14 @@ fn module_name(path: &str) -> Option<&str> {
 }
 
 fn is_declared(files: &[File], file: &File, name: &str) -> bool {
-    let home = file.path.split("/src/").next().unwrap_or_default();
-    let siblings = files.iter().filter(|other| other.path.starts_with(&format!("{home}/")));
+    let crate_dir = file.path.split("/src/").next().unwrap_or_default();
+    let siblings = files.iter().filter(|other| other.path.starts_with(&format!("{crate_dir}/")));
     let declares = |line: &str| code(line).contains(&format!("mod {name};"));
     siblings.into_iter().any(|other| other.text.lines().any(declares))
 }
 
 #[test]
-fn roots_of_crates_and_programs_are_no_modules() {
+fn roots_of_crates_and_programs_are_not_modules() {
     assert_eq!(module_name("crates/lab/src/lib.rs"), None);
     assert_eq!(module_name("crates/lab/src/bin/sim.rs"), None);
     assert_eq!(module_name("crates/lab/src/bin/sim/main.rs"), None);

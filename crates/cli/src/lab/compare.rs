@@ -1,7 +1,7 @@
-//! `pole lab compare`: every election algorithm on one bench.
+//! `pole lab compare`: compares all election algorithms.
 //!
-//! In: a range of N and a seed. Out: a table; in the folder, `compare.csv`, `compare.html` and its figures.
-//! Exit code 1 if a count differs from its formula or a prediction of theory does not hold.
+//! Prints a table, and writes `compare.csv`, `compare.html` and its figures. The exit code is 1 if a count differs
+//! from its formula or a theoretical prediction does not hold.
 
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -13,12 +13,12 @@ use crate::args::CompareArgs;
 use crate::failure::{Failure, Kind};
 
 pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
-    // Before the work, so that a folder that cannot be had costs no time.
+    // Created before the work, so that an unusable directory is reported at once.
     fs::create_dir_all(&args.out).map_err(|error| unwritable(&args.out, &error))?;
-    let is_watched = io::stderr().is_terminal();
+    let on_terminal = io::stderr().is_terminal();
     let comparison = Comparison::run(args.n.clone(), args.seed, &mut |what, done, all| {
-        if is_watched {
-            // Whoever watches sees one line that changes; if it cannot be written, the work goes on.
+        if on_terminal {
+            // One line that is overwritten. If it cannot be written, the work continues.
             let _ = write!(io::stderr(), "\r\x1b[K{}", if done == all { String::new() } else { bar(what, done, all) });
         }
     });

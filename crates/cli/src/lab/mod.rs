@@ -1,4 +1,4 @@
-//! The commands of the lab: experiments in the simulator, and their reports.
+//! The `pole lab` commands: experiments in the simulator, and their reports.
 
 mod compare;
 mod paper;

@@ -1,4 +1,4 @@
-//! `pole lab paper`: the paper's evaluation, repeated in virtual time; with `--real` on real servers as well.
+//! `pole lab paper`: repeats the paper's evaluation in virtual time; with `--real` on real servers as well.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::args::PaperArgs;
 use crate::failure::Failure;
 use crate::real;
 
-/// Runs it, and says in a few lines what came of it.
+/// Runs the evaluation and prints a short summary.
 pub(crate) fn run(args: &PaperArgs) -> Result<(), Failure> {
     let mut options = Options {
         scale: if args.full { Scale::full(args.seed) } else { Scale::quick(args.seed) },
@@ -26,10 +26,10 @@ pub(crate) fn run(args: &PaperArgs) -> Result<(), Failure> {
     }
     let mut bar = Bar::new();
     let summary = pole_lab::paper::run(&options, &mut |sentence| eprintln!("{sentence}"), &mut |progress| {
-        bar.shows(progress.done, progress.total, progress.what);
+        bar.update(progress.done, progress.total, progress.what);
     });
     let summary = summary.map_err(|error| Failure::bad_input(error.to_string()))?;
-    crate::print(&told(&summary))?;
+    crate::print(&summary_text(&summary))?;
     if summary.holds() && summary.real.as_ref().is_none_or(RealSummary::holds) {
         Ok(())
     } else {
@@ -37,9 +37,9 @@ pub(crate) fn run(args: &PaperArgs) -> Result<(), Failure> {
     }
 }
 
-/// Runs the experiments on real servers, and makes the study one of the same figures.
+/// Runs the experiments on real servers, and limits the simulation to the same figures.
 fn on_real_servers(args: &PaperArgs, options: &mut Options) -> Result<(), Failure> {
-    // Before the work, so that a folder that cannot be had costs no time.
+    // Created before the work, so that an unusable directory is reported at once.
     std::fs::create_dir_all(&args.out).map_err(|error| {
         Failure::bad_input(format!("{}: {error}; give another folder by --out", args.out.display()))
     })?;
@@ -54,8 +54,7 @@ fn on_real_servers(args: &PaperArgs, options: &mut Options) -> Result<(), Failur
     Ok(())
 }
 
-/// The summary in words.
-fn told(summary: &Summary) -> String {
+fn summary_text(summary: &Summary) -> String {
     let mut text = String::new();
     if summary.cells > 0 {
         let ties = match summary.ties {
@@ -93,14 +92,14 @@ fn told(summary: &Summary) -> String {
         let _ = writeln!(text, "The run \"{key}\" failed: {why}");
     }
     if let Some(real) = &summary.real {
-        text += &told_of_real(real);
+        text += &summary_of_real(real);
     }
     let _ = writeln!(text, "The report: {}", summary.report.display());
     text
 }
 
-/// What real servers did, in words.
-fn told_of_real(real: &RealSummary) -> String {
+/// The part of the summary about real servers.
+fn summary_of_real(real: &RealSummary) -> String {
     let ties = match real.ties {
         0 => String::new(),
         ties => format!(" ({ties} of them ties that fluctuation decided)"),

@@ -1,13 +1,14 @@
-//! How far a long command is: a bar on a terminal, plain lines elsewhere. On standard error, so that output stays output.
+//! Progress of a long command: a bar on a terminal, plain lines elsewhere.
+//!
+//! It goes to standard error, so that standard output contains only results.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// The bar of one command.
 pub(crate) struct Bar {
     began: Instant,
     on_terminal: bool,
-    /// The tenth that was last told of, where lines are plain.
+    /// The last tenth that was reported, without a terminal.
     tenth: usize,
 }
 
@@ -16,27 +17,27 @@ impl Bar {
         Self { began: Instant::now(), on_terminal: io::stderr().is_terminal(), tenth: 0 }
     }
 
-    /// So many are done, and this was the last of them.
-    pub(crate) fn shows(&mut self, done: usize, total: usize, what: &str) {
-        let left = left(self.began.elapsed(), done, total);
+    /// Reports that `done` of `total` are done, and that `what` was the last of them.
+    pub(crate) fn update(&mut self, done: usize, total: usize, what: &str) {
+        let time_left = time_left(self.began.elapsed(), done, total);
         let mut err = io::stderr().lock();
-        // Nobody may be looking, and then nothing is lost.
+        // Errors are ignored: progress is not essential.
         let _ = if self.on_terminal {
             let cells = WIDTH * done / total.max(1);
             let bar = format!("{}{}", "█".repeat(cells), "░".repeat(WIDTH - cells));
             let what: String = what.chars().take(40).collect();
             let end = if done == total { "\n" } else { "" };
-            write!(err, "\r{bar} {done} of {total}, {left}  {what}\x1b[K{end}").and_then(|()| err.flush())
+            write!(err, "\r{bar} {done} of {total}, {time_left}  {what}\x1b[K{end}").and_then(|()| err.flush())
         } else if 10 * done / total.max(1) > self.tenth {
             self.tenth = 10 * done / total.max(1);
-            writeln!(err, "{done} of {total} runs, {left}")
+            writeln!(err, "{done} of {total} runs, {time_left}")
         } else {
             Ok(())
         };
     }
 }
 
-fn left(elapsed: Duration, done: usize, total: usize) -> String {
+fn time_left(elapsed: Duration, done: usize, total: usize) -> String {
     let each = elapsed.as_secs_f64() / done.max(1) as f64;
     match (each * total.saturating_sub(done) as f64).round() as u64 {
         0 => "done".to_owned(),
@@ -52,9 +53,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_goes_by_what_the_done_ones_took() {
-        assert_eq!(left(Duration::from_secs(10), 10, 30), "20 s left");
-        assert_eq!(left(Duration::from_secs(600), 10, 20), "10 min left");
-        assert_eq!(left(Duration::from_secs(600), 20, 20), "done");
+    fn the_time_left_is_extrapolated() {
+        assert_eq!(time_left(Duration::from_secs(10), 10, 30), "20 s left");
+        assert_eq!(time_left(Duration::from_secs(600), 10, 20), "10 min left");
+        assert_eq!(time_left(Duration::from_secs(600), 20, 20), "done");
     }
 }

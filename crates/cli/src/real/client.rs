@@ -1,9 +1,10 @@
-//! A client of an experiment: writes of 1 kB at even intervals, whether or not the earlier ones are answered.
+//! A client of an experiment: writes 1 kB at even intervals, whether or not the earlier writes are answered (open
+//! loop).
 //!
-//! In: the servers, nearest first, and a rate. Out: when each answered write was asked, and how long it took.
-//! How: one thread sends on time, another hears the answers, so that a slow server slows nobody down (open loop).
-//! Holds: when its server dies it goes to the nearest that lives; writes without an answer, or with an error for one, are
-//! no samples. As in the simulator it stands beside its server: no link lies between the two.
+//! One thread sends on schedule and another reads the replies, so that a slow server does not delay the next write.
+//! The result is one sample for each answered write: when it was sent, and how long it took. When its server dies,
+//! the client connects to the nearest one that is alive. Writes without a reply, or with an error, give no sample. As
+//! in the simulator there is no emulated link between a client and its own server.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
@@ -20,68 +21,67 @@ use pole_jute::{
 };
 use pole_lab::sim::Sample;
 
-/// Who writes, and how often.
+/// A client with its schedule.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    /// The server beside which it stands.
-    pub(crate) home: u64,
-    /// Client ports, the nearest first.
+    /// The server at the client's site.
+    pub(crate) server: u64,
+    /// Client ports, nearest server first.
     pub(crate) ports: Vec<u16>,
     pub(crate) interval: Duration,
-    /// The first write, so that clients do not all write in the same moment.
+    /// The delay before the first write, so that clients do not all write at the same time.
     pub(crate) first: Duration,
-    /// What times are counted from.
-    pub(crate) zero: Instant,
+    /// The origin of all times.
+    pub(crate) start: Instant,
 }
 
-/// What a client is woken by before its time.
+/// Wakes a client before its next write is due.
 pub(crate) enum Wake {
-    /// It is enough.
     Stop,
-    /// This connection has ended, the first having the number 0.
+    /// The connection with this number has ended, counted from 0.
     Closed(usize),
 }
 
 impl Client {
-    /// Writes until it is told to stop, or nobody could tell it any more; its samples.
+    /// Writes until [`Wake::Stop`] or until the channel is closed, and returns the samples.
     pub(crate) fn run(&self, wake: &Sender<Wake>, wakes: &Receiver<Wake>) -> Vec<Sample> {
         let mut samples = Vec::new();
         let mut due = Instant::now() + self.first;
         for number in 0.. {
-            let opened = self.ports.iter().find_map(|port| Connection::open(*port, self.home).ok());
-            let is_enough = match opened {
+            let opened = self.ports.iter().find_map(|port| Connection::open(*port, self.server).ok());
+            let is_stopped = match opened {
                 Some(opened) => {
-                    // What was due in between is not made up for.
+                    // Writes that were due in between are skipped.
                     while due < Instant::now() {
                         due += self.interval;
                     }
-                    let hearing = Hearing::start(opened, self.home, self.zero, number, wake);
-                    let is_enough = self.write(&hearing, number, &mut due, wakes);
-                    samples.extend(hearing.end());
-                    is_enough
+                    let reader = ReplyReader::start(opened, self.server, self.start, number, wake);
+                    let is_stopped = self.write(&reader, number, &mut due, wakes);
+                    samples.extend(reader.end());
+                    is_stopped
                 }
                 None => is_stop(wakes.recv_timeout(RETRY)),
             };
-            if is_enough {
+            if is_stopped {
                 break;
             }
         }
         samples
     }
 
-    /// Writes on one connection; false if it breaks, true if it is enough.
-    fn write(&self, hearing: &Hearing, number: usize, due: &mut Instant, wakes: &Receiver<Wake>) -> bool {
-        let request = write(self.home);
+    /// Writes on one connection; false if it breaks, true when the client is to stop.
+    fn write(&self, reader: &ReplyReader, number: usize, due: &mut Instant, wakes: &Receiver<Wake>) -> bool {
+        let request = write(self.server);
         let mut xid = FIRST_XID;
         loop {
             match wakes.recv_timeout(due.saturating_duration_since(Instant::now())) {
                 Ok(Wake::Closed(closed)) if closed == number => return false,
-                // An earlier one: that is known.
+                // An earlier connection.
                 Ok(Wake::Closed(_)) => {}
                 Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return true,
                 Err(RecvTimeoutError::Timeout) => {
-                    hearing.asked().push_back((xid, Instant::now()));
-                    if (&*hearing.stream).write_all(&frame(xid, &request)).is_err() {
+                    reader.pending().push_back((xid, Instant::now()));
+                    if (&*reader.stream).write_all(&frame(xid, &request)).is_err() {
                         return false;
                     }
                     *due += self.interval;
@@ -96,66 +96,66 @@ fn is_stop(woken: Result<Wake, RecvTimeoutError>) -> bool {
     matches!(woken, Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected))
 }
 
-/// A connection whose answers are heard on a thread of their own.
-struct Hearing {
+/// A connection whose replies are read by a thread of its own.
+struct ReplyReader {
     stream: Arc<TcpStream>,
-    asked: Arc<Mutex<Asked>>,
+    pending: Arc<Mutex<Pending>>,
     thread: JoinHandle<Vec<Sample>>,
 }
 
-/// Writes under way, in the order in which they were asked.
-type Asked = VecDeque<(i32, Instant)>;
+/// Writes under way, in the order in which they were sent.
+type Pending = VecDeque<(i32, Instant)>;
 
-impl Hearing {
-    fn start(opened: Connection, home: u64, zero: Instant, number: usize, wake: &Sender<Wake>) -> Self {
+impl ReplyReader {
+    fn start(opened: Connection, server: u64, start: Instant, number: usize, wake: &Sender<Wake>) -> Self {
         let Connection { stream, mut frames } = opened;
-        let (stream, asked) = (Arc::new(stream), Arc::new(Mutex::new(Asked::new())));
-        let (heard_from, waiting, wake) = (Arc::clone(&stream), Arc::clone(&asked), wake.clone());
+        let (stream, pending) = (Arc::new(stream), Arc::new(Mutex::new(Pending::new())));
+        let (source, sent, wake) = (Arc::clone(&stream), Arc::clone(&pending), wake.clone());
         let thread = thread::spawn(move || {
             let mut samples = Vec::new();
-            while let Ok(frame) = frames.next(&heard_from) {
-                samples.extend(answered(frame, &mut lock(&waiting), home, zero));
+            while let Ok(frame) = frames.next(&source) {
+                samples.extend(sample_of(frame, &mut lock(&sent), server, start));
             }
-            // Whoever is not there any more need not know.
+            // An error means that the client has stopped.
             let _ = wake.send(Wake::Closed(number));
             samples
         });
-        Self { stream, asked, thread }
+        Self { stream, pending, thread }
     }
 
-    fn asked(&self) -> MutexGuard<'_, Asked> {
-        lock(&self.asked)
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        lock(&self.pending)
     }
 
     fn end(self) -> Vec<Sample> {
-        // An error means that it has ended already.
+        // An error means that the connection is closed already.
         let _ = self.stream.shutdown(Shutdown::Both);
         self.thread.join().unwrap_or_default()
     }
 }
 
-fn lock(asked: &Mutex<Asked>) -> MutexGuard<'_, Asked> {
-    asked.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(pending: &Mutex<Pending>) -> MutexGuard<'_, Pending> {
+    pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The sample of an answer. Answers come in the order of the questions.
-fn answered(frame: Bytes, asked: &mut Asked, home: u64, zero: Instant) -> Option<Sample> {
+/// The sample of a reply. Replies come in the order of the requests.
+fn sample_of(frame: Bytes, pending: &mut Pending, server: u64, start: Instant) -> Option<Sample> {
     let now = Instant::now();
     let header = ReplyHeader::read(&mut Reader::new(frame)).ok()?;
-    let (_, at) = asked.pop_front_if(|(xid, _)| *xid == header.xid)?;
+    let (_, at) = pending.pop_front_if(|(xid, _)| *xid == header.xid)?;
     let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-    let sample = Sample { asked: nanos(at.duration_since(zero)), home, took: nanos(now.duration_since(at)) };
+    let sample = Sample { asked: nanos(at.duration_since(start)), home: server, took: nanos(now.duration_since(at)) };
     (header.err == ErrorCode::Ok).then_some(sample)
 }
 
-/// A connection with a session and a node to write to.
+/// A connection with a session and an existing node to write to.
 struct Connection {
     stream: TcpStream,
     frames: Frames,
 }
 
 impl Connection {
-    fn open(port: u16, home: u64) -> io::Result<Self> {
+    fn open(port: u16, server: u64) -> io::Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stream = TcpStream::connect_timeout(&address, OPEN_LIMIT)?;
         stream.set_nodelay(true)?;
@@ -165,8 +165,8 @@ impl Connection {
         out.frame(|writer| session().write(writer));
         (&stream).write_all(&out.take())?;
         frames.next(&stream)?;
-        // That the node exists already is as good.
-        (&stream).write_all(&frame(1, &create(home)))?;
+        // The node may exist already.
+        (&stream).write_all(&frame(1, &create(server)))?;
         frames.next(&stream)?;
         stream.set_read_timeout(None)?;
         Ok(Self { stream, frames })
@@ -202,7 +202,6 @@ fn frame(xid: i32, request: &Request) -> Bytes {
     out.take()
 }
 
-/// A new session.
 fn session() -> ConnectRequest {
     ConnectRequest {
         protocol_version: 0,
@@ -214,27 +213,27 @@ fn session() -> ConnectRequest {
     }
 }
 
-fn create(home: u64) -> Request {
+fn create(server: u64) -> Request {
     let everyone = Acl { perms: Perms::ALL, id: Id { scheme: "world".to_owned(), id: "anyone".to_owned() } };
     let flags = CreateMode::Persistent.number();
-    Request::Create(CreateRequest { path: path(home), data: None, acl: vec![everyone], flags })
+    Request::Create(CreateRequest { path: path(server), data: None, acl: vec![everyone], flags })
 }
 
-fn write(home: u64) -> Request {
+fn write(server: u64) -> Request {
     let data = Some(Bytes::from_static(&[b'.'; WRITE_BYTES]));
-    Request::SetData(SetDataRequest { path: path(home), data, version: -1 })
+    Request::SetData(SetDataRequest { path: path(server), data, version: -1 })
 }
 
-fn path(home: u64) -> String {
-    format!("/experiment-{home}")
+fn path(server: u64) -> String {
+    format!("/experiment-{server}")
 }
 
 /// As in the paper.
 const WRITE_BYTES: usize = 1_000;
-/// The first write on a connection: what came before it has a smaller number.
+/// The xid of the first write on a connection, above those of the setup requests.
 const FIRST_XID: i32 = 10;
 const SESSION_MS: i32 = 10_000;
-/// For a session and a node, also while a leader is elected.
+/// For opening a session and creating a node, also while a leader is elected.
 const OPEN_LIMIT: Duration = Duration::from_secs(2);
-/// Before all servers are tried again.
+/// The delay before all servers are tried again.
 const RETRY: Duration = Duration::from_millis(20);

@@ -1,7 +1,6 @@
-//! The processes of one ensemble, as their logs tell of them.
+//! The processes of one ensemble, tracked by their logs.
 //!
-//! In: a plan. Out: who leads, in which epoch and round; or why it cannot go on.
-//! Holds: every process ends with this value. Nothing is waited for without a limit, and a signal ends every wait.
+//! Every process ends with this value. Every wait has a limit, and a signal ends it.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -10,38 +9,34 @@ use std::time::{Duration, Instant};
 use crate::admin::Admin;
 use crate::args::Ms;
 use crate::failure::{Failure, Kind};
-use crate::up::{Child, Happening, Line, Plan};
+use crate::up::{Child, Event, LogLine, Plan};
 
-/// Processes that run.
 pub(super) struct Servers<'a> {
     plan: &'a Plan,
     children: BTreeMap<u64, Child>,
-    happenings: Receiver<Happening>,
-    /// Under whom each serves, and in which epoch.
+    events: Receiver<Event>,
+    /// The leader and the epoch under which each server serves.
     serving: BTreeMap<u64, (u64, u64)>,
-    /// The round that last made each lead.
+    /// The round in which each server last became leader.
     rounds: BTreeMap<u64, u64>,
-    /// What each last said outside its log, which is why it ends.
-    last_words: BTreeMap<u64, String>,
+    /// The last output of each server that was not a log line, which explains why it exits.
+    last_output: BTreeMap<u64, String>,
 }
 
 impl<'a> Servers<'a> {
-    /// Starts them; they serve when this returns.
-    pub(super) fn start(
-        plan: &'a Plan,
-        tell: &Sender<Happening>,
-        happenings: Receiver<Happening>,
-    ) -> Result<Self, Failure> {
+    /// Starts the servers and waits until they serve.
+    pub(super) fn start(plan: &'a Plan, sender: &Sender<Event>, events: Receiver<Event>) -> Result<Self, Failure> {
         let (children, serving, rounds) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let mut servers = Self { plan, children, happenings, serving, rounds, last_words: BTreeMap::new() };
+        let mut servers = Self { plan, children, events, serving, rounds, last_output: BTreeMap::new() };
         for id in plan.ids() {
-            servers.children.insert(id, Child::start(plan, id, tell)?);
+            servers.children.insert(id, Child::start(plan, id, sender)?);
         }
         servers.wait_until("all servers serve", |servers| servers.leader_of_all().is_some())?;
         Ok(servers)
     }
 
-    /// Makes a server lead, by hand-overs. In turns, it must lead in a round that is 0 mod N, so that the first is next.
+    /// Makes server `last` lead, by hand-overs. With `in_turns` (the rotating oracle), its round must be 0 mod N, so
+    /// that server 1 is next.
     pub(super) fn make_lead(&mut self, last: u64, in_turns: bool) -> Result<(), Failure> {
         for _ in 0..2 * last {
             let (leader, epoch) = self.leader_of_all().ok_or_else(|| Failure::failed("nobody leads at the start"))?;
@@ -60,13 +55,13 @@ impl<'a> Servers<'a> {
         Err(Failure::failed(format!("server {last} could not be made to lead")))
     }
 
-    /// Lets the time pass.
-    pub(super) fn pass(&mut self, until: Instant) -> Result<(), Failure> {
+    /// Handles events until a point in time.
+    pub(super) fn run_until(&mut self, until: Instant) -> Result<(), Failure> {
         while self.step(until)? {}
         Ok(())
     }
 
-    /// Ends a process at once, as `kill -9` does.
+    /// Kills a process, as `kill -9` does.
     pub(super) fn kill(&mut self, id: u64) {
         if let Some(child) = self.children.remove(&id) {
             child.kill();
@@ -74,7 +69,7 @@ impl<'a> Servers<'a> {
         self.serving.remove(&id);
     }
 
-    /// Who leads with a quorum behind it.
+    /// The leader that a quorum follows.
     pub(super) fn leader(&self) -> Option<u64> {
         let newest = self.serving.values().map(|(_, epoch)| *epoch).max()?;
         let followers = self.serving.values().filter(|(_, epoch)| *epoch == newest);
@@ -83,9 +78,9 @@ impl<'a> Servers<'a> {
         (followers.count() >= quorum && self.serving.contains_key(&leader)).then_some(leader)
     }
 
-    /// What each process that lives takes its disk to need for an fsync, in milliseconds: what its scores contain.
-    pub(super) fn disk_ms(&self, asked: u64) -> Result<Vec<f64>, Failure> {
-        let scores = Admin::on_loopback(self.plan.ports(asked).admin).scores()?.typed()?;
+    /// The duration of an fsync in milliseconds as each live server assumes it; it is part of the scores.
+    pub(super) fn disk_ms(&self, server: u64) -> Result<Vec<f64>, Failure> {
+        let scores = Admin::on_loopback(self.plan.ports(server).admin).scores()?.typed()?;
         let consensus = scores.oracles.iter().find(|(name, _)| name.starts_with("consensus"));
         let servers = consensus.into_iter().flat_map(|(_, scores)| &scores.servers);
         let live = servers.filter(|(id, _)| self.children.contains_key(id));
@@ -99,9 +94,9 @@ impl<'a> Servers<'a> {
         (all && self.serving.values().all(|under| *under == (leader, epoch))).then_some((leader, epoch))
     }
 
-    fn wait_until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) -> Result<(), Failure> {
+    fn wait_until(&mut self, what: &str, condition: impl Fn(&Self) -> bool) -> Result<(), Failure> {
         let deadline = Instant::now() + LIMIT;
-        while !is_so(self) {
+        while !condition(self) {
             if !self.step(deadline)? {
                 let (seconds, serving, all) = (LIMIT.as_secs(), self.serving.len(), self.children.len());
                 let text =
@@ -112,35 +107,35 @@ impl<'a> Servers<'a> {
         Ok(())
     }
 
-    /// Takes in what happens next; false at the deadline.
+    /// Handles the next event; false at the deadline.
     fn step(&mut self, deadline: Instant) -> Result<bool, Failure> {
-        match self.happenings.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(Happening::Said { id, line }) => self.said(id, line),
-            Ok(Happening::Ended { id }) => self.ended(id)?,
-            Ok(Happening::Signal) | Err(RecvTimeoutError::Disconnected) => return Err(interrupted()),
+        match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Event::Logged { id, line }) => self.handle_line(id, line),
+            Ok(Event::Exited { id }) => self.handle_exit(id)?,
+            Ok(Event::Signal) | Err(RecvTimeoutError::Disconnected) => return Err(interrupted()),
             Err(RecvTimeoutError::Timeout) => return Ok(false),
         }
         Ok(true)
     }
 
-    fn said(&mut self, id: u64, line: Line) {
+    fn handle_line(&mut self, id: u64, line: LogLine) {
         match line {
-            // The last words of one that was killed.
+            // Remaining output of a killed process.
             _ if !self.children.contains_key(&id) => {}
-            Line::Electing => drop(self.serving.remove(&id)),
-            Line::Leading { round } => drop(self.rounds.insert(id, round)),
-            Line::Serving { leader, epoch } => drop(self.serving.insert(id, (leader, epoch))),
-            Line::Plain { text } => drop(self.last_words.insert(id, text)),
-            Line::Elected { .. } | Line::Resigning { .. } | Line::Links { .. } | Line::Other => {}
+            LogLine::Electing => drop(self.serving.remove(&id)),
+            LogLine::Leading { round } => drop(self.rounds.insert(id, round)),
+            LogLine::Serving { leader, epoch } => drop(self.serving.insert(id, (leader, epoch))),
+            LogLine::Plain { text } => drop(self.last_output.insert(id, text)),
+            LogLine::Elected { .. } | LogLine::Resigning { .. } | LogLine::Links { .. } | LogLine::Other => {}
         }
     }
 
-    /// A process has ended: one that we killed, or else the run is over.
-    fn ended(&mut self, id: u64) -> Result<(), Failure> {
+    /// Handles an exit. The run fails, unless the process was killed on purpose.
+    fn handle_exit(&mut self, id: u64) -> Result<(), Failure> {
         let Some(child) = self.children.remove(&id) else { return Ok(()) };
         let status = child.wait();
         let kind = status.code().and_then(Kind::of_exit_code).unwrap_or(Kind::Failed);
-        let why = self.last_words.get(&id).map_or("it does not say why", String::as_str);
+        let why = self.last_output.get(&id).map_or("it does not say why", String::as_str);
         Err(Failure::new(kind, format!("{} has ended ({status}): {why}", self.plan.name(id))))
     }
 }
@@ -151,7 +146,6 @@ impl Drop for Servers<'_> {
     }
 }
 
-/// Somebody wants us to stop.
 pub(super) fn interrupted() -> Failure {
     Failure::failed("interrupted; the servers are stopped and nothing is written")
 }

@@ -1,20 +1,20 @@
-//! `pole explain`: the story of an election, in sentences.
+//! `pole explain`: describes an election in sentences.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::api::{Election, Proposal};
 use crate::paint::{Paint, Table};
-use crate::shapes::{Election, Proposal};
 
-use super::values::{Unit, input, number, servers, told_apart, with_unit};
+use super::values::{Unit, distinguishable, input, number, servers, with_unit};
 
 /// The elections, newest first.
 pub(crate) fn explain(elections: &[Election], paint: Paint) -> String {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
-    let stories: Vec<String> = elections.iter().map(|election| story(election, now_ms, paint)).collect();
-    if stories.is_empty() { "There has been no election yet.\n".to_owned() } else { stories.join("\n") }
+    let descriptions: Vec<String> = elections.iter().map(|election| describe(election, now_ms, paint)).collect();
+    if descriptions.is_empty() { "There has been no election yet.\n".to_owned() } else { descriptions.join("\n") }
 }
 
-/// One line: by what the winner won.
+/// One line: the reason why the winner won.
 pub(crate) fn why(election: &Election) -> String {
     let unit = Unit::of(&election.oracle);
     let score_of =
@@ -23,7 +23,7 @@ pub(crate) fn why(election: &Election) -> String {
     match election.decided_by.as_deref() {
         Some("score") => match (score_of(election.winner), score_of(election.runner_up)) {
             (Some(first), Some(next)) => {
-                let (first, next) = told_apart(first, next, unit);
+                let (first, next) = distinguishable(first, next, unit);
                 format!("{} of {first}, against {next} of {second}", election.oracle)
             }
             (Some(first), None) => {
@@ -42,9 +42,9 @@ pub(crate) fn why(election: &Election) -> String {
     }
 }
 
-fn story(election: &Election, now_ms: i64, paint: Paint) -> String {
+fn describe(election: &Election, now_ms: i64, paint: Paint) -> String {
     let mut text = headline(election, now_ms, paint);
-    text += &format!("{}{}\n", called(&election.cause), took_part(election));
+    text += &format!("{}{}\n", cause(&election.cause), participants(election));
     if !election.proposals.is_empty() {
         text += &format!("\n{}", proposals(election, paint));
     }
@@ -56,7 +56,7 @@ fn story(election: &Election, now_ms: i64, paint: Paint) -> String {
 }
 
 fn headline(election: &Election, now_ms: i64, paint: Paint) -> String {
-    // Whom the last leader chose was not elected.
+    // A successor chosen by the last leader was not elected.
     let how = if election.decided_by.is_some() { "was elected" } else { "took over" };
     let headline = match (election.ended.as_deref(), election.winner, election.epoch) {
         (Some("failed"), _, _) => "An election failed".to_owned(),
@@ -68,7 +68,6 @@ fn headline(election: &Election, now_ms: i64, paint: Paint) -> String {
     format!("{}{}.\n", paint.bold(&headline), ago.unwrap_or_default())
 }
 
-/// How long ago, as one would say it.
 fn ago(ms: i64) -> String {
     match ms.max(0) / 1_000 {
         0 => "just now".to_owned(),
@@ -79,7 +78,7 @@ fn ago(ms: i64) -> String {
     }
 }
 
-fn called(cause: &str) -> String {
+fn cause(cause: &str) -> String {
     match cause {
         "start" => "It was called because the server started.".to_owned(),
         "leader-lost" => "It was called because the leader was lost.".to_owned(),
@@ -91,7 +90,7 @@ fn called(cause: &str) -> String {
     }
 }
 
-fn took_part(election: &Election) -> String {
+fn participants(election: &Election) -> String {
     let mut text = match &election.participants[..] {
         [] => String::new(),
         ids => {
@@ -137,11 +136,11 @@ fn score(proposal: &Proposal, unit: Option<Unit>) -> String {
 }
 
 fn measured(proposal: &Proposal) -> String {
-    let mut words: Vec<String> = proposal.inputs.iter().map(|(name, value)| input(name, *value)).collect();
+    let mut parts: Vec<String> = proposal.inputs.iter().map(|(name, value)| input(name, *value)).collect();
     if proposal.able == Some(false) {
-        words.push("had just failed to lead".to_owned());
+        parts.push("had just failed to lead".to_owned());
     }
-    words.join(", ")
+    parts.join(", ")
 }
 
 fn decision(election: &Election) -> String {
@@ -157,21 +156,21 @@ fn decision(election: &Election) -> String {
     format!("Why server {winner}: {}.{}\n", why(election), ahead.unwrap_or_default())
 }
 
-/// Each step with how long it took, and all of them together.
+/// The duration of each step, and the total.
 fn steps(election: &Election) -> String {
     let mut before = 0.0;
-    let mut words = Vec::new();
+    let mut parts = Vec::new();
     for step in &election.steps {
         if step.ms > before {
-            words.push(format!("{} ms until {}", number(step.ms - before), step.step));
+            parts.push(format!("{} ms until {}", number(step.ms - before), step.step));
         }
         before = step.ms;
     }
     let all = format!("It took {} ms", number(before));
-    if words.is_empty() { format!("{all}.") } else { format!("{all}: {}.", words.join(", ")) }
+    if parts.is_empty() { format!("{all}.") } else { format!("{all}: {}.", parts.join(", ")) }
 }
 
-/// Before it, a number is not a date but a count since some start.
+/// A smaller number is not a date but a count since some start.
 const YEAR_2001_MS: i64 = 1_000_000_000_000;
 
 #[cfg(test)]
@@ -195,9 +194,9 @@ mod tests {
     }
 
     #[test]
-    fn an_election_is_told_in_sentences() {
+    fn an_election_is_described_in_sentences() {
         assert_eq!(
-            story(&after_a_crash(), 1_700_000_090_000, Paint::new(Color::Never)),
+            describe(&after_a_crash(), 1_700_000_090_000, Paint::new(Color::Never)),
             "\
 Server 3 was elected for epoch 3, 90 s ago.
 It was called because the leader was lost. Servers 1, 2, 3 and 4 took part.
@@ -219,7 +218,7 @@ It took 31.2 ms: 1.2 ms until decided, 30 ms until serving.
     fn a_failed_election_says_why_it_failed() {
         let election =
             Election { ended: Some("failed".into()), reason: Some("no quorum".into()), ..Election::default() };
-        let text = story(&election, 0, Paint::new(Color::Never));
+        let text = describe(&election, 0, Paint::new(Color::Never));
         assert!(text.starts_with("An election failed.\n"), "{text}");
         assert!(text.ends_with("It came to nothing: no quorum.\n"), "{text}");
     }
@@ -229,7 +228,7 @@ It took 31.2 ms: 1.2 ms until decided, 30 ms until serving.
         let text = r#"{"epoch":2,"at_ms":null,"cause":"transfer","oracle":null,"participants":null,"proposals":[],
             "winner":1,"decided_by":null,"runner_up":null,"margin":null,"steps":[],"ended":"established"}"#;
         assert_eq!(
-            story(&serde_json::from_str(text).unwrap(), 0, Paint::new(Color::Never)),
+            describe(&serde_json::from_str(text).unwrap(), 0, Paint::new(Color::Never)),
             "\
 Server 1 took over for epoch 2.
 An operator had leadership transferred.
@@ -248,8 +247,8 @@ Why server 1: the last leader chose it.
     }
 
     #[test]
-    fn times_are_told_from_seconds_to_days() {
-        let told = [-5, 1_500, 180_000, 7_200_000, 259_200_000].map(ago);
-        assert_eq!(told, ["just now", "1 s ago", "3 min ago", "2 h ago", "3 days ago"]);
+    fn times_are_shown_from_seconds_to_days() {
+        let texts = [-5, 1_500, 180_000, 7_200_000, 259_200_000].map(ago);
+        assert_eq!(texts, ["just now", "1 s ago", "3 min ago", "2 h ago", "3 days ago"]);
     }
 }

@@ -1,7 +1,6 @@
-//! Answers of servers, as people read them.
+//! Formatting of server answers for people: aligned columns, units and sentences.
 //!
-//! In: the shapes of the admin port. Out: text with aligned columns, units, and sentences.
-//! Holds: what a server did not say is left out or shown as `?`, never invented.
+//! What a server did not report is left out or shown as `?`.
 
 mod election;
 mod state;

@@ -1,11 +1,11 @@
-//! `pole status`, `pole oracle get`, `pole transfer`.
+//! The output of `pole status`, `pole oracle get` and `pole transfer`.
 
+use crate::api::{Ensemble, OracleInForce, OracleScores, Scores, Server, Transferred};
 use crate::paint::{Paint, Table};
-use crate::shapes::{Ensemble, OracleInForce, OracleScores, Scores, Server, Transferred};
 
 use super::values::number;
 
-/// The servers, who leads, and how far apart they are.
+/// The servers, the leader, and the round trips between servers.
 pub(crate) fn status(ensemble: &Ensemble, paint: Paint) -> String {
     let mut text = headline(ensemble, paint);
     let measured: Vec<u64> = ensemble.servers.iter().map(|server| server.id).collect();
@@ -65,10 +65,10 @@ fn unknown() -> String {
     "?".to_owned()
 }
 
-/// The oracle in force, and whom each would choose.
+/// The current oracle, and the server that each oracle would choose.
 pub(crate) fn oracle(ensemble: &Ensemble, scores: &Scores, paint: Paint) -> String {
     let since = match ensemble.oracle.version.as_deref() {
-        // Nobody has changed it yet.
+        // Not changed at run time yet.
         None | Some("0x0" | "") => "as configured".to_owned(),
         Some(version) => format!("since {version}"),
     };
@@ -99,7 +99,7 @@ fn is_better(of: &OracleScores, one: f64, other: f64) -> bool {
     if of.better == "lower" { one < other } else { one > other }
 }
 
-/// How a hand-over went.
+/// The result of a hand-over.
 pub(crate) fn transferred(transferred: &Transferred) -> String {
     let leader = transferred.leader.map_or_else(unknown, |id| id.to_string());
     match transferred.pause_ms {

@@ -1,8 +1,8 @@
-//! Numbers with units, lists in words.
+//! Formatting of numbers with units, and of lists.
 
 use pole_oracle::{Better, Spec};
 
-/// What the scores of an oracle count.
+/// The unit of an oracle's scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     name: &'static str,
@@ -10,7 +10,7 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    /// None if this release has no oracle of that name, or if its scores are of several kinds.
+    /// None if this release has no oracle of that name, or if its scores have several components of different kinds.
     pub(super) fn of(oracle: &str) -> Option<Self> {
         let scale = Spec::parse(oracle).ok()?.build().ok()?.scale();
         Some(Self { name: scale.unit, lower_is_better: scale.better == Better::Lower })
@@ -26,8 +26,8 @@ pub(super) fn with_unit(value: f64, unit: Option<Unit>) -> String {
     format!("{} {}", number(value), unit.map_or("", |unit| unit.name)).trim_end().to_owned()
 }
 
-/// Two values with as many digits as it takes to see that they differ.
-pub(super) fn told_apart(one: f64, other: f64, unit: Option<Unit>) -> (String, String) {
+/// Formats two values with enough digits to show that they differ.
+pub(super) fn distinguishable(one: f64, other: f64, unit: Option<Unit>) -> (String, String) {
     let plain = (with_unit(one, unit), with_unit(other, unit));
     if plain.0 != plain.1 || one == other {
         return plain;
@@ -36,7 +36,7 @@ pub(super) fn told_apart(one: f64, other: f64, unit: Option<Unit>) -> (String, S
     (fine(one), fine(other))
 }
 
-/// As many digits as tell something.
+/// Formats a number with its significant digits.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         // Histories and ids are counts.
@@ -46,7 +46,7 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// `consensus_ms` of 9.9 is `consensus 9.9 ms`.
+/// Formats `consensus_ms` with value 9.9 as `consensus 9.9 ms`.
 pub(super) fn input(name: &str, value: f64) -> String {
     match name.strip_suffix("_ms") {
         Some(stem) => format!("{} {} ms", stem.replace('_', " "), number(value)),
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn values_that_differ_look_different() {
-        let apart = |one, other| told_apart(one, other, Unit::of("latency"));
+        let apart = |one, other| distinguishable(one, other, Unit::of("latency"));
         assert_eq!(apart(16.9, 17.2), ("16.9 ms".into(), "17.2 ms".into()));
         assert_eq!(apart(16.91, 16.93), ("16.910 ms".into(), "16.930 ms".into()));
         assert_eq!(apart(16.91, 16.91), ("16.9 ms".into(), "16.9 ms".into()));

@@ -1,8 +1,8 @@
-//! One server's process: this same program, as `pole server`.
+//! One server's process: this same program, run as `pole server`.
 //!
-//! It holds two pipes. Its standard input is ours alone to write to, and we never do: when it ends, because we close it
-//! or because we are gone, the server stops as at a signal. Its log comes through the other, and into a file.
-//! Why not a signal: a parent that is killed sends none.
+//! The child has two pipes. Nothing is ever written to its standard input; when that pipe ends, because the parent
+//! closes it or is gone, the server stops as after a signal. A signal would not do, because a parent that is killed
+//! sends none. The other pipe carries the log, which is copied to a file.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,16 +12,16 @@ use std::sync::mpsc::Sender;
 
 use crate::failure::Failure;
 
-use super::Happening;
-use super::line::Line;
+use super::Event;
+use super::log_line::LogLine;
 use super::plan::Plan;
 
-/// A process that runs, or has not been waited for.
+/// A process that was not waited for yet.
 pub(crate) struct Child(std::process::Child);
 
 impl Child {
-    /// Starts the process of a server; what it says and when it ends goes to `tell`.
-    pub(crate) fn start(plan: &Plan, id: u64, tell: &Sender<Happening>) -> Result<Self, Failure> {
+    /// Starts the process of a server. Its log lines and its exit are sent to `sender`.
+    pub(crate) fn start(plan: &Plan, id: u64, sender: &Sender<Event>) -> Result<Self, Failure> {
         let failed = |what: &str, error| Failure::failed(format!("{}: cannot {what}: {error}", plan.name(id)));
         let log = File::options().create(true).append(true).open(plan.log(id));
         let log = log.map_err(|error| failed(&format!("write {}", plan.log(id).display()), error))?;
@@ -29,11 +29,11 @@ impl Child {
         let mut command = Command::new(program);
         command.args(["server", "--until-stdin-ends", "--config"]).arg(plan.config(id));
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // Ctrl-C goes to a whole group. The servers are to hear of it from us, one after the other.
+        // Ctrl-C goes to a whole process group. The parent stops the servers itself, in order.
         command.process_group(0);
         let mut child = command.spawn().map_err(|error| failed("start its process", error))?;
-        let (stderr, tell) = (child.stderr.take(), tell.clone());
-        std::thread::spawn(move || read(stderr, log, id, &tell));
+        let (stderr, sender) = (child.stderr.take(), sender.clone());
+        std::thread::spawn(move || read(stderr, log, id, &sender));
         Ok(Self(child))
     }
 
@@ -41,36 +41,36 @@ impl Child {
         self.0.id()
     }
 
-    /// It ends soon.
+    /// Asks the process to stop. Returns at once.
     pub(crate) fn ask_to_end(&mut self) {
         drop(self.0.stdin.take());
     }
 
-    /// It has closed its log: it has ended, or is about to.
+    /// Waits for a process that has closed its log, so it has exited or is about to.
     pub(crate) fn wait(mut self) -> ExitStatus {
         self.0.wait().unwrap_or_default()
     }
 
-    /// It ends now.
+    /// Kills the process and waits for its end.
     pub(crate) fn kill(mut self) {
-        // An error means that it has ended already.
+        // An error means that it has exited already.
         let _ = self.0.kill();
         self.wait();
     }
 }
 
-/// Reads a log to its end, which is the end of the process.
-fn read(stderr: Option<ChildStderr>, mut log: File, id: u64, tell: &Sender<Happening>) {
+/// Reads the log until it ends, which means that the process ends.
+fn read(stderr: Option<ChildStderr>, mut log: File, id: u64, sender: &Sender<Event>) {
     let mut reader = BufReader::new(stderr.expect("it was piped"));
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
         // A full disk must not stop the ensemble.
         let _ = log.write_all(&line);
         let text = String::from_utf8_lossy(&line);
-        if tell.send(Happening::Said { id, line: Line::parse(text.trim_end()) }).is_err() {
+        if sender.send(Event::Logged { id, line: LogLine::parse(text.trim_end()) }).is_err() {
             return;
         }
         line.clear();
     }
-    let _ = tell.send(Happening::Ended { id });
+    let _ = sender.send(Event::Exited { id });
 }

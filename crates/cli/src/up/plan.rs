@@ -1,6 +1,6 @@
-//! What an ensemble on this machine consists of: servers, ports, files.
+//! The servers, ports and files of an ensemble on this machine.
 //!
-//! In: the arguments. Out: names, ports and paths, and on the disk a configuration for each server:
+//! On disk there is a configuration for each server:
 //!
 //! ```text
 //! DIR/topology.toml
@@ -18,21 +18,19 @@ use pole_topology::{PRESETS, Topology};
 use crate::args::UpArgs;
 use crate::failure::{Failure, Kind};
 
-use super::place::Place;
+use super::work_dir::WorkDir;
 
-/// An ensemble that can be started.
 pub(crate) struct Plan {
     topology: Topology,
-    /// The file that it was read from, as it was.
+    /// The content of the topology file.
     topology_text: String,
     oracle: String,
     base_port: u16,
-    place: Place,
-    /// More of the configuration of every server.
-    lines: String,
+    work_dir: WorkDir,
+    /// Additional lines for the configuration of every server.
+    extra_config: String,
 }
 
-/// Where one server listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ports {
     pub(crate) client: u16,
@@ -44,14 +42,14 @@ pub(crate) struct Ports {
 impl Plan {
     pub(crate) fn new(args: &UpArgs) -> Result<Self, Failure> {
         let (topology, topology_text) = topology(&args.topology)?;
-        Self::on(topology, topology_text, args)
+        Self::with_topology(topology, topology_text, args)
     }
 
-    /// The ensemble of these arguments on other links than they name.
-    pub(crate) fn on(topology: Topology, topology_text: String, args: &UpArgs) -> Result<Self, Failure> {
+    /// Like [`Self::new`], with the given topology instead of the one in `args`.
+    pub(crate) fn with_topology(topology: Topology, topology_text: String, args: &UpArgs) -> Result<Self, Failure> {
         Spec::parse(&args.oracle).map_err(|error| Failure::bad_input(format!("--oracle {}: {error}", args.oracle)))?;
-        let strange = topology.servers().map(|server| server.id).find(|id| !(1..=ID_MAX).contains(id));
-        if let Some(id) = strange {
+        let invalid = topology.servers().map(|server| server.id).find(|id| !(1..=ID_MAX).contains(id));
+        if let Some(id) = invalid {
             let text =
                 format!("server {id} of the topology: ids here go from 1 to {ID_MAX}, ports are counted by them");
             return Err(Failure::bad_input(text));
@@ -61,23 +59,23 @@ impl Plan {
                 format!("--base-port {}: at most {}, ports are counted from it", args.base_port, u16::MAX - PORTS);
             return Err(Failure::bad_input(text));
         }
-        let place = match &args.dir {
-            Some(dir) => Place::named(dir).map_err(|error| (dir.clone(), error)),
-            None => Place::temporary().map_err(|error| (std::env::temp_dir(), error)),
+        let work_dir = match &args.dir {
+            Some(dir) => WorkDir::named(dir).map_err(|error| (dir.clone(), error)),
+            None => WorkDir::temporary().map_err(|error| (std::env::temp_dir(), error)),
         };
-        let place = place.map_err(|(dir, error)| {
+        let work_dir = work_dir.map_err(|(dir, error)| {
             Failure::bad_input(format!(
                 "{}: {error}; name a directory to write to with --dir, or a temporary one by TMPDIR",
                 dir.display()
             ))
         })?;
-        let (oracle, base_port, lines) = (args.oracle.clone(), args.base_port, String::new());
-        Ok(Self { topology, topology_text, oracle, base_port, place, lines })
+        let (oracle, base_port, extra_config) = (args.oracle.clone(), args.base_port, String::new());
+        Ok(Self { topology, topology_text, oracle, base_port, work_dir, extra_config })
     }
 
-    /// The same with more lines in every configuration.
-    pub(crate) fn with_lines(self, lines: &str) -> Self {
-        Self { lines: lines.to_owned(), ..self }
+    /// Adds lines to every configuration.
+    pub(crate) fn with_extra_config(self, extra_config: &str) -> Self {
+        Self { extra_config: extra_config.to_owned(), ..self }
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -92,7 +90,7 @@ impl Plan {
         self.topology.site(id).unwrap_or("?")
     }
 
-    /// A server as messages call it.
+    /// The name of a server in messages.
     pub(crate) fn name(&self, id: u64) -> String {
         format!("server {id} ({})", self.site(id))
     }
@@ -102,22 +100,22 @@ impl Plan {
     }
 
     pub(crate) fn dir(&self) -> &Path {
-        self.place.path()
+        self.work_dir.path()
     }
 
     pub(crate) fn is_temporary(&self) -> bool {
-        self.place.is_temporary()
+        self.work_dir.is_temporary()
     }
 
     pub(crate) fn config(&self, id: u64) -> PathBuf {
-        self.home(id).join("pole.cfg")
+        self.server_dir(id).join("pole.cfg")
     }
 
     pub(crate) fn log(&self, id: u64) -> PathBuf {
-        self.home(id).join("log.jsonl")
+        self.server_dir(id).join("log.jsonl")
     }
 
-    fn home(&self, id: u64) -> PathBuf {
+    fn server_dir(&self, id: u64) -> PathBuf {
         self.dir().join(format!("server-{id}"))
     }
 
@@ -126,8 +124,8 @@ impl Plan {
         Ports { client, quorum: client + 100, election: client + 200, admin: client + 300 }
     }
 
-    /// Whether all ports are free. A server would say it too, but five of them would say it at once, and only after
-    /// others had started.
+    /// Checks that all ports are free. Each server checks too, but then several would report it at once, and only
+    /// after others had started.
     pub(crate) fn check_ports(&self) -> Result<(), Failure> {
         for id in self.ids() {
             let Ports { client, quorum, election, admin } = self.ports(id);
@@ -146,11 +144,11 @@ impl Plan {
         Ok(())
     }
 
-    /// Writes what the servers read.
+    /// Writes the topology and the configurations.
     pub(crate) fn write_files(&self) -> Result<(), Failure> {
         write(&self.topology_file(), &self.topology_text)?;
         for id in self.ids() {
-            let data = self.home(id).join("data");
+            let data = self.server_dir(id).join("data");
             fs::create_dir_all(&data).map_err(|error| Failure::failed(format!("{}: {error}", data.display())))?;
             write(&data.join("myid"), &format!("{id}\n"))?;
             write(&self.config(id), &self.config_text(id))?;
@@ -164,7 +162,7 @@ impl Plan {
 
     fn config_text(&self, id: u64) -> String {
         let Ports { client, admin, .. } = self.ports(id);
-        // In this syntax a backslash does not stand for itself.
+        // In this syntax a backslash is an escape character.
         let path = |path: PathBuf| path.display().to_string().replace('\\', "\\\\");
         let servers = self.ids().map(|id| {
             let Ports { quorum, election, .. } = self.ports(id);
@@ -176,17 +174,17 @@ impl Plan {
              dataDir={data}\npreAllocSize={PREALLOCATE_KB}\n\
              clientPort={client}\nclientPortAddress=127.0.0.1\n4lw.commands.whitelist=*\n\
              admin.serverAddress=127.0.0.1\nadmin.serverPort={admin}\n\
-             pole.oracle={oracle}\npole.topology={topology}\npole.log=json\n{lines}{servers}",
-            data = path(self.home(id).join("data")),
+             pole.oracle={oracle}\npole.topology={topology}\npole.log=json\n{extra_config}{servers}",
+            data = path(self.server_dir(id).join("data")),
             oracle = self.oracle,
             topology = path(self.topology_file()),
-            lines = self.lines,
+            extra_config = self.extra_config,
             servers = servers.collect::<String>(),
         )
     }
 }
 
-/// A preset by its name, or a file by its path.
+/// Loads a preset by its name, or a file by its path.
 fn topology(name: &str) -> Result<(Topology, String), Failure> {
     let preset = PRESETS.iter().find(|(preset, _)| *preset == name).map(|(_, text)| (*text).to_owned());
     let text = match preset {
@@ -204,11 +202,11 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(|error| Failure::failed(format!("{}: {error}; is there room?", path.display())))
 }
 
-/// Ids are added to ports that are a hundred apart.
+/// Ids are added to base ports that are a hundred apart.
 const ID_MAX: u64 = 99;
-/// From the base port to the last one that may be needed.
+/// The distance from the base port to the last port in use.
 const PORTS: u16 = 399;
-/// Logs here stay small, and the temporary directory may lie in memory.
+/// Logs stay small here, and the temporary directory may be in memory.
 const PREALLOCATE_KB: u32 = 1_024;
 
 #[cfg(test)]
@@ -238,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_temporary_directory_goes_with_the_plan() {
+    fn a_temporary_directory_is_removed_with_the_plan() {
         let plan = plan(UpArgs::default()).unwrap();
         let dir = plan.dir().to_owned();
         assert!(dir.is_dir());
@@ -247,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_started_is_refused_before_anything_starts() {
+    fn invalid_arguments_are_rejected_before_anything_starts() {
         let default = UpArgs::default;
         for wrong in [
             UpArgs { topology: "nowhere.toml".into(), ..default() },

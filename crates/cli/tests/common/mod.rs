@@ -1,4 +1,4 @@
-//! The `pole` command as a process: started, read line by line, ended.
+//! Runs the `pole` command as a process and reads its output line by line.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -9,47 +9,47 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// The command, with these arguments.
+/// The command with these arguments.
 pub(crate) fn pole(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pole"));
     command.args(args).stdin(Stdio::null()).env_remove("POLE_ADMIN_TOKEN");
     command
 }
 
-/// Runs a command that ends by itself: its exit code, standard output and standard error.
+/// Runs a command to its end and returns its exit code, standard output and standard error.
 pub(crate) fn run(args: &[&str]) -> (i32, String, String) {
     let Output { status, stdout, stderr } = pole(args).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code().unwrap(), text(stdout), text(stderr))
 }
 
-/// A command that runs, with what it says on one of its outputs.
+/// A running command, with the lines of one of its outputs.
 pub(crate) struct Running {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Running {
-    /// Starts it, to read its standard output.
+    /// Starts it and reads its standard output.
     pub(crate) fn reading_stdout(args: &[&str]) -> Self {
         let mut child = pole(args).stdout(Stdio::piped()).spawn().unwrap();
         let lines = lines(child.stdout.take().unwrap());
         Self { child, lines }
     }
 
-    /// Starts it, to read its standard error.
+    /// Starts it and reads its standard error.
     pub(crate) fn reading_stderr(args: &[&str]) -> Self {
         Self::reading_stderr_of(pole(args))
     }
 
-    /// The same of a command with more than arguments.
+    /// Like [`Self::reading_stderr`], for a prepared command.
     pub(crate) fn reading_stderr_of(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let lines = lines(child.stderr.take().unwrap());
         Self { child, lines }
     }
 
-    /// Reads up to a line that contains this, and returns all lines.
+    /// Reads up to a line that contains `expected`, and returns all lines read.
     pub(crate) fn until(&self, expected: &str) -> Vec<String> {
         let mut read = Vec::new();
         loop {
@@ -63,12 +63,11 @@ impl Running {
         }
     }
 
-    /// Sends it a signal.
     pub(crate) fn signal(&self, signal: &str) {
         send(signal, self.child.id());
     }
 
-    /// Waits until it has closed its output, then for its end.
+    /// Waits until it has closed its output, then for its exit.
     pub(crate) fn end(&mut self) -> ExitStatus {
         loop {
             match self.lines.recv_timeout(LIMIT) {
@@ -85,7 +84,7 @@ impl Drop for Running {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
-        // Gently, so that it removes what it wrote.
+        // Gracefully, so that it removes its files.
         self.signal("-INT");
         while self.lines.recv_timeout(LIMIT).is_ok() {}
         let _ = self.child.kill();
@@ -93,16 +92,15 @@ impl Drop for Running {
     }
 }
 
-/// Sends a signal to a process.
 pub(crate) fn send(signal: &str, pid: u32) {
     assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
 }
 
 fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
-    let (tell, lines) = channel();
+    let (sender, lines) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if tell.send(line).is_err() {
+            if sender.send(line).is_err() {
                 return;
             }
         }
@@ -110,7 +108,7 @@ fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-/// A base port all of whose ports are free. Below those that the system gives to connections.
+/// A base port all of whose ports are free, below the ephemeral ports of the system.
 pub(crate) fn free_base_port() -> u16 {
     let is_free = |base: u16| {
         let ports = [0, 100, 200, 300].into_iter().flat_map(|offset| (1..=5).map(move |id| base + offset + id));
@@ -121,7 +119,7 @@ pub(crate) fn free_base_port() -> u16 {
     bases.into_iter().find(|base| is_free(*base)).expect("some ports are free")
 }
 
-/// A directory that is removed in the end.
+/// A directory that is removed on drop.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
@@ -147,5 +145,5 @@ impl Drop for Scratch {
     }
 }
 
-/// What takes this long on a busy machine will not happen any more.
+/// A time limit that is generous even on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);

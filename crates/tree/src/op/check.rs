@@ -1,17 +1,17 @@
-//! check, as part of a multi: a version must be the one that the client has seen.
+//! check, as part of a multi: fails unless the node has the expected version.
 
 use pole_jute::{CheckVersionRequest, CheckVersionTxn, ErrorCode, Perms, Txn};
 
-use crate::desk::{Desk, next_version};
 use crate::path;
+use crate::validation::{Validation, next_version};
 
-/// The transaction holds the version after the one that was compared, as Apache's does; nobody reads it.
-pub(crate) fn prepare(desk: &Desk, request: CheckVersionRequest) -> Result<Txn, ErrorCode> {
+/// As in Apache, the transaction contains the version after the compared one; it is never used.
+pub(crate) fn prepare(validation: &Validation, request: CheckVersionRequest) -> Result<Txn, ErrorCode> {
     if !path::is_valid(&request.path) {
         return Err(ErrorCode::BadArguments);
     }
-    let node = desk.get(&request.path)?;
-    desk.check(&node.acl, Perms::READ)?;
+    let node = validation.get(&request.path)?;
+    validation.check(&node.acl, Perms::READ)?;
     let version = next_version(node.version, request.version)?;
     Ok(Txn::Check(CheckVersionTxn { path: request.path, version }))
 }

@@ -1,15 +1,15 @@
-//! exists. It needs no permission, and its watch may wait for a node that is yet to come.
+//! exists. It needs no permission, and its watch may be set on a node that does not exist yet.
 
 use core::ops::DerefMut;
 
 use pole_jute::{ErrorCode, ExistsRequest, Record, Writer};
 
 use crate::Watches;
-use crate::read::Reading;
+use crate::read::ReadContext;
 use crate::watches::Modes;
 
 pub(crate) fn read<W: DerefMut<Target = Watches>>(
-    desk: &Reading,
+    context: &ReadContext,
     watches: impl FnOnce() -> W,
     request: &ExistsRequest,
     reply: &mut Writer,
@@ -17,8 +17,8 @@ pub(crate) fn read<W: DerefMut<Target = Watches>>(
     if request.path.contains('\0') {
         return Err(ErrorCode::BadArguments);
     }
-    desk.watch(watches, request.watch, &request.path, Modes::DATA)?;
-    let node = desk.find(&request.path).ok_or(ErrorCode::NoNode)?;
-    node.shown().write(reply);
+    context.watch(watches, request.watch, &request.path, Modes::DATA)?;
+    let node = context.find(&request.path).ok_or(ErrorCode::NoNode)?;
+    node.client_stat().write(reply);
     Ok(())
 }

@@ -1,16 +1,19 @@
-//! The operations: for each write, what makes it a transaction, what the transaction does, and its reply; for each read,
-//! its reply and the watch that it sets.
+//! The operations, one file each.
 //!
-//! The two lists here name them all. They are matches without a default, so a new operation is met by the compiler.
+//! The file of a write contains its validation, the application of its transaction, and its reply. The file of a read
+//! contains its reply and the watch that it sets.
+//!
+//! The two `match` expressions here list all operations without a default arm, so the compiler reports where a new
+//! one is missing.
 
-pub(crate) mod access;
 pub(crate) mod check;
-pub(crate) mod children;
 pub(crate) mod create;
-pub(crate) mod data;
 pub(crate) mod delete;
-pub(crate) mod ephemerals;
 pub(crate) mod exists;
+pub(crate) mod get_acl;
+pub(crate) mod get_children;
+pub(crate) mod get_data;
+pub(crate) mod get_ephemerals;
 pub(crate) mod multi;
 pub(crate) mod multi_read;
 pub(crate) mod session;
@@ -22,11 +25,11 @@ pub(crate) mod who_am_i;
 use bytes::Bytes;
 use pole_jute::{ErrorCode, MultiResult, OpCode, Request, Txn};
 
-use crate::desk::Desk;
 use crate::node::NodeId;
+use crate::validation::Validation;
 use crate::{SessionChange, Tree};
 
-/// Whether it changes the state, so that it goes to the leader.
+/// Whether the operation changes the state and therefore goes to the leader.
 #[must_use]
 pub fn is_write(op: OpCode) -> bool {
     match op {
@@ -66,21 +69,21 @@ pub fn is_write(op: OpCode) -> bool {
     }
 }
 
-/// Makes a client's write into a transaction.
-pub(crate) fn prepare(desk: &mut Desk, request: Request) -> Result<Txn, ErrorCode> {
+/// Validates a client's write and returns its transaction.
+pub(crate) fn prepare(validation: &mut Validation, request: Request) -> Result<Txn, ErrorCode> {
     match request {
-        Request::Create(request) => create::prepare(desk, create::Form::Create, request),
-        Request::Create2(request) => create::prepare(desk, create::Form::Create2, request),
-        Request::CreateContainer(request) => create::prepare(desk, create::Form::Container, request),
-        Request::CreateTtl(request) => create::prepare_ttl(desk, request),
-        Request::Delete(request) => delete::prepare(desk, request),
-        Request::SetData(request) => set_data::prepare(desk, request),
-        Request::SetAcl(request) => set_acl::prepare(desk, request),
-        Request::Multi(request) => Ok(Txn::Multi(multi::prepare(desk, request))),
-        Request::CloseSession => session::prepare_close(desk),
-        // Members are those of the configuration file, as where Apache has `reconfigEnabled=false`.
+        Request::Create(request) => create::prepare(validation, create::CreateOp::Create, request),
+        Request::Create2(request) => create::prepare(validation, create::CreateOp::Create2, request),
+        Request::CreateContainer(request) => create::prepare(validation, create::CreateOp::Container, request),
+        Request::CreateTtl(request) => create::prepare_ttl(validation, request),
+        Request::Delete(request) => delete::prepare(validation, request),
+        Request::SetData(request) => set_data::prepare(validation, request),
+        Request::SetAcl(request) => set_acl::prepare(validation, request),
+        Request::Multi(request) => Ok(Txn::Multi(multi::prepare(validation, request))),
+        Request::CloseSession => session::prepare_close(validation),
+        // The members are fixed by the configuration file, as in Apache with `reconfigEnabled=false`.
         Request::Reconfig(_) => Err(ErrorCode::ReconfigDisabled),
-        // A check alone has no transaction that Apache could read; and only the leader ends containers.
+        // A check outside a multi has no transaction that Apache could read, and only the leader deletes containers.
         Request::Check(_) | Request::DeleteContainer(_) => Err(ErrorCode::Unimplemented),
         Request::Exists(_)
         | Request::GetData(_)
@@ -103,9 +106,9 @@ pub(crate) fn prepare(desk: &mut Desk, request: Request) -> Result<Txn, ErrorCod
     }
 }
 
-/// What a transaction has done; what its reply says is read from the tree right after.
+/// The result of an applied transaction. The content of the reply is read from the tree right after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Done {
+pub(crate) enum Outcome {
     Created(NodeId),
     CreatedWithStat(NodeId),
     Deleted,
@@ -115,7 +118,7 @@ pub(crate) enum Done {
     Session(SessionChange),
 }
 
-impl Done {
+impl Outcome {
     /// The body of the reply.
     pub(crate) fn reply(self, tree: &Tree) -> Bytes {
         match self {
@@ -126,14 +129,14 @@ impl Done {
         }
     }
 
-    /// The same as the result of a part of a multi.
+    /// The result as part of a multi.
     pub(crate) fn result(self, tree: &Tree) -> MultiResult {
         match self {
             Self::Created(id) => create::result(tree, id),
             Self::CreatedWithStat(id) => create::result_with_stat(tree, id),
             Self::DataSet(id) => set_data::result(tree, id),
             Self::Deleted => MultiResult::Delete,
-            // The rest has no place in a multi.
+            // The other operations cannot be part of a multi.
             Self::Checked | Self::AclSet(_) | Self::Session(_) => MultiResult::Check,
         }
     }

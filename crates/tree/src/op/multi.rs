@@ -1,7 +1,8 @@
-//! multi: several writes, all or none, at one place of the history.
+//! multi: several writes in one transaction, all or none.
 //!
-//! A multi that fails is a transaction too. Its parts before the culprit stand in it as they were meant, the culprit as
-//! its error, those after it as `RuntimeInconsistency`; the error is what tells every server to apply nothing.
+//! A failed multi is a transaction too. It contains the parts before the failed one unchanged, the failed one as its
+//! error, and the parts after it as `RuntimeInconsistency`. A server that finds an error in a multi applies none of
+//! it.
 
 use alloc::vec::Vec;
 
@@ -12,36 +13,36 @@ use pole_jute::{
 
 use super::{check, create, delete, set_data};
 use crate::apply::apply_one;
-use crate::desk::Desk;
+use crate::validation::Validation;
 use crate::{Changes, Tree};
 
-pub(crate) fn prepare(desk: &mut Desk, request: MultiRequest) -> MultiTxn {
+pub(crate) fn prepare(validation: &mut Validation, request: MultiRequest) -> MultiTxn {
     let mut txns = Vec::with_capacity(request.ops.len());
     let mut failed = false;
     for op in request.ops {
-        let decided = if failed { Err(ErrorCode::RuntimeInconsistency) } else { prepare_part(desk, op) };
+        let decided = if failed { Err(ErrorCode::RuntimeInconsistency) } else { prepare_part(validation, op) };
         failed |= decided.is_err();
         txns.push(decided.unwrap_or_else(|code| Txn::Error(ErrorTxn::from(code))));
     }
     if failed {
-        desk.overlay.take_back();
+        validation.overlay.roll_back();
     }
     MultiTxn { txns }
 }
 
-fn prepare_part(desk: &mut Desk, op: MultiOp) -> Result<Txn, ErrorCode> {
+fn prepare_part(validation: &mut Validation, op: MultiOp) -> Result<Txn, ErrorCode> {
     match op {
-        MultiOp::Create(request) => create::prepare(desk, create::Form::Create, request),
-        MultiOp::Create2(request) => create::prepare(desk, create::Form::Create2, request),
-        MultiOp::CreateContainer(request) => create::prepare(desk, create::Form::Container, request),
-        MultiOp::CreateTtl(request) => create::prepare_ttl(desk, request),
-        MultiOp::Delete(request) => delete::prepare(desk, request),
-        MultiOp::SetData(request) => set_data::prepare(desk, request),
-        MultiOp::Check(request) => check::prepare(desk, request),
+        MultiOp::Create(request) => create::prepare(validation, create::CreateOp::Create, request),
+        MultiOp::Create2(request) => create::prepare(validation, create::CreateOp::Create2, request),
+        MultiOp::CreateContainer(request) => create::prepare(validation, create::CreateOp::Container, request),
+        MultiOp::CreateTtl(request) => create::prepare_ttl(validation, request),
+        MultiOp::Delete(request) => delete::prepare(validation, request),
+        MultiOp::SetData(request) => set_data::prepare(validation, request),
+        MultiOp::Check(request) => check::prepare(validation, request),
     }
 }
 
-/// Returns the body of the reply, if wanted.
+/// Applies all parts, and returns the body of the reply if wanted.
 pub(crate) fn apply(
     tree: &mut Tree,
     header: &TxnHeader,
@@ -54,9 +55,9 @@ pub(crate) fn apply(
     }
     let mut results = Vec::new();
     for txn in &multi.txns {
-        let done = apply_one(tree, header, txn, changes);
+        let outcome = apply_one(tree, header, txn, changes);
         if want_reply {
-            results.push(done.map_or_else(MultiResult::Error, |done| done.result(tree)));
+            results.push(outcome.map_or_else(MultiResult::Error, |outcome| outcome.result(tree)));
         }
     }
     want_reply.then(|| MultiResponse { results }.encode())

@@ -1,4 +1,5 @@
-//! multiRead: several reads, each with its own result, of one state of the tree. No watches, as in Apache's clients.
+//! multiRead: several reads of one state of the tree, each with its own result. It sets no watches, as in Apache's
+//! clients.
 
 use bytes::Bytes;
 use pole_jute::{
@@ -6,24 +7,24 @@ use pole_jute::{
     Writer,
 };
 
-use crate::read::Reading;
+use crate::read::ReadContext;
 
-pub(crate) fn read(desk: &Reading, request: &MultiReadRequest, reply: &mut Writer) -> Result<(), ErrorCode> {
-    let results = request.ops.iter().map(|op| read_part(desk, op).unwrap_or_else(MultiReadResult::Error));
+pub(crate) fn read(context: &ReadContext, request: &MultiReadRequest, reply: &mut Writer) -> Result<(), ErrorCode> {
+    let results = request.ops.iter().map(|op| read_part(context, op).unwrap_or_else(MultiReadResult::Error));
     MultiReadResponse::write_all(results, reply);
     Ok(())
 }
 
-fn read_part(desk: &Reading, op: &MultiReadOp) -> Result<MultiReadResult, ErrorCode> {
+fn read_part(context: &ReadContext, op: &MultiReadOp) -> Result<MultiReadResult, ErrorCode> {
     Ok(match op {
         MultiReadOp::GetData(request) => {
-            let node = desk.readable(&request.path)?;
+            let node = context.readable(&request.path)?;
             let data = node.data.as_deref().map(Bytes::copy_from_slice);
-            MultiReadResult::GetData(GetDataResponse { data, stat: node.shown() })
+            MultiReadResult::GetData(GetDataResponse { data, stat: node.client_stat() })
         }
         MultiReadOp::GetChildren(request) => {
-            let children = desk.readable(&request.path)?.children.iter();
-            let children = children.map(|id| desk.tree.nodes.get(*id).name().into()).collect();
+            let children = context.readable(&request.path)?.children.iter();
+            let children = children.map(|id| context.tree.nodes.get(*id).name().into()).collect();
             MultiReadResult::GetChildren(GetChildrenResponse { children })
         }
     })

@@ -1,38 +1,38 @@
-//! setACL. Its reply is that of setData.
+//! setACL. Its reply is the same as that of setData.
 
 use pole_jute::{ErrorCode, Perms, SetAclRequest, SetAclTxn, Txn};
 
-use super::Done;
+use super::Outcome;
 use crate::acls::AclHandle;
-use crate::desk::{Desk, next_version};
-use crate::overlay::Shape;
-use crate::tree::read_only;
+use crate::overlay::NodeView;
+use crate::tree::read_only_acl;
+use crate::validation::{Validation, next_version};
 use crate::{Tree, path};
 
-pub(crate) fn prepare(desk: &mut Desk, request: SetAclRequest) -> Result<Txn, ErrorCode> {
+pub(crate) fn prepare(validation: &mut Validation, request: SetAclRequest) -> Result<Txn, ErrorCode> {
     if !path::is_valid(&request.path) {
         return Err(ErrorCode::BadArguments);
     }
     let acl = match path::is_settings(&request.path) {
-        true => read_only().to_vec(),
-        false => desk.keep_acl(&request.acl)?,
+        true => read_only_acl().to_vec(),
+        false => validation.resolve_acl(&request.acl)?,
     };
-    let node = desk.get(&request.path)?;
-    desk.check_write(&request.path, &node.acl, Perms::ADMIN)?;
+    let node = validation.get(&request.path)?;
+    validation.check_write(&request.path, &node.acl, Perms::ADMIN)?;
     let version = next_version(node.aversion, request.version)?;
-    desk.put(Shape { aversion: version, acl: AclHandle::unnumbered(acl.clone()), ..node });
+    validation.put(NodeView { aversion: version, acl: AclHandle::unnumbered(acl.clone()), ..node });
     Ok(Txn::SetAcl(SetAclTxn { path: request.path, acl, version }))
 }
 
-/// Nobody watches ACLs, so there is no change to tell.
-pub(crate) fn apply(tree: &mut Tree, txn: &SetAclTxn) -> Result<Done, ErrorCode> {
+/// There are no watches on ACLs, so no change is recorded.
+pub(crate) fn apply(tree: &mut Tree, txn: &SetAclTxn) -> Result<Outcome, ErrorCode> {
     let id = tree.nodes.find(&txn.path).ok_or(ErrorCode::NoNode)?;
-    // The new one first, so that a list which does not change is not forgotten in between.
+    // Interned before the old one is released, so that an unchanged list stays in the table.
     let acl = tree.acls.intern(&txn.acl);
     let before = tree.nodes.change(id, |node| {
         node.stat.aversion = txn.version;
         core::mem::replace(&mut node.acl, acl)
     });
     tree.acls.release(&before);
-    Ok(Done::AclSet(id))
+    Ok(Outcome::AclSet(id))
 }

@@ -8,26 +8,26 @@ use pole_jute::{
     TxnHeader, Writer,
 };
 
-use super::Done;
-use crate::desk::{Desk, bytes, next_version};
+use super::Outcome;
 use crate::node::NodeId;
-use crate::overlay::Shape;
+use crate::overlay::NodeView;
 use crate::quota::Usage;
+use crate::validation::{Validation, bytes, next_version};
 use crate::{Changes, Tree, path};
 
-pub(crate) fn prepare(desk: &mut Desk, request: SetDataRequest) -> Result<Txn, ErrorCode> {
+pub(crate) fn prepare(validation: &mut Validation, request: SetDataRequest) -> Result<Txn, ErrorCode> {
     if !path::is_valid(&request.path) {
         return Err(ErrorCode::BadArguments);
     }
-    let node = desk.get(&request.path)?;
-    desk.check_write(&request.path, &node.acl, Perms::WRITE)?;
+    let node = validation.get(&request.path)?;
+    validation.check_write(&request.path, &node.acl, Perms::WRITE)?;
     let data_length = request.data.as_ref().map_or(0, Bytes::len);
     let usage = Usage { nodes: 0, bytes: bytes(data_length) - bytes(node.data_length) };
-    desk.check_quota(&request.path, usage)?;
+    validation.check_quota(&request.path, usage)?;
     let version = next_version(node.version, request.version)?;
 
-    desk.charge(&request.path, usage);
-    desk.put(Shape { version, mtime: desk.at.wall_ms, data_length, ..node });
+    validation.charge(&request.path, usage);
+    validation.put(NodeView { version, mtime: validation.at.wall_ms, data_length, ..node });
     Ok(Txn::SetData(SetDataTxn { path: request.path, data: request.data, version }))
 }
 
@@ -36,9 +36,9 @@ pub(crate) fn apply(
     header: &TxnHeader,
     txn: &SetDataTxn,
     changes: &mut Changes,
-) -> Result<Done, ErrorCode> {
+) -> Result<Outcome, ErrorCode> {
     let id = tree.nodes.find(&txn.path).ok_or(ErrorCode::NoNode)?;
-    // Copied: the bytes are a part of something larger that must not stay in memory for them.
+    // Copied, because the slice would keep a larger buffer in memory.
     tree.write(id, txn.data.as_ref().map(|data| Arc::from(&data[..])), |stat| {
         stat.version = txn.version;
         stat.mzxid = header.zxid;
@@ -46,16 +46,16 @@ pub(crate) fn apply(
     });
     let node = tree.nodes.get(id);
     changes.push(EventType::NodeDataChanged, &node.path, &node.acl);
-    Ok(Done::DataSet(id))
+    Ok(Outcome::DataSet(id))
 }
 
-/// Of setACL too: a stat.
+/// The reply of setData and setACL: a stat.
 pub(crate) fn reply(tree: &Tree, id: NodeId) -> Bytes {
     let mut writer = Writer::over(BytesMut::with_capacity(Stat::BYTES_MIN));
-    tree.nodes.get(id).shown().write(&mut writer);
+    tree.nodes.get(id).client_stat().write(&mut writer);
     writer.into_bytes()
 }
 
 pub(crate) fn result(tree: &Tree, id: NodeId) -> MultiResult {
-    MultiResult::SetData(SetDataResponse { stat: tree.nodes.get(id).shown() })
+    MultiResult::SetData(SetDataResponse { stat: tree.nodes.get(id).client_stat() })
 }

@@ -7,12 +7,12 @@ use pole_jute::{ClientInfo, ErrorCode, Id, Record, WhoAmIResponse, Writer};
 use crate::Caller;
 
 pub(crate) fn read(caller: &Caller, reply: &mut Writer) -> Result<(), ErrorCode> {
-    let client_info = caller.ids.iter().map(shown).collect();
+    let client_info = caller.ids.iter().map(to_client_info).collect();
     WhoAmIResponse { client_info }.write(reply);
     Ok(())
 }
 
-fn shown(id: &Id) -> ClientInfo {
+fn to_client_info(id: &Id) -> ClientInfo {
     let user = match id.scheme.as_str() {
         "digest" => id.id.split(':').next().unwrap_or_default().into(),
         // The super user has no name.

@@ -1,4 +1,4 @@
-//! Permissions, and ACLs that are set.
+//! Permission checks, and setting ACLs.
 
 use pole_jute::{
     CheckVersionRequest, CreateMode, CreateRequest, ErrorCode, GetAclRequest, GetAclResponse,
@@ -19,7 +19,7 @@ fn get_acl(server: &mut Server, path: &str) -> Result<GetAclResponse, ErrorCode>
     Ok(reply)
 }
 
-/// A node of `user:password`, who is the caller then.
+/// A server with a node that only `user:password` may access; the caller has that identity.
 fn protected() -> Server {
     let mut server = Server::new();
     server.caller.ids.extend(authenticate("digest", b"user:password", None).unwrap());
@@ -36,7 +36,7 @@ fn auth_becomes_the_digest_of_the_caller() {
 }
 
 #[test]
-fn a_stranger_may_nothing_but_ask_whether_it_exists() {
+fn a_stranger_may_only_call_exists() {
     let mut server = protected();
     server.create("/p/x", CreateMode::Persistent);
     server.caller = Caller { ids: vec![id("ip", "10.0.0.1")] };
@@ -55,7 +55,7 @@ fn a_stranger_may_nothing_but_ask_whether_it_exists() {
     }
     let exists = Request::Exists(pole_jute::ExistsRequest { path: "/p".into(), watch: false });
     assert!(server.read(&exists).is_ok());
-    // A delete is the business of the parent, and that one is open.
+    // Deleting needs permission on the parent, which is open.
     assert_eq!(server.write(&delete("/p", -1)), Err(ErrorCode::NotEmpty));
 }
 
@@ -86,7 +86,7 @@ fn who_may_do_everything_else_may_not_change_the_acl() {
 }
 
 #[test]
-fn the_super_user_and_a_server_without_acls_ask_nobody() {
+fn the_super_user_and_skip_acl_bypass_all_checks() {
     let mut server = protected();
     server.caller = Caller { ids: vec![id("super", "")] };
     assert!(server.read(&get_data("/p")).is_ok());
@@ -98,7 +98,7 @@ fn the_super_user_and_a_server_without_acls_ask_nobody() {
 }
 
 #[test]
-fn who_may_only_read_sees_no_hashes() {
+fn a_reader_sees_no_password_hashes() {
     let mut server = protected();
     let list = vec![acl(Perms::ALL, "digest", "u:hash"), acl(Perms::READ, "world", "anyone")];
     server.write(&set_acl("/p", list.clone(), -1)).unwrap();
@@ -120,7 +120,7 @@ fn an_acl_has_a_version_of_its_own() {
 }
 
 #[test]
-fn an_acl_in_flight_counts_already() {
+fn an_acl_in_flight_is_already_enforced() {
     let mut server = Server::new();
     server.create("/a", CreateMode::Persistent);
     server.send(crate::server::ALICE, &set_acl("/a", vec![acl(Perms::ALL, "digest", "u:h")], -1));

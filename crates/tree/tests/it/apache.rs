@@ -1,4 +1,4 @@
-//! A log and a snapshot of the real Apache server: ours holds the same after them.
+//! Replays a log of a real Apache server, and compares with the snapshot that it wrote.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ const SNAPSHOT: &str = include_str!("apache/snapshot.txt");
 const LOG: &str = include_str!("apache/log.txt");
 
 #[test]
-fn the_log_leads_to_the_state_that_apache_wrote_down() {
-    let restored = Tree::restore(Rules::default(), &snapshot()).unwrap().at(0x2f);
+fn the_log_leads_to_the_state_that_apache_saved() {
+    let restored = Tree::restore(Rules::default(), &snapshot()).unwrap().with_last_zxid(0x2f);
     let replayed = replayed();
     assert_eq!(content(&body(&replayed)), content(&snapshot()));
     assert_eq!(content(&body(&restored)), content(&snapshot()));
@@ -22,7 +22,7 @@ fn the_log_leads_to_the_state_that_apache_wrote_down() {
 }
 
 #[test]
-fn what_is_shown_to_clients_is_what_apache_showed() {
+fn clients_see_the_same_stats_as_with_apache() {
     let tree = replayed();
     let root = tree.stat("/").unwrap();
     assert_eq!((root.cversion, root.num_children, root.pzxid, root.data_length), (12, 10, 47, 0));
@@ -62,10 +62,10 @@ fn snapshot() -> Bytes {
     lines(SNAPSHOT).next().unwrap()
 }
 
-/// Sessions, and nodes with the ACL itself: what it is called may differ.
+/// Sessions, and nodes with their ACL instead of its reference, because references may differ.
 type Content = (BTreeMap<i64, i32>, BTreeMap<String, (DataNode, String)>);
 
-/// What a snapshot says, in an order that does not matter.
+/// The content of a snapshot, independent of its order.
 pub(crate) fn content(body: &Bytes) -> Content {
     let mut reader = Reader::new(body.clone());
     let sessions: Vec<SessionEntry> = reader.vector(Place::new("snapshot", "sessions")).unwrap();

@@ -1,7 +1,7 @@
-//! Conversations of real clients with Apache, held again with ours: the same requests at the same times lead to the same
-//! transactions, byte for byte, and to the same replies and events.
+//! Replays recorded conversations of real clients with Apache against Pole.
 //!
-//! The recordings are those of `pole-jute`, which reads them; here they are understood.
+//! The same requests at the same times lead to the same transactions, byte for byte, and to the same replies and
+//! events. The recordings are those of the tests of `pole-jute`.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -10,9 +10,9 @@ use bytes::Bytes;
 use pole_jute::{
     ConnectResponse, EventType, Reader, Record, Reply, ReplyHeader, Request, RequestHeader, TxnEntry, WatcherEvent, Xid,
 };
-use pole_tree::{Ask, Caller, From, Rules, Tree, authenticate, is_write};
+use pole_tree::{Caller, RequestOrigin, Rules, Tree, WriteRequest, authenticate, is_write};
 
-use crate::server::{HERE, Server, ask, id};
+use crate::server::{HERE, Server, encode_write, id};
 
 const JAVA: &str = include_str!("../../../jute/tests/it/apache/java-session.txt");
 const KAZOO: &str = include_str!("../../../jute/tests/it/apache/kazoo-session.txt");
@@ -22,27 +22,27 @@ const LOG: &str = include_str!("../../../jute/tests/it/apache/log.txt");
 fn the_java_client_and_kazoo_get_what_apache_gave_them() {
     let log = lines(LOG).map(|line| TxnEntry { digest: None, ..TxnEntry::decode(unhex(line)).unwrap() });
     let rules = Rules { extended_types: true, ..Rules::default() };
-    let mut stage = Stage { server: Server::over(Tree::new(rules)), log: log.collect(), session: 0 };
-    stage.hold(JAVA);
-    stage.hold(KAZOO);
-    assert_eq!(stage.log, [], "transactions that were not asked for");
+    let mut replay = Replay { server: Server::over(Tree::new(rules)), log: log.collect(), session: 0 };
+    replay.run(JAVA);
+    replay.run(KAZOO);
+    assert_eq!(replay.log, [], "transactions that were not requested");
 }
 
-struct Stage {
+struct Replay {
     server: Server,
-    /// What Apache logged and we did not prepare yet.
+    /// What Apache logged and Pole has not prepared yet.
     log: VecDeque<TxnEntry>,
     session: i64,
 }
 
-impl Stage {
-    fn hold(&mut self, recording: &str) {
+impl Replay {
+    fn run(&mut self, recording: &str) {
         let mut frames = lines(recording).map(|line| line.split_once(' ').unwrap());
         frames.next().expect("a client speaks first");
         let response = ConnectResponse::decode(unhex(frames.next().expect("a server answers").1)).unwrap();
         self.session = response.session_id;
         self.server.caller = Caller { ids: vec![id("ip", "127.0.0.1")] };
-        self.propose(0, &Ask::attach(response.timeout, false));
+        self.propose(0, &WriteRequest::attach(response.timeout, false));
 
         let mut answers = VecDeque::new();
         let mut events = VecDeque::new();
@@ -52,7 +52,7 @@ impl Stage {
                 let header = RequestHeader::read(&mut reader).unwrap();
                 let request = Request::decode(header.operation().unwrap(), &mut reader).unwrap();
                 answers.push_back((header.xid, request.clone(), self.answer(header.xid, &request)));
-                events.extend(self.server.told.drain(..).map(|(_, event)| event));
+                events.extend(self.server.fired.drain(..).map(|(_, event)| event));
                 continue;
             }
             let header = ReplyHeader::read(&mut reader).unwrap();
@@ -60,7 +60,7 @@ impl Stage {
                 assert_eq!(Some(WatcherEvent::read(&mut reader).unwrap()), events.pop_front());
                 continue;
             }
-            let at = answers.iter().position(|(xid, ..)| *xid == header.xid).expect("a reply to something asked");
+            let at = answers.iter().position(|(xid, ..)| *xid == header.xid).expect("a reply to a request");
             let (_, request, answer) = answers.remove(at).unwrap();
             match answer {
                 None => (),
@@ -74,7 +74,7 @@ impl Stage {
         assert_eq!(events.iter().filter(|event| event.kind != EventType::None).count(), 0, "{events:?}");
     }
 
-    /// Our answer; none to what is not the tree's.
+    /// Pole's reply; none to a request that the tree does not handle.
     fn answer(&mut self, xid: i32, request: &Request) -> Option<Result<Reply, pole_jute::ErrorCode>> {
         if let Request::Auth(packet) = request {
             let ids = authenticate(&packet.scheme, packet.auth.as_deref().unwrap_or_default(), None).unwrap();
@@ -85,18 +85,18 @@ impl Stage {
             return None;
         }
         if is_write(request.op()) {
-            let ask = ask(&self.server.caller, request);
-            self.propose(xid, &ask);
+            let encoded = encode_write(&self.server.caller, request);
+            self.propose(xid, &encoded);
             return Some(self.server.answer(request.op()));
         }
         Some(self.read(request))
     }
 
     /// Prepares at the time at which Apache did, compares with what Apache logged, and applies.
-    fn propose(&mut self, cxid: i32, ask: &Bytes) {
+    fn propose(&mut self, cxid: i32, request: &Bytes) {
         let logged = self.log.pop_front().expect("Apache logged it");
         self.server.wall_ms = logged.header.time;
-        self.server.propose(From { session: self.session, cxid, floor: 0 }, ask).unwrap();
+        self.server.propose(RequestOrigin { session: self.session, cxid, floor: 0 }, request).unwrap();
         let ours = TxnEntry::decode(self.server.in_flight.back().unwrap().clone()).unwrap();
         assert_eq!(ours, logged);
         assert_eq!(ours.encode(), logged.encode());
@@ -120,7 +120,7 @@ impl Stage {
     }
 }
 
-/// The order of names is nobody's promise.
+/// The order of names is not guaranteed.
 fn sorted(mut reply: Reply) -> Reply {
     if let Reply::GetChildren(reply) = &mut reply {
         reply.children.sort();

@@ -1,7 +1,7 @@
 //! create, create2, createContainer, createTTL.
 
 use pole_jute::{CreateMode, CreateRequest, ErrorCode, Reply, Request, Txn};
-use pole_tree::{Ask, From, Rules};
+use pole_tree::{RequestOrigin, Rules, WriteRequest};
 
 use crate::server::{ALICE, Server, delete, new_node, new_ttl};
 
@@ -62,7 +62,7 @@ fn sequential_nodes_in_flight_get_different_names() {
 }
 
 #[test]
-fn what_cannot_be_created_is_refused_with_apaches_code() {
+fn an_invalid_create_fails_with_apaches_code() {
     let mut server = Server::new();
     server.create("/p", CreateMode::Persistent);
     server.create("/e", CreateMode::Ephemeral);
@@ -106,7 +106,7 @@ fn null_data_is_not_empty_data() {
 }
 
 #[test]
-fn a_container_goes_once_it_was_emptied_and_not_before() {
+fn a_container_is_deleted_after_its_last_child_and_not_before() {
     let mut server = Server::new();
     server.write(&Request::CreateContainer(new_node("/c", b"", CreateMode::Container))).unwrap();
     assert_eq!(server.tree.stat("/c").unwrap().ephemeral_owner, 0);
@@ -115,14 +115,17 @@ fn a_container_goes_once_it_was_emptied_and_not_before() {
     assert_eq!(server.tree.due(i64::MAX), [""; 0]);
     server.delete("/c/x").unwrap();
     assert_eq!(server.tree.due(0), ["/c"]);
-    let chore = From { session: 0, cxid: 0, floor: 0 };
-    assert!(matches!(server.propose(chore, &Ask::delete_container("/c")), Some(Txn::DeleteContainer(_))));
+    let leader_request = RequestOrigin { session: 0, cxid: 0, floor: 0 };
+    assert!(matches!(
+        server.propose(leader_request, &WriteRequest::delete_container("/c")),
+        Some(Txn::DeleteContainer(_))
+    ));
     server.settle();
     assert_eq!(server.tree.stat("/c"), None);
 }
 
 #[test]
-fn a_node_with_a_time_to_live_goes_when_nothing_happened_for_so_long() {
+fn a_node_with_a_ttl_is_due_after_that_time_without_changes() {
     let mut server = Server::new();
     server.wall_ms = 1000;
     server.write(&new_ttl("/t", CreateMode::PersistentWithTtl, 50)).unwrap();
@@ -141,13 +144,13 @@ fn a_node_that_was_written_after_the_leader_found_it_due_stays() {
     server.write(&new_ttl("/t", CreateMode::PersistentWithTtl, 50)).unwrap();
     server.wall_ms = 2000;
     assert_eq!(server.tree.due(2000), ["/t"]);
-    // In parts: nothing is looked at twice, and the end is told.
+    // In several calls: no node is examined twice, and the last call reports the end.
     let (first, next) = server.tree.due_from(2000, 0, 0);
     assert_eq!(first, [""; 0]);
     assert_eq!(server.tree.due_from(2000, next.expect("more"), 1), (vec!["/t".to_owned()], None));
     server.send(ALICE, &crate::server::set_data("/t", b"alive", -1));
-    let chore = From { session: 0, cxid: 0, floor: 0 };
-    let refused = server.propose(chore, &Ask::delete_container("/t"));
+    let leader_request = RequestOrigin { session: 0, cxid: 0, floor: 0 };
+    let refused = server.propose(leader_request, &WriteRequest::delete_container("/t"));
     assert_eq!(refused, Some(Txn::Error(ErrorCode::BadVersion.into())));
 }
 
@@ -159,27 +162,27 @@ fn a_container_that_got_a_child_after_the_leader_found_it_due_stays() {
     server.delete("/c/x").unwrap();
     assert_eq!(server.tree.due(0), ["/c"]);
     server.send(ALICE, &Request::Create(new_node("/c/y", b"", CreateMode::Persistent)));
-    let chore = From { session: 0, cxid: 0, floor: 0 };
-    let refused = server.propose(chore, &Ask::delete_container("/c"));
+    let leader_request = RequestOrigin { session: 0, cxid: 0, floor: 0 };
+    let refused = server.propose(leader_request, &WriteRequest::delete_container("/c"));
     assert_eq!(refused, Some(Txn::Error(ErrorCode::NotEmpty.into())));
 }
 
 #[test]
-fn only_a_container_or_a_node_with_a_time_to_live_is_a_chore() {
+fn the_leader_deletes_only_containers_and_nodes_with_a_ttl() {
     let mut server = Server::new();
     server.create("/p", CreateMode::Persistent);
     server.create("/e", CreateMode::Ephemeral);
-    let chore = From { session: 0, cxid: 0, floor: 0 };
+    let leader_request = RequestOrigin { session: 0, cxid: 0, floor: 0 };
     for path in ["/p", "/e"] {
-        let refused = server.propose(chore, &Ask::delete_container(path));
+        let refused = server.propose(leader_request, &WriteRequest::delete_container(path));
         assert_eq!(refused, Some(Txn::Error(ErrorCode::BadVersion.into())));
     }
-    let refused = server.propose(chore, &Ask::delete_container("/zookeeper"));
+    let refused = server.propose(leader_request, &WriteRequest::delete_container("/zookeeper"));
     assert_eq!(refused, Some(Txn::Error(ErrorCode::BadArguments.into())));
 }
 
 #[test]
-fn a_time_to_live_must_make_sense_and_be_switched_on() {
+fn a_ttl_must_be_in_range_and_enabled() {
     let mut server = Server::new();
     for ttl in [0, -1, 1 << 40] {
         let refused = server.write(&new_ttl("/t", CreateMode::PersistentWithTtl, ttl));
@@ -193,10 +196,10 @@ fn a_time_to_live_must_make_sense_and_be_switched_on() {
 }
 
 #[test]
-fn the_counter_of_sequential_nodes_runs_over_without_a_clash() {
+fn the_counter_of_sequential_nodes_wraps_without_a_clash() {
     let mut server = Server::new();
     server.create("/p", CreateMode::Persistent);
-    // A log of Apache may bring the counter anywhere.
+    // A log of Apache may set the counter to any value.
     let txn = pole_jute::CreateTxn {
         path: "/p/x".into(),
         data: None,
@@ -211,7 +214,7 @@ fn the_counter_of_sequential_nodes_runs_over_without_a_clash() {
 }
 
 #[test]
-fn a_client_cannot_ask_for_the_leaders_chore() {
+fn a_client_cannot_request_delete_container() {
     let mut server = Server::new();
     server.write(&Request::CreateContainer(new_node("/c", b"", CreateMode::Container))).unwrap();
     let request = Request::DeleteContainer(pole_jute::DeleteContainerRequest { path: "/c".into() });

@@ -5,7 +5,7 @@ use pole_jute::{CreateMode, ErrorCode, Reply};
 use crate::server::{ALICE, Server, delete, set_data};
 
 #[test]
-fn what_cannot_be_deleted_is_refused_with_apaches_code() {
+fn an_invalid_delete_fails_with_apaches_code() {
     let mut server = Server::new();
     server.create("/p", CreateMode::Persistent);
     server.create("/p/a", CreateMode::Persistent);

@@ -1,26 +1,26 @@
-//! Laws, on requests that nobody would write: a few paths, a few sessions, everything at once.
+//! Properties that hold for random requests on a few paths and sessions.
 
 use bytes::Bytes;
 use pole_jute::{
     CheckVersionRequest, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, ErrorCode, MultiOp, MultiRequest,
     MultiResult, OpCode, Perms, Record, Reply, Request, SetDataRequest, Txn, TxnEntry,
 };
-use pole_tree::{Ask, Caller, From, Rules, Tree};
+use pole_tree::{Caller, RequestOrigin, Rules, Tree, WriteRequest};
 use proptest::prelude::*;
 
 use crate::apache::content;
-use crate::server::{ALICE, Server, acl, ask, body, open, reply, set_acl};
+use crate::server::{ALICE, Server, acl, body, encode_write, open, reply, set_acl};
 
 const RULES: Rules = Rules { extended_types: true, ..Rules::DEFAULT };
 
-/// What happens at a leader.
+/// An event at the leader.
 #[derive(Clone, Debug)]
 enum Step {
-    Ask(i64, Request),
+    Write(i64, Request),
     Attach(i64, bool),
     Close(i64),
-    Chore(String),
-    /// The oldest transaction in flight is applied.
+    DeleteContainer(String),
+    /// Applies the oldest transaction in flight.
     Apply,
 }
 
@@ -91,42 +91,42 @@ fn requests() -> impl Strategy<Value = Request> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        12 => (sessions(), requests()).prop_map(|(session, request)| Step::Ask(session, request)),
+        12 => (sessions(), requests()).prop_map(|(session, request)| Step::Write(session, request)),
         2 => (sessions(), any::<bool>()).prop_map(|(session, resume)| Step::Attach(session, resume)),
         1 => sessions().prop_map(Step::Close),
-        1 => paths().prop_map(Step::Chore),
+        1 => paths().prop_map(Step::DeleteContainer),
         10 => Just(Step::Apply),
     ];
     prop::collection::vec(step, 0..80)
 }
 
-/// Prepares what a step asks for; the transaction.
+/// Prepares the request of a step and returns the transaction.
 fn prepare(server: &mut Server, step: &Step) -> Option<Bytes> {
-    let (session, ask) = match step {
-        Step::Ask(session, request) => (*session, ask(&Caller::default(), request)),
-        Step::Attach(session, resume) => (*session, Ask::attach(4000, *resume)),
-        Step::Close(session) => (*session, Ask::close()),
-        Step::Chore(path) => (0, Ask::delete_container(path)),
+    let (session, encoded) = match step {
+        Step::Write(session, request) => (*session, encode_write(&Caller::default(), request)),
+        Step::Attach(session, resume) => (*session, WriteRequest::attach(4000, *resume)),
+        Step::Close(session) => (*session, WriteRequest::close()),
+        Step::DeleteContainer(path) => (0, WriteRequest::delete_container(path)),
         Step::Apply => return None,
     };
     server.wall_ms += 10;
-    server.propose(From { session, cxid: 1, floor: 0 }, &ask);
+    server.propose(RequestOrigin { session, cxid: 1, floor: 0 }, &encoded);
     server.in_flight.back().cloned()
 }
 
-/// Applies the oldest, which must be met as it was prepared.
+/// Applies the oldest transaction, whose result must be the one that was prepared.
 fn apply(server: &mut Server) {
     let Some(entry) = server.in_flight.front().map(|bytes| TxnEntry::decode(bytes.clone()).unwrap()) else { return };
     server.step();
     let (code, body) = server.last.reply.clone().unwrap();
     if let Txn::Multi(multi) = entry.txn {
         let Reply::Multi(reply) = reply(OpCode::Multi, body) else { panic!("the reply to a multi") };
-        let meant_to_fail = multi.txns.iter().any(|txn| matches!(txn, Txn::Error(_)));
+        let expected_to_fail = multi.txns.iter().any(|txn| matches!(txn, Txn::Error(_)));
         let failed = reply.results.iter().any(|result| matches!(result, MultiResult::Error(_)));
-        assert_eq!((failed, reply.results.len()), (meant_to_fail, multi.txns.len()));
+        assert_eq!((failed, reply.results.len()), (expected_to_fail, multi.txns.len()));
     } else {
-        let meant = if let Txn::Error(error) = entry.txn { error.code() } else { Some(ErrorCode::Ok) };
-        assert_eq!(Some(code), meant);
+        let expected = if let Txn::Error(error) = entry.txn { error.code() } else { Some(ErrorCode::Ok) };
+        assert_eq!(Some(code), expected);
     }
 }
 
@@ -136,7 +136,7 @@ fn server() -> Server {
 
 proptest! {
     #[test]
-    fn in_flight_or_applied_makes_no_difference_to_what_is_decided(steps in steps()) {
+    fn validation_does_not_depend_on_how_much_is_applied(steps in steps()) {
         let (mut lazy, mut eager) = (server(), server());
         for step in &steps {
             let (decided, at_once) = (prepare(&mut lazy, step), prepare(&mut eager, step));
@@ -152,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_prepared_is_applied_as_it_was_meant(steps in steps()) {
+    fn applying_gives_the_result_that_was_prepared(steps in steps()) {
         let mut server = server();
         for step in &steps {
             prepare(&mut server, step);
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn the_digest_is_that_of_what_is_there(steps in steps()) {
+    fn the_digest_matches_the_content(steps in steps()) {
         let mut server = server();
         for step in &steps {
             prepare(&mut server, step);
@@ -179,16 +179,16 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_odd_to_be_decided(step in steps(), junk in prop::collection::vec((0_usize..300, any::<u8>()), 1..4)) {
+    fn any_bytes_yield_a_transaction(step in steps(), junk in prop::collection::vec((0_usize..300, any::<u8>()), 1..4)) {
         let mut server = Server::new();
         for step in &step {
-            let Step::Ask(_, request) = step else { continue };
-            let mut bytes = ask(&server.caller, request).to_vec();
+            let Step::Write(_, request) = step else { continue };
+            let mut bytes = encode_write(&server.caller, request).to_vec();
             for (at, byte) in &junk {
                 let at = at % bytes.len();
                 bytes[at] = *byte;
             }
-            let decided = server.propose(From { session: ALICE, cxid: 1, floor: 0 }, &bytes.into());
+            let decided = server.propose(RequestOrigin { session: ALICE, cxid: 1, floor: 0 }, &bytes.into());
             prop_assert!(decided.is_some());
             server.settle();
         }
@@ -196,12 +196,12 @@ proptest! {
     }
 
     #[test]
-    fn a_server_that_was_restored_goes_on_like_the_others(steps in steps(), at in 0_usize..80) {
+    fn a_restored_server_behaves_like_the_others(steps in steps(), at in 0_usize..80) {
         let (mut one, mut other) = (server(), server());
         for (number, step) in steps.iter().enumerate() {
             if number == at {
                 let zxid = other.tree.last_zxid();
-                other.tree = Tree::restore(RULES, &other.snapshot()).unwrap().at(zxid);
+                other.tree = Tree::restore(RULES, &other.snapshot()).unwrap().with_last_zxid(zxid);
             }
             prepare(&mut one, step);
             prepare(&mut other, step);

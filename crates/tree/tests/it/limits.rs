@@ -1,4 +1,4 @@
-//! What a request may cost: refused when it is asked, never when it is applied.
+//! Limits on the cost of a request, which are checked when it is prepared, never when it is applied.
 
 use pole_jute::{
     CreateMode, CreateRequest, ErrorCode, ExistsRequest, MultiOp, MultiRequest, Perms, Request, SetWatches, Txn,
@@ -18,7 +18,7 @@ fn a_path_over_the_limit_is_refused_and_one_that_exists_is_served() {
     let mut server = Server::new();
     server.create(&long, CreateMode::Persistent);
     assert_eq!(server.write(&create(&longer, CreateMode::Persistent)), Err(ErrorCode::BadArguments));
-    // The number of a sequential node counts too.
+    // The suffix of a sequential node counts too.
     let almost = &long[..long.len() - 9];
     assert_eq!(server.write(&create(almost, CreateMode::PersistentSequential)), Err(ErrorCode::BadArguments));
 
@@ -29,7 +29,7 @@ fn a_path_over_the_limit_is_refused_and_one_that_exists_is_served() {
 }
 
 #[test]
-fn a_session_has_so_many_ephemeral_nodes_and_no_more() {
+fn the_number_of_ephemeral_nodes_of_a_session_is_limited() {
     let mut server = Server::with(Rules { ephemerals_max: 3, ..Rules::default() });
     for number in 0..3 {
         server.create(&format!("/e{number}"), CreateMode::Ephemeral);
@@ -41,7 +41,7 @@ fn a_session_has_so_many_ephemeral_nodes_and_no_more() {
 #[test]
 fn a_connection_watches_so_many_paths_and_no_more() {
     let exists = |path: &str| Request::Exists(ExistsRequest { path: path.into(), watch: true });
-    let again = |paths: &[&str]| {
+    let set_watches = |paths: &[&str]| {
         Request::SetWatches(SetWatches {
             relative_zxid: 0,
             data_watches: Vec::new(),
@@ -50,8 +50,8 @@ fn a_connection_watches_so_many_paths_and_no_more() {
         })
     };
     let mut server = Server::with(Rules { watches_max: 3, ..Rules::default() });
-    assert_eq!(server.read(&again(&["/1", "/2", "/3", "/4"])), Err(ErrorCode::QuotaExceeded));
-    assert!(server.read(&again(&["/1", "/2"])).is_ok());
+    assert_eq!(server.read(&set_watches(&["/1", "/2", "/3", "/4"])), Err(ErrorCode::QuotaExceeded));
+    assert!(server.read(&set_watches(&["/1", "/2"])).is_ok());
     assert_eq!(server.read(&exists("/3")), Err(ErrorCode::NoNode), "its watch is set");
     assert_eq!(server.read(&exists("/4")), Err(ErrorCode::QuotaExceeded));
     assert_eq!(server.read(&exists("/3")), Err(ErrorCode::NoNode), "it is watched already");
@@ -69,7 +69,7 @@ fn a_closing_session_with_many_nodes_does_not_list_them_and_they_are_deleted_all
     }
     let txn = server.send(ALICE, &Request::CloseSession);
     assert!(matches!(txn, Txn::CloseSession(None)), "{} bytes of paths", 400 * 1_000);
-    // Those in flight know that the nodes will be gone.
+    // Requests in flight know that the nodes will be gone.
     server.settle();
     assert_eq!((server.tree.ephemerals_count(), server.tree.sessions().count()), (0, 0));
 
@@ -79,13 +79,13 @@ fn a_closing_session_with_many_nodes_does_not_list_them_and_they_are_deleted_all
 }
 
 #[test]
-fn what_follows_the_end_of_a_session_with_many_nodes_waits_for_it() {
+fn requests_wait_until_a_session_with_many_nodes_is_closed() {
     let mut server = Server::new();
     server.create("/parent", CreateMode::Persistent);
     for number in 0..1_500 {
         server.create(&format!("/parent/{number}"), CreateMode::Ephemeral);
     }
-    // One that is in flight goes too.
+    // A node in flight is deleted too.
     server.send(ALICE, &create("/parent/late", CreateMode::Ephemeral));
     assert!(!server.prepared.is_waiting());
     assert!(matches!(server.send(ALICE, &Request::CloseSession), Txn::CloseSession(None)));
@@ -112,7 +112,7 @@ fn a_request_that_would_become_too_large_a_transaction_is_refused_and_leaves_not
     assert!(matches!(txn, Txn::Error(_)), "refused as a whole");
     server.settle();
     assert_eq!(server.tree.digest(), before);
-    // What was taken back is free again.
+    // What was rolled back can be created again.
     server.create("/n0", CreateMode::Persistent);
 
     let mut server = Server::with(Rules { txn_bytes_max: 10_000, ..Rules::default() });
@@ -127,6 +127,6 @@ fn requests_in_flight_do_not_see_one_that_was_refused_for_its_size() {
     let mut server = Server::with(Rules { txn_bytes_max: 10_000, ..Rules::default() });
     let large = Request::Create(new_node("/a", &[0; 20_000], CreateMode::Persistent));
     assert_eq!(server.send(ALICE, &large), Txn::Error(ErrorCode::BadArguments.into()));
-    // The refusal is not applied yet, so only the differences tell whether the node will be there.
+    // The rejection is not applied yet, so only the overlay shows whether the node will exist.
     assert!(matches!(server.send(ALICE, &create("/a", CreateMode::Persistent)), Txn::Create(_)));
 }

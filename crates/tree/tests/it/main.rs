@@ -1,4 +1,5 @@
-//! The state machine by its doors: requests in, transactions, replies, events and snapshots out.
+//! Tests of the state machine through its public API: requests go in; transactions, replies, events and snapshots
+//! come out.
 
 mod acls;
 mod apache;

@@ -44,7 +44,7 @@ fn parts_see_those_before_them_and_share_one_zxid() {
 }
 
 #[test]
-fn create2_in_a_multi_answers_a_stat() {
+fn create2_in_a_multi_returns_a_stat() {
     let mut server = Server::new();
     let results = server.multi(vec![sequential("/s"), sequential("/s")]);
     assert!(matches!(&results[..], [MultiResult::Create2(first), MultiResult::Create2(second)]
@@ -52,17 +52,17 @@ fn create2_in_a_multi_answers_a_stat() {
 }
 
 #[test]
-fn a_failed_multi_names_its_culprit_and_does_nothing() {
+fn a_failed_multi_names_the_failed_part_and_changes_nothing() {
     let mut server = Server::new();
     let digest = server.tree.digest();
     let results = server.multi(vec![create("/a"), create("/a/b"), delete("/none"), create("/c")]);
-    let told = [ErrorCode::Ok, ErrorCode::Ok, ErrorCode::NoNode, ErrorCode::RuntimeInconsistency];
-    assert_eq!(results, errors(&told));
+    let codes = [ErrorCode::Ok, ErrorCode::Ok, ErrorCode::NoNode, ErrorCode::RuntimeInconsistency];
+    assert_eq!(results, errors(&codes));
     assert_eq!(server.tree.digest(), digest);
 }
 
 #[test]
-fn a_failed_multi_stands_in_the_log_as_apache_writes_it() {
+fn a_failed_multi_is_logged_as_by_apache() {
     let mut server = Server::new();
     let txn =
         server.send(ALICE, &Request::Multi(MultiRequest { ops: vec![create("/a"), check("/a", 9), delete("/a")] }));
@@ -77,7 +77,7 @@ fn nothing_of_a_failed_multi_stays_in_flight() {
     server.create("/p", CreateMode::Persistent);
     server.send(ALICE, &Request::Create(new_node("/p/s", b"", CreateMode::PersistentSequential)));
     server.send(ALICE, &Request::Multi(MultiRequest { ops: vec![sequential("/p/s"), create("/x"), delete("/none")] }));
-    // The counter goes on where the one before left it, and what the multi created is not there.
+    // The counter continues where the earlier create left it, and the nodes of the multi do not exist.
     let Txn::Create(next) =
         server.send(ALICE, &Request::Create(new_node("/p/s", b"", CreateMode::PersistentSequential)))
     else {

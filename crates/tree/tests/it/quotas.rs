@@ -12,7 +12,7 @@ fn create(path: &str, data: &[u8]) -> Request {
     Request::Create(new_node(path, data, CreateMode::Persistent))
 }
 
-/// Node `/q` with 5 bytes and `/q/old` with 3, and a quota on it.
+/// A server with the nodes `/q` of 5 bytes and `/q/old` of 3, and a quota on `/q`.
 fn limited(limits: &str) -> Server {
     let mut server = Server::new();
     for (path, data) in [("/q", "12345"), ("/q/old", "123"), ("/zookeeper/quota/q", ""), (LIMITS, limits), (STATS, "")]
@@ -27,7 +27,7 @@ fn stats(tree: &Tree) -> &str {
 }
 
 #[test]
-fn the_stats_say_what_is_there() {
+fn the_stats_match_the_actual_usage() {
     let mut server = limited("count=9,bytes=99");
     assert_eq!(stats(&server.tree), "count=2,bytes=8");
     server.write(&create("/q/new", b"1234")).unwrap();
@@ -61,7 +61,7 @@ fn a_hard_limit_counts_what_is_in_flight() {
 }
 
 #[test]
-fn a_hard_limit_is_only_told_where_it_is_not_enforced() {
+fn a_hard_limit_is_only_counted_unless_enforced() {
     let server = limited("countHardLimit=2");
     let tree = Tree::restore(Rules::default(), &server.snapshot()).unwrap();
     let mut server = Server::over(tree);
@@ -70,7 +70,7 @@ fn a_hard_limit_is_only_told_where_it_is_not_enforced() {
 }
 
 #[test]
-fn a_client_cannot_make_the_stats_lie() {
+fn a_client_cannot_falsify_the_stats() {
     let mut server = limited("count=9,bytes=99");
     server.set(STATS, b"count=0,bytes=0").unwrap();
     assert_eq!(stats(&server.tree), "count=2,bytes=8");
@@ -86,7 +86,7 @@ fn without_limits_nothing_is_kept() {
 }
 
 #[test]
-fn a_failed_multi_uses_nothing_up() {
+fn a_failed_multi_uses_no_quota() {
     let mut server = limited("countHardLimit=3");
     let op = |path: &str| pole_jute::MultiOp::Create(new_node(path, b"", CreateMode::Persistent));
     server.multi(vec![op("/q/a"), op("/none/x")]);

@@ -7,7 +7,7 @@ use pole_jute::{
 
 use crate::server::{Server, id};
 
-fn family() -> Server {
+fn small_tree() -> Server {
     let mut server = Server::new();
     for path in ["/p", "/p/a", "/p/b", "/p/b/c"] {
         server.create(path, CreateMode::Persistent);
@@ -18,7 +18,7 @@ fn family() -> Server {
 
 #[test]
 fn data_comes_with_its_stat() {
-    let mut server = family();
+    let mut server = small_tree();
     let Ok(Reply::GetData(reply)) = server.read(&Request::GetData(GetDataRequest { path: "/p".into(), watch: false }))
     else {
         panic!("/p is there")
@@ -28,7 +28,7 @@ fn data_comes_with_its_stat() {
 
 #[test]
 fn children_are_named_without_their_parent() {
-    let mut server = family();
+    let mut server = small_tree();
     let Ok(Reply::GetChildren2(mut reply)) =
         server.read(&Request::GetChildren2(GetChildren2Request { path: "/p".into(), watch: false }))
     else {
@@ -42,7 +42,7 @@ fn children_are_named_without_their_parent() {
 
 #[test]
 fn all_descendants_are_counted() {
-    let mut server = family();
+    let mut server = small_tree();
     let mut count = |path: &str| match server
         .read(&Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path: path.into() }))
     {
@@ -55,8 +55,8 @@ fn all_descendants_are_counted() {
 }
 
 #[test]
-fn what_is_not_there_is_said_so() {
-    let mut server = family();
+fn a_missing_node_is_an_error() {
+    let mut server = small_tree();
     let path = "/none".to_owned();
     let requests = [
         Request::Exists(ExistsRequest { path: path.clone(), watch: false }),
@@ -72,7 +72,7 @@ fn what_is_not_there_is_said_so() {
 
 #[test]
 fn several_reads_have_a_result_each() {
-    let mut server = family();
+    let mut server = small_tree();
     let data = |path: &str| MultiReadOp::GetData(GetDataRequest { path: path.into(), watch: true });
     let children = MultiReadOp::GetChildren(GetChildrenRequest { path: "/p/b".into(), watch: true });
     let request = MultiReadRequest { ops: vec![data("/p"), data("/none"), children] };
@@ -84,8 +84,8 @@ fn several_reads_have_a_result_each() {
 }
 
 #[test]
-fn a_connection_is_told_who_it_is_without_secrets() {
-    let mut server = family();
+fn who_am_i_shows_no_secrets() {
+    let mut server = small_tree();
     server.caller.ids.extend([id("digest", "user:hash"), id("super", "")]);
     let Ok(Reply::WhoAmI(reply)) = server.read(&Request::WhoAmI) else { panic!("it cannot fail") };
     let info = |scheme: &str, user: &str| ClientInfo { auth_scheme: scheme.into(), user: user.into() };
@@ -93,8 +93,8 @@ fn a_connection_is_told_who_it_is_without_secrets() {
 }
 
 #[test]
-fn what_mntr_tells_is_counted_along() {
-    let mut server = family();
+fn the_counts_for_mntr_are_kept_up_to_date() {
+    let mut server = small_tree();
     server.create("/e", CreateMode::Ephemeral);
     assert_eq!((server.tree.node_count(), server.tree.ephemerals_count()), (9, 1));
     let before = server.tree.approximate_data_bytes();

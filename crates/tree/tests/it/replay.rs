@@ -1,5 +1,6 @@
-//! Transactions that do not fit the tree, as a log of Apache has them behind a snapshot that was taken while writes went
-//! on. Applying them never fails, and in the end all is as if each had been applied once.
+//! Transactions that do not fit the tree, as in a log of Apache that follows a snapshot taken while writes went on.
+//!
+//! Applying them never fails, and in the end the tree is the same as if each had been applied once.
 
 use pole_jute::{
     CloseSessionTxn, CreateMode, CreateSessionTxn, CreateTtlTxn, CreateTxn, DeleteTxn, MultiTxn, SetAclTxn, SetDataTxn,
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::server::{ALICE, BOB, Server, open};
 
-/// Applies a transaction that nobody has prepared.
+/// Applies a transaction that was not prepared.
 pub(crate) fn replay(server: &mut Server, txn: Txn) {
     server.settle();
     let header =
@@ -36,7 +37,7 @@ fn a_node_that_exists_still_moves_the_counter_of_its_parent() {
 }
 
 #[test]
-fn a_log_before_3_4_counts_by_itself() {
+fn a_log_before_3_4_increments_the_counter() {
     let mut server = Server::new();
     server.create("/p", CreateMode::Persistent);
     replay(&mut server, create("/p/a", -1));
@@ -45,7 +46,7 @@ fn a_log_before_3_4_counts_by_itself() {
 }
 
 #[test]
-fn what_is_gone_is_no_loss() {
+fn transactions_on_missing_nodes_are_ignored() {
     let mut server = Server::new();
     server.create("/p", CreateMode::Persistent);
     let before = server.tree.node_count();
@@ -64,7 +65,7 @@ fn what_is_gone_is_no_loss() {
 }
 
 #[test]
-fn a_node_to_be_deleted_takes_its_children_along() {
+fn deleting_a_node_deletes_its_children() {
     let mut server = Server::new();
     for path in ["/p", "/p/a", "/p/a/b", "/p/c"] {
         server.create(path, CreateMode::Persistent);
@@ -74,7 +75,7 @@ fn a_node_to_be_deleted_takes_its_children_along() {
 }
 
 #[test]
-fn a_closed_session_of_old_takes_all_that_it_has() {
+fn closing_a_session_without_a_list_deletes_all_its_nodes() {
     let mut server = Server::new();
     server.attach(BOB, 4000);
     server.create("/mine", CreateMode::Ephemeral);
@@ -83,7 +84,7 @@ fn a_closed_session_of_old_takes_all_that_it_has() {
     assert!(server.tree.session(BOB).is_some());
 }
 
-/// Transactions that no leader would have made, on paths good and bad.
+/// Transactions that no leader would prepare, on valid and invalid paths.
 fn any_txn() -> impl Strategy<Value = Txn> {
     let path = || {
         let paths = [
@@ -129,7 +130,7 @@ fn any_txn() -> impl Strategy<Value = Txn> {
 
 proptest! {
     #[test]
-    fn no_transaction_is_too_odd_to_be_applied(txns in prop::collection::vec(any_txn(), 0..40)) {
+    fn any_transaction_can_be_applied(txns in prop::collection::vec(any_txn(), 0..40)) {
         let mut server = Server::new();
         for txn in txns {
             replay(&mut server, txn);

@@ -1,4 +1,4 @@
-//! One server that agrees with itself at once: what is asked is prepared, and applied when the test says so.
+//! A single server without replication: requests are prepared at once, and applied when the test says so.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -9,20 +9,21 @@ use pole_jute::{
     MultiResponse, MultiResult, OpCode, Perms, Reader, Record, Reply, Request, SetAclRequest, SetDataRequest, Txn,
     TxnEntry, WatcherEvent, Writer,
 };
-use pole_tree::{Applied, Ask, Caller, Changes, From, Position, Prepared, Rules, Tree, Watcher, Watches};
+use pole_tree::{
+    Applied, Caller, Changes, Position, Prepared, RequestOrigin, Rules, Tree, Watcher, Watches, WriteRequest,
+};
 
 pub(crate) struct Server {
     pub(crate) tree: Tree,
     pub(crate) prepared: Prepared,
     pub(crate) watches: RefCell<Watches>,
-    /// Prepared and not applied.
     pub(crate) in_flight: VecDeque<Bytes>,
-    /// Of the next transaction.
+    /// The zxid of the next transaction.
     pub(crate) zxid: i64,
     pub(crate) wall_ms: i64,
     pub(crate) caller: Caller,
-    /// What watches were told.
-    pub(crate) told: Vec<(Watcher, WatcherEvent)>,
+    /// Events that watches fired since the last [`Self::events`].
+    pub(crate) fired: Vec<(Watcher, WatcherEvent)>,
     pub(crate) last: Applied,
 }
 
@@ -34,7 +35,7 @@ pub(crate) const BOB: i64 = 0x100_0000_0002;
 pub(crate) const HERE: Watcher = Watcher(7);
 
 impl Server {
-    /// With the session of Alice.
+    /// A server with Alice's session.
     pub(crate) fn new() -> Self {
         Self::with(Rules { extended_types: true, enforce_quota: true, ..Rules::default() })
     }
@@ -45,7 +46,7 @@ impl Server {
         server
     }
 
-    /// On a tree that is there already.
+    /// A server with an existing tree.
     pub(crate) fn over(tree: Tree) -> Self {
         Self {
             zxid: tree.last_zxid() + 1,
@@ -55,55 +56,56 @@ impl Server {
             in_flight: VecDeque::new(),
             wall_ms: 1_000_000,
             caller: Caller { ids: vec![id("ip", "127.0.0.1")] },
-            told: Vec::new(),
+            fired: Vec::new(),
             last: Applied::default(),
         }
     }
 
     pub(crate) fn attach(&mut self, session: i64, timeout_ms: i32) {
-        let txn = self.propose(From { session, cxid: -2000, floor: 0 }, &Ask::attach(timeout_ms, false));
+        let txn =
+            self.propose(RequestOrigin { session, cxid: -2000, floor: 0 }, &WriteRequest::attach(timeout_ms, false));
         assert!(matches!(txn, Some(Txn::CreateSession(_))));
         self.settle();
     }
 
-    /// Prepares and does not apply.
-    pub(crate) fn propose(&mut self, from: From, ask: &Bytes) -> Option<Txn> {
+    /// Prepares a request without applying it.
+    pub(crate) fn propose(&mut self, origin: RequestOrigin, request: &Bytes) -> Option<Txn> {
         let at = Position { zxid: self.zxid, wall_ms: self.wall_ms };
-        let bytes = self.prepared.prepare(&self.tree, at, from, ask)?;
+        let bytes = self.prepared.prepare(&self.tree, at, origin, request)?;
         self.zxid += 1;
         self.in_flight.push_back(bytes.clone());
         let entry = TxnEntry::decode(bytes).unwrap();
         assert_eq!((entry.header.zxid, entry.header.time), (at.zxid, at.wall_ms));
-        assert_eq!((entry.header.client_id, entry.header.cxid), (from.session, from.cxid));
+        assert_eq!((entry.header.client_id, entry.header.cxid), (origin.session, origin.cxid));
         assert_eq!(entry.header.op, entry.txn.op().number());
         Some(entry.txn)
     }
 
-    /// Prepares a client's request and does not apply it.
+    /// Prepares a client's request without applying it.
     pub(crate) fn send(&mut self, session: i64, request: &Request) -> Txn {
-        let from = From { session, cxid: 1, floor: i64::MAX };
-        let ask = ask(&self.caller, request);
-        self.propose(from, &ask).expect("a request of a connection that the session has not left")
+        let origin = RequestOrigin { session, cxid: 1, floor: i64::MAX };
+        let encoded = encode_write(&self.caller, request);
+        self.propose(origin, &encoded).expect("a request of a connection that the session has not left")
     }
 
-    /// Applies one that is in flight.
+    /// Applies the oldest transaction in flight.
     pub(crate) fn step(&mut self) {
         let bytes = self.in_flight.pop_front().expect("something in flight");
         let entry = TxnEntry::decode(bytes).unwrap();
         let mut changes = Changes::new();
         self.last = self.tree.apply(&entry, true, &mut changes);
         self.prepared.applied(entry.header.zxid);
-        self.watches.get_mut().fire(&changes, &mut self.told);
+        self.watches.get_mut().fire(&changes, &mut self.fired);
     }
 
-    /// Applies all that is in flight.
+    /// Applies all transactions in flight.
     pub(crate) fn settle(&mut self) {
         while !self.in_flight.is_empty() {
             self.step();
         }
     }
 
-    /// What the last transaction answers.
+    /// The reply of the last transaction.
     pub(crate) fn answer(&self, op: OpCode) -> Result<Reply, ErrorCode> {
         let (code, body) = self.last.reply.clone().expect("a reply was wanted");
         if code != ErrorCode::Ok {
@@ -113,7 +115,7 @@ impl Server {
         Ok(reply(op, body))
     }
 
-    /// A write by Alice, done.
+    /// Prepares and applies a write of Alice.
     pub(crate) fn write(&mut self, request: &Request) -> Result<Reply, ErrorCode> {
         self.write_by(ALICE, request)
     }
@@ -124,7 +126,6 @@ impl Server {
         self.answer(request.op())
     }
 
-    /// Several writes at once.
     pub(crate) fn multi(&mut self, ops: Vec<MultiOp>) -> Vec<MultiResult> {
         match self.write(&Request::Multi(MultiRequest { ops })) {
             Ok(Reply::Multi(MultiResponse { results })) => results,
@@ -132,7 +133,7 @@ impl Server {
         }
     }
 
-    /// A create that must work; the path.
+    /// Creates a node, which must succeed, and returns its path.
     pub(crate) fn create(&mut self, path: &str, mode: CreateMode) -> String {
         match self.write(&Request::Create(new_node(path, b"", mode))) {
             Ok(Reply::Create(created)) => created.path,
@@ -148,7 +149,7 @@ impl Server {
         self.write(&delete(path, -1))
     }
 
-    /// A read by Alice at [`HERE`].
+    /// A read of Alice on the connection [`HERE`].
     pub(crate) fn read(&mut self, request: &Request) -> Result<Reply, ErrorCode> {
         self.read_at(HERE, request)
     }
@@ -159,7 +160,7 @@ impl Server {
         let watches = || self.watches.borrow_mut();
         let code =
             pole_tree::read(&self.tree, watches, watcher, ALICE, &self.caller, request, &mut writer, &mut events);
-        self.told.extend(events.into_iter().map(|event| (watcher, event)));
+        self.fired.extend(events.into_iter().map(|event| (watcher, event)));
         let body = writer.into_bytes();
         if code != ErrorCode::Ok {
             assert!(body.is_empty(), "a failure has no body");
@@ -168,12 +169,11 @@ impl Server {
         Ok(reply(request.op(), body))
     }
 
-    /// What watches were told since the last time.
+    /// Takes the events that fired since the last call, as (connection, kind, path).
     pub(crate) fn events(&mut self) -> Vec<(u64, EventType, String)> {
-        self.told.drain(..).map(|(Watcher(watcher), event)| (watcher, event.kind, event.path)).collect()
+        self.fired.drain(..).map(|(Watcher(watcher), event)| (watcher, event.kind, event.path)).collect()
     }
 
-    /// The whole state as bytes.
     pub(crate) fn snapshot(&self) -> Bytes {
         body(&self.tree)
     }
@@ -185,10 +185,10 @@ pub(crate) fn body(tree: &Tree) -> Bytes {
     bytes.into()
 }
 
-pub(crate) fn ask(caller: &Caller, request: &Request) -> Bytes {
+pub(crate) fn encode_write(caller: &Caller, request: &Request) -> Bytes {
     let mut writer = Writer::new();
     request.write(&mut writer);
-    Ask::encode(request.op(), caller, &writer.into_bytes())
+    WriteRequest::encode(request.op(), caller, &writer.into_bytes())
 }
 
 pub(crate) fn reply(op: OpCode, body: Bytes) -> Reply {

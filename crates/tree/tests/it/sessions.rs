@@ -1,15 +1,15 @@
-//! Sessions: attachments, ephemeral nodes, the end.
+//! Sessions: attachments, ephemeral nodes and closing.
 
 use bytes::Bytes;
 use pole_jute::{
     CloseSessionTxn, CreateMode, CreateSessionTxn, ErrorCode, GetEphemeralsRequest, OpCode, Reply, Request, Txn,
 };
-use pole_tree::{Ask, Caller, From, SessionChange};
+use pole_tree::{Caller, RequestOrigin, SessionChange, WriteRequest};
 
-use crate::server::{ALICE, BOB, Server, ask, delete, new_node};
+use crate::server::{ALICE, BOB, Server, delete, encode_write, new_node};
 
-fn from(session: i64, floor: i64) -> From {
-    From { session, cxid: 3, floor }
+fn origin(session: i64, floor: i64) -> RequestOrigin {
+    RequestOrigin { session, cxid: 3, floor }
 }
 
 fn error(code: ErrorCode) -> Option<Txn> {
@@ -24,7 +24,7 @@ fn ephemeral(path: &str) -> Request {
 fn a_session_that_is_resumed_keeps_its_timeout_and_its_nodes() {
     let mut server = Server::new();
     server.create("/mine", CreateMode::Ephemeral);
-    let resumed = server.propose(from(ALICE, 0), &Ask::attach(9999, true));
+    let resumed = server.propose(origin(ALICE, 0), &WriteRequest::attach(9999, true));
     assert_eq!(resumed, Some(Txn::CreateSession(CreateSessionTxn { timeout: 4000 })));
     server.settle();
     assert_eq!(server.last.session, Some(SessionChange::Attached { id: ALICE, timeout_ms: 4000 }));
@@ -32,36 +32,36 @@ fn a_session_that_is_resumed_keeps_its_timeout_and_its_nodes() {
 }
 
 #[test]
-fn a_session_that_is_no_more_cannot_be_resumed() {
+fn a_closed_session_cannot_be_resumed() {
     let mut server = Server::new();
-    assert_eq!(server.propose(from(BOB, 0), &Ask::attach(4000, true)), error(ErrorCode::SessionExpired));
-    server.propose(from(ALICE, 0), &Ask::close());
-    assert_eq!(server.propose(from(ALICE, 0), &Ask::attach(4000, true)), error(ErrorCode::SessionExpired));
+    assert_eq!(server.propose(origin(BOB, 0), &WriteRequest::attach(4000, true)), error(ErrorCode::SessionExpired));
+    server.propose(origin(ALICE, 0), &WriteRequest::close());
+    assert_eq!(server.propose(origin(ALICE, 0), &WriteRequest::attach(4000, true)), error(ErrorCode::SessionExpired));
 }
 
 #[test]
 fn a_request_of_a_connection_that_the_session_left_is_dropped() {
     let mut server = Server::new();
     let floor = server.tree.last_zxid();
-    let request = ask(&Caller::default(), &ephemeral("/a"));
-    // Already when the new attachment is in flight, and still when it is applied.
-    server.propose(from(ALICE, 0), &Ask::attach(4000, true));
-    assert_eq!(server.propose(from(ALICE, floor), &request), None);
+    let request = encode_write(&Caller::default(), &ephemeral("/a"));
+    // Dropped already while the new attachment is in flight, and still after it is applied.
+    server.propose(origin(ALICE, 0), &WriteRequest::attach(4000, true));
+    assert_eq!(server.propose(origin(ALICE, floor), &request), None);
     server.settle();
-    assert_eq!(server.propose(from(ALICE, floor), &request), None);
-    assert!(matches!(server.propose(from(ALICE, server.tree.last_zxid()), &request), Some(Txn::Create(_))));
+    assert_eq!(server.propose(origin(ALICE, floor), &request), None);
+    assert!(matches!(server.propose(origin(ALICE, server.tree.last_zxid()), &request), Some(Txn::Create(_))));
 }
 
 #[test]
 fn without_a_session_nothing_is_written() {
     let mut server = Server::new();
     assert_eq!(server.write_by(BOB, &ephemeral("/a")), Err(ErrorCode::SessionExpired));
-    server.propose(from(ALICE, 0), &Ask::close());
+    server.propose(origin(ALICE, 0), &WriteRequest::close());
     assert_eq!(server.write(&delete("/", -1)), Err(ErrorCode::SessionExpired));
 }
 
 #[test]
-fn the_end_takes_exactly_the_nodes_of_the_session_those_in_flight_included() {
+fn closing_deletes_exactly_the_nodes_of_the_session_including_those_in_flight() {
     let mut server = Server::new();
     server.attach(BOB, 4000);
     server.create("/kept", CreateMode::Persistent);
@@ -72,10 +72,10 @@ fn the_end_takes_exactly_the_nodes_of_the_session_those_in_flight_included() {
     server.send(ALICE, &delete("/swapped", -1));
     server.send(BOB, &ephemeral("/swapped"));
     server.send(ALICE, &ephemeral("/kept/late"));
-    let closed = server.propose(from(ALICE, 0), &Ask::close());
+    let closed = server.propose(origin(ALICE, 0), &WriteRequest::close());
     let paths_to_delete = vec!["/a".into(), "/b".into(), "/kept/late".into()];
     assert_eq!(closed, Some(Txn::CloseSession(Some(CloseSessionTxn { paths_to_delete }))));
-    // Its parent will have no children then.
+    // Its parent will then have no children.
     assert!(matches!(server.send(BOB, &delete("/kept", -1)), Txn::Delete(_)));
     server.step();
     server.step();
@@ -92,10 +92,10 @@ fn the_end_takes_exactly_the_nodes_of_the_session_those_in_flight_included() {
 fn a_session_is_closed_once() {
     let mut server = Server::new();
     server.create("/a", CreateMode::Ephemeral);
-    assert!(matches!(server.propose(from(ALICE, 0), &Ask::close()), Some(Txn::CloseSession(_))));
-    assert_eq!(server.propose(from(ALICE, 0), &Ask::close()), error(ErrorCode::SessionExpired));
+    assert!(matches!(server.propose(origin(ALICE, 0), &WriteRequest::close()), Some(Txn::CloseSession(_))));
+    assert_eq!(server.propose(origin(ALICE, 0), &WriteRequest::close()), error(ErrorCode::SessionExpired));
     server.settle();
-    assert_eq!(server.propose(from(ALICE, 0), &Ask::close()), error(ErrorCode::SessionExpired));
+    assert_eq!(server.propose(origin(ALICE, 0), &WriteRequest::close()), error(ErrorCode::SessionExpired));
 }
 
 #[test]
@@ -106,18 +106,18 @@ fn a_client_closes_its_own_session() {
 }
 
 #[test]
-fn a_body_that_makes_no_sense_is_an_error_in_its_place() {
+fn a_malformed_body_yields_an_error_transaction() {
     let mut server = Server::new();
-    let ask = Ask::encode(OpCode::SetData, &Caller::default(), &[0, 0, 0, 9, b'/']);
-    assert_eq!(server.propose(from(ALICE, i64::MAX), &ask), error(ErrorCode::MarshallingError));
-    assert_eq!(server.propose(from(ALICE, i64::MAX), &Bytes::new()), error(ErrorCode::MarshallingError));
+    let encoded = WriteRequest::encode(OpCode::SetData, &Caller::default(), &[0, 0, 0, 9, b'/']);
+    assert_eq!(server.propose(origin(ALICE, i64::MAX), &encoded), error(ErrorCode::MarshallingError));
+    assert_eq!(server.propose(origin(ALICE, i64::MAX), &Bytes::new()), error(ErrorCode::MarshallingError));
 }
 
 #[test]
-fn what_was_prepared_is_forgotten_when_another_leads() {
+fn prepared_transactions_are_discarded_when_another_server_leads() {
     let mut server = Server::new();
     server.send(ALICE, &ephemeral("/a"));
-    server.propose(from(ALICE, 0), &Ask::close());
+    server.propose(origin(ALICE, 0), &WriteRequest::close());
     server.prepared.clear();
     server.in_flight.clear();
     assert_eq!(server.write(&ephemeral("/a")).map(|_| ()), Ok(()));

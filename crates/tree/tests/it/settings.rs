@@ -1,4 +1,4 @@
-//! Pole's own node, written through the admin path only; and what is not there at all.
+//! Pole's settings node, which only the admin path writes; and operations that are not supported.
 
 use pole_jute::{
     CheckVersionRequest, CreateMode, ErrorCode, GetDataRequest, MultiOp, MultiResult, Perms, ReconfigRequest, Request,
@@ -66,7 +66,7 @@ fn everyone_reads_them() {
 }
 
 #[test]
-fn what_we_do_not_do_is_answered_so() {
+fn unsupported_operations_are_rejected() {
     let mut server = Server::new();
     let request = ReconfigRequest {
         joining_servers: None,

@@ -1,16 +1,16 @@
-//! Snapshots: frozen while the tree goes on, read back, and refused when they are damaged.
+//! Snapshots: frozen while the tree changes, restored, and rejected when damaged.
 
 use std::thread;
 
 use bytes::Bytes;
 use pole_jute::{CreateMode, CreateRequest, Perms, Request};
-use pole_tree::{Ask, Caller, From, RestoreError, Restorer, Rules, Tree};
+use pole_tree::{Caller, RequestOrigin, RestoreError, Restorer, Rules, Tree, WriteRequest};
 
 use crate::apache::content;
-use crate::server::{ALICE, Server, acl, ask, body, new_node, new_ttl, set_acl, set_data};
+use crate::server::{ALICE, Server, acl, body, encode_write, new_node, new_ttl, set_acl, set_data};
 
-/// A little of everything.
-fn furnished() -> Server {
+/// A server with nodes of every kind.
+fn populated() -> Server {
     let mut server = Server::new();
     server.create("/p", CreateMode::Persistent);
     for _ in 0..5 {
@@ -29,7 +29,7 @@ fn furnished() -> Server {
 
 #[test]
 fn what_is_written_reads_back_the_same() {
-    let server = furnished();
+    let server = populated();
     let restored = Tree::restore(Rules::default(), &server.snapshot()).unwrap();
     assert_eq!(restored.digest(), server.tree.digest());
     assert_eq!(content(&body(&restored)), content(&server.snapshot()));
@@ -39,8 +39,8 @@ fn what_is_written_reads_back_the_same() {
 }
 
 #[test]
-fn a_frozen_tree_does_not_see_what_comes_after() {
-    let mut server = furnished();
+fn a_frozen_tree_does_not_see_later_changes() {
+    let mut server = populated();
     let before = server.snapshot();
     let frozen = server.tree.freeze();
     server.set("/p", b"later").unwrap();
@@ -49,7 +49,7 @@ fn a_frozen_tree_does_not_see_what_comes_after() {
         server.create("/p/s", CreateMode::PersistentSequential);
     }
     server.write(&Request::CloseSession).unwrap();
-    // By another thread, as a server would.
+    // On another thread, as in a server.
     let write = move || {
         let mut bytes = Vec::new();
         frozen.write(&mut |piece| bytes.extend_from_slice(piece));
@@ -71,8 +71,8 @@ fn a_large_tree_is_written_in_pieces() {
 }
 
 #[test]
-fn no_part_passes_for_the_whole() {
-    let whole = furnished().snapshot();
+fn a_truncated_snapshot_is_rejected() {
+    let whole = populated().snapshot();
     for end in 0..whole.len() {
         assert!(Tree::restore(Rules::default(), &whole.slice(..end)).is_err(), "{end} of {} bytes", whole.len());
     }
@@ -80,7 +80,7 @@ fn no_part_passes_for_the_whole() {
 
 #[test]
 fn damage_is_an_error_or_another_tree_and_never_a_panic() {
-    let whole = furnished().snapshot();
+    let whole = populated().snapshot();
     for at in 0..whole.len() {
         for flip in [0x01, 0x80, 0xff] {
             let mut bytes = whole.to_vec();
@@ -95,20 +95,20 @@ fn damage_is_an_error_or_another_tree_and_never_a_panic() {
 
 #[test]
 fn a_leader_from_a_snapshot_still_knows_which_connection_a_session_has_left() {
-    let mut server = furnished();
+    let mut server = populated();
     let old = server.tree.last_zxid();
-    server.propose(From { session: ALICE, cxid: 0, floor: 0 }, &Ask::attach(4000, true));
+    server.propose(RequestOrigin { session: ALICE, cxid: 0, floor: 0 }, &WriteRequest::attach(4000, true));
     server.settle();
     let now = server.tree.last_zxid();
-    let mut server = Server::over(Tree::restore(Rules::default(), &server.snapshot()).unwrap().at(now));
-    let request = ask(&Caller::default(), &set_data("/p", b"", -1));
-    assert_eq!(server.propose(From { session: ALICE, cxid: 1, floor: old }, &request), None);
-    assert!(server.propose(From { session: ALICE, cxid: 1, floor: now }, &request).is_some());
+    let mut server = Server::over(Tree::restore(Rules::default(), &server.snapshot()).unwrap().with_last_zxid(now));
+    let request = encode_write(&Caller::default(), &set_data("/p", b"", -1));
+    assert_eq!(server.propose(RequestOrigin { session: ALICE, cxid: 1, floor: old }, &request), None);
+    assert!(server.propose(RequestOrigin { session: ALICE, cxid: 1, floor: now }, &request).is_some());
 }
 
 #[test]
 fn a_snapshot_in_pieces_is_the_same_wherever_it_is_cut() {
-    let server = furnished();
+    let server = populated();
     let whole = server.snapshot();
     let in_pieces = |size: usize, length: usize| {
         let mut restorer = Restorer::new(Rules::default());
@@ -126,10 +126,10 @@ fn a_snapshot_in_pieces_is_the_same_wherever_it_is_cut() {
     let mut restorer = Restorer::new(Rules::default());
     restorer.feed(whole.clone()).unwrap();
     restorer.feed(Bytes::from_static(b"more")).unwrap();
-    assert!(matches!(restorer.finish(), Err(RestoreError::Form(_))));
+    assert!(matches!(restorer.finish(), Err(RestoreError::Malformed(_))));
 }
 
-/// A snapshot with these nodes (path, reference to an ACL) and no sessions.
+/// A snapshot with these nodes (path, ACL reference) and no sessions.
 fn with_nodes(nodes: &[(&str, i64)]) -> Result<Tree, RestoreError> {
     use pole_jute::{DataNode, Record, SnapshotNode, StatPersisted, Writer};
     let mut writer = Writer::new();
@@ -149,9 +149,12 @@ fn every_reference_is_checked() {
     assert_eq!(with_nodes(&[]).unwrap_err(), RestoreError::Orphan { path: path("") });
     assert_eq!(with_nodes(&[("/a", -1)]).unwrap_err(), RestoreError::Orphan { path: path("/a") });
     assert_eq!(with_nodes(&[("", -1), ("/a/b", -1)]).unwrap_err(), RestoreError::Orphan { path: path("/a/b") });
-    assert_eq!(with_nodes(&[("", -1), ("/a", -1), ("/a", -1)]).unwrap_err(), RestoreError::Twice { path: path("/a") });
-    assert_eq!(with_nodes(&[("", -1), ("a", -1)]).unwrap_err(), RestoreError::NoPath { path: path("a") });
-    assert_eq!(with_nodes(&[("", -1), ("/a/", -1)]).unwrap_err(), RestoreError::NoPath { path: path("/a/") });
+    assert_eq!(
+        with_nodes(&[("", -1), ("/a", -1), ("/a", -1)]).unwrap_err(),
+        RestoreError::Duplicate { path: path("/a") }
+    );
+    assert_eq!(with_nodes(&[("", -1), ("a", -1)]).unwrap_err(), RestoreError::InvalidPath { path: path("a") });
+    assert_eq!(with_nodes(&[("", -1), ("/a/", -1)]).unwrap_err(), RestoreError::InvalidPath { path: path("/a/") });
     let unknown = RestoreError::UnknownAcl { path: path("/a"), reference: 7 };
     assert_eq!(with_nodes(&[("", -1), ("/a", 7)]).unwrap_err(), unknown);
     let message = "the snapshot is damaged: node \"/a\" refers to ACL 7, which is not in the table";
@@ -159,22 +162,22 @@ fn every_reference_is_checked() {
 }
 
 #[test]
-fn a_snapshot_older_than_our_own_nodes_gets_them() {
+fn a_snapshot_without_the_reserved_nodes_gets_them() {
     let tree = with_nodes(&[("", -1), ("/zookeeper", -1)]).unwrap();
     assert!(tree.stat("/zookeeper/quota").is_some() && tree.stat("/zookeeper/config").is_some());
 }
 
 #[test]
 fn ephemeral_nodes_without_a_session_are_found_and_can_be_closed() {
-    let server = furnished();
+    let server = populated();
     let whole = server.snapshot();
-    // The count of sessions and the one session.
+    // The number of sessions and the one session.
     let mut bytes = vec![0; 4];
     bytes.extend_from_slice(&whole[16..]);
     let tree = Tree::restore(Rules::default(), &Bytes::from(bytes)).unwrap();
     assert_eq!(tree.dead_sessions(), [ALICE]);
     let mut server = Server::over(tree);
-    server.propose(From { session: ALICE, cxid: 0, floor: 0 }, &Ask::close());
+    server.propose(RequestOrigin { session: ALICE, cxid: 0, floor: 0 }, &WriteRequest::close());
     server.settle();
     assert_eq!((server.tree.dead_sessions().len(), server.tree.stat("/e")), (0, None));
 }

@@ -1,19 +1,21 @@
-//! Figures in time of the processor, which a busy machine does not falsify much; printed and not judged: `cargo test -p pole-tree --release --test it -- --ignored --nocapture speed`.
+//! Prints measurements in CPU time, which depends little on the load of the machine. Nothing is asserted.
+//!
+//! Run with `cargo test -p pole-tree --release --test it -- --ignored --nocapture speed`.
 
 use std::hint::black_box;
 
 use bytes::Bytes;
 use pole_jute::{CreateMode, GetDataRequest, Record, Request, TxnEntry, Writer};
-use pole_tree::{Changes, From, Position, Prepared, Rules, Tree, Watcher, Watches};
+use pole_tree::{Changes, Position, Prepared, RequestOrigin, Rules, Tree, Watcher, Watches};
 
-use crate::server::{ALICE, Server, ask, body, new_node, set_data};
+use crate::server::{ALICE, Server, body, encode_write, new_node, set_data};
 
 const NODES: usize = 100_000;
 const ROUNDS: u32 = 200_000;
-/// Prepared before the first of them is applied.
+/// Transactions that are prepared before the first of them is applied.
 const BATCH: usize = 1000;
 
-/// 100,000 nodes of 100 bytes.
+/// A server with 100,000 nodes of 100 bytes.
 fn large() -> Server {
     let mut server = Server::with(Rules::default());
     for at in 0..NODES / 1000 {
@@ -37,16 +39,19 @@ fn per_round(what: &str, rounds: u32, work: impl FnOnce()) {
 fn speed_of_set_data() {
     let mut server = large();
     let paths: Vec<String> = (0..BATCH).map(|at| format!("/dir-{:03}/node-{:06}", at % 100, at * 7 % 1000)).collect();
-    let asks: Vec<Bytes> = paths.iter().map(|path| ask(&server.caller, &set_data(path, &[9; 1024], -1))).collect();
-    let from = From { session: ALICE, cxid: 1, floor: i64::MAX };
+    let requests: Vec<Bytes> =
+        paths.iter().map(|path| encode_write(&server.caller, &set_data(path, &[9; 1024], -1))).collect();
+    let origin = RequestOrigin { session: ALICE, cxid: 1, floor: i64::MAX };
     let mut prepared = Prepared::new();
     let mut zxid = server.tree.last_zxid();
     let (mut preparing, mut decoding, mut applying) = (0, 0, 0);
     for _ in 0..ROUNDS as usize / BATCH {
         let start = cpu_ns();
         let at = |zxid| Position { zxid, wall_ms: 5 };
-        let txns: Vec<Bytes> =
-            (1..).zip(&asks).map(|(n, ask)| prepared.prepare(&server.tree, at(zxid + n), from, ask).unwrap()).collect();
+        let txns: Vec<Bytes> = (1..)
+            .zip(&requests)
+            .map(|(n, request)| prepared.prepare(&server.tree, at(zxid + n), origin, request).unwrap())
+            .collect();
         preparing += cpu_ns() - start;
         let start = cpu_ns();
         let entries: Vec<TxnEntry> = txns.iter().map(|bytes| TxnEntry::decode(bytes.clone()).unwrap()).collect();
@@ -117,17 +122,17 @@ fn speed_of_a_session_that_ends_with_many_nodes() {
     }
     let mut txn = Bytes::new();
     let position = Position { zxid: server.tree.last_zxid() + 1, wall_ms: 5 };
-    let from = From { session: ALICE, cxid: 1, floor: i64::MAX };
+    let origin = RequestOrigin { session: ALICE, cxid: 1, floor: i64::MAX };
     let mut prepared = Prepared::new();
-    let asked = ask(&server.caller, &Request::CloseSession);
-    per_round("prepare", 1, || txn = prepared.prepare(&server.tree, position, from, &asked).unwrap());
+    let request = encode_write(&server.caller, &Request::CloseSession);
+    per_round("prepare", 1, || txn = prepared.prepare(&server.tree, position, origin, &request).unwrap());
     let entry = TxnEntry::decode(txn).unwrap();
     let mut changes = Changes::new();
     per_round("apply", 1, || drop(black_box(server.tree.apply(&entry, true, &mut changes))));
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     let watches = server.watches.get_mut();
-    watches.fire(&changes, &mut told);
-    per_round("fire, nobody watches", 1, || watches.fire(&changes, &mut told));
+    watches.fire(&changes, &mut events);
+    per_round("fire, nobody watches", 1, || watches.fire(&changes, &mut events));
     per_round("clear", 1, || changes.clear());
 }
 
@@ -141,15 +146,15 @@ fn speed_and_size_of_creates() {
     println!("resident for {} nodes: {} KB", server.tree.node_count(), resident_kb() - before);
 }
 
-/// For how long this thread has run, on Linux.
+/// The CPU time of this thread, on Linux.
 fn cpu_ns() -> u64 {
-    // Giving way makes the kernel count up to now.
+    // Yielding makes the kernel update the counter.
     std::thread::yield_now();
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
-/// What this process has in memory, on Linux.
+/// The resident memory of this process, on Linux.
 fn resident_kb() -> i64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0 kB");

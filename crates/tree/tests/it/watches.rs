@@ -1,4 +1,4 @@
-//! Watches: who is told what, how often, and what wchs counts.
+//! Watches: which connections get which events, how often, and what `wchs` counts.
 
 use pole_jute::{
     AddWatchMode, AddWatchRequest, CheckWatchesRequest, CreateMode, CreateRequest, ErrorCode, EventType, ExistsRequest,
@@ -35,14 +35,14 @@ fn remove(path: &str, kind: WatcherType) -> Request {
     Request::RemoveWatches(RemoveWatchesRequest { path: path.into(), kind })
 }
 
-/// With a node `/p`, and nobody told of it.
+/// A server with a node `/p` and no pending events.
 fn server() -> Server {
     let mut server = Server::new();
     server.create("/p", CreateMode::Persistent);
     server
 }
 
-fn told(server: &mut Server) -> Vec<(EventType, String)> {
+fn drain_events(server: &mut Server) -> Vec<(EventType, String)> {
     server.events().into_iter().map(|(_, kind, path)| (kind, path)).collect()
 }
 
@@ -56,18 +56,18 @@ fn a_data_watch_fires_once() {
     server.read(&get_data("/p")).unwrap();
     server.set("/p", b"1").unwrap();
     server.set("/p", b"2").unwrap();
-    assert_eq!(told(&mut server), [event(NodeDataChanged, "/p")]);
+    assert_eq!(drain_events(&mut server), [event(NodeDataChanged, "/p")]);
     assert_eq!(server.watches.borrow().count(), 0);
 }
 
 #[test]
-fn a_watch_on_a_node_to_come_sees_it_come() {
+fn a_watch_on_a_missing_node_fires_when_it_is_created() {
     let mut server = server();
     assert_eq!(server.read(&exists("/p/x")), Err(ErrorCode::NoNode));
     assert_eq!(server.read(&get_data("/p/y")), Err(ErrorCode::NoNode));
     server.create("/p/x", CreateMode::Persistent);
     server.create("/p/y", CreateMode::Persistent);
-    assert_eq!(told(&mut server), [event(NodeCreated, "/p/x")]);
+    assert_eq!(drain_events(&mut server), [event(NodeCreated, "/p/x")]);
 }
 
 #[test]
@@ -75,32 +75,32 @@ fn a_child_watch_sees_children_come_and_go_and_not_their_data() {
     let mut server = server();
     server.read(&get_children("/p")).unwrap();
     server.create("/p/a", CreateMode::Persistent);
-    assert_eq!(told(&mut server), [event(NodeChildrenChanged, "/p")]);
+    assert_eq!(drain_events(&mut server), [event(NodeChildrenChanged, "/p")]);
     server.read(&get_children("/p")).unwrap();
     server.set("/p/a", b"").unwrap();
     server.set("/p", b"").unwrap();
-    assert_eq!(told(&mut server), []);
+    assert_eq!(drain_events(&mut server), []);
     server.delete("/p/a").unwrap();
-    assert_eq!(told(&mut server), [event(NodeChildrenChanged, "/p")]);
+    assert_eq!(drain_events(&mut server), [event(NodeChildrenChanged, "/p")]);
 }
 
 #[test]
-fn a_deletion_is_told_once_for_a_data_and_a_child_watch() {
+fn a_deletion_is_reported_once_for_a_data_and_a_child_watch() {
     let mut server = server();
     server.read(&get_data("/p")).unwrap();
     server.read(&get_children("/p")).unwrap();
     server.delete("/p").unwrap();
-    assert_eq!(told(&mut server), [event(NodeDeleted, "/p")]);
+    assert_eq!(drain_events(&mut server), [event(NodeDeleted, "/p")]);
     assert_eq!(server.watches.borrow().summary(), WatchesSummary::default());
 }
 
 #[test]
-fn the_parent_is_told_after_the_child() {
+fn the_event_of_the_parent_follows_that_of_the_child() {
     let mut server = server();
     server.read(&get_children("/")).unwrap();
     server.read(&get_data("/p")).unwrap();
     server.delete("/p").unwrap();
-    assert_eq!(told(&mut server), [event(NodeDeleted, "/p"), event(NodeChildrenChanged, "/")]);
+    assert_eq!(drain_events(&mut server), [event(NodeDeleted, "/p"), event(NodeChildrenChanged, "/")]);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_persistent_watch_stays_and_sees_node_and_children() {
         event(NodeDeleted, "/p"),
         event(NodeCreated, "/p"),
     ];
-    assert_eq!(told(&mut server), expected);
+    assert_eq!(drain_events(&mut server), expected);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_recursive_watch_sees_every_descendant_and_never_children_changed() {
         event(NodeDataChanged, "/p/a/b"),
         event(NodeDeleted, "/p/a/b"),
     ];
-    assert_eq!(told(&mut server), expected);
+    assert_eq!(drain_events(&mut server), expected);
 }
 
 #[test]
@@ -149,15 +149,15 @@ fn a_recursive_watch_tells_of_no_node_that_the_caller_may_not_read() {
         ..new_node("/secret", b"", CreateMode::Persistent)
     };
     server.write(&Request::Create(secret)).unwrap();
-    assert_eq!(told(&mut server), []);
+    assert_eq!(drain_events(&mut server), []);
     server.caller.ids.push(id("digest", "u:h"));
     server.watches.get_mut().identify(HERE, &server.caller);
     server.set("/secret", b"").unwrap();
-    assert_eq!(told(&mut server), [event(NodeDataChanged, "/secret")]);
+    assert_eq!(drain_events(&mut server), [event(NodeDataChanged, "/secret")]);
 }
 
 #[test]
-fn modes_stand_side_by_side_and_a_connection_hears_of_a_change_once() {
+fn modes_combine_and_a_connection_gets_one_event_per_change() {
     let mut server = server();
     server.read(&add("/p", AddWatchMode::Persistent)).unwrap();
     server.read(&add("/p", AddWatchMode::PersistentRecursive)).unwrap();
@@ -165,46 +165,46 @@ fn modes_stand_side_by_side_and_a_connection_hears_of_a_change_once() {
     server.read(&get_data("/p")).unwrap();
     server.read(&get_children("/p")).unwrap();
     server.set("/p", b"").unwrap();
-    assert_eq!(told(&mut server), [event(NodeDataChanged, "/p")]);
+    assert_eq!(drain_events(&mut server), [event(NodeDataChanged, "/p")]);
     server.create("/p/a", CreateMode::Persistent);
-    assert_eq!(told(&mut server), [event(NodeCreated, "/p/a"), event(NodeChildrenChanged, "/p")]);
+    assert_eq!(drain_events(&mut server), [event(NodeCreated, "/p/a"), event(NodeChildrenChanged, "/p")]);
     server.read(&remove("/p", WatcherType::Persistent)).unwrap();
     server.create("/p/b", CreateMode::Persistent);
-    assert_eq!(told(&mut server), [event(NodeCreated, "/p/b")]);
+    assert_eq!(drain_events(&mut server), [event(NodeCreated, "/p/b")]);
 }
 
 #[test]
-fn every_part_of_a_multi_is_told() {
+fn every_part_of_a_multi_fires_watches() {
     let mut server = server();
     server.read(&get_children("/p")).unwrap();
     server.read(&exists("/p/a")).unwrap_err();
     let op = |path: &str| MultiOp::Create(new_node(path, b"", CreateMode::Persistent));
     server.multi(vec![op("/p/a"), op("/p/b")]);
-    assert_eq!(told(&mut server), [event(NodeCreated, "/p/a"), event(NodeChildrenChanged, "/p")]);
+    assert_eq!(drain_events(&mut server), [event(NodeCreated, "/p/a"), event(NodeChildrenChanged, "/p")]);
 }
 
 #[test]
-fn a_failure_is_told_nobody() {
+fn a_failed_request_fires_no_watch() {
     let mut server = server();
     server.read(&add("/", AddWatchMode::PersistentRecursive)).unwrap();
     server.delete("/none").unwrap_err();
     let op = |path: &str| MultiOp::Create(new_node(path, b"", CreateMode::Persistent));
     server.multi(vec![op("/p/a"), op("/p")]);
-    assert_eq!(told(&mut server), []);
+    assert_eq!(drain_events(&mut server), []);
 }
 
 #[test]
-fn the_end_of_a_session_is_told_for_each_of_its_nodes() {
+fn closing_a_session_fires_the_watches_on_its_nodes() {
     let mut server = server();
     server.create("/p/e", CreateMode::Ephemeral);
     server.read(&get_children("/p")).unwrap();
     server.read(&get_data("/p/e")).unwrap();
     server.write(&Request::CloseSession).unwrap();
-    assert_eq!(told(&mut server), [event(NodeDeleted, "/p/e"), event(NodeChildrenChanged, "/p")]);
+    assert_eq!(drain_events(&mut server), [event(NodeDeleted, "/p/e"), event(NodeChildrenChanged, "/p")]);
 }
 
 #[test]
-fn a_connection_that_ends_is_told_nothing_more() {
+fn a_closed_connection_gets_no_more_events() {
     let mut server = server();
     server.read_at(Watcher(1), &get_data("/p")).unwrap();
     server.read_at(Watcher(2), &get_data("/p")).unwrap();
@@ -227,7 +227,7 @@ fn the_watches_of_a_connection_that_ended_are_removed_in_steps() {
     assert!(server.watches.borrow().count() > 4_000, "one call removes a few");
     server.set("/p", b"").unwrap();
     server.create("/4999", CreateMode::Persistent);
-    assert_eq!(server.events(), [(2, NodeCreated, "/4999".into())], "an ended connection is told nothing");
+    assert_eq!(server.events(), [(2, NodeCreated, "/4999".into())], "an ended connection gets no events");
     let mut steps = 0;
     while server.watches.get_mut().sweep(500) {
         steps += 1;
@@ -238,7 +238,7 @@ fn the_watches_of_a_connection_that_ended_are_removed_in_steps() {
 }
 
 #[test]
-fn what_was_missed_is_told_before_the_rest_is_set_again() {
+fn missed_events_are_reported_before_the_other_watches_are_set_again() {
     let mut server = server();
     server.create("/same", CreateMode::Persistent);
     let seen = server.tree.last_zxid();
@@ -260,12 +260,12 @@ fn what_was_missed_is_told_before_the_rest_is_set_again() {
         event(NodeChildrenChanged, "/p"),
         event(NodeDeleted, "/gone"),
     ];
-    assert_eq!(told(&mut server), missed);
+    assert_eq!(drain_events(&mut server), missed);
     server.create("/later", CreateMode::Persistent);
     server.set("/same", b"").unwrap();
     server.create("/same/x", CreateMode::Persistent);
     let now = [event(NodeCreated, "/later"), event(NodeDataChanged, "/same"), event(NodeChildrenChanged, "/same")];
-    assert_eq!(told(&mut server), now);
+    assert_eq!(drain_events(&mut server), now);
 }
 
 #[test]
@@ -280,9 +280,9 @@ fn persistent_watches_are_set_again_without_an_event() {
         persistent_recursive_watches: vec!["/".into()],
     };
     server.read(&Request::SetWatches2(request)).unwrap();
-    assert_eq!(told(&mut server), []);
+    assert_eq!(drain_events(&mut server), []);
     server.create("/p/a", CreateMode::Persistent);
-    assert_eq!(told(&mut server), [event(NodeCreated, "/p/a"), event(NodeChildrenChanged, "/p")]);
+    assert_eq!(drain_events(&mut server), [event(NodeCreated, "/p/a"), event(NodeChildrenChanged, "/p")]);
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn watches_are_checked_and_removed_by_kind() {
     assert!(server.read(&remove("/p", WatcherType::Any)).is_ok());
     assert_eq!(server.read(&remove("/p", WatcherType::Any)), Err(ErrorCode::NoWatcher));
     server.set("/p", b"").unwrap();
-    assert_eq!(told(&mut server), []);
+    assert_eq!(drain_events(&mut server), []);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One process of the command line, asked one line at a time.
+//! One process of Apache's command line, used one command at a time.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -9,53 +9,53 @@ use std::time::{Duration, Instant};
 use super::super::java;
 use crate::Failure;
 
-/// The command line on one server.
 pub(super) struct Client {
     process: Child,
-    typed: ChildStdin,
+    stdin: ChildStdin,
     lines: Receiver<String>,
-    /// Seen, and not asked for yet.
+    /// Received, and not yet taken by [`Self::events`].
     events: Vec<String>,
-    /// The mark was seen last. Without a session the command line complains once more after answering it.
+    /// Whether the last line was the answer to the marker. Without a session the command line prints one more error
+    /// after it.
     after_mark: bool,
 }
 
 impl Client {
-    /// Starts one and waits for its session.
+    /// Starts the command line and waits for its session.
     pub(super) fn connect(server: SocketAddr) -> Result<Self, Failure> {
         let (reader, out) = std::io::pipe().map_err(failed("make a pipe"))?;
         let err = out.try_clone().map_err(failed("make a pipe"))?;
         let mut command = java::client()?;
         command.args(["org.apache.zookeeper.ZooKeeperMain", "-server", &server.to_string()]);
         let process = command.stdin(Stdio::piped()).stdout(out).stderr(err).spawn();
-        // Our own copies of the pipe's end must go, or the reader would never see the end.
+        // Our own copies of the pipe's end must be closed, or the reader would never see the end.
         drop(command);
         let mut process = process.map_err(failed("start the command line"))?;
-        let typed = process.stdin.take().expect("it was asked for");
+        let stdin = process.stdin.take().expect("it was asked for");
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(reader).lines().map_while(Result::ok) {
-                // Nobody listens any more when the session has been read to its end.
+                // An error means that the session has been read to its end.
                 let _ = sender.send(line);
             }
         });
-        let mut client = Self { process, typed, lines, events: Vec::new(), after_mark: false };
-        client.ask("")?;
+        let mut client = Self { process, stdin, lines, events: Vec::new(), after_mark: false };
+        client.run_command("")?;
         client.wait_connected()?;
         Ok(client)
     }
 
-    /// Types a line and returns what was answered, without events and empty lines.
-    pub(super) fn ask(&mut self, line: &str) -> Result<Vec<String>, Failure> {
-        writeln!(self.typed, "{line}\n{MARK_COMMAND}").map_err(failed("type into the command line"))?;
+    /// Types a line and returns the answer, without events and empty lines.
+    pub(super) fn run_command(&mut self, line: &str) -> Result<Vec<String>, Failure> {
+        writeln!(self.stdin, "{line}\n{MARK_COMMAND}").map_err(failed("type into the command line"))?;
         let deadline = Instant::now() + ANSWER_LIMIT;
         let mut answer = Vec::new();
-        while let Some(said) = self.next_line(deadline)? {
-            if said == MARK_ANSWER {
+        while let Some(output) = self.next_line(deadline)? {
+            if output == MARK_ANSWER {
                 self.after_mark = true;
                 return Ok(answer);
             }
-            answer.push(said);
+            answer.push(output);
         }
         Err(Failure::Check(format!(
             "the command line did not answer `{line}` within {ANSWER_LIMIT:?}; it said {answer:?}"
@@ -64,23 +64,23 @@ impl Client {
 
     /// The events since the last call.
     pub(super) fn events(&mut self) -> Result<Vec<String>, Failure> {
-        // An answer without a question: it belongs to no command, and is shown where it can be seen.
+        // A line that answers no command is reported as an event, so that it is visible.
         if let Some(stray) = self.next_line(Instant::now() + EVENT_PAUSE)? {
             self.events.push(format!("stray: {stray}"));
         }
         Ok(std::mem::take(&mut self.events))
     }
 
-    /// Ends the session in order, and the process in any case.
+    /// Closes the session, and the process in any case.
     pub(super) fn quit(mut self) -> Result<(), Failure> {
-        // It may have ended by itself.
-        let _ = writeln!(self.typed, "quit");
+        // The process may have ended already.
+        let _ = writeln!(self.stdin, "quit");
         let deadline = Instant::now() + ANSWER_LIMIT;
         while self.next_line(deadline)?.is_some() {}
         Ok(())
     }
 
-    /// The next line that is neither empty nor part of an event, which is put aside; none at the deadline or at the end.
+    /// The next line that is neither empty nor part of an event; events are kept. None at the deadline or at the end.
     fn next_line(&mut self, deadline: Instant) -> Result<Option<String>, Failure> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -111,7 +111,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // It has ended, or nobody waits for it any more.
+        // An error means that it has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -121,12 +121,13 @@ fn failed(doing: &'static str) -> impl Fn(std::io::Error) -> Failure {
     move |why| Failure::Check(format!("cannot {doing}: {why}"))
 }
 
-/// A command that the command line answers by itself, connected or not: it shows that the one before has ended.
+/// A command that the command line answers by itself, connected or not. Its answer shows that the one before has
+/// ended.
 const MARK_COMMAND: &str = "printwatches";
 const MARK_ANSWER: &str = "printwatches is on";
 const MARK_COMPLAINT: &str = "Not connected";
 
 /// A command that takes longer hangs.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// How long one look for events waits.
+/// How long one check for events waits.
 const EVENT_PAUSE: Duration = Duration::from_millis(10);

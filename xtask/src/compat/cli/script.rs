@@ -1,4 +1,4 @@
-//! A script: what is typed, by whom, and when to wait for events.
+//! A script: the commands of one or more clients, and when to wait for events.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,27 +7,27 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
-use super::plain;
+use super::normalize;
 use crate::Failure;
 
-/// One file `NAME.zk`.
+/// A file `NAME.zk`.
 pub(super) struct Script {
     pub(super) name: String,
-    /// What Apache answered.
+    /// The file with Apache's answers.
     pub(super) expected: PathBuf,
     steps: Vec<Step>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
-    /// A line for a client; clients are numbered from 1.
+    /// A command for a client; clients are numbered from 1.
     Type { client: usize, line: String },
-    /// So many events, of any client.
+    /// Waits for this many events, of any client.
     Await(usize),
 }
 
 impl Script {
-    /// All scripts of a folder, by name.
+    /// All scripts of a folder, sorted by name.
     pub(super) fn all(folder: &Path) -> Result<Vec<Self>, Failure> {
         let entries = fs::read_dir(folder).map_err(|why| Failure::io("read", folder, &why))?;
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -41,7 +41,7 @@ impl Script {
         paths.iter().map(read).collect()
     }
 
-    /// Whether it is meant for so many servers.
+    /// Whether the script applies to an ensemble of this size.
     pub(super) fn runs_with(&self, size: usize) -> bool {
         match size {
             1 => !self.name.starts_with("ensemble-"),
@@ -49,12 +49,12 @@ impl Script {
         }
     }
 
-    /// Whether the servers are to tell where clients can connect.
+    /// Whether the configuration of the servers contains client addresses.
     pub(super) fn wants_addresses(&self) -> bool {
         self.name.starts_with("ensemble-addresses")
     }
 
-    /// Types it, and returns commands and answers as they were.
+    /// Runs the script, and returns commands and answers unchanged.
     pub(super) fn run(&self, servers: &[SocketAddr]) -> Result<String, Failure> {
         let mut clients: BTreeMap<usize, Client> = BTreeMap::new();
         let mut text = String::new();
@@ -68,8 +68,8 @@ impl Script {
                     let client = clients.get_mut(number).expect("it was just put there");
                     let prompt = if *number == 1 { String::new() } else { number.to_string() };
                     text += &format!("{prompt}{PROMPT}{line}\n");
-                    let answers = client.ask(&line.replace("{server}", &server.to_string()))?;
-                    for answer in plain::in_order(line, answers) {
+                    let answers = client.run_command(&line.replace("{server}", &server.to_string()))?;
+                    for answer in normalize::sort_answer(line, answers) {
                         text += &format!("{answer}\n");
                     }
                 }
@@ -79,16 +79,16 @@ impl Script {
                 }
             }
         }
-        let left = events(&mut clients, 0, Duration::ZERO)?;
-        if !left.is_empty() {
-            text += &format!("{PROMPT}events that nobody awaited\n{left}");
+        let remaining = events(&mut clients, 0, Duration::ZERO)?;
+        if !remaining.is_empty() {
+            text += &format!("{PROMPT}events that nobody awaited\n{remaining}");
         }
         clients.into_values().try_for_each(Client::quit)?;
         Ok(text)
     }
 }
 
-/// Waits for so many events, or to the limit, and shows all that there are, sorted: those of two clients have no order.
+/// Waits for `count` events, or until the limit, and returns all events, sorted: those of two clients have no order.
 fn events(clients: &mut BTreeMap<usize, Client>, count: usize, limit: Duration) -> Result<String, Failure> {
     let deadline = Instant::now() + limit;
     let mut seen = Vec::new();
@@ -116,14 +116,14 @@ fn parse(text: &str) -> Vec<Step> {
     lines.map(step).collect()
 }
 
-/// Whether a line of the written session is a command, not an answer.
+/// Whether a line of the session is a command, not an answer.
 pub(super) fn is_command(line: &str) -> bool {
     line.split_once(PROMPT).is_some_and(|(before, _)| before.chars().all(|c| c.is_ascii_digit()))
 }
 
 const PROMPT: &str = "> ";
 
-/// Events follow within milliseconds; one that is not there by now is missing.
+/// Events follow within milliseconds; one that has not arrived by now is missing.
 const EVENT_LIMIT: Duration = Duration::from_secs(10);
 
 #[test]
@@ -134,7 +134,7 @@ fn lines_are_for_a_client_or_a_wait() {
 }
 
 #[test]
-fn commands_are_told_from_answers() {
+fn commands_are_distinguished_from_answers() {
     assert!(is_command("> ls /") && is_command("2> ls /"));
     assert!(!is_command("[a, b]") && !is_command("x> y"));
 }

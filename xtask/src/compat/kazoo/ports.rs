@@ -5,11 +5,11 @@ use std::sync::Mutex;
 
 use crate::Failure;
 
-/// The first of `count` ports that are free, and that no other job of this program was given.
+/// The first of `count` ports that are free and were not given to another job of this process.
 pub(super) fn block(count: u16) -> Result<u16, Failure> {
     static NEXT: Mutex<Option<u16>> = Mutex::new(None);
     let mut next = NEXT.lock().expect("nobody panics with the lock");
-    // Two programs at the same time begin at different places.
+    // Concurrent processes start at different ports.
     let mut first = next.unwrap_or(FIRST + (std::process::id() % 100) as u16 * count);
     for _ in 0..(LAST - FIRST) / count {
         if first + count > LAST {

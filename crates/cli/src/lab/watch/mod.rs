@@ -1,12 +1,9 @@
-//! `pole lab watch`: an election step by step.
+//! `pole lab watch`: shows an election step by step.
 //!
-//! In: a script, by file, name or number; or a classical algorithm. Out: a screen that goes forwards and backwards by keys;
-//! where there is no terminal, every step in text or JSON; with `--out`, a page.
-//! Exit code 1 if the ensemble broke a rule in the script, 2 if there is no such script or it makes no sense.
-//!
-//! ```text
-//! view      where one is in the record, and what the screen shows     terminal  keys, raw mode, and back again
-//! ```
+//! The subject is a script, given by file, name or number, or a classical algorithm. On a terminal it is a screen
+//! with keys for stepping forwards and backwards (`view`, `terminal`); without one, every step is printed as text or
+//! JSON; with `--out`, a page is written. The exit code is 1 if the ensemble broke a rule in the script, and 2 if
+//! there is no such script or it is invalid.
 
 mod terminal;
 mod view;
@@ -27,57 +24,58 @@ use terminal::Terminal;
 use view::View;
 
 pub(crate) fn run(args: &WatchArgs, json: bool, paint: Paint) -> Result<(), Failure> {
-    let Found { name, about, play, broken } = find(&args.script, args.all)?;
+    let Recording { name, about, play, broken } = load(&args.script, args.all)?;
     match &args.out {
-        Some(folder) => writes(folder, &name, &about, &play, &format!("pole lab watch {}", args.script))?,
-        None if !json && io::stdin().is_terminal() && io::stdout().is_terminal() => shows(&name, play, paint)?,
-        None => prints(&play, json)?,
+        Some(folder) => write_page(folder, &name, &about, &play, &format!("pole lab watch {}", args.script))?,
+        None if !json && io::stdin().is_terminal() && io::stdout().is_terminal() => show(&name, play, paint)?,
+        None => print_steps(&play, json)?,
     }
     broken.map_or(Ok(()), |broken| Err(Failure::failed(broken)))
 }
 
-/// What is watched.
-struct Found {
+/// The recording to show.
+struct Recording {
     name: String,
-    /// What it is about, in its own words.
+    /// A description, from the comment at the top of the script.
     about: String,
     play: Play,
-    /// Where a rule was broken, and which.
+    /// The first broken rule and its position in the script.
     broken: Option<String>,
 }
 
-/// What is built in goes before a file of that name, so that a command means the same in every folder; `./NAME` is the file.
-fn find(wanted: &str, upkeep: bool) -> Result<Found, Failure> {
+/// Built-in scripts take precedence over files, so that a command means the same in every directory; `./NAME` is the
+/// file.
+fn load(wanted: &str, upkeep: bool) -> Result<Recording, Failure> {
     if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == wanted) {
         return Ok(classical(kind));
     }
     match script::find(wanted) {
-        Find::One(name, text) => played(name, text, upkeep),
+        Find::One(name, text) => play_script(name, text, upkeep),
         Find::None | Find::Several(_) if Path::new(wanted).is_file() => {
             let text = fs::read_to_string(wanted).map_err(|error| Failure::bad_input(format!("{wanted}: {error}")))?;
-            played(wanted, &text, upkeep)
+            play_script(wanted, &text, upkeep)
         }
         Find::Several(names) => Err(Failure::bad_input(format!("{wanted}: which of {}?", names.join(", ")))),
         Find::None => Err(Failure::bad_input(unknown(wanted))),
     }
 }
 
-fn played(name: &str, text: &str, upkeep: bool) -> Result<Found, Failure> {
+fn play_script(name: &str, text: &str, upkeep: bool) -> Result<Recording, Failure> {
     let at = |error: &script::Error| format!("{name}:{}: {}", error.line, error.what);
     let watched = script::watch(text, upkeep).map_err(|error| Failure::bad_input(at(&error)))?;
     let comment = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
     let about: Vec<&str> = comment.filter(|line| !line.starts_with("covers:")).collect();
     let broken = watched.broken.as_ref().map(at);
-    Ok(Found { name: name.to_owned(), about: about.join(" "), play: watched.play, broken })
+    Ok(Recording { name: name.to_owned(), about: about.join(" "), play: watched.play, broken })
 }
 
-/// Five processes whose leader, the highest, is dead; the lowest notices.
-fn classical(kind: Kind) -> Found {
+/// Five processes. The leader, which is the highest, is dead; the lowest notices.
+fn classical(kind: Kind) -> Recording {
     let mut case = Case::leader_dead(5).suspected_by([0]);
     case.records = true;
     let about = "Five processes, 0 to 4; every message takes a millisecond. The leader 4 is dead, and 0 suspects it.";
     let play = kind.run(&case).play.unwrap_or_default();
-    Found { name: kind.name().to_owned(), about: about.to_owned(), play, broken: None }
+    Recording { name: kind.name().to_owned(), about: about.to_owned(), play, broken: None }
 }
 
 fn unknown(wanted: &str) -> String {
@@ -89,7 +87,7 @@ fn unknown(wanted: &str) -> String {
     )
 }
 
-fn writes(folder: &Path, name: &str, about: &str, play: &Play, command: &str) -> Result<(), Failure> {
+fn write_page(folder: &Path, name: &str, about: &str, play: &Play, command: &str) -> Result<(), Failure> {
     let title = Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.join(format!("{title}.html"));
     let page = play.page(&title, about, command);
@@ -101,7 +99,7 @@ fn writes(folder: &Path, name: &str, about: &str, play: &Play, command: &str) ->
     crate::print(&format!("Written: {}\n", path.display()))
 }
 
-fn prints(play: &Play, json: bool) -> Result<(), Failure> {
+fn print_steps(play: &Play, json: bool) -> Result<(), Failure> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut all = || {
         match json {
@@ -110,18 +108,18 @@ fn prints(play: &Play, json: bool) -> Result<(), Failure> {
         }
         out.flush()
     };
-    crate::not_if_closed(all())
+    crate::ignore_broken_pipe(all())
 }
 
-fn shows(name: &str, play: Play, paint: Paint) -> Result<(), Failure> {
+fn show(name: &str, play: Play, paint: Paint) -> Result<(), Failure> {
     let unusable = |error: io::Error| Failure::failed(format!("the terminal cannot be used: {error}"));
     let mut terminal = Terminal::enter().map_err(unusable)?;
     let mut view = View::new(name, play);
     loop {
         let (columns, rows) = terminal.size();
-        terminal.draws(&view.screen(columns, rows, paint)).map_err(unusable)?;
+        terminal.draw(&view.screen(columns, rows, paint)).map_err(unusable)?;
         for key in terminal.keys().map_err(unusable)? {
-            if !view.goes(key) {
+            if !view.handle(key) {
                 return Ok(());
             }
         }

@@ -1,7 +1,7 @@
-//! The view: where one is in a record, and the screen that shows it.
+//! The position in a recording, and the screen that shows it.
 //!
-//! In: a record, keys, the size of the window. Out: lines, none wider than the window.
-//! Holds: the screen depends on the step and the window alone, so that going there and back shows the same.
+//! Lines are never wider than the window. The screen depends only on the step and the size of the window, so stepping
+//! forwards and back shows the same screen.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use pole_lab::play::{Belief, Play, Step, What};
 
 use crate::paint::Paint;
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     Next,
@@ -21,7 +21,7 @@ pub(crate) enum Key {
     Quit,
 }
 
-/// A record, and a step of it.
+/// A recording and the current step.
 pub(crate) struct View {
     name: String,
     play: Play,
@@ -35,8 +35,8 @@ impl View {
         Self { name: name.to_owned(), play, at: 0, turns }
     }
 
-    /// Goes where a key says. False: away from here.
-    pub(crate) fn goes(&mut self, key: Key) -> bool {
+    /// Handles a key; false to quit.
+    pub(crate) fn handle(&mut self, key: Key) -> bool {
         let last = self.play.steps.len().saturating_sub(1);
         self.at = match key {
             Key::Next => (self.at + 1).min(last),
@@ -50,19 +50,18 @@ impl View {
         true
     }
 
-    /// The whole screen.
     pub(crate) fn screen(&self, columns: usize, rows: usize, paint: Paint) -> Vec<String> {
         let Some(step) = self.play.steps.get(self.at) else { return vec!["Nothing happened.".to_owned()] };
         let mut lines = vec![paint.bold(&fit(&self.head(step, columns), columns)), self.turn(columns), String::new()];
         lines.extend(self.servers(step, columns, paint));
         lines.push(String::new());
-        let told = step.what.told(&self.play.names);
-        // Of what a script prints, as much as leaves room for what happened around it.
-        let most = (rows / 3).max(1);
-        lines.extend(told.lines().take(most).map(|line| paint.bold(&fit(line, columns))));
+        let description = step.what.told(&self.play.names);
+        // At most a third of the screen for the output of a script, so that the steps around it stay visible.
+        let lines_max = (rows / 3).max(1);
+        lines.extend(description.lines().take(lines_max).map(|line| paint.bold(&fit(line, columns))));
         lines.push(String::new());
         let room = rows.saturating_sub(lines.len() + 1);
-        lines.extend(self.around(room).map(|at| self.row(at, columns, paint)));
+        lines.extend(self.visible_steps(room).map(|at| self.row(at, columns, paint)));
         lines.truncate(rows.saturating_sub(1));
         lines.resize(rows.saturating_sub(1), String::new());
         lines.push(paint.dim(&fit(KEYS, columns)));
@@ -80,13 +79,13 @@ impl View {
         format!("{}{}{place}", self.name, " ".repeat(gap))
     }
 
-    /// The command whose turn it is.
+    /// The last command of the script at or before this step.
     fn turn(&self, columns: usize) -> String {
         let turn = self.play.steps[..=self.at].iter().rfind(|step| step.is_turn());
         fit(&turn.map_or(String::new(), |step| self.play.told(step)), columns)
     }
 
-    /// A line for each server, with what it believes. A star: by this step.
+    /// One line for each server, with its state. A star marks a change by this step.
     fn servers(&self, step: &Step, columns: usize, paint: Paint) -> Vec<String> {
         let names = &self.play.names;
         let changed: Vec<usize> = self.play.changed(self.at).map(|(who, _)| who).collect();
@@ -103,18 +102,18 @@ impl View {
         step.beliefs.iter().enumerate().map(line).collect()
     }
 
-    /// So many steps around this one, of which two thirds lie behind it.
-    fn around(&self, room: usize) -> Range<usize> {
+    /// The range of `room` steps to list, two thirds of them before the current one.
+    fn visible_steps(&self, room: usize) -> Range<usize> {
         let steps = self.play.steps.len();
         let first = (self.at + 1).saturating_sub((2 * room).div_ceil(3)).min(steps.saturating_sub(room));
         first..(first + room).min(steps)
     }
 
-    /// A row of the diagram: when, the lines of the servers with what goes between them, and what it is.
+    /// A row of the diagram: the time, the lanes of the servers with the message between them, and a description.
     fn row(&self, at: usize, columns: usize, paint: Paint) -> String {
         let step = &self.play.steps[at];
         let mark = if at == self.at { '▸' } else { ' ' };
-        let lanes = match LANE * self.play.names.len() + TEXT_LEAST <= columns {
+        let lanes = match LANE * self.play.names.len() + TEXT_WIDTH_MIN <= columns {
             true => self.lanes(step),
             false => String::new(),
         };
@@ -155,7 +154,7 @@ impl View {
     }
 }
 
-/// From one line to just before another.
+/// Draws from one lane to just before another.
 fn arrow(cells: &mut [char], from: usize, to: usize, shaft: char, head: char) {
     let (from, to) = (middle(from), middle(to));
     let (first, last) = if from < to { (from + 1, to) } else { (to + 1, from) };
@@ -171,7 +170,7 @@ fn middle(who: usize) -> usize {
     LANE * who + LANE / 2
 }
 
-/// At most so many letters.
+/// Truncates a line to `columns` characters.
 fn fit(text: &str, columns: usize) -> String {
     match text.chars().count() > columns {
         true => text.chars().take(columns.saturating_sub(1)).chain(['…']).collect(),
@@ -181,10 +180,10 @@ fn fit(text: &str, columns: usize) -> String {
 
 const KEYS: &str = " space → n next   ← p back   ] [ next, last command   home end   q quit";
 
-/// The room of a server's line.
+/// The width of a server's lane.
 const LANE: usize = 6;
-/// With less room than this for time and words, there are no lines.
-const TEXT_LEAST: usize = 46;
+/// With less space than this for time and description, the lanes are left out.
+const TEXT_WIDTH_MIN: usize = 46;
 
 #[cfg(test)]
 mod tests {
@@ -206,16 +205,16 @@ mod tests {
         let mut view = view();
         let mut seen = vec![screen(&view)];
         for _ in 1..view.play.steps.len() {
-            view.goes(Key::Next);
+            view.handle(Key::Next);
             seen.push(screen(&view));
         }
         assert!(seen.len() > 50, "{}", seen.len());
         for before in seen.iter().rev().skip(1) {
-            view.goes(Key::Back);
+            view.handle(Key::Back);
             assert_eq!(&screen(&view), before);
         }
         for after in &seen[1..] {
-            view.goes(Key::Next);
+            view.handle(Key::Next);
             assert_eq!(&screen(&view), after);
         }
     }
@@ -234,27 +233,27 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_gone_to_and_the_ends_are_the_ends() {
+    fn keys_step_by_command_and_stop_at_both_ends() {
         let mut view = view();
-        view.goes(Key::NextTurn);
-        view.goes(Key::NextTurn);
-        view.goes(Key::NextTurn);
+        view.handle(Key::NextTurn);
+        view.handle(Key::NextTurn);
+        view.handle(Key::NextTurn);
         assert!(screen(&view)[1].starts_with("> crash 3"), "{:#?}", screen(&view));
-        view.goes(Key::LastTurn);
+        view.handle(Key::LastTurn);
         assert!(screen(&view)[1].starts_with("> write 1"), "{:#?}", screen(&view));
-        view.goes(Key::End);
-        view.goes(Key::Next);
+        view.handle(Key::End);
+        view.handle(Key::Next);
         assert_eq!(view.at, view.play.steps.len() - 1);
-        view.goes(Key::Home);
-        view.goes(Key::Back);
+        view.handle(Key::Home);
+        view.handle(Key::Back);
         assert_eq!(view.at, 0);
-        assert!(!view.goes(Key::Quit));
+        assert!(!view.handle(Key::Quit));
     }
 
     #[test]
-    fn the_screen_names_the_step_the_beliefs_and_the_keys() {
+    fn the_screen_shows_the_step_the_state_and_the_keys() {
         let mut view = view();
-        view.goes(Key::End);
+        view.handle(Key::End);
         let text = screen(&view).join("\n");
         for part in ["a script", "> state", "2  leads, epoch 2", "3  down, epoch 1", "1: follows 2", "q quit"] {
             assert!(text.contains(part), "no {part:?} in\n{text}");

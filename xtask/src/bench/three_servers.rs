@@ -1,6 +1,6 @@
-//! Three servers: their start, memory, sessions, load and latency, in one go.
+//! Three servers: start, memory, sessions, load and latency, on one ensemble.
 //!
-//! The order matters: memory before any load, and latency last, when the JVM has compiled what it will.
+//! The order matters: memory is measured before any load, and latency last, when the JVM has compiled its hot code.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -15,94 +15,93 @@ use crate::client::load::{self, Lane, Load, Tally, Window};
 use crate::client::{self, Timing, drive};
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup, Usage};
 
-/// Measures what was asked for, if it is measured here.
+/// Runs the selected measurements of this module.
 pub(super) fn run(
     launcher: &Launcher,
     rows: &[Row],
     plan: Plan,
-    note: &mut dyn FnMut(Metric, f64),
+    record: &mut dyn FnMut(Metric, f64),
 ) -> Result<(), Failure> {
-    let asked = |row| rows.contains(&row);
-    if ![Row::Start, Row::Memory, Row::Sessions, Row::Writes, Row::Reads, Row::Latency].into_iter().any(asked) {
+    let selected = |row| rows.contains(&row);
+    if ![Row::Start, Row::Memory, Row::Sessions, Row::Writes, Row::Reads, Row::Latency].into_iter().any(selected) {
         return Ok(());
     }
     let (mut ensemble, first_write) = to_first_write(launcher)?;
     ensemble.wait_ready(READY_LIMIT)?;
-    if asked(Row::Start) {
-        note(Metric::StartThree, first_write.as_secs_f64() * 1e3);
+    if selected(Row::Start) {
+        record(Metric::StartThree, first_write.as_secs_f64() * 1e3);
     }
-    if asked(Row::Memory) {
+    if selected(Row::Memory) {
         std::thread::sleep(plan.settle);
-        note(Metric::MemoryFresh, memory_mb(&ensemble));
+        record(Metric::MemoryFresh, memory_mb(&ensemble));
     }
-    if asked(Row::Sessions) {
-        note(Metric::Sessions, sessions(&ensemble)?.as_secs_f64() * 1e3);
+    if selected(Row::Sessions) {
+        record(Metric::Sessions, sessions(&ensemble)?.as_secs_f64() * 1e3);
     }
-    if asked(Row::Writes) || asked(Row::Memory) {
+    if selected(Row::Writes) || selected(Row::Memory) {
         let write = |path: &str| client::set_data(path, &[b'x'; PAYLOAD_BYTES]);
-        let found = measured("writes", || under_load(&ensemble, plan, write))?;
-        if asked(Row::Writes) {
-            found.note(WRITES, note);
+        let found = with_retries("writes", || under_load(&ensemble, plan, write))?;
+        if selected(Row::Writes) {
+            found.record(WRITES, record);
         }
     }
-    if asked(Row::Memory) {
-        note(Metric::MemoryLoaded, memory_mb(&ensemble));
+    if selected(Row::Memory) {
+        record(Metric::MemoryLoaded, memory_mb(&ensemble));
     }
-    if asked(Row::Reads) {
+    if selected(Row::Reads) {
         let read = |path: &str| client::get_data(path, false);
-        measured("reads", || under_load(&ensemble, plan, read))?.note(READS, note);
+        with_retries("reads", || under_load(&ensemble, plan, read))?.record(READS, record);
     }
-    if asked(Row::Latency) {
-        let by_leader = measured("one write at a time via the leader", || one_at_a_time(&mut ensemble, 0, plan))?;
-        let by_follower = measured("one write at a time via a follower", || one_at_a_time(&mut ensemble, 1, plan))?;
-        note(Metric::LeaderP50, ms(&by_leader.tally, 50.0));
-        note(Metric::LeaderP99, ms(&by_leader.tally, 99.0));
-        note(Metric::FollowerP50, ms(&by_follower.tally, 50.0));
-        note(Metric::FollowerP99, ms(&by_follower.tally, 99.0));
+    if selected(Row::Latency) {
+        let by_leader = with_retries("one write at a time via the leader", || one_at_a_time(&mut ensemble, 0, plan))?;
+        let by_follower = with_retries("one write at a time via a follower", || one_at_a_time(&mut ensemble, 1, plan))?;
+        record(Metric::LeaderP50, ms(&by_leader.tally, 50.0));
+        record(Metric::LeaderP99, ms(&by_leader.tally, 99.0));
+        record(Metric::FollowerP50, ms(&by_follower.tally, 50.0));
+        record(Metric::FollowerP99, ms(&by_follower.tally, 99.0));
         let replies = (by_leader.tally.replies + by_follower.tally.replies) as f64;
-        note(Metric::LoneCpu, (by_leader.servers + by_follower.servers).as_secs_f64() * 1e6 / replies);
-        note(Metric::DiskP50, disk::two_of_three_ms(ensemble.folder(), plan.window / 5)?);
+        record(Metric::LoneCpu, (by_leader.servers + by_follower.servers).as_secs_f64() * 1e6 / replies);
+        record(Metric::DiskP50, disk::two_of_three_ms(ensemble.folder(), plan.window / 5)?);
     }
     ensemble.done()
 }
 
-/// Why there is no figure.
-enum Missing {
-    /// A client failed.
+/// The reason why a measurement failed.
+enum MeasureError {
     Client(client::Error),
-    /// The servers are not there, or not as they should be.
+    /// The servers do not run, or not as they should.
     Servers(Failure),
 }
 
-impl From<client::Error> for Missing {
+impl From<client::Error> for MeasureError {
     fn from(why: client::Error) -> Self {
         Self::Client(why)
     }
 }
 
-impl From<Failure> for Missing {
+impl From<Failure> for MeasureError {
     fn from(why: Failure) -> Self {
         Self::Servers(why)
     }
 }
 
-/// Measures, and again if the servers were away meanwhile, which is said. A figure without replies is none, and a round that
-/// took minutes should not be lost with it.
-fn measured<T>(what: &str, mut measure: impl FnMut() -> Result<T, Missing>) -> Result<T, Failure> {
+/// Measures, and again if the servers were unavailable meanwhile, which is printed. Without replies there is no
+/// value, and a round that took minutes should not be lost because of that.
+fn with_retries<T>(what: &str, mut measure: impl FnMut() -> Result<T, MeasureError>) -> Result<T, Failure> {
     for attempt in 1..=ATTEMPTS {
         match measure() {
             Ok(found) => return Ok(found),
-            Err(Missing::Client(why)) if why.is_absence() => {
+            Err(MeasureError::Client(why)) if why.is_absence() => {
                 println!("  {what}: {why}; this was attempt {attempt} of {ATTEMPTS}");
             }
-            Err(Missing::Client(why)) => return Err(failed(why)),
-            Err(Missing::Servers(why)) => return Err(why),
+            Err(MeasureError::Client(why)) => return Err(failed(why)),
+            Err(MeasureError::Servers(why)) => return Err(why),
         }
     }
     Err(Failure::Check(format!("{what}: no figure in {ATTEMPTS} attempts; what kept each from it stands above")))
 }
 
-/// Starts three servers and writes as soon as one lets us.
+/// Starts three servers and writes as soon as one accepts it.
 fn to_first_write(launcher: &Launcher) -> Result<(Ensemble, Duration), Failure> {
     let mut ensemble = Ensemble::prepare(launcher, &Setup::new("bench", SERVERS))?;
     let start = Instant::now();
@@ -113,10 +112,10 @@ fn to_first_write(launcher: &Launcher) -> Result<(Ensemble, Duration), Failure> 
     Ok((ensemble, took))
 }
 
-/// How long after `start` a client has its first write acknowledged.
+/// The time from `start` until a client has its first write acknowledged.
 ///
-/// A new client tries every few milliseconds, whatever became of those before: Apache was seen to take a connection while
-/// it starts and never to answer on it, and the patience of a client is not what is measured.
+/// A new client tries every few milliseconds, whatever became of the earlier ones: Apache was observed to accept a
+/// connection while it starts and never to answer on it, and a client's timeout is not what is measured.
 pub(super) fn first_write(ensemble: &mut Ensemble, start: Instant) -> Result<Duration, Failure> {
     let addresses = ensemble.addresses();
     drive(async {
@@ -155,15 +154,15 @@ fn sessions(ensemble: &Ensemble) -> Result<Duration, Failure> {
     })
 }
 
-/// What a load showed.
-struct Found {
+/// The result of a load.
+struct LoadResult {
     tally: Tally,
     seconds: f64,
     servers: Duration,
     generator: Duration,
 }
 
-/// Where its figures go.
+/// The metrics for the values of a load.
 struct Columns {
     cpu: Metric,
     rate: Metric,
@@ -173,22 +172,22 @@ struct Columns {
     servers: Metric,
 }
 
-impl Found {
-    fn note(&self, columns: Columns, note: &mut dyn FnMut(Metric, f64)) {
+impl LoadResult {
+    fn record(&self, columns: Columns, record: &mut dyn FnMut(Metric, f64)) {
         let replies = self.tally.replies as f64;
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let share = |cpu: Duration| 100.0 * cpu.as_secs_f64() / (self.seconds * cores);
-        note(columns.cpu, self.servers.as_secs_f64() * 1e6 / replies);
-        note(columns.rate, replies / self.seconds);
-        note(columns.p50, ms(&self.tally, 50.0));
-        note(columns.p99, ms(&self.tally, 99.0));
-        note(columns.generator, share(self.generator));
-        note(columns.servers, share(self.servers));
+        record(columns.cpu, self.servers.as_secs_f64() * 1e6 / replies);
+        record(columns.rate, replies / self.seconds);
+        record(columns.p50, ms(&self.tally, 50.0));
+        record(columns.p99, ms(&self.tally, 99.0));
+        record(columns.generator, share(self.generator));
+        record(columns.servers, share(self.servers));
     }
 }
 
-/// Every session has a node of its own and goes on asking for the same.
-fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request) -> Result<Found, Missing> {
+/// Every session has a node of its own and repeats the same request.
+fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request) -> Result<LoadResult, MeasureError> {
     let path = |session: usize| format!("/bench-{session}");
     let addresses = ensemble.addresses();
     let lanes: Vec<Lane> = (0..SESSIONS)
@@ -204,28 +203,28 @@ fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request
         for address in &addresses {
             load::pour(*address, std::iter::once(client::sync()), 1, None).await?;
         }
-        watched(ensemble, Load::open(&lanes).await?, plan).await
+        run_load(ensemble, Load::open(&lanes).await?, plan).await
     })
 }
 
-/// Runs a load, and looks at who takes which processor time while it counts.
-async fn watched(ensemble: &Ensemble, load: Load, plan: Plan) -> Result<Found, Missing> {
+/// Runs a load, and measures the CPU time of the servers and the generator in its window.
+async fn run_load(ensemble: &Ensemble, load: Load, plan: Plan) -> Result<LoadResult, MeasureError> {
     let from = Instant::now() + plan.warm_up;
     let window = Window { from, until: from + plan.window };
     let load = tokio::task::spawn_local(load.run(window));
-    let me = || Usage::of(std::process::id()).unwrap_or_default().cpu;
+    let own_cpu = || Usage::of(std::process::id()).unwrap_or_default().cpu;
     tokio::time::sleep_until(window.from.into()).await;
-    let (begin, servers, generator) = (Instant::now(), ensemble.usage().cpu, me());
+    let (begin, servers, generator) = (Instant::now(), ensemble.usage().cpu, own_cpu());
     tokio::time::sleep_until(window.until.into()).await;
     let servers = ensemble.usage().cpu.saturating_sub(servers);
-    let (generator, seconds) = (me().saturating_sub(generator), begin.elapsed().as_secs_f64());
+    let (generator, seconds) = (own_cpu().saturating_sub(generator), begin.elapsed().as_secs_f64());
     let tally = load.await.expect("no task of ours panics")?;
-    Ok(Found { tally, seconds, servers, generator })
+    Ok(LoadResult { tally, seconds, servers, generator })
 }
 
-/// One session, one write under way, at the server so many places after the leader of this moment: under load, or in an attempt
-/// before this one, another may have begun to lead.
-fn one_at_a_time(ensemble: &mut Ensemble, after_leader: usize, plan: Plan) -> Result<Found, Missing> {
+/// One session with one outstanding write, at the server `after_leader` places after the current leader. The leader
+/// is determined anew, because it may have changed under load or in an earlier attempt.
+fn one_at_a_time(ensemble: &mut Ensemble, after_leader: usize, plan: Plan) -> Result<LoadResult, MeasureError> {
     let leader = ensemble.wait_ready(READY_LIMIT)?;
     let address = ensemble.addresses()[(leader + after_leader) % SERVERS];
     let path = "/bench-latency";
@@ -234,11 +233,11 @@ fn one_at_a_time(ensemble: &mut Ensemble, after_leader: usize, plan: Plan) -> Re
         let node = client::create(path, b"", CreateMode::Persistent);
         load::pour(address, std::iter::once(node), 1, Some(ErrorCode::NodeExists)).await?;
         let half = Plan { warm_up: plan.warm_up / 2, window: plan.window / 2, ..plan };
-        watched(ensemble, Load::open(&[lane]).await?, half).await
+        run_load(ensemble, Load::open(&[lane]).await?, half).await
     })
 }
 
-/// Of one server, on average.
+/// Per server, on average.
 fn memory_mb(ensemble: &Ensemble) -> f64 {
     ensemble.usage().resident_bytes as f64 / 1e6 / ensemble.servers().len() as f64
 }
@@ -251,7 +250,7 @@ pub(super) fn failed(why: client::Error) -> Failure {
     Failure::Check(format!("a client of the load failed: {why}"))
 }
 
-/// A client that does not wait between attempts: what it measures is the servers.
+/// A client that does not wait between attempts, because the servers are measured.
 pub(super) const EAGER: Timing = Timing {
     session_timeout: Duration::from_secs(30),
     silence_max: Duration::from_secs(15),
@@ -276,10 +275,10 @@ const READS: Columns = Columns {
     servers: Metric::ReadServers,
 };
 
-/// What keeps a server away for longer than two of these is no accident.
+/// A server that is unavailable in more than two of these has a real problem.
 const ATTEMPTS: usize = 3;
 
-/// Short against every start.
+/// Short compared with every start.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
 
 const SERVERS: usize = 3;
@@ -289,15 +288,15 @@ const PAYLOAD_BYTES: usize = 1024;
 const MANY_SESSIONS: usize = 1000;
 
 #[test]
-fn what_was_away_is_measured_again() {
-    let mut answers = vec![Ok(7), Err(Missing::Client(client::Error::Closed))];
-    assert_eq!(measured("x", || answers.pop().expect("two attempts")), Ok(7));
+fn a_measurement_is_repeated_after_an_absence() {
+    let mut answers = vec![Ok(7), Err(MeasureError::Client(client::Error::Closed))];
+    assert_eq!(with_retries("x", || answers.pop().expect("two attempts")), Ok(7));
 }
 
 #[test]
-fn what_stays_away_fails_in_words() {
+fn a_permanent_absence_is_an_error() {
     let mut attempts = 0;
-    let gone = measured("one write", || {
+    let gone = with_retries("one write", || {
         attempts += 1;
         Err::<(), _>(client::Error::NoReply(Duration::from_secs(5)).into())
     });
@@ -306,9 +305,9 @@ fn what_stays_away_fails_in_words() {
 }
 
 #[test]
-fn a_wrong_answer_is_not_measured_again() {
+fn a_measurement_is_not_repeated_after_a_wrong_answer() {
     let mut attempts = 0;
-    let refused = measured("x", || {
+    let refused = with_retries("x", || {
         attempts += 1;
         Err::<(), _>(client::Error::Refused(ErrorCode::NoNode).into())
     });

@@ -1,4 +1,4 @@
-//! What `pole up` says.
+//! The output of `pole up`.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt as _;
@@ -9,8 +9,8 @@ use crate::paint::{Paint, Table};
 
 use super::plan::Plan;
 
-/// Speaks on standard output, and knows when it began.
-pub(crate) struct Words {
+/// Prints to standard output, with the time since the start.
+pub(crate) struct Console {
     paint: Paint,
     began: Instant,
 }
@@ -18,12 +18,12 @@ pub(crate) struct Words {
 /// Id, mode and process of a server.
 pub(crate) type Row = (u64, &'static str, Option<u32>);
 
-impl Words {
+impl Console {
     pub(crate) fn new(paint: Paint) -> Self {
         Self { paint, began: Instant::now() }
     }
 
-    /// The ensemble serves.
+    /// Prints the table of servers when the ensemble serves.
     pub(crate) fn ready(&self, plan: &Plan, rows: &[Row], leader: u64, epoch: u64, why: &str) {
         let paint = self.paint;
         let sites = sites(plan);
@@ -45,19 +45,20 @@ impl Words {
         }
         text += &table.text();
         text += &format!("\nRound trips, emulated: {}.\n", round_trips(plan, &sites));
-        text += &format!("The oracle is {}. Server {leader} leads epoch {epoch}{}.\n\n", plan.oracle(), because(why));
+        text +=
+            &format!("The oracle is {}. Server {leader} leads epoch {epoch}{}.\n\n", plan.oracle(), reason_suffix(why));
         text += &next_steps(plan, rows, leader);
         self.print(&text);
     }
 
-    /// A leader after the first.
+    /// Reports a new leader after the first one.
     pub(crate) fn leads(&self, name: &str, epoch: u64, pause: Option<Duration>, why: &str) {
         let pause = pause.map_or_else(String::new, |pause| format!(" after {} ms without a leader", pause.as_millis()));
         let leads = self.paint.green(&format!("{name} leads"));
-        self.event(&format!("{leads} in epoch {epoch}{pause}{}", because(why)));
+        self.event(&format!("{leads} in epoch {epoch}{pause}{}", reason_suffix(why)));
     }
 
-    /// One line, with the seconds since the start.
+    /// Prints one line, with the seconds since the start.
     pub(crate) fn event(&self, text: &str) {
         let when = self.paint.dim(&format!("{:>7.1} s", self.began.elapsed().as_secs_f64()));
         self.print(&format!("{when}  {text}\n"));
@@ -67,22 +68,22 @@ impl Words {
         self.event("stopping all servers");
     }
 
-    /// Nobody may be reading any more; the ensemble does not stop for that.
+    /// Errors are ignored: the ensemble does not stop because standard output is closed.
     fn print(&self, text: &str) {
         let _ = crate::print(text);
     }
 }
 
-fn because(why: &str) -> String {
+fn reason_suffix(why: &str) -> String {
     if why.is_empty() { String::new() } else { format!(": {why}") }
 }
 
-/// How a process ended.
-pub(crate) fn ended(status: ExitStatus, last_words: &str) -> String {
+/// Describes how a process exited.
+pub(crate) fn describe_exit(status: ExitStatus, last_output: &str) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("was killed by signal {signal}"),
         (None, Some(0)) => "has stopped".to_owned(),
-        (None, Some(code)) => format!("has ended with code {code}: {last_words}"),
+        (None, Some(code)) => format!("has ended with code {code}: {last_output}"),
         (None, None) => "has ended".to_owned(),
     }
 }
@@ -92,19 +93,19 @@ fn sites(plan: &Plan) -> BTreeSet<&str> {
 }
 
 fn round_trips(plan: &Plan, sites: &BTreeSet<&str>) -> String {
-    let mut words = Vec::new();
+    let mut parts = Vec::new();
     for (n, a) in sites.iter().enumerate() {
         for b in sites.iter().skip(n + 1) {
             let rtt_ns = plan.topology().link_of_sites(a, b).map_or(0, |link| link.rtt_ns);
-            words.push(format!("{a} to {b} {:.1} ms", rtt_ns as f64 / 1e6));
+            parts.push(format!("{a} to {b} {:.1} ms", rtt_ns as f64 / 1e6));
         }
     }
-    if words.is_empty() { "all in one place".to_owned() } else { words.join(", ") }
+    if parts.is_empty() { "all in one place".to_owned() } else { parts.join(", ") }
 }
 
-/// What a newcomer can do now.
+/// The commands that a new user can try next.
 fn next_steps(plan: &Plan, rows: &[Row], leader: u64) -> String {
-    // As it was typed: a program that was built just now is on nobody's path.
+    // As it was typed, because a freshly built program is not in the PATH.
     let pole = std::env::args().next().unwrap_or_else(|| "pole".to_owned());
     let addresses: Vec<String> = plan.ids().map(|id| format!("127.0.0.1:{}", plan.ports(id).client)).collect();
     let admin = format!("--admin http://127.0.0.1:{}", plan.ports(leader).admin);

@@ -1,7 +1,7 @@
-//! The answers of the admin port that are shown to people.
+//! The answers of the admin port that are formatted for people.
 //!
-//! Fields that a server leaves out or that are null are taken as absent, and those that it adds are passed over: the
-//! command and the server may be of different releases. `--json` prints what came and does not pass through here.
+//! Missing and null fields are treated as absent, and unknown fields are ignored: the command and the server may be
+//! of different releases. `--json` prints the answer unchanged and does not use these types.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(crate) struct OracleInForce {
     pub(crate) params: BTreeMap<String, serde_json::Value>,
 }
 
-/// One server, as the one that was asked knows it.
+/// One server, as known to the server that answered.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Server {
@@ -41,7 +41,7 @@ pub(crate) struct Server {
     /// To each other server.
     #[serde(deserialize_with = "or_default")]
     pub(crate) rtt_ms: BTreeMap<u64, Option<f64>>,
-    /// Writes of its clients in a second.
+    /// Writes of its clients per second.
     pub(crate) write_rate: Option<f64>,
     pub(crate) alive: Option<bool>,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Scores {
     pub(crate) oracles: BTreeMap<String, OracleScores>,
 }
 
-/// What one oracle says of all servers.
+/// The scores of all servers by one oracle.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct OracleScores {
@@ -75,14 +75,13 @@ pub(crate) struct OracleScores {
     pub(crate) servers: BTreeMap<u64, ServerScore>,
 }
 
-/// What it says of one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ServerScore {
     pub(crate) score: Option<f64>,
     #[serde(deserialize_with = "or_default")]
     pub(crate) known: bool,
-    /// What was measured under the score.
+    /// The measurements behind the score.
     #[serde(deserialize_with = "or_default")]
     pub(crate) inputs: BTreeMap<String, f64>,
 }
@@ -114,7 +113,7 @@ pub(crate) struct Election {
     pub(crate) reason: Option<String>,
 }
 
-/// Who stood for election, with what.
+/// A candidate in an election.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Proposal {
@@ -124,12 +123,12 @@ pub(crate) struct Proposal {
     pub(crate) known: bool,
     pub(crate) zxid: Option<String>,
     pub(crate) able: Option<bool>,
-    /// What was measured under the score.
+    /// The measurements behind the score.
     #[serde(deserialize_with = "or_default")]
     pub(crate) inputs: BTreeMap<String, f64>,
 }
 
-/// What was reached, and when since the beginning.
+/// A step of an election, and the time since its start.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Step {
@@ -139,7 +138,7 @@ pub(crate) struct Step {
     pub(crate) ms: f64,
 }
 
-/// Of PUT `/v1/oracle`.
+/// The answer to PUT `/v1/oracle`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct OracleSet {
@@ -147,7 +146,7 @@ pub(crate) struct OracleSet {
     pub(crate) version: String,
 }
 
-/// Of POST `/v1/transfer`.
+/// The answer to POST `/v1/transfer`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Transferred {
@@ -155,7 +154,7 @@ pub(crate) struct Transferred {
     pub(crate) pause_ms: Option<f64>,
 }
 
-/// Of anything that was refused.
+/// The answer to any rejected request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Refusal {
@@ -165,7 +164,7 @@ pub(crate) struct Refusal {
     pub(crate) code: String,
 }
 
-/// Null is as good as nothing: a hand-over has no oracle and no proposals.
+/// Null counts as absent: a hand-over has no oracle and no proposals.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Words that must not stand in the repository, and the small readers that look for them.
+//! Forbidden text in the repository, and the small parsers that find it.
 
 use super::{assert_none, files};
 
@@ -9,12 +9,12 @@ pub(super) fn links(text: &str) -> impl Iterator<Item = &str> {
     paths.filter(|path| !path.is_empty() && !path.contains("://") && !path.starts_with("mailto:"))
 }
 
-/// The code of a line of Rust: what stands before `//`.
+/// The code of a line of Rust: everything before `//`.
 pub(super) fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or_default()
 }
 
-/// Whether `word` stands in the text with nothing of a name right before it.
+/// Whether `word` occurs in the text and does not continue a longer name.
 pub(super) fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -22,8 +22,8 @@ pub(super) fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// Whether a line names a file by its place on somebody's machine.
-fn names_a_machine(line: &str) -> bool {
+/// Whether a line contains an absolute path of a particular machine.
+fn has_absolute_path(line: &str) -> bool {
     ["work", "home", "root"].iter().any(|folder| {
         let path = format!("/{folder}/");
         line.match_indices(&path).any(|(at, _)| {
@@ -34,11 +34,11 @@ fn names_a_machine(line: &str) -> bool {
 }
 
 #[test]
-fn no_file_names_a_place_on_somebodys_machine() {
+fn no_file_contains_an_absolute_path_of_one_machine() {
     let mut wrong = Vec::new();
     for file in files() {
         for (number, line) in (1..).zip(file.text.lines()) {
-            if names_a_machine(line) {
+            if has_absolute_path(line) {
                 wrong.push(format!("{}:{number}: {}", file.path, line.trim()));
             }
         }
@@ -47,12 +47,12 @@ fn no_file_names_a_place_on_somebodys_machine() {
 }
 
 #[test]
-fn nothing_is_left_to_do_in_code() {
-    let left: Vec<String> = ["todo", "unimplemented"].map(|name| format!("{name}!")).to_vec();
+fn no_code_is_left_unwritten() {
+    let macros: Vec<String> = ["todo", "unimplemented"].map(|name| format!("{name}!")).to_vec();
     let mut wrong = Vec::new();
     for file in files().iter().filter(|file| file.path.ends_with(".rs")) {
         for (number, line) in (1..).zip(file.text.lines()) {
-            if left.iter().any(|word| has_word(code(line), word)) {
+            if macros.iter().any(|word| has_word(code(line), word)) {
                 wrong.push(format!("{}:{number}: {}", file.path, line.trim()));
             }
         }
@@ -67,15 +67,15 @@ fn links_are_read_without_anchors_and_addresses() {
 }
 
 #[test]
-fn a_place_on_a_machine_is_told_from_a_part_of_a_path() {
-    let place = |folder: &str| format!("see /{folder}/somebody/file");
-    assert!(names_a_machine(&place("home")));
-    assert!(names_a_machine(&place("work")));
-    assert!(!names_a_machine("crates/work/file and https://example.org/home/page"));
+fn an_absolute_path_is_distinguished_from_a_part_of_a_path() {
+    let path_in = |folder: &str| format!("see /{folder}/somebody/file");
+    assert!(has_absolute_path(&path_in("home")));
+    assert!(has_absolute_path(&path_in("work")));
+    assert!(!has_absolute_path("crates/work/file and https://example.org/home/page"));
 }
 
 #[test]
-fn comments_and_longer_names_are_no_code_words() {
+fn comments_and_longer_names_do_not_match() {
     assert_eq!(code("let a = 1; // HashMap"), "let a = 1; ");
     assert!(has_word("use rand::Rng", "rand::"));
     assert!(!has_word("operand::new()", "rand::"));

@@ -8,49 +8,49 @@ use pole_jute::{
 };
 
 use crate::node::Node;
-use crate::read::Reading;
+use crate::read::ReadContext;
 use crate::watches::Modes;
 use crate::{Tree, Watches};
 
 pub(crate) fn read<W: DerefMut<Target = Watches>>(
-    desk: &Reading,
+    context: &ReadContext,
     watches: impl FnOnce() -> W,
     request: &GetChildrenRequest,
     reply: &mut Writer,
 ) -> Result<(), ErrorCode> {
-    let node = desk.readable(&request.path)?;
-    desk.watch(watches, request.watch, &request.path, Modes::CHILD)?;
-    write_names(desk.tree, node, reply);
+    let node = context.readable(&request.path)?;
+    context.watch(watches, request.watch, &request.path, Modes::CHILD)?;
+    write_names(context.tree, node, reply);
     Ok(())
 }
 
 pub(crate) fn read_with_stat<W: DerefMut<Target = Watches>>(
-    desk: &Reading,
+    context: &ReadContext,
     watches: impl FnOnce() -> W,
     request: &GetChildren2Request,
     reply: &mut Writer,
 ) -> Result<(), ErrorCode> {
-    let node = desk.readable(&request.path)?;
-    desk.watch(watches, request.watch, &request.path, Modes::CHILD)?;
-    write_names(desk.tree, node, reply);
-    node.shown().write(reply);
+    let node = context.readable(&request.path)?;
+    context.watch(watches, request.watch, &request.path, Modes::CHILD)?;
+    write_names(context.tree, node, reply);
+    node.client_stat().write(reply);
     Ok(())
 }
 
-/// How many are below, at any depth.
+/// The number of descendants, at any depth.
 pub(crate) fn count_all(
-    desk: &Reading,
+    context: &ReadContext,
     request: &GetAllChildrenNumberRequest,
     reply: &mut Writer,
 ) -> Result<(), ErrorCode> {
-    desk.readable(&request.path)?;
-    let nodes = &desk.tree.nodes;
+    context.readable(&request.path)?;
+    let nodes = &context.tree.nodes;
     let all = nodes.find(&request.path).map_or(0, |top| nodes.descendants(top));
     GetAllChildrenNumberResponse { total_number: i32::try_from(all).unwrap_or(i32::MAX) }.write(reply);
     Ok(())
 }
 
-/// As the vector of a record would be written, without copying the names first.
+/// Encodes the names like a vector of strings, without copying them first.
 fn write_names(tree: &Tree, node: &Node, reply: &mut Writer) {
     reply.length(node.children.len());
     for child in &node.children {

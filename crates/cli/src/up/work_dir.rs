@@ -1,24 +1,24 @@
-//! The directory of an ensemble: the one that was named, or a temporary one that is removed in the end.
+//! The directory of an ensemble: one given by the user, or a temporary one that is removed in the end.
 
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// A directory that is there.
-pub(crate) struct Place {
+/// An existing directory.
+pub(crate) struct WorkDir {
     path: PathBuf,
     is_temporary: bool,
 }
 
-impl Place {
-    /// The directory of this name, made if it is not there.
+impl WorkDir {
+    /// The given directory, created if it does not exist.
     pub(crate) fn named(path: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(path)?;
         Ok(Self { path: path.canonicalize()?, is_temporary: false })
     }
 
-    /// A new one, for us alone.
+    /// A new temporary directory, accessible to this user only.
     pub(crate) fn temporary() -> io::Result<Self> {
         let parent = std::env::temp_dir().canonicalize()?;
         let mut tries = (0..TRIES_MAX).map(|n| parent.join(format!("pole-up-{}-{n}", std::process::id())));
@@ -41,14 +41,14 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkDir {
     fn drop(&mut self) {
         if self.is_temporary {
-            // What is left over is of no use to anybody, and the system clears it away.
+            // On an error the leftovers are useless, and the system cleans the temporary directory.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// Left over by processes that were killed and had our number.
+/// Enough for directories left over by killed processes that had the same process id.
 const TRIES_MAX: u32 = 100;

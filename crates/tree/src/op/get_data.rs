@@ -5,19 +5,19 @@ use core::ops::DerefMut;
 use pole_jute::{ErrorCode, GetDataRequest, Record, Writer};
 
 use crate::Watches;
-use crate::read::Reading;
+use crate::read::ReadContext;
 use crate::watches::Modes;
 
 pub(crate) fn read<W: DerefMut<Target = Watches>>(
-    desk: &Reading,
+    context: &ReadContext,
     watches: impl FnOnce() -> W,
     request: &GetDataRequest,
     reply: &mut Writer,
 ) -> Result<(), ErrorCode> {
-    let node = desk.readable(&request.path)?;
-    desk.watch(watches, request.watch, &request.path, Modes::DATA)?;
-    // As the record would be written, without making one: the data is copied once, to where it is sent from.
+    let node = context.readable(&request.path)?;
+    context.watch(watches, request.watch, &request.path, Modes::DATA)?;
+    // Encodes the record directly, so that the data is copied only once, into the send buffer.
     reply.buffer(node.data.as_deref());
-    node.shown().write(reply);
+    node.client_stat().write(reply);
     Ok(())
 }
