@@ -123,9 +123,8 @@ impl Network {
         let mut lines: BTreeMap<(usize, usize), String> = BTreeMap::new();
         for (from, one) in servers.iter().enumerate() {
             for (to, other) in servers.iter().enumerate().filter(|(to, _)| *to != from) {
-                let open = |port| {
-                    network.open(Place::Server(from), Place::Server(to), local(port)).map(|entry| entry.port())
-                };
+                let open =
+                    |port| network.open(Place::Server(from), Place::Server(to), local(port)).map(|entry| entry.port());
                 let (quorum, election) = (open(other.ports().quorum)?, open(other.ports().election)?);
                 lines.insert((one.id(), other.id()), format!("server.{}=127.0.0.1:{quorum}:{election}", other.id()));
             }

@@ -287,7 +287,8 @@ impl SessionTask {
         let (header, body) = decode(frame, op)?;
         let (_, pending) = self.in_flight.pop_front().expect("it was there a moment ago");
         self.last_zxid = self.last_zxid.max(header.zxid);
-        if let (Request::GetData(GetDataRequest { path, watch }), Some(Reply::GetData(read))) = (&pending.request, &body)
+        if let (Request::GetData(GetDataRequest { path, watch }), Some(Reply::GetData(read))) =
+            (&pending.request, &body)
         {
             if self.data_watches.get(path).is_some_and(|seen| *seen < read.stat.mzxid) {
                 self.emit(Event::WatchOvertaken(path.clone()));

@@ -11,13 +11,13 @@ use crate::{Failure, arguments};
 /// Starts servers on loopback and keeps them until the end of input (Ctrl-D) or Ctrl-C.
 #[derive(Debug, Parser)]
 struct Options {
-    /// Whose servers.
+    /// The product whose servers are started.
     #[arg(long, value_enum, default_value = "apache")]
     product: Product,
-    /// How many.
+    /// The number of servers.
     #[arg(long, default_value_t = 3)]
     servers: usize,
-    /// A line more for every zoo.cfg; may be repeated.
+    /// An additional line for every zoo.cfg; may be repeated.
     #[arg(long)]
     config: Vec<String>,
 }

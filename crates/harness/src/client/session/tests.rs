@@ -114,7 +114,8 @@ fn a_reply_to_something_else_breaks_the_connection() {
         let (header, _) = peer.receive().await;
         peer.reply(header.xid + 1, 9, &Reply::SetData(SetDataResponse { stat: Stat::default() })).await;
         assert_eq!(answer.await.unwrap_err(), Refusal::Lost);
-        let expected = |event: &Event| matches!(event, Event::Disconnected(0, why) if why.contains("expected the reply"));
+        let expected =
+            |event: &Event| matches!(event, Event::Disconnected(0, why) if why.contains("expected the reply"));
         until(&mut events, expected).await;
     });
 }
