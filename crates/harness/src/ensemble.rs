@@ -65,7 +65,7 @@ impl Setup {
 pub struct Ensemble {
     servers: Vec<Server>,
     folder: PathBuf,
-    /// Set by [`Self::done`]: the run was successful, and the data was removed.
+    /// Set by `done()`: the run was successful, and the data was removed.
     done: bool,
     /// Locked as long as we use the folder. A second run under the same name would delete our files.
     _lock: File,
