@@ -1,5 +1,5 @@
-/* What an application sees of leader changes: a session on each server and one that knows them all, while each server dies and
- * comes back in turn. A client whose own server dies must notice; any more is the work of the others: those breaks are called
+/* The effects of leader changes on applications: one session at each server and one with the addresses of all, while each server
+ * is killed and restarted in turn. A client whose own server dies loses its connection. All other disconnects are counted as
  * needless. */
 #include "stage.h"
 
@@ -10,7 +10,7 @@
 
 enum { SERVERS_MAX = 9 };
 
-/* A session with an ephemeral node, a watch from its beginning and a write every 10 ms. */
+/* A session with an ephemeral node, a watch that is set at the start, and a write every 10 ms. */
 struct writer {
     struct session session;
     char path[32], watched[40], ephemeral[40];
@@ -76,7 +76,7 @@ static void until_connected(struct writer *it) {
     }
 }
 
-/* Remembers whether the break that follows is to be expected. */
+/* Records whether the coming disconnect is expected. */
 static void before_death_of(struct writer *it, const char *server) {
     until_connected(it);
     if (strcmp(zoo_get_current_server(it->session.handle), server) == 0) {
@@ -84,7 +84,7 @@ static void before_death_of(struct writer *it, const char *server) {
     }
 }
 
-/* The session, its node and its watch are still there. */
+/* Checks that the session, its node and its watch still exist, and closes the session. */
 static void end(struct writer *it) {
     it->over = true;
     pthread_join(it->thread, NULL);

@@ -1,4 +1,4 @@
-/* What the C client can ask of a server, and what it must be told. */
+/* The operations of the C client and their expected results. */
 #include "stage.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 static zhandle_t *client;
 static int checks;
 
-/* Every operation says what it expects; the count shows how many did. */
+/* Checks the result of an operation, and counts the checks. */
 static void expect(int code, int expected, const char *what) {
     check_code(code, expected, what);
     checks++;
@@ -108,7 +108,7 @@ static void multi(void) {
     expect(zoo_multi(client, 0, ops, results), ZOK, "an empty multi");
 }
 
-/* Each kind of change fires its watch once; one that was removed does not. */
+/* Each kind of change fires its watch once. A removed watch does not fire. */
 static void watches(void) {
     struct Stat stat;
     struct String_vector children;
@@ -151,7 +151,7 @@ static void on_string(int code, const char *text, const void *number) {
     on_void(code, number);
 }
 
-/* Another session may be on another server: it then has to hear of all that was written here. */
+/* The other session may be at another server, which must first apply everything that was written by this one. */
 static void catch_up(zhandle_t *other) {
     atomic_int synced = 0;
     expect(zoo_async(other, "/c", on_string, &synced), ZOK, "a sync");
@@ -186,7 +186,7 @@ static void permissions(const char *servers) {
     session_close(&stranger);
 }
 
-/* What one session asks for without waiting is done and answered in that order. */
+/* Pipelined requests of a session are executed and answered in order. */
 enum { PIPELINED = 1000 };
 
 static struct {
@@ -213,7 +213,7 @@ static void order(void) {
     until_more(&pipeline.answered, PIPELINED - 1, "all are answered");
 }
 
-/* A session goes on with its password from another connection, and not without; its ephemeral nodes go when it is closed. */
+/* A session can be resumed on another connection, but only with its password. Its ephemeral nodes are deleted when it is closed. */
 static void sessions(const char *servers) {
     struct session first, thief, second;
     struct Stat stat;
@@ -230,7 +230,7 @@ static void sessions(const char *servers) {
     session_close(&thief);
     expect(zoo_set(first.handle, "/c/e", "mine", 4, -1), ZOK, "a write by the rightful owner after that");
 
-    /* The first handle would reconnect by itself and take the session back: it gets an address where nobody listens. */
+    /* The first handle would reconnect and take the session back, so it gets an address without a server. */
     expect(zoo_set_servers(first.handle, "127.0.0.1:1"), ZOK, "an address without a server");
     session_start(&second, servers, &id);
     until_more(&second.connected, 0, "the right password gets the session");
@@ -242,7 +242,7 @@ static void sessions(const char *servers) {
     expect(zoo_wexists(client, "/c/e", watch_count, &deleted, &stat), ZOK, "a watch on the node of another session");
     session_close(&second);
     until_more(&deleted.seen, 0, "the node of a closed session goes");
-    /* Its session is gone, so nobody answers its close. */
+    /* Its session is closed already, so this close gets no reply. */
     zookeeper_close(first.handle);
 }
 

@@ -88,7 +88,7 @@ int main(int count, char **arguments) {
         fprintf(stderr, "usage: %s operations|failover SERVERS\n", arguments[0]);
         return 2;
     }
-    /* What is checked is said here; the client's own log tells of every lost connection. */
+    /* The checks report failures themselves. At lower levels, the client would log every lost connection. */
     zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
     if (strcmp(arguments[1], "operations") == 0) {
         operations(arguments[2]);

@@ -1,4 +1,4 @@
-/* What the programs share: sessions of Apache's C client, checks, and the way to ask for a fault. */
+/* Shared by the programs: sessions of Apache's C client, checks, and requests for faults. */
 #ifndef POLE_COMPAT_STAGE_H
 #define POLE_COMPAT_STAGE_H
 
@@ -8,11 +8,11 @@
 
 enum {
     SESSION_MS = 20000,
-    /* Longer than a session: what waits for an expiry comes in time. */
+    /* Longer than a session timeout, so that an operation that waits for an expiry still succeeds. */
     LIMIT_S = 60,
 };
 
-/* A session, and what its client was told of it. */
+/* A session, and counts of the session events that its client received. */
 struct session {
     zhandle_t *handle;
     atomic_int connected;
@@ -20,9 +20,9 @@ struct session {
     atomic_int expired;
 };
 
-/* Begins a session, or goes on with that of an id and password, without waiting for it. The client keeps the address of `it`. */
+/* Starts a new session, or resumes one by id and password, without waiting. The client keeps the address of `it`. */
 void session_start(struct session *it, const char *servers, const clientid_t *resumed);
-/* The same, and waits until it is connected. */
+/* Starts a new session and waits until it is connected. */
 void session_open(struct session *it, const char *servers);
 bool session_is_connected(struct session *it);
 void session_close(struct session *it);
@@ -34,20 +34,20 @@ struct watch {
 };
 void watch_count(zhandle_t *handle, int kind, int state, const char *path, void *watch);
 
-/* Waits until `*number` is more than `before`. */
+/* Waits until `*number` is greater than `before`. Fails after LIMIT_S. */
 void until_more(atomic_int *number, int before, const char *what);
 
-/* One server, counted from 1, is killed and comes back; returns when the servers serve again. */
+/* Has one server (counted from 1) killed and restarted. Returns when the servers serve again. */
 void fault(int server);
 
-/* Ends the program with this sentence unless it holds. */
+/* Exits with this message unless the condition holds. */
 void check(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Ends the program unless an operation ended with this code. */
+/* Exits unless an operation returned this code. */
 void check_code(int code, int expected, const char *what);
 
 void pause_ms(int ms);
 
-/* The programs. Each returns if all that it checks holds. */
+/* The programs. Each returns only if all its checks succeed. */
 void operations(const char *servers);
 void failover(const char *servers);
 

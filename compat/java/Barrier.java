@@ -9,7 +9,10 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 
-/** A barrier holds back until it is removed, also over a fault; a double one lets all in together, and all out. */
+/**
+ * Barriers: clients wait at a barrier until it is removed, also during a fault; at a double barrier, all clients enter together and
+ * all leave.
+ */
 final class Barrier {
     private Barrier() {}
 
@@ -38,7 +41,7 @@ final class Barrier {
     }
 
     private static boolean passes(CuratorFramework client, CountDownLatch come, AtomicBoolean removed) throws Exception {
-        // The server of this client may not have applied the other client's barrier yet. A session's requests keep their order.
+        // This client's server may not have applied the creation of the barrier yet. The requests of a session keep their order.
         client.sync().forPath("/barrier");
         come.countDown();
         boolean passed = new DistributedBarrier(client, "/barrier").waitOnBarrier(50, TimeUnit.SECONDS);
@@ -57,9 +60,9 @@ final class Barrier {
     }
 
     /**
-     * That both leave together is not checked: Curator 5.4 lets one out early when the notification of its own entry reaches
-     * it while it waits to leave, on Apache ZooKeeper too (1 of 3,000 rounds). Nobody leaves before both are inside here,
-     * since one that enters after such an early end may wait for ever.
+     * Does not check that both leave together: Curator 5.4 lets a client leave early if the notification of its own entry arrives
+     * while it waits to leave, with Apache ZooKeeper too (1 of 3,000 rounds). Here, no client leaves before both are inside,
+     * because a client that enters after such an early leave may wait forever.
      */
     private static boolean entersAndLeaves(CuratorFramework client, AtomicInteger arrived, AtomicInteger inside)
             throws Exception {

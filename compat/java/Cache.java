@@ -11,7 +11,7 @@ import org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
 
-/** A cache of one client follows all that another does, and in the end equals the tree. */
+/** The cache of one client follows the changes of another, and equals the tree in the end. */
 final class Cache {
     private Cache() {}
 
@@ -35,7 +35,7 @@ final class Cache {
         }
     }
 
-    /** Creates, changes and deletes, at two depths, until told to stop, and some more. */
+    /** Creates, changes and deletes nodes at two depths until stopped, and some more times after that. */
     private static int change(CuratorFramework client, AtomicBoolean over) throws Exception {
         int changed = 0;
         for (int left = AFTER; left > 0; left -= over.get() ? 1 : 0) {

@@ -10,10 +10,10 @@ import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryNTimes;
 
 /**
- * Two clients count together. Undisturbed the sum is exact.
+ * Two clients increment one counter. Without a fault, the sum is exact.
  *
- * <p>Over a fault it is exact but for what was under way when a connection broke: Curator sends a write again whose answer
- * it did not see, and cannot know whether it counts twice.
+ * <p>With a fault, it is exact except for writes in flight when a connection broke: Curator retries a write whose reply was lost,
+ * and cannot know whether it then counts twice.
  */
 final class Counter {
     private Counter() {}

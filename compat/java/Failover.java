@@ -4,10 +4,10 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What applications see of leader changes: sessions of Apache's own client, one on each server and one that knows them all,
- * while each server dies and comes back in turn.
+ * The effects of leader changes on applications: sessions of Apache's own client, one at each server and one with the addresses
+ * of all, while each server is killed and restarted in turn.
  *
- * <p>A client whose own server dies must notice. Any more is the work of the others: those breaks are called needless.
+ * <p>A client whose own server dies loses its connection. All other disconnects are counted as needless.
  */
 final class Failover {
     private Failover() {}

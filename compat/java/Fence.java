@@ -9,8 +9,8 @@ import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * Notices two holders at the same time, twice over: by a counter in this process, and by a node that a holder reads when it
- * enters and may find changed by nobody when it leaves.
+ * Detects two concurrent holders in two ways: with a counter in this process, and with a node that a holder reads when it enters
+ * and that must be unchanged when it leaves.
  */
 final class Fence {
     private final String path;
@@ -22,7 +22,7 @@ final class Fence {
         client.create().creatingParentsIfNeeded().forPath(path);
     }
 
-    /** A stretch in which nobody else may hold. */
+    /** Runs the body. Fails if another holder is active at the same time. */
     void hold(CuratorFramework client, Body body) throws Exception {
         Stage.check(holders.incrementAndGet() == 1, "one holder at a time");
         client.sync().forPath(path);
@@ -39,7 +39,7 @@ final class Fence {
         try {
             client.setData().withVersion(version).forPath(path, mine);
         } catch (KeeperException.BadVersionException changed) {
-            // A write whose answer was lost is sent again by Curator, and then meets itself.
+            // If the reply to a write was lost, Curator retries it, and the retry finds the version changed by the first try.
             boolean byMe = Arrays.equals(client.getData().forPath(path), mine);
             Stage.check(byMe, "nobody wrote while we held");
         }
@@ -49,7 +49,6 @@ final class Fence {
         return terms.get();
     }
 
-    /** What is done while holding. */
     interface Body {
         void run() throws Exception;
     }

@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 
-/** Leadership by latch stays with its holder over a fault, and moves when the holder leaves. */
+/** Leadership by latch stays with its holder during a fault, and moves when the holder leaves. */
 final class Latch {
     private Latch() {}
 

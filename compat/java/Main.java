@@ -1,9 +1,10 @@
 package pole.compat;
 
 /**
- * Runs one program against servers that somebody else started and disturbs.
+ * Runs one program against servers that the caller has started and into which the caller injects faults.
  *
- * <p>In: its name and where the servers are. Out: a last line "ok: ..." and exit code 0, or what was wrong and 1.
+ * <p>The arguments are the name of the program and the connect string. On success, the last line is "ok: ..." and the exit code 0;
+ * on failure, the exit code is 1 and a stack trace is printed.
  */
 public final class Main {
     private Main() {}
@@ -24,7 +25,7 @@ public final class Main {
             System.out.println("ok: " + said);
         } catch (Throwable why) {
             why.printStackTrace();
-            // Threads of clients may still run.
+            // Client threads may still be running.
             System.exit(1);
         }
         System.exit(0);

@@ -4,7 +4,7 @@ import java.util.concurrent.Future;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 
-/** Two clients fight for a lock; the fault comes while one of them holds it. */
+/** Two clients compete for a lock. The fault occurs while one of them holds it. */
 final class Mutex {
     private Mutex() {}
 

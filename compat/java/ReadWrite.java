@@ -8,7 +8,7 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 
-/** Readers share, a writer excludes all; a fault while reading and one while writing. */
+/** Readers share a lock, a writer excludes all others. One fault occurs during a read, one during a write. */
 final class ReadWrite {
     private ReadWrite() {}
 
@@ -20,7 +20,7 @@ final class ReadWrite {
         return "two readers at once, also over a fault; " + excluded;
     }
 
-    /** Neither lets go before both have it. */
+    /** Neither client releases the lock before both hold it. */
     private static void bothRead(Stage stage, CuratorFramework a, CuratorFramework b) throws Exception {
         CyclicBarrier both = new CyclicBarrier(2);
         Future<Boolean> first = stage.start(() -> read(a, () -> {
@@ -53,7 +53,7 @@ final class ReadWrite {
         return fence.terms() + " writes without a reader";
     }
 
-    /** Writes and reads in turn. */
+    /** Alternates between writes and reads. */
     private static boolean rounds(
             Stage stage, CuratorFramework client, Fence fence, AtomicInteger readers, AtomicInteger writers, boolean disturbs)
             throws Exception {

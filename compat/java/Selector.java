@@ -7,7 +7,7 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.leader.LeaderSelector;
 import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 
-/** Two clients lead in turn, never both; one of them through a fault. */
+/** Two clients lead in turn, never both at once. One of the terms has a fault. */
 final class Selector {
     private Selector() {}
 
@@ -60,7 +60,7 @@ final class Selector {
             } catch (InterruptedException closing) {
                 Thread.currentThread().interrupt();
             } catch (Throwable why) {
-                // The selectors are closed when both led often enough; a term may be cut short by that.
+                // The selectors are closed when both have led often enough, which may interrupt a term.
                 if (!enough()) {
                     wrong.compareAndSet(null, why);
                 }

@@ -55,10 +55,10 @@ final class Session {
         writes = stage.start(this::write);
     }
 
-    /** Remembers whether the break that follows is to be expected. */
+    /** Records whether the coming disconnect is expected. */
     void beforeDeathOf(String server) throws InterruptedException {
         Stage.until("there is a connection", () -> client.getState().isConnected());
-        // The client says where it is connected only in its description.
+        // The client exposes the address of its server only through toString().
         if (client.toString().contains(server + " ")) {
             deathsOfOwnServer++;
         }
@@ -83,7 +83,7 @@ final class Session {
         return new Writes(done, refused, longest / 1_000_000);
     }
 
-    /** Checks that the session, its node and its watch are still there, and closes it. */
+    /** Checks that the session, its node and its watch still exist, and closes the session. */
     Seen end() throws Exception {
         over.set(true);
         Writes written = Stage.end(writes);
@@ -103,7 +103,7 @@ final class Session {
 
     private record Writes(int done, int refused, long longestGapMs) {}
 
-    /** What an application noticed. */
+    /** Counts of the disturbances that an application noticed. */
     record Seen(int disconnected, int needless, int refused, int written, int events, long longestGapMs) {
         Seen plus(Seen other) {
             return new Seen(

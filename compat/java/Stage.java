@@ -17,9 +17,9 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.state.SessionConnectionStateErrorPolicy;
 import org.apache.curator.retry.RetryNTimes;
 
-/** The clients of a program, and its way to ask for a fault. */
+/** Creates the clients of a program, and requests faults from the process that started it. */
 final class Stage implements AutoCloseable {
-    /** Where the servers are, as a client takes it. */
+    /** The connect string. */
     final String servers;
 
     private final List<CuratorFramework> clients = new ArrayList<>();
@@ -30,13 +30,13 @@ final class Stage implements AutoCloseable {
         this.servers = servers;
     }
 
-    /** A client with a session of its own. A lost connection is no lost session: only the latter gives up a lock. */
+    /** Creates a client with its own session. It gives up a lock only when the session is lost, not when a connection is. */
     CuratorFramework client() throws Exception {
         CuratorFramework client = CuratorFrameworkFactory.builder()
                 .connectString(servers)
                 .sessionTimeoutMs(20_000)
                 .connectionTimeoutMs(10_000)
-                // Longer than any election: what fails after that fails for good.
+                // Longer than any election, so an operation that still fails then is a real failure.
                 .retryPolicy(new RetryNTimes(300, 100))
                 .connectionStateErrorPolicy(new SessionConnectionStateErrorPolicy())
                 .build();
@@ -46,12 +46,12 @@ final class Stage implements AutoCloseable {
         return client;
     }
 
-    /** The leader is killed and comes back, or the only server is restarted; returns when the servers serve again. */
+    /** Has the leader killed and restarted, or the only server restarted. Returns when the servers serve again. */
     void fault() throws IOException {
         ask("@fault");
     }
 
-    /** One server is killed and comes back. */
+    /** Has one server killed and restarted. */
     void fault(int server) throws IOException {
         ask("@fault " + server);
     }
@@ -62,7 +62,7 @@ final class Stage implements AutoCloseable {
         check("done".equals(answer), "the fault was done, not: " + answer);
     }
 
-    /** Runs something beside the caller. */
+    /** Runs work on another thread. */
     <T> Future<T> start(Callable<T> work) {
         return threads.submit(work);
     }
@@ -91,6 +91,6 @@ final class Stage implements AutoCloseable {
         threads.shutdownNow();
     }
 
-    /** Longer than a session: what waits for an expiry comes in time. */
+    /** Longer than a session timeout, so that an operation that waits for an expiry still succeeds. */
     private static final long LIMIT_S = 60;
 }

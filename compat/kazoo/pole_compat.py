@@ -1,10 +1,15 @@
 """A pytest plugin that runs kazoo's own tests against a server of our choice.
 
-In: COMPAT_RESULTS, a file for one line of JSON per test; COMPAT_SKIPS, the tests that are left out and why;
-COMPAT_SERVER_LOG, a file for what the servers say; COMPAT_SERVER, a JSON list: the command that starts a server, to which
-the path of its zoo.cfg is added. Without COMPAT_SERVER the harness starts Apache ZooKeeper, as it does by itself.
-Why a plugin: kazoo's files stay as they were published, so a difference is a difference of the servers.
-How: the harness starts a server in one place, by `subprocess.Popen`. Only that name is replaced, in its module alone.
+Environment variables:
+
+- COMPAT_RESULTS: the file for the results, one line of JSON per test.
+- COMPAT_SKIPS: the file with the tests to skip, and the reasons.
+- COMPAT_SERVER_LOG: the file for the output of the servers.
+- COMPAT_SERVER: the command that starts a server, as a JSON list. The path of its zoo.cfg is appended. Without this variable,
+  the harness of kazoo starts Apache ZooKeeper, as usual.
+
+With a plugin, kazoo's files stay as published, so a different result is caused by the server. The harness starts servers in
+one place, by `subprocess.Popen`. Only that name is replaced, and only in that module.
 """
 
 import fnmatch
@@ -18,7 +23,7 @@ from kazoo.testing import common
 
 
 class Servers:
-    """Stands where kazoo's harness looks for the module `subprocess`."""
+    """Replaces the module `subprocess` in kazoo's harness."""
 
     def __init__(self, command, log_path):
         self.command = command
@@ -30,16 +35,16 @@ class Servers:
             hand_over_properties(args, config)
             args = self.command + [config]
         elif shutil.which("setpriv"):
-            # The kernel ends the server when we end, however we end. The other command brings its own such words.
+            # The kernel kills the server when this process ends for any reason. The command in COMPAT_SERVER already does this.
             args = ["setpriv", "--pdeathsig", "KILL", "--"] + args
         with open(self.log_path, "ab") as log:
             return subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 def hand_over_properties(args, config):
-    """Writes what the harness says by Java properties as keys of zoo.cfg, which is where Apache would accept them too.
+    """Writes the Java properties that the harness sets into zoo.cfg, where Apache would accept them too.
 
-    The harness writes the file anew at each start, so the keys do not pile up.
+    The harness rewrites the file at each start, so the keys do not accumulate.
     """
     with open(config, "a") as file:
         for arg in args:
@@ -48,19 +53,19 @@ def hand_over_properties(args, config):
                 file.write(f"{name}={value}\n")
 
 
-# The others concern the virtual machine and its log.
+# The other properties configure the JVM and its log.
 PROPERTIES = ("readonlymode.enabled", "DigestAuthenticationProvider.superDigest")
 
 
 def read_skips(path):
-    """Pairs of a pattern and a reason, one to a line, divided by the first colon and space."""
+    """Reads pairs of a pattern and a reason, one per line, separated by the first colon and space."""
     with open(path) as file:
         lines = [line.strip() for line in file]
     return [tuple(line.split(": ", 1)) for line in lines if line and not line.startswith("#")]
 
 
 class Recorder:
-    """One line for each test, written when it has ended: a run that is cut off keeps what it has."""
+    """Writes one line for each test when it has ended, so that an interrupted run keeps its results."""
 
     def __init__(self, path):
         self.path = path
@@ -78,7 +83,7 @@ class Recorder:
 
 
 def reason_of(report):
-    """The last line of a failure, or the reason of a skip: enough for a table, the log has the rest."""
+    """The first line of a failure, or the reason of a skip, for a table. The log has the details."""
     if isinstance(report.longrepr, tuple):
         return report.longrepr[2].removeprefix("Skipped: ")
     crash = getattr(report.longrepr, "reprcrash", None)

@@ -1,9 +1,9 @@
-"""kazoo over TLS: nothing may wait for its next ping.
+"""kazoo over TLS: no reply may wait for the next ping.
 
-kazoo reads one reply for each `select` and does not ask the TLS layer what is left of a record. A server that puts two
-replies into one record leaves the second one there until the next ping, a third of the session timeout later.
+kazoo reads one reply for each `select` and does not check the TLS layer for the rest of a record. If a server puts two
+replies into one record, the second is not read until the next ping, a third of the session timeout later.
 
-Arguments: the address of a server, and the file of the certificate that signs it. Prints `ok: ...` if all holds.
+Arguments: the address of a server, and the file with the certificate of its authority. Prints `ok: ...` on success.
 """
 
 import sys
@@ -12,7 +12,7 @@ import time
 
 from kazoo.client import KazooClient
 
-# A ping comes after 3.3 s.
+# With this session timeout, a ping is sent after 3.3 s.
 TIMEOUT = 10.0
 LIMIT = 2.0
 ROUNDS = 20

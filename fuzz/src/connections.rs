@@ -1,7 +1,7 @@
-//! A client's connection as a machine: sequences of bytes, replies, events, confirmations and time.
+//! Target `connection`: a client connection driven by bytes, replies, events, confirmations and time.
 //!
-//! Laws: what it sends is whole frames; nothing is asked of the node before a session is asked for, or after the connection
-//! is to end; a session is asked for once; what it holds is bounded.
+//! Properties: the output consists of whole frames; the connection sends no event to the node before it asks for a
+//! session or after it has decided to close; it asks for a session once; its buffers are bounded.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,12 +12,12 @@ use pole_node::{AttachAnswer, ClientId, Connection, Event, Limits, Moment, Next,
 use pole_oracle::Time;
 use pole_tree::{Caller, Changes, Rules, Tree, Watcher, Watches};
 
-/// Steps, each a byte that says what happens, two of length, and bytes for it.
+/// The input is a sequence of steps ([`crate::machine::steps`]). The selector of a step says what happens.
 pub(crate) fn connections(input: &[u8]) {
     let mut driver = Driver::new();
-    for (how, body) in crate::machine::pieces(input) {
-        driver.step(how, &body);
-        driver.holds();
+    for (selector, body) in crate::machine::steps(input) {
+        driver.step(selector, &body);
+        driver.check_limits();
     }
 }
 
@@ -29,13 +29,13 @@ struct Driver {
     tree: Tree,
     watches: RefCell<Watches>,
     at: Moment,
-    /// What the node was asked, in order.
-    asked: VecDeque<i32>,
+    /// The xids of requests that the node has not answered, in order.
+    unanswered: VecDeque<i32>,
 }
 
-struct Around;
+struct FixedContext;
 
-impl Surroundings for Around {
+impl Surroundings for FixedContext {
     fn new_session(&self) -> i64 {
         7
     }
@@ -67,42 +67,42 @@ impl Driver {
             tree,
             watches: RefCell::default(),
             at: Moment { now: Time(0), confirmed: Time(0), applied: 1 },
-            asked: VecDeque::new(),
+            unanswered: VecDeque::new(),
         }
     }
 
-    fn step(&mut self, how: u8, body: &Bytes) {
-        match how % 8 {
+    fn step(&mut self, selector: u8, body: &Bytes) {
+        match selector % 8 {
             0..3 if self.machine.wants_input(&self.input) => self.input.extend_from_slice(body),
             3 => {
-                if let Some(xid) = self.asked.pop_front() {
+                if let Some(xid) = self.unanswered.pop_front() {
                     self.machine.reply(xid, 1, body, self.at.now);
                 }
             }
             4 => self.machine.notify(1, body),
             5 => self.machine.attached(AttachAnswer::Opened { timeout_ms: 4_000 }),
-            6 => self.at.now = Time(self.at.now.0 + u64::from(how) * 10_000_000),
+            6 => self.at.now = Time(self.at.now.0 + u64::from(selector) * 10_000_000),
             _ => self.at.confirmed = self.at.now,
         }
         self.machine.expire(self.at.now);
-        self.serve();
-        self.send(how);
+        self.advance();
+        self.take_output(selector);
     }
 
-    fn serve(&mut self) {
+    fn advance(&mut self) {
         loop {
             let mut events = Vec::new();
             let was_closing = self.machine.close_reason().is_some();
-            let next = self.machine.advance(&mut self.input, &Around, self.at, &mut events);
-            assert!(!was_closing || events.is_empty(), "asked after its end");
+            let next = self.machine.advance(&mut self.input, &FixedContext, self.at, &mut events);
+            assert!(!was_closing || events.is_empty(), "an event after its end");
             for event in events {
                 match event {
                     Event::Attach { .. } => assert!(!std::mem::replace(&mut self.has_session, true), "two sessions"),
                     Event::Request { cxid, .. } | Event::Read { cxid, .. } | Event::Sync { cxid, .. } => {
-                        assert!(self.has_session, "asked before a session");
-                        self.asked.push_back(cxid.0);
+                        assert!(self.has_session, "a request before a session");
+                        self.unanswered.push_back(cxid.0);
                     }
-                    other => panic!("{other:?} is not for a connection to say"),
+                    other => panic!("{other:?} is not an event of a connection"),
                 }
             }
             match next {
@@ -117,18 +117,18 @@ impl Driver {
         }
     }
 
-    /// The client takes something.
-    fn send(&mut self, how: u8) {
+    /// The client reads some of the output, or nothing.
+    fn take_output(&mut self, selector: u8) {
         if self.machine.close_reason() == Some(pole_node::CloseReason::WordAnswered) {
             return;
         }
-        if how >= 128 {
-            let piece = self.machine.take_piece(usize::from(how), self.at);
+        if selector >= 128 {
+            let piece = self.machine.take_piece(usize::from(selector), self.at);
             self.machine.piece_sent();
             self.sent.extend_from_slice(&piece);
-        } else if how >= 64 {
+        } else if selector >= 64 {
             let unsent = self.machine.unsent(self.at);
-            let count = unsent.len().min(usize::from(how));
+            let count = unsent.len().min(usize::from(selector));
             self.sent.extend_from_slice(&unsent[..count]);
             self.machine.sent(count);
         } else {
@@ -137,8 +137,8 @@ impl Driver {
         while Deframer::new(1 << 24).next(&mut self.sent).expect("whole frames").is_some() {}
     }
 
-    fn holds(&self) {
-        assert!(self.machine.pending() >= self.asked.len() || self.machine.close_reason().is_some());
+    fn check_limits(&self) {
+        assert!(self.machine.pending() >= self.unanswered.len() || self.machine.close_reason().is_some());
         assert!(self.machine.output_bytes() < (9 << 20) + 2 * REPLY_BYTES_MAX, "{}", self.machine.output_bytes());
         assert!(self.input.len() <= 2 * FRAME_BYTES_MAX + (1 << 20), "{}", self.input.len());
     }

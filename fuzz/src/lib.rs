@@ -1,8 +1,10 @@
-//! What is fed with any bytes: each target is a function that must not panic, whatever they are.
+//! The fuzz targets: functions that must not panic on any input.
 //!
-//! In: bytes. Out: nothing; a panic is a finding. Beside "no panic", each target checks a law of what it feeds.
-//! Why functions and not programs: the same run guided by coverage, and over the committed corpus in CI.
-//! Not here: mutation and coverage (libFuzzer, see `bin/guided.rs`), how long and which (`cargo xtask fuzz`).
+//! A panic is a finding. Each target also asserts properties of the code under test, which its module lists.
+//!
+//! Targets are functions and not programs, so that the same code runs guided by coverage and over the committed
+//! corpus in CI. Mutation and coverage are libFuzzer's (see `bin/guided.rs`). `cargo xtask fuzz` decides which
+//! targets run, and for how long.
 
 mod connections;
 mod files;
@@ -14,28 +16,28 @@ mod peers;
 mod records;
 mod texts;
 
-/// Something to feed.
+/// A fuzz target.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// As its folder in the corpus.
+    /// The name of the target and of its folder in the corpus.
     pub name: &'static str,
     run: fn(&[u8]),
 }
 
 impl Target {
-    /// Feeds it. Panics on a finding.
+    /// Runs the target on one input. Panics on a finding.
     pub fn run(&self, input: &[u8]) {
         (self.run)(input);
     }
 }
 
-/// The target of this name.
+/// Finds a target by name.
 #[must_use]
 pub fn target(name: &str) -> Option<Target> {
     TARGETS.iter().find(|target| target.name == name).copied()
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "frames", run: records::frames },
     Target { name: "requests", run: records::requests },

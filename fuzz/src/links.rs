@@ -1,11 +1,16 @@
-//! The links of a server as a machine: sequences of handshakes, bytes, ends of streams, replacements and resets.
+//! Target `peer-link`: the links of a server, driven by handshakes, bytes, ends of streams, replacements and resets.
 //!
-//! The server is number 2 of three: it dials server 1 and is dialled by server 3. Handshakes, frames and the inbox are
-//! those that `pole_server` runs over sockets.
+//! The server is number 2 of three: it dials server 1, and server 3 dials it. Handshakes, frames and the inbox are
+//! those that `pole_server` uses on sockets.
 //!
-//! Laws: peers with the same secret get through, and nobody else does where there is a secret; where bytes are cut makes
-//! no difference; the node takes a prefix of what a connection brought, between its `Up` and its `Down`, and all of it
-//! before the `Down`; nothing of a connection that was reset arrives; what is held is bounded.
+//! Properties:
+//!
+//! - Peers with the same secret complete the handshake. If there is a secret, nobody else does.
+//! - The boundaries at which bytes arrive make no difference.
+//! - The node receives a prefix of the messages of a connection, between its `Up` and its `Down`. Before a `Down`, it
+//!   receives all of them.
+//! - Nothing of a connection that was reset arrives.
+//! - Buffers are bounded.
 
 use std::pin::pin;
 
@@ -18,12 +23,13 @@ use pole_server::peer::{Arrival, Inbox, PeerSecret};
 
 use crate::memory::{self, End};
 
-/// Steps, each a byte that says what happens and on which link, two of length, and bytes for it.
+/// The input is a sequence of steps ([`crate::machine::steps`]). The selector of a step says what happens, and on
+/// which link.
 pub(crate) fn links(input: &[u8]) {
     let mut server = Server::new();
-    for (how, body) in crate::machine::pieces(input) {
-        server.step(how, &body);
-        server.holds();
+    for (selector, body) in crate::machine::steps(input) {
+        server.step(selector, &body);
+        server.check_inbox();
     }
     (0..server.links.len()).for_each(|link| server.end(link));
     while server.take() {}
@@ -32,42 +38,42 @@ pub(crate) fn links(input: &[u8]) {
 struct Server {
     inbox: Inbox,
     links: Vec<Link>,
-    /// Gives each handshake its own random number.
+    /// The number of handshakes, from which each gets its own nonce.
     handshakes: u8,
 }
 
 struct Link {
     peer: ServerId,
     channel: Channel,
-    /// All that were installed; the first has number 1.
+    /// All connections so far; the first has number 1.
     connections: Vec<Connection>,
-    /// The number of the present one.
-    present: Option<u64>,
-    /// The number of the one that the node believes to be open.
+    /// The number of the current connection.
+    current: Option<u64>,
+    /// The number of the connection that is open according to the events that the node has received.
     open: Option<u64>,
 }
 
 struct Connection {
     reader: FrameReader,
-    /// All that it brought, as bytes and as frames.
+    /// Everything that arrived, as bytes and as frames.
     bytes: Vec<u8>,
     frames: Vec<Frame>,
     broken: Option<FrameError>,
-    /// So many of its messages the node has taken.
+    /// The number of messages that the node has received.
     taken: usize,
 }
 
 impl Server {
     fn new() -> Self {
         let pairs = [1, 3].map(ServerId).into_iter().flat_map(|id| CHANNELS.map(|channel| (id, channel)));
-        let link = |(peer, channel)| Link { peer, channel, connections: Vec::new(), present: None, open: None };
+        let link = |(peer, channel)| Link { peer, channel, connections: Vec::new(), current: None, open: None };
         Self { inbox: Inbox::new(), links: pairs.map(link).collect(), handshakes: 0 }
     }
 
-    fn step(&mut self, how: u8, body: &Bytes) {
-        let link = usize::from(how >> 3) % self.links.len();
-        let times = if how >= 128 { MANY } else { 1 };
-        match how % 8 {
+    fn step(&mut self, selector: u8, body: &Bytes) {
+        let link = usize::from(selector >> 3) % self.links.len();
+        let times = if selector >= 128 { MANY } else { 1 };
+        match selector % 8 {
             0 | 1 => (0..times).for_each(|_| self.feed(link, body)),
             2 => {
                 let length = u32::try_from(body.len()).expect("two bytes of length");
@@ -75,7 +81,7 @@ impl Server {
                 (0..times).for_each(|_| self.feed(link, &frame));
             }
             3 => self.end(link),
-            4 | 5 => self.meet(link, body),
+            4 | 5 => self.connect(link, body),
             6 => self.reset(link),
             _ => {
                 for _ in 0..times {
@@ -85,15 +91,15 @@ impl Server {
         }
     }
 
-    /// A connection is made, and its handshake is run.
-    fn meet(&mut self, link: usize, body: &[u8]) {
-        let Some((how, body)) = body.split_first() else { return };
+    /// Makes a connection and runs its handshake, with a peer or a stranger.
+    fn connect(&mut self, link: usize, body: &[u8]) {
+        let Some((selector, body)) = body.split_first() else { return };
         self.handshakes = self.handshakes.wrapping_add(1);
-        let parties = Parties::of(&self.links[link], how % 2 != 0, self.handshakes);
-        let rest = match how >> 1 & 3 {
-            0 => parties.by_stranger(body),
-            1 => parties.by_peer(body, Some(&PeerSecret::new(b"another secret than ours"))),
-            _ => parties.by_peer(body, parties.secret.as_ref()),
+        let handshake = Handshake::new(&self.links[link], selector % 2 != 0, self.handshakes);
+        let rest = match selector >> 1 & 3 {
+            0 => handshake.with_stranger(body),
+            1 => handshake.with_peer(body, Some(&PeerSecret::new(b"another secret than ours"))),
+            _ => handshake.with_peer(body, handshake.secret.as_ref()),
         };
         if let Some(rest) = rest {
             self.install(link);
@@ -103,22 +109,26 @@ impl Server {
 
     fn install(&mut self, link: usize) {
         self.end(link);
-        let Link { peer, channel, connections, present, .. } = &mut self.links[link];
+        let Link { peer, channel, connections, current, .. } = &mut self.links[link];
         let reader = FrameReader::new(*channel, FRAME_BYTES_MAX);
         connections.push(Connection { reader, bytes: Vec::new(), frames: Vec::new(), broken: None, taken: 0 });
         let number = connections.len() as u64;
-        *present = Some(number);
+        *current = Some(number);
         self.inbox.up(*peer, *channel, number);
     }
 
-    /// The link reads, if the inbox has room.
+    /// Bytes arrive on a link. They are dropped if the inbox is full.
     fn feed(&mut self, link: usize, bytes: &[u8]) {
         if memory::poll(pin!(self.inbox.room())).is_none() {
             return;
         }
-        assert!(self.inbox.len() <= MESSAGES_MAX + 2 * self.links.len(), "{} arrivals and room", self.inbox.len());
-        let Link { peer, channel, present, .. } = self.links[link];
-        let Some(number) = present else { return };
+        assert!(
+            self.inbox.len() <= MESSAGES_MAX + 2 * self.links.len(),
+            "{} arrivals, and still not full",
+            self.inbox.len()
+        );
+        let Link { peer, channel, current, .. } = self.links[link];
+        let Some(number) = current else { return };
         let connection = self.links[link].connection(number);
         connection.bytes.extend_from_slice(bytes);
         connection.reader.buffer().extend_from_slice(bytes);
@@ -138,29 +148,29 @@ impl Server {
             }
         }
         let held = connection.reader.buffer().capacity();
-        assert!(held <= 2 * (FRAME_BYTES_MAX + READ_BYTES_MAX), "{held} bytes are held for a frame");
+        assert!(held <= 2 * (FRAME_BYTES_MAX + READ_BYTES_MAX), "{held} bytes are buffered for a frame");
     }
 
-    /// The other end closes the connection, or the link does.
+    /// The connection is closed, by either end.
     fn end(&mut self, link: usize) {
-        let Link { peer, channel, present, .. } = self.links[link];
-        if let Some(number) = present {
+        let Link { peer, channel, current, .. } = self.links[link];
+        if let Some(number) = current {
             self.links[link].close(number);
             self.inbox.down(peer, channel);
         }
     }
 
-    /// The node closes the link.
+    /// The node resets the link.
     fn reset(&mut self, link: usize) {
-        let Link { peer, channel, present, .. } = self.links[link];
-        if let Some(number) = present {
+        let Link { peer, channel, current, .. } = self.links[link];
+        if let Some(number) = current {
             self.links[link].close(number);
         }
         self.links[link].open = None;
         self.inbox.forget(peer, channel);
     }
 
-    /// The node takes an arrival, if there is one.
+    /// The node receives the next arrival, if there is one.
     fn take(&mut self) -> bool {
         let Some(arrival) = self.inbox.pop() else {
             assert!(self.inbox.is_empty());
@@ -169,13 +179,13 @@ impl Server {
         match arrival {
             Arrival::Up { peer, channel, number } => {
                 let link = self.link(peer, channel);
-                assert_eq!(link.open.replace(number), None, "it is open");
-                assert_eq!(link.present, Some(number), "it is over");
+                assert_eq!(link.open.replace(number), None, "the link is already open");
+                assert_eq!(link.current, Some(number), "the connection has ended");
             }
             Arrival::Down { peer, channel } => {
                 let link = self.link(peer, channel);
-                let number = link.open.take().expect("it is closed");
-                assert_ne!(link.present, Some(number), "it is not over");
+                let number = link.open.take().expect("the link is open");
+                assert_ne!(link.current, Some(number), "the connection has not ended");
                 let connection = link.connection(number);
                 assert_eq!(connection.taken, connection.messages().count(), "messages were lost");
             }
@@ -186,7 +196,7 @@ impl Server {
                 assert_eq!(connection.messages().nth(connection.taken), Some(&message));
                 connection.taken += 1;
             }
-            Arrival::Note { text } => panic!("nobody said {text}"),
+            Arrival::Note { text } => panic!("unexpected note: {text}"),
         }
         true
     }
@@ -195,9 +205,9 @@ impl Server {
         self.links.iter_mut().find(|link| (link.peer, link.channel) == (peer, channel)).expect("one of ours")
     }
 
-    fn holds(&self) {
-        for Link { peer, channel, open, present, .. } in &self.links {
-            for number in open.iter().chain(present) {
+    fn check_inbox(&self) {
+        for Link { peer, channel, open, current, .. } in &self.links {
+            for number in open.iter().chain(current) {
                 assert_eq!(self.inbox.is_open(*peer, *channel, *number), *open == Some(*number));
             }
         }
@@ -209,10 +219,10 @@ impl Link {
         &mut self.connections[number as usize - 1]
     }
 
-    /// The present connection is over. It brought what it would have brought in one piece.
+    /// Ends the current connection. Asserts that its bytes, read at once, give the same frames and the same error.
     fn close(&mut self, number: u64) {
         let mut whole = FrameReader::new(self.channel, FRAME_BYTES_MAX);
-        self.present = None;
+        self.current = None;
         let connection = self.connection(number);
         whole.buffer().extend_from_slice(&connection.bytes);
         for frame in &connection.frames {
@@ -231,20 +241,20 @@ impl Connection {
     }
 }
 
-/// Who meets on a new connection.
-struct Parties {
+/// The handshake of a new connection.
+struct Handshake {
     channel: Channel,
-    /// Dials.
+    /// The server that dials.
     higher: ServerId,
-    /// Listens.
+    /// The server that listens.
     lower: ServerId,
-    /// Ours.
+    /// The secret of our end.
     secret: Option<PeerSecret>,
     nonce: u8,
 }
 
-impl Parties {
-    fn of(link: &Link, with_secret: bool, nonce: u8) -> Self {
+impl Handshake {
+    fn new(link: &Link, with_secret: bool, nonce: u8) -> Self {
         let (higher, lower) = (link.peer.max(ME), link.peer.min(ME));
         let secret = with_secret.then(|| PeerSecret::new(b"the secret of the ensemble"));
         Self { channel: link.channel, higher, lower, secret, nonce }
@@ -270,7 +280,7 @@ impl Parties {
         verdict.map_err(|refusal| refusal.to_string())
     }
 
-    /// Our end of the connection.
+    /// Runs our end of the handshake.
     async fn ours(&self, end: End) -> Result<ServerId, String> {
         let secret = self.secret.as_ref();
         if self.higher == ME {
@@ -280,8 +290,9 @@ impl Parties {
         }
     }
 
-    /// Both ends are servers. `cuts` says how many bytes travel at a time, and is what the other end sends afterwards.
-    fn by_peer(&self, cuts: &[u8], theirs: Option<&PeerSecret>) -> Option<Vec<u8>> {
+    /// Runs both ends as servers. `cuts` says how many bytes arrive at a time. It is also the data that the other end
+    /// sends after the handshake, which is returned if the handshake succeeds.
+    fn with_peer(&self, cuts: &[u8], theirs: Option<&PeerSecret>) -> Option<Vec<u8>> {
         let (dialling, listening) = self.run(cuts, theirs);
         let fits = match (&self.secret, theirs) {
             (None, None) => true,
@@ -314,14 +325,14 @@ impl Parties {
         }
     }
 
-    /// The other end sends what it likes: bytes of its own, what it got from us, and what it recorded of servers that know
-    /// the secret. What it sends behind a handshake that passed is returned.
-    fn by_stranger(&self, script: &[u8]) -> Option<Vec<u8>> {
+    /// The other end sends arbitrary bytes: its own, bytes received from us, and bytes recorded from servers that
+    /// know the secret. If the handshake succeeds, the bytes sent after it are returned.
+    fn with_stranger(&self, script: &[u8]) -> Option<Vec<u8>> {
         let (near, far) = memory::connection();
         let mut verdict = None;
         {
             let mut ours = pin!(self.ours(near));
-            let recorded = self.recorded();
+            let recorded = self.record();
             let mut script = script.iter().copied();
             while let Some(item) = script.next() {
                 verdict = verdict.or_else(|| memory::poll(ours.as_mut()));
@@ -342,14 +353,15 @@ impl Parties {
         }
         let verdict = verdict.expect("the stream is at its end");
         let (sent, got) = (far.outgoing.sent(), far.incoming.sent());
-        assert_eq!(self.again(&sent, 1), (verdict.clone(), got.clone(), far.outgoing.unread()), "byte by byte");
-        assert_eq!(self.again(&sent, usize::MAX), (verdict.clone(), got, far.outgoing.unread()), "in one piece");
-        assert!(self.secret.is_none() || verdict.is_err(), "a stranger got through");
+        assert_eq!(self.replay(&sent, 1), (verdict.clone(), got.clone(), far.outgoing.unread()), "byte by byte");
+        assert_eq!(self.replay(&sent, usize::MAX), (verdict.clone(), got, far.outgoing.unread()), "in one piece");
+        assert!(self.secret.is_none() || verdict.is_err(), "a stranger completed the handshake");
         verdict.is_ok().then(|| far.outgoing.unread())
     }
 
-    /// What our end makes of these bytes, what it says, and what it leaves unread.
-    fn again(&self, bytes: &[u8], cut: usize) -> (Result<ServerId, String>, Vec<u8>, Vec<u8>) {
+    /// Runs our end on these bytes, `cut` at a time. Returns its result, the bytes that it sends, and the bytes that
+    /// it does not read.
+    fn replay(&self, bytes: &[u8], cut: usize) -> (Result<ServerId, String>, Vec<u8>, Vec<u8>) {
         let (near, far) = memory::connection();
         far.outgoing.send(bytes);
         far.outgoing.close();
@@ -362,8 +374,9 @@ impl Parties {
         }
     }
 
-    /// What both ends say in a handshake that passes, with other random numbers: who dials, who listens.
-    fn recorded(&self) -> (Vec<u8>, Vec<u8>) {
+    /// The bytes of both ends in a handshake that succeeds, with other nonces: those of the dialling end, then those
+    /// of the listening end.
+    fn record(&self) -> (Vec<u8>, Vec<u8>) {
         let (near, far) = memory::connection();
         let wires = (near.outgoing.clone(), far.outgoing.clone());
         let secret = self.secret.as_ref();
@@ -387,11 +400,11 @@ const CHANNELS: [Channel; 2] = [Channel::Election, Channel::Quorum];
 
 const FRAME_BYTES_MAX: usize = 1 << 12;
 
-/// What a read brings at most: the room that a quorum link makes, and a step of this target.
+/// The most bytes that arrive at once: the read size of a quorum link, and the body of a step.
 const READ_BYTES_MAX: usize = 2 << 16;
 
-/// Messages that wait in the inbox at most, when links go on reading.
+/// The limit of messages in the inbox up to which links read on.
 const MESSAGES_MAX: usize = 4096;
 
-/// How often a step is repeated that would fill the inbox.
+/// The number of repetitions of a step that is meant to fill the inbox.
 const MANY: usize = 64;

@@ -1,51 +1,53 @@
-//! The state machine: whatever is asked becomes a transaction, and whatever a log holds can be applied.
+//! Targets `txns`, `machine` and `snapshots`: the tree and the validation of requests.
 //!
-//! Laws: validating against the tree and what is in flight gives what validating gives once all is applied; a tree
-//! that was written to a snapshot and read back has the digest it had; a tree that was damaged is refused, not built.
+//! Properties: validation against the tree plus the transactions in flight gives the same result as validation after
+//! all of them are applied; a tree that is written to a snapshot and read back has the same digest; a damaged
+//! snapshot is refused.
 
 use bytes::Bytes;
 use pole_jute::{Record, TxnEntry, Writer};
 use pole_tree::{Ask, Changes, From, Position, Prepared, Rules, Tree, Watcher, Watches, What, is_write, read};
 
-/// Entries of a log, each after a byte that nobody reads and two of length: read, written again, applied.
+/// The input is a sequence of log entries as [`steps`], whose selectors are ignored. Each entry is decoded, encoded
+/// again, and applied.
 pub(crate) fn txns(input: &[u8]) {
     let mut tree = Tree::new(RULES);
     let mut changes = Changes::new();
-    for (_, body) in pieces(input) {
+    for (_, body) in steps(input) {
         let Ok(entry) = TxnEntry::decode(body) else { continue };
         assert_eq!(TxnEntry::decode(entry.encode()).as_ref(), Ok(&entry));
         changes.clear();
         let _ = tree.apply(&entry, true, &mut changes);
     }
-    survives(&tree);
+    assert_snapshot_round_trip(&tree);
 }
 
-/// Requests, each after a byte that says how and two of length. Two leaders get them: one applies each at once, the other
-/// only when the byte says so. They must decide the same.
+/// The input is a sequence of requests as [`steps`]. Two leaders get them: one applies each transaction at once, the
+/// other only when the selector says so. Both must produce the same transactions.
 pub(crate) fn machine(input: &[u8]) {
-    let mut prompt = Leader::new();
-    let mut tardy = Leader::new();
-    for (zxid, (how, ask)) in (10..).zip(pieces(input)) {
+    let mut eager = Leader::new();
+    let mut lazy = Leader::new();
+    for (zxid, (selector, ask)) in (10..).zip(steps(input)) {
         let at = Position { zxid, wall_ms: 1_000_000 + 1_000 * zxid };
-        let from = From { session: i64::from(how & 3), cxid: how.into(), floor: i64::from(how >> 6) };
-        let decided = prompt.prepare(at, from, &ask);
-        assert_eq!(tardy.prepare(at, from, &ask), decided, "what is in flight makes a difference");
-        prompt.apply();
-        if how & 4 != 0 {
-            tardy.apply();
+        let from = From { session: i64::from(selector & 3), cxid: selector.into(), floor: i64::from(selector >> 6) };
+        let txn = eager.prepare(at, from, &ask);
+        assert_eq!(lazy.prepare(at, from, &ask), txn, "transactions in flight make a difference");
+        eager.apply();
+        if selector & 4 != 0 {
+            lazy.apply();
         }
-        prompt.read(&ask, from.session);
+        eager.read(&ask, from.session);
     }
-    tardy.apply();
-    assert_eq!(prompt.tree.digest(), tardy.tree.digest());
-    assert!(prompt.prepared.is_empty() && tardy.prepared.is_empty(), "something applied is still in flight");
-    survives(&prompt.tree);
+    lazy.apply();
+    assert_eq!(eager.tree.digest(), lazy.tree.digest());
+    assert!(eager.prepared.is_empty() && lazy.prepared.is_empty(), "an applied transaction is still in flight");
+    assert_snapshot_round_trip(&eager.tree);
 }
 
-/// The body of a snapshot.
+/// The input is the body of a snapshot.
 pub(crate) fn snapshots(input: &[u8]) {
     match Tree::restore(RULES, &Bytes::copy_from_slice(input)) {
-        Ok(tree) => survives(&tree),
+        Ok(tree) => assert_snapshot_round_trip(&tree),
         Err(refused) => drop(refused.to_string()),
     }
 }
@@ -78,16 +80,16 @@ impl Leader {
 
     fn apply(&mut self) {
         for txn in self.in_flight.drain(..) {
-            let entry = TxnEntry::decode(txn).expect("what was prepared reads back");
+            let entry = TxnEntry::decode(txn).expect("a prepared transaction can be decoded");
             self.changes.clear();
             let applied = self.tree.apply(&entry, true, &mut self.changes);
-            assert!(applied.reply.is_some(), "an answer was wanted: {entry:?}");
+            assert!(applied.reply.is_some(), "no reply for {entry:?}");
             self.prepared.applied(entry.header.zxid);
             self.watches.fire(&self.changes, &mut Vec::new());
         }
     }
 
-    /// If it is no write, it can be read, and may set a watch.
+    /// Executes a request that is a read. It may set a watch.
     fn read(&mut self, ask: &Bytes, session: i64) {
         let Ok(Ask { caller, what: What::Request(request) }) = Ask::decode(ask) else { return };
         if is_write(request.op()) {
@@ -107,24 +109,26 @@ impl Leader {
     }
 }
 
-/// It comes out of a snapshot as it went in.
-fn survives(tree: &Tree) {
+/// Asserts that the tree can be written to a snapshot and restored from it.
+fn assert_snapshot_round_trip(tree: &Tree) {
     let mut body = Vec::new();
     tree.freeze().write(&mut |piece| body.extend_from_slice(piece));
-    let again = Tree::restore(RULES, &body.into()).unwrap_or_else(|refused| panic!("of its own: {refused}"));
+    let again =
+        Tree::restore(RULES, &body.into()).unwrap_or_else(|refused| panic!("its own snapshot is refused: {refused}"));
     assert_eq!(again.digest(), tree.digest(), "{} nodes, then {}", tree.node_count(), again.node_count());
 }
 
-/// A byte, two bytes of length, and so many bytes or what is left; again and again.
-pub(crate) fn pieces(mut input: &[u8]) -> impl Iterator<Item = (u8, Bytes)> {
+/// Splits an input into steps: a selector byte, a length of two bytes (big-endian), and a body of this length or what
+/// is left.
+pub(crate) fn steps(mut input: &[u8]) -> impl Iterator<Item = (u8, Bytes)> {
     std::iter::from_fn(move || {
-        let (&[how, high, low], rest) = input.split_first_chunk()?;
+        let (&[selector, high, low], rest) = input.split_first_chunk()?;
         let length = usize::from(u16::from_be_bytes([high, low])).min(rest.len());
-        let (piece, rest) = rest.split_at(length);
+        let (body, rest) = rest.split_at(length);
         input = rest;
-        Some((how, Bytes::copy_from_slice(piece)))
+        Some((selector, Bytes::copy_from_slice(body)))
     })
 }
 
-/// Everything that can be asked for is looked at.
+/// Enables all request types and checks.
 const RULES: Rules = Rules { extended_types: true, enforce_quota: true, ..Rules::DEFAULT };

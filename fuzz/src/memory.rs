@@ -1,4 +1,4 @@
-//! A connection in memory: two ends, and bytes that become readable when the caller lets them.
+//! An in-memory connection with two ends, whose bytes become readable when the caller releases them.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -9,14 +9,14 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What one end has sent to the other.
+/// One direction of a connection.
 #[derive(Clone, Default)]
 pub(crate) struct Wire(Rc<RefCell<Sent>>);
 
 #[derive(Default)]
 struct Sent {
     bytes: Vec<u8>,
-    /// So many may be read.
+    /// The number of bytes that may be read.
     released: usize,
     read: usize,
     closed: bool,
@@ -27,12 +27,12 @@ impl Wire {
         self.0.borrow_mut().bytes.extend_from_slice(bytes);
     }
 
-    /// Nothing more follows.
+    /// Ends the stream.
     pub(crate) fn close(&self) {
         self.0.borrow_mut().closed = true;
     }
 
-    /// Lets the other end read more bytes. Returns how many there were.
+    /// Makes up to `count` more bytes readable. Returns their number.
     pub(crate) fn release(&self, count: usize) -> usize {
         let mut sent = self.0.borrow_mut();
         let before = sent.released;
@@ -40,12 +40,12 @@ impl Wire {
         sent.released - before
     }
 
-    /// Everything that was sent.
+    /// All bytes that were sent.
     pub(crate) fn sent(&self) -> Vec<u8> {
         self.0.borrow().bytes.clone()
     }
 
-    /// What was sent and not read.
+    /// The bytes that were sent and not read.
     pub(crate) fn unread(&self) -> Vec<u8> {
         let sent = self.0.borrow();
         sent.bytes[sent.read..].to_vec()
@@ -58,7 +58,7 @@ pub(crate) struct End {
     pub(crate) outgoing: Wire,
 }
 
-/// Both ends.
+/// Creates a connection and returns both ends.
 pub(crate) fn connection() -> (End, End) {
     let (there, back) = (Wire::default(), Wire::default());
     let near = End { incoming: back.clone(), outgoing: there.clone() };
@@ -93,7 +93,7 @@ impl AsyncWrite for End {
     }
 }
 
-/// Asks a future whether it is done. Nobody is woken: the caller asks again.
+/// Polls a future once. The waker does nothing: the caller polls again.
 pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Option<F::Output> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

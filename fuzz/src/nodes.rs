@@ -1,11 +1,11 @@
-//! One server of three as a machine, among peers that may say anything in any order.
+//! Target `peer-node`: one server of three, whose peers send any message in any order.
 //!
-//! In: links that open and close, messages (as bytes, as chosen kinds, or as a right answer to what the node said),
-//! expired timers, completed writes, requests of clients. Everything but the messages keeps the contract of
-//! [`pole_node::Event`], which is checked.
+//! The input opens and closes links, sends messages (as bytes, as chosen kinds, or as correct answers to the node's
+//! messages), expires timers, completes writes, and sends requests of clients. Except for the messages, the driver
+//! keeps the contract of [`pole_node::Event`], which is checked.
 //!
-//! Laws: no panic; an event has a bounded number of effects and of bytes; what the node sends is a message for its
-//! peers too.
+//! Properties: no panic; an event causes a bounded number of effects and bytes; the node sends only messages that its
+//! peers can decode.
 
 mod answers;
 mod choices;
@@ -23,16 +23,17 @@ use pole_server::peer::codec;
 use pole_tree::{Ask, Rules, Tree, Watches};
 use pole_zab::{Cxid, DiskOp, Entry, Epoch, Limits, Recovered, SessionId, Ticket, TransferId};
 
-use choices::{Choices, Known};
+use choices::{Choices, NodeView};
 
-/// A byte that says which oracle and which disk, then steps: each a byte that says what happens and with whom, two of
-/// length, and bytes that choose the rest.
+/// The input is a byte that chooses the oracle and the initial disk, then a sequence of steps
+/// ([`crate::machine::steps`]). The selector of a step says what happens and with which peer; the body chooses the
+/// rest.
 pub(crate) fn nodes(input: &[u8]) {
     let Some((start, input)) = input.split_first() else { return };
     let mut server = Server::new(*start);
     server.event(Event::Start);
-    for (how, body) in crate::machine::pieces(input) {
-        server.step(how, &body);
+    for (selector, body) in crate::machine::steps(input) {
+        server.step(selector, &body);
         if server.halted {
             return;
         }
@@ -40,44 +41,44 @@ pub(crate) fn nodes(input: &[u8]) {
 }
 
 struct Server {
-    node: Node<Znodes<Stand>>,
+    node: Node<Znodes<FuzzTree>>,
     contract: Contract,
     now: Time,
     timers: BTreeMap<Timer, Time>,
     links: BTreeSet<(ServerId, Channel)>,
-    /// What the node said and nobody answered.
-    said: BTreeMap<(ServerId, Channel), VecDeque<Message>>,
+    /// Messages of the node that its peers have not answered.
+    unanswered: BTreeMap<(ServerId, Channel), VecDeque<Message>>,
     disk: Disk,
     transfers: BTreeMap<TransferId, VecDeque<Bytes>>,
-    /// What the driver owes the node.
-    owed: VecDeque<Owed>,
+    /// Completions that the driver has not reported to the node yet.
+    completions: VecDeque<Completion>,
     clients: BTreeMap<ClientId, SessionId>,
     last_client: u64,
     halted: bool,
 }
 
-/// An answer of the driver.
-enum Owed {
+/// The result of an effect that the driver reports later.
+enum Completion {
     Event(Event),
     Restore { ticket: Ticket, zxid: Zxid, state: Bytes },
 }
 
 #[derive(Default)]
 struct Disk {
-    /// Asked for and not yet reported.
+    /// Writes that were not reported yet.
     writes: VecDeque<Ticket>,
     log: Vec<Entry>,
-    /// A snapshot that is put aside, and the one in place.
+    /// The snapshot that is being received, and the installed one.
     received: BytesMut,
     installed: Bytes,
 }
 
-struct Stand {
+struct FuzzTree {
     tree: Tree,
     watches: RefCell<Watches>,
 }
 
-impl Shelf for Stand {
+impl Shelf for FuzzTree {
     fn tree(&self) -> impl Deref<Target = Tree> + '_ {
         &self.tree
     }
@@ -101,8 +102,8 @@ impl Server {
             limits: Limits { piece_bytes: 256, pieces_in_flight: 2, ..Limits::default() },
             ..Config::new(ME, Voters::new([1, 2, 3].map(ServerId)))
         };
-        let stand = Stand { tree: Tree::new(Rules::DEFAULT), watches: RefCell::default() };
-        let machine = Znodes::new(stand, Rules::DEFAULT, Bytes::new());
+        let tree = FuzzTree { tree: Tree::new(Rules::DEFAULT), watches: RefCell::default() };
+        let machine = Znodes::new(tree, Rules::DEFAULT, Bytes::new());
         let recovered = if start >= 128 { recovered() } else { Recovered::blank() };
         let disk = Disk { log: recovered.entries.clone(), ..Disk::default() };
         Self {
@@ -111,20 +112,20 @@ impl Server {
             now: Time(0),
             timers: BTreeMap::new(),
             links: BTreeSet::new(),
-            said: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
             disk,
             transfers: BTreeMap::new(),
-            owed: VecDeque::new(),
+            completions: VecDeque::new(),
             clients: BTreeMap::new(),
             last_client: 0,
             halted: false,
         }
     }
 
-    fn step(&mut self, how: u8, body: &Bytes) {
-        let peer = ServerId(if how & 16 == 0 { 1 } else { 3 });
-        let channel = if how & 32 == 0 { Channel::Quorum } else { Channel::Election };
-        match how % 16 {
+    fn step(&mut self, selector: u8, body: &Bytes) {
+        let peer = ServerId(if selector & 16 == 0 { 1 } else { 3 });
+        let channel = if selector & 32 == 0 { Channel::Quorum } else { Channel::Election };
+        match selector % 16 {
             0 => self.link_up(peer, channel),
             1 => {
                 if self.links.remove(&(peer, channel)) {
@@ -138,15 +139,15 @@ impl Server {
             }
             3..=5 => {
                 let message = self.choose(peer, body, |choices| choices.message());
-                // Most messages come where they belong.
-                self.receive(peer, if how >= 240 { channel } else { channel_of(&message) }, message);
+                // Most messages use the channel that they belong to.
+                self.receive(peer, if selector >= 240 { channel } else { channel_of(&message) }, message);
             }
             6 | 7 => self.answer(peer, channel, body),
             8 => self.expire(body.first().copied().unwrap_or(0)),
             9 | 10 => self.write(body.first().copied().unwrap_or(u8::MAX)),
-            11 | 12 => self.ask(how >> 4, body),
-            13 => self.pay(),
-            14 => self.now = Time(self.now.0 + u64::from(how >> 4) * 10_000_000),
+            11 | 12 => self.ask(selector >> 4, body),
+            13 => self.complete_next(),
+            14 => self.now = Time(self.now.0 + u64::from(selector >> 4) * 10_000_000),
             _ => {
                 let to = body.first().map(|id| ServerId(u64::from(id % 5)));
                 self.event(Event::Transfer { to });
@@ -156,7 +157,7 @@ impl Server {
 
     fn link_up(&mut self, peer: ServerId, channel: Channel) {
         if self.links.insert((peer, channel)) {
-            self.said.remove(&(peer, channel));
+            self.unanswered.remove(&(peer, channel));
             self.event(Event::LinkUp { peer, channel });
         }
     }
@@ -169,15 +170,15 @@ impl Server {
 
     /// A peer answers the oldest message that it has not answered.
     fn answer(&mut self, peer: ServerId, channel: Channel, body: &[u8]) {
-        let Some(said) = self.said.get_mut(&(peer, channel)).and_then(VecDeque::pop_front) else { return };
-        for answer in self.choose(peer, body, |choices| choices.answers(&said)) {
+        let Some(message) = self.unanswered.get_mut(&(peer, channel)).and_then(VecDeque::pop_front) else { return };
+        for answer in self.choose(peer, body, |choices| choices.answers(&message)) {
             self.receive(peer, channel, answer);
         }
     }
 
     fn choose<R>(&self, from: ServerId, body: &[u8], choose: impl FnOnce(&mut Choices<'_>) -> R) -> R {
         let zab = self.node.zab();
-        let known = Known {
+        let view = NodeView {
             standing: zab.standing(),
             committed: zab.committed(),
             base: zab.log().base(),
@@ -186,12 +187,12 @@ impl Server {
             fingerprint: self.node.oracle().fingerprint(),
             state: self.node.machine().snapshot().to_bytes(),
         };
-        choose(&mut Choices { left: body, known: &known, from })
+        choose(&mut Choices { left: body, view: &view, from })
     }
 
-    /// Time goes on until the timer of this place in the list expires, and those that are due before it.
-    fn expire(&mut self, place: u8) {
-        let Some(until) = self.timers.values().copied().nth(usize::from(place) % self.timers.len().max(1)) else {
+    /// Advances time until the timer with this index expires, together with those that are due before it.
+    fn expire(&mut self, index: u8) {
+        let Some(until) = self.timers.values().copied().nth(usize::from(index) % self.timers.len().max(1)) else {
             return;
         };
         for _ in 0..EXPIRED_MAX {
@@ -206,7 +207,7 @@ impl Server {
         }
     }
 
-    /// So many writes become durable.
+    /// The next `count` writes become durable.
     fn write(&mut self, count: u8) {
         let count = self.disk.writes.len().min(count.into());
         let through = self.disk.writes.drain(..count).next_back();
@@ -215,21 +216,21 @@ impl Server {
         }
     }
 
-    fn ask(&mut self, how: u8, body: &[u8]) {
+    fn ask(&mut self, selector: u8, body: &[u8]) {
         let (client, cxid) = (ClientId(self.last_client), Cxid(i32::from(body.first().copied().unwrap_or(0) % 8)));
-        if how % 8 < 2 {
+        if selector % 8 < 2 {
             self.last_client += 1;
-            let (client, session) = (ClientId(self.last_client), SessionId(i64::from(how % 8) + 1));
+            let (client, session) = (ClientId(self.last_client), SessionId(i64::from(selector % 8) + 1));
             self.clients.insert(client, session);
             return self.event(Event::Attach { client, session, body: Ask::attach(4_000, false) });
         }
         if !self.clients.contains_key(&client) {
             return;
         }
-        let asked = self.choose(ME, body.get(1..).unwrap_or_default(), |choices| choices.request());
-        let event = match how % 8 {
-            2..5 => Event::Request { client, cxid, body: asked },
-            5 => Event::Read { client, cxid, body: asked },
+        let request = self.choose(ME, body.get(1..).unwrap_or_default(), |choices| choices.request());
+        let event = match selector % 8 {
+            2..5 => Event::Request { client, cxid, body: request },
+            5 => Event::Read { client, cxid, body: request },
             6 => Event::Sync { client, cxid },
             _ => {
                 self.clients.remove(&client);
@@ -239,12 +240,12 @@ impl Server {
         self.event(event);
     }
 
-    /// The driver does the next thing that the node waits for.
-    fn pay(&mut self) {
-        match self.owed.pop_front() {
+    /// Reports the next completion to the node.
+    fn complete_next(&mut self) {
+        match self.completions.pop_front() {
             None => {}
-            Some(Owed::Event(event)) => self.event(event),
-            Some(Owed::Restore { ticket, zxid, state }) => {
+            Some(Completion::Event(event)) => self.event(event),
+            Some(Completion::Restore { ticket, zxid, state }) => {
                 let failed = self.node.machine_mut().restore(zxid, &state).err();
                 self.event(Event::Restored { ticket, failed });
             }
@@ -266,15 +267,15 @@ impl Server {
         assert!(bytes <= EFFECT_BYTES_MAX, "{bytes} bytes");
     }
 
-    /// Returns the bytes that it takes.
+    /// Carries out an effect. Returns its size in bytes.
     fn carry_out(&mut self, effect: Effect) -> usize {
         match effect {
             Effect::Send { to, channel, message } => {
-                let bytes = is_message(&message);
+                let bytes = assert_decodable(&message);
                 if self.links.contains(&(to, channel)) {
-                    let said = self.said.entry((to, channel)).or_default();
-                    said.push_back(message);
-                    said.truncate(SAID_MAX);
+                    let unanswered = self.unanswered.entry((to, channel)).or_default();
+                    unanswered.push_back(message);
+                    unanswered.truncate(UNANSWERED_MAX);
                 }
                 return bytes;
             }
@@ -293,27 +294,27 @@ impl Server {
                 let pieces = self.transfers.get_mut(&transfer).expect("an open transfer");
                 let body = pieces.pop_front().unwrap_or_default();
                 let last = pieces.is_empty();
-                self.owed.push_back(Owed::Event(Event::PieceReady { transfer, body, last }));
+                self.completions.push_back(Completion::Event(Event::PieceReady { transfer, body, last }));
             }
             Effect::ReadLog { transfer, after, through, .. } => {
                 assert!(self.transfers.contains_key(&transfer), "no such transfer");
                 let entries = self.disk.log.iter().filter(|entry| entry.zxid > after && entry.zxid <= through);
                 let entries = entries.take(2).cloned().collect();
-                self.owed.push_back(Owed::Event(Event::LogRead { transfer, entries }));
+                self.completions.push_back(Completion::Event(Event::LogRead { transfer, entries }));
             }
             Effect::CloseTransfer { transfer } => {
                 self.transfers.remove(&transfer).expect("an open transfer");
             }
             Effect::Restore { ticket, zxid } => {
-                self.owed.retain(|owed| matches!(owed, Owed::Event(_)));
-                self.owed.push_back(Owed::Restore { ticket, zxid, state: self.disk.installed.clone() });
+                self.completions.retain(|completion| matches!(completion, Completion::Event(_)));
+                self.completions.push_back(Completion::Restore { ticket, zxid, state: self.disk.installed.clone() });
             }
-            Effect::Continue => self.owed.push_back(Owed::Event(Event::Continue)),
+            Effect::Continue => self.completions.push_back(Completion::Event(Event::Continue)),
             Effect::Arm { timer, after } => drop(self.timers.insert(timer, self.now + after)),
             Effect::Cancel(timer) => drop(self.timers.remove(&timer)),
             Effect::Close { client, .. } => {
                 if self.clients.remove(&client).is_some() {
-                    self.owed.push_back(Owed::Event(Event::Detach { client }));
+                    self.completions.push_back(Completion::Event(Event::Detach { client }));
                 }
             }
             Effect::Reply { body, .. } | Effect::Notify { body, .. } => return body.len(),
@@ -347,9 +348,9 @@ impl Disk {
     }
 }
 
-/// A history of two transactions, which a leader of epoch 3 proposed.
+/// A disk with two transactions, which a leader of epoch 3 proposed.
 fn recovered() -> Recovered {
-    let known = Known {
+    let view = NodeView {
         standing: Default::default(),
         committed: Zxid::ZERO,
         base: Zxid::ZERO,
@@ -360,12 +361,12 @@ fn recovered() -> Recovered {
     };
     // One transaction from an attached client, one that failed.
     let chosen = [3, 1, 70, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 6];
-    let entries = Choices { left: &chosen, known: &known, from: ME }.entries(Zxid::ZERO, Epoch(3));
+    let entries = Choices { left: &chosen, view: &view, from: ME }.entries(Zxid::ZERO, Epoch(3));
     Recovered { accepted_epoch: Epoch(3), current_epoch: Epoch(3), snapshot: None, entries }
 }
 
-/// The message as frames, which its receiver can read. Returns their bytes.
-fn is_message(message: &Message) -> usize {
+/// Asserts that the frames of a message can be decoded by its receiver. Returns their length in bytes.
+fn assert_decodable(message: &Message) -> usize {
     let mut frames = BytesMut::new();
     codec::encode(message, &mut frames);
     let bytes = frames.len();
@@ -395,12 +396,12 @@ const ME: ServerId = ServerId(2);
 const ORACLES: [&str; 8] =
     ["latency", "history", "request", "consensus", "worst-case", "rotating", "recovery/1ms", "custom"];
 
-/// More than any event of this target has: an input is a few kilobytes long.
+/// More effects than any event of this target causes: an input is a few kilobytes long.
 const EFFECTS_MAX: usize = 1_000;
 
 const EFFECT_BYTES_MAX: usize = 1 << 20;
 
 const EXPIRED_MAX: usize = 64;
 
-/// What waits for an answer of one peer.
-const SAID_MAX: usize = 64;
+/// The limit of unanswered messages per peer and channel.
+const UNANSWERED_MAX: usize = 64;

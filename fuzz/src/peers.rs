@@ -1,11 +1,11 @@
-//! What travels between servers, after the greeting.
+//! Target `peer`: messages between servers, after the handshake.
 //!
-//! Law: a frame is refused, or it is the one way to write its message.
+//! Property: a frame is refused, or it is the canonical encoding of its message.
 
 use bytes::{Bytes, BytesMut};
 use pole_server::peer::codec;
 
-/// One frame, without its length.
+/// The input is one frame without its length.
 pub(crate) fn messages(input: &[u8]) {
     let Ok(message) = codec::decode(Bytes::copy_from_slice(input)) else { return };
     let mut written = BytesMut::new();

@@ -1,6 +1,6 @@
-//! What travels between clients and servers.
+//! Targets `frames`, `requests` and `replies`: the protocol between clients and servers.
 //!
-//! Law: what was read is written, and reads back the same.
+//! Property: everything that can be decoded can be encoded and decoded again with the same result.
 
 use bytes::{Bytes, BytesMut};
 use pole_jute::{
@@ -8,24 +8,24 @@ use pole_jute::{
     Writer, four_letter_word,
 };
 
-/// A stream of frames as a client sends it: a connect request, then requests. It arrives in two pieces, and where the cut
-/// is makes no difference.
+/// The input is a stream of frames from a client: a connect request, then requests. It arrives in two parts, and the
+/// position of the split must make no difference.
 pub(crate) fn frames(input: &[u8]) {
-    let Some((&cut, stream)) = input.split_first() else { return };
+    let Some((&split, stream)) = input.split_first() else { return };
     let _ = four_letter_word(stream);
     let deframer = Deframer::default();
-    let cut = usize::from(cut).min(stream.len());
-    let mut arrived = BytesMut::from(&stream[..cut]);
-    let (mut frames, first) = cut_all(deframer, &mut arrived);
+    let split = usize::from(split).min(stream.len());
+    let mut arrived = BytesMut::from(&stream[..split]);
+    let (mut frames, first) = read_all(deframer, &mut arrived);
     let mut refused = first;
     if refused.is_none() {
-        arrived.extend_from_slice(&stream[cut..]);
-        let (more, last) = cut_all(deframer, &mut arrived);
+        arrived.extend_from_slice(&stream[split..]);
+        let (more, last) = read_all(deframer, &mut arrived);
         frames.extend(more);
         refused = last;
     }
-    let whole = cut_all(deframer, &mut BytesMut::from(stream));
-    assert_eq!((&frames, refused), (&whole.0, whole.1), "the cut at {cut} makes a difference");
+    let whole = read_all(deframer, &mut BytesMut::from(stream));
+    assert_eq!((&frames, refused), (&whole.0, whole.1), "the split at {split} makes a difference");
 
     let mut frames = frames.into_iter();
     if let Some(first) = frames.next() {
@@ -40,14 +40,15 @@ pub(crate) fn frames(input: &[u8]) {
     }
 }
 
-/// The body of one request, of the operation that the first byte says.
+/// The input is an operation code in one byte, and the body of a request.
 pub(crate) fn requests(input: &[u8]) {
     if let Some((op, reader)) = operation(input) {
         request(op, reader);
     }
 }
 
-/// The body of one reply, of the operation that the first byte says; and what has a form of its own.
+/// The input is an operation code in one byte, and the body of a reply. The body is also decoded as a reply header
+/// and as a connect response.
 pub(crate) fn replies(input: &[u8]) {
     let Some((op, mut reader)) = operation(input) else { return };
     record::<ReplyHeader>(reader.clone().rest());
@@ -73,15 +74,15 @@ fn record<R: Record + PartialEq + std::fmt::Debug>(bytes: Bytes) {
     }
 }
 
-/// All numbers of operations fit into a byte with a sign.
+/// Decodes the operation code. All codes fit into a signed byte.
 fn operation(input: &[u8]) -> Option<(OpCode, Reader)> {
     let (&number, body) = input.split_first()?;
     let op = OpCode::from_number(i32::from(number.cast_signed()))?;
     Some((op, Reader::new(Bytes::copy_from_slice(body))))
 }
 
-/// The frames that are there, and the refusal that ends the stream.
-fn cut_all(deframer: Deframer, arrived: &mut BytesMut) -> (Vec<Bytes>, Option<pole_jute::FrameError>) {
+/// All complete frames, and the error that ends the stream.
+fn read_all(deframer: Deframer, arrived: &mut BytesMut) -> (Vec<Bytes>, Option<pole_jute::FrameError>) {
     let mut frames = Vec::new();
     loop {
         match deframer.next(arrived) {

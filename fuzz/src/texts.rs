@@ -1,6 +1,7 @@
-//! What operators write.
+//! Targets `zoo-cfg`, `pole-toml` and `topology`: configuration files.
 //!
-//! Law: what a configuration writes of itself reads back equal; a topology gives a link for every two servers.
+//! Properties: a configuration that is written as text and parsed again is equal; a topology has a link
+//! between every two servers.
 
 use std::io;
 use std::path::Path;
@@ -8,21 +9,21 @@ use std::path::Path;
 use pole_server::config::{Config, ConfigError, Warning};
 use pole_topology::Topology;
 
-/// The syntax of `zoo.cfg`.
+/// The input is a configuration in the syntax of `zoo.cfg`.
 pub(crate) fn zoo_cfg(input: &[u8]) {
     if let Ok(text) = str::from_utf8(input) {
-        configuration(Config::parse_cfg("fuzz.cfg", text, &beside));
+        assert_config_round_trip(Config::parse_cfg("fuzz.cfg", text, &read_file));
     }
 }
 
-/// The syntax of `pole.toml`.
+/// The input is a configuration in the syntax of `pole.toml`.
 pub(crate) fn pole_toml(input: &[u8]) {
     if let Ok(text) = str::from_utf8(input) {
-        configuration(Config::parse_toml("fuzz.toml", text, &beside));
+        assert_config_round_trip(Config::parse_toml("fuzz.toml", text, &read_file));
     }
 }
 
-/// A topology file.
+/// The input is a topology file.
 pub(crate) fn topology(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
     let topology = match Topology::parse(text) {
@@ -36,22 +37,23 @@ pub(crate) fn topology(input: &[u8]) {
     }
 }
 
-fn configuration(parsed: Result<(Config, Vec<Warning>), ConfigError>) {
+fn assert_config_round_trip(parsed: Result<(Config, Vec<Warning>), ConfigError>) {
     match parsed {
         Ok((config, warnings)) => {
             warnings.iter().for_each(|warning| drop(warning.to_string()));
             let text = config.to_cfg();
-            match Config::parse_cfg("again.cfg", &text, &beside) {
+            match Config::parse_cfg("again.cfg", &text, &read_file) {
                 Ok((again, _)) => assert_eq!(again, config, "{text}"),
-                Err(refused) => panic!("it refuses what it wrote: {refused}\n{text}"),
+                Err(refused) => panic!("its own text is refused: {refused}\n{text}"),
             }
         }
         Err(refused) => drop(refused.to_string()),
     }
 }
 
-/// The files that a configuration can name: a number for `myid`, a small topology, else nothing.
-fn beside(path: &Path) -> io::Result<String> {
+/// Reads the files that a configuration refers to: `myid`, a small topology, a dynamic
+/// configuration. No other file exists.
+fn read_file(path: &Path) -> io::Result<String> {
     match path.file_name().and_then(|name| name.to_str()) {
         Some("myid") => Ok("1\n".into()),
         Some(name) if name.ends_with(".toml") => Ok(TOPOLOGY.into()),

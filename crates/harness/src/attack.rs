@@ -1,22 +1,24 @@
-//! `cargo xtask attack`: real servers under attack, and how the other clients fare.
+//! `cargo xtask attack`: hostile load and damaged files against real servers, and checks that other clients are not
+//! disturbed.
 //!
-//! Each attack is one program in a file of its own. Most run against three release servers on loopback, beside innocent clients
-//! that write and read through every server. An attack passes if
+//! Each attack has its own file. Most run against three release servers on loopback, together with bystanders:
+//! clients that write and read through every server. Such an attack passes if
 //!
-//! - the longest pause of the innocent clients is at most `PAUSE_EXTRA_MAX` longer than in the idle run before it,
-//! - the resident memory of each server grows by no more than the bound of the attack, and is back afterwards,
-//! - no innocent client loses its connection,
-//! - no server ends or panics, and no leader changes without need,
-//! - and what the attack itself looks for holds, such as connections that must be dropped by a deadline.
+//! - the longest pause of the bystanders is at most `PAUSE_EXTRA_MAX` longer than in the idle phase before the attack,
+//! - the resident memory of each server grows by no more than the limit of the attack, and shrinks again afterwards,
+//! - no bystander loses its connection,
+//! - no server exits or panics, and the leader does not change more often than the attack allows,
+//! - the attack's own checks succeed, for example that connections are dropped by a deadline.
 //!
-//! Attacks that need servers of their own judge by themselves: those on disks start a server on damaged files and look at its exit
-//! code and message, those on large data measure pauses and memory.
+//! Self-contained attacks start their own servers and do all checks themselves. Those on disks start a server on
+//! damaged files and check its exit code and message; those on large data measure pauses and memory.
 //!
-//! The figures depend on the machine: the attacker, the innocent clients and the servers share it.
+//! The figures depend on the machine, because the attacker, the bystanders and the servers share it.
 
 mod auth_acl;
 mod auth_names;
 mod bulk;
+mod bystanders;
 mod containers;
 mod corrupt_epoch_files;
 mod count_reads;
@@ -26,8 +28,6 @@ mod empty_joiner;
 mod ephemeral_names;
 mod expire_many;
 mod flipped_bits;
-mod innocents;
-mod judge;
 mod many_ephemerals;
 mod missing_snapshots;
 mod multi_read;
@@ -36,6 +36,7 @@ mod random_bytes;
 mod raw;
 mod restart_memory;
 mod rqld_loop;
+mod runner;
 mod session_churn;
 mod slow_greeting;
 mod slow_links;
@@ -52,23 +53,23 @@ use clap::Parser;
 
 use crate::ensemble::{Launcher, Product};
 use crate::{Failure, arguments};
-use judge::Row;
-use target::{Found, Target};
+use runner::Row;
+use target::{Findings, Target};
 
-/// Attacks real servers and judges how the other clients fare.
+/// Attacks real servers and checks that other clients are not disturbed.
 #[derive(Debug, Parser)]
 struct Options {
-    /// Which attacks; all unless named.
+    /// Names of the attacks to run; all by default.
     names: Vec<String>,
-    /// Only says which there are.
+    /// List the attacks without running them.
     #[arg(long)]
     list: bool,
-    /// Only those that take less than ten seconds and pass.
+    /// Only run attacks that take less than ten seconds.
     #[arg(long)]
     quick: bool,
 }
 
-/// Runs the chore.
+/// Runs `cargo xtask attack`.
 pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("attack", args)?;
     let attacks = chosen(&options)?;
@@ -107,47 +108,51 @@ fn chosen(options: &Options) -> Result<Vec<&'static Attack>, Failure> {
 /// One attack.
 struct Attack {
     name: &'static str,
-    /// What it does, for a list.
+    /// A description, for the list.
     about: &'static str,
-    /// Whether it takes less than ten seconds and passes: then it is one of the test command.
+    /// Whether the attack takes less than ten seconds and is therefore part of `cargo xtask test`.
     quick: bool,
     kind: Kind,
 }
 
 enum Kind {
-    /// On a running ensemble, beside innocent clients.
-    Service(Service),
-    /// With servers of its own and without innocent clients, as on the files of a server.
-    Alone(fn(&Launcher) -> Result<Found, Failure>),
+    /// Runs against an ensemble, together with bystanders.
+    OnEnsemble(EnsembleAttack),
+    /// Starts its own servers, for example on damaged files, and has no bystanders.
+    SelfContained(fn(&Launcher) -> Result<Findings, Failure>),
 }
 
-/// An attack on a running ensemble.
-struct Service {
+/// An attack on a running ensemble with bystanders.
+struct EnsembleAttack {
     /// Lines for every `zoo.cfg`.
     config: &'static [&'static str],
-    /// Open files that a server may have.
+    /// The limit of open files of each server. `None` means that servers inherit ours.
     files_max: Option<u64>,
-    /// Whether the log of each server goes into a pipe that nobody reads.
+    /// Whether the log of each server goes to a full pipe that is never read.
     log_unread: bool,
-    /// Whether clients with new sessions must be served meanwhile too. Not where refusing them is the defence.
-    newcomers: bool,
-    /// By how many megabytes the resident memory of a server may grow during the attack.
+    /// Whether new sessions must be served during the attack too. False where refusing them is the defence.
+    new_sessions: bool,
+    /// The limit on the growth of a server's resident memory during the attack, in megabytes.
     memory_mb_max: u64,
-    /// How many changes of the leader are no fault.
+    /// The number of leader changes that are allowed.
     elections_max: u64,
-    /// What the attack needs in the tree, done before the idle run.
+    /// Creates the nodes that the attack needs, before the idle phase.
     prepare: fn(&Target) -> std::io::Result<()>,
-    /// The attack.
-    strike: fn(&Target) -> std::io::Result<Found>,
+    /// Runs the attack.
+    run: fn(&Target) -> std::io::Result<Findings>,
 }
 
 impl Attack {
-    const fn service(name: &'static str, about: &'static str, service: Service) -> Self {
-        Self { name, about, quick: false, kind: Kind::Service(service) }
+    const fn on_ensemble(name: &'static str, about: &'static str, attack: EnsembleAttack) -> Self {
+        Self { name, about, quick: false, kind: Kind::OnEnsemble(attack) }
     }
 
-    const fn alone(name: &'static str, about: &'static str, run: fn(&Launcher) -> Result<Found, Failure>) -> Self {
-        Self { name, about, quick: false, kind: Kind::Alone(run) }
+    const fn self_contained(
+        name: &'static str,
+        about: &'static str,
+        run: fn(&Launcher) -> Result<Findings, Failure>,
+    ) -> Self {
+        Self { name, about, quick: false, kind: Kind::SelfContained(run) }
     }
 
     const fn quick(mut self) -> Self {
@@ -157,41 +162,41 @@ impl Attack {
 
     fn run(&self, launcher: &Launcher) -> Row {
         let row = match &self.kind {
-            Kind::Service(service) => judge::fight(self.name, service, launcher),
-            Kind::Alone(run) => run(launcher).map(Row::alone),
+            Kind::OnEnsemble(attack) => runner::run(self.name, attack, launcher),
+            Kind::SelfContained(run) => run(launcher).map(Row::self_contained),
         };
         row.unwrap_or_else(Row::not_run)
     }
 }
 
-impl Service {
-    const fn new(prepare: fn(&Target) -> std::io::Result<()>, strike: fn(&Target) -> std::io::Result<Found>) -> Self {
+impl EnsembleAttack {
+    const fn new(prepare: fn(&Target) -> std::io::Result<()>, run: fn(&Target) -> std::io::Result<Findings>) -> Self {
         Self {
             config: &[],
             files_max: None,
             log_unread: false,
-            newcomers: true,
+            new_sessions: true,
             memory_mb_max: MEMORY_MB_MAX,
             elections_max: 0,
             prepare,
-            strike,
+            run,
         }
     }
 }
 
-/// Nothing to prepare.
-fn nothing(_: &Target) -> std::io::Result<()> {
+fn no_preparation(_: &Target) -> std::io::Result<()> {
     Ok(())
 }
 
-/// An attacker holds thousands of connections. Where the limit cannot be raised, the attacks say how far they came.
+/// Raises the limit of open files, because attacks hold thousands of connections. If this fails, the notes of the
+/// attacks show how many connections they got.
 fn raise_files_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// In the order of the parts of a server: transactions, reads, connections, sessions, peers, disks.
+/// Ordered by the attacked part of a server: transactions, reads, connections, sessions, peers, disks.
 const ATTACKS: &[Attack] = &[
     ephemeral_names::ATTACK,
     many_ephemerals::ATTACK,
@@ -220,11 +225,11 @@ const ATTACKS: &[Attack] = &[
     corrupt_epoch_files::ATTACK,
 ];
 
-/// Beyond the longest pause of the idle run.
+/// The allowed extra pause, compared with the longest pause of the idle phase.
 const PAUSE_EXTRA_MAX: Duration = Duration::from_millis(500);
 
-/// Megabytes by which a server may grow, unless an attack says otherwise: the requests and answers of a few dozen connections, a
-/// few transactions of the largest size on each link, and what the allocator keeps.
+/// The default limit on the memory growth of a server, in megabytes: the requests and replies of a few dozen
+/// connections, a few transactions of the largest size on each link, and memory that the allocator keeps.
 const MEMORY_MB_MAX: u64 = 256;
 
 #[cfg(test)]
@@ -232,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_attack_has_a_name_of_its_own_and_says_what_it_does() {
+    fn every_attack_has_a_unique_name_and_a_description() {
         for (index, attack) in ATTACKS.iter().enumerate() {
             assert!(!attack.about.is_empty(), "{}", attack.name);
             assert!(ATTACKS[..index].iter().all(|other| other.name != attack.name), "{} stands twice", attack.name);
@@ -240,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attack_that_nobody_knows_is_refused_with_the_names_of_all() {
+    fn an_unknown_attack_is_refused_with_the_names_of_all() {
         let options = Options { names: vec!["flood".into()], list: false, quick: false };
         let Err(Failure::Usage(why)) = chosen(&options).map(drop) else { panic!("it was chosen") };
         assert!(why.contains("`flood`") && why.contains("watch-flood"), "{why}");

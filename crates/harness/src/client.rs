@@ -1,14 +1,17 @@
-//! A ZooKeeper client for load and for checking, on one thread.
+//! A single-threaded ZooKeeper client for load generation and for checks.
 //!
-//! In: addresses of servers, requests. Out: replies, events, latencies.
-//! Why our own: the generator of a load shares the machine with the servers, so it must cost little; and a checker must
-//! know what a library hides: which server, which connection, sent or not.
-//! Holds: replies are matched with requests in the order sent, as the protocol promises; anything else is an error. A
-//! request whose connection broke is unknown, never absent.
-//! Not here: what to ask and what the answers should be (`bench`, `soak`).
+//! It has three layers: [`Connection`] is one socket; [`Session`] survives broken connections, like the client of an
+//! application; [`load`] keeps many connections busy and measures latencies.
 //!
-//! Three layers: [`Connection`] is one socket; [`Session`] goes on over many, as the client of an application does;
-//! [`load`] keeps many connections full and counts.
+//! The harness has its own client for two reasons. A load generator shares the machine with the servers, so it must
+//! be cheap. And a checker must know what a library hides: which server, which connection, whether a request was
+//! sent.
+//!
+//! Replies are matched with requests in the order sent, as the protocol guarantees; anything else is an error. The
+//! outcome of a request whose connection broke is unknown: it may have taken effect.
+//!
+//! The requests of benchmarks and of the soak, and the checks of their results, are in `bench` (xtask) and
+//! [`crate::soak`].
 
 mod connection;
 pub mod load;
@@ -25,56 +28,56 @@ use tokio::task::LocalSet;
 
 use crate::Failure;
 
-/// Why a connection is of no more use.
+/// The reason why a connection or a load failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Reading or writing failed.
+    /// A read or a write failed.
     #[error("the connection broke: {0}")]
     Io(#[from] std::io::Error),
-    /// The server closed it.
+    /// The server closed the connection.
     #[error("the server closed the connection")]
     Closed,
-    /// Nothing came for too long.
+    /// Nothing arrived for this long.
     #[error("the server said nothing for {0:?}")]
     Silent(std::time::Duration),
-    /// The session is over.
+    /// The server no longer has the session.
     #[error("the session has expired")]
     Expired,
-    /// What came is no frame.
+    /// The stream is not a valid sequence of frames.
     #[error(transparent)]
     Frame(#[from] pole_jute::FrameError),
-    /// What came is no reply.
+    /// The frame is not a valid reply.
     #[error(transparent)]
     Decode(#[from] pole_jute::Error),
-    /// What came is too short or too long for a reply.
+    /// The frame is too short or too long for a reply.
     #[error("expected a reply of {least} to {most} bytes, got a length of {declared}")]
     Length {
-        /// What its first four bytes say.
+        /// The length prefix of the frame.
         declared: i32,
-        /// A header.
+        /// The length of a reply header.
         least: usize,
-        /// Our limit.
+        /// The limit of this client.
         most: usize,
     },
-    /// A reply to something else.
+    /// The reply is not for the oldest outstanding request.
     #[error("expected the reply to request {expected}, got that to {got}")]
     Order {
-        /// The oldest request without a reply.
+        /// The xid of the oldest request without a reply.
         expected: i32,
-        /// The number in the reply.
+        /// The xid in the reply.
         got: i32,
     },
-    /// A reply that says no, where only yes will do.
+    /// An error reply to a request that must succeed.
     #[error("the server refused: {0}")]
     Refused(pole_jute::ErrorCode),
-    /// A load was answered by nobody while it counted.
+    /// No reply arrived during the measurement window of a load, which had this length.
     #[error("no reply came in the {0:?} that count")]
     NoReply(std::time::Duration),
 }
 
 impl Error {
-    /// Whether the servers were merely away, and may serve the next who comes. All else is a wrong answer.
-    pub fn is_absence(&self) -> bool {
+    /// Whether the servers were merely unavailable, so that a retry may succeed. All other errors are wrong answers.
+    pub fn is_unavailable(&self) -> bool {
         match self {
             Self::Io(_) | Self::Closed | Self::Silent(_) | Self::Expired | Self::NoReply(_) => true,
             Self::Frame(_) | Self::Decode(_) | Self::Length { .. } | Self::Order { .. } | Self::Refused(_) => false,
@@ -82,41 +85,41 @@ impl Error {
     }
 }
 
-/// Runs clients on this thread until `work` is done. Those still there afterwards are dropped with their connections.
+/// Runs clients on this thread until `work` is done. Tasks that are left then are dropped, with their connections.
 pub fn drive<T, E: From<Failure>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|why| Failure::Check(format!("cannot start a runtime: {why}")))?;
     LocalSet::new().block_on(&runtime, work)
 }
 
-/// Replaces data, whatever the version.
+/// A `setData` request for any version.
 pub fn set_data(path: &str, data: &[u8]) -> Request {
     Request::SetData(SetDataRequest { path: path.to_owned(), data: Some(data.to_vec().into()), version: -1 })
 }
 
-/// Reads data.
+/// A `getData` request.
 pub fn get_data(path: &str, watch: bool) -> Request {
     Request::GetData(GetDataRequest { path: path.to_owned(), watch })
 }
 
-/// Creates a node that everyone may do everything to.
+/// A `create` request with the open ACL (`world:anyone`, all permissions).
 pub fn create(path: &str, data: &[u8], mode: CreateMode) -> Request {
     let acl = Acl { perms: Perms::ALL, id: Id { scheme: "world".into(), id: "anyone".into() } };
     let data = Some(data.to_vec().into());
     Request::Create(CreateRequest { path: path.to_owned(), data, acl: vec![acl], flags: mode.number() })
 }
 
-/// Asks whether a node is there.
+/// An `exists` request without a watch.
 pub fn exists(path: &str) -> Request {
     Request::Exists(ExistsRequest { path: path.to_owned(), watch: false })
 }
 
-/// Lists children.
+/// A `getChildren` request without a watch.
 pub fn children(path: &str) -> Request {
     Request::GetChildren(GetChildrenRequest { path: path.to_owned(), watch: false })
 }
 
-/// Brings the server level with the leader.
+/// A `sync` request: reads after it see everything that was committed before it.
 pub fn sync() -> Request {
     Request::Sync(SyncRequest { path: "/".to_owned() })
 }

@@ -1,6 +1,7 @@
-//! Other programs: starting them, keeping their output, ending them when they hang.
+//! Runs other programs, keeps their output, and kills them at a time limit.
 //!
-//! Output goes to a file, standard output and error together, so that the order is kept and no thread has to read.
+//! Output goes to a file, standard output and standard error together. This keeps their order and needs no reader
+//! thread.
 
 use std::env;
 use std::fs::{self, File};
@@ -13,29 +14,30 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::Failure;
 
-/// The top folder of the workspace.
+/// The root directory of the workspace.
 ///
-/// As cargo tells it when it runs us. What it told when it compiled us may be another worktree that shares the build
-/// folder: cargo does not build again for that, and we would check the wrong files.
+/// Taken from the environment that cargo sets at run time. The value from compile time may name another worktree that
+/// shares the build directory: cargo does not rebuild for that, and we would check the wrong files.
 pub fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     ROOT.get_or_init(|| {
-        let told = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
-        let is_top = |folder: &&Path| folder.join("Cargo.lock").is_file();
-        told.ancestors().find(is_top).expect("this crate lies in the workspace").to_owned()
+        let manifest_dir =
+            env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+        let is_root = |folder: &&Path| folder.join("Cargo.lock").is_file();
+        manifest_dir.ancestors().find(is_root).expect("this crate lies in the workspace").to_owned()
     })
 }
 
-/// Where cargo builds, and where the chores keep what they write.
+/// The build directory of cargo. The xtask commands write their files there too.
 pub fn target_dir() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// A program to be run in the top folder.
+/// A command that runs in the root of the workspace, without the environment variables that describe this process.
 ///
-/// Cargo describes *us* to ourselves in the environment. Handed on, that would make build scripts of dependencies
-/// believe that something changed and build them again. And git, when it runs us from a hook, names its repository
-/// there: our git commands in another worktree would then change the wrong one.
+/// Cargo sets variables that describe *this* package. Passed on, they would make build scripts of dependencies detect
+/// a change and rebuild. Git, when it runs us from a hook, sets variables that name its repository: git commands in
+/// another worktree would then change the wrong one.
 pub fn program(name: &str) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root());
@@ -49,10 +51,11 @@ pub fn program(name: &str) -> Command {
     command
 }
 
-/// Builds a program of the workspace in release, and says where it is.
+/// Builds a binary of the workspace in release mode and returns its path.
 ///
-/// Cargo settles the features of dependencies for the packages that are chosen together. A package chosen alone would have
-/// others than `pole-cli`, and all that lies below both would be built once more: so each is chosen together with `pole-cli`.
+/// Cargo unifies the features of dependencies over the packages that are built together. A package built alone would
+/// get other features than `pole-cli`, and their shared dependencies would be built twice, so `pole-cli` is always
+/// built too.
 pub fn built_in_release(package: &str, binary: &str) -> Result<PathBuf, Failure> {
     let mut cargo = program("cargo");
     cargo.args(["build", "--quiet", "--release", "--package", "pole-cli", "--package", package, "--bin", binary]);
@@ -63,39 +66,39 @@ pub fn built_in_release(package: &str, binary: &str) -> Result<PathBuf, Failure>
     }
 }
 
-/// The standard output of a program that must succeed, without the line end.
+/// Runs a program that must succeed and returns its standard output without trailing whitespace.
 pub fn output_of(command: &mut Command) -> Result<String, Failure> {
-    let shown = shown(command);
-    let output = command.output().map_err(|why| Failure::Check(format!("cannot run `{shown}`: {why}")))?;
+    let line = command_line(command);
+    let output = command.output().map_err(|why| Failure::Check(format!("cannot run `{line}`: {why}")))?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
     } else {
-        let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-        Err(Failure::Check(format!("`{shown}` failed: {said}")))
+        let stderr = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+        Err(Failure::Check(format!("`{line}` failed: {stderr}")))
     }
 }
 
-/// How a program ended, and all that it said.
+/// The result of a program that ran to its end or to its time limit.
 pub struct Finished {
-    /// `None`: it was ended because it took too long.
+    /// `None` if the program was killed at the time limit.
     pub status: Option<ExitStatus>,
     /// Standard output and standard error, in the order written.
     pub output: String,
-    /// From start to end.
+    /// Wall-clock time from start to end.
     pub took: Duration,
 }
 
 impl Finished {
-    /// Whether it ended by itself, with success.
+    /// Whether the program ended by itself, with success.
     pub fn passed(&self) -> bool {
         self.status.is_some_and(|status| status.success())
     }
 }
 
-/// Runs a program to its end, or to the limit, with its output in the file `log`.
+/// Runs a program to its end, or to the time limit, with its output in the file `log`.
 ///
-/// At the limit, the program is killed together with everything it started, so that `cargo` leaves no test behind. It
-/// stays in our process group, because `^C` must reach it.
+/// At the limit, the program is killed together with all its descendants, so that `cargo` leaves no test running. The
+/// program stays in our process group, because `^C` must reach it.
 pub fn logged(command: &mut Command, log: &Path, limit: Option<Duration>) -> Result<Finished, Failure> {
     let folder = log.parent().expect("a log lies in a folder");
     fs::create_dir_all(folder).map_err(|why| Failure::io("create", folder, &why))?;
@@ -107,12 +110,12 @@ pub fn logged(command: &mut Command, log: &Path, limit: Option<Duration>) -> Res
         .stdout(file)
         .stderr(second)
         .spawn()
-        .map_err(|why| Failure::Check(format!("cannot run `{}`: {why}", shown(command))))?;
+        .map_err(|why| Failure::Check(format!("cannot run `{}`: {why}", command_line(command))))?;
     let status = match limit {
         None => child.wait().map(Some),
         Some(limit) => wait_until(&mut child, start + limit),
     }
-    .map_err(|why| Failure::Check(format!("cannot wait for `{}`: {why}", shown(command))))?;
+    .map_err(|why| Failure::Check(format!("cannot wait for `{}`: {why}", command_line(command))))?;
     let bytes = fs::read(log).map_err(|why| Failure::io("read", log, &why))?;
     Ok(Finished { status, output: String::from_utf8_lossy(&bytes).into_owned(), took: start.elapsed() })
 }
@@ -127,7 +130,7 @@ fn wait_until(child: &mut std::process::Child, deadline: Instant) -> std::io::Re
             child.kill()?;
             child.wait()?;
             for pid in descendants {
-                // It may have ended by itself in the meantime.
+                // The process may have ended by itself in the meantime.
                 let _ = kill_process(pid, Signal::KILL);
             }
             return Ok(None);
@@ -136,14 +139,14 @@ fn wait_until(child: &mut std::process::Child, deadline: Instant) -> std::io::Re
     }
 }
 
-/// The processes that this one started, and those that they started. Empty where there is no `/proc`.
+/// All descendants of a process. Empty on systems without `/proc`.
 fn descendants(ancestor: u32) -> Vec<Pid> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
     let parents: Vec<(u32, u32)> = processes
         .filter_map(|entry| {
             let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            // The fields after the name, which may itself hold spaces and brackets: state, parent, …
+            // The name may itself contain spaces and brackets. After it come the fields state, parent, …
             let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
             Some((pid, parent))
         })
@@ -158,13 +161,13 @@ fn descendants(ancestor: u32) -> Vec<Pid> {
     found.into_iter().filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?)).collect()
 }
 
-/// Whether a program of this name stands in one of the folders of `PATH`.
+/// Whether a directory in `PATH` contains a program of this name.
 pub fn is_installed(name: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-/// Installs Debian's packages, or says which are missing where we may not.
+/// Installs Debian packages. Without the permission to do so, fails with the names of the packages.
 pub fn install(packages: &[&str]) -> Result<(), Failure> {
     let names = packages.join(" ");
     if !may_install()? {
@@ -176,18 +179,18 @@ pub fn install(packages: &[&str]) -> Result<(), Failure> {
     output_of(apt.args(arguments).args(packages).env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
 }
 
-/// Whether we may install Debian's packages: as root, on a Debian.
+/// Whether this process can install Debian packages: it runs as root, and `apt-get` exists.
 pub fn may_install() -> Result<bool, Failure> {
     Ok(is_installed("apt-get") && output_of(program("id").arg("-u"))? == "0")
 }
 
-/// A command as one would type it.
-fn shown(command: &Command) -> String {
+/// The command line, for messages.
+fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// How often a program with a limit is looked at: often enough not to show in the times printed.
+/// Poll interval for a program with a time limit. Short enough not to show in the printed times.
 const POLL: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_started_ends_with_it() {
+    fn descendants_are_killed_with_the_program() {
         let log = log("descendants");
         let script = "sleep 61 & echo $!; wait";
         let done = logged(program("sh").args(["-c", script]), &log, Some(Duration::from_millis(300))).unwrap();

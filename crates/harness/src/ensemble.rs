@@ -1,12 +1,16 @@
-//! Real servers as child processes: an ensemble of Apache ZooKeeper or of Pole on loopback.
+//! An ensemble of real servers, of Apache ZooKeeper or of Pole, as child processes on loopback.
 //!
-//! In: which product, how many servers, lines for their `zoo.cfg`. Out: processes that can be killed, frozen, ended and
-//! started again on the same ports and files, and what they use of the machine.
-//! Why: benchmarks, the soak and the compatibility checks must treat both products alike; only the command line differs.
-//! Holds: nothing outlives this program. Servers end when the [`Ensemble`] is dropped; where `setpriv` is installed also
-//! when this program is killed. For that the thread that starts a server must live as long as the server should.
-//! What they wrote stays for whoever asks why, unless all went well and [`Ensemble::done`] was called.
-//! Not here: speaking the client protocol (`client`). Only the commands of four letters are used.
+//! A [`Setup`] says how many servers to start, with which lines in their `zoo.cfg`. Servers can be killed, stopped,
+//! terminated and restarted on the same ports and files, and their CPU time and memory can be read. Benchmarks, the
+//! soak and the compatibility checks treat both products alike; only the command line differs.
+//!
+//! Invariant: no server outlives this program. Servers end when the [`Ensemble`] is dropped and, where `setpriv` is
+//! installed, also when this program is killed. For the latter, the thread that starts a server must live as long as
+//! the server should.
+//!
+//! The files of the servers are kept for diagnosis, unless the run was successful and [`Ensemble::done`] was called.
+//!
+//! The client protocol is in [`crate::client`]. This module uses only the four-letter words.
 
 mod apache;
 mod pole;
@@ -32,14 +36,14 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 use crate::command::target_dir;
 
-/// What to start.
+/// The number of servers of an ensemble, and their configuration.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// A folder of this name under `target/ensembles` holds files and logs. What an earlier run left there goes.
+    /// The folder under `target/ensembles` for files and logs. Its previous content is removed.
     pub name: String,
-    /// How many servers. One is a standalone server, without an ensemble.
+    /// The number of servers. A single one is started as a standalone server.
     pub servers: usize,
-    /// Lines for every `zoo.cfg`, after ours; a later line wins.
+    /// Lines for every `zoo.cfg`, after the generated ones. A later line overrides an earlier one.
     pub config: Vec<String>,
 }
 
@@ -49,21 +53,21 @@ impl Setup {
         Self { name: name.to_owned(), servers, config: Vec::new() }
     }
 
-    /// With a line more in every `zoo.cfg`.
+    /// Adds a line to every `zoo.cfg`.
     pub fn with(mut self, line: &str) -> Self {
         self.config.push(line.to_owned());
         self
     }
 }
 
-/// Servers that belong together.
+/// The servers of one ensemble.
 #[derive(Debug)]
 pub struct Ensemble {
     servers: Vec<Server>,
     folder: PathBuf,
-    /// Whether all went well, and nobody needs the data.
+    /// Set by `done()`: the run was successful, and the data was removed.
     done: bool,
-    /// Held as long as we use the folder: a second run under the same name would delete our files.
+    /// Locked as long as we use the folder. A second run under the same name would delete our files.
     _lock: File,
 }
 
@@ -82,22 +86,22 @@ impl Ensemble {
         Ok(ensemble)
     }
 
-    /// Writes the files and starts nothing.
+    /// Writes the files without starting any server.
     pub fn prepare(launcher: &Launcher, setup: &Setup) -> Result<Self, Failure> {
         let (folder, lock) = claim(&setup.name)?;
-        let ports = ports::free(setup.servers * PORTS_PER_SERVER)?;
-        let places: Vec<Ports> = ports.chunks_exact(PORTS_PER_SERVER).map(Ports::new).collect();
+        let free = ports::free(setup.servers * PORTS_PER_SERVER)?;
+        let ports: Vec<Ports> = free.chunks_exact(PORTS_PER_SERVER).map(Ports::new).collect();
         let mut servers = Vec::new();
-        for (index, place) in places.iter().enumerate() {
+        for (index, server_ports) in ports.iter().enumerate() {
             let id = index + 1;
-            let server = Server::new(id, folder.join(id.to_string()), *place, launcher.clone());
-            server.write_files(&zoo_cfg(setup, &places, id, &server.data_dir()))?;
+            let server = Server::new(id, folder.join(id.to_string()), *server_ports, launcher.clone());
+            server.write_files(&zoo_cfg(setup, &ports, id, &server.data_dir()))?;
             servers.push(server);
         }
         Ok(Self { servers, folder, done: false, _lock: lock })
     }
 
-    /// Changes the `zoo.cfg` of every server. Servers that run notice at their next start.
+    /// Changes the `zoo.cfg` of every server. Running servers see the change at their next start.
     pub fn configure(&self, change: impl Fn(&Server, String) -> String) -> Result<(), Failure> {
         for server in &self.servers {
             let path = server.config_path();
@@ -113,7 +117,8 @@ impl Ensemble {
         self.wait_ready(READY_LIMIT)
     }
 
-    /// All went well: ends the servers and removes their data, which is gigabytes after a load. Logs and configuration stay.
+    /// Ends a successful run: kills the servers and removes their data, which is gigabytes after a load. Logs and
+    /// configuration are kept.
     pub fn done(mut self) -> Result<(), Failure> {
         self.servers.iter_mut().try_for_each(Server::discard)?;
         self.done = true;
@@ -142,15 +147,15 @@ impl Ensemble {
         }
     }
 
-    /// An error, with the end of its log, if a server that was started has ended by itself.
+    /// Fails, with the end of the log, if a server that was started has exited by itself.
     pub fn check_running(&mut self) -> Result<(), Failure> {
         self.servers.iter_mut().try_for_each(Server::check_running)
     }
 
-    /// The index of the server that says it leads, or stands alone.
+    /// The index of the server that reports to be the leader, or standalone.
     pub fn leader(&self) -> Option<usize> {
         let leads = |server: &Server| matches!(server.probe().mode(), Some(Mode::Leader | Mode::Standalone));
-        self.servers.iter().position(|server| server.is_awake() && leads(server))
+        self.servers.iter().position(|server| server.is_active() && leads(server))
     }
 
     /// All servers, in the order of their ids; the id is the index plus one.
@@ -158,27 +163,27 @@ impl Ensemble {
         &self.servers
     }
 
-    /// One of them, to do something to it.
+    /// The server with this index.
     pub fn server(&mut self, index: usize) -> &mut Server {
         &mut self.servers[index]
     }
 
-    /// Where clients connect, in the order of the servers.
+    /// The client addresses, in the order of the servers.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.servers.iter().map(Server::address).collect()
     }
 
-    /// As a client takes it: `host:port,host:port`.
+    /// The connect string for clients: `host:port,host:port`.
     pub fn connect_string(&self) -> String {
         self.addresses().iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// CPU time of all servers that run, and their memory.
+    /// The CPU time and memory of all running servers, added up.
     pub fn usage(&self) -> Usage {
         self.servers.iter().filter_map(Server::usage).sum()
     }
 
-    /// Where the files and logs are.
+    /// The folder with files and logs.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -195,13 +200,13 @@ impl Drop for Ensemble {
 /// The ports of one server, all on loopback.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
-    /// For clients.
+    /// The client port.
     pub client: u16,
-    /// For clients with TLS, where the configuration has a line that uses it.
+    /// The client port with TLS. Only used if the configuration has a line for it.
     pub secure: u16,
-    /// Between servers: the agreement.
+    /// The port for Zab between servers.
     pub quorum: u16,
-    /// Between servers: the election.
+    /// The port for elections between servers.
     pub election: u16,
 }
 
@@ -211,15 +216,16 @@ impl Ports {
     }
 }
 
-/// Removes what runs left behind whose names begin like this and do not come back. Those that still run hold their locks.
+/// Removes the folders of earlier runs whose names have this prefix. Runs that are still active hold their locks and
+/// are skipped.
 fn sweep(prefix: &str) -> Result<(), Failure> {
     let all = target_dir().join("ensembles");
     for entry in fs::read_dir(&all).into_iter().flatten().flatten() {
         let path = entry.path();
-        let is_left = entry.file_name().to_string_lossy().starts_with(prefix)
+        let is_stale = entry.file_name().to_string_lossy().starts_with(prefix)
             && path.extension().is_some_and(|extension| extension == "lock")
             && File::open(&path).is_ok_and(|lock| lock.try_lock().is_ok());
-        if is_left {
+        if is_stale {
             remove(&path.with_extension(""))?;
             fs::remove_file(&path).map_err(|why| Failure::io("remove", &path, &why))?;
         }
@@ -227,7 +233,7 @@ fn sweep(prefix: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes a folder, if there is one.
+/// Removes a folder if it exists.
 fn remove(folder: &Path) -> Result<(), Failure> {
     match fs::remove_dir_all(folder) {
         Err(why) if why.kind() != std::io::ErrorKind::NotFound => Err(Failure::io("remove", folder, &why)),
@@ -235,7 +241,7 @@ fn remove(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// An empty folder that is ours until the lock is dropped.
+/// Creates an empty folder that is reserved for us until the lock is dropped.
 fn claim(name: &str) -> Result<(PathBuf, File), Failure> {
     let all = target_dir().join("ensembles");
     fs::create_dir_all(&all).map_err(|why| Failure::io("create", &all, &why))?;
@@ -249,18 +255,18 @@ fn claim(name: &str) -> Result<(PathBuf, File), Failure> {
     Ok((folder, lock))
 }
 
-/// The configuration of one server: the values of Apache's sample, all commands of four letters allowed, no admin server,
-/// and as many clients from one address as come, because here all come from one.
-fn zoo_cfg(setup: &Setup, places: &[Ports], id: usize, data: &Path) -> String {
-    let client = places[id - 1].client;
+/// The configuration of one server: the values of Apache's sample, all four-letter words allowed, no admin server,
+/// and no limit on the connections from one address, because all clients connect from loopback.
+fn zoo_cfg(setup: &Setup, ports: &[Ports], id: usize, data: &Path) -> String {
+    let client = ports[id - 1].client;
     let mut text = format!(
         "tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir={}\nclientPort={client}\nclientPortAddress=127.0.0.1\n\
          maxClientCnxns=0\n4lw.commands.whitelist=*\nadmin.enableServer=false\n",
         data.display()
     );
-    if places.len() > 1 {
-        for (id, place) in (1..).zip(places) {
-            text += &format!("server.{id}=127.0.0.1:{}:{}\n", place.quorum, place.election);
+    if ports.len() > 1 {
+        for (id, server_ports) in (1..).zip(ports) {
+            text += &format!("server.{id}=127.0.0.1:{}:{}\n", server_ports.quorum, server_ports.election);
         }
     }
     for line in &setup.config {
@@ -271,23 +277,23 @@ fn zoo_cfg(setup: &Setup, places: &[Ports], id: usize, data: &Path) -> String {
 
 const PORTS_PER_SERVER: usize = 4;
 
-/// A JVM on a busy machine takes seconds to start; an ensemble that needs more than this is not coming.
+/// A JVM on a busy machine takes seconds to start. An ensemble that is not ready after this time has failed.
 pub const READY_LIMIT: Duration = Duration::from_secs(60);
 
-/// Between two looks at servers that are starting: short against what a start takes, long against what a look costs.
+/// The poll interval for starting servers: short compared with a start, long compared with the cost of a probe.
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn places(count: u16) -> Vec<Ports> {
+    fn ports(count: u16) -> Vec<Ports> {
         (0..count).map(|n| Ports::new(&[2181 + n, 2888 + n, 3888 + n, 2281 + n])).collect()
     }
 
     #[test]
     fn a_configuration_lists_the_ensemble_and_ends_with_the_callers_lines() {
-        let text = zoo_cfg(&Setup::new("x", 2).with("tickTime=100"), &places(2), 2, Path::new("data"));
+        let text = zoo_cfg(&Setup::new("x", 2).with("tickTime=100"), &ports(2), 2, Path::new("data"));
         assert!(text.contains("clientPort=2182\n"), "{text}");
         assert!(text.contains("server.1=127.0.0.1:2888:3888\nserver.2=127.0.0.1:2889:3889\n"), "{text}");
         assert!(text.ends_with("tickTime=100\n"), "{text}");
@@ -295,7 +301,7 @@ mod tests {
 
     #[test]
     fn one_server_alone_has_no_ensemble() {
-        assert!(!zoo_cfg(&Setup::new("x", 1), &places(1), 1, Path::new("data")).contains("server."));
+        assert!(!zoo_cfg(&Setup::new("x", 1), &ports(1), 1, Path::new("data")).contains("server."));
     }
 
     #[test]
@@ -309,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_holds_is_swept_and_what_runs_is_not() {
+    fn stale_folders_are_swept_and_locked_ones_are_not() {
         let prefix = format!("sweep-{}", std::process::id());
         let (held, lock) = claim(&format!("{prefix}-held")).unwrap();
         let left = claim(&format!("{prefix}-left")).unwrap().0;

@@ -1,13 +1,14 @@
-//! Links between servers and clients that can be cut, slowed and broken: TCP proxies in user space.
+//! TCP proxies in user space between servers and clients, whose links can be cut, slowed and reset.
 //!
-//! Each end that dials another gets a port of its own that leads there, so that every pair of [`Place`]s is a link with two
-//! directions, and each direction has a [`Condition`]. A cut direction holds bytes back, the end of a connection among them:
-//! both sides go on to believe in it, as they do when packets are dropped. When the cut ends, what was held back arrives.
+//! Each end that dials another gets its own port that leads there. Every pair of [`Place`]s is therefore a link with
+//! two directions, and each direction has a [`Condition`]. A cut direction holds bytes back, including the end of a
+//! connection: both sides keep the connection open, as they do when packets are dropped. When the cut ends, the held
+//! bytes arrive.
 //!
-//! Not as in a real network: a connection attempt over a cut link is accepted at once and then silent, instead of
-//! unanswered. Loss shows as delay, which is what TCP makes of it.
+//! Differences from a real network: a connection attempt over a cut link is accepted at once and then silent, instead
+//! of unanswered. Loss shows as delay, because TCP retransmits.
 //!
-//! The proxies run on a thread of their own and end with the [`Network`].
+//! The proxies run on their own thread and end when the [`Network`] is dropped.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,28 +26,28 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::Failure;
-use crate::dice::Dice;
 use crate::ensemble::Ensemble;
+use crate::rng::Rng;
 
 /// One end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// The server with this index.
     Server(usize),
-    /// Where some of the clients are.
+    /// A location of clients.
     Site(usize),
 }
 
-/// How one direction of a link is.
+/// The state of one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// Whether nothing arrives.
+    /// Nothing arrives until the cut ends.
     pub cut: bool,
-    /// How much later everything arrives.
+    /// The delay added to everything.
     pub delay: Duration,
-    /// How many of a hundred pieces have to be sent again.
+    /// The percentage of chunks that are delayed as if retransmitted.
     pub loss_percent: usize,
-    /// Counts how often the connections were reset.
+    /// The number of resets so far. A change resets all connections of the link.
     resets: u64,
 }
 
@@ -70,23 +71,23 @@ impl fmt::Display for Condition {
 }
 
 impl Condition {
-    /// Nothing arrives.
+    /// A direction in which nothing arrives.
     pub const CUT: Self = Self { cut: true, delay: Duration::ZERO, loss_percent: 0, resets: 0 };
 
-    /// Everything arrives later.
+    /// A direction with an added delay.
     #[must_use]
     pub fn slow(delay: Duration) -> Self {
         Self { delay, ..Self::default() }
     }
 
-    /// The percentage of pieces that have to be sent again.
+    /// A direction on which this percentage of chunks is retransmitted.
     #[must_use]
     pub fn lossy(loss_percent: usize) -> Self {
         Self { loss_percent, ..Self::default() }
     }
 }
 
-/// All links.
+/// All links between the servers of an ensemble and its clients.
 #[derive(Debug)]
 pub struct Network {
     directions: Directions,
@@ -99,7 +100,7 @@ pub struct Network {
 type Directions = Arc<Mutex<BTreeMap<(Place, Place), watch::Sender<Condition>>>>;
 
 impl Network {
-    /// Without links yet.
+    /// Starts the proxy thread, without any links.
     pub fn start() -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|why| Failure::Check(format!("cannot start a runtime: {why}")))?;
@@ -112,18 +113,18 @@ impl Network {
         Ok(Self { directions: Directions::default(), runtime: handle, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Leads every link between the servers of an ensemble that has not been started through proxies.
+    /// Routes every link between the servers of an ensemble through proxies, by rewriting their configuration. The
+    /// servers must not have been started yet.
     pub fn between(ensemble: &Ensemble) -> Result<Self, Failure> {
         let network = Self::start()?;
         let servers = ensemble.servers();
         let local = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        // The line of each server in the configuration of each other one.
+        // The `server.N` line for the second server in the configuration of the first, by their ids.
         let mut lines: BTreeMap<(usize, usize), String> = BTreeMap::new();
         for (from, one) in servers.iter().enumerate() {
             for (to, other) in servers.iter().enumerate().filter(|(to, _)| *to != from) {
-                let open = |port| {
-                    network.open(Place::Server(from), Place::Server(to), local(port)).map(|begins| begins.port())
-                };
+                let open =
+                    |port| network.open(Place::Server(from), Place::Server(to), local(port)).map(|entry| entry.port());
                 let (quorum, election) = (open(other.ports().quorum)?, open(other.ports().election)?);
                 lines.insert((one.id(), other.id()), format!("server.{}=127.0.0.1:{quorum}:{election}", other.id()));
             }
@@ -139,32 +140,32 @@ impl Network {
         Ok(network)
     }
 
-    /// Opens a way from one place to an address at another, and returns where it begins.
+    /// Opens a proxy from one place to an address at another, and returns the address on which the proxy listens.
     pub fn open(&self, from: Place, to: Place, address: SocketAddr) -> Result<SocketAddr, Failure> {
         let failed = |why: std::io::Error| Failure::Check(format!("cannot open a proxy to {address}: {why}"));
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let begins = listener.local_addr().map_err(failed)?;
+        let entry = listener.local_addr().map_err(failed)?;
         let (there, back) = (self.direction(from, to), self.direction(to, from));
         self.runtime.spawn(async move {
             let Ok(listener) = TcpListener::from_std(listener) else { return };
             for seed in 0.. {
-                // Out of descriptors, perhaps: the next attempt may fare better.
+                // The process may be out of descriptors for a moment.
                 let Ok((near, _)) = listener.accept().await else { continue };
-                tokio::spawn(carry(near, address, there.clone(), back.clone(), seed));
+                tokio::spawn(proxy(near, address, there.clone(), back.clone(), seed));
             }
         });
-        Ok(begins)
+        Ok(entry)
     }
 
-    /// Changes one direction from now on.
+    /// Changes the condition of one direction, from now on.
     pub fn set(&self, from: Place, to: Place, condition: Condition) {
         if let Some(direction) = self.lock().get(&(from, to)) {
             direction.send_modify(|now| *now = Condition { resets: now.resets, ..condition });
         }
     }
 
-    /// Breaks every connection between two places. They may be opened again at once.
+    /// Resets every connection between two places. New ones can be opened at once.
     pub fn reset(&self, one: Place, other: Place) {
         let directions = self.lock();
         for pair in [(one, other), (other, one)] {
@@ -193,17 +194,17 @@ impl Drop for Network {
     }
 }
 
-/// One connection, from its acceptance to its end.
-async fn carry(
+/// Serves one connection from its acceptance to its end.
+async fn proxy(
     mut near: TcpStream,
     address: SocketAddr,
     mut there: watch::Receiver<Condition>,
     mut back: watch::Receiver<Condition>,
     seed: u64,
 ) {
-    // Counted from here: the far end may know the connection before we do.
+    // Read before connecting: the far end may see the connection before we do, and a reset must count from then on.
     let resets = (there.borrow().resets, back.borrow().resets);
-    // The handshake crosses in both directions.
+    // The TCP handshake needs both directions.
     for direction in [&mut there, &mut back] {
         if direction.wait_for(|now| !now.cut).await.is_err() {
             return;
@@ -229,39 +230,40 @@ async fn carry(
     }
 }
 
-/// Carries bytes one way, each piece when it is due and the direction is open, to the end of the connection.
+/// Copies bytes in one direction until the connection ends. Each chunk is written once it is due and the direction is
+/// open.
 async fn pump(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, condition: watch::Receiver<Condition>, seed: u64) {
-    let (send, mut pieces) = mpsc::channel::<(Instant, Bytes)>(PIECES_MAX);
+    let (send, mut chunks) = mpsc::channel::<(Instant, Bytes)>(CHUNKS_MAX);
     let mut gate = condition.clone();
     let read = async move {
-        let mut dice = Dice::new(seed);
+        let mut rng = Rng::new(seed);
         let mut due = Instant::now();
         loop {
-            let mut piece = BytesMut::with_capacity(PIECE_BYTES);
-            // An error is an end like any other: an empty piece says so.
-            let count = from.read_buf(&mut piece).await.unwrap_or(0);
+            let mut chunk = BytesMut::with_capacity(CHUNK_BYTES);
+            // A read error ends the direction like a regular end of stream: an empty chunk marks it.
+            let count = from.read_buf(&mut chunk).await.unwrap_or(0);
             let now = *condition.borrow();
-            let lost = now.loss_percent > 0 && dice.below(100) < now.loss_percent;
+            let lost = now.loss_percent > 0 && rng.below(100) < now.loss_percent;
             due = due.max(Instant::now() + now.delay + if lost { RETRANSMISSION } else { Duration::ZERO });
-            if send.send((due, piece.freeze())).await.is_err() || count == 0 {
+            if send.send((due, chunk.freeze())).await.is_err() || count == 0 {
                 return;
             }
         }
     };
     let write = async move {
-        while let Some((due, piece)) = pieces.recv().await {
+        while let Some((due, chunk)) = chunks.recv().await {
             if due > Instant::now() {
                 sleep_until(due).await;
             }
             if gate.wait_for(|now| !now.cut).await.is_err() {
                 return;
             }
-            if piece.is_empty() {
+            if chunk.is_empty() {
                 let _ = to.shutdown().await;
                 return;
             }
-            // The other end is gone, and says so in its own direction.
-            if to.write_all(&piece).await.is_err() {
+            // The other end has closed; the opposite direction notices that by itself.
+            if to.write_all(&chunk).await.is_err() {
                 return;
             }
         }
@@ -269,16 +271,17 @@ async fn pump(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, condition: watch::R
     tokio::join!(read, write);
 }
 
-/// Makes the close of a connection a reset.
+/// Makes the kernel send a reset when the stream is closed.
 fn reset(stream: &TcpStream) {
     let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
-/// With [`PIECE_BYTES`] the most that is under way in one direction of a connection; the sender waits beyond that.
-const PIECES_MAX: usize = 128;
-const PIECE_BYTES: usize = 16 << 10;
+/// Times [`CHUNK_BYTES`], the limit on the bytes in flight in one direction of a connection. Beyond it, the sender
+/// waits.
+const CHUNKS_MAX: usize = 128;
+const CHUNK_BYTES: usize = 16 << 10;
 
-/// What TCP waits before it sends a lost packet again, at least, on Linux.
+/// The minimum retransmission timeout of TCP on Linux.
 const RETRANSMISSION: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
@@ -289,16 +292,16 @@ mod tests {
     const A: Place = Place::Server(0);
     const B: Place = Place::Server(1);
 
-    /// A link from A to B, and both ends of a connection over it.
+    /// Opens a link from A to B and returns both ends of a connection over it.
     async fn link(network: &Network) -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let begins = network.open(A, B, listener.local_addr().unwrap()).unwrap();
-        let near = TcpStream::connect(begins).await.unwrap();
+        let entry = network.open(A, B, listener.local_addr().unwrap()).unwrap();
+        let near = TcpStream::connect(entry).await.unwrap();
         (near, listener.accept().await.unwrap().0)
     }
 
     #[tokio::test]
-    async fn what_a_cut_holds_back_arrives_afterwards() {
+    async fn bytes_held_back_by_a_cut_arrive_afterwards() {
         let network = Network::start().unwrap();
         let (mut near, mut far) = link(&network).await;
         network.set(A, B, Condition::CUT);
@@ -327,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_sent_over_a_slow_link_arrives_later() {
+    async fn bytes_over_a_slow_link_arrive_later() {
         let network = Network::start().unwrap();
         let (mut near, mut far) = link(&network).await;
         network.set(A, B, Condition::slow(Duration::from_millis(80)));

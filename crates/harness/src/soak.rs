@@ -1,16 +1,19 @@
-//! `cargo xtask soak`: real servers killed and stopped at random under load, and everything that clients saw checked.
+//! `cargo xtask soak`: kills and stops real servers at random under load, and checks everything that clients observed.
 //!
-//! In: for how long, whose servers, a seed. Out: a line a second, counts, every broken promise; exit code 1 if there is one,
-//! if an innocent client saw an error, or if there were too few faults.
-//! Why: the simulator proves the protocol; this meets the kernel, the disk and the sockets.
-//! Holds: a minority is down at any time, so clients of the others have nothing to complain about. Apache is not blamed for
-//! errors of innocent clients: its followers drop all theirs with the leader. All else holds for both.
+//! Prints a line per second, then counts and every violation of a guarantee. The exit code is 1 if there is a
+//! violation, if a client lost its connection without a fault of its server, or if there were too few faults. The
+//! simulator tests the protocol; the soak also tests the kernel, the disk and the sockets.
 //!
-//! With `--network` all links go through proxies and are cut, slowed and broken too (`links`), disks are wiped and filled, the
-//! leadership is handed over and the oracle changed (`orders`), and clients hold locks and move between accounts (`recipes`). A
-//! majority may be apart then; what counts is what happens while one is connected (`connected`).
+//! Only a minority of the servers is down at any time, so clients of the others must not be disturbed. Apache is not
+//! held to that, because its followers drop all their clients when the leader fails. All other checks apply to both
+//! products.
 //!
-//! Not here: the promises themselves (`check`).
+//! With `--network`, all links go through proxies and are also cut, slowed and reset (`links`), disks are wiped and
+//! filled, the leadership is transferred and the oracle changed (`orders`), and clients hold locks and move amounts
+//! between accounts (`recipes`). A majority may be disconnected then; pauses count only while one is connected
+//! (`connected`).
+//!
+//! The guarantees themselves are in `check`.
 
 mod check;
 mod clients;
@@ -33,9 +36,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::client::drive;
-use crate::dice::Dice;
 use crate::ensemble::{Ensemble, Launcher, Product, Server, Setup};
 use crate::network::{self, Place};
+use crate::rng::Rng;
 use crate::{Failure, arguments};
 use check::{Violation, violations};
 use clients::{WATCHED, Writer};
@@ -49,29 +52,29 @@ use recipes::Recipes;
 /// Kills and stops real servers under load and checks what clients saw.
 #[derive(Debug, Parser)]
 struct Options {
-    /// How long the faults go on. 600 make at least 100 kills and 50 stops.
+    /// How long faults are injected, in seconds. 600 give at least 100 kills and 50 stops.
     #[arg(long, default_value_t = 600)]
     seconds: u64,
-    /// Whose servers.
+    /// The product whose servers are tested.
     #[arg(long, value_enum, default_value = "pole")]
     product: Product,
-    /// How many servers.
+    /// The number of servers.
     #[arg(long, default_value_t = 5)]
     servers: usize,
-    /// How many sessions live to the end.
+    /// The number of sessions that last until the end.
     #[arg(long, default_value_t = 30)]
     sessions: usize,
-    /// Writes a second, of all sessions.
+    /// Writes per second, over all sessions.
     #[arg(long, default_value_t = 1000)]
     rate: u32,
-    /// How often all servers are killed at once. Errors are nobody's fault then.
+    /// How often all servers are killed at once. Errors of clients are excused then.
     #[arg(long, default_value_t = 0)]
     majority: u32,
-    /// For the dice; from the clock unless given.
+    /// The seed of the random number generator; from the clock by default.
     #[arg(long)]
     seed: Option<u64>,
-    /// Links go through proxies: partitions, delay, loss, flapping, resets; also wiped and full disks, transfers and other
-    /// oracles.
+    /// Routes links through proxies: partitions, delay, loss, flapping, resets; also wiped and full disks, leadership
+    /// transfers and changes of the oracle.
     #[arg(long)]
     network: bool,
     /// With a network: the longest time without a write while a majority is connected, in milliseconds.
@@ -82,7 +85,7 @@ struct Options {
     leader_pause_ms: u64,
 }
 
-/// Runs the chore.
+/// Runs `cargo xtask soak`.
 pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("soak", args)?;
     if options.servers < 3 || options.sessions == 0 || options.rate == 0 {
@@ -100,12 +103,12 @@ pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let with = if options.network { ", with a network" } else { "" };
     println!("{} servers of {}, {} s, seed {seed}{with}", options.servers, options.product, options.seconds);
     let launcher = options.product.launcher()?;
-    let found = drive(soak(&launcher, &options, Dice::new(seed)))?;
-    Ok(found.tell(&options))
+    let report = drive(soak(&launcher, &options, Rng::new(seed)))?;
+    Ok(report.print(&options))
 }
 
-/// What a soak found.
-struct Found {
+/// The result of a soak.
+struct Report {
     counts: Counts,
     kills: usize,
     stops: usize,
@@ -113,13 +116,13 @@ struct Found {
     blackouts: usize,
     operations: usize,
     violations: Vec<Violation>,
-    /// What was done to the network, to disks and to the leadership, in words, and how often to the network.
+    /// With a network: a description of the faults of links, disks and leadership, and the number of link faults.
     network: Option<(String, usize)>,
 }
 
-async fn soak(launcher: &Launcher, options: &Options, mut dice: Dice) -> Result<Found, Failure> {
+async fn soak(launcher: &Launcher, options: &Options, mut rng: Rng) -> Result<Report, Failure> {
     let setup = SETTINGS.iter().fold(Setup::new("soak", options.servers), |setup, line| setup.with(line));
-    // A log that grows in small steps meets a full disk soon.
+    // A log that grows in small steps hits a full disk soon.
     let setup = if options.network { setup.with("preAllocSize=256") } else { setup };
     let mut ensemble = Ensemble::prepare(launcher, &setup)?;
     let small = (options.network && disk::is_possible()).then(|| options.servers - 1);
@@ -127,10 +130,10 @@ async fn soak(launcher: &Launcher, options: &Options, mut dice: Dice) -> Result<
         disk::mount(&ensemble.servers()[small].data_dir())?;
         ensemble.servers()[small].write_id()?;
     }
-    let network = options.network.then(|| lay(&ensemble)).transpose()?;
+    let network = options.network.then(|| set_up_network(&ensemble)).transpose()?;
     ensemble.start_all()?;
     let servers = ensemble.addresses();
-    // Where clients connect, from each of their places.
+    // The addresses of the servers, as seen from each client site.
     let sites = match &network {
         Some((_, sites)) => sites.clone(),
         None => vec![servers.clone()],
@@ -145,34 +148,34 @@ async fn soak(launcher: &Launcher, options: &Options, mut dice: Dice) -> Result<
     let (stop, stopped) = watch::channel(false);
     let pace = Duration::from_secs(1) * u32::try_from(options.sessions).unwrap_or(u32::MAX) / options.rate;
     for writer in &writers {
-        tokio::task::spawn_local(writer.clone().work(pace, Dice::new(dice.below(usize::MAX) as u64), stopped.clone()));
+        tokio::task::spawn_local(writer.clone().work(pace, Rng::new(rng.below(usize::MAX) as u64), stopped.clone()));
     }
     let recipes = match &network {
-        Some(_) => Some(Recipes::start(&sites, Dice::new(dice.below(usize::MAX) as u64), &stopped).await?),
+        Some(_) => Some(Recipes::start(&sites, Rng::new(rng.below(usize::MAX) as u64), &stopped).await?),
         None => None,
     };
-    let short = clients::come_and_go(sites[0].clone(), ledger.clone(), dice.clone(), stopped);
+    let short = clients::run_short_sessions(sites[0].clone(), ledger.clone(), rng.clone(), stopped);
     let short = tokio::task::spawn_local(short);
 
     ledger.begin();
     tokio::task::spawn_local(tick(ledger.clone()));
     let mut links = network.map(|(network, _)| {
         ledger.with_network(options.servers, limits(options));
-        let dice = Dice::new(dice.below(usize::MAX) as u64);
-        let links = LinkFaults::new(network, options.servers, SITES, dice.clone(), ledger.clone());
-        let orders = Orders::new(&ensemble, dice);
-        Network { links, orders, next_look: Instant::now(), leader: None }
+        let rng = Rng::new(rng.below(usize::MAX) as u64);
+        let links = LinkFaults::new(network, options.servers, SITES, rng.clone(), ledger.clone());
+        let orders = Orders::new(&ensemble, rng);
+        Network { links, orders, next_leader_check: Instant::now(), leader: None }
     });
-    let mut faults = Faults::new(ensemble, dice, ledger.clone());
+    let mut faults = Faults::new(ensemble, rng, ledger.clone());
     if links.is_some() {
         faults.with_disks(small);
     }
-    strike(&mut faults, &mut links, &ledger, options).await?;
+    inject_faults(&mut faults, &mut links, &ledger, options).await?;
     println!("healing, after {} kills and {} stops", faults.kills, faults.stops);
     if let Some(network) = &mut links {
         network.links.end();
     }
-    faults.heal().await?;
+    faults.restore_all().await?;
     let _ = stop.send(true);
     drain(&ledger).await;
     let left_behind = short.await.expect("no task of ours panics");
@@ -181,32 +184,33 @@ async fn soak(launcher: &Launcher, options: &Options, mut dice: Dice) -> Result<
 
     println!("looking at every server, the first of them with a new disk");
     faults.replace_disk(0).await?;
-    let shown = ending::look(&servers, options.sessions, &ledger).await?;
+    let shown = ending::read_all_servers(&servers, options.sessions, &ledger).await?;
     let history = History { shown, unwatched, ..ledger.take_history() };
     let mut violations = violations(&history);
-    // Seen while it ran, by a witness at no server in particular.
+    // Observed during the run by a session that may have been at any server.
     violations.extend(left_behind.into_iter().map(|path| Violation::EphemeralLeft { server: 0, path }));
     violations.extend(recipes.iter().flat_map(Recipes::violations));
     let network = links.map(|network| {
         let kinds: Vec<String> = network.links.counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        let (wiped, filled, orders) = (faults.wiped, faults.filled, network.orders.told());
-        let recipes = recipes.map(|recipes| recipes.told()).unwrap_or_default();
-        let told = format!("links: {}\ndisks wiped {wiped}, full {filled}; {orders}\n{recipes}", kinds.join(", "));
-        (told, network.links.counts.values().sum())
+        let (wiped, filled, orders) = (faults.wiped, faults.filled, network.orders.summary());
+        let recipes = recipes.map(|recipes| recipes.summary()).unwrap_or_default();
+        let summary = format!("links: {}\ndisks wiped {wiped}, full {filled}; {orders}\n{recipes}", kinds.join(", "));
+        (summary, network.links.counts.values().sum())
     });
     let Faults { kills, stops, leaders, blackouts, ensemble, .. } = faults;
-    let found = Found { counts, kills, stops, leaders, blackouts, operations: history.ops.len(), violations, network };
+    let report =
+        Report { counts, kills, stops, leaders, blackouts, operations: history.ops.len(), violations, network };
     if let Some(small) = small {
         disk::unmount(&ensemble.servers()[small].data_dir())?;
     }
-    if found.is_good(options) {
+    if report.is_good(options) {
         ensemble.done()?;
     }
-    Ok(found)
+    Ok(report)
 }
 
-/// Faults until the time is over, with a line a second.
-async fn strike(
+/// Injects faults until the time is over, and prints a line per second.
+async fn inject_faults(
     faults: &mut Faults,
     network: &mut Option<Network>,
     ledger: &Ledger,
@@ -236,7 +240,7 @@ async fn strike(
                 faults.stops,
                 counts.acknowledged,
                 counts.unknown,
-                counts.innocent_errors,
+                counts.unexcused_errors,
                 faults.down()
             );
         }
@@ -245,25 +249,25 @@ async fn strike(
     Ok(())
 }
 
-/// What is done beside kills and stops, in a soak with a network.
+/// The additional faults of a soak with a network, besides kills and stops.
 struct Network {
     links: LinkFaults,
     orders: Orders,
-    /// When to ask again who leads.
-    next_look: Instant,
+    /// When to look for the leader again.
+    next_leader_check: Instant,
     leader: Option<usize>,
 }
 
 impl Network {
     async fn step(&mut self, faults: &Faults, ledger: &Ledger) {
-        if Instant::now() >= self.next_look {
-            self.next_look = Instant::now() + LOOK_PAUSE;
+        if Instant::now() >= self.next_leader_check {
+            self.next_leader_check = Instant::now() + LEADER_CHECK_PAUSE;
             self.leader = faults.find_leader().await;
             ledger.leads(self.leader);
         }
         self.links.step(self.leader, faults.is_wiped() || faults.wants_calm());
         if self.orders.is_due() {
-            // Whatever comes of it, the leader is no longer left alone.
+            // Even if the order is refused, the leader no longer counts as undisturbed.
             ledger.leads(None);
             let order = self.orders.give(&faults.down()).await;
             ledger.fault(order);
@@ -271,9 +275,9 @@ impl Network {
     }
 }
 
-/// Leads every link of an ensemble that has not been started through proxies. Returns where clients find the servers, from each of their
-/// places.
-fn lay(ensemble: &Ensemble) -> Result<(network::Network, Vec<Vec<SocketAddr>>), Failure> {
+/// Routes every link of an ensemble through proxies. The servers must not have been started yet. Returns the
+/// addresses of the servers, as seen from each client site.
+fn set_up_network(ensemble: &Ensemble) -> Result<(network::Network, Vec<Vec<SocketAddr>>), Failure> {
     let network = network::Network::between(ensemble)?;
     ensemble.configure(|server, text| {
         text + &format!("admin.enableServer=true\nadmin.serverPort={}\n", server.ports().secure)
@@ -288,7 +292,7 @@ fn lay(ensemble: &Ensemble) -> Result<(network::Network, Vec<Vec<SocketAddr>>), 
     Ok((network, sites))
 }
 
-/// Signs of life, as long as the soak lasts.
+/// Calls [`Ledger::tick`] for as long as the soak lasts.
 async fn tick(ledger: Ledger) {
     loop {
         ledger.tick();
@@ -296,7 +300,7 @@ async fn tick(ledger: Ledger) {
     }
 }
 
-/// Waits until everything asked for has an outcome. What has none then is unknown, as it is.
+/// Waits until every request has an outcome. Requests without one by then stay unknown.
 async fn drain(ledger: &Ledger) {
     let deadline = Instant::now() + DRAIN_LIMIT;
     while ledger.open_in_all() > 0 && Instant::now() < deadline {
@@ -304,7 +308,7 @@ async fn drain(ledger: &Ledger) {
     }
 }
 
-/// Changes the watched key once more. Returns the sessions whose watch does not tell them.
+/// Changes the watched key once more. Returns the sessions whose watch does not fire.
 async fn last_change(writer: &Writer, ledger: &Ledger) -> Vec<usize> {
     writer.write(WATCHED);
     drain(ledger).await;
@@ -316,9 +320,9 @@ async fn last_change(writer: &Writer, ledger: &Ledger) -> Vec<usize> {
     ledger.not_watched(version)
 }
 
-impl Found {
+impl Report {
     fn is_good(&self, options: &Options) -> bool {
-        let blamed = self.counts.innocent_errors > 0 && options.product == Product::Pole;
+        let blamed = self.counts.unexcused_errors > 0 && options.product == Product::Pole;
         self.violations.is_empty() && !self.has_too_few_faults(options) && !blamed && !self.has_long_pauses(options)
     }
 
@@ -333,26 +337,26 @@ impl Found {
         (self.kills as u64) < kills || (self.stops as u64) < stops || links
     }
 
-    /// Prints the counts and the verdict.
-    fn tell(&self, options: &Options) -> ExitCode {
+    /// Prints the counts and the verdict. Returns the exit code.
+    fn print(&self, options: &Options) -> ExitCode {
         let counts = &self.counts;
         println!("kills {}, stops {}, of these on the leader {}", self.kills, self.stops, self.leaders);
         println!("all servers killed at once {} times", self.blackouts);
         println!("writes acknowledged {}, unknown {}; reads {}", counts.acknowledged, counts.unknown, counts.reads);
         println!("watch events {}; operations checked {}", counts.watch_events, self.operations);
         println!("errors seen by clients whose server had got a signal: {}", counts.excused_errors);
-        println!("errors seen by innocent clients: {}", counts.innocent_errors);
-        for example in &counts.innocent_examples {
+        println!("errors seen by innocent clients: {}", counts.unexcused_errors);
+        for example in &counts.unexcused_examples {
             println!("  {example}");
         }
-        println!("attempts not taken by servers without a signal: {}", counts.not_taken);
+        println!("attempts not taken by servers without a signal: {}", counts.failed_connects);
         println!("longest time without a write: {:.3} s", counts.longest_gap.as_secs_f64());
         println!(
-            "this program stood still for {:.3} s in all, which counts for no pause",
+            "this program was stalled for {:.3} s in total, which is not counted in pauses",
             counts.stalled.as_secs_f64()
         );
-        if let Some((told, _)) = &self.network {
-            println!("{told}");
+        if let Some((summary, _)) = &self.network {
+            println!("{summary}");
             let (majority, leader) = (counts.longest.connected.as_secs_f64(), counts.longest.with_leader.as_secs_f64());
             println!("longest time without a write while a majority was connected: {majority:.3} s");
             println!("longest time without a write while nothing was done to the leader: {leader:.3} s");
@@ -364,7 +368,7 @@ impl Found {
             let (kills, stops) = least_faults(options);
             println!("too few faults: at least {kills} kills and {stops} stops belong to {} s", options.seconds);
         }
-        println!("{} violations, {} errors of innocent clients", self.violations.len(), counts.innocent_errors);
+        println!("{} violations, {} errors of innocent clients", self.violations.len(), counts.unexcused_errors);
         ExitCode::from(u8::from(!self.is_good(options)))
     }
 }
@@ -375,24 +379,24 @@ fn limits(options: &Options) -> Pause {
     Pause { connected: Duration::from_millis(connected), with_leader: Duration::from_millis(with_leader) }
 }
 
-/// Kills and stops that belong to a soak of this length.
+/// The minimum numbers of kills and stops in a soak of this length.
 fn least_faults(options: &Options) -> (u64, u64) {
-    // With a network, servers wait for calm now and then.
+    // With a network, there are fewer, because wiping a disk needs a time without other faults.
     let rarer = if options.network { 3 } else { 1 };
     (options.seconds / 6 / rarer, options.seconds / 12 / rarer)
 }
 
-/// Failures are noticed within two seconds, so that many fit into a run; sessions may live through them.
+/// Failures are detected within two seconds, so that many fit into a run, and sessions can survive them.
 const SETTINGS: &[&str] = &["tickTime=500", "initLimit=40", "syncLimit=4", "maxSessionTimeout=40000"];
 
-/// Between two questions who leads: five servers are asked each time.
-const LOOK_PAUSE: Duration = Duration::from_millis(250);
+/// The interval between two searches for the leader. Each asks all servers.
+const LEADER_CHECK_PAUSE: Duration = Duration::from_millis(250);
 
-/// Groups of servers are counted one by one.
+/// All subsets of the servers are enumerated, so their number is limited.
 const SERVERS_MAX: usize = 9;
 
-/// Nothing is broken any more when this begins.
+/// All faults are over when the drain begins, so this is generous.
 const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 
-/// One broken promise breaks others; the first few tell the story.
+/// One violation often causes others, so the first few are enough.
 const VIOLATIONS_SHOWN: usize = 20;

@@ -1,4 +1,4 @@
-//! Certificates for the secure ports of an ensemble, made anew in each run.
+//! Certificates for the secure ports of an ensemble, newly made in each run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::Failure;
 
-/// What servers and clients need.
+/// The certificates of an ensemble, for its servers and for clients.
 pub struct Certificates {
-    /// Key and certificate of all servers, as PEM.
+    /// The file with key and certificate, shared by all servers, as PEM.
     key_store: PathBuf,
-    /// The certificate of who signed that, as PEM.
+    /// The file with the certificate of the authority that signed it, as PEM.
     authority: PathBuf,
-    /// For clients, which show no certificate.
+    /// The configuration of clients, which present no certificate.
     pub client: Arc<ClientConfig>,
 }
 
 impl Certificates {
-    /// Makes them and writes those of the servers into this folder.
+    /// Makes the certificates and writes the files of the servers into this folder.
     pub fn make(folder: &Path) -> Result<Self, Failure> {
         let failed = |why: &dyn std::fmt::Display| Failure::Check(format!("cannot make certificates: {why}"));
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // Another name than the servers have: OpenSSL takes a certificate for self-signed otherwise.
+        // The name must differ from that of the servers: OpenSSL treats their certificate as self-signed otherwise.
         params.distinguished_name.push(DnType::CommonName, "authority");
         let key = KeyPair::generate().map_err(|why| failed(&why))?;
         let root = params.self_signed(&key).map_err(|why| failed(&why))?;
@@ -51,12 +51,12 @@ impl Certificates {
         Ok(Self { key_store, authority, client: Arc::new(client) })
     }
 
-    /// The certificate that clients have to trust, as PEM.
+    /// The file with the certificate that clients have to trust, as PEM.
     pub fn authority(&self) -> &Path {
         &self.authority
     }
 
-    /// Lines for the `zoo.cfg` of a server.
+    /// The `zoo.cfg` lines that open a secure port.
     pub fn lines(&self, port: u16) -> String {
         format!(
             "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\nssl.keyStore.location={}\n\

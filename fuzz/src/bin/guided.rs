@@ -1,6 +1,7 @@
-//! The guided run: libFuzzer over the target that `POLE_FUZZ_TARGET` names.
+//! The guided run: libFuzzer with the target that `POLE_FUZZ_TARGET` names.
 //!
-//! One program for all targets, because linking it is the slow part. `cargo xtask fuzz` builds and starts it.
+//! There is one program for all targets, because linking it takes most of the time. `cargo xtask fuzz` builds and
+//! starts it.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
-//! The replay: every input of the corpus, or the files named, once through its target.
+//! Replays inputs without coverage: all of the corpus, or the files named as arguments.
 //!
-//! In: nothing, or files whose folder has the name of their target. Out: a line per target; a panic names the file.
-//! `list` prints the names of the targets, for `cargo xtask fuzz`.
+//! The folder of a file must have the name of its target. Prints a line per target; a panic names the file. The
+//! argument `list` prints the names of the targets, for `cargo xtask fuzz`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         TARGETS.iter().for_each(|target| println!("{}", target.name));
         return ExitCode::SUCCESS;
     }
-    let done = if args.is_empty() { corpus() } else { args.iter().try_for_each(|file| named(file)) };
+    let done = if args.is_empty() { replay_corpus() } else { args.iter().try_for_each(|file| replay_file(file)) };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -25,11 +25,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// All of the corpus. A folder that is no target's, or a target without inputs, is an error: it would be passed over.
-fn corpus() -> io::Result<()> {
+/// Replays the whole corpus. A folder without a target, or a target without inputs, is an error, because it would be
+/// ignored.
+fn replay_corpus() -> io::Result<()> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     for folder in sorted(&corpus)? {
-        of_folder(&folder)?;
+        target_of(&folder)?;
     }
     for target in TARGETS {
         let files = sorted(&corpus.join(target.name))?;
@@ -42,15 +43,15 @@ fn corpus() -> io::Result<()> {
     Ok(())
 }
 
-fn named(file: &Path) -> io::Result<()> {
+fn replay_file(file: &Path) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new(""));
-    run(of_folder(folder)?, file)?;
+    run(target_of(folder)?, file)?;
     println!("{}: no finding", file.display());
     Ok(())
 }
 
 /// The target that a folder is named after.
-fn of_folder(folder: &Path) -> io::Result<Target> {
+fn target_of(folder: &Path) -> io::Result<Target> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let none = || io::Error::other(format!("{}: its folder must have the name of a target", folder.display()));
     pole_fuzz::target(&name).ok_or_else(none)
@@ -58,16 +59,16 @@ fn of_folder(folder: &Path) -> io::Result<Target> {
 
 fn run(target: Target, file: &Path) -> io::Result<()> {
     let input = fs::read(file)?;
-    // Said only if the target panics, after the panic's own words.
-    let shown = Shown(file);
+    // Dropped, and so printed, only if the target panics.
+    let finding = Finding(file);
     target.run(&input);
-    std::mem::forget(shown);
+    std::mem::forget(finding);
     Ok(())
 }
 
-struct Shown<'a>(&'a Path);
+struct Finding<'a>(&'a Path);
 
-impl Drop for Shown<'_> {
+impl Drop for Finding<'_> {
     fn drop(&mut self) {
         eprintln!("finding: {}", self.0.display());
     }

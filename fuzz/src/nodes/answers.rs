@@ -1,5 +1,6 @@
-//! What a peer that keeps to the protocol answers, as leader or as follower: it brings the node into the states in which
-//! something else than that is interesting.
+//! The answers of a peer that keeps to the protocol, as leader or as follower.
+//!
+//! They bring the node into states in which deviations from the protocol are interesting.
 
 use pole_election::{Message as Election, Propose, ServerId, Vote, Zxid};
 use pole_node::Message;
@@ -18,7 +19,7 @@ impl Choices<'_> {
             }
             Message::Zab(message) => self.agree(message).into_iter().map(Message::Zab).collect(),
             Message::Forward { epoch, requests } => {
-                let first = match self.known.standing.last_zxid {
+                let first = match self.view.standing.last_zxid {
                     last if last.epoch() < *epoch => Zxid::new(*epoch, 1),
                     last => Zxid::new(*epoch, last.counter().saturating_add(1)),
                 };
@@ -28,12 +29,12 @@ impl Choices<'_> {
                     Entry { zxid, origin, body: self.txn(zxid, origin) }
                 });
                 let entries = entries.collect();
-                let (prev, committed) = (self.known.standing.last_zxid, self.known.committed);
+                let (prev, committed) = (self.view.standing.last_zxid, self.view.committed);
                 vec![Message::Zab(Zab::Propose { epoch: *epoch, prev, entries, committed })]
             }
             Message::Touch { epoch, id, .. } => vec![Message::TouchDone { epoch: *epoch, id: *id }],
             Message::SyncAsk { epoch, id } => {
-                vec![Message::SyncDone { epoch: *epoch, id: *id, zxid: self.known.committed }]
+                vec![Message::SyncDone { epoch: *epoch, id: *id, zxid: self.view.committed }]
             }
             Message::Election(Election::Vote(_))
             | Message::Echo { .. }
@@ -44,7 +45,7 @@ impl Choices<'_> {
         }
     }
 
-    /// For the node's choice, or for one that we chose before.
+    /// A proposal or a vote, for the node's choice, for ourselves or for another server.
     fn elect(&mut self, propose: &Propose) -> Message {
         let own = self.proposal(self.from);
         let round = propose.round;
@@ -61,7 +62,7 @@ impl Choices<'_> {
             _ => {
                 let leader = ServerId(u64::from(self.byte() % 3) + 1);
                 let choice = self.proposal(leader);
-                let established = Some(self.known.standing.accepted_epoch);
+                let established = Some(self.view.standing.accepted_epoch);
                 Message::Election(Election::Vote(Vote { round, choice, established }))
             }
         }
@@ -89,7 +90,7 @@ impl Choices<'_> {
             }
             Zab::Ack { epoch, zxid, .. } => vec![Zab::Commit { epoch: *epoch, zxid: *zxid }],
             Zab::Pull { .. } => {
-                let prev = self.known.standing.last_zxid;
+                let prev = self.view.standing.last_zxid;
                 let entries = self.entries(prev, prev.epoch());
                 let last = entries.last().map_or(prev, |entry| entry.zxid);
                 let snapshot = Zab::Snapshot(self.snapshot());
@@ -99,7 +100,7 @@ impl Choices<'_> {
                 }
             }
             Zab::Entries { .. } | Zab::Snapshot(_) => vec![Zab::Received],
-            Zab::Ping { seq } => vec![Zab::Pong { seq: *seq, accepted: self.known.standing.accepted_epoch }],
+            Zab::Ping { seq } => vec![Zab::Pong { seq: *seq, accepted: self.view.standing.accepted_epoch }],
             Zab::Handover { next, last, round, .. } => {
                 let hello = Hello { round: *round, accepted_epoch: *next, taking_over: Some(*next) };
                 vec![Zab::Hello(hello), Zab::TakenOver { epoch: *next, last: *last }]

@@ -1,6 +1,7 @@
-//! What a peer says, chosen by bytes of the input: messages of every kind, with numbers near those that the node knows.
+//! Messages of a peer, chosen by bytes of the input: every kind, with numbers near those of the node.
 //!
-//! Random bytes rarely name the epoch that a server is in; most of these do, and some are as far off as can be.
+//! Random bytes rarely contain the epoch of the node. Most of the numbers here are close to the node's state, and
+//! some are as far away as possible.
 
 use std::collections::BTreeMap;
 
@@ -16,29 +17,29 @@ use pole_oracle::{Gossip, Report};
 use pole_tree::{Ask, Caller};
 use pole_zab::{Cxid, Entry, Epoch, Epochs, Hello, Message as Zab, Origin, Promise, SessionId, SnapshotPart};
 
-/// Where the node is.
+/// The state of the node, on which choices are based.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct NodeView {
     pub(super) standing: Standing,
     pub(super) committed: Zxid,
     pub(super) base: Zxid,
     pub(super) epochs: Epochs,
     pub(super) round: Round,
     pub(super) fingerprint: u64,
-    /// Its state, as a snapshot holds it.
+    /// The tree, encoded as in a snapshot.
     pub(super) state: Bytes,
 }
 
-/// Bytes that choose.
+/// Chooses values by the bytes of an input.
 pub(super) struct Choices<'a> {
     pub(super) left: &'a [u8],
-    pub(super) known: &'a Known,
-    /// The peer that speaks.
+    pub(super) view: &'a NodeView,
+    /// The peer that sends the message.
     pub(super) from: ServerId,
 }
 
 impl Choices<'_> {
-    /// The next byte; zero when there are no more.
+    /// The next byte of the input; 0 at its end.
     pub(super) fn byte(&mut self) -> u8 {
         let Some((first, left)) = self.left.split_first() else { return 0 };
         self.left = left;
@@ -70,7 +71,7 @@ impl Choices<'_> {
     }
 
     pub(super) fn epoch(&mut self) -> Epoch {
-        let Standing { accepted_epoch: Epoch(accepted), current_epoch, .. } = self.known.standing;
+        let Standing { accepted_epoch: Epoch(accepted), current_epoch, .. } = self.view.standing;
         match self.byte() % 9 {
             0 => Epoch(accepted),
             1 => Epoch(accepted.saturating_add(1)),
@@ -85,13 +86,13 @@ impl Choices<'_> {
     }
 
     pub(super) fn zxid(&mut self) -> Zxid {
-        let last = self.known.standing.last_zxid;
+        let last = self.view.standing.last_zxid;
         match self.byte() % 9 {
             0 => last,
             1 => next(last),
-            2 => self.known.committed,
+            2 => self.view.committed,
             3 => Zxid::ZERO,
-            4 => self.known.base,
+            4 => self.view.base,
             5 => Zxid::new(self.epoch(), 1),
             6 => Zxid::new(self.epoch(), u32::MAX),
             7 => Zxid::new(last.epoch(), last.counter().saturating_sub(1)),
@@ -100,7 +101,7 @@ impl Choices<'_> {
     }
 
     fn round(&mut self) -> Round {
-        let Round { epoch, failed } = self.known.round;
+        let Round { epoch, failed } = self.view.round;
         match self.byte() % 8 {
             0 => Round { epoch, failed },
             1 => Round { epoch: epoch.saturating_add(1), failed: 0 },
@@ -115,7 +116,7 @@ impl Choices<'_> {
 
     fn standing(&mut self) -> Standing {
         match self.byte() % 3 {
-            0 => self.known.standing,
+            0 => self.view.standing,
             1 => Standing::default(),
             _ => Standing { current_epoch: self.epoch(), last_zxid: self.zxid(), accepted_epoch: self.epoch() },
         }
@@ -136,12 +137,12 @@ impl Choices<'_> {
     pub(super) fn proposal(&mut self, id: ServerId) -> Proposal {
         let names = usize::from(self.byte() % 4);
         let inputs = (0..names).map(|at| Input { name: "name".repeat(10 * at), value: i64::MIN }).collect();
-        let fingerprint = if self.byte() % 8 == 7 { self.number() } else { self.known.fingerprint };
+        let fingerprint = if self.byte() % 8 == 7 { self.number() } else { self.view.fingerprint };
         Proposal { id, rank: self.rank(), version: Zxid::ZERO, fingerprint, standing: self.standing(), inputs }
     }
 
     fn gossip(&mut self) -> Gossip {
-        Gossip { rank: self.rank(), version: Zxid::ZERO, fingerprint: self.known.fingerprint }
+        Gossip { rank: self.rank(), version: Zxid::ZERO, fingerprint: self.view.fingerprint }
     }
 
     pub(super) fn report(&mut self) -> Report {
@@ -162,7 +163,7 @@ impl Choices<'_> {
 
     pub(super) fn epochs(&mut self) -> Epochs {
         let mut epochs = match self.byte() % 4 {
-            0 => self.known.epochs.clone(),
+            0 => self.view.epochs.clone(),
             1 => Epochs::starting_at(Zxid::ZERO),
             _ => Epochs::starting_at(self.zxid()),
         };
@@ -175,11 +176,11 @@ impl Choices<'_> {
         Hello { round: self.round(), accepted_epoch: self.epoch(), taking_over }
     }
 
-    /// A promise that fits together, or not.
+    /// A promise, mostly consistent.
     pub(super) fn promise(&mut self, epoch: Epoch) -> Promise {
         let epochs = self.epochs();
         let last_zxid = if self.byte() % 8 == 7 { self.zxid() } else { epochs.last().unwrap_or(Zxid::ZERO) };
-        let current_epoch = if self.bool() { self.epoch() } else { self.known.standing.current_epoch };
+        let current_epoch = if self.bool() { self.epoch() } else { self.view.standing.current_epoch };
         Promise { epoch, fresh: !self.bool(), current_epoch, last_zxid, epochs, blank: self.bool() }
     }
 
@@ -210,7 +211,7 @@ impl Choices<'_> {
         TxnEntry { header, txn, digest: None }.encode()
     }
 
-    /// What a client may ask.
+    /// A request of a client.
     pub(super) fn request(&mut self) -> Bytes {
         match self.byte() % 4 {
             0 => Ask::attach(4_000, self.bool()),
@@ -256,7 +257,7 @@ impl Choices<'_> {
     pub(super) fn snapshot(&mut self) -> SnapshotPart {
         let epochs = self.epochs();
         let zxid = if self.byte() % 8 == 7 { self.zxid() } else { epochs.last().unwrap_or(Zxid::ZERO) };
-        let body = if self.bool() { self.bytes() } else { self.known.state.clone() };
+        let body = if self.bool() { self.bytes() } else { self.view.state.clone() };
         let offset = match self.byte() % 8 {
             7 => usize::MAX,
             6 => body.len(),
@@ -267,7 +268,7 @@ impl Choices<'_> {
 
     /// A message of any kind.
     pub(super) fn message(&mut self) -> Message {
-        let (from, last) = (self.from, self.known.standing.last_zxid);
+        let (from, last) = (self.from, self.view.standing.last_zxid);
         Message::Zab(match self.byte() % 40 {
             0 | 1 => return self.propose(),
             2 | 3 => return self.vote(),

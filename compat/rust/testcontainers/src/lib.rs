@@ -1,21 +1,26 @@
-//! Stands where the tests of the crate `zookeeper-client` expect `testcontainers`: what they ask for as a container is a server
-//! process of our choice, on this machine.
+//! A replacement for the crate `testcontainers` in the tests of the crate `zookeeper-client`. A container becomes a
+//! local server process of a product of our choice.
 //!
-//! In: `COMPAT_PRODUCT`, `Pole` or `Apache`; `COMPAT_SERVER`, the command that starts a server, a word to a line, to which the path
-//! of its `zoo.cfg` is added; `COMPAT_LOGS`, a folder for what servers say.
-//! Why: the tests stay as they were published, so a difference is a difference of the servers.
-//! How: a container's files (volumes) become paths on this machine, its port 2181 a free one, and what its environment says to Java
-//! becomes words of the command for Apache and lines of `zoo.cfg` for Pole.
-//! Not here: other versions of ZooKeeper than the one given; tests that ask for one must be left out.
+//! Environment variables:
+//!
+//! - `COMPAT_PRODUCT`: `Pole` or `Apache`.
+//! - `COMPAT_SERVER`: the command that starts a server, one word per line. The path of its `zoo.cfg` is appended.
+//! - `COMPAT_LOGS`: the folder for the files and logs of the servers.
+//!
+//! The tests stay as published, so a different result is caused by the server. Volumes of a container become local
+//! paths, its port 2181 becomes a free port, and its Java flags become arguments for Apache and lines of `zoo.cfg`
+//! for Pole.
+//!
+//! Only the given version of ZooKeeper is available. Tests that need another must be skipped.
 
 mod server;
 
-/// Where images are run.
+/// Replaces `testcontainers::clients`.
 pub mod clients {
     use crate::core::{Container, RunnableImage};
     use crate::images::generic::GenericImage;
 
-    /// The program that runs containers, if there were any.
+    /// Stands for the container runtime.
     #[derive(Default)]
     pub struct Cli;
 
@@ -23,7 +28,7 @@ pub mod clients {
         /// Starts a server and waits until it serves.
         ///
         /// # Panics
-        /// If it does not: the test cannot go on.
+        /// If the server does not serve, because the test cannot continue.
         #[must_use]
         pub fn run(&self, image: RunnableImage<GenericImage>) -> Container<'_, GenericImage> {
             Container::start_new(&image)
@@ -31,7 +36,7 @@ pub mod clients {
     }
 }
 
-/// What is run.
+/// Replaces `testcontainers::core`.
 pub mod core {
     use std::marker::PhantomData;
     use std::sync::Mutex;
@@ -39,7 +44,7 @@ pub mod core {
 
     use crate::server::{Server, Wanted};
 
-    /// How one would see that a container is up; we ask the server itself.
+    /// A health check. Ignored, because we ask the server itself.
     #[derive(Default)]
     pub struct Healthcheck;
 
@@ -63,9 +68,9 @@ pub mod core {
         }
     }
 
-    /// What to wait for after the start.
+    /// The condition to wait for after the start.
     pub enum WaitFor {
-        /// That it serves.
+        /// The server serves.
         Healthcheck,
     }
 
@@ -76,14 +81,14 @@ pub mod core {
     }
 
     impl<I> RunnableImage<I> {
-        /// A file or folder here, and where the container would see it.
+        /// Maps a local file or folder to a path in the container.
         #[must_use]
         pub fn with_volume(mut self, (here, there): (&str, &str)) -> Self {
             self.wanted.volumes.push((there.to_owned(), here.into()));
             self
         }
 
-        /// `host`: the ports of the configuration are to be taken as they are.
+        /// With `host`, the ports of the configuration are used unchanged.
         #[must_use]
         pub fn with_network(mut self, name: &str) -> Self {
             self.wanted.keeps_ports = name == "host";
@@ -91,7 +96,7 @@ pub mod core {
         }
     }
 
-    /// A running server. Ends with it.
+    /// A running server, which is killed on drop.
     pub struct Container<'d, I> {
         server: Mutex<Server>,
         lifetime: PhantomData<&'d I>,
@@ -105,23 +110,23 @@ pub mod core {
             Self { server: Mutex::new(server), lifetime: PhantomData }
         }
 
-        /// Ends the server in an orderly way.
+        /// Stops the server in an orderly way.
         pub fn stop(&self) {
             self.server().stop();
         }
 
-        /// Starts it again on its files, without waiting for it.
+        /// Restarts the server on its files, without waiting for it.
         pub fn start(&self) {
             self.server().start();
         }
 
-        /// The port of this machine that stands for one of the container.
+        /// The local port that replaces the client port of the container.
         #[must_use]
         pub fn get_host_port(&self, _port: u16) -> u16 {
             self.server().client_port()
         }
 
-        /// What the server says.
+        /// The log of the server.
         #[must_use]
         pub fn stdout(&self) -> LogStream {
             LogStream { port: self.server().plain_port() }
@@ -138,13 +143,14 @@ pub mod core {
     }
 
     impl LogStream {
-        /// Waits for what Apache's log would say. Logs differ, so the server is asked instead.
+        /// Waits for the state that this message of Apache's log announces. Logs differ, so the server is asked
+        /// instead.
         ///
         /// # Errors
-        /// If it does not come to be.
+        /// If the state is not reached in time.
         ///
         /// # Panics
-        /// If we know no question for this message.
+        /// If the message is unknown.
         pub fn wait_for_message(&self, message: &str) -> Result<(), String> {
             assert_eq!(message, "Read-only server started", "no question stands for this message");
             crate::server::wait_for_mode(self.port, "read-only")
@@ -152,28 +158,29 @@ pub mod core {
     }
 }
 
-/// What may be run.
+/// Replaces `testcontainers::images`.
 pub mod images {
-    /// Any image; here, ZooKeeper.
+    /// Replaces `testcontainers::images::generic`.
     pub mod generic {
         use std::marker::PhantomData;
 
         use crate::core::{Healthcheck, RunnableImage, WaitFor};
         use crate::server::Wanted;
 
-        /// An image by its name.
+        /// The image of a ZooKeeper server.
         pub struct GenericImage {
             wanted: Wanted,
         }
 
         impl GenericImage {
-            /// The image of this name; there is only one.
+            /// Ignores name and tag, because there is only one image.
             #[must_use]
             pub fn new(_name: &str, _tag: &str) -> Self {
                 Self { wanted: Wanted::default() }
             }
 
-            /// Flags for the virtual machine of the server are the settings that Apache takes as properties.
+            /// Takes the settings from `SERVER_JVMFLAGS`, where Apache expects them as Java properties. Ignores other
+            /// variables.
             #[must_use]
             pub fn with_env_var(mut self, name: &str, value: String) -> Self {
                 if name == "SERVER_JVMFLAGS" {

@@ -1,4 +1,4 @@
-//! One server process: its configuration, its ports, its life.
+//! One server process: its configuration, its ports, and its start and stop.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -12,21 +12,21 @@ use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a test asks for.
+/// The settings of a container that a test asks for.
 #[derive(Default)]
 pub(crate) struct Wanted {
-    /// Where a container would see a file, and where it is.
+    /// Pairs of a path in the container and the local path.
     pub(crate) volumes: Vec<(String, PathBuf)>,
-    /// Flags for Java, `-Dname=value`.
+    /// Java flags, `-Dname=value`.
     pub(crate) properties: Vec<String>,
-    /// The ports of the configuration are to be taken as they are.
+    /// Whether the ports of the configuration are used unchanged.
     pub(crate) keeps_ports: bool,
 }
 
 /// A server and its files.
 pub(crate) struct Server {
     folder: PathBuf,
-    /// Flags for Java. Pole has them in its configuration.
+    /// Java flags. Empty for Pole, which has these settings in its configuration.
     flags: Vec<String>,
     client_port: u16,
     plain_port: u16,
@@ -62,7 +62,7 @@ impl Server {
             ports.plain = own_client_port(&config, &data);
         }
         let plain_port = ports.plain.unwrap_or_else(|| {
-            // Whether it serves is asked without TLS.
+            // The mode is queried without TLS.
             let port = ports.take("clientPort");
             config += &format!("clientPort={port}\n");
             port
@@ -93,7 +93,7 @@ impl Server {
     pub(crate) fn start(&mut self) {
         let words = env::var("COMPAT_SERVER").expect("COMPAT_SERVER says how to start a server");
         let mut words: Vec<String> = words.lines().map(str::to_owned).collect();
-        // Java takes its flags before the name of the class, which is the last word.
+        // Java expects its flags before the class name, which is the last word.
         words.splice(words.len() - 1..words.len() - 1, self.flags.iter().cloned());
         let log = self.folder.join("log");
         let log = OpenOptions::new().create(true).append(true).open(log).expect("the log can be written");
@@ -104,7 +104,7 @@ impl Server {
         self.process = Some(spawn(command));
     }
 
-    /// Waits until it says in which mode it is.
+    /// Waits until the server reports its mode.
     pub(crate) fn wait_ready(&mut self) {
         let deadline = Instant::now() + LIMIT;
         while mode(self.plain_port).is_none() {
@@ -115,7 +115,7 @@ impl Server {
         }
     }
 
-    /// Asks it to end, and waits.
+    /// Sends SIGTERM and waits for the end. Kills the server after [`GRACE`].
     pub(crate) fn stop(&mut self) {
         let Some(mut process) = self.process.take() else { return };
         let asked = Command::new("kill").arg(process.id().to_string()).status();
@@ -131,8 +131,8 @@ impl Server {
     }
 }
 
-/// Starts a program from a thread that lives as long as we do. The command may ask the kernel to end the server with the thread that
-/// started it, so that none is left behind; and the threads of tests come and go.
+/// Starts a program from a thread that lives as long as this process. The command may make the kernel kill the server
+/// when the thread that started it ends, so that no server is left behind, and the threads of tests end early.
 fn spawn(command: Command) -> Child {
     type Order = (Command, Sender<Child>);
     static ORDERS: OnceLock<Mutex<Sender<Order>>> = OnceLock::new();
@@ -156,18 +156,18 @@ impl Drop for Server {
         if let Some(process) = self.process.take() {
             end(process);
         }
-        // Files are large, and what a test complains of stands in the log. It may have lain elsewhere.
+        // The data is large, and the log is enough for diagnosis. The data may also be elsewhere, in a volume.
         let _ = fs::remove_dir_all(self.folder.join("data"));
     }
 }
 
 fn end(mut process: Child) {
-    // It may have ended by itself.
+    // The process may have ended by itself.
     let _ = process.kill();
     let _ = process.wait();
 }
 
-/// Waits until a server says that it is in this mode.
+/// Waits until a server reports this mode.
 pub(crate) fn wait_for_mode(port: u16, wanted: &str) -> Result<(), String> {
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -182,7 +182,7 @@ pub(crate) fn wait_for_mode(port: u16, wanted: &str) -> Result<(), String> {
     }
 }
 
-/// The mode of a server, if it says one.
+/// The mode of a server. `None` if it does not serve.
 fn mode(port: u16) -> Option<String> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
@@ -192,11 +192,11 @@ fn mode(port: u16) -> Option<String> {
     said.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned)
 }
 
-/// The ports of a server that were asked for by name.
+/// The ports that replace those of the configuration.
 struct Ports {
-    /// Where the test connects.
+    /// The port to which the test connects.
     client: Option<u16>,
-    /// Where there is no TLS.
+    /// The port without TLS.
     plain: Option<u16>,
 }
 
@@ -211,22 +211,22 @@ impl Ports {
     }
 }
 
-/// The client's port at the end of a server's own line, `server.N=…;host:port`.
+/// The client port at the end of the server's own line, `server.N=…;host:port`.
 fn own_client_port(config: &str, data: &Path) -> Option<u16> {
     let id = fs::read_to_string(data.join("myid")).ok()?;
     let start = format!("server.{}=", id.trim());
     config.lines().find(|line| line.starts_with(&start))?.rsplit(':').next()?.parse().ok()
 }
 
-/// `-Dzookeeper.name=value` as a line of `zoo.cfg`.
+/// Turns `-Dzookeeper.name=value` into a line of `zoo.cfg`.
 fn as_key(flag: &str) -> Option<String> {
     let property = flag.strip_prefix("-D")?;
     let property = property.strip_prefix("zookeeper.").unwrap_or(property);
     (!property.starts_with("java.")).then(|| format!("{property}\n"))
 }
 
-/// A port below those of outgoing connections. Tests run at the same time, some in processes of their own: where each begins
-/// to look is left to chance.
+/// A free port below the range of outgoing connections. It is chosen at random, because tests run concurrently, some
+/// in their own processes.
 fn free_port() -> u16 {
     let span = u64::from(LAST_PORT - FIRST_PORT);
     let tries = std::iter::repeat_with(|| FIRST_PORT + (random() % span) as u16);
@@ -234,7 +234,7 @@ fn free_port() -> u16 {
     tries.take(1000).find(is_free).expect("a port of loopback is free")
 }
 
-/// The standard library seeds its hash maps at random.
+/// A random number, from the random seeds of the standard library's hash maps.
 fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
@@ -243,12 +243,12 @@ fn logs() -> PathBuf {
     PathBuf::from(env::var_os("COMPAT_LOGS").expect("COMPAT_LOGS is a folder for what servers say"))
 }
 
-/// What the image of ZooKeeper has when nothing else is said.
+/// The default configuration of the ZooKeeper image.
 const DEFAULT: &str = "tickTime=2000\ninitLimit=5\nsyncLimit=2\ndataDir=/data\nclientPort=2181\n";
 const FIRST_PORT: u16 = 10_000;
 const LAST_PORT: u16 = 20_000;
-/// A virtual machine on a busy machine takes some seconds.
+/// A JVM on a busy machine takes some seconds to start.
 const LIMIT: Duration = Duration::from_secs(120);
-/// As long as containers get.
+/// The same as for containers.
 const GRACE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);

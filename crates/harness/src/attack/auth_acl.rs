@@ -1,4 +1,4 @@
-//! A create of less than a megabyte whose ACL stands for a list of a gigabyte: each entry `auth` means all identities of the
+//! A create of less than a megabyte whose ACL expands to a gigabyte: each `auth` entry stands for all identities of the
 //! connection.
 
 use std::io;
@@ -6,16 +6,16 @@ use std::io;
 use pole_jute::{Acl, CreateMode, CreateRequest, ErrorCode, Id, Perms, Request, SetAclRequest};
 
 use super::raw::add_auth;
-use super::{Attack, Found, Service, Target, nothing};
+use super::{Attack, EnsembleAttack, Findings, Target, no_preparation};
 
-pub(super) const ATTACK: Attack = Attack::service(
+pub(super) const ATTACK: Attack = Attack::on_ensemble(
     "auth-acl",
     "create and setACL with 40,000 entries `auth` on a connection with 100 identities",
-    Service::new(nothing, strike),
+    EnsembleAttack::new(no_preparation, run),
 )
 .quick();
 
-fn strike(target: &Target) -> io::Result<Found> {
+fn run(target: &Target) -> io::Result<Findings> {
     let mut raw = target.session(target.leader)?;
     for number in 0..IDENTITIES {
         raw.send(&add_auth("digest", format!("u{number}:p").as_bytes()))?;
@@ -30,7 +30,7 @@ fn strike(target: &Target) -> io::Result<Found> {
     let set = raw.ask(&Request::SetAcl(SetAclRequest { path: "/".into(), acl, version: -1 }))?;
     let is_refused = created == ErrorCode::BadArguments && set == ErrorCode::BadArguments;
     let note = format!("create: {created}, setACL: {set}");
-    Ok(Found::note(note.clone()).unless(is_refused, || format!("not refused: {note}")))
+    Ok(Findings::note(note.clone()).require(is_refused, || format!("not refused: {note}")))
 }
 
 const IDENTITIES: usize = 100;

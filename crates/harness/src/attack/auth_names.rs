@@ -5,23 +5,23 @@ use std::io;
 use pole_jute::ErrorCode;
 
 use super::raw::add_auth;
-use super::{Attack, Found, Service, Target, nothing};
+use super::{Attack, EnsembleAttack, Findings, Target, no_preparation};
 use crate::client;
 
-pub(super) const ATTACK: Attack = Attack::service(
+pub(super) const ATTACK: Attack = Attack::on_ensemble(
     "auth-names",
     "addauth with 14 MB of names on one connection to a follower, then one write",
-    Service::new(nothing, strike),
+    EnsembleAttack::new(no_preparation, run),
 )
 .quick();
 
-fn strike(target: &Target) -> io::Result<Found> {
+fn run(target: &Target) -> io::Result<Findings> {
     let follower = target.follower();
     let mut raw = target.session(follower)?;
     let mut sent = 0;
     for number in 0..NAMES {
         let auth = format!("{number:02}{}:password", "n".repeat(NAME_BYTES));
-        // A server that refuses more closes the connection.
+        // A server that has enough identities closes the connection.
         if raw.send(&add_auth("digest", auth.as_bytes())).is_err() {
             break;
         }
@@ -29,14 +29,14 @@ fn strike(target: &Target) -> io::Result<Found> {
     }
     let write = client::create("/attacked", b"", pole_jute::CreateMode::Persistent);
     let answer = raw.ask(&write);
-    let note = format!("{} MB of names; the write: {}", sent >> 20, said(&answer));
-    // A second one, without names, at the same server.
+    let note = format!("{} MB of names; the write: {}", sent >> 20, describe(&answer));
+    // A second client, without identities, at the same server.
     let second = target.session(follower).and_then(|mut raw| raw.ask(&client::exists("/")));
     let is_served = matches!(second, Ok(ErrorCode::Ok));
-    Ok(Found::note(note).unless(is_served, || format!("a later client at the same server: {}", said(&second))))
+    Ok(Findings::note(note).require(is_served, || format!("a later client at the same server: {}", describe(&second))))
 }
 
-fn said(answer: &io::Result<ErrorCode>) -> String {
+fn describe(answer: &io::Result<ErrorCode>) -> String {
     match answer {
         Ok(code) => code.to_string(),
         Err(why) => format!("connection closed ({})", why.kind()),

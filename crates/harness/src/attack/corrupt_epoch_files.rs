@@ -1,31 +1,31 @@
-//! The files of the epochs hold something else than an epoch: a server that guesses could vote twice.
+//! Epoch files without a valid epoch. A server that guessed the epoch could vote twice, so it must refuse to start.
 
 use std::fs;
 use std::time::Duration;
 
 use super::disk::DAMAGED;
-use super::raw::Raw;
+use super::raw::RawClient;
 use super::target::SESSION_TIMEOUT;
-use super::{Attack, Found};
+use super::{Attack, Findings};
 use crate::Failure;
 use crate::client;
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup};
 
-pub(super) const ATTACK: Attack = Attack::alone(
+pub(super) const ATTACK: Attack = Attack::self_contained(
     "corrupt-epoch-files",
     "starts of one of three servers with acceptedEpoch and currentEpoch empty, garbage, negative and too large",
     run,
 );
 
-fn run(launcher: &Launcher) -> Result<Found, Failure> {
+fn run(launcher: &Launcher) -> Result<Findings, Failure> {
     let mut ensemble = Ensemble::ready(launcher, &Setup::new("attack-corrupt-epoch-files", 3))?;
-    let mut found = Found::default();
+    let mut found = Findings::default();
     let mut refused = 0;
     let names = epoch_files(&ensemble)?;
     for name in &names {
         for content in CONTENTS {
             let server = ensemble.server(VICTIM);
-            // Killed, or ended by itself in the case before.
+            // The server still runs, or has exited by itself in the previous case.
             server.reap()?;
             let path = server.folder().join(name);
             let original = fs::read(&path).map_err(|why| Failure::io("read", &path, &why))?;
@@ -34,34 +34,37 @@ fn run(launcher: &Launcher) -> Result<Found, Failure> {
             server.start()?;
             let ended = server.wait_end(END_LIMIT)?.map(|status| status.code());
             let log = fs::read(server.log_path()).unwrap_or_default();
-            let said = String::from_utf8_lossy(&log[before.min(log.len())..]).trim_end().to_owned();
+            let message = String::from_utf8_lossy(&log[before.min(log.len())..]).trim_end().to_owned();
             let short = name.rsplit('/').next().unwrap_or(name);
             let case = format!("{short} with {:?}", String::from_utf8_lossy(content));
             match ended {
                 Some(Some(DAMAGED)) => {
                     refused += 1;
-                    found = found
-                        .unless(said.contains(short), || format!("{case}: the message does not name the file: {said}"));
+                    found = found.require(message.contains(short), || {
+                        format!("{case}: the message does not name the file: {message}")
+                    });
                 }
-                Some(code) => found.complaints.push(format!("{case}: ended with {code:?}, expected {DAMAGED}: {said}")),
-                None => found.complaints.push(format!("{case}: runs on")),
+                Some(code) => {
+                    found.problems.push(format!("{case}: ended with {code:?}, expected {DAMAGED}: {message}"))
+                }
+                None => found.problems.push(format!("{case}: runs on")),
             }
-            found = found.unless(others_serve(&ensemble), || format!("{case}: the other servers do not serve"));
+            found = found.require(others_serve(&ensemble), || format!("{case}: the other servers do not serve"));
             fs::write(&path, original).map_err(|why| Failure::io("write", &path, &why))?;
         }
     }
-    // With its files as they were, it joins again.
+    // With its original files, the server joins again.
     ensemble.server(VICTIM).reap()?;
     ensemble.server(VICTIM).start()?;
     ensemble.wait_ready(READY_LIMIT)?;
     let cases = names.len() * CONTENTS.len();
-    if found.complaints.is_empty() {
+    if found.problems.is_empty() {
         ensemble.done()?;
     }
-    Ok(Found { note: format!("{refused} of {cases} starts refused"), ..found })
+    Ok(Findings { note: format!("{refused} of {cases} starts refused"), ..found })
 }
 
-/// From the folder of a server.
+/// The paths of both epoch files, relative to the folder of the server.
 fn epoch_files(ensemble: &Ensemble) -> Result<Vec<String>, Failure> {
     let folder = ensemble.servers()[VICTIM].folder();
     let both = ["acceptedEpoch", "currentEpoch"].map(|name| super::disk::files(folder, name));
@@ -79,7 +82,7 @@ fn epoch_files(ensemble: &Ensemble) -> Result<Vec<String>, Failure> {
 
 fn others_serve(ensemble: &Ensemble) -> bool {
     let serves = |index: usize| -> std::io::Result<bool> {
-        let mut raw = Raw::plain(ensemble.servers()[index].address())?;
+        let mut raw = RawClient::plain(ensemble.servers()[index].address())?;
         raw.open_session(SESSION_TIMEOUT)?;
         raw.ask(&client::set_data("/", b"")).map(|code| code == pole_jute::ErrorCode::Ok)
     };
@@ -90,5 +93,5 @@ const VICTIM: usize = 2;
 
 const CONTENTS: &[&[u8]] = &[b"", b"garbage", b"-5", b"99999999999999999999", b"1\n2\n", b"\xff\xfe"];
 
-/// A server that reads its files before it does anything else ends in a moment.
+/// A server reads these files first, so it exits quickly.
 const END_LIMIT: Duration = Duration::from_secs(3);

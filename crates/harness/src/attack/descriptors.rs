@@ -5,21 +5,21 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use super::raw::connect;
-use super::{Attack, Found, Service, Target, nothing};
+use super::{Attack, EnsembleAttack, Findings, Target, no_preparation};
 
-pub(super) const ATTACK: Attack = Attack::service(
+pub(super) const ATTACK: Attack = Attack::on_ensemble(
     "descriptors",
     "1,300 silent connections to each of three servers that may have 1,024 open files",
-    Service {
+    EnsembleAttack {
         files_max: Some(1024),
-        newcomers: false,
-        // A small log, so that files are opened and closed during the attack.
+        new_sessions: false,
+        // Frequent snapshots, so that files are opened and closed during the attack.
         config: &["snapCount=200"],
-        ..Service::new(nothing, strike)
+        ..EnsembleAttack::new(no_preparation, run)
     },
 );
 
-fn strike(target: &Target) -> io::Result<Found> {
+fn run(target: &Target) -> io::Result<Findings> {
     let mut silent: Vec<TcpStream> = Vec::new();
     let mut refused = 0;
     for number in 0..CONNECTIONS * target.ports.len() {
@@ -29,7 +29,7 @@ fn strike(target: &Target) -> io::Result<Found> {
         }
     }
     std::thread::sleep(HOLD);
-    Ok(Found::note(format!("{} connected, {refused} refused, held for {HOLD:?}", silent.len())))
+    Ok(Findings::note(format!("{} connected, {refused} refused, held for {HOLD:?}", silent.len())))
 }
 
 const CONNECTIONS: usize = 1300;

@@ -1,4 +1,4 @@
-//! One server alone with some history on its disk, for attacks on files.
+//! A standalone server with some history on its disk, for attacks on its files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,29 +6,29 @@ use std::time::Duration;
 
 use pole_jute::CreateMode;
 
-use super::raw::Raw;
+use super::raw::RawClient;
 use super::target::SESSION_TIMEOUT;
 use crate::Failure;
 use crate::client;
 use crate::ensemble::{Ensemble, Launcher, Server, Setup};
 
-/// A standalone server that has written some keys, with several logs and snapshots, and was ended in order.
-pub(super) struct Written {
+/// A standalone server that has written some keys, has several logs and snapshots, and was shut down in order.
+pub(super) struct ServerWithHistory {
     pub(super) ensemble: Ensemble,
-    /// A copy of its files, to start again from.
+    /// A copy of its files, from which each start begins.
     original: PathBuf,
 }
 
-/// How a server took its files.
-pub(super) enum Start {
-    /// It ended by itself with this code; the last lines of its log.
+/// The result of a start on changed files.
+pub(super) enum StartResult {
+    /// The server exited by itself: the exit code, and the last lines of its log.
     Refused(Option<i32>, String),
-    /// It serves; the number of keys that are missing or wrong.
+    /// The server serves: the number of keys that are missing or wrong.
     Serves(usize),
 }
 
-impl Written {
-    /// Writes the keys. Extra lines for the configuration may use `{folder}`.
+impl ServerWithHistory {
+    /// Starts the server several times and writes the keys. Extra lines for the configuration may contain `{folder}`.
     pub(super) fn make(launcher: &Launcher, name: &str, config: &[&str]) -> Result<Self, Failure> {
         let setup = CONFIG.iter().fold(Setup::new(&format!("attack-{name}"), 1), |setup, line| setup.with(line));
         let mut ensemble = Ensemble::prepare(launcher, &setup)?;
@@ -36,7 +36,7 @@ impl Written {
         let lines: String =
             config.iter().map(|line| line.replace("{folder}", &folder.display().to_string()) + "\n").collect();
         ensemble.configure(|_, text| text + &lines)?;
-        // Each start begins an epoch.
+        // Each start begins a new epoch.
         for start in 0..STARTS {
             ensemble.start_all()?;
             let keys = start * KEYS / STARTS..(start + 1) * KEYS / STARTS;
@@ -52,8 +52,11 @@ impl Written {
         Ok(Self { ensemble, original })
     }
 
-    /// Starts it on its files after this change to them, and says how that went. The next call begins from the original files.
-    pub(super) fn start_after(&mut self, change: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<Start, Failure> {
+    /// Restores the original files, applies `change` to the folder, and starts the server.
+    pub(super) fn start_after(
+        &mut self,
+        change: impl FnOnce(&Path) -> Result<(), Failure>,
+    ) -> Result<StartResult, Failure> {
         let server = self.ensemble.server(0);
         server.reap()?;
         let folder = server.folder().to_owned();
@@ -71,13 +74,13 @@ impl Written {
         loop {
             if let Some(status) = server.wait_end(Duration::from_millis(20))? {
                 let text = fs::read(&log).map_err(|why| Failure::io("read", &log, &why))?;
-                let said = String::from_utf8_lossy(&text[before..]).trim_end().to_owned();
+                let message = String::from_utf8_lossy(&text[before..]).trim_end().to_owned();
                 let last =
-                    said.lines().rev().take(3).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join(" / ");
-                return Ok(Start::Refused(status.code(), last));
+                    message.lines().rev().take(3).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join(" / ");
+                return Ok(StartResult::Refused(status.code(), last));
             }
             if server.probe().mode().is_some() {
-                return Ok(Start::Serves(missing_keys(server)));
+                return Ok(StartResult::Serves(missing_keys(server)));
             }
             if started.elapsed() > START_LIMIT {
                 return Err(Failure::Check(format!("the server neither serves nor ends for {START_LIMIT:?}")));
@@ -86,7 +89,7 @@ impl Written {
     }
 }
 
-/// All files of a folder whose names begin like this, by the number at their end.
+/// All files in a folder and below whose names have this prefix, sorted by the zxid in the name.
 pub(super) fn files(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -104,38 +107,38 @@ pub(super) fn files(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>, Failure
     Ok(found)
 }
 
-/// The zxid in the name of a log or a snapshot.
+/// The zxid in the name of a log or a snapshot; 0 if there is none.
 pub(super) fn zxid_of(path: &Path) -> u64 {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name.rsplit('.').next().and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0)
 }
 
 fn write_keys(server: &Server, keys: std::ops::Range<usize>) -> std::io::Result<()> {
-    let mut raw = Raw::plain(server.address())?;
+    let mut raw = RawClient::plain(server.address())?;
     raw.open_session(SESSION_TIMEOUT)?;
     for key in keys {
-        raw.must(&client::create(&path(key), value(key).as_bytes(), CreateMode::Persistent))?;
+        raw.expect_ok(&client::create(&path(key), value(key).as_bytes(), CreateMode::Persistent))?;
     }
     Ok(())
 }
 
-/// How many keys are not there, or have another value.
+/// The number of keys that are missing or have another value. All of them if the server does not answer.
 fn missing_keys(server: &Server) -> usize {
-    let look = || -> std::io::Result<usize> {
-        let mut raw = Raw::plain(server.address())?;
+    let count = || -> std::io::Result<usize> {
+        let mut raw = RawClient::plain(server.address())?;
         raw.open_session(SESSION_TIMEOUT)?;
         let mut missing = 0;
         for key in 0..KEYS {
-            let bytes = raw.numbered(&client::get_data(&path(key), false));
+            let bytes = raw.encode_next(&client::get_data(&path(key), false));
             raw.send(&bytes)?;
             let frame = raw.frame()?;
-            // After number, zxid and code: the length of the data, and the data.
+            // The header (xid, zxid and error code) has 16 bytes, the length of the data 4.
             let data = frame.get(20..20 + value(key).len());
             missing += usize::from(data != Some(value(key).as_bytes()));
         }
         Ok(missing)
     };
-    look().unwrap_or(KEYS)
+    count().unwrap_or(KEYS)
 }
 
 fn path(key: usize) -> String {
@@ -159,13 +162,13 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The code of a server whose files are damaged.
+/// The exit code of a server whose files are damaged.
 pub(super) const DAMAGED: i32 = 5;
 
 pub(super) const KEYS: usize = 420;
 const STARTS: usize = 3;
 
-/// Several snapshots and logs for that many keys. Small files are quick to copy.
+/// Produces several snapshots and logs for this number of keys. Small files are quick to copy.
 const CONFIG: &[&str] = &["snapCount=100", "preAllocSize=64"];
 
 const STOP_LIMIT: Duration = Duration::from_secs(20);

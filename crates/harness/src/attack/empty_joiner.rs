@@ -1,8 +1,9 @@
 //! An empty server joins an ensemble with a large tree, under load.
 //!
-//! A paced load of writes goes to the two other servers. First it is measured alone; then one follower is killed, wiped
-//! and started again, several times. Each join may lengthen the longest pause of the load by a tenth of a second, must
-//! cost no election and no connection, and the joiner must be level within twice the time of a join without load.
+//! A paced load of writes goes to the two other servers. It is first measured alone; then one follower is killed,
+//! wiped and restarted, several times. A join may add a tenth of a second to the longest pause of the load, and must
+//! not cause an election or break a connection. The joiner must be up to date within twice the time of a join without
+//! load.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr};
@@ -14,18 +15,18 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pole_jute::{CreateMode, MultiOp};
 
-use super::raw::Raw;
-use super::{Attack, Found, bulk};
+use super::raw::RawClient;
+use super::{Attack, Findings, bulk};
 use crate::ensemble::{Ensemble, Launcher, Probe, READY_LIMIT, Setup};
 use crate::{Failure, client};
 
-pub(super) const ATTACK: Attack = Attack::alone(
+pub(super) const ATTACK: Attack = Attack::self_contained(
     "empty-joiner",
     "an empty server joins five times: 2,000,000 nodes of 100 B, 5,000 writes of 1 KiB a second",
     run,
 );
 
-fn run(launcher: &Launcher) -> Result<Found, Failure> {
+fn run(launcher: &Launcher) -> Result<Findings, Failure> {
     let mut ensemble = Ensemble::ready(launcher, &Setup::new("attack-empty-joiner", 3))?;
     let leader = ensemble.wait_ready(READY_LIMIT)?;
     let failed = |why: io::Error| Failure::Check(format!("a client of the attack failed: {why}"));
@@ -43,7 +44,7 @@ fn run(launcher: &Launcher) -> Result<Found, Failure> {
     sleep(ALONE);
     let alone = take_longest(&loads);
 
-    let mut found = Found::default();
+    let mut found = Findings::default();
     let mut notes =
         vec![format!("idle join {:.1} s, longest pause without a joiner {} ms", idle.as_secs_f64(), alone.as_millis())];
     for round in 1..=JOINS {
@@ -58,24 +59,26 @@ fn run(launcher: &Launcher) -> Result<Found, Failure> {
             longest.as_millis()
         ));
         found = found
-            .unless(longest <= alone + PAUSE_EXTRA_MAX, || {
+            .require(longest <= alone + PAUSE_EXTRA_MAX, || {
                 format!("join {round}: the longest pause was {longest:.0?}, without a joiner {alone:.0?}")
             })
-            .unless(took <= 2 * idle, || format!("join {round}: level after {took:.1?}, without load after {idle:.1?}"))
-            .unless(elections == 0, || format!("join {round}: the epoch changed {elections} times"));
+            .require(took <= 2 * idle, || {
+                format!("join {round}: level after {took:.1?}, without load after {idle:.1?}")
+            })
+            .require(elections == 0, || format!("join {round}: the epoch changed {elections} times"));
     }
     let broken: u64 = loads.into_iter().map(Load::stop).sum();
-    found = found.unless(broken == 0, || format!("{broken} connections of the load broke"));
+    found = found.require(broken == 0, || format!("{broken} connections of the load broke"));
     ensemble.check_running()?;
-    if found.complaints.is_empty() {
+    if found.problems.is_empty() {
         ensemble.done()?;
     }
-    Ok(Found { note: notes.join("; "), ..found })
+    Ok(Findings { note: notes.join("; "), ..found })
 }
 
-/// Creates the nodes, a thousand under each parent, and those that the load writes to.
+/// Creates the nodes, a thousand under each parent, and the nodes that the load writes to.
 fn fill(leader: SocketAddr) -> io::Result<()> {
-    let mut raw = Raw::plain(leader)?;
+    let mut raw = RawClient::plain(leader)?;
     raw.open_session(SESSION_TIMEOUT)?;
     let (empty, data) = (Bytes::new(), Bytes::from_static(&[b'x'; NODE_BYTES]));
     let parents = (0..NODES.div_ceil(1000)).map(|n| format!("/d{n}")).chain(["/load".to_owned()]);
@@ -83,10 +86,10 @@ fn fill(leader: SocketAddr) -> io::Result<()> {
     let nodes = (0..NODES).map(|n| format!("/d{}/n{n:07}", n / 1000));
     let create = |path, data: &Bytes| MultiOp::Create(bulk::create(path, data, CreateMode::Persistent));
     let few = parents.chain(written).map(|path| create(path, &empty));
-    bulk::multis(&mut raw, few.chain(nodes.map(|path| create(path, &data))))
+    bulk::run_multis(&mut raw, few.chain(nodes.map(|path| create(path, &data))))
 }
 
-/// Kills a server, removes its data, starts it, and waits until it has what the others have. Returns how long that took.
+/// Kills a server, removes its data, restarts it, and waits until it has caught up. Returns the time from the restart.
 fn join(ensemble: &mut Ensemble, joiner: usize) -> Result<Duration, Failure> {
     let server = ensemble.server(joiner);
     server.reap()?;
@@ -96,7 +99,7 @@ fn join(ensemble: &mut Ensemble, joiner: usize) -> Result<Duration, Failure> {
     loop {
         let zxids: Vec<u64> = ensemble.servers().iter().map(|server| server.probe().zxid().unwrap_or(0)).collect();
         let most = zxids.iter().copied().max().unwrap_or(0);
-        // Within a tenth of a second of writes: a follower is never closer under load.
+        // Up to a tenth of a second of writes may be missing: under load, a follower is never closer.
         if zxids[joiner] > 0 && zxids[joiner] + RATE / 10 >= most {
             return Ok(began.elapsed());
         }
@@ -112,14 +115,14 @@ fn epoch(probes: &[Probe]) -> u64 {
     probes.iter().filter_map(|probe| probe.epoch()).max().unwrap_or(0)
 }
 
-/// Writes at a steady rate over one connection, with a bound on what is outstanding.
+/// Writes at a steady rate over one connection, with a limit on outstanding requests.
 struct Load {
-    seen: Arc<Seen>,
+    stats: Arc<LoadStats>,
     threads: [JoinHandle<()>; 2],
 }
 
 #[derive(Default)]
-struct Seen {
+struct LoadStats {
     stop: AtomicBool,
     acked: AtomicU64,
     /// The longest time between two replies, in microseconds.
@@ -129,11 +132,11 @@ struct Seen {
 
 impl Load {
     fn start(server: SocketAddr) -> io::Result<Self> {
-        let mut sender = Raw::plain(server)?;
+        let mut sender = RawClient::plain(server)?;
         sender.open_session(SESSION_TIMEOUT)?;
         let mut receiver = sender.clone_plain()?;
-        let seen = Arc::new(Seen::default());
-        let (sending, receiving) = (Arc::clone(&seen), Arc::clone(&seen));
+        let stats = Arc::new(LoadStats::default());
+        let (sending, receiving) = (Arc::clone(&stats), Arc::clone(&stats));
         let threads = [
             std::thread::spawn(move || {
                 sending.end(send(&mut sender, &sending));
@@ -141,18 +144,18 @@ impl Load {
             }),
             std::thread::spawn(move || receiving.end(receive(&mut receiver, &receiving))),
         ];
-        Ok(Self { seen, threads })
+        Ok(Self { stats, threads })
     }
 
-    /// Ends it. Returns 1 if its connection broke before.
+    /// Stops the load. Returns 1 if its connection broke before, else 0.
     fn stop(self) -> u64 {
-        self.seen.stop.store(true, Ordering::Relaxed);
+        self.stats.stop.store(true, Ordering::Relaxed);
         self.threads.into_iter().for_each(|thread| drop(thread.join()));
-        self.seen.broken.load(Ordering::Relaxed).min(1)
+        self.stats.broken.load(Ordering::Relaxed).min(1)
     }
 }
 
-impl Seen {
+impl LoadStats {
     fn end(&self, result: io::Result<()>) {
         if result.is_err() && !self.stop.load(Ordering::Relaxed) {
             self.broken.fetch_add(1, Ordering::Relaxed);
@@ -160,16 +163,16 @@ impl Seen {
     }
 }
 
-fn send(raw: &mut Raw, seen: &Seen) -> io::Result<()> {
+fn send(raw: &mut RawClient, stats: &LoadStats) -> io::Result<()> {
     let (began, mut sent) = (Instant::now(), 0);
     let rate = RATE / 2;
-    while !seen.stop.load(Ordering::Relaxed) {
+    while !stats.stop.load(Ordering::Relaxed) {
         let due = (began.elapsed().as_secs_f64() * rate as f64) as u64;
-        let room = OUTSTANDING_MAX.saturating_sub(sent - seen.acked.load(Ordering::Acquire));
+        let room = OUTSTANDING_MAX.saturating_sub(sent - stats.acked.load(Ordering::Acquire));
         let mut batch = Vec::new();
         for _ in 0..due.saturating_sub(sent).min(room) {
             let path = format!("/load/{}", sent % WRITTEN);
-            batch.extend_from_slice(&raw.numbered(&client::set_data(&path, &[b'y'; WRITE_BYTES])));
+            batch.extend_from_slice(&raw.encode_next(&client::set_data(&path, &[b'y'; WRITE_BYTES])));
             sent += 1;
         }
         raw.send(&batch)?;
@@ -178,53 +181,53 @@ fn send(raw: &mut Raw, seen: &Seen) -> io::Result<()> {
     Ok(())
 }
 
-fn receive(raw: &mut Raw, seen: &Seen) -> io::Result<()> {
+fn receive(raw: &mut RawClient, stats: &LoadStats) -> io::Result<()> {
     let mut last = Instant::now();
     loop {
-        super::raw::done(raw.answer()?)?;
+        super::raw::check_ok(raw.answer()?)?;
         let now = Instant::now();
-        seen.longest_us.fetch_max((now - last).as_micros() as u64, Ordering::Relaxed);
+        stats.longest_us.fetch_max((now - last).as_micros() as u64, Ordering::Relaxed);
         last = now;
-        seen.acked.fetch_add(1, Ordering::Release);
+        stats.acked.fetch_add(1, Ordering::Release);
     }
 }
 
-/// The longest pause of all since the last call.
+/// The longest pause of all loads since the last call.
 fn take_longest(loads: &[Load]) -> Duration {
-    let each = loads.iter().map(|load| load.seen.longest_us.swap(0, Ordering::Relaxed));
+    let each = loads.iter().map(|load| load.stats.longest_us.swap(0, Ordering::Relaxed));
     Duration::from_micros(each.max().unwrap_or(0))
 }
 
 fn acked(loads: &[Load]) -> u64 {
-    loads.iter().map(|load| load.seen.acked.load(Ordering::Relaxed)).sum()
+    loads.iter().map(|load| load.stats.acked.load(Ordering::Relaxed)).sum()
 }
 
 const NODES: usize = 2_000_000;
 const NODE_BYTES: usize = 100;
 
-/// Nodes that the load writes to.
+/// The number of nodes that the load writes to.
 const WRITTEN: u64 = 1000;
 const WRITE_BYTES: usize = 1024;
 
-/// Writes a second, over both connections.
+/// Writes per second, over both connections.
 const RATE: u64 = 5000;
 
-/// Of each connection. A load that falls further behind waits.
+/// The limit of each connection. A load that has reached it waits for replies.
 const OUTSTANDING_MAX: u64 = 20_000;
 
 const JOINS: usize = 5;
 
-/// Beyond the longest pause without a joiner.
+/// The allowed extra pause, compared with the longest pause without a joiner.
 const PAUSE_EXTRA_MAX: Duration = Duration::from_millis(100);
 
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// How long the load is measured without a joiner: as long as a join takes.
+/// The duration of the measurement without a joiner: about as long as a join.
 const ALONE: Duration = Duration::from_secs(20);
 
 const JOIN_LIMIT: Duration = Duration::from_secs(300);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(20);
 
-/// Between two batches of the load.
+/// The pause between two batches of the load.
 const SEND_STEP: Duration = Duration::from_millis(2);

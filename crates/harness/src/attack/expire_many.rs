@@ -1,4 +1,4 @@
-//! 10,000 sessions that fall silent at the same moment, each with an ephemeral node.
+//! 10,000 sessions that become silent at the same moment, each with an ephemeral node.
 
 use std::io;
 use std::sync::Mutex;
@@ -8,31 +8,31 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pole_jute::{CreateMode, DeleteRequest, ErrorCode, Request, Xid};
 
-use super::bulk::{create, node};
-use super::raw::{Raw, frame};
-use super::{Attack, Found, Service, Target};
+use super::bulk::{create, create_node};
+use super::raw::{RawClient, frame};
+use super::{Attack, EnsembleAttack, Findings, Target};
 
-pub(super) const ATTACK: Attack = Attack::service(
+pub(super) const ATTACK: Attack = Attack::on_ensemble(
     "expire-many",
     "10,000 sessions with an ephemeral node each that expire at once",
-    Service::new(prepare, strike),
+    EnsembleAttack::new(prepare, run),
 );
 
 fn prepare(target: &Target) -> io::Result<()> {
-    node(&mut target.session(target.leader)?, PARENT, &Bytes::new())
+    create_node(&mut target.session(target.leader)?, PARENT, &Bytes::new())
 }
 
-fn strike(target: &Target) -> io::Result<Found> {
+fn run(target: &Target) -> io::Result<Findings> {
     let start = Instant::now();
     let mut all = open(target);
     let opened = start.elapsed();
-    // All are heard at the same time, and never again.
+    // All sessions send their last ping at the same time.
     all.iter_mut().for_each(|raw| drop(raw.send(&frame(Xid::PING, &Request::Ping))));
     let count = all.len();
     drop(all);
     let silent = Instant::now();
     let mut raw = target.session(target.leader)?;
-    let gone = target.within(SESSION + SLACK, |_| {
+    let gone = target.wait_until(SESSION + SLACK, |_| {
         let request = Request::Delete(DeleteRequest { path: PARENT.to_owned(), version: -1 });
         matches!(raw.ask(&request), Ok(ErrorCode::Ok | ErrorCode::NoNode))
     });
@@ -42,12 +42,12 @@ fn strike(target: &Target) -> io::Result<Found> {
         silent.elapsed().as_secs_f64(),
         SESSION.as_secs_f64()
     );
-    Ok(Found::note(note)
-        .unless(count >= SESSIONS / 2, || format!("only {count} sessions could be opened in {OPEN_LIMIT:?}"))
-        .unless(gone, || format!("sessions are still there {:?} after they fell silent", SESSION + SLACK)))
+    Ok(Findings::note(note)
+        .require(count >= SESSIONS / 2, || format!("only {count} sessions could be opened in {OPEN_LIMIT:?}"))
+        .require(gone, || format!("sessions are still there {:?} after they fell silent", SESSION + SLACK)))
 }
 
-fn open(target: &Target) -> Vec<Raw> {
+fn open(target: &Target) -> Vec<RawClient> {
     let start = Instant::now();
     let (claimed, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -59,8 +59,8 @@ fn open(target: &Target) -> Vec<Raw> {
                     if number >= SESSIONS {
                         return;
                     }
-                    let begin = || -> io::Result<Raw> {
-                        let mut raw = Raw::plain(target.address(worker % target.ports.len()))?;
+                    let begin = || -> io::Result<RawClient> {
+                        let mut raw = RawClient::plain(target.address(worker % target.ports.len()))?;
                         raw.open_session(SESSION)?;
                         let path = format!("{PARENT}/{number}");
                         raw.ask(&Request::Create(create(path, &Bytes::new(), CreateMode::Ephemeral)))?;
@@ -81,8 +81,8 @@ const SESSIONS: usize = 10_000;
 const WORKERS: usize = 48;
 const OPEN_LIMIT: Duration = Duration::from_secs(18);
 
-/// Longer than it takes to open them all.
+/// The session timeout: longer than it takes to open all sessions.
 const SESSION: Duration = Duration::from_secs(20);
 
-/// Sessions end in steps of a tick, and it takes a while to end them all.
+/// Sessions expire in steps of a tick, and it takes a while to close them all.
 const SLACK: Duration = Duration::from_secs(12);

@@ -1,6 +1,6 @@
-//! A client that is nothing but bytes on a socket, with or without TLS.
+//! A blocking client that gives an attack full control over the bytes on the socket, with or without TLS.
 //!
-//! Unlike `client` it reads only when told to, sends what no library would, and blocks.
+//! Unlike `client`, it reads only on request and can send invalid input.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,9 +16,9 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use socket2::SockRef;
 
 /// One connection of an attacker.
-pub(super) struct Raw {
+pub(super) struct RawClient {
     socket: Socket,
-    arrived: BytesMut,
+    received: BytesMut,
     last_xid: i32,
 }
 
@@ -27,31 +27,31 @@ enum Socket {
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-impl Raw {
-    /// Without TLS.
+impl RawClient {
+    /// Connects without TLS.
     pub(super) fn plain(address: SocketAddr) -> io::Result<Self> {
         Ok(Self::over(Socket::Plain(connect(address)?)))
     }
 
-    /// With TLS; the handshake is done with the first byte that is sent.
+    /// Connects with TLS. The handshake is done when the first byte is sent.
     pub(super) fn tls(address: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<Self> {
         let name = address.ip().into();
         let connection = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
         Ok(Self::over(Socket::Tls(Box::new(StreamOwned::new(connection, connect(address)?)))))
     }
 
-    /// Another handle of the same connection without TLS, to read beside this one.
+    /// A second handle to the same connection without TLS, so that one thread can read while another writes.
     pub(super) fn clone_plain(&self) -> io::Result<Self> {
         Ok(Self::over(Socket::Plain(self.stream().try_clone()?)))
     }
 
     fn over(socket: Socket) -> Self {
-        Self { socket, arrived: BytesMut::new(), last_xid: 0 }
+        Self { socket, received: BytesMut::new(), last_xid: 0 }
     }
 
-    /// Opens a session. Being turned away is an error.
+    /// Opens a session. Fails if the server refuses it.
     pub(super) fn open_session(&mut self, timeout: Duration) -> io::Result<ConnectResponse> {
-        self.send(&introduction(timeout))?;
+        self.send(&connect_frame(timeout))?;
         let response = ConnectResponse::decode(self.frame()?).map_err(io::Error::other)?;
         if response.timeout <= 0 {
             return Err(io::Error::other("no session was opened"));
@@ -59,31 +59,30 @@ impl Raw {
         Ok(response)
     }
 
-    /// Sends these bytes.
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.socket.write_all(bytes)?;
         self.socket.flush()
     }
 
-    /// A frame with the next number.
-    pub(super) fn numbered(&mut self, request: &Request) -> Bytes {
+    /// Encodes a request with the next xid.
+    pub(super) fn encode_next(&mut self, request: &Request) -> Bytes {
         self.last_xid += 1;
         frame(self.last_xid, request)
     }
 
-    /// Asks one thing and waits for its answer. Events in between are dropped.
+    /// Sends a request and waits for the next reply. Watch events in between are dropped.
     pub(super) fn ask(&mut self, request: &Request) -> io::Result<ErrorCode> {
-        let bytes = self.numbered(request);
+        let bytes = self.encode_next(request);
         self.send(&bytes)?;
         self.answer()
     }
 
-    /// Asks one thing that must be done.
-    pub(super) fn must(&mut self, request: &Request) -> io::Result<()> {
-        done(self.ask(request)?)
+    /// Like [`Self::ask`], but fails on an error reply.
+    pub(super) fn expect_ok(&mut self, request: &Request) -> io::Result<()> {
+        check_ok(self.ask(request)?)
     }
 
-    /// Waits for the next answer that is neither an event nor that to a ping.
+    /// Waits for the next reply with a positive xid, which is neither a watch event nor the reply to a ping.
     pub(super) fn answer(&mut self) -> io::Result<ErrorCode> {
         loop {
             let header = ReplyHeader::read(&mut Reader::new(self.frame()?)).map_err(io::Error::other)?;
@@ -93,28 +92,28 @@ impl Raw {
         }
     }
 
-    /// The next frame.
+    /// Waits for the next frame.
     pub(super) fn frame(&mut self) -> io::Result<Bytes> {
         let deframer = Deframer::new(FRAME_BYTES_MAX);
         let mut piece = vec![0; PIECE_BYTES];
         loop {
-            if let Some(frame) = deframer.next(&mut self.arrived).map_err(io::Error::other)? {
+            if let Some(frame) = deframer.next(&mut self.received).map_err(io::Error::other)? {
                 return Ok(frame);
             }
             match self.socket.read(&mut piece)? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => self.arrived.extend_from_slice(&piece[..count]),
+                count => self.received.extend_from_slice(&piece[..count]),
             }
         }
     }
 
-    /// How long a read or a write may take from now on.
-    pub(super) fn limit(&self, limit: Duration) -> io::Result<()> {
+    /// Sets the timeout of reads and writes.
+    pub(super) fn set_timeout(&self, limit: Duration) -> io::Result<()> {
         self.stream().set_read_timeout(Some(limit))?;
         self.stream().set_write_timeout(Some(limit))
     }
 
-    /// The socket below.
+    /// The TCP socket.
     pub(super) fn stream(&self) -> &TcpStream {
         match &self.socket {
             Socket::Plain(stream) => stream,
@@ -148,8 +147,8 @@ impl Write for Socket {
     }
 }
 
-/// A socket that leaves nothing behind: it is reset when it is dropped, so that a hundred thousand of them in a row do not
-/// use up the ports of the machine.
+/// Opens a socket that is reset when it is dropped. It leaves no TIME_WAIT state, so that a hundred thousand of them
+/// in a row do not use up the ports of the machine.
 pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT)?;
     stream.set_nodelay(true)?;
@@ -159,13 +158,13 @@ pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// An answer that says no, as an error.
-pub(super) fn done(code: ErrorCode) -> io::Result<()> {
+/// Turns an error reply into an error.
+pub(super) fn check_ok(code: ErrorCode) -> io::Result<()> {
     if code == ErrorCode::Ok { Ok(()) } else { Err(io::Error::other(format!("refused: {code}"))) }
 }
 
-/// The first frame of a client that wants a new session.
-pub(super) fn introduction(timeout: Duration) -> Bytes {
+/// The connect request of a new session, as a frame.
+pub(super) fn connect_frame(timeout: Duration) -> Bytes {
     let request = ConnectRequest {
         protocol_version: 0,
         last_zxid_seen: 0,
@@ -179,7 +178,7 @@ pub(super) fn introduction(timeout: Duration) -> Bytes {
     writer.into_bytes()
 }
 
-/// One request.
+/// One request as a frame.
 pub(super) fn frame(xid: i32, request: &Request) -> Bytes {
     let mut writer = Writer::new();
     writer.frame(|writer| {
@@ -189,16 +188,16 @@ pub(super) fn frame(xid: i32, request: &Request) -> Bytes {
     writer.into_bytes()
 }
 
-/// An identity for the connection.
+/// A request that adds an identity to the connection, as a frame.
 pub(super) fn add_auth(scheme: &str, auth: &[u8]) -> Bytes {
     let packet = pole_jute::AuthPacket { kind: 0, scheme: scheme.to_owned(), auth: Some(auth.to_vec().into()) };
     frame(Xid::AUTH, &Request::Auth(packet))
 }
 
-/// A server that needs longer for an answer to an attacker may do so; the attack goes on without it.
+/// The default timeout of reads and writes. Servers may answer an attacker later; the attack goes on without the reply.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 
-/// More than any answer that an attack waits for.
+/// Larger than any reply that an attack waits for.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
 const PIECE_BYTES: usize = 64 << 10;

@@ -3,23 +3,27 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Attack, Found, Service, Target, nothing};
+use super::{Attack, EnsembleAttack, Findings, Target, no_preparation};
 
-/// Not in the whitelist by a star.
-pub(super) const REFUSED: Attack = Attack::service(
+/// With a whitelist of `*`, which does not include these commands.
+pub(super) const REFUSED: Attack = Attack::on_ensemble(
     "rqld-loop",
     "rqld and ydld in a loop, with a whitelist of `*`, which must not include them",
-    Service { config: &["4lw.commands.whitelist=*"], ..Service::new(nothing, strike) },
+    EnsembleAttack { config: &["4lw.commands.whitelist=*"], ..EnsembleAttack::new(no_preparation, run) },
 );
 
-/// Named in the whitelist.
-pub(super) const COOLED_DOWN: Attack = Attack::service(
+/// With a whitelist that names these commands.
+pub(super) const COOLED_DOWN: Attack = Attack::on_ensemble(
     "rqld-cooldown",
     "rqld and ydld in a loop, named in the whitelist: they must be cooled down",
-    Service { config: &["4lw.commands.whitelist=*,rqld,ydld"], elections_max: 2, ..Service::new(nothing, strike) },
+    EnsembleAttack {
+        config: &["4lw.commands.whitelist=*,rqld,ydld"],
+        elections_max: 2,
+        ..EnsembleAttack::new(no_preparation, run)
+    },
 );
 
-fn strike(target: &Target) -> io::Result<Found> {
+fn run(target: &Target) -> io::Result<Findings> {
     let start = Instant::now();
     let mut asked = 0;
     while start.elapsed() < LENGTH {
@@ -29,7 +33,7 @@ fn strike(target: &Target) -> io::Result<Found> {
             asked += 2;
         }
     }
-    Ok(Found::note(format!("{asked} commands in {LENGTH:?}")))
+    Ok(Findings::note(format!("{asked} commands in {LENGTH:?}")))
 }
 
 const LENGTH: Duration = Duration::from_secs(5);

@@ -1,29 +1,29 @@
-//! Thousands of connections that send a byte of their greeting now and then, on the plain and on the secure port.
+//! Thousands of connections that send their connect request, or a TLS handshake, byte by byte.
 //!
-//! Each must be closed by one deadline for the whole greeting, however often a byte comes.
+//! The whole greeting has one deadline. A server must close each connection by then, however often a byte arrives.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::raw::{connect, introduction};
+use super::raw::{connect, connect_frame};
 use super::target::loopback;
-use super::{Attack, Found, Service, Target, nothing};
+use super::{Attack, EnsembleAttack, Findings, Target, no_preparation};
 
-pub(super) const ATTACK: Attack = Attack::service(
+pub(super) const ATTACK: Attack = Attack::on_ensemble(
     "slow-greeting",
     "5,000 connections that send a byte of their greeting now and then, a tenth of them in a TLS handshake",
-    Service { newcomers: false, ..Service::new(nothing, strike) },
+    EnsembleAttack { new_sessions: false, ..EnsembleAttack::new(no_preparation, run) },
 );
 
-fn strike(target: &Target) -> io::Result<Found> {
+fn run(target: &Target) -> io::Result<Findings> {
     let mut slow = Vec::new();
     let mut refused = 0;
     for number in 0..CONNECTIONS {
         let ports = target.ports[number % target.ports.len()];
         let port = if number % 10 == 0 { ports.secure } else { ports.client };
         match connect(loopback(port)) {
-            Ok(stream) => slow.push(Slow { stream, secure: number % 10 == 0, sent: 0 }),
+            Ok(stream) => slow.push(SlowConnection { stream, secure: number % 10 == 0, sent: 0 }),
             Err(_) => refused += 1,
         }
     }
@@ -31,29 +31,29 @@ fn strike(target: &Target) -> io::Result<Found> {
     let start = Instant::now();
     let mut next = start;
     while !slow.is_empty() && start.elapsed() < LIMIT {
-        slow.retain_mut(Slow::goes_on);
+        slow.retain_mut(SlowConnection::send_byte);
         next += PAUSE;
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     let left = slow.len();
     let secure = slow.iter().filter(|slow| slow.secure).count();
     let note = format!("{opened} opened, {refused} refused, {left} left after {:.1} s", start.elapsed().as_secs_f64());
-    Ok(Found::note(note).unless(left == 0, || {
+    Ok(Findings::note(note).require(left == 0, || {
         format!("{left} connections ({secure} with TLS) without a session are open after {LIMIT:?}")
     }))
 }
 
-struct Slow {
+struct SlowConnection {
     stream: TcpStream,
     secure: bool,
     sent: usize,
 }
 
-impl Slow {
-    /// Sends one byte more. False when the server has closed.
-    fn goes_on(&mut self) -> bool {
-        let greeting = introduction(Duration::from_secs(10));
-        // The last byte is never sent. Of TLS: the head of a record with a ClientHello, and zeros.
+impl SlowConnection {
+    /// Sends the next byte. Returns false if the server has closed the connection.
+    fn send_byte(&mut self) -> bool {
+        let greeting = connect_frame(Duration::from_secs(10));
+        // The last byte is never sent. With TLS, the bytes are the header of a record with a ClientHello, and zeros.
         let byte = match (self.secure, self.sent) {
             (true, 0..5) => CLIENT_HELLO[self.sent],
             (true, _) => 0,
@@ -67,7 +67,7 @@ impl Slow {
     }
 }
 
-/// Whether the other end has closed. Nothing that it sends is expected.
+/// Whether the server has closed the connection. Any byte from it counts as closed too, because none is expected.
 fn is_closed(stream: &TcpStream) -> bool {
     if stream.set_nonblocking(true).is_err() {
         return true;
@@ -77,13 +77,14 @@ fn is_closed(stream: &TcpStream) -> bool {
     !matches!(peeked, Err(why) if why.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// A record of the handshake, of TLS 1.0 as all begin, of 512 bytes.
+/// The header of a handshake record of 512 bytes. The version is TLS 1.0, as in every first record.
 const CLIENT_HELLO: [u8; 5] = [22, 3, 1, 2, 0];
 
 const CONNECTIONS: usize = 5000;
 
-/// Between two bytes of a connection.
+/// The pause between two bytes of a connection.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// By then all must be closed. Longer than any deadline for a greeting should be, shorter than a greeting takes at this pace.
+/// All connections must be closed by then. Longer than any sensible deadline for a greeting, shorter than a greeting
+/// takes at this pace.
 const LIMIT: Duration = Duration::from_secs(20);

@@ -1,7 +1,9 @@
-//! Links between servers become 300 ms slower each way: some of them, then all, and then the leader dies.
+//! Links between servers become 300 ms slower each way: one link of the leader, all its links, then all links, where
+//! the leader is also killed.
 //!
-//! Nobody may leave a leader that answers, so the epoch stays and no client is disconnected. When the leader dies over the slow
-//! links, a new one must serve within six of the new round trips. When the links are fast again, nothing may happen.
+//! No server may leave a leader that answers, so the epoch must stay the same and no client may be disconnected.
+//! After the leader is killed, a new one must serve within six of the slow round trips. When the links become fast
+//! again, the epoch must stay the same too.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,24 +14,24 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::raw::Raw;
+use super::raw::RawClient;
 use super::target::SESSION_TIMEOUT;
-use super::{Attack, Found, bulk};
+use super::{Attack, Findings, bulk};
 use crate::ensemble::{Ensemble, Launcher, Mode, Probe, READY_LIMIT, Setup};
 use crate::network::{Condition, Network, Place};
 use crate::{Failure, client};
 
-pub(super) const ATTACK: Attack = Attack::alone(
+pub(super) const ATTACK: Attack = Attack::self_contained(
     "slow-links",
     "links become 300 ms slower each way: one of the leader's, all of the leader's, all; then the leader is killed",
     run,
 );
 
-fn run(launcher: &Launcher) -> Result<Found, Failure> {
+fn run(launcher: &Launcher) -> Result<Findings, Failure> {
     let mut ensemble = Ensemble::prepare(launcher, &Setup::new("attack-slow-links", SERVERS))?;
     let network = Network::between(&ensemble)?;
     let mut leader = ensemble.start_all()?;
-    let mut found = Found::default();
+    let mut found = Findings::default();
     let mut notes = Vec::new();
     for case in [Case::OneOfTheLeader, Case::AllOfTheLeader, Case::All] {
         let clients: Vec<Client> =
@@ -40,11 +42,11 @@ fn run(launcher: &Launcher) -> Result<Found, Failure> {
         set(&network, &slow, Condition::slow(DELAY));
         sleep(HOLD);
         let after = self::epoch(&ensemble);
-        found = found.unless(after == epoch, || format!("{}: the epoch went from {epoch} to {after}", case.name()));
+        found = found.require(after == epoch, || format!("{}: the epoch went from {epoch} to {after}", case.name()));
         if matches!(case, Case::All) {
             let took = kill_leader(&mut ensemble, leader, epoch)?;
             notes.push(format!("killed over slow links: a leader after {} ms", took.as_millis()));
-            found = found.unless(took <= ELECTION_MAX, || {
+            found = found.require(took <= ELECTION_MAX, || {
                 format!("the next leader served after {took:.1?}, allowed are six round trips, {ELECTION_MAX:?}")
             });
             ensemble.server(leader).start()?;
@@ -54,23 +56,23 @@ fn run(launcher: &Launcher) -> Result<Found, Failure> {
         sleep(CALM);
         let after = self::epoch(&ensemble);
         found = found
-            .unless(after == epoch, || format!("{}, fast again: the epoch went from {epoch} to {after}", case.name()));
+            .require(after == epoch, || format!("{}, fast again: the epoch went from {epoch} to {after}", case.name()));
         let ends: Vec<(u64, bool)> = clients.into_iter().map(Client::stop).collect();
         notes.push(format!("{}: {} writes", case.name(), ends.iter().map(|(acked, _)| acked).sum::<u64>()));
-        // The killed server takes its client with it.
+        // The client of the killed server loses its connection.
         let lost = ends.iter().filter(|(_, broke)| *broke).count();
         let allowed = usize::from(matches!(case, Case::All));
-        found = found.unless(lost <= allowed, || format!("{}: {lost} clients lost their connection", case.name()));
+        found = found.require(lost <= allowed, || format!("{}: {lost} clients lost their connection", case.name()));
         leader = ensemble.wait_ready(READY_LIMIT)?;
     }
     ensemble.check_running()?;
-    if found.complaints.is_empty() {
+    if found.problems.is_empty() {
         ensemble.done()?;
     }
-    Ok(Found { note: notes.join("; "), ..found })
+    Ok(Findings { note: notes.join("; "), ..found })
 }
 
-/// Which links become slower.
+/// The links that become slower.
 #[derive(Clone, Copy)]
 enum Case {
     OneOfTheLeader,
@@ -104,7 +106,7 @@ fn set(network: &Network, links: &[(usize, usize)], condition: Condition) {
     }
 }
 
-/// Kills the leader. Returns how long it took until another served.
+/// Kills the leader. Returns the time until another server leads in a newer epoch.
 fn kill_leader(ensemble: &mut Ensemble, leader: usize, epoch: u64) -> Result<Duration, Failure> {
     ensemble.server(leader).reap()?;
     let killed = Instant::now();
@@ -134,16 +136,16 @@ struct Client {
 
 impl Client {
     fn start(server: SocketAddr) -> io::Result<Self> {
-        let mut raw = Raw::plain(server)?;
+        let mut raw = RawClient::plain(server)?;
         raw.open_session(SESSION_TIMEOUT)?;
         let path = format!("/client-{}", server.port());
-        // There already in the second case.
-        let _ = bulk::node(&mut raw, &path, &Bytes::new());
+        // The node exists already in later cases.
+        let _ = bulk::create_node(&mut raw, &path, &Bytes::new());
         let (stop, acked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counter) = (Arc::clone(&stop), Arc::clone(&acked));
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
-                raw.must(&client::set_data(&path, b"x"))?;
+                raw.expect_ok(&client::set_data(&path, b"x"))?;
                 counter.fetch_add(1, Ordering::Relaxed);
                 sleep(STEP);
             }
@@ -152,7 +154,7 @@ impl Client {
         Ok(Self { stop, acked, thread })
     }
 
-    /// How many writes were acknowledged, and whether the connection broke.
+    /// Stops the client. Returns the number of acknowledged writes, and whether the connection broke.
     fn stop(self) -> (u64, bool) {
         self.stop.store(true, Ordering::Relaxed);
         let broke = self.thread.join().is_ok_and(|result| result.is_err());
@@ -166,13 +168,13 @@ fn failed(why: io::Error) -> Failure {
 
 const SERVERS: usize = 3;
 
-/// Each way.
+/// The added delay in each direction.
 const DELAY: Duration = Duration::from_millis(300);
 
-/// Six round trips.
+/// Six slow round trips.
 const ELECTION_MAX: Duration = Duration::from_millis(6 * 2 * 300);
 
-/// Longer than every estimate of a round trip remembers.
+/// Longer than the window of any round-trip estimate.
 const CALM: Duration = Duration::from_secs(4);
 const HOLD: Duration = Duration::from_secs(8);
 

@@ -1,4 +1,4 @@
-//! What an attack knows of the ensemble, and what it has to say afterwards.
+//! The ensemble as an attack sees it, and the findings that an attack returns.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,28 +7,28 @@ use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 
-use super::raw::Raw;
+use super::raw::RawClient;
 use crate::ensemble::{Ensemble, Ports, Probe, Usage};
 
-/// A running ensemble, as an attacker sees it.
+/// A running ensemble under attack.
 pub(super) struct Target {
     /// The ports of all servers.
     pub(super) ports: Vec<Ports>,
-    /// The index of the server that led when the attack began.
+    /// The index of the server that led at the start of the attack.
     pub(super) leader: usize,
-    /// To connect to the secure ports.
+    /// The client configuration for the secure ports.
     pub(super) tls: Arc<ClientConfig>,
     probes: Vec<Probe>,
     pids: Vec<u32>,
 }
 
-/// What an attack saw.
+/// The result of an attack's own checks.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    /// How far it came, in figures.
+pub(super) struct Findings {
+    /// Figures that show how much the attack did.
     pub(super) note: String,
-    /// What should not be so.
-    pub(super) complaints: Vec<String>,
+    /// Descriptions of failed checks.
+    pub(super) problems: Vec<String>,
 }
 
 impl Target {
@@ -53,32 +53,32 @@ impl Target {
         (self.leader + 1) % self.ports.len()
     }
 
-    /// A session at this server.
-    pub(super) fn session(&self, server: usize) -> io::Result<Raw> {
-        let mut raw = Raw::plain(self.address(server))?;
+    /// Opens a session at this server.
+    pub(super) fn session(&self, server: usize) -> io::Result<RawClient> {
+        let mut raw = RawClient::plain(self.address(server))?;
         raw.open_session(SESSION_TIMEOUT)?;
         Ok(raw)
     }
 
-    /// A session at this server, over TLS.
-    pub(super) fn secure_session(&self, server: usize, timeout: Duration) -> io::Result<Raw> {
-        let mut raw = Raw::tls(loopback(self.ports[server].secure), &self.tls)?;
+    /// Opens a session at this server, over TLS.
+    pub(super) fn secure_session(&self, server: usize, timeout: Duration) -> io::Result<RawClient> {
+        let mut raw = RawClient::tls(loopback(self.ports[server].secure), &self.tls)?;
         raw.open_session(timeout)?;
         Ok(raw)
     }
 
-    /// To ask the servers how they are.
+    /// A probe for each server.
     pub(super) fn probes(&self) -> &[Probe] {
         &self.probes
     }
 
-    /// Resident memory of each server now, in bytes; 0 of one that has ended.
+    /// The current resident memory of each server, in bytes; 0 if it has exited.
     pub(super) fn resident(&self) -> Vec<u64> {
         self.pids.iter().map(|pid| Usage::of(*pid).map_or(0, |usage| usage.resident_bytes)).collect()
     }
 
-    /// Whether some server says this within the limit. Asked again and again: there is no event for it.
-    pub(super) fn within(&self, limit: Duration, mut holds: impl FnMut(&Self) -> bool) -> bool {
+    /// Polls a condition until it holds. Returns false if it does not hold within the limit.
+    pub(super) fn wait_until(&self, limit: Duration, mut holds: impl FnMut(&Self) -> bool) -> bool {
         let deadline = Instant::now() + limit;
         loop {
             if holds(self) {
@@ -92,17 +92,17 @@ impl Target {
     }
 }
 
-impl Found {
-    /// Nothing to complain of.
+impl Findings {
+    /// Findings without problems.
     pub(super) fn note(note: String) -> Self {
-        Self { note, complaints: Vec::new() }
+        Self { note, problems: Vec::new() }
     }
 
-    /// With this complaint, if there is a reason for it.
+    /// Adds this problem if the check failed.
     #[must_use]
-    pub(super) fn unless(mut self, good: bool, complaint: impl FnOnce() -> String) -> Self {
-        if !good {
-            self.complaints.push(complaint());
+    pub(super) fn require(mut self, passed: bool, problem: impl FnOnce() -> String) -> Self {
+        if !passed {
+            self.problems.push(problem());
         }
         self
     }
@@ -113,5 +113,5 @@ pub(super) fn loopback(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }
 
-/// Of an attacker's session: longer than any attack, which does not ping.
+/// The session timeout of attackers. Longer than any attack, because attackers send no pings.
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(40);

@@ -1,26 +1,27 @@
-//! A log that nobody reads: standard error is a pipe that is full from the start. Every line that a thread writes itself
-//! would stop that thread for ever.
+//! A log that is never read: standard error is a pipe that is full from the start.
+//!
+//! A thread that wrote its log lines directly would block forever.
 
 use std::io::{self, Write};
 
 use super::raw::connect;
-use super::{Attack, Found, Service, Target, nothing};
+use super::{Attack, EnsembleAttack, Findings, Target, no_preparation};
 
-pub(super) const ATTACK: Attack = Attack::service(
+pub(super) const ATTACK: Attack = Attack::on_ensemble(
     "unread-log",
     "600 connections that are worth a line in the log, which is a full pipe that nobody reads",
-    Service { log_unread: true, config: &["maxClientCnxns=0"], ..Service::new(nothing, strike) },
+    EnsembleAttack { log_unread: true, config: &["maxClientCnxns=0"], ..EnsembleAttack::new(no_preparation, run) },
 )
 .quick();
 
-fn strike(target: &Target) -> io::Result<Found> {
+fn run(target: &Target) -> io::Result<Findings> {
     let mut sent = 0;
     for number in 0..CONNECTIONS {
         let mut stream = connect(target.address(number % target.ports.len()))?;
-        // The length of a frame that no server accepts: the connection is closed, and the log says why.
+        // A frame length that no server accepts: the connection is closed, and the reason is logged.
         sent += usize::from(stream.write_all(&u32::MAX.to_be_bytes()).is_ok());
     }
-    Ok(Found::note(format!("{sent} frames of an impossible length")))
+    Ok(Findings::note(format!("{sent} frames of an impossible length")))
 }
 
 const CONNECTIONS: usize = 600;

@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pole_jute::{Request, SetWatches, Xid};
 
-use super::bulk::{delete, multis, node, persistent};
+use super::bulk::{create_node, delete, persistent, run_multis};
 use super::raw::frame;
-use super::{Attack, Found, Service, Target};
+use super::{Attack, EnsembleAttack, Findings, Target};
 
-pub(super) const ATTACK: Attack = Attack::service(
+pub(super) const ATTACK: Attack = Attack::on_ensemble(
     "watch-flood",
     "one client with 200,000 watches that reads nothing, all fired by another",
-    Service { memory_mb_max: 512, ..Service::new(prepare, strike) },
+    EnsembleAttack { memory_mb_max: 512, ..EnsembleAttack::new(prepare, run) },
 );
 
 fn prepare(target: &Target) -> io::Result<()> {
-    node(&mut target.session(target.leader)?, PARENT, &Bytes::new())
+    create_node(&mut target.session(target.leader)?, PARENT, &Bytes::new())
 }
 
-fn strike(target: &Target) -> io::Result<Found> {
+fn run(target: &Target) -> io::Result<Findings> {
     let mut watcher = target.session(target.follower())?;
     let start = Instant::now();
     let mut set = 0;
@@ -32,16 +32,16 @@ fn strike(target: &Target) -> io::Result<Found> {
         watcher.frame()?;
         set += WATCHES_PER_REQUEST;
     }
-    // From now on it reads nothing.
+    // From now on the watcher reads nothing.
     let mut writer = target.session(target.leader)?;
     let mut fired = 0;
     while fired < WATCHES && start.elapsed() < FIRE_LIMIT {
-        multis(&mut writer, (fired..fired + BATCH).map(|number| persistent(path(number))))?;
+        run_multis(&mut writer, (fired..fired + BATCH).map(|number| persistent(path(number))))?;
         fired += BATCH;
     }
     let took = start.elapsed();
-    multis(&mut writer, (0..fired).map(|number| delete(path(number))))?;
-    Ok(Found::note(format!("{set} watches, {fired} fired in {:.1} s", took.as_secs_f64())))
+    run_multis(&mut writer, (0..fired).map(|number| delete(path(number))))?;
+    Ok(Findings::note(format!("{set} watches, {fired} fired in {:.1} s", took.as_secs_f64())))
 }
 
 fn path(number: usize) -> String {

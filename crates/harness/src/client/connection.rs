@@ -1,4 +1,4 @@
-//! One connection to one server: frames out in batches, frames in as they come.
+//! One connection to one server. Requests are sent in batches; replies are read as frames.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,36 +18,37 @@ use super::Error;
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
-    arrived: BytesMut,
+    received: BytesMut,
     deframer: Deframer,
-    /// Frames to be sent with the next [`Self::flush`].
+    /// Frames that the next [`Self::flush`] sends.
     out: Writer,
 }
 
 impl Connection {
-    /// Opens a new session, or resumes the one in the request. A refusal to resume is [`Error::Expired`].
+    /// Opens a new session, or resumes the one in the request. Fails with [`Error::Expired`] if the server refuses to
+    /// resume it, and with [`Error::Silent`] after `limit`.
     pub async fn open(
         address: SocketAddr,
         request: &ConnectRequest,
         limit: Duration,
     ) -> Result<(Self, ConnectResponse), Error> {
-        timeout(limit, Self::introduce(address, request)).await.map_err(|_| Error::Silent(limit))?
+        timeout(limit, Self::handshake(address, request)).await.map_err(|_| Error::Silent(limit))?
     }
 
-    async fn introduce(address: SocketAddr, request: &ConnectRequest) -> Result<(Self, ConnectResponse), Error> {
+    async fn handshake(address: SocketAddr, request: &ConnectRequest) -> Result<(Self, ConnectResponse), Error> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let arrived = BytesMut::with_capacity(BUFFER_BYTES);
+        let received = BytesMut::with_capacity(BUFFER_BYTES);
         let deframer = Deframer::new(REPLY_BYTES_MAX);
         let mut connection =
-            Self { stream, arrived, deframer, out: Writer::over(BytesMut::with_capacity(BUFFER_BYTES)) };
+            Self { stream, received, deframer, out: Writer::over(BytesMut::with_capacity(BUFFER_BYTES)) };
         connection.out.frame(|writer| request.write(writer));
         connection.flush().await?;
         let response = ConnectResponse::decode(connection.frame().await?)?;
         if response.timeout <= 0 { Err(Error::Expired) } else { Ok((connection, response)) }
     }
 
-    /// Appends a request to what will be sent.
+    /// Appends a request to the output buffer.
     pub fn send(&mut self, xid: i32, request: &Request) {
         self.out.frame(|writer| {
             RequestHeader { xid, op: request.op().number() }.write(writer);
@@ -55,15 +56,15 @@ impl Connection {
         });
     }
 
-    /// Appends a request that was made by `template`.
-    pub fn send_again(&mut self, xid: i32, template: &[u8]) {
+    /// Appends a request that was encoded by `template`.
+    pub fn send_template(&mut self, xid: i32, template: &[u8]) {
         self.out.frame(|writer| {
             writer.int(xid);
             writer.raw(template);
         });
     }
 
-    /// Sends what was appended, in one system call if the socket takes it.
+    /// Sends the output buffer, in one system call if the socket accepts all of it.
     pub async fn flush(&mut self) -> Result<(), Error> {
         if !self.out.is_empty() {
             self.stream.write_all(&self.out.take()).await?;
@@ -71,53 +72,54 @@ impl Connection {
         Ok(())
     }
 
-    /// The next frame, when it is there. May be dropped while it waits; nothing is lost.
+    /// Waits for the next frame. Cancel-safe: nothing is lost if the future is dropped.
     pub async fn frame(&mut self) -> Result<Bytes, Error> {
         loop {
-            if let Some(frame) = self.deframer.next(&mut self.arrived)? {
+            if let Some(frame) = self.deframer.next(&mut self.received)? {
                 return Ok(frame);
             }
             self.fill().await?;
         }
     }
 
-    /// Waits for more bytes.
+    /// Waits for more bytes from the server.
     pub async fn fill(&mut self) -> Result<(), Error> {
-        self.arrived.reserve(ROOM_BYTES_MIN);
-        match self.stream.read_buf(&mut self.arrived).await? {
+        self.received.reserve(READ_BYTES_MIN);
+        match self.stream.read_buf(&mut self.received).await? {
             0 => Err(Error::Closed),
             _ => Ok(()),
         }
     }
 
-    /// The header of the next reply that has arrived whole; its body is dropped unread. For loads, where only numbers
-    /// and codes matter and every allocation would be the generator's share of the machine.
+    /// Returns the header of the next reply that has arrived completely and drops its body undecoded.
+    ///
+    /// Loads need only xids and error codes, and every allocation would add to the CPU cost of the generator.
     pub fn skip(&mut self) -> Result<Option<ReplyHeader>, Error> {
-        let Some(declared) = self.arrived.first_chunk().copied().map(i32::from_be_bytes) else { return Ok(None) };
+        let Some(declared) = self.received.first_chunk().copied().map(i32::from_be_bytes) else { return Ok(None) };
         let length = usize::try_from(declared).ok().filter(|length| (HEADER_BYTES..=REPLY_BYTES_MAX).contains(length));
         let Some(length) = length else {
             return Err(Error::Length { declared, least: HEADER_BYTES, most: REPLY_BYTES_MAX });
         };
-        if self.arrived.len() < LENGTH_BYTES + length {
+        if self.received.len() < LENGTH_BYTES + length {
             return Ok(None);
         }
-        self.arrived.advance(LENGTH_BYTES);
+        self.received.advance(LENGTH_BYTES);
         let header = ReplyHeader {
-            xid: i32::from_be_bytes(*self.arrived.first_chunk().expect("a header has arrived")),
-            zxid: i64::from_be_bytes(*self.arrived[4..].first_chunk().expect("a header has arrived")),
-            err: code(i32::from_be_bytes(*self.arrived[12..].first_chunk().expect("a header has arrived"))),
+            xid: i32::from_be_bytes(*self.received.first_chunk().expect("a header has arrived")),
+            zxid: i64::from_be_bytes(*self.received[4..].first_chunk().expect("a header has arrived")),
+            err: code(i32::from_be_bytes(*self.received[12..].first_chunk().expect("a header has arrived"))),
         };
-        self.arrived.advance(length);
+        self.received.advance(length);
         Ok(Some(header))
     }
 }
 
-/// A code that nobody knows is a broken server, not a broken client.
+/// Maps an unknown error code to `SystemError`: it is a fault of the server, not of the client.
 fn code(number: i32) -> ErrorCode {
     ErrorCode::from_number(number).unwrap_or(ErrorCode::SystemError)
 }
 
-/// A request without its number, for [`Connection::send_again`].
+/// Encodes a request without its xid, for [`Connection::send_template`].
 pub(super) fn template(request: &Request) -> Bytes {
     let mut writer = Writer::new();
     writer.int(request.op().number());
@@ -125,7 +127,7 @@ pub(super) fn template(request: &Request) -> Bytes {
     writer.into_bytes()
 }
 
-/// Header and body of a reply to this operation.
+/// Decodes the header and the body of a reply to this operation. An error reply has no body.
 pub(super) fn decode(frame: Bytes, op: OpCode) -> Result<(ReplyHeader, Option<Reply>), Error> {
     let mut reader = pole_jute::Reader::new(frame);
     let header = ReplyHeader::read(&mut reader)?;
@@ -133,34 +135,34 @@ pub(super) fn decode(frame: Bytes, op: OpCode) -> Result<(ReplyHeader, Option<Re
     Ok((header, body))
 }
 
-/// Only the number of a reply: it says to which operation it belongs, before the body can be read.
+/// Decodes only the xid of a reply. It determines the operation, which is needed to decode the body.
 pub(super) fn xid_of(frame: &Bytes) -> Result<i32, Error> {
     Ok(i32::take(&mut pole_jute::Reader::new(frame.clone()), pole_jute::Place::new("ReplyHeader", "xid"))?)
 }
 
 const LENGTH_BYTES: usize = 4;
 
-/// Number, zxid and code.
+/// Xid, zxid and error code.
 const HEADER_BYTES: usize = 16;
 
-/// Holds all replies to the requests that a session of our loads has outstanding.
+/// Large enough for all replies that a session of our loads has outstanding.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// One read takes at least so much if it is there.
-const ROOM_BYTES_MIN: usize = 16 << 10;
+/// Free buffer space for each read from the socket.
+const READ_BYTES_MIN: usize = 16 << 10;
 
-/// A list of many children is longer than what servers take.
+/// Larger than the request limit of servers, because a list of many children can be.
 const REPLY_BYTES_MAX: usize = 64 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A connection on which these bytes have arrived, and nothing more will.
-    async fn after(bytes: &[u8]) -> Connection {
+    /// A connection that has received these bytes and receives nothing more.
+    async fn connection_with(bytes: &[u8]) -> Connection {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        Connection { stream, arrived: bytes.into(), deframer: Deframer::default(), out: Writer::new() }
+        Connection { stream, received: bytes.into(), deframer: Deframer::default(), out: Writer::new() }
     }
 
     #[tokio::test]
@@ -177,7 +179,7 @@ mod tests {
         };
         let mut stream = [reply(1, 0, b"body"), reply(2, -101, b"")].concat();
         stream.extend(&reply(3, 0, b"cut off")[..8]);
-        let mut connection = after(&stream).await;
+        let mut connection = connection_with(&stream).await;
         let first = connection.skip().unwrap().unwrap();
         assert_eq!((first.xid, first.zxid, first.err), (1, 9, ErrorCode::Ok));
         assert_eq!(connection.skip().unwrap().map(|header| header.err), Some(ErrorCode::NoNode));
@@ -185,9 +187,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_length_that_no_reply_has_is_refused() {
+    async fn an_impossible_length_is_refused() {
         for declared in [-1, 0, 15, i32::MAX] {
-            let refused = after(&i32::to_be_bytes(declared)).await.skip();
+            let refused = connection_with(&i32::to_be_bytes(declared)).await.skip();
             assert!(matches!(refused, Err(Error::Length { declared: got, .. }) if got == declared), "{refused:?}");
         }
     }

@@ -1,10 +1,11 @@
-//! Loads: many sessions, each with a fixed number of requests outstanding, for a fixed time.
+//! Load generation: many sessions, each with a fixed number of outstanding requests, for a fixed time.
 //!
-//! In: where the sessions go, one request for each. Out: how many replies came in the window, and their latencies.
-//! Why one frame is sent again and again: making it anew would be the generator's share of the machine.
-//! Holds: every reply is the one expected and says yes, or the load fails; it also fails without a single reply, so that what
-//! a [`Tally`] says was measured.
-//! Not here: going on after a connection broke. What would be measured then is the break. Whoever wants a figure measures again.
+//! Each session sends the same encoded request again and again, because encoding each one would add to the CPU cost
+//! of the generator, which shares the machine with the servers.
+//!
+//! Every reply must be the expected one and successful, or the load fails. It also fails without a single reply, so a
+//! [`Tally`] always holds measured values. There is no reconnection: the figure would then describe the failure. The
+//! caller repeats the measurement instead.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -19,32 +20,32 @@ use tokio::time::timeout_at;
 use super::connection::template;
 use super::{Connection, Error};
 
-/// What one session does all the time.
+/// The load of one session: one request, sent repeatedly to one server.
 #[derive(Clone, Debug)]
 pub struct Lane {
-    /// Its server.
+    /// The server.
     pub address: SocketAddr,
-    /// What it asks.
+    /// The request that is sent repeatedly.
     pub request: Request,
-    /// How many requests it has under way.
+    /// The number of requests in flight.
     pub outstanding: usize,
 }
 
-/// When replies count.
+/// The measurement window of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// Replies before this are warm-up.
+    /// Start of the measurement. Replies before it are warm-up and not counted.
     pub from: Instant,
-    /// Nothing is sent after this.
+    /// End of the measurement. Nothing is sent after it.
     pub until: Instant,
 }
 
-/// What came back within the window: at least one reply.
+/// The replies within the window. There is at least one.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Replies.
+    /// The number of replies.
     pub replies: u64,
-    /// From sending a request to its reply, in microseconds.
+    /// Times from sending a request to its reply, in microseconds.
     pub latencies: Histogram<u64>,
 }
 
@@ -59,13 +60,13 @@ impl Tally {
         self.latencies.add(&other.latencies).expect("all have the same bounds");
     }
 
-    /// A latency that so many percent of the requests did not exceed.
+    /// The latency at this percentile.
     pub fn latency(&self, percent: f64) -> Duration {
         Duration::from_micros(self.latencies.value_at_percentile(percent))
     }
 }
 
-/// Opens one session per lane. All connect at once.
+/// Opens one session per address, all at the same time.
 pub async fn connect(addresses: &[SocketAddr]) -> Result<Vec<Connection>, Error> {
     let mut opening = JoinSet::new();
     for address in addresses.iter().copied() {
@@ -78,16 +79,17 @@ pub async fn connect(addresses: &[SocketAddr]) -> Result<Vec<Connection>, Error>
     Ok(connections)
 }
 
-/// Lanes with a session each, ready to go.
+/// Lanes whose sessions are open.
 pub struct Load {
     lanes: Vec<(Runner, usize)>,
 }
 
 impl Load {
-    /// Opens the session of every lane, all at once.
+    /// Opens the session of every lane, all at the same time.
     ///
-    /// Apart from [`Self::run`], so that no window begins before its sessions: a server that took longer to open one than
-    /// the window lasts was sent nothing, and nothing looked like a latency of zero.
+    /// This is separate from [`Self::run`] so that no window begins before its sessions are open. Otherwise a server
+    /// that takes longer to open a session than the window lasts would be sent no request, which would look like a
+    /// latency of 0.
     pub async fn open(lanes: &[Lane]) -> Result<Self, Error> {
         let mut opening = JoinSet::new();
         for lane in lanes.iter().cloned() {
@@ -103,11 +105,11 @@ impl Load {
         Ok(Self { lanes })
     }
 
-    /// Keeps all lanes full until the window ends, and closes their sessions.
+    /// Keeps all lanes at their number of outstanding requests until the window ends, and closes their sessions.
     pub async fn run(self, window: Window) -> Result<Tally, Error> {
-        // One lane alone is there for its latency.
+        // A single lane measures latency, which pacing would distort.
         let pacer = (self.lanes.len() > 1).then(|| tokio::task::spawn_local(pace()));
-        // One timer for all: one for each reply would be the generator's share of the machine.
+        // One timer for all lanes: one for each reply would cost the generator too much CPU time.
         let ended = timeout_at((window.until + ANSWER_LIMIT).into(), self.replies(window)).await;
         if let Some(pacer) = pacer {
             pacer.abort();
@@ -131,23 +133,26 @@ impl Load {
     }
 }
 
-/// Lets the thread rest between two turns of the loop, so that replies come in batches. Woken for each of them, the
-/// generator takes two to three microseconds for a request, most of it in the kernel: too much of the machine at the
-/// rates that we want to see.
+/// Makes the thread sleep between two turns of the event loop, so that replies arrive in batches.
+///
+/// Woken for each reply, the generator spends two to three microseconds per request, most of it in the kernel: too
+/// much of the machine at the rates that we want to measure.
 async fn pace() {
     loop {
-        // Meant to hold up every task of this thread. Yielding comes back after the sockets have been asked.
+        // Blocks every task of this thread, on purpose. The yield returns after the sockets have been polled.
         std::thread::sleep(TURN);
         tokio::task::yield_now().await;
     }
 }
 
-/// Sends all requests once, with so many under way, on one session; an answer in `also` counts as done.
-pub async fn pour(
+/// Sends each request once, on one session with at most `outstanding` in flight. Returns the number of replies.
+///
+/// Fails at the first error reply whose code is not `allowed`.
+pub async fn send_all(
     address: SocketAddr,
     requests: impl Iterator<Item = Request>,
     outstanding: usize,
-    also: Option<ErrorCode>,
+    allowed: Option<ErrorCode>,
 ) -> Result<u64, Error> {
     let (mut connection, _) = Connection::open(address, &new_session(), CONNECT_LIMIT).await?;
     let mut requests = requests.peekable();
@@ -161,7 +166,7 @@ pub async fn pour(
         connection.flush().await?;
         connection.fill().await?;
         while let Some(header) = connection.skip()? {
-            if header.err != ErrorCode::Ok && Some(header.err) != also {
+            if header.err != ErrorCode::Ok && Some(header.err) != allowed {
                 return Err(Error::Refused(header.err));
             }
             done += 1;
@@ -171,7 +176,7 @@ pub async fn pour(
     Ok(done)
 }
 
-/// Opens a session, asks one thing, and leaves.
+/// Opens a session, sends one request, and drops the connection. Fails on an error reply.
 pub async fn once(address: SocketAddr, request: &Request) -> Result<(), Error> {
     let (mut connection, _) = Connection::open(address, &new_session(), CONNECT_LIMIT).await?;
     connection.send(1, request);
@@ -185,9 +190,10 @@ pub async fn once(address: SocketAddr, request: &Request) -> Result<(), Error> {
     }
 }
 
-/// Ends the session and waits for the end, so that nothing of it is left when the next measurement begins.
+/// Closes the session and waits until that is done, so that it does not disturb the next measurement.
 ///
-/// Apache answers and hangs up at the same time, and now and then the answer loses the race.
+/// Apache replies and closes the connection at the same time, and sometimes the reply is lost. A missing reply is
+/// therefore no error.
 pub async fn close(connection: &mut Connection, xid: i32) -> Result<(), Error> {
     connection.send(xid, &Request::CloseSession);
     connection.flush().await?;
@@ -195,12 +201,12 @@ pub async fn close(connection: &mut Connection, xid: i32) -> Result<(), Error> {
     Ok(())
 }
 
-/// One lane at work.
+/// A running lane.
 struct Runner {
     connection: Connection,
     frame: Bytes,
     next_xid: i32,
-    /// When the requests without a reply were sent, oldest first. Their numbers follow each other.
+    /// Send times of the requests without a reply, oldest first. Their xids are consecutive.
     sent: VecDeque<Instant>,
     tally: Tally,
 }
@@ -214,7 +220,7 @@ impl Runner {
         let mut now = Instant::now();
         loop {
             while now < window.until && self.sent.len() < outstanding {
-                self.connection.send_again(self.next_xid, &self.frame);
+                self.connection.send_template(self.next_xid, &self.frame);
                 self.next_xid += 1;
                 self.sent.push_back(now);
             }
@@ -226,12 +232,12 @@ impl Runner {
             self.connection.fill().await?;
             now = Instant::now();
             while let Some(header) = self.connection.skip()? {
-                self.account(header, now, window)?;
+                self.record(header, now, window)?;
             }
         }
     }
 
-    fn account(&mut self, header: pole_jute::ReplyHeader, now: Instant, window: Window) -> Result<(), Error> {
+    fn record(&mut self, header: pole_jute::ReplyHeader, now: Instant, window: Window) -> Result<(), Error> {
         let expected = self.next_xid - self.sent.len() as i32;
         if header.xid != expected {
             return Err(Error::Order { expected, got: header.xid });
@@ -248,7 +254,7 @@ impl Runner {
     }
 }
 
-/// What a client says that has no session yet.
+/// The connect request of a client without a session.
 pub(super) fn new_session() -> ConnectRequest {
     ConnectRequest {
         protocol_version: 0,
@@ -260,20 +266,21 @@ pub(super) fn new_session() -> ConnectRequest {
     }
 }
 
-/// Longer than any pause between two requests of a load, so that it needs no pings.
+/// Longer than any pause between two requests of a load, so that no pings are needed.
 const SESSION_TIMEOUT_MS: i32 = 40_000;
 
-/// A server that takes longer to open a session than this has failed the benchmark.
+/// A server that takes longer than this to open a session fails the benchmark.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
-/// A server that leaves a request without a reply for so long after the window has lost it.
+/// A request without a reply this long after the window counts as lost.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// Short against the latencies under load, which are milliseconds. Shorter still the generator would take more than its
-/// share of the machine from the servers, longer it would be what bounds the fastest of them.
+/// The pause between two turns of the event loop. It is short compared with the latencies under load, which are
+/// milliseconds. A shorter pause would cost the servers CPU time, a longer one would limit the throughput of the
+/// fastest.
 const TURN: Duration = Duration::from_micros(700);
 
-/// Longer latencies count as this.
+/// Longer latencies are recorded as this value.
 const LATENCY_US_MAX: u64 = 60_000_000;
 
 #[cfg(test)]
@@ -286,8 +293,8 @@ mod tests {
     use super::*;
     use crate::client::set_data;
 
-    /// What a load says of a server that opens a session and then does `then`.
-    async fn said_of<T: Future<Output = ()> + 'static>(
+    /// Measures a server that opens a session and then runs `then`.
+    async fn measure<T: Future<Output = ()> + 'static>(
         then: fn(TcpStream) -> T,
         length: Duration,
     ) -> Result<Tally, Error> {
@@ -306,13 +313,13 @@ mod tests {
             answer(&mut stream, |writer| session.write(writer)).await;
             then(stream).await;
         };
-        let measure = async {
+        let load = async {
             tokio::task::spawn_local(serve);
             let load = Load::open(&[lane]).await?;
             let from = Instant::now();
             load.run(Window { from, until: from + length }).await
         };
-        LocalSet::new().run_until(measure).await
+        LocalSet::new().run_until(load).await
     }
 
     async fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
@@ -323,7 +330,7 @@ mod tests {
     async fn answer(stream: &mut TcpStream, body: impl FnOnce(&mut Writer)) {
         let mut writer = Writer::new();
         writer.frame(body);
-        // A client that has what it wanted leaves.
+        // The client may have closed the connection already.
         let _ = stream.write_all(&writer.into_bytes()).await;
     }
 
@@ -334,24 +341,24 @@ mod tests {
         }
     }
 
-    async fn hangs_up_after_a_request(mut stream: TcpStream) {
+    async fn closes_after_a_request(mut stream: TcpStream) {
         frame(&mut stream).await;
     }
 
     #[tokio::test]
     async fn replies_within_the_window_are_counted() {
-        assert!(said_of(answers_all, Duration::from_millis(50)).await.unwrap().replies > 0);
+        assert!(measure(answers_all, Duration::from_millis(50)).await.unwrap().replies > 0);
     }
 
     #[tokio::test]
-    async fn a_window_without_a_reply_is_no_figure() {
-        let said = said_of(answers_all, Duration::ZERO).await;
-        assert!(matches!(said, Err(Error::NoReply(Duration::ZERO))), "{said:?}");
+    async fn a_window_without_a_reply_is_an_error() {
+        let measured = measure(answers_all, Duration::ZERO).await;
+        assert!(matches!(measured, Err(Error::NoReply(Duration::ZERO))), "{measured:?}");
     }
 
     #[tokio::test]
-    async fn a_connection_that_breaks_is_no_figure() {
-        let said = said_of(hangs_up_after_a_request, Duration::from_secs(60)).await;
-        assert!(matches!(said, Err(Error::Closed | Error::Io(_))), "{said:?}");
+    async fn a_connection_that_breaks_is_an_error() {
+        let measured = measure(closes_after_a_request, Duration::from_secs(60)).await;
+        assert!(matches!(measured, Err(Error::Closed | Error::Io(_))), "{measured:?}");
     }
 }

@@ -1,9 +1,12 @@
-//! A session that lives on when its connection breaks, as the client of an application keeps it.
+//! A session that survives broken connections, like that of an application's client.
 //!
-//! In: requests, from anyone who holds the [`Session`]. Out: an [`Answer`] to each, and [`Event`]s.
-//! Why a task of its own: it pings, reconnects and sets watches again whether or not anybody asks for something.
-//! Holds: requests are sent in the order given. When a connection breaks, those under way are answered `Lost`, for
-//! nobody knows; those not sent yet wait for the next connection. The last zxid seen never goes back.
+//! Anyone who holds a [`Session`] can send requests. Each gets an [`Answer`] or a [`Refusal`]; [`Event`]s report what
+//! else happens. The session has its own task, because it pings, reconnects and restores watches whether or not
+//! requests are sent.
+//!
+//! Requests are sent in the order given. When a connection breaks, requests in flight fail with [`Refusal::Lost`],
+//! because their outcome is unknown; requests that were not sent yet wait for the next connection. The last zxid seen
+//! never decreases.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -16,181 +19,184 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::connection::{decode, xid_of};
 use super::{Connection, Error};
-use crate::dice::Dice;
+use crate::rng::Rng;
 
-/// To ask something in a session. Clones ask in the same one. It is left without a word when the last one is gone.
+/// A handle to a session. Clones refer to the same session. When the last handle is dropped, the connection is closed
+/// without closing the session, which then expires.
 #[derive(Clone, Debug)]
 pub struct Session {
-    requests: mpsc::UnboundedSender<Asked>,
+    requests: mpsc::UnboundedSender<PendingRequest>,
 }
 
-/// How long to wait for what.
+/// The timeouts of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// What is asked for; the server may say otherwise.
+    /// The requested session timeout. The server may grant another.
     pub session_timeout: Duration,
-    /// A connection on which nothing comes for so long is given up. Pings go three times as often.
+    /// A connection on which nothing arrives for this long is dropped. Pings are sent three times as often.
     pub silence_max: Duration,
-    /// Between two attempts to connect. Apache's own client waits up to a second, at random.
+    /// The pause between two connection attempts. The Apache client waits a random time of up to a second.
     pub reconnect_pause: Duration,
 }
 
-/// A reply that says yes.
+/// A successful reply.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Of the header: the transaction of a write; of a read, the last one that it saw.
+    /// The zxid in the header: of a write, its transaction; of a read, the last transaction that it saw.
     pub zxid: i64,
-    /// The body.
+    /// The body of the reply.
     pub reply: Reply,
 }
 
-/// Why there is no reply that says yes.
+/// The reason why a request has no successful reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The server said no, in this transaction.
+    /// The server replied with this error, at this zxid.
     Code(ErrorCode, i64),
-    /// The connection broke after the request was sent. It may have happened, or may yet.
+    /// The connection broke after the request was sent. It may have taken effect, or may still do so.
     Lost,
     /// The session is over, and the request was not sent.
     Expired,
 }
 
-/// What happened to a session.
+/// Something that happened to a session.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// It has a connection, to the server with this index.
+    /// The session is connected to the server with this index.
     Connected(usize),
-    /// The connection to the server with this index broke.
+    /// The connection to the server with this index broke, for this reason.
     Disconnected(usize, String),
-    /// A server did not take it; the next will be tried.
-    NotTaken(usize),
-    /// A watch has seen something.
+    /// A connection attempt to the server with this index failed. The next server will be tried.
+    ConnectFailed(usize),
+    /// A watch fired.
     Watch(WatcherEvent),
-    /// A read saw a change of this node before the watch on it told of the change.
-    Overtaken(String),
-    /// It is over.
+    /// A read saw a change of this node before the event of the watch on it arrived. The protocol forbids that.
+    WatchOvertaken(String),
+    /// The session has expired.
     Expired,
 }
 
 impl Session {
-    /// Opens a session at the first of these servers that takes it, beginning with the one at `first`, counted round and round: in
-    /// every other round it goes on to the server before, not to the one after.
+    /// Opens a session. It begins with the server at `first` (modulo their number) and goes on to random others until
+    /// one accepts it.
     ///
-    /// Has to be called on a `LocalSet`. Events that nobody takes are kept: take them.
+    /// Must be called on a `LocalSet`. The channel of events is unbounded, so the caller should read or drop it.
     pub fn open(servers: Vec<SocketAddr>, first: usize, timing: Timing) -> (Self, mpsc::UnboundedReceiver<Event>) {
-        let (requests, asked) = mpsc::unbounded_channel();
-        let (events, happened) = mpsc::unbounded_channel();
-        let keeper = Keeper {
-            dice: Dice::new(first as u64),
-            at: first % servers.len(),
+        let (requests, incoming) = mpsc::unbounded_channel();
+        let (events, event_receiver) = mpsc::unbounded_channel();
+        let task = SessionTask {
+            rng: Rng::new(first as u64),
+            server: first % servers.len(),
             servers,
             timing,
             identity: Identity { id: 0, password: Bytes::from_static(&[0; 16]) },
             last_zxid: 0,
             next_xid: 1,
-            asked,
-            under_way: VecDeque::new(),
+            requests: incoming,
+            in_flight: VecDeque::new(),
             data_watches: BTreeMap::new(),
             events,
         };
-        tokio::task::spawn_local(keeper.run());
-        (Self { requests }, happened)
+        tokio::task::spawn_local(task.run());
+        (Self { requests }, event_receiver)
     }
 
-    /// Asks. The answer comes when it comes; requests are sent in the order of these calls.
+    /// Sends a request and returns a future of its answer. Requests are sent in the order of these calls, whether or
+    /// not the futures are polled.
     pub fn ask(&self, request: Request) -> impl Future<Output = Result<Answer, Refusal>> + use<> {
         let (reply_to, answer) = oneshot::channel();
-        // A session that is over drops both what it is sent and what it holds, which is the answer `Expired`.
-        let _ = self.requests.send(Asked { request, reply_to });
+        // A session that is over drops new and queued requests, which resolves them to `Expired`.
+        let _ = self.requests.send(PendingRequest { request, reply_to });
         async move { answer.await.unwrap_or(Err(Refusal::Expired)) }
     }
 }
 
-struct Asked {
+struct PendingRequest {
     request: Request,
     reply_to: oneshot::Sender<Result<Answer, Refusal>>,
 }
 
-/// What makes a session the same one at another server.
+/// Identifies a session when it reconnects.
 struct Identity {
     id: i64,
     password: Bytes,
 }
 
-/// The task behind a session.
-struct Keeper {
+/// The task that runs a session.
+struct SessionTask {
     servers: Vec<SocketAddr>,
-    /// The server that we are connected to, or try next.
-    at: usize,
-    /// Says which comes after that. Sessions that all went the same way would meet on the server that has lived the
-    /// longest, and never part again.
-    dice: Dice,
+    /// The index of the server that we are connected to or try next.
+    server: usize,
+    /// Chooses the server after that. If all sessions tried the servers in the same order, they would all end up at the
+    /// server with the longest uptime and stay there.
+    rng: Rng,
     timing: Timing,
     identity: Identity,
     last_zxid: i64,
     next_xid: i32,
-    asked: mpsc::UnboundedReceiver<Asked>,
-    under_way: VecDeque<(i32, Asked)>,
-    /// Set by reads of data and not fired yet, with the transaction of the data that the read saw.
+    requests: mpsc::UnboundedReceiver<PendingRequest>,
+    /// Requests without a reply, by xid, oldest first.
+    in_flight: VecDeque<(i32, PendingRequest)>,
+    /// Watches that were set by `getData` and have not fired, each with the mzxid that the read saw.
     data_watches: BTreeMap<String, i64>,
     events: mpsc::UnboundedSender<Event>,
 }
 
-/// Why a connection was left.
-enum Left {
-    /// Nobody holds the session any more, or it was closed.
+/// The reason why [`SessionTask::serve`] ended.
+enum ServeEnd {
+    /// The last handle was dropped, or the session was closed.
     Done,
-    /// It broke.
     Broken(Error),
 }
 
-impl Keeper {
+impl SessionTask {
     async fn run(mut self) {
         while let Some(mut connection) = self.connect().await {
-            let left = self.serve(&mut connection).await;
-            for (_, asked) in self.under_way.drain(..) {
-                let _ = asked.reply_to.send(Err(Refusal::Lost));
+            let end = self.serve(&mut connection).await;
+            for (_, pending) in self.in_flight.drain(..) {
+                let _ = pending.reply_to.send(Err(Refusal::Lost));
             }
-            match left {
-                Left::Done => return,
-                Left::Broken(why) => self.tell(Event::Disconnected(self.at, why.to_string())),
+            match end {
+                ServeEnd::Done => return,
+                ServeEnd::Broken(why) => self.emit(Event::Disconnected(self.server, why.to_string())),
             }
-            self.goes_on();
+            self.choose_next_server();
         }
     }
 
-    /// Another server is the next one, if there is another.
-    fn goes_on(&mut self) {
+    /// Chooses a random other server, if there is one.
+    fn choose_next_server(&mut self) {
         if self.servers.len() > 1 {
-            self.at = (self.at + 1 + self.dice.below(self.servers.len() - 1)) % self.servers.len();
+            self.server = (self.server + 1 + self.rng.below(self.servers.len() - 1)) % self.servers.len();
         }
     }
 
-    /// Tries one server after the other until one takes the session; none if it is over or nobody wants it.
+    /// Tries one server after the other until one accepts the session. Returns `None` if the session has expired or
+    /// all handles were dropped.
     async fn connect(&mut self) -> Option<Connection> {
         loop {
-            match Connection::open(self.servers[self.at], &self.introduction(), self.timing.silence_max).await {
+            match Connection::open(self.servers[self.server], &self.connect_request(), self.timing.silence_max).await {
                 Ok((mut connection, response)) => {
                     self.identity = Identity { id: response.session_id, password: response.passwd.unwrap_or_default() };
-                    self.watch_again(&mut connection);
-                    self.tell(Event::Connected(self.at));
+                    self.restore_watches(&mut connection);
+                    self.emit(Event::Connected(self.server));
                     return Some(connection);
                 }
                 Err(Error::Expired) => {
-                    self.tell(Event::Expired);
+                    self.emit(Event::Expired);
                     return None;
                 }
-                Err(_) if self.asked.is_closed() => return None,
+                Err(_) if self.requests.is_closed() => return None,
                 Err(_) => {
-                    self.tell(Event::NotTaken(self.at));
-                    self.goes_on();
+                    self.emit(Event::ConnectFailed(self.server));
+                    self.choose_next_server();
                     sleep(self.timing.reconnect_pause).await;
                 }
             }
         }
     }
 
-    fn introduction(&self) -> ConnectRequest {
+    fn connect_request(&self) -> ConnectRequest {
         ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: self.last_zxid,
@@ -201,7 +207,7 @@ impl Keeper {
         }
     }
 
-    fn watch_again(&self, connection: &mut Connection) {
+    fn restore_watches(&self, connection: &mut Connection) {
         if !self.data_watches.is_empty() {
             let watches = SetWatches {
                 relative_zxid: self.last_zxid,
@@ -213,32 +219,32 @@ impl Keeper {
         }
     }
 
-    async fn serve(&mut self, connection: &mut Connection) -> Left {
-        let mut heard = Instant::now();
-        let mut next_ping = heard + self.timing.silence_max / 3;
+    async fn serve(&mut self, connection: &mut Connection) -> ServeEnd {
+        let mut last_received = Instant::now();
+        let mut next_ping = last_received + self.timing.silence_max / 3;
         loop {
-            // A server that stands still takes nothing either, once the buffers are full.
+            // A stopped server also blocks writes, once the socket buffers are full.
             match timeout(self.timing.silence_max, connection.flush()).await {
                 Ok(Ok(())) => (),
-                Ok(Err(why)) => return Left::Broken(why),
-                Err(_) => return Left::Broken(Error::Silent(self.timing.silence_max)),
+                Ok(Err(why)) => return ServeEnd::Broken(why),
+                Err(_) => return ServeEnd::Broken(Error::Silent(self.timing.silence_max)),
             }
             tokio::select! {
                 frame = connection.frame() => {
-                    heard = Instant::now();
-                    match frame.and_then(|frame| self.take(frame)) {
-                        Ok(Some(OpCode::CloseSession)) => return Left::Done,
+                    last_received = Instant::now();
+                    match frame.and_then(|frame| self.receive(frame)) {
+                        Ok(Some(OpCode::CloseSession)) => return ServeEnd::Done,
                         Ok(_) => (),
-                        Err(why) => return Left::Broken(why),
+                        Err(why) => return ServeEnd::Broken(why),
                     }
                 }
-                asked = self.asked.recv() => match asked {
-                    None => return Left::Done,
-                    Some(asked) => self.send(connection, asked),
+                request = self.requests.recv() => match request {
+                    None => return ServeEnd::Done,
+                    Some(request) => self.send(connection, request),
                 },
-                () = sleep_until(next_ping.min(heard + self.timing.silence_max)) => {
-                    if heard.elapsed() >= self.timing.silence_max {
-                        return Left::Broken(Error::Silent(self.timing.silence_max));
+                () = sleep_until(next_ping.min(last_received + self.timing.silence_max)) => {
+                    if last_received.elapsed() >= self.timing.silence_max {
+                        return ServeEnd::Broken(Error::Silent(self.timing.silence_max));
                     }
                     connection.send(Xid::PING, &Request::Ping);
                     next_ping = Instant::now() + self.timing.silence_max / 3;
@@ -247,44 +253,45 @@ impl Keeper {
         }
     }
 
-    fn send(&mut self, connection: &mut Connection, asked: Asked) {
+    fn send(&mut self, connection: &mut Connection, pending: PendingRequest) {
         let xid = self.next_xid;
-        // Negative numbers have meanings of their own.
+        // Negative xids are reserved by the protocol.
         self.next_xid = self.next_xid.checked_add(1).unwrap_or(1);
-        connection.send(xid, &asked.request);
-        self.under_way.push_back((xid, asked));
+        connection.send(xid, &pending.request);
+        self.in_flight.push_back((xid, pending));
     }
 
-    /// Takes a frame: an event, the reply to one of our own pings, or the answer to the oldest request. Returns the
-    /// operation that it answers.
-    fn take(&mut self, frame: Bytes) -> Result<Option<OpCode>, Error> {
+    /// Handles a frame: a watch event, the reply to one of our own pings, or the reply to the oldest request. Returns
+    /// the operation of that request.
+    fn receive(&mut self, frame: Bytes) -> Result<Option<OpCode>, Error> {
         match xid_of(&frame)? {
             Xid::NOTIFICATION => {
                 if let (_, Some(Reply::Notification(event))) = decode(frame, OpCode::Notification)? {
                     self.data_watches.remove(&event.path);
-                    self.tell(Event::Watch(event));
+                    self.emit(Event::Watch(event));
                 }
                 Ok(None)
             }
             Xid::PING | Xid::SET_WATCHES | Xid::AUTH => Ok(None),
-            xid => self.answer(xid, frame).map(Some),
+            xid => self.complete_oldest(xid, frame).map(Some),
         }
     }
 
-    fn answer(&mut self, xid: i32, frame: Bytes) -> Result<OpCode, Error> {
-        let oldest = self.under_way.front().filter(|(oldest, _)| *oldest == xid);
-        let Some((_, asked)) = oldest else {
-            let expected = self.under_way.front().map_or(0, |(oldest, _)| *oldest);
+    fn complete_oldest(&mut self, xid: i32, frame: Bytes) -> Result<OpCode, Error> {
+        let oldest = self.in_flight.front().filter(|(oldest, _)| *oldest == xid);
+        let Some((_, pending)) = oldest else {
+            let expected = self.in_flight.front().map_or(0, |(oldest, _)| *oldest);
             return Err(Error::Order { expected, got: xid });
         };
-        let op = asked.request.op();
+        let op = pending.request.op();
         let (header, body) = decode(frame, op)?;
-        let (_, asked) = self.under_way.pop_front().expect("it was there a moment ago");
+        let (_, pending) = self.in_flight.pop_front().expect("it was there a moment ago");
         self.last_zxid = self.last_zxid.max(header.zxid);
-        if let (Request::GetData(GetDataRequest { path, watch }), Some(Reply::GetData(read))) = (&asked.request, &body)
+        if let (Request::GetData(GetDataRequest { path, watch }), Some(Reply::GetData(read))) =
+            (&pending.request, &body)
         {
             if self.data_watches.get(path).is_some_and(|seen| *seen < read.stat.mzxid) {
-                self.tell(Event::Overtaken(path.clone()));
+                self.emit(Event::WatchOvertaken(path.clone()));
             }
             if *watch {
                 self.data_watches.insert(path.clone(), read.stat.mzxid);
@@ -294,13 +301,13 @@ impl Keeper {
             Some(reply) => Ok(Answer { zxid: header.zxid, reply }),
             None => Err(Refusal::Code(header.err, header.zxid)),
         };
-        // Whoever asked may have stopped waiting.
-        let _ = asked.reply_to.send(answer);
+        // The caller may have dropped the future.
+        let _ = pending.reply_to.send(answer);
         Ok(op)
     }
 
-    fn tell(&self, event: Event) {
-        // Nobody has to listen.
+    fn emit(&self, event: Event) {
+        // The receiver may have been dropped.
         let _ = self.events.send(event);
     }
 }

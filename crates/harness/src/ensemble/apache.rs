@@ -1,7 +1,7 @@
-//! Apache ZooKeeper 3.8 from Debian's packages: found, or installed, or unpacked under `target/apache`.
+//! Apache ZooKeeper 3.8 from Debian's packages: already installed, installed now, or unpacked under `target/apache`.
 //!
-//! Why not a download from Apache: Debian's archive is what a build machine can reach, and the version is the one that
-//! our figures name.
+//! Debian's archive is used instead of a download from Apache because build machines can reach it, and because our
+//! published figures name its version.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 use crate::command::{install, is_installed, may_install, output_of, program, target_dir};
 
-/// Program and arguments, up to the configuration file.
+/// The program and its arguments, without the configuration file.
 ///
-/// The JVM gets no options beyond where to log, as Debian's own start script gives none.
+/// The JVM gets no options except the log settings, like in Debian's own start script.
 pub(super) fn command() -> Result<(PathBuf, Vec<OsString>), Failure> {
     let java = java()?;
     let class_path = class_path(&jars()?)?;
@@ -30,7 +30,7 @@ fn java() -> Result<PathBuf, Failure> {
     }
 }
 
-/// The folder with the jars of ZooKeeper and what it needs.
+/// The folder with the jars of ZooKeeper and its dependencies.
 fn jars() -> Result<PathBuf, Failure> {
     let installed = PathBuf::from("/usr/share/java");
     let unpacked = target_dir().join("apache/root/usr/share/java");
@@ -44,7 +44,7 @@ fn jars() -> Result<PathBuf, Failure> {
     })
 }
 
-/// Installs the packages where we may, else unpacks them under `target`.
+/// Installs the packages if we have the permission, else unpacks them under `target`.
 fn obtain() -> Result<(), Failure> {
     if may_install()? {
         return install(&["zookeeper", "libzookeeper-java"]);
@@ -63,8 +63,8 @@ fn obtain() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every jar by name: those of the manifest are absolute paths, which lead nowhere when the packages are only unpacked.
-/// A folder with our settings for the log stands first.
+/// Lists every jar by name, because the manifest has absolute paths, which do not exist if the packages are only
+/// unpacked. The first entry is a folder with our log settings.
 fn class_path(jars: &Path) -> Result<OsString, Failure> {
     let settings = target_dir().join("apache/log");
     fs::create_dir_all(&settings).map_err(|why| Failure::io("create", &settings, &why))?;
@@ -77,7 +77,7 @@ fn class_path(jars: &Path) -> Result<OsString, Failure> {
 
 const MAIN_JAR: &str = "zookeeper.jar";
 
-/// What a server needs to run. The admin server, which needs more, is off.
+/// The jars that a server needs. The admin server, which needs more, is disabled.
 const JARS: &[&str] = &[
     MAIN_JAR,
     "zookeeper-jute.jar",
@@ -99,7 +99,7 @@ const JARS: &[&str] = &[
     "snappy-java.jar",
 ];
 
-/// The packages that hold them.
+/// The packages that contain these jars.
 const PACKAGES: &[&str] = &[
     "libzookeeper-java",
     "libslf4j-java",
@@ -115,7 +115,7 @@ const PACKAGES: &[&str] = &[
     "libsnappy-java",
 ];
 
-/// As Debian logs: INFO, which is no line per request. To standard output, which goes to a file.
+/// Level INFO, as in Debian, which does not log requests. Standard output goes to a file.
 const LOG_SETTINGS: &str = "\
 log4j.rootLogger=INFO, CONSOLE
 log4j.appender.CONSOLE=org.apache.log4j.ConsoleAppender

@@ -1,4 +1,4 @@
-//! Our own server: built here in release, or the one that `POLE_BIN` names.
+//! Pole's own server: built in release mode, or the binary that `POLE_BIN` names.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::Failure;
 use crate::command::{built_in_release, root};
 
-/// Program and arguments, up to the configuration file.
+/// The program and its arguments, without the configuration file.
 pub(super) fn command() -> Result<(PathBuf, Vec<OsString>), Failure> {
     let binary = match env::var_os("POLE_BIN") {
         Some(named) => root().join(named),

@@ -1,19 +1,19 @@
-//! Ports on loopback that nobody uses.
+//! Finds free ports on loopback.
 //!
-//! They lie below the range from which the kernel takes ports for outgoing connections. From within it, a client that
-//! reconnects a thousand times would now and then take the port of a server that is down, which then could not come
-//! back.
+//! The ports are below the range that the kernel uses for outgoing connections. Within that range, a client that
+//! reconnects a thousand times would sometimes get the port of a server that is down, which then could not restart.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Failure;
 
-/// So many free ports. Nothing holds them for us: another program may come first, but hardly on a port out of these.
+/// Returns this number of free ports. They are not reserved: another program could bind one first, which is unlikely in
+/// this range.
 pub fn free(count: usize) -> Result<Vec<u16>, Failure> {
     let range = LAST - FIRST;
-    // Two runs at the same time begin at different places; and within a run each call begins where the last one ended, or
-    // it would find the ports of servers that are only down for a moment.
+    // Two concurrent runs start at different ports. Within a run, each call starts where the last one ended, because it
+    // would otherwise find the ports of servers that are down only for a moment.
     let taken = TAKEN.fetch_add(count, Ordering::Relaxed);
     let start = (std::process::id() as usize * STRIDE + taken) % usize::from(range);
     let candidates = (0..range).map(|n| FIRST + (n + start as u16) % range);
@@ -30,10 +30,10 @@ pub fn free(count: usize) -> Result<Vec<u16>, Failure> {
 const FIRST: u16 = 24_000;
 const LAST: u16 = 32_000;
 
-/// More ports than one run takes, so that neighbouring process ids do not begin among each other's.
+/// More than the ports of one run, so that runs with consecutive process ids do not overlap.
 const STRIDE: usize = 61;
 
-/// How many ports this process has asked for.
+/// The number of ports that this process has requested so far.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 #[test]

@@ -1,10 +1,10 @@
-//! What a server says about itself to a command of four letters.
+//! The state that a server reports in reply to four-letter words.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// The client port of a server, to ask short questions.
+/// Sends four-letter words to the client port of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
     pub(super) address: SocketAddr,
@@ -13,20 +13,20 @@ pub struct Probe {
 /// The role of a server that serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It leads.
+    /// Leads the ensemble.
     Leader,
-    /// It follows.
+    /// Follows a leader and votes.
     Follower,
-    /// It follows without a vote.
+    /// Follows a leader without a vote.
     Observer,
-    /// It is the only one.
+    /// Runs alone, without an ensemble.
     Standalone,
-    /// It answers reads without a quorum.
+    /// Serves reads without a quorum.
     ReadOnly,
 }
 
 impl Probe {
-    /// The role, if the server serves.
+    /// The role of the server. `None` if it does not serve.
     pub fn mode(self) -> Option<Mode> {
         self.ask("srvr").as_deref().and_then(mode_of)
     }
@@ -37,12 +37,12 @@ impl Probe {
         u64::from_str_radix(&zxid, 16).ok()
     }
 
-    /// Its epoch.
+    /// The epoch of the last applied transaction.
     pub fn epoch(self) -> Option<u64> {
         self.zxid().map(|zxid| zxid >> 32)
     }
 
-    /// How many connections the server has, with the one that asks.
+    /// The number of connections of the server, including that of the probe itself.
     pub fn connections(self) -> Option<usize> {
         self.field("Connections: ")?.parse().ok()
     }
@@ -52,10 +52,11 @@ impl Probe {
         answer.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
     }
 
-    /// The whole answer to a command; none if there is no server, or it says nothing for a second.
+    /// The complete reply to a four-letter word. `None` if the server cannot be reached or does not reply within a
+    /// second.
     pub fn ask(self, word: &str) -> Option<String> {
-        let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        let mut stream = TcpStream::connect_timeout(&self.address, TIMEOUT).ok()?;
+        stream.set_read_timeout(Some(TIMEOUT)).ok()?;
         stream.write_all(word.as_bytes()).ok()?;
         let mut answer = Vec::new();
         stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).ok()?;
@@ -75,14 +76,14 @@ fn mode_of(srvr: &str) -> Option<Mode> {
     })
 }
 
-/// A server that is well answers in a millisecond; one that is frozen never does.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// A running server answers in a millisecond, a stopped one never does.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// More than any answer but a list of many thousand connections.
+/// Larger than any reply except a list of many thousand connections.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 #[test]
-fn the_mode_stands_on_a_line_of_its_own() {
+fn the_mode_is_read_from_its_line() {
     let answer = "Zookeeper version: 3.8.0\nLatency min/avg/max: 0/0.0/0\nMode: follower\nNode count: 5\n";
     assert_eq!(mode_of(answer), Some(Mode::Follower));
     assert_eq!(mode_of("This ZooKeeper instance is not currently serving requests\n"), None);

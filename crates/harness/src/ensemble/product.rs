@@ -1,4 +1,4 @@
-//! Which product, and the command that starts one of its servers.
+//! The products that can be started, and the command that starts one of their servers.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::{apache, pole};
 use crate::Failure;
 use crate::command::{is_installed, program};
 
-/// Whose servers.
+/// The product whose servers are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Product {
     /// Apache ZooKeeper 3.8, as Debian packs it.
@@ -19,7 +19,7 @@ pub enum Product {
 }
 
 impl Product {
-    /// Finds what is needed to start servers, and builds or installs it if it may.
+    /// Finds the program, and builds or installs it if necessary.
     pub fn launcher(self) -> Result<Launcher, Failure> {
         let (program, arguments) = match self {
             Self::Apache => apache::command()?,
@@ -38,28 +38,28 @@ impl fmt::Display for Product {
     }
 }
 
-/// The command of a product, without the configuration file that comes last.
+/// The command that starts a server, without the configuration file, which is its last argument.
 #[derive(Clone, Debug)]
 pub struct Launcher {
-    /// Whose it is.
+    /// The product.
     pub product: Product,
     program: PathBuf,
     arguments: Vec<OsString>,
-    /// Open files that a server may have, if it is to have another limit than we do.
+    /// The limit of open files of a server. `None` means that it inherits ours.
     files_max: Option<u64>,
-    /// Whether standard error is a pipe that nobody reads, instead of a file.
+    /// Whether standard error is a full pipe that is never read, instead of a file.
     pub(super) log_unread: bool,
 }
 
 impl Launcher {
-    /// Servers with this hard limit of open files (`ulimit -n`).
+    /// Starts servers with this hard limit of open files (`ulimit -n`).
     #[must_use]
     pub fn with_files_max(mut self, files_max: u64) -> Self {
         self.files_max = Some(files_max);
         self
     }
 
-    /// Servers whose standard error is a pipe that nobody reads.
+    /// Starts servers whose standard error is a full pipe that is never read.
     #[must_use]
     pub fn with_log_unread(mut self) -> Self {
         self.log_unread = true;
@@ -68,19 +68,19 @@ impl Launcher {
 
     /// The command for a server with this configuration file.
     ///
-    /// `setpriv` has the kernel kill the server when our thread ends, however it ends; then it becomes the server, so
-    /// the process id is the same.
+    /// `setpriv` makes the kernel kill the server when our thread ends for any reason. It then executes the server in
+    /// its own process, so the process id stays the same.
     pub fn command(&self, config: &Path) -> Command {
-        let mut words: Vec<OsString> = Vec::new();
+        let mut argv: Vec<OsString> = Vec::new();
         if is_installed("setpriv") {
-            words.extend(["setpriv", "--pdeathsig", "KILL", "--"].map(OsString::from));
+            argv.extend(["setpriv", "--pdeathsig", "KILL", "--"].map(OsString::from));
         }
         if let Some(files_max) = self.files_max {
-            words.extend(["prlimit".into(), format!("--nofile={files_max}:{files_max}").into(), "--".into()]);
+            argv.extend(["prlimit".into(), format!("--nofile={files_max}:{files_max}").into(), "--".into()]);
         }
-        words.push(self.program.clone().into());
-        let mut command = program(&words[0].to_string_lossy());
-        command.args(&words[1..]).args(&self.arguments).arg(config);
+        argv.push(self.program.clone().into());
+        let mut command = program(&argv[0].to_string_lossy());
+        command.args(&argv[1..]).args(&self.arguments).arg(config);
         command
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask ensemble`: real servers to play with, until the input ends.
+//! `cargo xtask ensemble`: starts an ensemble for manual tests and keeps it until the end of input.
 
 use std::io::Read as _;
 use std::process::ExitCode;
@@ -11,21 +11,21 @@ use crate::{Failure, arguments};
 /// Starts servers on loopback and keeps them until the end of input (Ctrl-D) or Ctrl-C.
 #[derive(Debug, Parser)]
 struct Options {
-    /// Whose servers.
+    /// The product whose servers are started.
     #[arg(long, value_enum, default_value = "apache")]
     product: Product,
-    /// How many.
+    /// The number of servers.
     #[arg(long, default_value_t = 3)]
     servers: usize,
-    /// A line more for every zoo.cfg; may be repeated.
+    /// An additional line for every zoo.cfg; may be repeated.
     #[arg(long)]
     config: Vec<String>,
 }
 
-/// Runs the chore.
+/// Runs `cargo xtask ensemble`.
 pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("ensemble", args)?;
-    // Those that were ended by Ctrl-C could not do it themselves.
+    // Earlier runs that were ended by Ctrl-C could not clean up after themselves.
     sweep(NAME)?;
     let name = format!("{NAME}{}", std::process::id());
     let setup = options.config.iter().fold(Setup::new(&name, options.servers), |setup, line| setup.with(line));
@@ -37,11 +37,11 @@ pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
         println!("server {}: process {}, {resident_mb} MB", server.id(), server.pid().unwrap_or_default());
     }
     println!("files and logs: {}", ensemble.folder().display());
-    // Whatever the input says, its end is ours.
+    // The input itself is ignored; its end stops the ensemble.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     ensemble.done()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Several may run at a time, so the process id follows.
+/// The prefix of the folder name. The process id follows, because several may run at the same time.
 const NAME: &str = "play-";

@@ -1,4 +1,4 @@
-//! One server: a folder with its files, and a process or none.
+//! One server: a folder with its files, and its process while it runs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Write as _};
@@ -20,11 +20,11 @@ pub struct Server {
     folder: PathBuf,
     ports: Ports,
     launcher: Launcher,
-    /// From its start until we have seen its end.
+    /// Present from the start of the process until it has been reaped.
     process: Option<Child>,
-    /// Between SIGSTOP and SIGCONT.
+    /// True between SIGSTOP and SIGCONT.
     frozen: bool,
-    /// The end of its standard error that nobody reads, if that is a pipe.
+    /// The read end of standard error, if that is a pipe. It is never read.
     unread: Option<PipeReader>,
 }
 
@@ -33,7 +33,7 @@ impl Server {
         Self { id, folder, ports, launcher, process: None, frozen: false, unread: None }
     }
 
-    /// Its `zoo.cfg` and `myid`.
+    /// Writes `zoo.cfg` and `myid`.
     pub(super) fn write_files(&self, zoo_cfg: &str) -> Result<(), Failure> {
         let data = self.data_dir();
         fs::create_dir_all(&data).map_err(|why| Failure::io("create", &data, &why))?;
@@ -42,7 +42,7 @@ impl Server {
         self.write_id()
     }
 
-    /// Starts it on what is in its folder. Its log goes on in the same file.
+    /// Starts the server on the files in its folder. The log is appended to the same file.
     pub fn start(&mut self) -> Result<(), Failure> {
         self.reap()?;
         let log = self.log_path();
@@ -61,25 +61,25 @@ impl Server {
         Ok(())
     }
 
-    /// `kill -9`. Does not wait for the end; [`Self::start`] and [`Self::reap`] do.
+    /// Sends SIGKILL. Does not wait for the process to end; [`Self::start`] and [`Self::reap`] do.
     pub fn kill(&mut self) -> Result<(), Failure> {
         self.frozen = false;
         self.signal(Signal::KILL)
     }
 
-    /// SIGSTOP: the process stands still with all its sockets open.
+    /// Sends SIGSTOP: the process stops, with all its sockets open.
     pub fn freeze(&mut self) -> Result<(), Failure> {
         self.frozen = true;
         self.signal(Signal::STOP)
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub fn thaw(&mut self) -> Result<(), Failure> {
         self.frozen = false;
         self.signal(Signal::CONT)
     }
 
-    /// SIGTERM, and waits for the end; an error if it does not come within `limit`.
+    /// Sends SIGTERM and waits for the process to end. Fails if it still runs after `limit`.
     pub fn terminate(&mut self, limit: Duration) -> Result<ExitStatus, Failure> {
         self.signal(Signal::TERM)?;
         let deadline = Instant::now() + limit;
@@ -96,7 +96,7 @@ impl Server {
         }
     }
 
-    /// How it ended by itself, if it does within `limit`; it runs on otherwise.
+    /// Waits up to `limit` for the process to end by itself. Returns `None` if it still runs.
     pub fn wait_end(&mut self, limit: Duration) -> Result<Option<ExitStatus>, Failure> {
         let deadline = Instant::now() + limit;
         loop {
@@ -112,18 +112,18 @@ impl Server {
         }
     }
 
-    /// Waits for the end of a process that was killed. One that nobody killed is killed now.
+    /// Kills the process, unless that has been done already, and waits until it has ended.
     pub fn reap(&mut self) -> Result<(), Failure> {
         let Some(mut child) = self.process.take() else { return Ok(()) };
         self.frozen = false;
         child.kill().and_then(|()| child.wait()).map(drop).map_err(|why| self.failed("end", &why))
     }
 
-    /// Forgets all data, as if the disk were new. Not while it runs.
+    /// Removes all data, as if the disk were new. Must not be called while the server runs.
     pub fn wipe(&mut self) -> Result<(), Failure> {
         assert!(self.process.is_none(), "server {} runs: its files are in use", self.id);
         let data = self.data_dir();
-        // The folder itself stays: something may be mounted there.
+        // The folder itself is kept: a file system may be mounted there.
         for entry in fs::read_dir(&data).map_err(|why| Failure::io("read", &data, &why))?.flatten() {
             let path = entry.path();
             let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
@@ -132,13 +132,13 @@ impl Server {
         self.write_id()
     }
 
-    /// Ends it and removes its data. Its log and its configuration stay.
+    /// Kills the server and removes its data. Log and configuration are kept.
     pub(super) fn discard(&mut self) -> Result<(), Failure> {
         self.reap()?;
         super::remove(&self.data_dir())
     }
 
-    /// An error, with the end of its log, if a process that was started has ended by itself.
+    /// Fails, with the end of the log, if the process has exited by itself.
     pub fn check_running(&mut self) -> Result<(), Failure> {
         let Some(child) = self.process.as_mut() else { return Ok(()) };
         match child.try_wait().map_err(|why| self.failed("look at", &why))? {
@@ -155,67 +155,67 @@ impl Server {
         }
     }
 
-    /// Whether it was started and not reaped since.
+    /// Whether the server was started and not reaped since.
     pub fn is_started(&self) -> bool {
         self.process.is_some()
     }
 
-    /// Whether it was started and is not frozen.
-    pub fn is_awake(&self) -> bool {
+    /// Whether the server was started and is not frozen.
+    pub fn is_active(&self) -> bool {
         self.is_started() && !self.frozen
     }
 
-    /// Its number in the ensemble, from 1.
+    /// The server id (`myid`), from 1.
     pub fn id(&self) -> usize {
         self.id
     }
 
-    /// Where clients connect.
+    /// The client address.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.ports.client).into()
     }
 
-    /// Its ports.
+    /// The ports of the server.
     pub fn ports(&self) -> Ports {
         self.ports
     }
 
-    /// To ask it how it is. The answer may take a second if it is frozen.
+    /// Returns a probe for the state of the server. Its calls take a second if the server is frozen.
     pub fn probe(&self) -> Probe {
         Probe { address: self.address() }
     }
 
-    /// Its folder, with configuration, log and data.
+    /// The folder with configuration, log and data.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Its process, if it has one.
+    /// The process id, if the server was started.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Child::id)
     }
 
-    /// What its process uses.
+    /// The CPU time and memory of the process.
     pub fn usage(&self) -> Option<Usage> {
         self.pid().and_then(Usage::of)
     }
 
-    /// Its `zoo.cfg`.
+    /// The path of `zoo.cfg`.
     pub fn config_path(&self) -> PathBuf {
         self.folder.join("zoo.cfg")
     }
 
-    /// Its `dataDir`.
+    /// The `dataDir`.
     pub fn data_dir(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    /// What it says on standard output and error.
+    /// The file with standard output and standard error.
     pub fn log_path(&self) -> PathBuf {
         self.folder.join("log")
     }
 
-    /// Its `myid`, into a data directory that has none.
+    /// Writes `myid` into the data directory.
     pub fn write_id(&self) -> Result<(), Failure> {
         let path: &Path = &self.data_dir().join("myid");
         fs::write(path, format!("{}\n", self.id)).map_err(|why| Failure::io("write", path, &why))
@@ -224,7 +224,7 @@ impl Server {
     fn signal(&self, signal: Signal) -> Result<(), Failure> {
         let pid = self.process.as_ref().map(Pid::from_child);
         let pid = pid.ok_or_else(|| Failure::Check(format!("server {} does not run: no {signal:?}", self.id)))?;
-        // Our child, not reaped yet: the number cannot have passed to another process.
+        // The child has not been reaped yet, so its process id cannot have been reused.
         kill_process(pid, signal).map_err(|why| self.failed("signal", &why.into()))
     }
 
@@ -235,12 +235,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // There is nobody left to tell, and nothing left to try.
+        // An error cannot be reported here.
         let _ = self.reap();
     }
 }
 
-/// A pipe that takes nothing more.
+/// A pipe whose buffer is full, so that every write to it blocks.
 fn full_pipe() -> io::Result<(PipeReader, PipeWriter)> {
     let (reader, mut writer) = io::pipe()?;
     let flags = fcntl_getfl(&writer)?;
@@ -250,10 +250,10 @@ fn full_pipe() -> io::Result<(PipeReader, PipeWriter)> {
             break why;
         }
     };
-    // The server gets a pipe like any other.
+    // The server gets a blocking pipe, like any other.
     fcntl_setfl(&writer, flags)?;
     if filled.kind() == io::ErrorKind::WouldBlock { Ok((reader, writer)) } else { Err(filled) }
 }
 
-/// So many lines of a log say why a server ended.
+/// The number of log lines that are shown for a server that has exited.
 const LOG_TAIL: usize = 15;

@@ -1,19 +1,19 @@
-//! What a process uses of the machine, as Linux tells it under `/proc`.
+//! CPU time and memory of a process, from Linux's `/proc`.
 
 use std::fs;
 use std::time::Duration;
 
-/// CPU time since the process started, all threads, and resident memory now.
+/// The CPU time of a process since its start, over all threads, and its current resident memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// In the program and in the kernel for it. Counted in ticks, usually of 10 ms.
+    /// User and system time. The resolution is one tick, usually 10 ms.
     pub cpu: Duration,
-    /// `VmRSS`.
+    /// Resident memory (`VmRSS`).
     pub resident_bytes: u64,
 }
 
 impl Usage {
-    /// Of a running process.
+    /// Reads the usage of a running process. `None` if it does not exist.
     pub fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -21,13 +21,13 @@ impl Usage {
     }
 }
 
-/// The most resident memory that a process had at a time since [`reset_peak`], in bytes (`VmHWM`).
+/// The peak resident memory of a process since [`reset_peak`], in bytes (`VmHWM`).
 pub fn peak_resident(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     kilobytes(&status, "VmHWM:")
 }
 
-/// Lets [`peak_resident`] begin anew.
+/// Resets the peak that [`peak_resident`] returns.
 pub fn reset_peak(pid: u32) -> std::io::Result<()> {
     fs::write(format!("/proc/{pid}/clear_refs"), "5")
 }
@@ -42,7 +42,7 @@ impl std::iter::Sum for Usage {
 }
 
 fn cpu(stat: &str) -> Option<Duration> {
-    // The name of the program stands in parentheses and may hold anything, spaces and parentheses too.
+    // The program name is in parentheses and may itself contain spaces and parentheses.
     let (_, after) = stat.rsplit_once(')')?;
     let mut fields = after.split_whitespace().skip(USER_TIME_AFTER_NAME);
     let user: u64 = fields.next()?.parse().ok()?;

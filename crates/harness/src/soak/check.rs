@@ -1,224 +1,96 @@
-//! The judge: what clients were promised, checked against what they saw.
+//! Checks that the observations of clients are consistent with the guarantees of ZooKeeper.
 //!
-//! In: a [`History`]. Out: every broken promise, in words.
-//! Why it is fast: a key counts its changes, so the order of writes is known and need not be searched for. Each version
-//! of each key has one value and one transaction; whoever saw it must have seen the same.
-//! Holds: a write without an answer is never called lost and never called absent; it may have happened once, after it was
-//! asked for and in the order of its session.
-//! Source: the guarantees of ZooKeeper: writes are linearizable, the requests of a session are carried out in order, a
-//! read never goes back in time within a session, a read after a sync sees what was acknowledged before the sync.
+//! The input is a [`History`], the output a list of violations. The guarantees: writes are linearizable; the requests
+//! of a session are executed in order; a read never goes back in time within a session; a read after a sync
+//! sees everything that was acknowledged before the sync.
+//!
+//! The check is fast because the version of a key counts its changes, so the order of writes is known and need
+//! not be searched for. Each version of each key has one value and one transaction, which all observations must agree
+//! on.
+//!
+//! A write without a reply is never considered lost or absent. It may have taken effect once, after it was requested
+//! and in the order of its session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{At, History, Kind, Op, Outcome, Shown, State, Value};
 
-/// A promise that was broken.
+/// A violated guarantee.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Violation {
-    /// Acknowledged and gone.
+    /// An acknowledged write was not seen by a read after a later sync.
     #[error("lost: key {key} had version {acknowledged}, acknowledged before a sync; the read after it saw {seen}")]
-    Lost {
-        /// Which key.
-        key: usize,
-        /// What was acknowledged.
-        acknowledged: i32,
-        /// What was seen.
-        seen: i32,
-    },
-    /// One version, two stories.
+    Lost { key: usize, acknowledged: i32, seen: i32 },
+    /// Two observations of the same version differ.
     #[error("split: key {key} at version {version} was {one:?} and {other:?}")]
-    Split {
-        /// Which key.
-        key: usize,
-        /// Which version.
-        version: i32,
-        /// One story.
-        one: State,
-        /// The other.
-        other: State,
-    },
+    Split { key: usize, version: i32, one: State, other: State },
     /// A write took effect twice.
     #[error("twice: value {value} is version {first} of key {key} and version {second} too")]
-    Twice {
-        /// Which key.
-        key: usize,
-        /// Of which write.
-        value: Value,
-        /// Its version.
-        first: i32,
-        /// Its other version.
-        second: i32,
-    },
-    /// More changes than there were writes.
+    Twice { key: usize, value: Value, first: i32, second: i32 },
+    /// There are more changes that no acknowledged write explains (`changes`) than unanswered writes that could
+    /// (`writes`), up to this version.
     #[error(
         "key {key} changed {changes} times up to version {version}, but no more than {writes} writes can have done it"
     )]
-    TooMany {
-        /// Which key.
-        key: usize,
-        /// Up to here.
-        version: i32,
-        /// Changes that no acknowledged write explains.
-        changes: usize,
-        /// Writes without an answer that could.
-        writes: usize,
-    },
-    /// A value that nobody wrote, or whose write was refused.
+    TooMany { key: usize, version: i32, changes: usize, writes: usize },
+    /// A value was seen that was never written, or whose write was refused.
     #[error("phantom: value {value} of key {key} was never written, or its write was refused")]
-    Phantom {
-        /// Which key.
-        key: usize,
-        /// What was seen.
-        value: Value,
-    },
-    /// A later write of a session came before an earlier one.
+    Phantom { key: usize, value: Value },
+    /// Two writes of a session were executed in the wrong order. `earlier` was requested first.
     #[error("session {session}: transaction {later:#x} was asked for after {earlier:#x}")]
-    SessionOrder {
-        /// Whose.
-        session: usize,
-        /// Of the request asked first.
-        earlier: i64,
-        /// Of the request asked second.
-        later: i64,
-    },
-    /// A write came before one that was acknowledged before it was asked for.
+    SessionOrder { session: usize, earlier: i64, later: i64 },
+    /// A write was ordered before one that was acknowledged before it was requested.
     #[error("transaction {later:#x} was asked for after {earlier:#x} had been acknowledged")]
-    RealTime {
-        /// Acknowledged first.
-        earlier: i64,
-        /// Asked for afterwards.
-        later: i64,
-    },
-    /// A session saw a key go back.
+    RealTime { earlier: i64, later: i64 },
+    /// A session saw a key go back to an older version.
     #[error("session {session} saw version {before} of key {key}, then {after}")]
-    WentBack {
-        /// Whose.
-        session: usize,
-        /// Which key.
-        key: usize,
-        /// First.
-        before: i32,
-        /// Then.
-        after: i32,
-    },
-    /// The server said no to what nobody forbids.
+    WentBack { session: usize, key: usize, before: i32, after: i32 },
+    /// The server refused a valid request.
     #[error("session {session}: {kind:?} was refused: {why}")]
-    Refused {
-        /// Whose.
-        session: usize,
-        /// What.
-        kind: Kind,
-        /// How.
-        why: String,
-    },
-    /// A node of a queue is gone.
+    Refused { session: usize, kind: Kind, why: String },
+    /// A node of a queue is missing.
     #[error("server {server} does not show {path}, which was created")]
-    AppendLost {
-        /// Who.
-        server: usize,
-        /// What.
-        path: String,
-    },
-    /// Two nodes of one request, or a node of none.
+    AppendLost { server: usize, path: String },
+    /// A request created two nodes, or a node belongs to no request.
     #[error("server {server} shows {path} with value {value}: {why}")]
-    AppendStrange {
-        /// Who.
-        server: usize,
-        /// Where.
-        path: String,
-        /// What.
-        value: Value,
-        /// What is strange about it.
-        why: &'static str,
-    },
-    /// The node of a live session is gone, or is another.
+    AppendStrange { server: usize, path: String, value: Value, why: &'static str },
+    /// The ephemeral node of a live session is missing, or was created by another transaction.
     #[error("server {server} shows {path} created by {got:?}; its session lives, and {expected:#x} created it")]
-    EphemeralLost {
-        /// Who.
-        server: usize,
-        /// What.
-        path: String,
-        /// By whom it was created.
-        expected: i64,
-        /// What is there.
-        got: Option<i64>,
-    },
-    /// The node of a dead session is there.
+    EphemeralLost { server: usize, path: String, expected: i64, got: Option<i64> },
+    /// The ephemeral node of a session that has ended still exists.
     #[error("server {server} shows {path}, whose session is over")]
-    EphemeralLeft {
-        /// Who.
-        server: usize,
-        /// What.
-        path: String,
-    },
-    /// A session that never stopped talking is over.
+    EphemeralLeft { server: usize, path: String },
+    /// A session expired although its client was active.
     #[error("session {session} expired, though its client never stopped")]
-    Expired {
-        /// Whose.
-        session: usize,
-    },
-    /// A read overtook the event of a watch.
+    Expired { session: usize },
+    /// A read saw a change before the event of the watch arrived.
     #[error("session {session} read a change of {path} before its watch told of it")]
-    Overtaken {
-        /// Whose.
-        session: usize,
-        /// Where.
-        path: String,
-    },
-    /// A lock had two holders.
+    Overtaken { session: usize, path: String },
+    /// Two sessions held a lock at the same time.
     #[error("two sessions held one lock at the same time, for {both_us} µs")]
-    TwoHolders {
-        /// How long.
-        both_us: u128,
-    },
-    /// A state in which a transaction was carried out in part.
+    TwoHolders { both_us: u128 },
+    /// A read saw a state in which a transaction was applied in part.
     #[error("the accounts had a sum of {sum} in a state not after {zxid:#x}; it is {expected} in every state")]
-    Sum {
-        /// What was read.
-        sum: i64,
-        /// What it was in the beginning.
-        expected: i64,
-        /// Of the answer.
-        zxid: i64,
-    },
-    /// The server said no to what nobody forbids.
+    Sum { sum: i64, expected: i64, zxid: i64 },
+    /// The server refused a valid request of a recipe.
     #[error("{what} was refused: {code}")]
-    RecipeRefused {
-        /// What.
-        what: String,
-        /// How.
-        code: String,
-    },
-    /// Two servers show different trees.
+    RecipeRefused { what: String, code: String },
+    /// Two servers have different trees.
     #[error("{path} is {one} at server {first} and {other} at server {second}")]
-    TreesDiffer {
-        /// Where.
-        path: String,
-        /// One server.
-        first: usize,
-        /// What it shows.
-        one: String,
-        /// The other server.
-        second: usize,
-        /// What that shows.
-        other: String,
-    },
-    /// A watch was lost.
+    TreesDiffer { path: String, first: usize, one: String, second: usize, other: String },
+    /// A watch did not fire.
     #[error("session {session} watched a key and was not told of its last change")]
-    Unwatched {
-        /// Whose.
-        session: usize,
-    },
+    Unwatched { session: usize },
 }
 
-/// Everything that is wrong with a history.
+/// Returns all violations in a history.
 pub(super) fn violations(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
-    refusals(&history.ops, &mut found);
+    check_refusals(&history.ops, &mut found);
     let effects = effects(&history.ops, &mut found);
-    explained(&history.ops, &effects, &mut found);
-    order(&history.ops, &effects, &mut found);
-    views(&history.ops, &mut found);
+    check_writes(&history.ops, &effects, &mut found);
+    check_order(&history.ops, &effects, &mut found);
+    check_views(&history.ops, &mut found);
     synced(&history.ops, &mut found);
     queues(history, &mut found);
     ephemerals(history, &mut found);
@@ -230,21 +102,21 @@ pub(super) fn violations(history: &History) -> Vec<Violation> {
     found
 }
 
-/// Every server shows the same tree as the first one.
+/// Checks that every server has the same tree as the first one.
 fn trees(shown: &[Shown], found: &mut Vec<Violation>) {
     let Some((first, others)) = shown.split_first() else { return };
     for other in others {
         let paths: BTreeSet<&String> = first.tree.keys().chain(other.tree.keys()).collect();
         for path in paths.into_iter().filter(|path| first.tree.get(*path) != other.tree.get(*path)) {
-            let told = |shown: &Shown| shown.tree.get(path).cloned().unwrap_or_else(|| "not there".into());
-            let (one, second) = (told(first), told(other));
+            let node = |shown: &Shown| shown.tree.get(path).cloned().unwrap_or_else(|| "not there".into());
+            let (one, second) = (node(first), node(other));
             let path = path.clone();
             found.push(Violation::TreesDiffer { path, first: first.server, one, second: other.server, other: second });
         }
     }
 }
 
-fn refusals(ops: &[Op], found: &mut Vec<Violation>) {
+fn check_refusals(ops: &[Op], found: &mut Vec<Violation>) {
     for op in ops {
         if let Outcome::Refused(why) = &op.outcome {
             found.push(Violation::Refused { session: op.session, kind: op.kind, why: why.clone() });
@@ -252,10 +124,10 @@ fn refusals(ops: &[Op], found: &mut Vec<Violation>) {
     }
 }
 
-/// The state of every version of every key that anybody saw.
+/// The observed state of every version of every key.
 type Effects = BTreeMap<usize, BTreeMap<i32, State>>;
 
-/// Collects them; each version must have one state, each value one version, and each value its write.
+/// Collects the observed states. Each version must have one state, and each value one version and one write.
 fn effects(ops: &[Op], found: &mut Vec<Violation>) -> Effects {
     let mut effects = Effects::new();
     for (key, state) in ops.iter().filter_map(seen) {
@@ -281,9 +153,10 @@ fn effects(ops: &[Op], found: &mut Vec<Violation>) -> Effects {
     effects
 }
 
-/// A version that no acknowledged write made must have been made by a write without an answer. Each can have made one,
-/// and none that was asked for after a later version had been seen.
-fn explained(ops: &[Op], effects: &Effects, found: &mut Vec<Violation>) {
+/// Checks that every version has a write. A version without an acknowledged write needs an unanswered one. Each
+/// unanswered write accounts for one version, and only if it was requested before that version or a later one was
+/// seen.
+fn check_writes(ops: &[Op], effects: &Effects, found: &mut Vec<Violation>) {
     let mut acknowledged: BTreeMap<usize, BTreeSet<i32>> = BTreeMap::new();
     let mut unknown: BTreeMap<usize, Vec<At>> = BTreeMap::new();
     let mut first_seen: BTreeMap<(usize, i32), At> = BTreeMap::new();
@@ -319,9 +192,10 @@ fn explained(ops: &[Op], effects: &Effects, found: &mut Vec<Violation>) {
     }
 }
 
-/// Writes are in the order of their sessions, and of real time where one ended before the other began.
-fn order(ops: &[Op], effects: &Effects, found: &mut Vec<Violation>) {
-    // A write without an answer has a place in the order too, once somebody saw what it wrote.
+/// Checks that writes are in the order of their sessions, and in real-time order if one was acknowledged
+/// before the other was requested.
+fn check_order(ops: &[Op], effects: &Effects, found: &mut Vec<Violation>) {
+    // An unanswered write has a place in the order too, if its value was seen.
     let made: BTreeMap<(usize, Value), i64> = effects
         .iter()
         .flat_map(|(key, versions)| versions.values().map(|state| ((*key, state.value), state.zxid)))
@@ -358,8 +232,8 @@ fn order(ops: &[Op], effects: &Effects, found: &mut Vec<Violation>) {
     }
 }
 
-/// Within a session no key goes back. Operations are listed as asked, and answers come in that order.
-fn views(ops: &[Op], found: &mut Vec<Violation>) {
+/// Checks that no session sees a key go back to an older version. Replies arrive in the order of the requests.
+fn check_views(ops: &[Op], found: &mut Vec<Violation>) {
     let mut last: BTreeMap<(usize, usize), i32> = BTreeMap::new();
     for op in ops {
         let Some((key, state)) = seen(op) else { continue };
@@ -371,7 +245,7 @@ fn views(ops: &[Op], found: &mut Vec<Violation>) {
     }
 }
 
-/// A read after a sync sees all that anyone had seen before the sync.
+/// Checks that a read after a sync sees everything that any session had seen before the sync.
 fn synced(ops: &[Op], found: &mut Vec<Violation>) {
     let mut answers: Vec<(At, usize, i32)> = ops
         .iter()
@@ -398,7 +272,7 @@ fn synced(ops: &[Op], found: &mut Vec<Violation>) {
     }
 }
 
-/// Every server shows each acknowledged node of the queues, none twice, and none that nobody asked for.
+/// Checks that every server has each acknowledged node of the queues, none twice, and none without a request.
 fn queues(history: &History, found: &mut Vec<Violation>) {
     let asked: BTreeSet<Value> = history.ops.iter().filter_map(|op| appended(op.kind)).collect();
     for shown in &history.shown {
@@ -423,7 +297,7 @@ fn queues(history: &History, found: &mut Vec<Violation>) {
     }
 }
 
-/// Every server shows the ephemeral nodes of live sessions, the same as were created, and no others.
+/// Checks that every server has the original ephemeral nodes of live sessions, and none of ended sessions.
 fn ephemerals(history: &History, found: &mut Vec<Violation>) {
     for shown in &history.shown {
         let server = shown.server;
@@ -441,7 +315,7 @@ fn ephemerals(history: &History, found: &mut Vec<Violation>) {
     }
 }
 
-/// The state of a key that an operation got to know.
+/// The state of a key that an operation observed.
 fn seen(op: &Op) -> Option<(usize, State)> {
     let key = match op.kind {
         Kind::Write { key, .. } | Kind::Read { key, .. } => key,

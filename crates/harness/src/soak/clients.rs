@@ -1,4 +1,4 @@
-//! The clients: sessions that live to the end and write all the time, and sessions that come and go.
+//! The clients: sessions that last until the end and write continuously, and short sessions.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use super::history::Kind;
 use super::ledger::Ledger;
 use crate::Failure;
 use crate::client::{self, Event, Refusal, Session, Timing, load};
-use crate::dice::Dice;
+use crate::rng::Rng;
 
-/// Creates what the clients need and waits until every server has it.
+/// Creates the nodes that the clients need and waits until every server has them.
 pub(super) async fn prepare(servers: &[SocketAddr], sessions: usize) -> Result<(), Failure> {
     let top = ["/soak", "/soak/k", "/soak/q", "/soak/e"].map(str::to_owned);
     let queues = (0..sessions).map(queue);
     let parents = top.into_iter().chain(queues).map(|path| client::create(&path, b"", CreateMode::Persistent));
     let keys = (0..KEYS).map(|key| client::create(&path_of(key), b"0", CreateMode::Persistent));
     let failed = |why| Failure::Check(format!("cannot prepare the soak: {why}"));
-    load::pour(servers[0], parents.chain(keys), 16, None).await.map_err(failed)?;
+    load::send_all(servers[0], parents.chain(keys), 16, None).await.map_err(failed)?;
     for server in servers {
         load::once(*server, &client::sync()).await.map_err(failed)?;
     }
     Ok(())
 }
 
-/// One session that lives to the end.
+/// A session that lasts until the end.
 #[derive(Clone, Debug)]
 pub(super) struct Writer {
     number: usize,
@@ -49,65 +49,65 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Writes at a steady pace, and now and then something else, until told to stop.
-    pub(super) async fn work(self, pace: Duration, mut dice: Dice, stop: watch::Receiver<bool>) {
+    /// Writes at a steady rate, with some appends and reads, until stopped.
+    pub(super) async fn work(self, pace: Duration, mut rng: Rng, stop: watch::Receiver<bool>) {
         let mut ticks = interval(pace);
-        // What could not be written in time is not made up for later: the rate is a most, not a least.
+        // Missed writes are not made up for later: the rate is an upper limit.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         while !*stop.borrow() {
             ticks.tick().await;
             if self.ledger.open(self.number) >= OPEN_MAX {
                 continue;
             }
-            if dice.one_in(50) {
+            if rng.one_in(50) {
                 self.append();
             } else {
-                self.write(dice.below(KEYS));
+                self.write(rng.below(KEYS));
             }
-            if dice.one_in(5) {
-                self.read(dice.below(KEYS), dice.one_in(10));
+            if rng.one_in(5) {
+                self.read(rng.below(KEYS), rng.one_in(10));
             }
         }
     }
 
-    /// Writes to a key. Returns nothing: the ledger learns what came of it.
+    /// Writes to a key. The ledger records the outcome.
     pub(super) fn write(&self, key: usize) {
         let value = self.ledger.fresh_value();
-        self.note(Kind::Write { key, value }, client::set_data(&path_of(key), value.to_string().as_bytes()));
+        self.submit(Kind::Write { key, value }, client::set_data(&path_of(key), value.to_string().as_bytes()));
     }
 
     fn append(&self) {
         let value = self.ledger.fresh_value();
         let path = format!("{}/{value}-", queue(self.number));
-        self.note(Kind::Append { value }, client::create(&path, b"", CreateMode::PersistentSequential));
+        self.submit(Kind::Append { value }, client::create(&path, b"", CreateMode::PersistentSequential));
     }
 
     fn read(&self, key: usize, synced: bool) {
         let kind = Kind::Read { key, synced };
         if !synced {
-            return self.note(kind, client::get_data(&path_of(key), false));
+            return self.submit(kind, client::get_data(&path_of(key), false));
         }
-        let place = self.ledger.asked(self.number, kind);
+        let index = self.ledger.asked(self.number, kind);
         let (sync, read) = (self.session.ask(client::sync()), self.session.ask(client::get_data(&path_of(key), false)));
         let ledger = self.ledger.clone();
         tokio::task::spawn_local(async move {
             if sync.await.is_err() {
-                ledger.not_synced(place);
+                ledger.not_synced(index);
             }
-            ledger.settled(place, read.await);
+            ledger.settled(index, read.await);
         });
     }
 
-    fn note(&self, kind: Kind, request: Request) {
-        let place = self.ledger.asked(self.number, kind);
+    fn submit(&self, kind: Kind, request: Request) {
+        let index = self.ledger.asked(self.number, kind);
         let answer = self.session.ask(request);
         let ledger = self.ledger.clone();
-        tokio::task::spawn_local(async move { ledger.settled(place, answer.await) });
+        tokio::task::spawn_local(async move { ledger.settled(index, answer.await) });
     }
 
     async fn listen(self, mut events: mpsc::UnboundedReceiver<Event>) {
         while let Some(event) = events.recv().await {
-            self.ledger.happened(self.number, &event);
+            self.ledger.event(self.number, &event);
             if let Event::Watch(event) = event
                 && event.path == path_of(WATCHED)
             {
@@ -116,16 +116,16 @@ impl Writer {
         }
     }
 
-    /// Reads the watched key and watches it again, until that has worked.
+    /// Reads the watched key and sets the watch again. Retries until there is a reply.
     async fn read_watched(self) {
         loop {
-            let place = self.ledger.asked(self.number, Kind::Read { key: WATCHED, synced: false });
+            let index = self.ledger.asked(self.number, Kind::Read { key: WATCHED, synced: false });
             let answer = self.session.ask(client::get_data(&path_of(WATCHED), true)).await;
             if let Ok(answer) = &answer {
                 self.ledger.watched(self.number, answer);
             }
             let lost = matches!(answer, Err(Refusal::Lost));
-            self.ledger.settled(place, answer);
+            self.ledger.settled(index, answer);
             if !lost {
                 return;
             }
@@ -133,11 +133,12 @@ impl Writer {
     }
 }
 
-/// Sessions that come, create an ephemeral node, and go: half say so, half just fall silent.
-pub(super) async fn come_and_go(
+/// Runs short sessions, one after the other, each with an ephemeral node. Half are closed, half are just dropped.
+/// Returns the nodes that were still visible after their session was closed.
+pub(super) async fn run_short_sessions(
     servers: Vec<SocketAddr>,
     ledger: Ledger,
-    mut dice: Dice,
+    mut rng: Rng,
     stop: watch::Receiver<bool>,
 ) -> Vec<String> {
     let (witness, _) = Session::open(servers.clone(), 0, STEADY);
@@ -147,13 +148,13 @@ pub(super) async fn come_and_go(
             break;
         }
         let path = format!("/soak/e/short-{number}");
-        let (session, _) = Session::open(servers.clone(), dice.below(servers.len()), SHORT);
+        let (session, _) = Session::open(servers.clone(), rng.below(servers.len()), SHORT);
         let created = timeout(SHORT_LIMIT, session.ask(client::create(&path, b"", CreateMode::Ephemeral))).await;
         let created = created.ok().and_then(Result::ok).map(|answer| answer.zxid);
         ledger.ephemeral(path.clone(), created, false);
-        if dice.one_in(2) {
+        if rng.one_in(2) {
             let closed = timeout(SHORT_LIMIT, session.ask(Request::CloseSession)).await;
-            if matches!(closed, Ok(Ok(_))) && is_there(&witness, &path).await {
+            if matches!(closed, Ok(Ok(_))) && is_visible(&witness, &path).await {
                 left_behind.push(path);
             }
         }
@@ -163,39 +164,39 @@ pub(super) async fn come_and_go(
     left_behind
 }
 
-/// Whether another session still sees a node, after a sync. Without an answer: no.
-async fn is_there(witness: &Session, path: &str) -> bool {
-    let (sync, look) = (witness.ask(client::sync()), witness.ask(client::exists(path)));
-    sync.await.is_ok() && look.await.is_ok()
+/// Whether another session still sees a node, after a sync. False if there is no reply.
+async fn is_visible(witness: &Session, path: &str) -> bool {
+    let (sync, exists) = (witness.ask(client::sync()), witness.ask(client::exists(path)));
+    sync.await.is_ok() && exists.await.is_ok()
 }
 
-/// The queue of a session.
+/// The path of a session's queue.
 pub(super) fn queue(session: usize) -> String {
     format!("/soak/q/{session}")
 }
 
-/// The node of a key.
+/// The path of a key.
 pub(super) fn path_of(key: usize) -> String {
     format!("/soak/k/{key}")
 }
 
-/// Enough that keys are shared and each is written ten times a second.
+/// Few enough that sessions share keys. At the default rate, each is written ten times per second.
 pub(super) const KEYS: usize = 100;
 
 /// The key that every session watches.
 pub(super) const WATCHED: usize = 0;
 
-/// A session without a server stops asking at so many requests.
+/// A session without a server stops sending at this number of requests without an outcome.
 const OPEN_MAX: usize = 64;
 
-/// A session lives through every fault: its client gives up a silent server long before the session is over.
+/// A session survives every fault, because its client drops a silent connection long before the session timeout.
 pub(super) const STEADY: Timing = Timing {
     session_timeout: Duration::from_secs(30),
     silence_max: Duration::from_secs(4),
     reconnect_pause: Duration::from_millis(20),
 };
 
-/// A session that is soon over when its client falls silent.
+/// A session that expires soon after its client has stopped.
 const SHORT: Timing = Timing {
     session_timeout: Duration::from_secs(4),
     silence_max: Duration::from_secs(2),

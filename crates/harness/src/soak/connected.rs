@@ -1,7 +1,7 @@
-//! Which servers and links are well, and since when: who is innocent, and which pauses count.
+//! Tracks which servers and links are disturbed, and since when: it decides which pauses and disconnects count.
 //!
-//! A *group* is a majority of servers. It is connected while all its servers serve and no link between them is disturbed. A pause
-//! in which the same group was connected all the time has no excuse.
+//! A *group* is a majority of servers. It is connected while all its servers serve and no link between them is
+//! disturbed. A pause counts while the same group was connected all the time.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,28 @@ use crate::network::Place;
 #[derive(Debug)]
 pub(super) struct Connected {
     servers: usize,
-    /// What was disturbed: a server by itself, a link by its ends in order.
+    /// Disturbed servers and links. The key of a server is the server twice; the key of a link is its ends in order.
     disturbed: BTreeMap<(Place, Place), Disturbed>,
-    /// Since when each group is connected. A group is a set of servers, as bits.
+    /// The connected groups, as bit sets of servers, and the time since when each is connected.
     groups: BTreeMap<u32, At>,
-    /// The server that leads, as last heard, and since when nothing was done to it or its links.
+    /// The last known leader, and the time since when neither it nor its links were disturbed.
     leader: Option<(usize, At)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Disturbed {
-    /// The number of faults that affect it at once.
+    /// The number of faults that affect it now.
     Now(usize),
-    /// Until then.
+    /// The end of the last fault.
     Until(At),
 }
 
-/// Since when things are well enough for a pause to count.
+/// The times since when a pause counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Since {
-    /// Some group is connected.
+    /// Since when some group is connected.
     pub(super) group: Option<At>,
-    /// A group with the leader is connected, and nothing was done to the leader.
+    /// Since when a group with the leader is connected and the leader is undisturbed.
     pub(super) leader: Option<At>,
 }
 
@@ -44,7 +44,7 @@ impl Connected {
         connected
     }
 
-    /// A server is signalled, or a link disturbed. The same place twice means the server.
+    /// A fault begins at a link, or at a server if both places are the same.
     pub(super) fn disturb(&mut self, one: Place, other: Place, at: At) {
         let entry = self.disturbed.entry(ordered(one, other)).or_insert(Disturbed::Now(0));
         *entry = match *entry {
@@ -59,7 +59,7 @@ impl Connected {
         self.recount(at);
     }
 
-    /// One fault less.
+    /// A fault ends.
     pub(super) fn restore(&mut self, one: Place, other: Place, at: At) {
         if let Some(entry) = self.disturbed.get_mut(&ordered(one, other)) {
             *entry = match *entry {
@@ -71,25 +71,24 @@ impl Connected {
         self.recount(at);
     }
 
-    /// Somebody said who leads; none if that is about to change.
+    /// Sets the leader. `None` if it is unknown or about to change.
     pub(super) fn leads(&mut self, leader: Option<usize>, at: At) {
-        let quiet = |leader: usize| {
+        let is_undisturbed = |leader: usize| {
             let touches = |pair: &(Place, Place)| [pair.0, pair.1].contains(&Place::Server(leader));
             self.disturbed.iter().all(|(pair, now)| !touches(pair) || !matches!(now, Disturbed::Now(_)))
         };
         self.leader = match (leader, self.leader) {
             (Some(leader), Some((same, since))) if leader == same => Some((leader, since)),
-            (Some(leader), _) if quiet(leader) => Some((leader, at)),
+            (Some(leader), _) if is_undisturbed(leader) => Some((leader, at)),
             (_, _) => None,
         };
     }
 
-    /// The server that leads and was left alone.
+    /// The leader, if it is undisturbed.
     pub(super) fn leader(&self) -> Option<usize> {
         self.leader.map(|(leader, _)| leader)
     }
 
-    /// Since when a pause counts.
     pub(super) fn since(&self) -> Since {
         let group = self.groups.values().min().copied();
         let leader = self.leader.and_then(|(leader, since)| {
@@ -99,13 +98,13 @@ impl Connected {
         Since { group, leader }
     }
 
-    /// Whether a client at a site that loses this server now has a right to complain: for so long its link and the server were
-    /// well, and so was a group that the server belongs to.
-    pub(super) fn is_innocent(&self, site: Place, server: usize, at: At, for_long: At) -> bool {
+    /// Whether a client at this site has no reason to lose this server now: for at least `span`, its link, the
+    /// server, and a group that contains the server were undisturbed.
+    pub(super) fn is_undisturbed(&self, site: Place, server: usize, at: At, span: At) -> bool {
         let is_clean = |one: Place, other: Place| match self.disturbed.get(&ordered(one, other)) {
             None => true,
             Some(Disturbed::Now(_)) => false,
-            Some(Disturbed::Until(end)) => end + for_long <= at,
+            Some(Disturbed::Until(end)) => end + span <= at,
         };
         is_clean(site, Place::Server(server))
             && self.majorities().any(|group| group & (1 << server) != 0 && self.all_in(group, is_clean))
@@ -123,7 +122,7 @@ impl Connected {
         (0..1_u32 << self.servers).filter(move |group| group.count_ones() >= least)
     }
 
-    /// Whether this holds of every server of a group and of every link between two of them.
+    /// Whether a condition holds for every server of a group and every link between two of them.
     fn all_in(&self, group: u32, holds: impl Fn(Place, Place) -> bool) -> bool {
         let members = || (0..self.servers).filter(move |server| group & (1 << server) != 0);
         members().all(|one| {
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_disturbed_twice_is_well_after_both() {
+    fn a_place_disturbed_twice_is_restored_after_both() {
         let mut connected = Connected::new(3);
         for server in [0, 1] {
             connected.disturb(S(server), S(2), 1);
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_leader_counts_while_nothing_is_done_to_it() {
+    fn the_leader_counts_while_it_is_undisturbed() {
         let mut connected = Connected::new(3);
         connected.leads(Some(1), 3);
         assert_eq!(connected.since().leader, Some(3));
@@ -182,19 +181,19 @@ mod tests {
     }
 
     #[test]
-    fn innocent_is_whose_server_link_and_majority_were_well_for_long() {
+    fn a_client_is_undisturbed_if_its_server_link_and_majority_were_for_long_enough() {
         let site = Place::Site(0);
         let mut connected = Connected::new(3);
         connected.disturb(S(2), S(2), 10);
-        assert!(connected.is_innocent(site, 0, 11, 5), "two of three are well");
-        assert!(!connected.is_innocent(site, 2, 11, 5));
+        assert!(connected.is_undisturbed(site, 0, 11, 5), "two of three are well");
+        assert!(!connected.is_undisturbed(site, 2, 11, 5));
         connected.restore(S(2), S(2), 20);
-        assert!(!connected.is_innocent(site, 2, 24, 5));
-        assert!(connected.is_innocent(site, 2, 25, 5));
+        assert!(!connected.is_undisturbed(site, 2, 24, 5));
+        assert!(connected.is_undisturbed(site, 2, 25, 5));
         connected.disturb(site, S(1), 30);
-        assert!(!connected.is_innocent(site, 1, 31, 5));
+        assert!(!connected.is_undisturbed(site, 1, 31, 5));
         connected.disturb(S(0), S(1), 40);
         connected.disturb(S(0), S(2), 40);
-        assert!(!connected.is_innocent(site, 0, 41, 5), "it is cut off from any majority");
+        assert!(!connected.is_undisturbed(site, 0, 41, 5), "it is cut off from any majority");
     }
 }

@@ -1,7 +1,7 @@
-//! A disk that can be full: a file system in memory whose size can be changed while it is in use.
+//! A disk that can be filled: a file system in memory whose size can be changed while it is in use.
 //!
-//! It needs the right to mount. Everything happens in a mount namespace of our own, which ends with this program, so that
-//! nothing of it is left behind.
+//! It needs the permission to mount. Everything happens in a private mount namespace, which ends with this program,
+//! so that no mount is left behind.
 
 use std::env;
 use std::os::unix::process::CommandExt as _;
@@ -11,7 +11,8 @@ use std::process::Command;
 use crate::Failure;
 use crate::command::{is_installed, output_of, program};
 
-/// Starts this program again in a mount namespace of its own, if that is possible and has not been done. Returns otherwise.
+/// Executes this program again in its own mount namespace, if that is possible and has not been done. Returns
+/// otherwise.
 pub(super) fn enter_namespace() {
     let is_root = || output_of(program("id").arg("-u")).is_ok_and(|id| id == "0");
     if env::var_os(INSIDE).is_some() || !is_installed("unshare") || !is_installed("mount") || !is_root() {
@@ -21,7 +22,7 @@ pub(super) fn enter_namespace() {
     if let Ok(us) = env::current_exe()
         && allowed
     {
-        // Comes back only if it fails.
+        // Returns only on failure.
         let _ = Command::new("unshare")
             .args(["--mount", "--"])
             .arg(us)
@@ -36,25 +37,25 @@ pub(super) fn is_possible() -> bool {
     env::var_os(INSIDE).is_some()
 }
 
-/// Puts a file system of its own at this folder, which must be empty.
+/// Mounts a file system in memory at this folder, which must be empty.
 pub(super) fn mount(folder: &Path) -> Result<(), Failure> {
-    let options = format!("size={ROOM}");
+    let options = format!("size={SIZE}");
     output_of(program("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder)).map(drop)
 }
 
-/// Takes all the room that is left.
+/// Shrinks the file system to the space in use, so that it is full.
 pub(super) fn fill(folder: &Path) -> Result<(), Failure> {
     let used = output_of(program("df").args(["--output=used", "--block-size=1K"]).arg(folder))?;
     let used = used.lines().last().unwrap_or_default().trim().to_owned();
     resize(folder, &format!("{used}k"))
 }
 
-/// Gives it room again.
-pub(super) fn empty(folder: &Path) -> Result<(), Failure> {
-    resize(folder, ROOM)
+/// Restores the original size.
+pub(super) fn restore_size(folder: &Path) -> Result<(), Failure> {
+    resize(folder, SIZE)
 }
 
-/// Takes the file system away, with what is on it.
+/// Unmounts the file system, whose contents are lost.
 pub(super) fn unmount(folder: &Path) -> Result<(), Failure> {
     // Lazily: a server may still have files open there.
     output_of(program("umount").arg("--lazy").arg(folder)).map(drop)
@@ -64,8 +65,8 @@ fn resize(folder: &Path, size: &str) -> Result<(), Failure> {
     output_of(program("mount").args(["-o", &format!("remount,size={size}")]).arg(folder)).map(drop)
 }
 
-/// Tells the program started again what it is.
+/// The environment variable that marks a process inside the namespace.
 const INSIDE: &str = "POLE_SOAK_NAMESPACE";
 
-/// More than a soak writes; memory is taken only for what is written.
-const ROOM: &str = "4g";
+/// More than a soak writes. Memory is used only for the data that is written.
+const SIZE: &str = "4g";

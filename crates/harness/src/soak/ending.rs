@@ -1,4 +1,4 @@
-//! The end of a soak: all is healed, and every server is asked what it has.
+//! The end of a soak: all faults are over, and the contents of every server are read.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,47 +12,51 @@ use super::ledger::Ledger;
 use crate::Failure;
 use crate::client::{self, Answer, Refusal, Session};
 
-/// Reads everything at every server, after a sync.
-pub(super) async fn look(servers: &[SocketAddr], sessions: usize, ledger: &Ledger) -> Result<Vec<Shown>, Failure> {
+/// Reads the contents of every server, after a sync.
+pub(super) async fn read_all_servers(
+    servers: &[SocketAddr],
+    sessions: usize,
+    ledger: &Ledger,
+) -> Result<Vec<Shown>, Failure> {
     let mut shown = Vec::new();
     for (index, server) in servers.iter().enumerate() {
         let (session, _events) = Session::open(vec![*server], 0, STEADY);
-        let look = Look { server: index + 1, reader: sessions + 1 + index, session, ledger };
-        let seen = timeout(LOOK_LIMIT, look.all(sessions)).await;
-        shown.push(seen.map_err(|_| look.failed(&format!("nothing for {LOOK_LIMIT:?}")))??);
+        let reader = ServerReader { server: index + 1, session_number: sessions + 1 + index, session, ledger };
+        let seen = timeout(READ_LIMIT, reader.read_all(sessions)).await;
+        shown.push(seen.map_err(|_| reader.failed(&format!("nothing for {READ_LIMIT:?}")))??);
     }
     Ok(shown)
 }
 
-/// A look at one server.
-struct Look<'a> {
+/// Reads the contents of one server.
+struct ServerReader<'a> {
     server: usize,
-    /// Its number as a session in the ledger, after all others.
-    reader: usize,
+    /// The number of its session in the ledger, after all others.
+    session_number: usize,
     session: Session,
     ledger: &'a Ledger,
 }
 
-impl Look<'_> {
-    async fn all(&self, sessions: usize) -> Result<Shown, Failure> {
+impl ServerReader<'_> {
+    async fn read_all(&self, sessions: usize) -> Result<Shown, Failure> {
         let mut shown = Shown { server: self.server, ..Shown::default() };
         let sync = self.session.ask(client::sync());
         let keys: Vec<_> = (0..KEYS)
             .map(|key| {
-                let place = self.ledger.asked(self.reader, Kind::Read { key, synced: true });
-                (place, self.session.ask(client::get_data(&path_of(key), false)))
+                let index = self.ledger.asked(self.session_number, Kind::Read { key, synced: true });
+                (index, self.session.ask(client::get_data(&path_of(key), false)))
             })
             .collect();
         self.done(sync.await)?;
-        for (place, read) in keys {
+        for (index, read) in keys {
             let answer = read.await;
-            self.ledger.settled(place, answer.clone());
+            self.ledger.settled(index, answer.clone());
             self.done(answer)?;
         }
         for number in 0..sessions {
             let queue = queue(number);
             for name in self.children(&queue).await? {
-                // The name says the value; what does not begin with one was created by nobody.
+                // The name begins with the value. A name without one matches no request, which the check then reports.
                 let value = name.split('-').next().and_then(|value| value.parse().ok()).unwrap_or(u64::MAX);
                 shown.appended.insert(format!("{queue}/{name}"), value);
             }
@@ -64,14 +68,14 @@ impl Look<'_> {
         Ok(shown)
     }
 
-    /// Those of dead sessions may take their time to go, but not for ever.
+    /// Reads the ephemeral nodes. Waits up to [`EXPIRY_LIMIT`] until those of short sessions are gone.
     async fn ephemerals(&self, shown: &mut Shown) -> Result<(), Failure> {
         let deadline = Instant::now() + EXPIRY_LIMIT;
         loop {
             shown.ephemerals.clear();
             for name in self.children("/soak/e").await? {
                 let path = format!("/soak/e/{name}");
-                // One that has gone since it was listed is as good as gone before.
+                // A node may have been deleted since it was listed.
                 if let Ok(Answer { reply: Reply::Exists(reply), .. }) = self.session.ask(client::exists(&path)).await {
                     shown.ephemerals.insert(path, reply.stat.czxid);
                 }
@@ -84,7 +88,7 @@ impl Look<'_> {
         }
     }
 
-    /// All nodes below one, level by level. What is not there was not used in this soak.
+    /// Reads all nodes below one, level by level. A missing top node was not used in this soak.
     async fn tree(&self, top: &str, shown: &mut Shown) -> Result<(), Failure> {
         let mut level = vec![top.to_owned()];
         while !level.is_empty() {
@@ -131,8 +135,8 @@ impl Look<'_> {
     }
 }
 
-/// All faults are over, so this is long.
-const LOOK_LIMIT: Duration = Duration::from_secs(90);
+/// Generous, because all faults are over.
+const READ_LIMIT: Duration = Duration::from_secs(90);
 
-/// The timeout of the short sessions, and what a server may add to it.
+/// The timeout of short sessions, plus a margin for the server.
 const EXPIRY_LIMIT: Duration = Duration::from_secs(30);

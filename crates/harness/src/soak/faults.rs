@@ -1,7 +1,8 @@
-//! The random killer: `kill -9` and SIGSTOP on servers, often on the leader, and everything healed in the end.
+//! Random faults of servers: SIGKILL and SIGSTOP, often at the leader, and wiped and full disks. The soak
+//! ends with all servers restored.
 //!
-//! Holds: at most a minority is down or stopped at any time, and a server counts as down until it serves again. Only a
-//! blackout, which has to be asked for, takes them all.
+//! Invariant: at most a minority of the servers is down or stopped at any time, and a server counts as down until it
+//! serves again. Only a blackout, which is requested explicitly, takes all servers down.
 
 use std::time::Duration;
 
@@ -10,50 +11,50 @@ use tokio::time::{Instant, sleep};
 use super::disk;
 use super::ledger::Ledger;
 use crate::Failure;
-use crate::dice::Dice;
 use crate::ensemble::{Ensemble, Mode};
+use crate::rng::Rng;
 
-/// Servers, and what has been done to them.
+/// The servers, and their faults.
 #[derive(Debug)]
 pub(super) struct Faults {
     pub(super) ensemble: Ensemble,
-    dice: Dice,
+    rng: Rng,
     ledger: Ledger,
-    wounds: Vec<Wound>,
-    /// What comes next, in random order: two kills for each stop, over any run that is long enough to count.
-    deck: Vec<Kind>,
+    /// Faults of servers that do not serve yet.
+    active: Vec<ServerFault>,
+    /// The next faults, in random order; the last one is next. There are two kills for each stop.
+    upcoming: Vec<Kind>,
     next: Instant,
-    /// SIGKILLs sent.
+    /// The number of SIGKILLs.
     pub(super) kills: usize,
-    /// SIGSTOPs sent.
+    /// The number of SIGSTOPs.
     pub(super) stops: usize,
-    /// How many of both hit the leader.
+    /// The number of faults that hit the leader.
     pub(super) leaders: usize,
-    /// Times when all were killed at once.
+    /// The number of times that all servers were killed at once.
     pub(super) blackouts: usize,
-    /// Times when a server lost all its files.
+    /// The number of times that a server lost all its files.
     pub(super) wiped: usize,
-    /// Times when the disk of a server was full.
+    /// The number of times that the disk of a server was full.
     pub(super) filled: usize,
-    /// In a soak with a network: also empty and full disks.
+    /// Set in a soak with a network, which also wipes and fills disks.
     disks: Option<Disks>,
 }
 
-/// What can be done to disks.
 #[derive(Clone, Copy, Debug)]
 struct Disks {
-    /// The server whose disk can be filled, if one can be.
+    /// The server whose disk can be filled, if there is one.
     small: Option<usize>,
 }
 
-/// A server that does not serve.
+/// A fault of a server, until the server serves again.
 #[derive(Clone, Copy, Debug)]
-struct Wound {
+struct ServerFault {
     server: usize,
     kind: Kind,
-    heal_at: Instant,
-    /// Whether it was started or continued again, and only has to recover.
-    treated: bool,
+    ends_at: Instant,
+    /// Whether the server was restarted or continued, and only has to recover.
+    ended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,19 +63,18 @@ enum Kind {
     Stopped,
     /// Killed, and its files are gone.
     Wiped,
-    /// Its disk is full: it ends by itself, and is started again with room.
+    /// Its disk is full: the server exits by itself, and is restarted with free space.
     Full,
 }
 
 impl Faults {
-    /// None yet.
-    pub(super) fn new(ensemble: Ensemble, dice: Dice, ledger: Ledger) -> Self {
+    pub(super) fn new(ensemble: Ensemble, rng: Rng, ledger: Ledger) -> Self {
         Self {
             ensemble,
-            dice,
+            rng,
             ledger,
-            wounds: Vec::new(),
-            deck: Vec::new(),
+            active: Vec::new(),
+            upcoming: Vec::new(),
             next: Instant::now(),
             kills: 0,
             stops: 0,
@@ -86,93 +86,96 @@ impl Faults {
         }
     }
 
-    /// From now on disks are wiped too, and filled where there is one that can be: that of the server `small`.
+    /// Enables wiped disks, and a full disk of the server `small`, if there is one.
     pub(super) fn with_disks(&mut self, small: Option<usize>) {
         self.disks = Some(Disks { small });
     }
 
-    /// Does what is due: heals, looks who has recovered, and strikes if it is time. With `calm`, all else is well: only then
-    /// may a server lose its files, for only then do the others surely have all that it had.
+    /// Ends faults that are due, removes those of servers that have recovered, and injects a new one if it is time.
+    /// `calm` means that there are no other faults, of links for example. Only then may a server lose its files,
+    /// because only then do the others surely have all its data.
     pub(super) async fn step(&mut self, calm: bool) -> Result<(), Failure> {
-        self.treat()?;
-        self.discharge().await?;
+        self.end_due_faults()?;
+        self.remove_recovered().await?;
         let minority = (self.ensemble.servers().len() - 1) / 2;
         if calm && self.wiped_is_due() {
-            self.next = Instant::now() + self.dice.between(PAUSE_MIN, PAUSE_MAX);
-            let victim = self.dice.below(self.ensemble.servers().len());
-            return self.wound(victim, Kind::Wiped);
+            self.next = Instant::now() + self.rng.between(PAUSE_MIN, PAUSE_MAX);
+            let victim = self.rng.below(self.ensemble.servers().len());
+            return self.inject(victim, Kind::Wiped);
         }
-        let may_strike = self.wounds.len() < minority && !self.is_wiped() && !self.wants_calm();
-        if Instant::now() >= self.next && may_strike {
-            self.next = Instant::now() + self.dice.between(PAUSE_MIN, PAUSE_MAX);
-            self.strike().await?;
+        let may_inject = self.active.len() < minority && !self.is_wiped() && !self.wants_calm();
+        if Instant::now() >= self.next && may_inject {
+            self.next = Instant::now() + self.rng.between(PAUSE_MIN, PAUSE_MAX);
+            self.inject_next().await?;
         }
         Ok(())
     }
 
-    /// Whether a server without its files has not caught up yet: nothing else may be taken from the ensemble meanwhile.
+    /// Whether a wiped server has not caught up yet. No other fault may begin meanwhile.
     pub(super) fn is_wiped(&self) -> bool {
-        self.wounds.iter().any(|wound| wound.kind == Kind::Wiped)
+        self.active.iter().any(|fault| fault.kind == Kind::Wiped)
     }
 
-    /// Whether a server is to lose its files as soon as all is calm; then nothing new should begin.
+    /// Whether the next fault is a wiped disk, which waits until there are no other faults. No new one should begin
+    /// then.
     pub(super) fn wants_calm(&self) -> bool {
-        self.disks.is_some() && self.deck.last() == Some(&Kind::Wiped)
+        self.disks.is_some() && self.upcoming.last() == Some(&Kind::Wiped)
     }
 
-    /// Takes the card, if all servers serve and have done so for a while.
+    /// Whether a disk can be wiped now: all servers serve and have done so for a while. Removes the fault from the
+    /// upcoming ones.
     fn wiped_is_due(&mut self) -> bool {
-        let due = self.wants_calm() && self.wounds.is_empty() && Instant::now() >= self.next + CALM;
+        let due = self.wants_calm() && self.active.is_empty() && Instant::now() >= self.next + CALM;
         if due {
-            self.deck.pop();
+            self.upcoming.pop();
         }
         due
     }
 
-    /// Who leads, if a server that is well says that it does.
+    /// The leader, if a healthy server reports to lead.
     pub(super) async fn find_leader(&self) -> Option<usize> {
-        self.leader(&self.well()).await
+        self.leader(&self.healthy()).await
     }
 
-    fn well(&self) -> Vec<usize> {
-        let is_well = |server: &usize| self.wounds.iter().all(|wound| wound.server != *server);
-        (0..self.ensemble.servers().len()).filter(is_well).collect()
+    fn healthy(&self) -> Vec<usize> {
+        let is_healthy = |server: &usize| self.active.iter().all(|fault| fault.server != *server);
+        (0..self.ensemble.servers().len()).filter(is_healthy).collect()
     }
 
-    /// Kills all servers at once. They come back one by one.
+    /// Kills all servers at once. They are restarted one by one.
     pub(super) fn blackout(&mut self) -> Result<(), Failure> {
         self.blackouts += 1;
-        let wounded: Vec<Wound> = std::mem::take(&mut self.wounds);
-        for wound in wounded.iter().filter(|wound| wound.kind == Kind::Stopped && !wound.treated) {
-            self.ensemble.server(wound.server).thaw()?;
+        let previous: Vec<ServerFault> = std::mem::take(&mut self.active);
+        for fault in previous.iter().filter(|fault| fault.kind == Kind::Stopped && !fault.ended) {
+            self.ensemble.server(fault.server).thaw()?;
         }
         for server in 0..self.ensemble.servers().len() {
-            let lies =
-                wounded.iter().any(|wound| wound.server == server && wound.kind == Kind::Killed && !wound.treated);
-            if lies {
-                let heal_at = Instant::now() + DOWN_MIN;
-                self.wounds.push(Wound { server, kind: Kind::Killed, heal_at, treated: false });
+            let is_down =
+                previous.iter().any(|fault| fault.server == server && fault.kind == Kind::Killed && !fault.ended);
+            if is_down {
+                let ends_at = Instant::now() + DOWN_MIN;
+                self.active.push(ServerFault { server, kind: Kind::Killed, ends_at, ended: false });
             } else {
-                self.wound(server, Kind::Killed)?;
+                self.inject(server, Kind::Killed)?;
             }
         }
         Ok(())
     }
 
-    /// Heals everything and waits until all servers serve.
-    pub(super) async fn heal(&mut self) -> Result<(), Failure> {
-        let deadline = Instant::now() + HEAL_LIMIT;
-        for wound in &mut self.wounds {
-            wound.heal_at = Instant::now();
+    /// Ends all faults and waits until all servers serve.
+    pub(super) async fn restore_all(&mut self) -> Result<(), Failure> {
+        let deadline = Instant::now() + RECOVERY_LIMIT;
+        for fault in &mut self.active {
+            fault.ends_at = Instant::now();
         }
-        while !self.wounds.is_empty() {
-            self.treat()?;
-            self.discharge().await?;
+        while !self.active.is_empty() {
+            self.end_due_faults()?;
+            self.remove_recovered().await?;
             if Instant::now() > deadline {
                 let down: Vec<usize> = self.down();
                 let folder = self.ensemble.folder().display();
                 return Err(Failure::Check(format!(
-                    "servers {down:?} do not serve {HEAL_LIMIT:?} after the last fault; logs: {folder}"
+                    "servers {down:?} do not serve {RECOVERY_LIMIT:?} after the last fault; logs: {folder}"
                 )));
             }
             sleep(STEP).await;
@@ -182,74 +185,74 @@ impl Faults {
 
     /// The numbers of the servers that do not serve.
     pub(super) fn down(&self) -> Vec<usize> {
-        self.wounds.iter().map(|wound| wound.server + 1).collect()
+        self.active.iter().map(|fault| fault.server + 1).collect()
     }
 
-    /// Gives a server an empty disk and waits until it serves: it must get everything from the others. Not before all
-    /// is healed, or what only this one and another have might be lost, rightly.
+    /// Wipes a server and waits until it serves: it must get all data from the others. All servers must serve before,
+    /// because data that only this server and one that is down have could be lost otherwise.
     pub(super) async fn replace_disk(&mut self, index: usize) -> Result<(), Failure> {
-        assert!(self.wounds.is_empty(), "servers {:?} do not serve yet", self.down());
+        assert!(self.active.is_empty(), "servers {:?} do not serve yet", self.down());
         self.ledger.signalled(index);
         let server = self.ensemble.server(index);
         server.kill()?;
         server.reap()?;
         server.wipe()?;
-        self.wounds.push(Wound { server: index, kind: Kind::Killed, heal_at: Instant::now(), treated: false });
-        self.heal().await
+        self.active.push(ServerFault { server: index, kind: Kind::Killed, ends_at: Instant::now(), ended: false });
+        self.restore_all().await
     }
 
-    async fn strike(&mut self) -> Result<(), Failure> {
-        let well = self.well();
-        let leader = self.leader(&well).await;
+    async fn inject_next(&mut self) -> Result<(), Failure> {
+        let healthy = self.healthy();
+        let leader = self.leader(&healthy).await;
         let victim = match leader {
-            Some(leader) if self.dice.one_in(2) => leader,
-            Some(_) | None => well[self.dice.below(well.len())],
+            Some(leader) if self.rng.one_in(2) => leader,
+            Some(_) | None => healthy[self.rng.below(healthy.len())],
         };
-        if self.deck.is_empty() {
-            self.deal();
+        if self.upcoming.is_empty() {
+            self.refill();
         }
         if self.wants_calm() {
             return Ok(());
         }
-        let kind = self.deck.pop().expect("it was just dealt");
+        let kind = self.upcoming.pop().expect("it was just refilled");
         let victim = match (kind, self.disks) {
-            (Kind::Full, Some(Disks { small: Some(small) })) if well.contains(&small) => small,
-            // No other disk can be filled: later, when that server is well.
+            (Kind::Full, Some(Disks { small: Some(small) })) if healthy.contains(&small) => small,
+            // No other disk can be filled, so this waits until that server is healthy.
             (Kind::Full, _) => {
-                self.deck.insert(0, kind);
+                self.upcoming.insert(0, kind);
                 return Ok(());
             }
             (Kind::Killed | Kind::Stopped | Kind::Wiped, _) => victim,
         };
         self.leaders += usize::from(leader == Some(victim));
-        self.wound(victim, kind)
+        self.inject(victim, kind)
     }
 
-    /// What comes next, in random order.
-    fn deal(&mut self) {
-        self.deck.extend([Kind::Killed, Kind::Killed, Kind::Stopped]);
+    /// Chooses the next faults, in random order.
+    fn refill(&mut self) {
+        self.upcoming.extend([Kind::Killed, Kind::Killed, Kind::Stopped]);
         if let Some(disks) = self.disks {
-            self.deck.extend([Kind::Killed, Kind::Killed, Kind::Stopped, Kind::Wiped]);
-            self.deck.extend(disks.small.map(|_| Kind::Full));
+            self.upcoming.extend([Kind::Killed, Kind::Killed, Kind::Stopped, Kind::Wiped]);
+            self.upcoming.extend(disks.small.map(|_| Kind::Full));
         }
-        for last in (1..self.deck.len()).rev() {
-            self.deck.swap(last, self.dice.below(last + 1));
+        for last in (1..self.upcoming.len()).rev() {
+            self.upcoming.swap(last, self.rng.below(last + 1));
         }
     }
 
-    fn wound(&mut self, server: usize, kind: Kind) -> Result<(), Failure> {
+    fn inject(&mut self, server: usize, kind: Kind) -> Result<(), Failure> {
         self.ledger.fault(format!("server {}: {kind:?}", server + 1));
         self.ledger.signalled(server);
         let span = match kind {
             Kind::Killed => {
                 self.kills += 1;
                 self.ensemble.server(server).kill()?;
-                self.dice.between(DOWN_MIN, DOWN_MAX)
+                self.rng.between(DOWN_MIN, DOWN_MAX)
             }
             Kind::Stopped => {
                 self.stops += 1;
                 self.ensemble.server(server).freeze()?;
-                self.dice.between(DOWN_MIN, STOPPED_MAX)
+                self.rng.between(DOWN_MIN, STOPPED_MAX)
             }
             Kind::Wiped => {
                 self.wiped += 1;
@@ -257,52 +260,53 @@ impl Faults {
                 server.kill()?;
                 server.reap()?;
                 server.wipe()?;
-                self.dice.between(DOWN_MIN, DOWN_MAX)
+                self.rng.between(DOWN_MIN, DOWN_MAX)
             }
             Kind::Full => {
                 self.filled += 1;
                 disk::fill(&self.ensemble.servers()[server].data_dir())?;
-                self.dice.between(DOWN_MIN, STOPPED_MAX)
+                self.rng.between(DOWN_MIN, STOPPED_MAX)
             }
         };
-        self.wounds.push(Wound { server, kind, heal_at: Instant::now() + span, treated: false });
+        self.active.push(ServerFault { server, kind, ends_at: Instant::now() + span, ended: false });
         Ok(())
     }
 
-    fn treat(&mut self) -> Result<(), Failure> {
-        for wound in self.wounds.iter_mut().filter(|wound| !wound.treated && wound.heal_at <= Instant::now()) {
-            wound.treated = true;
-            self.ledger.fault(format!("server {} is started or goes on", wound.server + 1));
-            match wound.kind {
-                Kind::Killed | Kind::Wiped => self.ensemble.server(wound.server).start()?,
+    /// Restarts or continues servers whose faults are due to end.
+    fn end_due_faults(&mut self) -> Result<(), Failure> {
+        for fault in self.active.iter_mut().filter(|fault| !fault.ended && fault.ends_at <= Instant::now()) {
+            fault.ended = true;
+            self.ledger.fault(format!("server {} is started or goes on", fault.server + 1));
+            match fault.kind {
+                Kind::Killed | Kind::Wiped => self.ensemble.server(fault.server).start()?,
                 Kind::Full => {
-                    // It has ended by itself, or would go on and meet the full disk at any time.
-                    let server = self.ensemble.server(wound.server);
+                    // The server has exited by itself, or has not noticed the full disk yet.
+                    let server = self.ensemble.server(fault.server);
                     server.reap()?;
-                    disk::empty(&server.data_dir())?;
+                    disk::restore_size(&server.data_dir())?;
                     server.start()?;
                 }
-                Kind::Stopped => self.ensemble.server(wound.server).thaw()?,
+                Kind::Stopped => self.ensemble.server(fault.server).thaw()?,
             }
         }
         Ok(())
     }
 
-    /// Lets go of servers that serve again.
-    async fn discharge(&mut self) -> Result<(), Failure> {
-        let treated: Vec<usize> = self.wounds.iter().filter(|wound| wound.treated).map(|wound| wound.server).collect();
-        for server in treated {
+    /// Removes the faults of servers that serve again.
+    async fn remove_recovered(&mut self) -> Result<(), Failure> {
+        let ended: Vec<usize> = self.active.iter().filter(|fault| fault.ended).map(|fault| fault.server).collect();
+        for server in ended {
             self.ensemble.server(server).check_running()?;
             if self.mode(server).await.is_some() {
-                self.wounds.retain(|wound| wound.server != server);
-                self.ledger.healed(server);
+                self.active.retain(|fault| fault.server != server);
+                self.ledger.recovered(server);
             }
         }
         Ok(())
     }
 
-    async fn leader(&self, well: &[usize]) -> Option<usize> {
-        for server in well {
+    async fn leader(&self, healthy: &[usize]) -> Option<usize> {
+        for server in healthy {
             if self.mode(*server).await == Some(Mode::Leader) {
                 return Some(*server);
             }
@@ -310,29 +314,29 @@ impl Faults {
         None
     }
 
-    /// Asks on another thread: the answer of a server may take a second, in which clients must go on.
+    /// Asks on another thread, because a reply may take a second, and clients must go on.
     async fn mode(&self, server: usize) -> Option<Mode> {
         let probe = self.ensemble.servers()[server].probe();
         tokio::task::spawn_blocking(move || probe.mode()).await.unwrap_or(None)
     }
 }
 
-/// Between two looks at the wounded.
+/// The poll interval of the soak.
 pub(super) const STEP: Duration = Duration::from_millis(50);
 
-/// Between two strikes, if a minority is not down already. Servers that recover at once meet one in two
-/// seconds.
+/// The pause between two faults, unless a minority is down already. If servers recover at once, there is a fault
+/// every two seconds.
 const PAUSE_MIN: Duration = Duration::from_millis(1000);
 const PAUSE_MAX: Duration = Duration::from_millis(3000);
 
-/// How long a server is down or stands still. Some stops are over before anyone notices, some are long enough for a new
-/// leader and for clients to give up.
+/// How long a server is down or stopped. Some stops end before they are detected, some are long enough for a new
+/// leader and for clients to disconnect.
 const DOWN_MIN: Duration = Duration::from_millis(200);
 const DOWN_MAX: Duration = Duration::from_millis(2000);
 const STOPPED_MAX: Duration = Duration::from_millis(6000);
 
-/// All servers serve for so long before one loses its files.
+/// How long all servers must have served before one is wiped.
 const CALM: Duration = Duration::from_secs(2);
 
-/// After this a server that does not serve never will.
-const HEAL_LIMIT: Duration = Duration::from_secs(120);
+/// A server that does not serve after this time is considered failed.
+const RECOVERY_LIMIT: Duration = Duration::from_secs(120);

@@ -1,71 +1,58 @@
-//! What clients did and what they were told: the material of the check.
+//! The history of a soak: the operations of clients and their outcomes. It is the input of `check`.
 
 use std::collections::BTreeMap;
 
-/// A number that no other write of the run has.
+/// A number that is unique to one write of the run.
 pub(super) type Value = u64;
 
 /// Microseconds since the start of the run.
 pub(super) type At = u64;
 
-/// One operation of one session. Sessions are numbered; the order in the list is the order of asking.
+/// One operation of one session. Sessions are numbered. The order of operations in a list is the order of the requests.
 #[derive(Clone, Debug)]
 pub(super) struct Op {
-    /// Who asked.
     pub(super) session: usize,
-    /// When. Of a read after a sync: when the sync was asked for.
+    /// The time of the request. For a read after a sync, the time of the sync request.
     pub(super) asked: At,
-    /// What.
     pub(super) kind: Kind,
-    /// What came of it.
     pub(super) outcome: Outcome,
 }
 
-/// What was asked.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Replaces the value of a key.
-    Write {
-        /// Which.
-        key: usize,
-        /// By what.
-        value: Value,
-    },
+    Write { key: usize, value: Value },
     /// Reads a key.
     Read {
-        /// Which.
         key: usize,
-        /// Whether a sync went before it: then it must see all that was acknowledged before.
+        /// Whether a sync preceded the read. It must then see everything that was acknowledged before the sync.
         synced: bool,
     },
     /// Creates a sequential node in the queue of its session.
-    Append {
-        /// Its data.
-        value: Value,
-    },
+    Append { value: Value },
 }
 
-/// What came of it.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// No answer, or not yet: it may have happened, or may yet.
+    /// There is no reply, or not yet. The operation may have taken effect, or may still do so.
     Unknown,
-    /// The server said no.
+    /// The server replied with an error.
     Refused(String),
-    /// A key had or got this state.
+    /// A read saw, or a write produced, this state of a key.
     State {
-        /// When the answer came.
+        /// The time of the reply.
         answered: At,
-        /// Of the key.
         state: State,
     },
     /// A node was appended.
     Appended {
-        /// When the answer came.
+        /// The time of the reply.
         answered: At,
-        /// Its transaction.
+        /// The transaction.
         zxid: i64,
-        /// Its place in the queue.
+        /// The path of the node in the queue.
         path: String,
     },
 }
@@ -73,20 +60,19 @@ pub(super) enum Outcome {
 /// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    /// 0 is the value at creation.
+    /// 0 is the initial value.
     pub(super) value: Value,
-    /// How often it was replaced.
+    /// The number of writes so far.
     pub(super) version: i32,
-    /// The transaction that did it last.
+    /// The transaction of the last write.
     pub(super) zxid: i64,
 }
 
-/// What one server showed in the end, after a sync.
+/// The contents of one server at the end, read after a sync.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shown {
-    /// Its number.
     pub(super) server: usize,
-    /// All queues: path and value.
+    /// The nodes of all queues: path and value.
     pub(super) appended: BTreeMap<String, Value>,
     /// Ephemeral nodes: path, and the transaction that created each.
     pub(super) ephemerals: BTreeMap<String, i64>,
@@ -94,31 +80,30 @@ pub(super) struct Shown {
     pub(super) tree: BTreeMap<String, String>,
 }
 
-/// An ephemeral node and what must have become of it.
+/// An ephemeral node, and whether it must exist at the end.
 #[derive(Clone, Debug)]
 pub(super) struct Ephemeral {
-    /// Where.
     pub(super) path: String,
     /// The transaction that created it, if that was acknowledged.
     pub(super) created: Option<i64>,
-    /// Whether its session lives to the end.
+    /// Whether its session lasts until the end.
     pub(super) lives: bool,
 }
 
-/// Everything that was seen.
+/// Everything that was observed in a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
-    /// In the order of asking.
+    /// In the order of the requests.
     pub(super) ops: Vec<Op>,
-    /// Of long and short sessions.
+    /// The nodes of long and short sessions.
     pub(super) ephemerals: Vec<Ephemeral>,
-    /// Every server at the end.
+    /// The contents of every server at the end.
     pub(super) shown: Vec<Shown>,
-    /// Sessions that were told that they are over though they never stopped talking.
+    /// Sessions that expired although their clients were active.
     pub(super) expired: Vec<usize>,
-    /// Sessions that read a change before their watch told of it, and where.
+    /// Sessions that read a change before the event of their watch arrived, and the path.
     pub(super) overtaken: Vec<(usize, String)>,
-    /// Sessions whose watch did not tell them of the last change.
+    /// Sessions whose watch did not fire at the last change.
     pub(super) unwatched: Vec<usize>,
 }
 
@@ -132,7 +117,7 @@ impl Outcome {
         }
     }
 
-    /// When an answer came that says yes.
+    /// The time of a successful reply.
     pub(super) fn answered(&self) -> Option<At> {
         match self {
             Self::State { answered, .. } | Self::Appended { answered, .. } => Some(*answered),

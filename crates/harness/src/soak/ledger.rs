@@ -1,6 +1,7 @@
-//! Where everybody writes down what happens: the history for the judge, and the counts for people.
+//! Records what happens in a soak: the history for `check`, and counts for the output.
 //!
-//! Holds: an operation has its place from the moment it is asked for; its outcome is `Unknown` until an answer comes.
+//! Invariant: an operation is in the history from the moment it is requested. Its outcome is `Unknown` until a reply
+//! arrives.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,46 +15,47 @@ use super::history::{At, Ephemeral, History, Kind, Op, Outcome, State, Value};
 use crate::client::{Answer, Event, Refusal};
 use crate::network::Place;
 
-/// Shared by all tasks of the one thread.
+/// A handle to the records, shared by all tasks of one thread.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
-    book: Rc<RefCell<Book>>,
+    records: Rc<RefCell<Records>>,
     start: Instant,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct Records {
     history: History,
     next_value: Value,
-    /// Operations of each session without an outcome.
+    /// The number of operations without an outcome, for each session.
     open: Vec<usize>,
-    /// Up to when each server is excused: it was signalled, or has only just recovered.
+    /// Whether disconnects from each server are excused, because it has a fault or has just recovered.
     excused: Vec<Excuse>,
-    /// The last version that the watch of each session led to.
+    /// The last version of the watched key that each session has read after its watch fired.
     watched: Vec<i32>,
     counts: Counts,
     last_acknowledged: At,
-    /// Servers and links, in a soak with a network.
+    /// The state of servers and links. Only in a soak with a network.
     connected: Option<Connected>,
-    /// The pauses that are not expected, in a soak with a network.
+    /// The longest allowed pauses. Only in a soak with a network.
     limits: Pause,
-    /// The time since the last acknowledgement of a write, as far as it counts.
+    /// The part of the time since the last acknowledged write that counts.
     pause: Pause,
     /// The server that each session is connected to.
     connected_to: Vec<Option<usize>>,
-    /// What was done to servers and links of late, to explain a pause.
+    /// Recent faults of servers and links, to explain a pause.
     faults: VecDeque<(At, String)>,
-    /// When this program last ran, and the last times when it did not: it saw no acknowledgement then, and is to blame itself.
+    /// When this program last ran.
     ran: At,
+    /// The last intervals in which this program did not run. It could not see acknowledgements then.
     stalls: VecDeque<(At, At)>,
 }
 
-/// A time without an acknowledgement of a write.
+/// Times without an acknowledged write.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pause {
-    /// In which a majority was connected all the time.
+    /// The time in which a majority was connected.
     pub(super) connected: Duration,
-    /// In which nothing was done to the leader either.
+    /// The time in which, in addition, the leader was undisturbed.
     pub(super) with_leader: Duration,
 }
 
@@ -61,95 +63,94 @@ pub(super) struct Pause {
 enum Excuse {
     #[default]
     None,
-    /// Under a signal.
+    /// The server has a fault.
     Now,
-    /// For a while yet.
+    /// The server has recovered, and is excused until this time.
     Until(At),
 }
 
-/// For people.
+/// Counts for the output.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    /// Writes and appends with an answer that says yes.
+    /// Writes and appends with a successful reply.
     pub(super) acknowledged: u64,
     /// Writes and appends whose connection broke.
     pub(super) unknown: u64,
-    /// Reads answered.
+    /// Reads with a successful reply.
     pub(super) reads: u64,
-    /// Events of watches.
+    /// Watch events.
     pub(super) watch_events: u64,
-    /// Connections that broke though their server had got no signal.
-    pub(super) innocent_errors: u64,
-    /// The first of these, in words.
-    pub(super) innocent_examples: Vec<String>,
-    /// Connections that broke because their server had.
+    /// Disconnects without a fault of the server.
+    pub(super) unexcused_errors: u64,
+    /// Descriptions of the first of these.
+    pub(super) unexcused_examples: Vec<String>,
+    /// Disconnects with a fault of the server.
     pub(super) excused_errors: u64,
-    /// Attempts to connect that a server without a signal did not take.
-    pub(super) not_taken: u64,
-    /// The longest time without an acknowledgement of a write.
+    /// Failed connection attempts to a server without a fault.
+    pub(super) failed_connects: u64,
+    /// The longest time without an acknowledged write.
     pub(super) longest_gap: Duration,
-    /// For how long this program did not run when it should have: pauses do not count this.
+    /// The total time in which this program was stalled. It is not counted in pauses.
     pub(super) stalled: Duration,
-    /// The longest of either kind; only with a network.
+    /// The longest pauses that count. Only with a network.
     pub(super) longest: Pause,
 }
 
 impl Ledger {
-    /// Empty.
     pub(super) fn new(sessions: usize, servers: usize) -> Self {
-        let book = Book {
+        let records = Records {
             open: vec![0; sessions],
             excused: vec![Excuse::None; servers],
             watched: vec![0; sessions],
             connected_to: vec![None; sessions],
-            ..Book::default()
+            ..Records::default()
         };
-        Self { book: Rc::new(RefCell::new(book)), start: Instant::now() }
+        Self { records: Rc::new(RefCell::new(records)), start: Instant::now() }
     }
 
-    /// From now on links count too, not only servers. Pauses longer than `limits` are described when they end.
+    /// Enables the tracking of links. Pauses longer than `limits` are described when they end.
     pub(super) fn with_network(&self, servers: usize, limits: Pause) {
-        let mut book = self.book.borrow_mut();
-        book.connected = Some(Connected::new(servers));
-        book.limits = limits;
+        let mut records = self.records.borrow_mut();
+        records.connected = Some(Connected::new(servers));
+        records.limits = limits;
     }
 
-    /// Has to be called every [`TICK`]: a call that comes late shows that this program, or the whole machine, stood still.
+    /// Must be called every [`TICK`]. A late call shows that this program, or the whole machine, was stalled.
     pub(super) fn tick(&self) {
         let at = self.now();
-        self.book.borrow_mut().tick(at);
+        self.records.borrow_mut().tick(at);
     }
 
-    /// Something was done to servers or links: it may explain a pause.
+    /// Records the description of a fault, which may explain a pause.
     pub(super) fn fault(&self, what: String) {
         let at = self.now();
-        let faults = &mut self.book.borrow_mut().faults;
+        let faults = &mut self.records.borrow_mut().faults;
         faults.push_back((at, what));
         if faults.len() > FAULTS_KEPT {
             faults.pop_front();
         }
     }
 
-    /// A link is disturbed.
+    /// A fault of a link begins.
     pub(super) fn disturbed(&self, one: Place, other: Place) {
         let at = self.now();
-        self.book.borrow_mut().change(at, |connected| connected.disturb(one, other, at));
+        self.records.borrow_mut().change(at, |connected| connected.disturb(one, other, at));
     }
 
-    /// It is well again.
+    /// A fault of a link ends.
     pub(super) fn restored(&self, one: Place, other: Place) {
         let at = self.now();
-        self.book.borrow_mut().change(at, |connected| connected.restore(one, other, at));
+        self.records.borrow_mut().change(at, |connected| connected.restore(one, other, at));
     }
 
-    /// Who leads, as a server says; none if that is about to change.
+    /// Sets the leader, as reported by a server. `None` if it is unknown or about to change.
     pub(super) fn leads(&self, leader: Option<usize>) {
         let at = self.now();
-        let mut book = self.book.borrow_mut();
-        let before = book.connected.as_ref().and_then(Connected::leader);
-        book.change(at, |connected| connected.leads(leader, at));
-        let after = book.connected.as_ref().and_then(Connected::leader);
-        drop(book);
+        let mut records = self.records.borrow_mut();
+        let before = records.connected.as_ref().and_then(Connected::leader);
+        records.change(at, |connected| connected.leads(leader, at));
+        let after = records.connected.as_ref().and_then(Connected::leader);
+        drop(records);
         if before != after {
             self.fault(after.map_or("no leader is left alone".to_owned(), |leader| {
                 format!("server {} leads and is left alone", leader + 1)
@@ -161,120 +162,124 @@ impl Ledger {
         self.start.elapsed().as_micros() as At
     }
 
-    /// A value that was not used yet.
+    /// Returns a value that has not been used yet.
     pub(super) fn fresh_value(&self) -> Value {
-        let mut book = self.book.borrow_mut();
-        book.next_value += 1;
-        book.next_value
+        let mut records = self.records.borrow_mut();
+        records.next_value += 1;
+        records.next_value
     }
 
-    /// Something is asked for now. Returns its place.
+    /// Records a request. Returns its index in the history.
     pub(super) fn asked(&self, session: usize, kind: Kind) -> usize {
         let asked = self.now();
-        let mut book = self.book.borrow_mut();
-        if let Some(open) = book.open.get_mut(session) {
+        let mut records = self.records.borrow_mut();
+        if let Some(open) = records.open.get_mut(session) {
             *open += 1;
         }
-        book.history.ops.push(Op { session, asked, kind, outcome: Outcome::Unknown });
-        book.history.ops.len() - 1
+        records.history.ops.push(Op { session, asked, kind, outcome: Outcome::Unknown });
+        records.history.ops.len() - 1
     }
 
-    /// The sync before a read failed: the read is one like any other.
-    pub(super) fn not_synced(&self, place: usize) {
-        let op = &mut self.book.borrow_mut().history.ops[place];
+    /// The sync before a read failed, so the read may see an old value.
+    pub(super) fn not_synced(&self, index: usize) {
+        let op = &mut self.records.borrow_mut().history.ops[index];
         if let Kind::Read { key, .. } = op.kind {
             op.kind = Kind::Read { key, synced: false };
         }
     }
 
-    /// The answer to what was asked at `place`.
-    pub(super) fn settled(&self, place: usize, answer: Result<Answer, Refusal>) {
+    /// Records the answer to the request with this index.
+    pub(super) fn settled(&self, index: usize, answer: Result<Answer, Refusal>) {
         let at = self.now();
-        let mut book = self.book.borrow_mut();
-        let op = &mut book.history.ops[place];
+        let mut records = self.records.borrow_mut();
+        let op = &mut records.history.ops[index];
         let (session, kind) = (op.session, op.kind);
         op.outcome = outcome(kind, answer, at);
         let (done, unknown) = (op.outcome.answered().is_some(), op.outcome == Outcome::Unknown);
-        if let Some(open) = book.open.get_mut(session) {
+        if let Some(open) = records.open.get_mut(session) {
             *open -= 1;
         }
         match kind {
-            Kind::Read { .. } => book.counts.reads += u64::from(done),
+            Kind::Read { .. } => records.counts.reads += u64::from(done),
             Kind::Write { .. } | Kind::Append { .. } => {
-                book.counts.unknown += u64::from(unknown);
+                records.counts.unknown += u64::from(unknown);
                 if done {
-                    book.acknowledged(at);
+                    records.acknowledged(at);
                 }
             }
         }
     }
 
-    /// Operations of a session without an outcome.
+    /// The number of operations of a session without an outcome.
     pub(super) fn open(&self, session: usize) -> usize {
-        self.book.borrow().open[session]
+        self.records.borrow().open[session]
     }
 
-    /// Of all sessions.
+    /// The number of operations of all sessions without an outcome.
     pub(super) fn open_in_all(&self) -> usize {
-        self.book.borrow().open.iter().sum()
+        self.records.borrow().open.iter().sum()
     }
 
-    /// Gaps count from now on.
+    /// Starts the measurement of gaps and pauses.
     pub(super) fn begin(&self) {
         let at = self.now();
-        let mut book = self.book.borrow_mut();
-        book.last_acknowledged = at;
-        book.counts.longest_gap = Duration::ZERO;
-        book.counts.longest = Pause::default();
-        book.pause = Pause::default();
-        book.ran = at;
+        let mut records = self.records.borrow_mut();
+        records.last_acknowledged = at;
+        records.counts.longest_gap = Duration::ZERO;
+        records.counts.longest = Pause::default();
+        records.pause = Pause::default();
+        records.ran = at;
     }
 
-    /// Something happened to a session that lives to the end.
-    pub(super) fn happened(&self, session: usize, event: &Event) {
+    /// Records an event of a session that lasts until the end.
+    pub(super) fn event(&self, session: usize, event: &Event) {
         let at = self.now();
-        let mut book = self.book.borrow_mut();
+        let mut records = self.records.borrow_mut();
         match event {
-            Event::Connected(server) => book.connected_to[session] = Some(*server),
-            Event::Disconnected(..) => book.connected_to[session] = None,
-            Event::NotTaken(_) | Event::Overtaken(_) | Event::Watch(_) | Event::Expired => (),
+            Event::Connected(server) => records.connected_to[session] = Some(*server),
+            Event::Disconnected(..) => records.connected_to[session] = None,
+            Event::ConnectFailed(_) | Event::WatchOvertaken(_) | Event::Watch(_) | Event::Expired => (),
         }
         match event {
             Event::Connected(_) => (),
-            Event::Disconnected(server, _) if book.is_excused(session, *server, at) => book.counts.excused_errors += 1,
+            Event::Disconnected(server, _) if records.is_excused(session, *server, at) => {
+                records.counts.excused_errors += 1
+            }
             Event::Disconnected(server, why) => {
-                book.counts.innocent_errors += 1;
-                if book.counts.innocent_examples.len() < EXAMPLES {
+                records.counts.unexcused_errors += 1;
+                if records.counts.unexcused_examples.len() < EXAMPLES {
                     let seconds = Duration::from_micros(at).as_secs_f64();
                     let example = format!("{seconds:.3} s: session {session} at server {}: {why}", server + 1);
-                    book.counts.innocent_examples.push(example);
+                    records.counts.unexcused_examples.push(example);
                 }
             }
-            Event::NotTaken(server) => book.counts.not_taken += u64::from(!book.is_excused(session, *server, at)),
-            Event::Overtaken(path) => book.history.overtaken.push((session, path.clone())),
-            Event::Watch(_) => book.counts.watch_events += 1,
-            Event::Expired => book.history.expired.push(session),
+            Event::ConnectFailed(server) => {
+                records.counts.failed_connects += u64::from(!records.is_excused(session, *server, at))
+            }
+            Event::WatchOvertaken(path) => records.history.overtaken.push((session, path.clone())),
+            Event::Watch(_) => records.counts.watch_events += 1,
+            Event::Expired => records.history.expired.push(session),
         }
     }
 
-    /// The watch of a session led to this version.
+    /// A session has read this version of the watched key.
     pub(super) fn watched(&self, session: usize, answer: &Answer) {
         if let Reply::GetData(reply) = &answer.reply {
-            let watched = &mut self.book.borrow_mut().watched[session];
+            let watched = &mut self.records.borrow_mut().watched[session];
             *watched = reply.stat.version.max(*watched);
         }
     }
 
-    /// The sessions whose watch has not led to this version.
+    /// The sessions that have not read this version of the watched key.
     pub(super) fn not_watched(&self, version: i32) -> Vec<usize> {
-        let book = self.book.borrow();
-        book.watched.iter().enumerate().filter(|(_, seen)| **seen < version).map(|(session, _)| session).collect()
+        let records = self.records.borrow();
+        records.watched.iter().enumerate().filter(|(_, seen)| **seen < version).map(|(session, _)| session).collect()
     }
 
-    /// The greatest version of a key that was acknowledged or seen.
+    /// The highest version of a key that was acknowledged or seen.
     pub(super) fn last_version(&self, key: usize) -> i32 {
-        let book = self.book.borrow();
-        let states = book.history.ops.iter().filter_map(|op| match (op.kind, &op.outcome) {
+        let records = self.records.borrow();
+        let states = records.history.ops.iter().filter_map(|op| match (op.kind, &op.outcome) {
             (Kind::Write { key: of, .. } | Kind::Read { key: of, .. }, Outcome::State { state, .. }) if of == key => {
                 Some(state.version)
             }
@@ -283,32 +288,31 @@ impl Ledger {
         states.max().unwrap_or(0)
     }
 
-    /// A server is about to get a signal.
+    /// A fault of a server begins.
     pub(super) fn signalled(&self, server: usize) {
-        self.book.borrow_mut().excused[server] = Excuse::Now;
+        self.records.borrow_mut().excused[server] = Excuse::Now;
         self.disturbed(Place::Server(server), Place::Server(server));
     }
 
-    /// It serves again.
-    pub(super) fn healed(&self, server: usize) {
-        self.book.borrow_mut().excused[server] = Excuse::Until(self.now() + GRACE.as_micros() as At);
+    /// A server serves again.
+    pub(super) fn recovered(&self, server: usize) {
+        self.records.borrow_mut().excused[server] = Excuse::Until(self.now() + GRACE.as_micros() as At);
         self.fault(format!("server {} serves again", server + 1));
         self.restored(Place::Server(server), Place::Server(server));
     }
 
-    /// An ephemeral node was created, perhaps.
+    /// Records an ephemeral node. `created` is `None` if its creation was not acknowledged.
     pub(super) fn ephemeral(&self, path: String, created: Option<i64>, lives: bool) {
-        self.book.borrow_mut().history.ephemerals.push(Ephemeral { path, created, lives });
+        self.records.borrow_mut().history.ephemerals.push(Ephemeral { path, created, lives });
     }
 
-    /// For people, as it stands.
     pub(super) fn counts(&self) -> Counts {
-        self.book.borrow().counts.clone()
+        self.records.borrow().counts.clone()
     }
 
-    /// For the judge. The ledger is empty afterwards.
+    /// Returns the history for the check. It is empty afterwards.
     pub(super) fn take_history(&self) -> History {
-        std::mem::take(&mut self.book.borrow_mut().history)
+        std::mem::take(&mut self.records.borrow_mut().history)
     }
 }
 
@@ -318,11 +322,11 @@ impl Pause {
     }
 }
 
-impl Book {
+impl Records {
     fn acknowledged(&mut self, at: At) {
         self.counts.acknowledged += 1;
         let gap = Duration::from_micros(at.saturating_sub(self.last_acknowledged));
-        if gap > WORTH_A_LINE {
+        if gap > GAP_SHOWN_MIN {
             let end = Duration::from_micros(at);
             println!("  no write for {:.3} s, until {:.3} s", gap.as_secs_f64(), end.as_secs_f64());
         }
@@ -335,7 +339,7 @@ impl Book {
         self.last_acknowledged = at;
     }
 
-    /// Changes what is known of servers and links. The pause so far counts under what was known before.
+    /// Changes the state of servers and links. The pause so far is counted with the state before.
     fn change(&mut self, at: At, change: impl FnOnce(&mut Connected)) {
         self.count_pause(at);
         if let Some(connected) = &mut self.connected {
@@ -354,7 +358,7 @@ impl Book {
         }
     }
 
-    /// How much of a time this program did not run.
+    /// How much of an interval this program was stalled.
     fn stalled(&self, from: At, to: At) -> At {
         self.stalls.iter().map(|(begin, end)| to.min(*end).saturating_sub(from.max(*begin))).sum()
     }
@@ -373,7 +377,7 @@ impl Book {
         self.counts.longest = self.counts.longest.max(now);
     }
 
-    /// Prints what was going on in a pause that ends now and was too long.
+    /// Prints the circumstances of a pause that ends now, if it was too long.
     fn describe_pause(&self, at: At) {
         let Self { pause, limits, .. } = self;
         if pause.connected <= limits.connected && pause.with_leader <= limits.with_leader {
@@ -389,7 +393,7 @@ impl Book {
         let at_server = |server: usize| self.connected_to.iter().filter(|at| **at == Some(server)).count();
         let sessions: Vec<usize> = (0..self.excused.len()).map(at_server).collect();
         println!(
-            "    sessions at each server: {sessions:?}; this program stood still for {} ms of it",
+            "    sessions at each server: {sessions:?}; this program was stalled for {} ms of it",
             self.stalled(self.last_acknowledged, at) / 1000
         );
         let from = self.last_acknowledged.saturating_sub(BEFORE_A_PAUSE.as_micros() as At);
@@ -401,7 +405,7 @@ impl Book {
     fn is_excused(&self, session: usize, server: usize, at: At) -> bool {
         if let Some(connected) = &self.connected {
             let site = Place::Site(session % SITES);
-            return !connected.is_innocent(site, server, at, INNOCENT.as_micros() as At);
+            return !connected.is_undisturbed(site, server, at, UNDISTURBED_MIN.as_micros() as At);
         }
         match self.excused[server] {
             Excuse::None => false,
@@ -427,7 +431,7 @@ fn state_or_path(kind: Kind, answer: Answer, answered: At) -> Option<Outcome> {
         }
         (Kind::Read { .. }, Reply::GetData(reply)) => {
             let text = String::from_utf8_lossy(reply.data.as_deref().unwrap_or_default()).into_owned();
-            // What is no number was written by nobody, and will be found to be so.
+            // Data that is not a number was never written, which the check reports.
             let value = text.parse().unwrap_or(Value::MAX);
             State { value, version: reply.stat.version, zxid: reply.stat.mzxid }
         }
@@ -439,28 +443,28 @@ fn state_or_path(kind: Kind, answer: Answer, answered: At) -> Option<Outcome> {
     Some(Outcome::State { answered, state })
 }
 
-/// A server that stood still may find out only now that it was left behind.
+/// A server that was stopped may notice only after it continues that it is no longer part of the quorum.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// In a soak with a network: the faults that could break a connection are over for longer than a client waits for a silent
-/// server. Shorter than a session timeout, so it blames the servers for more than they promise.
-const INNOCENT: Duration = Duration::from_secs(6);
+/// In a soak with a network, a disconnect counts if there was no fault for this time. It is longer than a client
+/// waits for a silent server, and shorter than a session timeout, so it is stricter than what servers guarantee.
+const UNDISTURBED_MIN: Duration = Duration::from_secs(6);
 
 /// The number of client locations, each with its own links to all servers. A session's number selects its location.
 pub(super) const SITES: usize = 2;
 
-/// So many errors are shown in words.
+/// The number of unexcused errors that are described.
 const EXAMPLES: usize = 5;
 
-/// A gap that is not explained by an election, however unlucky.
-const WORTH_A_LINE: Duration = Duration::from_secs(1);
+/// A gap longer than this is printed, because an election does not explain it.
+const GAP_SHOWN_MIN: Duration = Duration::from_secs(1);
 
-/// Between two signs of life of this program.
+/// The interval of [`Ledger::tick`].
 pub(super) const TICK: Duration = Duration::from_millis(5);
 
-/// Without one for so long, it stood still.
+/// A longer time between two ticks counts as a stall.
 const STALL: Duration = Duration::from_millis(25);
 
-/// So many faults are kept to explain a pause, and shown from so long before it.
+/// The number of faults that are kept to explain a pause, and the time before it from which they are shown.
 const FAULTS_KEPT: usize = 100;
 const BEFORE_A_PAUSE: Duration = Duration::from_secs(6);

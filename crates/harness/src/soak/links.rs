@@ -1,6 +1,7 @@
-//! Faults of the network: partitions, one-way cuts, bridges, delay, loss, flapping, resets, clients apart from servers.
+//! Faults of the network: partitions, one-way cuts, bridges, delay, loss, flapping, resets, and clients cut off from
+//! servers.
 //!
-//! One at a time, each for some seconds. Servers are killed and stopped meanwhile (`faults`).
+//! There is one fault at a time, for some seconds. Servers are killed and stopped meanwhile (`faults`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,32 +9,32 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ledger::Ledger;
-use crate::dice::Dice;
 use crate::network::{Condition, Network, Place};
+use crate::rng::Rng;
 
-/// The links of an ensemble and its clients, and what has been done to them.
+/// The links of an ensemble and its clients, and the current fault.
 #[derive(Debug)]
 pub(super) struct LinkFaults {
     network: Network,
     servers: usize,
     sites: usize,
-    dice: Dice,
+    rng: Rng,
     ledger: Ledger,
     active: Option<Active>,
     next: Instant,
-    /// What comes next, in random order.
-    deck: Vec<Kind>,
-    /// How often each kind came.
+    /// The kinds of the next faults. One is drawn at random.
+    upcoming: Vec<Kind>,
+    /// The number of faults of each kind.
     pub(super) counts: BTreeMap<&'static str, usize>,
 }
 
-/// A fault under way.
+/// A fault in progress.
 #[derive(Debug)]
 struct Active {
     name: &'static str,
     changes: Vec<(Place, Place, Condition)>,
     until: Instant,
-    /// When the links change between well and disturbed, and how often that happens.
+    /// With flapping: the time of the next change between disturbed and undisturbed, and the interval.
     flap: Option<(Instant, Duration)>,
     /// Whether the changes are in force.
     on: bool,
@@ -53,12 +54,12 @@ enum Kind {
 }
 
 impl LinkFaults {
-    pub(super) fn new(network: Network, servers: usize, sites: usize, dice: Dice, ledger: Ledger) -> Self {
-        let (deck, counts) = (Vec::new(), BTreeMap::new());
-        Self { network, servers, sites, dice, ledger, active: None, next: Instant::now(), deck, counts }
+    pub(super) fn new(network: Network, servers: usize, sites: usize, rng: Rng, ledger: Ledger) -> Self {
+        let (upcoming, counts) = (Vec::new(), BTreeMap::new());
+        Self { network, servers, sites, rng, ledger, active: None, next: Instant::now(), upcoming, counts }
     }
 
-    /// Does what is due. With `rest` nothing new begins.
+    /// Ends, flaps or begins a fault if that is due. With `rest`, no new fault begins.
     pub(super) fn step(&mut self, leader: Option<usize>, rest: bool) {
         let now = Instant::now();
         if self.active.as_ref().is_some_and(|active| active.until <= now) {
@@ -79,7 +80,7 @@ impl LinkFaults {
         }
     }
 
-    /// Ends what is under way.
+    /// Ends the current fault.
     pub(super) fn end(&mut self) {
         if let Some(active) = self.active.take() {
             self.ledger.fault(format!("links: {} ends", active.name));
@@ -87,25 +88,25 @@ impl LinkFaults {
                 self.network.set(*from, *to, Condition::default());
                 self.ledger.restored(*from, *to);
             }
-            self.next = Instant::now() + self.dice.between(PAUSE_MIN, PAUSE_MAX);
+            self.next = Instant::now() + self.rng.between(PAUSE_MIN, PAUSE_MAX);
         }
     }
 
-    /// Whether all links are well, and have been for this long.
+    /// Whether there is no fault in progress.
     pub(super) fn is_quiet(&self) -> bool {
         self.active.is_none()
     }
 
-    /// What is under way.
+    /// The name of the current fault; empty if there is none.
     pub(super) fn name(&self) -> &'static str {
         self.active.as_ref().map_or("", |active| active.name)
     }
 
     fn begin(&mut self, leader: Option<usize>) {
-        if self.deck.is_empty() {
-            self.deck.extend(KINDS);
+        if self.upcoming.is_empty() {
+            self.upcoming.extend(KINDS);
         }
-        let kind = self.deck.swap_remove(self.dice.below(self.deck.len()));
+        let kind = self.upcoming.swap_remove(self.rng.below(self.upcoming.len()));
         let (name, changes) = self.changes(kind, leader);
         *self.counts.entry(name).or_default() += 1;
         let described: Vec<String> =
@@ -119,9 +120,9 @@ impl LinkFaults {
             }
         }
         let now = Instant::now();
-        let span = if kind == Kind::Reset { Duration::ZERO } else { self.dice.between(SPAN_MIN, SPAN_MAX) };
+        let span = if kind == Kind::Reset { Duration::ZERO } else { self.rng.between(SPAN_MIN, SPAN_MAX) };
         let flap = (kind == Kind::Flap).then(|| {
-            let span = self.dice.between(FLAP_MIN, FLAP_MAX);
+            let span = self.rng.between(FLAP_MIN, FLAP_MAX);
             (now + span, span)
         });
         self.active = Some(Active { name, changes, until: now + span, flap, on: true });
@@ -129,8 +130,8 @@ impl LinkFaults {
 
     fn changes(&mut self, kind: Kind, leader: Option<usize>) -> (&'static str, Vec<(Place, Place, Condition)>) {
         let servers = self.servers;
-        let someone = self.dice.below(servers);
-        let server = leader.filter(|_| self.dice.one_in(2)).unwrap_or(someone);
+        let someone = self.rng.below(servers);
+        let server = leader.filter(|_| self.rng.one_in(2)).unwrap_or(someone);
         let order = self.shuffled();
         let others = |of: usize| (0..servers).filter(move |other| *other != of);
         let both = |one: usize, other: usize, condition: Condition| {
@@ -143,7 +144,7 @@ impl LinkFaults {
         };
         match kind {
             Kind::Minority => {
-                let size = 1 + self.dice.below((servers - 1) / 2);
+                let size = 1 + self.rng.below((servers - 1) / 2);
                 ("partition", between(&order[..size], &order[size..]))
             }
             Kind::LeaderAlone => {
@@ -151,21 +152,21 @@ impl LinkFaults {
                 ("leader alone", between(&[alone], &others(alone).collect::<Vec<_>>()))
             }
             Kind::OneWay => {
-                let out = self.dice.one_in(2);
-                let way = |other| match out {
+                let out = self.rng.one_in(2);
+                let change = |other| match out {
                     true => (Place::Server(server), Place::Server(other), Condition::CUT),
                     false => (Place::Server(other), Place::Server(server), Condition::CUT),
                 };
-                ("one way", others(server).map(way).collect())
+                ("one way", others(server).map(change).collect())
             }
             Kind::Bridge => {
-                // Two halves, and one server that both can reach.
+                // Two halves that are cut from each other, and one server that reaches both.
                 let half = (servers - 1) / 2;
                 ("bridge", between(&order[1..=half], &order[half + 1..]))
             }
             Kind::ClientsApart => {
-                let site = Place::Site(self.dice.below(self.sites));
-                let all = self.dice.one_in(4);
+                let site = Place::Site(self.rng.below(self.sites));
+                let all = self.rng.one_in(4);
                 let from = (0..servers).filter(|other| all || *other == server).map(Place::Server);
                 (
                     "clients apart",
@@ -173,11 +174,11 @@ impl LinkFaults {
                 )
             }
             Kind::Delay => {
-                let condition = Condition::slow(self.dice.between(DELAY_MIN, DELAY_MAX));
+                let condition = Condition::slow(self.rng.between(DELAY_MIN, DELAY_MAX));
                 ("delay", others(server).flat_map(|other| both(server, other, condition)).collect())
             }
             Kind::Loss => {
-                let condition = Condition::lossy(1 + self.dice.below(LOSS_PERCENT_MAX));
+                let condition = Condition::lossy(1 + self.rng.below(LOSS_PERCENT_MAX));
                 ("loss", others(server).flat_map(|other| both(server, other, condition)).collect())
             }
             Kind::Flap => ("flapping", others(server).flat_map(|other| both(server, other, Condition::CUT)).collect()),
@@ -190,7 +191,7 @@ impl LinkFaults {
     fn shuffled(&mut self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.servers).collect();
         for last in (1..order.len()).rev() {
-            order.swap(last, self.dice.below(last + 1));
+            order.swap(last, self.rng.below(last + 1));
         }
         order
     }
@@ -208,18 +209,18 @@ const KINDS: [Kind; 9] = [
     Kind::Reset,
 ];
 
-/// Between two faults of the network.
+/// The pause between two faults.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_millis(5000);
 
-/// How long one lasts: some are over before anyone notices, some are long enough for a new leader.
+/// The duration of a fault. Some end before they are detected, some are long enough for a new leader.
 const SPAN_MIN: Duration = Duration::from_millis(200);
 const SPAN_MAX: Duration = Duration::from_millis(5000);
 
 const FLAP_MIN: Duration = Duration::from_millis(50);
 const FLAP_MAX: Duration = Duration::from_millis(800);
 
-/// Each way.
+/// The added delay in each direction.
 const DELAY_MIN: Duration = Duration::from_millis(10);
 const DELAY_MAX: Duration = Duration::from_millis(300);
 

@@ -1,4 +1,4 @@
-//! What an operator may ask for at any time: another leader, another oracle.
+//! Requests of an operator at random times: leadership transfers and changes of the oracle.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -6,66 +6,66 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::dice::Dice;
 use crate::ensemble::Ensemble;
+use crate::rng::Rng;
 
-/// Asks the admin ports of the servers.
+/// Sends requests to the admin ports of the servers.
 #[derive(Debug)]
 pub(super) struct Orders {
     admin: Vec<SocketAddr>,
-    dice: Dice,
+    rng: Rng,
     next: Instant,
     transfers: usize,
     oracles: usize,
-    /// How many were taken. The others met a server that was down, apart or not able to.
-    taken: usize,
+    /// The number of accepted requests. Others were sent to a server that was down, disconnected or unable to comply.
+    accepted: usize,
 }
 
 impl Orders {
-    pub(super) fn new(ensemble: &Ensemble, dice: Dice) -> Self {
+    pub(super) fn new(ensemble: &Ensemble, rng: Rng) -> Self {
         let admin = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let admin = ensemble.servers().iter().map(|server| admin(server.ports().secure)).collect();
-        Self { admin, dice, next: Instant::now() + PAUSE_MAX, transfers: 0, oracles: 0, taken: 0 }
+        Self { admin, rng, next: Instant::now() + PAUSE_MAX, transfers: 0, oracles: 0, accepted: 0 }
     }
 
     pub(super) fn is_due(&self) -> bool {
         Instant::now() >= self.next
     }
 
-    /// Asks one server that is not down for one thing. `down` has the numbers of those that are. Returns what was asked
-    /// for, in words.
+    /// Sends one request to a random server that is not down. `down` has the numbers of the servers that are. Returns
+    /// a description of the request and its result.
     pub(super) async fn give(&mut self, down: &[usize]) -> String {
-        self.next = Instant::now() + self.dice.between(PAUSE_MIN, PAUSE_MAX);
+        self.next = Instant::now() + self.rng.between(PAUSE_MIN, PAUSE_MAX);
         let up: Vec<usize> = (0..self.admin.len()).filter(|index| !down.contains(&(index + 1))).collect();
-        let Some(server) = up.get(self.dice.below(up.len().max(1))).copied() else { return "nobody to ask".into() };
-        let (method, path, body) = if self.dice.one_in(2) {
+        let Some(server) = up.get(self.rng.below(up.len().max(1))).copied() else { return "nobody to ask".into() };
+        let (method, path, body) = if self.rng.one_in(2) {
             self.transfers += 1;
-            let to = up[self.dice.below(up.len())] + 1;
+            let to = up[self.rng.below(up.len())] + 1;
             ("POST", "/v1/transfer", format!("{{\"to\":{to},\"timeout_ms\":3000}}"))
         } else {
             self.oracles += 1;
-            let name = ORACLES[self.dice.below(ORACLES.len())];
+            let name = ORACLES[self.rng.below(ORACLES.len())];
             ("PUT", "/v1/oracle", format!("{{\"name\":\"{name}\"}}"))
         };
         let address = self.admin[server];
         let order = format!("server {} is asked: {method} {path} {body}", server + 1);
-        // On another thread: the answer may take seconds, in which clients and faults must go on.
-        let asked = tokio::task::spawn_blocking(move || ask(address, method, path, &body));
-        let taken = tokio::time::timeout(WAIT, asked).await.is_ok_and(|answer| answer.unwrap_or(false));
-        self.taken += usize::from(taken);
-        format!("{order}: {}", if taken { "taken" } else { "not taken, or not yet" })
+        // On another thread, because the reply may take seconds, and clients and faults must go on.
+        let reply = tokio::task::spawn_blocking(move || ask(address, method, path, &body));
+        let accepted = tokio::time::timeout(WAIT, reply).await.is_ok_and(|answer| answer.unwrap_or(false));
+        self.accepted += usize::from(accepted);
+        format!("{order}: {}", if accepted { "taken" } else { "not taken, or not yet" })
     }
 
-    /// How much was asked for, in words.
-    pub(super) fn told(&self) -> String {
-        let Self { transfers, oracles, taken, .. } = self;
-        format!("transfers {transfers}, oracles {oracles}, taken at once {taken}")
+    /// The counts, as text.
+    pub(super) fn summary(&self) -> String {
+        let Self { transfers, oracles, accepted, .. } = self;
+        format!("transfers {transfers}, oracles {oracles}, taken at once {accepted}")
     }
 }
 
-/// Whether the answer says that it was done.
+/// Sends an HTTP request. Returns whether the status code is 2xx.
 fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> bool {
-    let talk = || -> std::io::Result<String> {
+    let exchange = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT)?;
         stream.set_read_timeout(Some(ANSWER_LIMIT))?;
         let length = body.len();
@@ -78,7 +78,7 @@ fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> bool {
         stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
         Ok(String::from_utf8_lossy(&answer).into_owned())
     };
-    talk().is_ok_and(|answer| answer.split(' ').nth(1).is_some_and(|code| code.starts_with('2')))
+    exchange().is_ok_and(|answer| answer.split(' ').nth(1).is_some_and(|code| code.starts_with('2')))
 }
 
 /// Oracles that need no parameters.
@@ -87,7 +87,7 @@ const ORACLES: &[&str] = &["history", "request", "latency", "worst-case", "conse
 const PAUSE_MIN: Duration = Duration::from_secs(4);
 const PAUSE_MAX: Duration = Duration::from_secs(12);
 
-/// The faults go on after this, whatever the answer.
+/// The soak continues after this time, with or without a reply.
 const WAIT: Duration = Duration::from_millis(200);
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! What applications build on a service like this: a lock, and accounts whose sum stays the same.
+//! Two recipes that applications build on ZooKeeper: a lock, and accounts whose sum stays constant.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -16,17 +16,17 @@ use super::check::Violation;
 use super::clients::STEADY;
 use crate::Failure;
 use crate::client::{self, Refusal, Session, load};
-use crate::dice::Dice;
+use crate::rng::Rng;
 
-/// What the recipes saw. Shared by all their tasks.
+/// The observations of the recipes, shared by all their tasks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recipes {
-    book: Rc<RefCell<Book>>,
+    records: Rc<RefCell<Records>>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
-    /// From the moment a holder was told to the moment before it let go.
+struct Records {
+    /// The intervals in which the lock was held: from the reply to the create until just before the delete.
     held: Vec<(Instant, Instant)>,
     transfers: u64,
     sums: u64,
@@ -34,10 +34,10 @@ struct Book {
 }
 
 impl Recipes {
-    /// Creates the accounts and starts everybody. The sessions begin at different servers.
+    /// Creates the accounts and starts the sessions, which begin at different servers.
     pub(super) async fn start(
         sites: &[Vec<SocketAddr>],
-        mut dice: Dice,
+        mut rng: Rng,
         stop: &watch::Receiver<bool>,
     ) -> Result<Self, Failure> {
         let accounts = (0..ACCOUNTS).map(|account| {
@@ -45,43 +45,42 @@ impl Recipes {
         });
         let parent = client::create(PARENT, b"", CreateMode::Persistent);
         let failed = |why| Failure::Check(format!("cannot create the accounts: {why}"));
-        load::pour(sites[0][0], std::iter::once(parent).chain(accounts), 16, None).await.map_err(failed)?;
+        load::send_all(sites[0][0], std::iter::once(parent).chain(accounts), 16, None).await.map_err(failed)?;
         let recipes = Self::default();
         for number in 0..CONTENDERS {
             let (session, _) = Session::open(sites[number % sites.len()].clone(), number, STEADY);
             tokio::task::spawn_local(recipes.clone().contend(number, session, stop.clone()));
             let (session, _) = Session::open(sites[number % sites.len()].clone(), number + 1, STEADY);
-            let dice = Dice::new(dice.below(usize::MAX) as u64);
-            tokio::task::spawn_local(recipes.clone().transfer(session, dice, stop.clone()));
+            let rng = Rng::new(rng.below(usize::MAX) as u64);
+            tokio::task::spawn_local(recipes.clone().transfer(session, rng, stop.clone()));
         }
         Ok(recipes)
     }
 
-    /// In words: how much was done.
-    pub(super) fn told(&self) -> String {
-        let book = self.book.borrow();
-        format!("locks held {}, transfers {}, sums read {}", book.held.len(), book.transfers, book.sums)
+    /// The counts, as text.
+    pub(super) fn summary(&self) -> String {
+        let records = self.records.borrow();
+        format!("locks held {}, transfers {}, sums read {}", records.held.len(), records.transfers, records.sums)
     }
 
-    /// Everything that was wrong.
     pub(super) fn violations(&self) -> Vec<Violation> {
-        let book = self.book.borrow();
-        let mut held = book.held.clone();
+        let records = self.records.borrow();
+        let mut held = records.held.clone();
         held.sort_unstable();
         let twice = held.windows(2).filter(|pair| pair[1].0 < pair[0].1);
         let twice = twice.map(|pair| Violation::TwoHolders {
             both_us: pair[0].1.min(pair[1].1).duration_since(pair[1].0).as_micros(),
         });
-        book.violations.iter().cloned().chain(twice).collect()
+        records.violations.iter().cloned().chain(twice).collect()
     }
 
-    /// Takes the lock, holds it for a moment, lets it go, over and over.
+    /// Repeatedly acquires the lock, holds it for a moment, and releases it.
     async fn contend(self, number: usize, session: Session, stop: watch::Receiver<bool>) {
         let mine = number.to_string();
         while !*stop.borrow() {
             let taken = match session.ask(client::create(LOCK, mine.as_bytes(), CreateMode::Ephemeral)).await {
                 Ok(_) => true,
-                // Perhaps by our own request whose answer was lost.
+                // The lock may have been taken by our own request, whose reply was lost.
                 Err(Refusal::Lost | Refusal::Code(ErrorCode::NodeExists, _)) => is_mine(&session, &mine).await,
                 Err(Refusal::Expired) => return,
                 Err(Refusal::Code(code, _)) => return self.refused("a lock", code),
@@ -89,14 +88,14 @@ impl Recipes {
             if taken {
                 let from = Instant::now();
                 sleep(HOLD).await;
-                self.book.borrow_mut().held.push((from, Instant::now()));
-                self.let_go(&session, &mine).await;
+                self.records.borrow_mut().held.push((from, Instant::now()));
+                self.release(&session, &mine).await;
             }
             sleep(PAUSE).await;
         }
     }
 
-    async fn let_go(&self, session: &Session, mine: &str) {
+    async fn release(&self, session: &Session, mine: &str) {
         loop {
             let delete = Request::Delete(DeleteRequest { path: LOCK.to_owned(), version: -1 });
             match session.ask(delete).await {
@@ -108,12 +107,12 @@ impl Recipes {
         }
     }
 
-    /// Moves one from an account to another, if neither has changed since they were read together.
-    async fn transfer(self, session: Session, mut dice: Dice, stop: watch::Receiver<bool>) {
+    /// Repeatedly moves one unit from an account to another, if neither has changed since both were read.
+    async fn transfer(self, session: Session, mut rng: Rng, stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             sleep(PAUSE).await;
             let Some(accounts) = self.read_all(&session).await else { continue };
-            let (from, to) = (dice.below(ACCOUNTS), dice.below(ACCOUNTS));
+            let (from, to) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS));
             if from == to {
                 continue;
             }
@@ -123,12 +122,12 @@ impl Recipes {
             };
             let ops = vec![set(from, accounts[from].0 - 1), set(to, accounts[to].0 + 1)];
             if session.ask(Request::Multi(MultiRequest { ops })).await.is_ok() {
-                self.book.borrow_mut().transfers += 1;
+                self.records.borrow_mut().transfers += 1;
             }
         }
     }
 
-    /// Value and version of all accounts, in one state; the sum must be what it was at the beginning.
+    /// Reads the value and version of all accounts in one state. Their sum must be the initial one.
     async fn read_all(&self, session: &Session) -> Option<Vec<(i64, i32)>> {
         let read = |account| MultiReadOp::GetData(GetDataRequest { path: account_path(account), watch: false });
         let request = Request::MultiRead(MultiReadRequest { ops: (0..ACCOUNTS).map(read).collect() });
@@ -147,23 +146,23 @@ impl Recipes {
             })
             .collect();
         let sum: i64 = accounts.iter().map(|(value, _)| value).sum();
-        let mut book = self.book.borrow_mut();
-        book.sums += 1;
+        let mut records = self.records.borrow_mut();
+        records.sums += 1;
         if accounts.len() != ACCOUNTS || sum != START * ACCOUNTS as i64 {
-            book.violations.push(Violation::Sum { sum, expected: START * ACCOUNTS as i64, zxid });
+            records.violations.push(Violation::Sum { sum, expected: START * ACCOUNTS as i64, zxid });
         }
         (accounts.len() == ACCOUNTS).then_some(accounts)
     }
 
     fn refused(&self, what: &str, code: ErrorCode) {
-        self.book
+        self.records
             .borrow_mut()
             .violations
             .push(Violation::RecipeRefused { what: what.to_owned(), code: code.to_string() });
     }
 }
 
-/// Whether the lock is ours, after a sync. Asked until there is an answer.
+/// Whether the lock is ours, after a sync. Retries until there is a reply.
 async fn is_mine(session: &Session, mine: &str) -> bool {
     loop {
         let (sync, read) = (session.ask(client::sync()), session.ask(client::get_data(LOCK, false)));
@@ -186,7 +185,7 @@ const PARENT: &str = "/soak/accounts";
 const ACCOUNTS: usize = 5;
 const START: i64 = 1000;
 
-/// The number of sessions that contend for the lock, and of those that move sums between accounts.
+/// The number of sessions that contend for the lock, and of those that move amounts between accounts.
 const CONTENDERS: usize = 3;
 
 const HOLD: Duration = Duration::from_millis(5);

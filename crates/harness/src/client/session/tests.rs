@@ -1,4 +1,4 @@
-//! A session against servers whose every word is in the test.
+//! Tests of a session against servers that are scripted by the test.
 
 use bytes::BytesMut;
 use pole_jute::{
@@ -13,25 +13,25 @@ use super::*;
 
 #[test]
 fn a_session_moves_with_its_identity_its_last_zxid_and_its_watches() {
-    play(async {
+    run(async {
         let (first, second) = (listen().await, listen().await);
         let (session, _events) = Session::open(vec![address(&first), address(&second)], 0, TIMING);
         let answer = session.ask(get_data("/a", true));
 
         let (mut peer, request) = Peer::accept(&first).await;
         assert_eq!((request.session_id, request.last_zxid_seen), (0, 0));
-        peer.welcome(77).await;
-        let (header, _) = peer.hear().await;
+        peer.open_session(77).await;
+        let (header, _) = peer.receive().await;
         let body = Reply::GetData(GetDataResponse { data: None, stat: Stat::default() });
-        peer.say(header.xid, 5, &body).await;
+        peer.reply(header.xid, 5, &body).await;
         assert_eq!(answer.await.unwrap().zxid, 5);
         drop(peer);
 
         let (mut peer, request) = Peer::accept(&second).await;
         assert_eq!((request.session_id, request.last_zxid_seen), (77, 5));
         assert_eq!(request.passwd.as_deref(), Some(&b"password of 77"[..]));
-        peer.welcome(77).await;
-        let (header, request) = peer.hear().await;
+        peer.open_session(77).await;
+        let (header, request) = peer.receive().await;
         assert_eq!(header.xid, Xid::SET_WATCHES);
         let Request::SetWatches(watches) = request else { panic!("expected setWatches, got {request:?}") };
         assert_eq!((watches.relative_zxid, watches.data_watches), (5, vec!["/a".to_owned()]));
@@ -40,88 +40,89 @@ fn a_session_moves_with_its_identity_its_last_zxid_and_its_watches() {
 
 #[test]
 fn a_watch_that_has_fired_is_not_set_again() {
-    play(async {
+    run(async {
         let server = listen().await;
         let (session, mut events) = Session::open(vec![address(&server)], 0, TIMING);
         let answer = session.ask(get_data("/a", true));
         let (mut peer, _) = Peer::accept(&server).await;
-        peer.welcome(77).await;
-        let (header, _) = peer.hear().await;
-        peer.say(header.xid, 5, &Reply::GetData(GetDataResponse { data: None, stat: Stat::default() })).await;
+        peer.open_session(77).await;
+        let (header, _) = peer.receive().await;
+        peer.reply(header.xid, 5, &Reply::GetData(GetDataResponse { data: None, stat: Stat::default() })).await;
         answer.await.unwrap();
         let kind = pole_jute::EventType::NodeDataChanged;
         let event = WatcherEvent { kind, state: KeeperState::SyncConnected, path: "/a".into() };
-        peer.say(Xid::NOTIFICATION, -1, &Reply::Notification(event.clone())).await;
-        until(&mut events, |told| matches!(told, Event::Watch(seen) if *seen == event)).await;
+        peer.reply(Xid::NOTIFICATION, -1, &Reply::Notification(event.clone())).await;
+        until(&mut events, |got| matches!(got, Event::Watch(seen) if *seen == event)).await;
         drop(peer);
 
         let (mut peer, _) = Peer::accept(&server).await;
-        peer.welcome(77).await;
+        peer.open_session(77).await;
         drop(session.ask(set_data("/b", b"")));
-        assert_eq!(peer.hear().await.1.op(), OpCode::SetData);
+        assert_eq!(peer.receive().await.1.op(), OpCode::SetData);
     });
 }
 
 #[test]
-fn a_read_that_overtakes_the_event_of_a_watch_is_told() {
-    play(async {
+fn a_read_that_overtakes_the_event_of_a_watch_is_reported() {
+    run(async {
         let server = listen().await;
         let (session, mut events) = Session::open(vec![address(&server)], 0, TIMING);
         let (first, second) = (session.ask(get_data("/a", true)), session.ask(get_data("/a", false)));
         let (mut peer, _) = Peer::accept(&server).await;
-        peer.welcome(77).await;
+        peer.open_session(77).await;
         for mzxid in [5, 6] {
-            let (header, _) = peer.hear().await;
+            let (header, _) = peer.receive().await;
             let stat = Stat { mzxid, ..Stat::default() };
-            peer.say(header.xid, mzxid, &Reply::GetData(GetDataResponse { data: None, stat })).await;
+            peer.reply(header.xid, mzxid, &Reply::GetData(GetDataResponse { data: None, stat })).await;
         }
         assert_eq!((first.await.unwrap().zxid, second.await.unwrap().zxid), (5, 6));
-        until(&mut events, |told| matches!(told, Event::Overtaken(path) if path == "/a")).await;
+        until(&mut events, |event| matches!(event, Event::WatchOvertaken(path) if path == "/a")).await;
     });
 }
 
 #[test]
-fn a_request_under_way_is_lost_and_one_asked_for_later_is_sent_on_the_next_connection() {
-    play(async {
+fn a_request_in_flight_is_lost_and_a_later_one_is_sent_on_the_next_connection() {
+    run(async {
         let server = listen().await;
         let (session, mut events) = Session::open(vec![address(&server)], 0, TIMING);
         let lost = session.ask(set_data("/a", b"1"));
         let (mut peer, _) = Peer::accept(&server).await;
-        peer.welcome(77).await;
-        peer.hear().await;
+        peer.open_session(77).await;
+        peer.receive().await;
         drop(peer);
         assert_eq!(lost.await.unwrap_err(), Refusal::Lost);
-        until(&mut events, |told| matches!(told, Event::Disconnected(0, _))).await;
+        until(&mut events, |event| matches!(event, Event::Disconnected(0, _))).await;
 
         let later = session.ask(set_data("/a", b"2"));
         let (mut peer, _) = Peer::accept(&server).await;
-        peer.welcome(77).await;
-        let (header, request) = peer.hear().await;
+        peer.open_session(77).await;
+        let (header, request) = peer.receive().await;
         assert_eq!(request, set_data("/a", b"2"));
-        peer.say(header.xid, 9, &Reply::SetData(SetDataResponse { stat: Stat::default() })).await;
+        peer.reply(header.xid, 9, &Reply::SetData(SetDataResponse { stat: Stat::default() })).await;
         assert_eq!(later.await.unwrap().zxid, 9);
     });
 }
 
 #[test]
 fn a_reply_to_something_else_breaks_the_connection() {
-    play(async {
+    run(async {
         let server = listen().await;
         let (session, mut events) = Session::open(vec![address(&server)], 0, TIMING);
         let answer = session.ask(set_data("/a", b"1"));
         let (mut peer, _) = Peer::accept(&server).await;
-        peer.welcome(77).await;
-        let (header, _) = peer.hear().await;
-        peer.say(header.xid + 1, 9, &Reply::SetData(SetDataResponse { stat: Stat::default() })).await;
+        peer.open_session(77).await;
+        let (header, _) = peer.receive().await;
+        peer.reply(header.xid + 1, 9, &Reply::SetData(SetDataResponse { stat: Stat::default() })).await;
         assert_eq!(answer.await.unwrap_err(), Refusal::Lost);
-        let expected = |told: &Event| matches!(told, Event::Disconnected(0, why) if why.contains("expected the reply"));
+        let expected =
+            |event: &Event| matches!(event, Event::Disconnected(0, why) if why.contains("expected the reply"));
         until(&mut events, expected).await;
     });
 }
 
 #[test]
 fn a_session_that_a_server_does_not_know_is_over() {
-    play(async {
+    run(async {
         let server = listen().await;
         let (session, mut events) = Session::open(vec![address(&server)], 0, TIMING);
         let (mut peer, _) = Peer::accept(&server).await;
@@ -131,21 +132,21 @@ fn a_session_that_a_server_does_not_know_is_over() {
     });
 }
 
-/// The other end of a connection.
+/// The server's end of a connection.
 struct Peer {
     stream: TcpStream,
-    arrived: BytesMut,
+    received: BytesMut,
 }
 
 impl Peer {
     async fn accept(listener: &TcpListener) -> (Self, ConnectRequest) {
         let (stream, _) = listener.accept().await.unwrap();
-        let mut peer = Self { stream, arrived: BytesMut::new() };
+        let mut peer = Self { stream, received: BytesMut::new() };
         let request = ConnectRequest::decode(peer.frame().await).unwrap();
         (peer, request)
     }
 
-    async fn welcome(&mut self, session_id: i64) {
+    async fn open_session(&mut self, session_id: i64) {
         let passwd = Some(format!("password of {session_id}").into());
         self.respond(ConnectResponse { protocol_version: 0, timeout: 4000, session_id, passwd, read_only: None }).await;
     }
@@ -161,8 +162,8 @@ impl Peer {
         self.stream.write_all(&writer.into_bytes()).await.unwrap();
     }
 
-    /// The next request that is no ping.
-    async fn hear(&mut self) -> (RequestHeader, Request) {
+    /// Receives the next request that is not a ping.
+    async fn receive(&mut self) -> (RequestHeader, Request) {
         loop {
             let mut reader = pole_jute::Reader::new(self.frame().await);
             let header = RequestHeader::read(&mut reader).unwrap();
@@ -172,7 +173,7 @@ impl Peer {
         }
     }
 
-    async fn say(&mut self, xid: i32, zxid: i64, body: &Reply) {
+    async fn reply(&mut self, xid: i32, zxid: i64, body: &Reply) {
         let mut writer = Writer::new();
         writer.frame(|writer| {
             ReplyHeader { xid, zxid, err: ErrorCode::Ok }.write(writer);
@@ -183,22 +184,22 @@ impl Peer {
 
     async fn frame(&mut self) -> Bytes {
         loop {
-            if let Some(frame) = Deframer::default().next(&mut self.arrived).unwrap() {
+            if let Some(frame) = Deframer::default().next(&mut self.received).unwrap() {
                 return frame;
             }
-            assert_ne!(self.stream.read_buf(&mut self.arrived).await.unwrap(), 0, "the client hung up");
+            assert_ne!(self.stream.read_buf(&mut self.received).await.unwrap(), 0, "the client closed the connection");
         }
     }
 }
 
-/// Waits for such an event.
-async fn until(events: &mut mpsc::UnboundedReceiver<Event>, is_it: impl Fn(&Event) -> bool) {
-    while !is_it(&events.recv().await.expect("the session goes on")) {}
+/// Waits for an event that matches.
+async fn until(events: &mut mpsc::UnboundedReceiver<Event>, matches: impl Fn(&Event) -> bool) {
+    while !matches(&events.recv().await.expect("the session goes on")) {}
 }
 
-fn play(scene: impl Future<Output = ()>) {
+fn run(test: impl Future<Output = ()>) {
     drive(async {
-        timeout(Duration::from_secs(60), scene).await.expect("it ends within a minute");
+        timeout(Duration::from_secs(60), test).await.expect("it ends within a minute");
         Ok::<_, crate::Failure>(())
     })
     .unwrap();
@@ -212,7 +213,7 @@ fn address(listener: &TcpListener) -> SocketAddr {
     listener.local_addr().unwrap()
 }
 
-/// No test waits for any of these.
+/// No test waits for one of these timeouts.
 const TIMING: Timing = Timing {
     session_timeout: Duration::from_secs(60),
     silence_max: Duration::from_secs(60),

@@ -1,11 +1,11 @@
-//! The judge never accuses a service that keeps its promises, whatever its clients do and whichever answers they miss.
+//! Properties of the check: a correct service is never accused, whatever its clients do and whichever replies are lost.
 
 use proptest::prelude::*;
 
 use super::super::history::{Op, Outcome, State};
 use super::*;
 
-/// One step of a run: who does what to which key, how long the answer takes, and whether it comes.
+/// One step of a run.
 #[derive(Clone, Debug)]
 struct Step {
     session: usize,
@@ -17,11 +17,11 @@ struct Step {
 #[derive(Clone, Debug)]
 enum Act {
     Write,
-    /// The answer is lost; the write happened or not.
+    /// The reply is lost. The write took effect or not.
     WriteUnanswered {
         happens: bool,
     },
-    /// Of an older state, if the session has not seen a newer one.
+    /// Reads a state that is up to `back` versions old, if the session has not seen a newer one.
     Read {
         back: usize,
     },
@@ -43,8 +43,8 @@ fn step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// A service that keeps its promises: one list of states for each key, changed by one step after the other.
-fn played(steps: &[Step]) -> Vec<Op> {
+/// Runs the steps on a correct service, which has one list of states for each key.
+fn run(steps: &[Step]) -> Vec<Op> {
     let first = State { value: 0, version: 0, zxid: 0 };
     let mut keys = [vec![first], vec![first]];
     let mut seen = [[0_usize; 2]; 3];
@@ -85,17 +85,17 @@ fn played(steps: &[Step]) -> Vec<Op> {
 
 proptest! {
     #[test]
-    fn a_service_that_keeps_its_promises_is_never_accused(steps in prop::collection::vec(step(), 0..60)) {
-        let history = History { ops: played(&steps), ..History::default() };
+    fn a_correct_service_is_never_accused(steps in prop::collection::vec(step(), 0..60)) {
+        let history = History { ops: run(&steps), ..History::default() };
         prop_assert_eq!(violations(&history), []);
     }
 
     #[test]
-    fn a_service_that_forgets_the_last_write_is_always_found_out(steps in prop::collection::vec(step(), 0..60)) {
+    fn a_service_that_loses_the_last_write_is_always_detected(steps in prop::collection::vec(step(), 0..60)) {
         let write = |session| Step { session, key: 0, act: Act::Write, answer_takes: 1 };
-        let mut ops = played(&[steps, vec![write(0)]].concat());
+        let mut ops = run(&[steps, vec![write(0)]].concat());
         let Outcome::State { state, answered } = ops[ops.len() - 1].outcome else { panic!("the last step is a write") };
-        // Afterwards the key is what it was before, as a read after a sync shows.
+        // A read after a sync then shows the version before.
         let outcome = Outcome::State { answered: answered + 2, state: State { version: state.version - 1, ..state } };
         ops.push(Op { session: 2, asked: answered + 1, kind: Kind::Read { key: 0, synced: true }, outcome });
         let found = violations(&History { ops, ..History::default() });

@@ -1,9 +1,9 @@
-//! A history that is right, and for every promise one in which it is broken.
+//! Tests with a correct history, and with one violation of each guarantee.
 
 use super::super::history::{Ephemeral, Shown};
 use super::*;
 
-/// A write of `value` to key 0 that is answered one unit after it is asked for.
+/// A write of `value` to key 0 that is answered one unit after the request.
 fn write(session: usize, asked: At, value: Value, version: i32, zxid: i64) -> Op {
     let state = State { value, version, zxid };
     Op { session, asked, kind: Kind::Write { key: 0, value }, outcome: Outcome::State { answered: asked + 1, state } }
@@ -23,12 +23,12 @@ fn append(session: usize, asked: At, value: Value, path: &str, zxid: i64) -> Op 
     Op { session, asked, kind: Kind::Append { value }, outcome }
 }
 
-fn judge(ops: Vec<Op>) -> Vec<Violation> {
+fn check(ops: Vec<Op>) -> Vec<Violation> {
     violations(&History { ops, ..History::default() })
 }
 
 #[test]
-fn a_history_as_it_should_be_is_not_accused() {
+fn a_correct_history_has_no_violations() {
     let ops = vec![
         write(1, 0, 11, 1, 101),
         read(2, 2, false, 0, 0, 100), // An old value, which a read without a sync may see.
@@ -55,73 +55,73 @@ fn a_history_as_it_should_be_is_not_accused() {
 
 #[test]
 fn an_acknowledged_write_that_a_synced_read_misses_is_lost() {
-    let found = judge(vec![write(1, 0, 11, 1, 101), read(2, 5, true, 0, 0, 100)]);
+    let found = check(vec![write(1, 0, 11, 1, 101), read(2, 5, true, 0, 0, 100)]);
     assert_eq!(found, [Violation::Lost { key: 0, acknowledged: 1, seen: 0 }]);
 }
 
 #[test]
 fn a_write_that_is_overwritten_at_its_own_version_is_a_split() {
-    let found = judge(vec![write(1, 0, 11, 1, 101), write(2, 0, 12, 1, 102)]);
+    let found = check(vec![write(1, 0, 11, 1, 101), write(2, 0, 12, 1, 102)]);
     assert!(matches!(found[..], [Violation::Split { version: 1, .. }]), "{found:?}");
 }
 
 #[test]
 fn a_value_at_two_versions_took_effect_twice() {
-    let found = judge(vec![write(1, 0, 11, 1, 101), unknown(2, 0, 12), read(2, 5, false, 11, 2, 102)]);
+    let found = check(vec![write(1, 0, 11, 1, 101), unknown(2, 0, 12), read(2, 5, false, 11, 2, 102)]);
     assert!(found.contains(&Violation::Twice { key: 0, value: 11, first: 1, second: 2 }), "{found:?}");
 }
 
 #[test]
 fn a_version_that_no_write_explains_is_one_too_many() {
-    let found = judge(vec![write(1, 0, 11, 1, 101), write(1, 2, 12, 3, 103)]);
+    let found = check(vec![write(1, 0, 11, 1, 101), write(1, 2, 12, 3, 103)]);
     assert_eq!(found, [Violation::TooMany { key: 0, version: 3, changes: 1, writes: 0 }]);
 }
 
 #[test]
 fn a_write_asked_for_later_explains_nothing() {
-    let found = judge(vec![write(1, 0, 11, 2, 102), unknown(2, 9, 12)]);
+    let found = check(vec![write(1, 0, 11, 2, 102), unknown(2, 9, 12)]);
     assert_eq!(found, [Violation::TooMany { key: 0, version: 2, changes: 1, writes: 0 }]);
 }
 
 #[test]
 fn a_value_that_nobody_wrote_is_a_phantom() {
-    let found = judge(vec![unknown(1, 0, 11), read(2, 5, false, 77, 1, 101)]);
+    let found = check(vec![unknown(1, 0, 11), read(2, 5, false, 77, 1, 101)]);
     assert_eq!(found, [Violation::Phantom { key: 0, value: 77 }]);
 }
 
 #[test]
-fn a_refused_write_is_told_and_must_not_show() {
+fn a_refused_write_is_reported_and_must_not_be_seen() {
     let kind = Kind::Write { key: 0, value: 11 };
     let refused = Op { session: 1, asked: 0, kind, outcome: Outcome::Refused("NoAuth".into()) };
-    let found = judge(vec![refused, unknown(3, 0, 12), read(2, 5, false, 11, 1, 101)]);
+    let found = check(vec![refused, unknown(3, 0, 12), read(2, 5, false, 11, 1, 101)]);
     assert!(found.contains(&Violation::Phantom { key: 0, value: 11 }), "{found:?}");
     assert!(matches!(found[0], Violation::Refused { session: 1, .. }), "{found:?}");
 }
 
 #[test]
-fn requests_of_a_session_that_change_places_are_found() {
+fn reordered_requests_of_a_session_are_found() {
     let mut early = write(1, 0, 11, 2, 102);
     early.outcome = Outcome::State { answered: 9, state: State { value: 11, version: 2, zxid: 102 } };
     let late = Op { asked: 1, ..write(1, 1, 12, 1, 101) };
-    let found = judge(vec![early, late]);
+    let found = check(vec![early, late]);
     assert!(found.contains(&Violation::SessionOrder { session: 1, earlier: 102, later: 101 }), "{found:?}");
 }
 
 #[test]
 fn a_write_without_an_answer_keeps_its_place_in_the_session_too() {
-    let found = judge(vec![unknown(1, 0, 11), write(1, 2, 12, 1, 101), read(2, 9, false, 11, 2, 102)]);
+    let found = check(vec![unknown(1, 0, 11), write(1, 2, 12, 1, 101), read(2, 9, false, 11, 2, 102)]);
     assert!(found.contains(&Violation::SessionOrder { session: 1, earlier: 102, later: 101 }), "{found:?}");
 }
 
 #[test]
 fn a_write_before_one_that_was_acknowledged_earlier_is_found() {
-    let found = judge(vec![write(1, 0, 11, 2, 102), write(2, 5, 12, 1, 101)]);
+    let found = check(vec![write(1, 0, 11, 2, 102), write(2, 5, 12, 1, 101)]);
     assert!(found.contains(&Violation::RealTime { earlier: 102, later: 101 }), "{found:?}");
 }
 
 #[test]
 fn a_session_that_sees_a_key_go_back_is_found() {
-    let found = judge(vec![write(1, 0, 11, 1, 101), read(2, 2, false, 11, 1, 101), read(2, 4, false, 0, 0, 100)]);
+    let found = check(vec![write(1, 0, 11, 1, 101), read(2, 2, false, 11, 1, 101), read(2, 4, false, 0, 0, 100)]);
     assert_eq!(found, [Violation::WentBack { session: 2, key: 0, before: 1, after: 0 }]);
 }
 
@@ -146,7 +146,7 @@ fn queues_show_lost_doubled_and_strange_nodes() {
 }
 
 #[test]
-fn ephemerals_of_the_living_stay_and_those_of_the_dead_go() {
+fn ephemerals_of_live_sessions_stay_and_those_of_ended_sessions_go() {
     let history = History {
         ephemerals: vec![
             Ephemeral { path: "/e/gone".into(), created: Some(50), lives: true },

@@ -1,21 +1,24 @@
-//! Random numbers from a seed that is printed, so that a run can be tried again. The servers will not do the same twice.
+//! A seeded random number generator.
+//!
+//! The seed of a run is printed, so that the same faults can be injected again. Real servers still do not behave
+//! identically in two runs with the same seed.
 
 use std::time::Duration;
 
-/// A generator after Marsaglia (xorshift).
+/// A xorshift generator (Marsaglia).
 #[derive(Clone, Debug)]
-pub struct Dice {
+pub struct Rng {
     state: u64,
 }
 
-impl Dice {
-    /// Any seed will do.
+impl Rng {
+    /// Accepts any seed, including 0.
     pub fn new(seed: u64) -> Self {
-        // The state must not be 0, and neighbouring seeds should not begin alike.
+        // The state must not be 0, and consecutive seeds should not produce similar sequences.
         Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
     }
 
-    /// Below `limit`.
+    /// Returns a number in `0..limit`.
     pub fn below(&mut self, limit: usize) -> usize {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
@@ -23,12 +26,12 @@ impl Dice {
         (self.state >> 11) as usize % limit
     }
 
-    /// Once in so many times.
+    /// Returns true with probability `1 / times`.
     pub fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// Between two times.
+    /// Returns a duration between `least` and `most`, both included, in whole milliseconds.
     pub fn between(&mut self, least: Duration, most: Duration) -> Duration {
         let spread = most.saturating_sub(least).as_millis() as usize;
         least + Duration::from_millis(self.below(spread + 1) as u64)

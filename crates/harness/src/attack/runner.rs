@@ -1,4 +1,4 @@
-//! Runs one attack beside innocent clients, and judges.
+//! Runs one attack together with bystanders and checks the measurements.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::innocents::{Innocents, Phase};
-use super::{Found, PAUSE_EXTRA_MAX, Service, Target};
+use super::bystanders::{Bystanders, Phase};
+use super::{EnsembleAttack, Findings, PAUSE_EXTRA_MAX, Target};
 use crate::Failure;
 use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup, Usage, peak_resident, reset_peak};
 use crate::tls::Certificates;
 
-/// The result of one attack.
+/// The result of one attack, printed as a row of a table.
 pub(super) struct Row {
     figures: Option<Figures>,
-    found: Found,
+    found: Findings,
 }
 
-/// What was measured.
+/// The measurements of one attack.
 struct Figures {
     idle: Phase,
     attack: Phase,
     after: Phase,
-    /// Of the server that grew the most, in bytes.
+    /// The memory of the server that grew the most, in bytes.
     memory: Memory,
     elections: u64,
 }
@@ -43,22 +43,22 @@ impl Row {
 attack                    pause of others (ms)  memory of a server (MB)  elec-  others
                            idle  attack  after   before    peak   after  tions  disturbed";
 
-    /// Of an attack that judges by itself.
-    pub(super) fn alone(found: Found) -> Self {
+    /// The row of a self-contained attack.
+    pub(super) fn self_contained(found: Findings) -> Self {
         Self { figures: None, found }
     }
 
-    /// Of an attack that could not be run.
+    /// The row of an attack that could not be run.
     pub(super) fn not_run(why: Failure) -> Self {
         let (Failure::Usage(why) | Failure::Check(why)) = why;
-        Self { figures: None, found: Found { note: String::new(), complaints: vec![format!("not run: {why}")] } }
+        Self { figures: None, found: Findings { note: String::new(), problems: vec![format!("not run: {why}")] } }
     }
 
     pub(super) fn passed(&self) -> bool {
-        self.found.complaints.is_empty()
+        self.found.problems.is_empty()
     }
 
-    /// The row of a table, and what is wrong below it.
+    /// The row, followed by one line for each problem.
     pub(super) fn text(&self, name: &str, took: Duration) -> String {
         let verdict = if self.passed() { "ok" } else { "FAILED" };
         let mut text = format!("{name:<24}");
@@ -66,7 +66,7 @@ attack                    pause of others (ms)  memory of a server (MB)  elec-  
             let ms = |phase: &Phase| phase.longest.as_millis();
             let mb = |bytes: u64| bytes >> 20;
             let Memory { before, peak, after } = figures.memory;
-            let disturbed = figures.attack.complaints.len() + figures.after.complaints.len();
+            let disturbed = figures.attack.problems.len() + figures.after.problems.len();
             let _ = write!(
                 text,
                 " {:>6} {:>7} {:>6} {:>8} {:>7} {:>7} {:>6} {:>10}",
@@ -81,10 +81,10 @@ attack                    pause of others (ms)  memory of a server (MB)  elec-  
             );
         }
         let _ = writeln!(text, "  {verdict} in {:.0} s: {}", took.as_secs_f64(), self.found.note);
-        for complaint in self.found.complaints.iter().take(COMPLAINTS_SHOWN) {
-            let _ = writeln!(text, "    {complaint}");
+        for problem in self.found.problems.iter().take(PROBLEMS_SHOWN) {
+            let _ = writeln!(text, "    {problem}");
         }
-        let more = self.found.complaints.len().saturating_sub(COMPLAINTS_SHOWN);
+        let more = self.found.problems.len().saturating_sub(PROBLEMS_SHOWN);
         if more > 0 {
             let _ = writeln!(text, "    and {more} more");
         }
@@ -92,23 +92,24 @@ attack                    pause of others (ms)  memory of a server (MB)  elec-  
     }
 }
 
-/// Starts an ensemble, lets the innocent clients run idle, attacks, and waits until all is quiet again.
-pub(super) fn fight(name: &str, service: &Service, launcher: &Launcher) -> Result<Row, Failure> {
+/// Starts an ensemble and the bystanders, measures an idle phase, runs the attack, and waits until memory is back to
+/// normal.
+pub(super) fn run(name: &str, spec: &EnsembleAttack, launcher: &Launcher) -> Result<Row, Failure> {
     let setup = Setup::new(&format!("attack-{name}"), SERVERS).with(CONFIG);
-    let setup = service.config.iter().fold(setup, |setup, line| setup.with(line));
-    let launcher = service.files_max.map_or_else(|| launcher.clone(), |files| launcher.clone().with_files_max(files));
-    let launcher = if service.log_unread { launcher.with_log_unread() } else { launcher };
+    let setup = spec.config.iter().fold(setup, |setup, line| setup.with(line));
+    let launcher = spec.files_max.map_or_else(|| launcher.clone(), |files| launcher.clone().with_files_max(files));
+    let launcher = if spec.log_unread { launcher.with_log_unread() } else { launcher };
     let mut ensemble = Ensemble::prepare(&launcher, &setup)?;
     let certificates = Certificates::make(ensemble.folder())?;
     ensemble.configure(|server, text| text + &certificates.lines(server.ports().secure))?;
     let leader = ensemble.start_all()?;
     let mut target = Target::new(&ensemble, leader, certificates.client);
-    (service.prepare)(&target).map_err(|why| Failure::Check(format!("cannot prepare the attack: {why}")))?;
+    (spec.prepare)(&target).map_err(|why| Failure::Check(format!("cannot prepare the attack: {why}")))?;
     target.leader = ensemble.wait_ready(READY_LIMIT)?;
 
-    let innocents = Innocents::start(&ensemble.addresses(), service.newcomers)?;
+    let bystanders = Bystanders::start(&ensemble.addresses(), spec.new_sessions)?;
     std::thread::sleep(IDLE);
-    let idle = innocents.phase();
+    let idle = bystanders.phase();
     let epoch = epoch(&target);
     let before = target.resident();
     for pid in pids(&ensemble) {
@@ -116,58 +117,60 @@ pub(super) fn fight(name: &str, service: &Service, launcher: &Launcher) -> Resul
     }
 
     let guard = MemoryGuard::start(pids(&ensemble));
-    let struck = (service.strike)(&target);
-    let attack = innocents.phase();
+    let result = (spec.run)(&target);
+    let attack = bystanders.phase();
     let peak: Vec<u64> = pids(&ensemble).into_iter().map(|pid| peak_resident(pid).unwrap_or(0)).collect();
-    let (after_memory, after) = settle(&target, &before, &innocents);
-    let watched = guard.stop();
-    innocents.stop()?;
+    let (after_memory, after) = settle(&target, &before, &bystanders);
+    let guarded = guard.stop();
+    bystanders.stop()?;
 
-    let mut found = struck
-        .unwrap_or_else(|why| Found { complaints: vec![format!("the attack broke off: {why}")], ..Found::default() });
-    // The servers may answer again only now that the load is gone.
+    let mut found = result.unwrap_or_else(|why| Findings {
+        problems: vec![format!("the attack broke off: {why}")],
+        ..Findings::default()
+    });
+    // Servers that were overloaded may answer only now.
     let elections = match (epoch, self::epoch(&target)) {
         (Some(before), Some(after)) => after.saturating_sub(before),
         (_, _) => {
-            found.complaints.push("no server says in which epoch it is".into());
+            found.problems.push("no server says in which epoch it is".into());
             0
         }
     };
-    let peak = peak.iter().zip(&watched.peaks).map(|(told, seen)| *told.max(seen));
+    let peak = peak.iter().zip(&guarded.peaks).map(|(kernel, polled)| *kernel.max(polled));
     let memories = before.iter().zip(peak).zip(&after_memory);
     let memories: Vec<Memory> =
         memories.map(|((before, peak), after)| Memory { before: *before, peak, after: *after }).collect();
     let memory =
         memories.iter().copied().max_by_key(|memory| memory.peak.saturating_sub(memory.before)).unwrap_or_default();
     let figures = Figures { idle, attack, after, memory, elections };
-    found.complaints.extend(panics(&ensemble)?);
-    found.complaints.extend(watched.complaints);
+    found.problems.extend(panics(&ensemble)?);
+    found.problems.extend(guarded.problems);
     if let Err(Failure::Check(why) | Failure::Usage(why)) = ensemble.check_running() {
-        found.complaints.push(why);
+        found.problems.push(why);
     }
-    found.complaints.extend(complaints(service, &figures, &memories));
-    if found.complaints.is_empty() {
+    found.problems.extend(problems(spec, &figures, &memories));
+    if found.problems.is_empty() {
         ensemble.done()?;
     }
     Ok(Row { figures: Some(figures), found })
 }
 
-/// Ends a server that takes so much memory that the machine would suffer, and with it everything else that runs there.
+/// Kills a server that takes so much memory that the whole machine would suffer.
 struct MemoryGuard {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Watched>,
+    thread: JoinHandle<GuardReport>,
 }
 
-/// What the guard saw.
+/// The observations of the guard.
 #[derive(Default)]
-struct Watched {
-    /// The most memory of each server, in bytes: of one that has ended the system tells nothing any more.
+struct GuardReport {
+    /// The peak memory of each server, in bytes. The kernel has no figure for a process that has ended.
     peaks: Vec<u64>,
-    complaints: Vec<String>,
+    problems: Vec<String>,
 }
 
 impl MemoryGuard {
-    /// The servers are children that are reaped only after [`Self::stop`], so the numbers stay theirs.
+    /// The servers are children that are reaped only after [`Self::stop`], so their process ids are not reused.
     fn start(pids: Vec<u32>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -189,37 +192,38 @@ impl MemoryGuard {
                 std::thread::sleep(GUARD_STEP);
             }
             let numbered = (1..).zip(ended).filter(|(_, ended)| *ended);
-            let complaints = numbered
+            let problems = numbered
                 .map(|(server, _)| format!("server {server} was killed at {GUARD_MB} MB, to spare the machine"));
-            Watched { complaints: complaints.collect(), peaks }
+            GuardReport { problems: problems.collect(), peaks }
         });
         Self { stop, thread }
     }
 
-    fn stop(self) -> Watched {
+    fn stop(self) -> GuardReport {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_default()
     }
 }
 
-/// Waits until the memory is back, for a time that has an end. Returns the memory then, and what clients saw.
-fn settle(target: &Target, before: &[u64], innocents: &Innocents) -> (Vec<u64>, Phase) {
+/// Waits until the memory of all servers is back to normal, at most [`AFTER_MAX`]. Returns the memory then, and what
+/// the bystanders observed meanwhile.
+fn settle(target: &Target, before: &[u64], bystanders: &Bystanders) -> (Vec<u64>, Phase) {
     let start = Instant::now();
     let is_back = |target: &Target| {
         let now = target.resident();
-        start.elapsed() >= AFTER_MIN && now.iter().zip(before).all(|(now, before)| *now <= back(*before))
+        start.elapsed() >= AFTER_MIN && now.iter().zip(before).all(|(now, before)| *now <= recovered_max(*before))
     };
-    target.within(AFTER_MAX, is_back);
-    (target.resident(), innocents.phase())
+    target.wait_until(AFTER_MAX, is_back);
+    (target.resident(), bystanders.phase())
 }
 
-/// So much memory counts as before.
-fn back(before: u64) -> u64 {
-    (2 * before).max(before + (BACK_MB << 20))
+/// The limit, in bytes, up to which memory counts as back to normal.
+fn recovered_max(before: u64) -> u64 {
+    (2 * before).max(before + (RECOVERED_EXTRA_MB << 20))
 }
 
-/// What is wrong with these figures.
-fn complaints(service: &Service, figures: &Figures, memories: &[Memory]) -> Vec<String> {
+/// Checks the figures and returns the problems.
+fn problems(spec: &EnsembleAttack, figures: &Figures, memories: &[Memory]) -> Vec<String> {
     let Figures { idle, attack, after, elections, .. } = figures;
     let mut wrong = Vec::new();
     for (phase, when) in [(attack, "under attack"), (after, "afterwards")] {
@@ -234,31 +238,31 @@ fn complaints(service: &Service, figures: &Figures, memories: &[Memory]) -> Vec<
     }
     for (server, memory) in (1..).zip(memories) {
         let grown = memory.peak.saturating_sub(memory.before) >> 20;
-        if grown > service.memory_mb_max {
-            wrong.push(format!("server {server} grew by {grown} MB, allowed are {}", service.memory_mb_max));
+        if grown > spec.memory_mb_max {
+            wrong.push(format!("server {server} grew by {grown} MB, allowed are {}", spec.memory_mb_max));
         }
-        if memory.after > back(memory.before) {
-            let (before, after, most) = (memory.before >> 20, memory.after >> 20, back(memory.before) >> 20);
+        if memory.after > recovered_max(memory.before) {
+            let (before, after, most) = (memory.before >> 20, memory.after >> 20, recovered_max(memory.before) >> 20);
             wrong.push(format!("server {server} had {before} MB and has {after} MB afterwards, allowed are {most}"));
         }
     }
-    if *elections > service.elections_max {
-        wrong.push(format!("the leader changed {elections} times, allowed are {}", service.elections_max));
+    if *elections > spec.elections_max {
+        wrong.push(format!("the leader changed {elections} times, allowed are {}", spec.elections_max));
     }
     if attack.answered == 0 {
         wrong.push("no request of the other clients was answered under attack".into());
     }
-    // Last: they can be hundreds.
+    // These come last, because there can be hundreds of them.
     for (phase, when) in [(attack, "under attack"), (after, "afterwards")] {
-        wrong.extend(phase.complaints.iter().map(|what| format!("{when}: {what}")));
+        wrong.extend(phase.problems.iter().map(|what| format!("{when}: {what}")));
     }
     wrong
 }
 
-/// The last epoch of which any server has a transaction.
+/// The highest epoch of the last transactions of all servers. `None` if no server answers.
 fn epoch(target: &Target) -> Option<u64> {
     let mut last = None;
-    target.within(EPOCH_LIMIT, |target| {
+    target.wait_until(EPOCH_LIMIT, |target| {
         last = target.probes().iter().filter_map(|probe| probe.epoch()).max();
         last.is_some()
     });
@@ -284,28 +288,29 @@ fn panics(ensemble: &Ensemble) -> Result<Vec<String>, Failure> {
 
 const SERVERS: usize = 3;
 
-/// The log that a server keeps in memory, 32 MB unless configured, is no trace of an attack: with less of it the rest shows.
+/// A small limit on the log that a server keeps in memory, 32 MB by default, so that it does not hide the memory
+/// growth caused by the attack.
 const CONFIG: &str = "pole.diffRetainMb=4";
 
-/// Far above every bound, and less than a small machine has.
+/// Far above every limit of an attack, and less than the memory of a small machine.
 const GUARD_MB: u64 = 2048;
 const GUARD_STEP: Duration = Duration::from_millis(20);
 
-/// Long enough that what a pause is on this machine shows.
+/// Long enough to measure the usual pauses on this machine.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// At least so long are the clients watched afterwards.
+/// The minimum time for which the bystanders are observed after the attack.
 const AFTER_MIN: Duration = Duration::from_secs(1);
 
-/// Memory that is not back by then does not come back by itself.
+/// The maximum time for memory to get back to normal.
 const AFTER_MAX: Duration = Duration::from_secs(12);
 
-/// Megabytes that an allocator may keep.
-const BACK_MB: u64 = 50;
+/// Memory that the allocator may keep after an attack, in megabytes.
+const RECOVERED_EXTRA_MB: u64 = 50;
 
 const EPOCH_LIMIT: Duration = Duration::from_secs(15);
 
-const COMPLAINTS_SHOWN: usize = 8;
+const PROBLEMS_SHOWN: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -316,27 +321,26 @@ mod tests {
         Figures { after: idle.clone(), idle, attack, memory: Memory::default(), elections: 0 }
     }
 
-    fn service() -> Service {
-        Service::new(super::super::nothing, |_| Ok(Found::default()))
+    fn spec() -> EnsembleAttack {
+        EnsembleAttack::new(super::super::no_preparation, |_| Ok(Findings::default()))
     }
 
     #[test]
     fn a_quiet_attack_passes() {
         let attack = Phase { longest: Duration::from_millis(519), answered: 5, ..Phase::default() };
-        assert!(complaints(&service(), &figures(attack), &[Memory::default()]).is_empty());
+        assert!(problems(&spec(), &figures(attack), &[Memory::default()]).is_empty());
     }
 
     #[test]
-    fn a_long_pause_a_lost_client_and_an_election_are_complaints() {
+    fn a_long_pause_a_lost_client_and_an_election_are_problems() {
         let lost = vec!["client 1 lost server 2".to_owned()];
-        let attack =
-            Phase { longest: Duration::from_millis(700), what: "a read".into(), answered: 5, complaints: lost };
+        let attack = Phase { longest: Duration::from_millis(700), what: "a read".into(), answered: 5, problems: lost };
         let figures = Figures { elections: 1, ..figures(attack) };
-        assert_eq!(complaints(&service(), &figures, &[]).len(), 3);
+        assert_eq!(problems(&spec(), &figures, &[]).len(), 3);
     }
 
     #[test]
-    fn memory_beyond_the_bound_and_memory_that_stays_are_complaints() {
+    fn memory_beyond_the_limit_and_memory_that_stays_are_problems() {
         let attack = Phase { answered: 5, ..Phase::default() };
         let mb = |count: u64| count << 20;
         let memory = [
@@ -344,7 +348,7 @@ mod tests {
             Memory { before: mb(40), peak: mb(100), after: mb(91) },
             Memory { before: mb(100), peak: mb(200), after: mb(200) },
         ];
-        let wrong = complaints(&service(), &figures(attack), &memory);
+        let wrong = problems(&spec(), &figures(attack), &memory);
         assert_eq!(wrong.len(), 2, "{wrong:?}");
         assert!(wrong[0].starts_with("server 1 grew") && wrong[1].starts_with("server 2 had 40 MB"), "{wrong:?}");
     }
