@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use pole_jute::{CreateTxn, Deframer, OpCode, Txn, TxnEntry, TxnHeader};
-use pole_node::{AttachAnswer, ClientId, Connection, Event, Limits, Moment, Next, Surroundings};
+use pole_node::{AttachAnswer, ClientId, Connection, Event, Limits, CallContext, Next, ServerContext};
 use pole_oracle::Time;
 use pole_tree::{Caller, Changes, Rules, Tree, Watcher, Watches};
 
@@ -28,14 +28,14 @@ struct Driver {
     has_session: bool,
     tree: Tree,
     watches: RefCell<Watches>,
-    at: Moment,
+    at: CallContext,
     /// The xids of requests that the node has not answered, in order.
     unanswered: VecDeque<i32>,
 }
 
 struct FixedContext;
 
-impl Surroundings for FixedContext {
+impl ServerContext for FixedContext {
     fn new_session(&self) -> i64 {
         7
     }
@@ -66,7 +66,7 @@ impl Driver {
             has_session: false,
             tree,
             watches: RefCell::default(),
-            at: Moment { now: Time(0), confirmed: Time(0), applied: 1 },
+            at: CallContext { now: Time(0), confirmed: Time(0), applied: 1 },
             unanswered: VecDeque::new(),
         }
     }
@@ -107,8 +107,8 @@ impl Driver {
             }
             match next {
                 Next::Wait => return,
-                Next::Again => {}
-                Next::Word => return self.machine.answer_word("imok"),
+                Next::Yield => {}
+                Next::FourLetterWord => return self.machine.answer_four_letter_word("imok"),
                 Next::Read => {
                     let watches = || self.watches.borrow_mut();
                     self.machine.read(&mut self.input, &self.tree, watches, self.at, || true);
@@ -119,7 +119,7 @@ impl Driver {
 
     /// The client reads some of the output, or nothing.
     fn take_output(&mut self, selector: u8) {
-        if self.machine.close_reason() == Some(pole_node::CloseReason::WordAnswered) {
+        if self.machine.close_reason() == Some(pole_node::CloseReason::FourLetterWordAnswered) {
             return;
         }
         if selector >= 128 {

@@ -267,7 +267,7 @@ impl Handshake {
 
     async fn dialled(&self, mut end: End, secret: Option<&PeerSecret>, nonce: u8) -> Result<ServerId, String> {
         let ours = self.greeting(self.higher, self.lower, secret, nonce);
-        let verdict = handshake::dialled(&mut end, ours, secret).await;
+        let verdict = handshake::dial(&mut end, ours, secret).await;
         end.outgoing.close();
         verdict.map(|()| self.lower).map_err(|refusal| refusal.to_string())
     }
@@ -275,7 +275,7 @@ impl Handshake {
     async fn accepted(&self, mut end: End, secret: Option<&PeerSecret>, nonce: u8) -> Result<ServerId, String> {
         let ours = |to| self.greeting(self.lower, to, secret, nonce);
         let is_peer = |id: ServerId| id != self.lower && (1..=3).contains(&id.0);
-        let verdict = handshake::accepted(&mut end, self.channel, ours, is_peer, secret).await;
+        let verdict = handshake::accept(&mut end, self.channel, ours, is_peer, secret).await;
         end.outgoing.close();
         verdict.map_err(|refusal| refusal.to_string())
     }

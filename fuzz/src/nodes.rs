@@ -17,10 +17,10 @@ use std::ops::{Deref, DerefMut};
 use bytes::{Bytes, BytesMut};
 use pole_election::{ServerId, Voters, Zxid};
 use pole_jute::Deframer;
-use pole_node::{Channel, ClientId, Config, Contract, Effect, Event, Machine, Message, Node, Shelf, Timer, Znodes};
+use pole_node::{Channel, ClientId, Config, Contract, Effect, Event, Machine, Message, Node, TreeStore, Timer, Znodes};
 use pole_oracle::{Spec, Time};
 use pole_server::peer::codec;
-use pole_tree::{Ask, Rules, Tree, Watches};
+use pole_tree::{WriteRequest, Rules, Tree, Watches};
 use pole_zab::{Cxid, DiskOp, Entry, Epoch, Limits, Recovered, SessionId, Ticket, TransferId};
 
 use choices::{Choices, NodeView};
@@ -78,7 +78,7 @@ struct FuzzTree {
     watches: RefCell<Watches>,
 }
 
-impl Shelf for FuzzTree {
+impl TreeStore for FuzzTree {
     fn tree(&self) -> impl Deref<Target = Tree> + '_ {
         &self.tree
     }
@@ -222,7 +222,7 @@ impl Server {
             self.last_client += 1;
             let (client, session) = (ClientId(self.last_client), SessionId(i64::from(selector % 8) + 1));
             self.clients.insert(client, session);
-            return self.event(Event::Attach { client, session, body: Ask::attach(4_000, false) });
+            return self.event(Event::Attach { client, session, body: WriteRequest::attach(4_000, false) });
         }
         if !self.clients.contains_key(&client) {
             return;

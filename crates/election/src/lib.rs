@@ -10,6 +10,7 @@
 //!
 //! Source: Becker, Junqueira, Serafini, "Leader Election for Replicated Services Using Application Scores" (2011).
 #![no_std]
+#![warn(missing_docs)]
 
 extern crate alloc;
 

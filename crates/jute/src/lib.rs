@@ -14,6 +14,7 @@
 //! handle the primitive types; a [`Record`] is a list of fields. The enums [`Request`], [`Reply`] and [`Txn`] cover
 //! all operations.
 #![no_std]
+#![warn(missing_docs)]
 
 extern crate alloc;
 

@@ -278,7 +278,7 @@ impl<M: Machine> Node<M> {
                 self.election.link_up(peer);
                 self.scoring.link_up(peer);
                 let mut outputs = Vec::new();
-                self.election.greet(peer, &mut outputs);
+                self.election.propose_to(peer, &mut outputs);
                 self.carry_out_election(outputs, out);
                 self.heartbeat(peer, out);
             }
@@ -321,7 +321,7 @@ impl<M: Machine> Node<M> {
             }
             (Channel::Election, Message::Heartbeat { seq, report }) => {
                 self.record_lacking(from, report.standing.last_zxid);
-                self.scoring.measurements.hear(from, *report, self.now);
+                self.scoring.measurements.record_report(from, *report, self.now);
                 out.push(Effect::Send { to: from, channel, message: Message::Echo { seq } });
                 if self.quorum_moved_on() {
                     self.abandon("a quorum went on under another leader", Cause::Retry, out);

@@ -199,7 +199,7 @@ impl<M: Machine> Node<M> {
     /// We lead, and a quorum has adopted our history.
     pub(crate) fn established(&mut self, epoch: Epoch, out: &mut Vec<Effect>) {
         self.machine.forget_prepared();
-        self.scoring.took_the_lead(self.now);
+        self.scoring.became_leader(self.now);
         let remaining = core::mem::take(&mut self.remaining);
         self.expiry = Expiry::begin(self.now, self.config.tick, self.machine.sessions(), &remaining);
         self.chores_at = self.now + self.config.chores_every;

@@ -107,13 +107,13 @@ impl Scoring {
     }
 
     /// This server is established as leader.
-    pub(crate) fn took_the_lead(&mut self, now: Time) {
-        self.resignation.took_the_lead(now);
+    pub(crate) fn became_leader(&mut self, now: Time) {
+        self.resignation.became_leader(now);
     }
 
     /// Records that a hand-over has begun, here or elsewhere.
     pub(crate) fn record_resignation(&mut self, now: Time) {
-        self.resignation.noted(now);
+        self.resignation.record_resignation(now);
     }
 
     /// Records a heartbeat to `peer` and returns its number.

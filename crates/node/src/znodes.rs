@@ -17,7 +17,10 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 use pole_election::{Span, Zxid};
 use pole_jute::{ErrorCode, Reader, Record, TxnEntry, WatcherEvent, Writer};
-use pole_tree::{Ask, Changes, From, Position, Prepared, Refusals, Rules, SessionChange, Tree, Watcher, Watches, What};
+use pole_tree::{
+    Changes, Operation, Position, Prepared, Refusals, RequestOrigin, Rules, SessionChange, Tree, Watcher, Watches,
+    WriteRequest,
+};
 use pole_zab::{Body, Entry, Image, SessionId};
 
 use crate::{AttachAnswer, ClientId, Limits, Machine, Outcome, ReadResult, Request};
@@ -89,7 +92,7 @@ impl<S: TreeStore> Znodes<S> {
     /// Replaces the tree by a restored one at this position. Returns the old tree, so that a large one can be dropped
     /// on another thread.
     pub fn replace(&mut self, zxid: Zxid, tree: Tree) -> Tree {
-        let mut tree = tree.at(signed(zxid));
+        let mut tree = tree.with_last_zxid(signed(zxid));
         set_config(&mut tree, &self.config);
         self.prepared.clear();
         core::mem::replace(self.store.tree_mut(), tree)
@@ -103,8 +106,11 @@ impl<S: TreeStore> Znodes<S> {
 impl<S: TreeStore> Machine for Znodes<S> {
     fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64) -> Option<Bytes> {
         let at = Position { zxid: signed(zxid), wall_ms };
-        let from =
-            From { session: request.origin.session.0, cxid: request.origin.cxid.0, floor: signed(request.floor) };
+        let from = RequestOrigin {
+            session: request.origin.session.0,
+            cxid: request.origin.cxid.0,
+            floor: signed(request.floor),
+        };
         self.prepared.prepare(&self.store.tree(), at, from, &request.body)
     }
 
@@ -131,23 +137,25 @@ impl<S: TreeStore> Machine for Znodes<S> {
             Some(SessionChange::Closed { id }) => (None, None, Some(SessionId(id))),
         };
         let reply = applied.reply.map_or(Bytes::new(), |(code, body)| reply(code, &body));
-        Ok(Outcome { reply, attached, events, opened, ended, oracle: applied.settings })
+        Ok(Outcome { reply, attached, events, opened, ended, oracle: applied.settings_changed })
     }
 
     fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> ReadResult {
-        let mut answer = Writer::over(BytesMut::new()).limited(4 + self.reply_bytes_max);
+        let mut answer = Writer::with_buffer(BytesMut::new()).limited(4 + self.reply_bytes_max);
         answer.int(0);
         let mut events = Vec::new();
-        let code = match Ask::decode(body) {
-            Ok(Ask { caller, what: What::Request(request) }) => {
+        let code = match WriteRequest::decode(body) {
+            Ok(WriteRequest { caller, operation: Operation::Request(request) }) => {
                 let watcher = Watcher(client.0);
                 let tree = self.store.tree();
                 let watches = || self.store.watches();
                 pole_tree::read(&tree, watches, watcher, session.0, &caller, &request, &mut answer, &mut events)
             }
-            Ok(Ask { what: What::Attach { .. } | What::CloseSession | What::DeleteContainer(_), .. }) | Err(_) => {
-                ErrorCode::MarshallingError
-            }
+            Ok(WriteRequest {
+                operation: Operation::Attach { .. } | Operation::CloseSession | Operation::DeleteContainer(_),
+                ..
+            })
+            | Err(_) => ErrorCode::MarshallingError,
         };
         self.replies_over_limit += u64::from(answer.is_over_limit());
         let code = if answer.is_over_limit() { ErrorCode::MarshallingError } else { code };
@@ -168,12 +176,12 @@ impl<S: TreeStore> Machine for Znodes<S> {
     }
 
     fn closing(&self) -> Bytes {
-        Ask::close()
+        WriteRequest::close()
     }
 
     fn chores(&self, wall_ms: i64, from: u32) -> (Vec<Bytes>, Option<u32>) {
         let (due, next) = self.store.tree().due_from(wall_ms, from, NODES_PER_SCAN_MAX);
-        (due.iter().map(|path| Ask::delete_container(path)).collect(), next)
+        (due.iter().map(|path| WriteRequest::delete_container(path)).collect(), next)
     }
 
     fn oracle(&self) -> Option<(Bytes, Zxid)> {
@@ -203,7 +211,7 @@ impl<S: TreeStore> Machine for Znodes<S> {
 
 /// A reply of the state machine: the code, then the body, which is empty unless the code is `Ok`.
 fn reply(code: ErrorCode, body: &[u8]) -> Bytes {
-    let mut writer = Writer::over(BytesMut::with_capacity(4 + body.len()));
+    let mut writer = Writer::with_buffer(BytesMut::with_capacity(4 + body.len()));
     writer.int(code.number());
     writer.raw(body);
     writer.into_bytes()

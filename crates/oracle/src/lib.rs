@@ -21,6 +21,7 @@
 //! spec       "latency/1ms"                          -> Box<dyn Oracle>
 //! ```
 #![no_std]
+#![warn(missing_docs)]
 
 extern crate alloc;
 

@@ -220,7 +220,7 @@ fn measure_with_jitter(ensemble: &Ensemble, heartbeat: Span, seed: u64) -> BTree
     let reports: Vec<_> =
         measured.iter().map(|(id, own)| (*id, own.report(NOW, ensemble.standings[id], nothing(), nothing()))).collect();
     for own in measured.values_mut() {
-        reports.iter().for_each(|(id, report)| own.hear(*id, report.clone(), NOW));
+        reports.iter().for_each(|(id, report)| own.record_report(*id, report.clone(), NOW));
     }
     measured
 }

@@ -369,12 +369,12 @@ fn reports_received_in_another_order_make_the_same_view_scenario_26() {
     let ensemble = d1();
     let (mut forwards, mut backwards) = (blank(P[4]), blank(P[4]));
     for peer in [1, 2, 3, 5] {
-        forwards.hear(P[peer], ensemble.report(P[peer]), NOW);
+        forwards.record_report(P[peer], ensemble.report(P[peer]), NOW);
         // An older report first, to be replaced.
-        backwards.hear(P[peer], ensemble.report(P[1]), NOW);
+        backwards.record_report(P[peer], ensemble.report(P[1]), NOW);
     }
     for peer in [5, 3, 2, 1] {
-        backwards.hear(P[peer], ensemble.report(P[peer]), NOW);
+        backwards.record_report(P[peer], ensemble.report(P[peer]), NOW);
     }
     let view = |measured: &Measurements| {
         measured.view(NOW, Some(P[5]), &BTreeSet::new(), Moment::AfterCrash, Standing::default())

@@ -406,7 +406,7 @@ impl Driver {
     fn publish(&mut self) {
         self.shared.applied.store(self.node.applied().0.cast_signed(), Ordering::Release);
         self.disk.note_committed(self.node.applied());
-        self.node.machine_mut().shelf_mut().publish();
+        self.node.machine_mut().store_mut().publish();
         self.contract.published();
         let at = self.shared.call_context();
         for handle in self.dirty.drain(..) {

@@ -46,7 +46,7 @@ impl Limit {
             CloseReason::BadFrame(_) => Some(Self::RequestBytes),
             CloseReason::ByClient
             | CloseReason::SocketFailed
-            | CloseReason::WordAnswered
+            | CloseReason::FourLetterWordAnswered
             | CloseReason::SessionEnded
             | CloseReason::SessionExpired
             | CloseReason::SessionMoved

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pole_node::{Machine as _, Node, Shelf as _, Znodes};
+use pole_node::{Machine as _, Node, TreeStore as _, Znodes};
 use pole_storage::{Disk, State};
 use pole_tree::{Restorer, Rules, Tree};
 use pole_zab::{Entry, Recovered, Zxid};
@@ -195,7 +195,7 @@ impl Rebuild {
 
 impl State for Rebuild {
     fn clear(&mut self) {
-        *self.machine.shelf_mut().tree_mut() = Tree::new(self.rules);
+        *self.machine.store_mut().tree_mut() = Tree::new(self.rules);
         self.restorer = None;
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
-use pole_node::{ClientId, Moment, Settled, Shelf, Surroundings};
+use pole_node::{CallContext, ClientId, RequestTotals, ServerContext, TreeStore};
 use pole_oracle::Time;
 use pole_tree::{Caller, Tree, Watcher, Watches};
 use pole_zab::SessionId;
@@ -88,14 +88,14 @@ impl Shared {
     }
 
     /// The time and positions that a connection needs for a call.
-    pub(crate) fn call_context(&self) -> Moment {
+    pub(crate) fn call_context(&self) -> CallContext {
         // The confirmation is read first, so that it is not later than the clock.
         let confirmed = self.confirmed();
-        Moment { now: self.clock.now(), confirmed, applied: self.applied.load(Ordering::Acquire) }
+        CallContext { now: self.clock.now(), confirmed, applied: self.applied.load(Ordering::Acquire) }
     }
 
     /// Counts requests that are handed to the node.
-    pub(crate) fn add_outstanding(&self, added: Settled) {
+    pub(crate) fn add_outstanding(&self, added: RequestTotals) {
         if added.count > 0 {
             self.outstanding.fetch_add(added.count, Ordering::AcqRel);
             self.outstanding_bytes.fetch_add(added.bytes, Ordering::AcqRel);
@@ -136,7 +136,7 @@ impl Shared {
     }
 
     /// Counts requests that were answered or dropped.
-    pub(crate) fn remove_outstanding(&self, removed: Settled) {
+    pub(crate) fn remove_outstanding(&self, removed: RequestTotals) {
         if removed.count == 0 {
             return;
         }
@@ -149,7 +149,7 @@ impl Shared {
     }
 }
 
-impl Surroundings for Shared {
+impl ServerContext for Shared {
     fn new_session(&self) -> i64 {
         self.session_ids.next()
     }
@@ -189,7 +189,7 @@ impl SharedTree {
     }
 }
 
-impl Shelf for SharedTree {
+impl TreeStore for SharedTree {
     fn tree(&self) -> impl Deref<Target = Tree> + '_ {
         match &self.writing {
             Some(guard) => TreeGuard::Own(guard),

@@ -12,6 +12,8 @@
 //!
 //! The presets come from the paper's evaluation; the model of a link follows TCP and netem.
 
+#![warn(missing_docs)]
+
 mod error;
 mod file;
 mod link;

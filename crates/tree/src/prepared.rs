@@ -92,7 +92,7 @@ impl Prepared {
         let error = |code| Txn::Error(ErrorTxn::from(code));
         // Most of the transaction is a copy of the request.
         let room = BytesMut::with_capacity(request.len() + TXN_ROOM_BYTES);
-        let mut writer = Writer::over(room).limited(tree.rules.txn_bytes_max);
+        let mut writer = Writer::with_buffer(room).limited(tree.rules.txn_bytes_max);
         entry(at, origin, decided.unwrap_or_else(error)).write(&mut writer);
         if writer.is_over_limit() {
             self.refusals.txn += 1;

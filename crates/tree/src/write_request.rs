@@ -142,7 +142,7 @@ impl Identity {
 fn head(number: i32, caller: &Caller, room: usize) -> Writer {
     let mut bytes = BytesMut::with_capacity(12 + room);
     bytes.put_i32(number);
-    let mut writer = Writer::over(bytes);
+    let mut writer = Writer::with_buffer(bytes);
     writer.frame(|writer| caller.ids.put(writer));
     writer
 }

@@ -21,6 +21,7 @@
 //! (`server`). It follows Junqueira, Reed, Serafini, "Zab: High-performance broadcast for primary-backup systems" (DSN
 //! 2011).
 #![no_std]
+#![warn(missing_docs)]
 
 extern crate alloc;
 

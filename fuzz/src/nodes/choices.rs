@@ -14,7 +14,7 @@ use pole_jute::{
 };
 use pole_node::{Message, Request};
 use pole_oracle::{Gossip, Report};
-use pole_tree::{Ask, Caller};
+use pole_tree::{WriteRequest, Caller};
 use pole_zab::{Cxid, Entry, Epoch, Epochs, Hello, Message as Zab, Origin, Promise, SessionId, SnapshotPart};
 
 /// The state of the node, on which choices are based.
@@ -214,8 +214,8 @@ impl Choices<'_> {
     /// A request of a client.
     pub(super) fn request(&mut self) -> Bytes {
         match self.byte() % 4 {
-            0 => Ask::attach(4_000, self.bool()),
-            1 => Ask::close(),
+            0 => WriteRequest::attach(4_000, self.bool()),
+            1 => WriteRequest::close(),
             2 => {
                 let path = format!("/{}", self.byte() % 4);
                 let length = u32::try_from(path.len()).expect("short").to_be_bytes();
@@ -223,7 +223,7 @@ impl Choices<'_> {
                 // Path, no data, the open ACL, flags.
                 let acl = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
                 let body = [&length[..], path.as_bytes(), &[0; 4], acl, &flags].concat();
-                Ask::encode(pole_jute::OpCode::Create, &Caller::default(), &body)
+                WriteRequest::encode(pole_jute::OpCode::Create, &Caller::default(), &body)
             }
             _ => self.bytes(),
         }

@@ -91,7 +91,7 @@ fn with_retries<T>(what: &str, mut measure: impl FnMut() -> Result<T, MeasureErr
     for attempt in 1..=ATTEMPTS {
         match measure() {
             Ok(found) => return Ok(found),
-            Err(MeasureError::Client(why)) if why.is_absence() => {
+            Err(MeasureError::Client(why)) if why.is_unavailable() => {
                 println!("  {what}: {why}; this was attempt {attempt} of {ATTEMPTS}");
             }
             Err(MeasureError::Client(why)) => return Err(failed(why)),
@@ -198,10 +198,10 @@ fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request
         .collect();
     drive(async {
         let nodes = (0..SESSIONS).map(|n| client::create(&path(n), &[b'x'; PAYLOAD_BYTES], CreateMode::Persistent));
-        load::pour(addresses[0], nodes, OUTSTANDING, Some(ErrorCode::NodeExists)).await?;
+        load::send_all(addresses[0], nodes, OUTSTANDING, Some(ErrorCode::NodeExists)).await?;
         // A read at another server must find the node.
         for address in &addresses {
-            load::pour(*address, std::iter::once(client::sync()), 1, None).await?;
+            load::send_all(*address, std::iter::once(client::sync()), 1, None).await?;
         }
         run_load(ensemble, Load::open(&lanes).await?, plan).await
     })
@@ -231,7 +231,7 @@ fn one_at_a_time(ensemble: &mut Ensemble, after_leader: usize, plan: Plan) -> Re
     let lane = Lane { address, request: client::set_data(path, &[b'x'; PAYLOAD_BYTES]), outstanding: 1 };
     drive(async {
         let node = client::create(path, b"", CreateMode::Persistent);
-        load::pour(address, std::iter::once(node), 1, Some(ErrorCode::NodeExists)).await?;
+        load::send_all(address, std::iter::once(node), 1, Some(ErrorCode::NodeExists)).await?;
         let half = Plan { warm_up: plan.warm_up / 2, window: plan.window / 2, ..plan };
         run_load(ensemble, Load::open(&[lane]).await?, half).await
     })

@@ -48,7 +48,7 @@ fn fill(ensemble: &Ensemble, znodes: u32) -> Result<(), Failure> {
         client::create(&path, &[b'x'; ZNODE_BYTES], CreateMode::Persistent)
     });
     let address = ensemble.addresses()[0];
-    drive(async { load::pour(address, parents.chain(nodes), OUTSTANDING, None).await.map_err(failed) })?;
+    drive(async { load::send_all(address, parents.chain(nodes), OUTSTANDING, None).await.map_err(failed) })?;
     Ok(())
 }
 

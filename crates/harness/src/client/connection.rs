@@ -41,7 +41,7 @@ impl Connection {
         let received = BytesMut::with_capacity(BUFFER_BYTES);
         let deframer = Deframer::new(REPLY_BYTES_MAX);
         let mut connection =
-            Self { stream, received, deframer, out: Writer::over(BytesMut::with_capacity(BUFFER_BYTES)) };
+            Self { stream, received, deframer, out: Writer::with_buffer(BytesMut::with_capacity(BUFFER_BYTES)) };
         connection.out.frame(|writer| request.write(writer));
         connection.flush().await?;
         let response = ConnectResponse::decode(connection.frame().await?)?;

@@ -134,7 +134,7 @@ impl Algorithm for Pole {
                 self.suspected[other] = false;
                 self.elects(out, |election, _, outputs| {
                     election.link_up(id(other));
-                    election.greet(id(other), outputs);
+                    election.propose_to(id(other), outputs);
                 });
             }
             Event::Received { from, message: Message::Election(message) } => {

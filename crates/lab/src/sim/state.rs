@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 use bytes::Bytes;
 use pole_election::{Span, Zxid};
-use pole_node::{ClientId, Machine, Outcome, Request, Shelf, Told, Znodes};
+use pole_node::{ClientId, Machine, Outcome, Request, Told, TreeStore, Znodes};
 use pole_tree::{Rules, Tree, Watches};
 use pole_zab::{Body, Entry, SessionId};
 
@@ -47,7 +47,7 @@ impl State {
     }
 }
 
-impl Shelf for Stand {
+impl TreeStore for Stand {
     fn tree(&self) -> impl Deref<Target = Tree> + '_ {
         &self.tree
     }

@@ -80,7 +80,7 @@ fn elect(world: &mut World) -> Result<(), Violation> {
     for at in 0..SERVERS {
         let serves = incumbent.is_some_and(|leader| world.zab(at).leader() == Some(id(leader)));
         if world.zab(at).phase() != Phase::Looking && !(serves && world.zab(at).serving_epoch().is_some()) {
-            world.act(at, |zab, out| zab.look(out))?;
+            world.act(at, |zab, out| zab.step_down(out))?;
         }
     }
     world.reopen_links();

@@ -45,7 +45,7 @@ pub(crate) fn apply(world: &mut World, action: Action) -> Result<(), Violation> 
         Action::Follow { at, leader } => follow(world, at, leader)?,
         Action::GiveUp { at } => {
             usage.timeouts += 1;
-            world.act(at, |zab, out| zab.look(out))?;
+            world.act(at, |zab, out| zab.step_down(out))?;
         }
         Action::Write { at } => {
             usage.writes += 1;

@@ -155,11 +155,13 @@ impl World {
             Output::Reset { peer } => self.close(at, index(peer)),
             Output::LeaderLost { leader, .. } => {
                 if server.zab.leader() == Some(leader) && leader != id(at) {
-                    server.zab.look(more);
+                    server.zab.step_down(more);
                 }
             }
             Output::QuorumLost => match server.zab.phase() {
-                Phase::Promising | Phase::Pulling | Phase::Synchronising | Phase::Established => server.zab.look(more),
+                Phase::Promising | Phase::Pulling | Phase::Synchronising | Phase::Established => {
+                    server.zab.step_down(more)
+                }
                 Phase::Looking
                 | Phase::Greeting
                 | Phase::Promised

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use pole_jute::{ConnectRequest, ConnectResponse, Reader, Record, Writer};
-use pole_tree::Ask;
+use pole_tree::WriteRequest;
 use pole_zab::SessionId;
 
 use super::{CallContext, CloseReason, Connection, Next, ServerContext, State, password};
@@ -57,7 +57,7 @@ impl Connection {
             return Err(CloseReason::WrongPassword);
         }
         (self.session, self.requested_at, self.state) = (session, context.now, State::Attaching);
-        let body = Ask::attach(self.granted_ms(request), resume);
+        let body = WriteRequest::attach(self.granted_ms(request), resume);
         events.push(Event::Attach { client: self.id, session: SessionId(session), body });
         Ok(Next::Wait)
     }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use core::ops::DerefMut;
 use pole_jute::{AuthPacket, ErrorCode, Id, OpCode, Reader, Record, Request, RequestHeader, Writer, Xid};
-use pole_tree::{Ask, Tree, Watcher, Watches};
+use pole_tree::{Tree, Watcher, Watches, WriteRequest};
 use pole_zab::Cxid;
 
 use super::output::REPLY_HEADER_BYTES;
@@ -110,12 +110,12 @@ impl Connection {
                 self.push_pending(xid, context, body.len(), PendingKind::Sync(body));
             }
             Kind::Write(op) => {
-                let body = Ask::encode(op, &self.caller, &body);
+                let body = WriteRequest::encode(op, &self.caller, &body);
                 self.push_pending(xid, context, body.len(), PendingKind::Write);
                 events.push(Event::Request { client, cxid, body });
             }
             Kind::Read(op) => {
-                let body = Ask::encode(op, &self.caller, &body);
+                let body = WriteRequest::encode(op, &self.caller, &body);
                 self.push_pending(xid, context, body.len(), PendingKind::Read);
                 self.pending_reads += 1;
                 events.push(Event::Read { client, cxid, body });
@@ -188,7 +188,7 @@ impl Connection {
         let buffer = self.output.buffer_mut();
         let start = buffer.len();
         let end_max = start + FRAME_HEADER_BYTES + self.limits.reply_bytes_max;
-        let mut writer = Writer::over(core::mem::take(buffer)).limited(end_max);
+        let mut writer = Writer::with_buffer(core::mem::take(buffer)).limited(end_max);
         writer.raw(&[0; FRAME_HEADER_BYTES]);
         let code = match Request::decode(op, &mut Reader::new(body)) {
             Ok(request) => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use pole_election::{Margin, Proposal, Rank, Ranked, Record, Score};
-use pole_node::{Account, Ended};
+use pole_node::{ChangeStatus, LeadershipChange};
 use pole_oracle::{Oracle, Spec};
 use serde_json::{Value, json};
 
@@ -38,15 +38,15 @@ pub(crate) async fn elections(
 
 fn elections_json(driver: &Driver, last: usize) -> Value {
     let oracles = Oracles::known_to(driver);
-    driver.node.accounts().take(last).map(|change| change_json(driver, &oracles, change)).collect()
+    driver.node.leadership_changes().take(last).map(|change| change_json(driver, &oracles, change)).collect()
 }
 
-fn change_json(driver: &Driver, oracles: &Oracles, change: &Account) -> Value {
+fn change_json(driver: &Driver, oracles: &Oracles, change: &LeadershipChange) -> Value {
     let ago_ms = (driver.shared.clock.now() - change.began).0 / 1_000_000;
-    let (ended, epoch, reason) = match &change.ended {
-        Ended::Open => ("open", change.round.epoch, String::new()),
-        Ended::Established(epoch) => ("established", u64::from(epoch.0), String::new()),
-        Ended::Failed(reason) => ("failed", change.round.epoch, reason.clone()),
+    let (ended, epoch, reason) = match &change.status {
+        ChangeStatus::Open => ("open", change.round.epoch, String::new()),
+        ChangeStatus::Established(epoch) => ("established", u64::from(epoch.0), String::new()),
+        ChangeStatus::Failed(reason) => ("failed", change.round.epoch, reason.clone()),
     };
     let record = change.record.as_ref();
     let choice = record.and_then(|record| winning_proposal(record));

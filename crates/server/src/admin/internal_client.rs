@@ -105,7 +105,7 @@ impl InternalClient {
         loop {
             let (next, taken) = self.handle.advance(&self.shared, &mut self.input, &mut events);
             self.shared.add_outstanding(taken.asked);
-            if next != Next::Again {
+            if next != Next::Yield {
                 break;
             }
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use pole_election::{Score, ServerId};
-use pole_oracle::{Assessed, Moment, Oracle, View, shown};
+use pole_oracle::{Assessed, Moment, Oracle, View, display_inputs};
 use serde_json::{Map, Value, json};
 
 use super::error::ApiError;
@@ -82,5 +82,5 @@ fn server_json(oracle: &dyn Oracle, assessed: Option<&Assessed>) -> Value {
 
 /// The inputs of a score, in human-readable units.
 pub(crate) fn inputs(inputs: &[(String, i64)]) -> Value {
-    Value::Object(shown(inputs).into_iter().map(|(name, value)| (name, value.into())).collect())
+    Value::Object(display_inputs(inputs).into_iter().map(|(name, value)| (name, value.into())).collect())
 }

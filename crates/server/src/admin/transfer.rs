@@ -15,7 +15,7 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use pole_election::ServerId;
-use pole_node::{Ended, Event, Milestone};
+use pole_node::{ChangeStatus, Event, Milestone};
 use pole_oracle::Time;
 use pole_zab::Phase;
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ fn check(driver: &Driver, to: Option<ServerId>) -> Result<Precheck, ApiError> {
         return Err(ApiError::bad_value(format!("to: {to} is no server of this ensemble")));
     }
     let Role::Serving { leader, .. } = driver.shared.status.role() else { return Err(ApiError::no_quorum()) };
-    let allowed = Precheck::Allowed { leader, began: node.accounts().next().map(|change| change.began) };
+    let allowed = Precheck::Allowed { leader, began: node.leadership_changes().next().map(|change| change.began) };
     if to == Some(leader) {
         return Ok(Precheck::AlreadyLeads { leader });
     }
@@ -151,17 +151,19 @@ impl Progress {
         let node = &driver.node;
         let now = driver.shared.clock.now();
         let frozen_at = node.hand_over().filter(|frozen| *frozen).map(|_| now);
-        let newest = node.accounts().next().filter(|change| Some(change.began) != before);
+        let newest = node.leadership_changes().next().filter(|change| Some(change.began) != before);
         let state = match newest {
             None if node.hand_over().is_none() && node.zab().phase() == Phase::Established => TransferState::StillLeads,
             None => TransferState::Preparing,
             Some(change) => {
                 let served = change.steps.iter().find(|(step, _)| *step == Milestone::Serving);
-                match (&change.ended, change.winner, served) {
-                    (Ended::Established(_), Some(leader), Some((_, after))) => {
+                match (&change.status, change.winner, served) {
+                    (ChangeStatus::Established(_), Some(leader), Some((_, after))) => {
                         TransferState::Serves { leader, began: change.began, at: change.began + *after }
                     }
-                    (Ended::Open | Ended::Established(_) | Ended::Failed(_), _, _) => TransferState::Preparing,
+                    (ChangeStatus::Open | ChangeStatus::Established(_) | ChangeStatus::Failed(_), _, _) => {
+                        TransferState::Preparing
+                    }
                 }
             }
         };

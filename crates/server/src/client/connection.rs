@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use pole_node::{CloseReason, Event, Next, Settled};
+use pole_node::{CloseReason, Event, Next, RequestTotals};
 use pole_oracle::Time;
 use pole_tree::Watcher;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -119,12 +119,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             self.handle.flush(at);
             match next {
                 Next::Wait => return,
-                Next::Word => {
+                Next::FourLetterWord => {
                     let text = four_letter::answer(&self.shared, self.handle.address, &self.input).await;
-                    self.handle.answer_word(&text.unwrap_or_default());
+                    self.handle.answer_four_letter_word(&text.unwrap_or_default());
                     return;
                 }
-                Next::Read | Next::Again => {}
+                Next::Read | Next::Yield => {}
             }
             batches += 1;
             if batches > 1 {
@@ -135,7 +135,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     /// Passes the client's requests to the node.
-    fn post_events(&mut self, asked: Settled) {
+    fn post_events(&mut self, asked: RequestTotals) {
         if self.events.is_empty() {
             return;
         }

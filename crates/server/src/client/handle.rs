@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use pole_election::Span;
 use pole_jute::Id;
 use pole_node::{
-    AttachAnswer, ClientId, CloseReason, Connection, Counts, Event, Moment, Next, Settled, UNREAD_BYTES_MAX,
+    AttachAnswer, ClientId, CloseReason, Connection, Counts, Event, CallContext, Next, RequestTotals, UNREAD_BYTES_MAX,
 };
 use pole_oracle::Time;
 use pole_tree::Caller;
@@ -72,7 +72,7 @@ pub(crate) struct Wants {
 pub(crate) struct Taken {
     pub(crate) count: u64,
     /// The requests of the batch that went to the node.
-    pub(crate) asked: Settled,
+    pub(crate) asked: RequestTotals,
     /// Requests that the connection answered itself.
     pub(crate) answered: u64,
     /// The operation of the last.
@@ -82,7 +82,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    fn since(before: Counts, asked: Settled, machine: &Connection, is_alone: bool) -> Self {
+    fn since(before: Counts, asked: RequestTotals, machine: &Connection, is_alone: bool) -> Self {
         let now = machine.counts();
         let (count, answered) = (now.received - before.received, now.sent - before.sent);
         Self { count, asked, answered, last_op: now.last_op, is_alone }
@@ -168,7 +168,7 @@ impl Handle {
         }
         let (before, pending, bytes) = (machine.counts(), machine.pending(), machine.pending_bytes());
         let next = machine.advance(input, shared, at, events);
-        let asked = Settled { count: machine.pending() - pending, bytes: machine.pending_bytes() - bytes };
+        let asked = RequestTotals { count: machine.pending() - pending, bytes: machine.pending_bytes() - bytes };
         let taken = Taken::since(before, asked, machine, pending == 0);
         shared.status.limits.add(Limit::Outstanding, machine.counts().waits_for_room - before.waits_for_room);
         self.session.store(machine.session(), Ordering::Relaxed);
@@ -190,7 +190,7 @@ impl Handle {
         output.note(machine);
         let refused = machine.counts().replies_over_limit - before.replies_over_limit;
         shared.status.limits.add(Limit::ReplyBytes, refused);
-        Taken::since(before, Settled::default(), machine, true)
+        Taken::since(before, RequestTotals::default(), machine, true)
     }
 
     /// Takes the node's answer to the request for a session.
@@ -200,7 +200,7 @@ impl Handle {
     }
 
     /// Takes the node's reply to the oldest outstanding request. Returns when that request arrived, and its size.
-    pub(crate) fn reply(&self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<(Time, Settled)> {
+    pub(crate) fn reply(&self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<(Time, RequestTotals)> {
         let mut inner = self.inner.lock();
         let Inner { machine, output, .. } = &mut *inner;
         let asked = machine.reply(xid, zxid, reply, now);
@@ -223,12 +223,12 @@ impl Handle {
     }
 
     /// Called by the task: queues the answer to a four-letter word.
-    pub(crate) fn answer_word(&self, text: &str) {
-        self.inner.lock().machine.answer_word(text);
+    pub(crate) fn answer_four_letter_word(&self, text: &str) {
+        self.inner.lock().machine.answer_four_letter_word(text);
     }
 
     /// Sends the output, as far as the lease allows and the socket has room.
-    pub(crate) fn flush(&self, at: Moment) {
+    pub(crate) fn flush(&self, at: CallContext) {
         let mut inner = self.inner.lock();
         let is_closing = inner.machine.close_reason().is_some();
         if inner.machine.output_bytes() == 0 && !is_closing {
@@ -294,7 +294,7 @@ impl Handle {
 
     /// Returns a piece of one frame, which the caller must send before it takes another; empty if nothing may be sent
     /// now.
-    pub(crate) fn take_piece(&self, max: usize, at: Moment) -> Bytes {
+    pub(crate) fn take_piece(&self, max: usize, at: CallContext) -> Bytes {
         let mut inner = self.inner.lock();
         let piece = inner.machine.take_piece(max, at);
         if !piece.is_empty() {
@@ -312,7 +312,7 @@ impl Handle {
     }
 
     /// Sends the remaining output of a connection without TLS that ends.
-    pub(crate) async fn send_last(&self, at: Moment) -> std::io::Result<()> {
+    pub(crate) async fn send_last(&self, at: CallContext) -> std::io::Result<()> {
         loop {
             let socket = {
                 let mut inner = self.inner.lock();
@@ -329,13 +329,13 @@ impl Handle {
     }
 
     /// Ends the connection. Returns the requests that the node had not answered.
-    pub(crate) fn abandon_pending(&self) -> Settled {
+    pub(crate) fn abandon_pending(&self) -> RequestTotals {
         self.inner.lock().machine.abandon_pending()
     }
 }
 
 impl Inner {
-    fn write_to(&mut self, socket: &OwnedWriteHalf, at: Moment) {
+    fn write_to(&mut self, socket: &OwnedWriteHalf, at: CallContext) {
         loop {
             let unsent = self.machine.unsent(at);
             if unsent.is_empty() {

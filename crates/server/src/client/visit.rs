@@ -20,7 +20,7 @@ use super::habit::Place;
 use super::handle::Handle;
 use super::listener::{ConnectionPermit, TlsWriter, ip_id};
 use crate::log;
-use crate::mailbox::Letter;
+use crate::mailbox::Command;
 use crate::shared::Shared;
 use crate::threads::Loops;
 
@@ -89,7 +89,7 @@ fn leave(connection: Plain<OwnedReadHalf>, mut visit: Visit) -> io::Result<()> {
     let (shared, threads) = (Arc::clone(&visit.shared), visit.threads.clone());
     let task: Task = Box::pin(arrive(connection, visit, stream, place));
     match place {
-        Place::Node => shared.mailbox.post(Letter::Serve(task)),
+        Place::Node => shared.mailbox.post(Command::Serve(task)),
         Place::Clients | Place::Fixed => threads.spawn(task),
     }
     Ok(())

@@ -75,7 +75,7 @@ impl NodeStats {
 }
 
 fn serving_since(driver: &Driver) -> Option<Time> {
-    let newest = driver.node.accounts().next()?;
+    let newest = driver.node.leadership_changes().next()?;
     newest.steps.iter().find(|(step, _)| *step == Milestone::Serving).map(|(_, after)| newest.began + *after)
 }
 

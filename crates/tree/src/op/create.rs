@@ -247,14 +247,14 @@ impl NewNode<'_> {
 
 pub(crate) fn reply(tree: &Tree, id: NodeId) -> Bytes {
     let node = tree.nodes.get(id);
-    let mut writer = Writer::over(BytesMut::with_capacity(4 + node.path.len()));
+    let mut writer = Writer::with_buffer(BytesMut::with_capacity(4 + node.path.len()));
     writer.string(&node.path);
     writer.into_bytes()
 }
 
 pub(crate) fn reply_with_stat(tree: &Tree, id: NodeId) -> Bytes {
     let node = tree.nodes.get(id);
-    let mut writer = Writer::over(BytesMut::with_capacity(4 + node.path.len() + Stat::BYTES_MIN));
+    let mut writer = Writer::with_buffer(BytesMut::with_capacity(4 + node.path.len() + Stat::BYTES_MIN));
     writer.string(&node.path);
     node.client_stat().write(&mut writer);
     writer.into_bytes()

@@ -51,7 +51,7 @@ pub(crate) fn apply(
 
 /// The reply of setData and setACL: a stat.
 pub(crate) fn reply(tree: &Tree, id: NodeId) -> Bytes {
-    let mut writer = Writer::over(BytesMut::with_capacity(Stat::BYTES_MIN));
+    let mut writer = Writer::with_buffer(BytesMut::with_capacity(Stat::BYTES_MIN));
     tree.nodes.get(id).client_stat().write(&mut writer);
     writer.into_bytes()
 }

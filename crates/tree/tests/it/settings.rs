@@ -19,13 +19,13 @@ fn the_settings_are_absent_until_the_admin_path_sets_them() {
     assert_eq!(server.tree.stat(POLE), None);
     server.caller = Caller::admin();
     server.write(&create()).unwrap();
-    assert!(server.last.settings);
+    assert!(server.last.settings_changed);
     server.write(&set_data(POLE, b"request", -1)).unwrap();
-    assert!(server.last.settings);
+    assert!(server.last.settings_changed);
     server.write(&delete(POLE, -1)).unwrap();
-    assert!(server.last.settings);
+    assert!(server.last.settings_changed);
     server.write(&set_data("/zookeeper", b"", -1)).unwrap();
-    assert!(!server.last.settings);
+    assert!(!server.last.settings_changed);
 }
 
 #[test]

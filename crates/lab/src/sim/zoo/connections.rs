@@ -6,7 +6,7 @@
 
 use bytes::{Bytes, BytesMut};
 use pole_election::Zxid;
-use pole_node::{AttachAnswer, ClientId, CloseReason, Connection, Effect, Event, Limits, Moment, Next, Surroundings};
+use pole_node::{AttachAnswer, ClientId, CloseReason, Connection, Effect, Event, Limits, Moment, Next, ServerContext};
 use pole_oracle::Time;
 use pole_tree::{Caller, Watcher};
 use pole_zab::SessionId;
@@ -49,7 +49,7 @@ struct Host<'a> {
     stand: Option<&'a Stand>,
 }
 
-impl Surroundings for Host<'_> {
+impl ServerContext for Host<'_> {
     fn new_session(&self) -> i64 {
         self.new_session
     }
@@ -155,8 +155,8 @@ impl World {
             events.into_iter().for_each(|event| self.hand_batched(server, event));
             match next {
                 Next::Wait => break,
-                Next::Again | Next::Read => {}
-                Next::Word => return Err("a client of the simulator sent a four-letter word".to_owned()),
+                Next::Yield | Next::Read => {}
+                Next::FourLetterWord => return Err("a client of the simulator sent a four-letter word".to_owned()),
             }
         }
         self.send_output(server, connection);
