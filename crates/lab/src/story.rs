@@ -39,7 +39,7 @@ pub fn tell(seed: u64, out: &mut dyn Write) -> io::Result<()> {
         out,
         "Server {winner} leads. {pause:.1} ms after the crash the first write was acknowledged again. Why {winner}?\n"
     )?;
-    let account = world.account_of(winner).ok_or_else(|| io::Error::other("the leader has no account"))?;
+    let account = world.last_leadership_change(winner).ok_or_else(|| io::Error::other("the leader has no account"))?;
     explain(&account, &topology, oracle.as_ref(), out)?;
     world.run_until(40 * SECOND);
     let report = world.into_report();

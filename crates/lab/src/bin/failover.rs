@@ -47,7 +47,7 @@ enum Loss {
 fn gap(seed: u64, loss: Loss) -> u64 {
     let mut setup = Setup::lan(seed, 5);
     setup.clients = 40;
-    setup.think = 2 * MS;
+    setup.think_time = 2 * MS;
     let mut world = World::new(setup, None);
     // Not always at the same point of a heartbeat.
     world.run_until(SECOND / 4 + seed * 7 % 1_000 * MS / 10);

@@ -175,7 +175,7 @@ fn summarise(reports: &[Report], seconds: f64) {
         ("acknowledged writes", |r| r.writes),
         ("committed", |r| r.committed),
         ("steps", |r| r.steps),
-        ("healed after, ms", |r| r.healed_after / 1_000_000),
+        ("healed after, ms", |r| r.recovered_after / 1_000_000),
         ("unexcused client errors", |r| r.unexcused),
         ("events of watches", |r| r.events),
         ("sessions expired", |r| r.expired),

@@ -68,7 +68,7 @@ impl Experiment {
         world.kill(self.first_leader());
         world.run_until(crash + self.after);
         let winner = world.leader().map(|server| server as u64 + 1);
-        let account = winner.and_then(|winner| world.account_of(winner));
+        let account = winner.and_then(|winner| world.last_leadership_change(winner));
         let all = world.samples().to_vec();
         match (winner, world.into_report().failure) {
             (_, Some(failure)) => Err(failure),

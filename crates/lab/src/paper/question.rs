@@ -227,12 +227,12 @@ impl Question {
         let mut setup = Setup::on(self.topology.clone(), self.seed);
         setup.oracle = "recovery".to_owned();
         setup.load_percent = 100;
-        setup.recover_at_leisure();
+        setup.allow_long_recovery();
         setup.set_fsync(DISK);
         let whole = self.backlog() + COMMON;
         let has = |server: u64| whole - self.lacks(server);
         let past: Vec<_> = (1..=self.leader()).map(has).collect();
-        let mut world = World::with_past(setup, &past, id, None);
+        let mut world = World::with_history(setup, &past, id, None);
         let (winner, began) = world.first_leader(LIMIT)?;
         if winner != id {
             return Err(format!("server {winner} won"));

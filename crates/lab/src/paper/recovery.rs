@@ -88,7 +88,7 @@ fn first_commit(world: &mut World, crash: u64) -> Result<(u64, Account, u64), St
             return Err(failure.to_owned());
         }
         let Some(leader) = world.leader() else { continue };
-        let (Some(account), epoch) = (world.account_of(leader as u64 + 1), world.epoch_of(leader)) else {
+        let (Some(account), epoch) = (world.last_leadership_change(leader as u64 + 1), world.epoch_of(leader)) else {
             continue;
         };
         if epoch == Some(world.last_committed().epoch()) {

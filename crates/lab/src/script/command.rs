@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::sim::{MS, Mood, Point, Survival};
+use crate::sim::{CrashPoint, DiskMode, MS, Survival};
 
 /// A command. Servers are named by their ids, from 1.
 #[derive(Debug, goldenscript::Command)]
@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Crash {
         ids: Vec<u64>,
         #[arg(key)]
-        at: Option<Place>,
+        at: Option<CrashPointArg>,
         #[arg(key, optional)]
         passes: u32,
     },
@@ -72,7 +72,7 @@ pub(crate) enum Command {
     Link {
         a: u64,
         b: u64,
-        how: Option<Way>,
+        how: Option<LinkState>,
         #[arg(key)]
         delay: Option<Ms>,
     },
@@ -90,7 +90,7 @@ pub(crate) enum Command {
     /// The disk of a server.
     Disk {
         id: u64,
-        how: Option<Condition>,
+        how: Option<DiskModeArg>,
         #[arg(key)]
         sync: Option<Ms>,
     },
@@ -246,30 +246,30 @@ impl FromStr for Switch {
 
 /// A point of a server's work, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(pub(crate) Point);
+pub(crate) struct CrashPointArg(pub(crate) CrashPoint);
 
-impl Place {
+impl CrashPointArg {
     /// All names. `before-fsync` and `after-append` are the same moment: written, not synced.
-    pub(crate) const NAMES: [(&str, Point); 10] = [
-        ("before-append", Point::BeforeAppend),
-        ("after-append", Point::AfterAppend),
-        ("before-fsync", Point::AfterAppend),
-        ("after-fsync", Point::AfterFsync),
-        ("before-epoch", Point::BeforeEpoch),
-        ("after-epoch", Point::AfterEpoch),
-        ("before-rename", Point::BeforeRename),
-        ("after-rename", Point::AfterRename),
-        ("before-ack", Point::BeforeAck),
-        ("after-ack", Point::AfterAck),
+    pub(crate) const NAMES: [(&str, CrashPoint); 10] = [
+        ("before-append", CrashPoint::BeforeAppend),
+        ("after-append", CrashPoint::AfterAppend),
+        ("before-fsync", CrashPoint::AfterAppend),
+        ("after-fsync", CrashPoint::AfterFsync),
+        ("before-epoch", CrashPoint::BeforeEpoch),
+        ("after-epoch", CrashPoint::AfterEpoch),
+        ("before-rename", CrashPoint::BeforeRename),
+        ("after-rename", CrashPoint::AfterRename),
+        ("before-ack", CrashPoint::BeforeAck),
+        ("after-ack", CrashPoint::AfterAck),
     ];
 
     /// The name of a point.
-    pub(crate) fn name(point: Point) -> &'static str {
+    pub(crate) fn name(point: CrashPoint) -> &'static str {
         Self::NAMES.iter().find(|(_, named)| *named == point).map_or("nowhere", |(name, _)| name)
     }
 }
 
-impl FromStr for Place {
+impl FromStr for CrashPointArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -280,27 +280,27 @@ impl FromStr for Place {
 
 /// The state of the connections between two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum LinkState {
     /// Both ways are open.
     Up,
     /// Nothing gets through, and nobody is told.
     Down,
     /// Only what the first sends to the second gets through.
-    Single,
+    OneWay,
     /// The connections break, and are opened again if they can be.
     Reset,
     /// The connections break for the first, and the second is not told; they are opened again if they can be.
     HalfOpen,
 }
 
-impl FromStr for Way {
+impl FromStr for LinkState {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "up" => Ok(Self::Up),
             "down" => Ok(Self::Down),
-            "oneway" => Ok(Self::Single),
+            "oneway" => Ok(Self::OneWay),
             "reset" => Ok(Self::Reset),
             "halfopen" => Ok(Self::HalfOpen),
             other => Err(format!("a link is up, down, oneway, reset or halfopen, not `{other}`")),
@@ -310,18 +310,18 @@ impl FromStr for Way {
 
 /// The state of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Condition(pub(crate) Mood);
+pub(crate) struct DiskModeArg(pub(crate) DiskMode);
 
-impl FromStr for Condition {
+impl FromStr for DiskModeArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(Self(match text {
-            "ok" => Mood::Ok,
-            "fail" => Mood::Fail,
-            "hang" => Mood::Hang,
-            "torn" => Mood::Leaves(Survival::Half),
-            "kept" => Mood::Leaves(Survival::All),
+            "ok" => DiskMode::Ok,
+            "fail" => DiskMode::Fail,
+            "hang" => DiskMode::Hang,
+            "torn" => DiskMode::CrashKeeps(Survival::Half),
+            "kept" => DiskMode::CrashKeeps(Survival::All),
             other => return Err(format!("a disk is ok, fail, hang, torn or kept, not `{other}`")),
         }))
     }

@@ -42,17 +42,17 @@
 
 mod builtin;
 mod command;
-mod guests;
-mod play;
+mod names;
+mod runner;
+mod sim_clients;
 mod state;
-mod teller;
+mod transcript;
 mod watch;
-mod words;
 
 use std::path::Path;
 
 pub use builtin::{BUILT_IN, Find, find};
-pub(crate) use teller::ranges;
+pub(crate) use transcript::ranges;
 pub use watch::{Error, Watched, watch};
 
 /// Plays a script and compares what it prints with what the file says; with `UPDATE_GOLDENFILES=1` it writes the file.
@@ -63,7 +63,7 @@ pub use watch::{Error, Watched, watch};
 /// # Panics
 /// If the output differs.
 pub fn run(path: &Path) -> std::io::Result<()> {
-    goldenscript::run(&mut play::Play::default(), path)
+    goldenscript::run(&mut runner::ScriptRunner::default(), path)
 }
 
 /// Plays a script and returns it with what it printed.
@@ -71,7 +71,7 @@ pub fn run(path: &Path) -> std::io::Result<()> {
 /// # Errors
 /// If something is wrong: a command, or the ensemble.
 pub fn play(script: &str) -> std::io::Result<String> {
-    goldenscript::generate(&mut play::Play::default(), script)
+    goldenscript::generate(&mut runner::ScriptRunner::default(), script)
 }
 
 #[cfg(test)]

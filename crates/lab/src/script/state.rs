@@ -1,7 +1,7 @@
 //! Where servers stand, in one line each.
 
-use super::teller::ranges;
-use super::words::Words;
+use super::names::Names;
+use super::transcript::ranges;
 use crate::play::belief;
 use crate::sim::{World, id};
 
@@ -48,17 +48,17 @@ pub(crate) fn describe(world: &World, server: usize) -> String {
 }
 
 /// The log of a server, entry by entry: what its disk has, then what only its memory has.
-pub(crate) fn log(world: &World, server: usize, words: &Words) -> String {
+pub(crate) fn log(world: &World, server: usize, names: &Names) -> String {
     let host = &world.hosts[server];
     let mut lines = Vec::new();
     if let Some(zxid) = host.disk.durable.snapshot_zxid() {
         lines.push(format!("snapshot {zxid}"));
     }
-    lines.extend(host.disk.durable.log.iter().map(|entry| words.entry(entry)));
+    lines.extend(host.disk.durable.log.iter().map(|entry| names.entry(entry)));
     if let Some(node) = &host.node {
         let log = node.zab().log();
         let unwritten = log.between(log.base(), log.last()).filter(|entry| !host.disk.durable.contains(entry.zxid));
-        lines.extend(unwritten.map(|entry| words.entry(entry) + " (not on disk)"));
+        lines.extend(unwritten.map(|entry| names.entry(entry) + " (not on disk)"));
     }
     if lines.is_empty() { "empty\n".to_owned() } else { lines.join("\n") + "\n" }
 }
@@ -79,5 +79,5 @@ pub(crate) fn check(world: &World, named: &[usize]) -> Result<String, String> {
         return Err(format!("not all hold the same:\n{}", lines.join("\n")));
     }
     let at = states.first().map_or_else(|| "nowhere".to_owned(), |state| state.0.to_string());
-    Ok(format!("ok, {} at {at}\n", super::teller::group(servers.into_iter().map(id).collect())))
+    Ok(format!("ok, {} at {at}\n", super::transcript::group(servers.into_iter().map(id).collect())))
 }

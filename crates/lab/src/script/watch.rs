@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::play;
+use super::runner;
 use crate::play::Play;
 
 /// What came of a script.
@@ -31,7 +31,7 @@ pub struct Error {
 /// # Errors
 /// If the script makes no sense: a word that is no command, a server that is not there, a check that does not hold.
 pub fn watch(script: &str, upkeep: bool) -> Result<Watched, Error> {
-    let mut runner = play::Play::recording(upkeep);
+    let mut runner = runner::ScriptRunner::recording(upkeep);
     let failed = goldenscript::generate(&mut runner, &ended(script)).err().map(|error| Error::of(&error.to_string()));
     let (play, is_broken) = runner.into_record();
     match failed {

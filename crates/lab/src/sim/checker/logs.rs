@@ -1,32 +1,33 @@
-//! Logs: what a server hands to its disk is contiguous, is what it holds in memory, and never cuts what is committed.
+//! Checks logs: what a server writes to its disk is contiguous, equals its log in memory, and never truncates committed
+//! entries.
 
 use pole_election::Zxid;
 use pole_zab::{DiskOp, Log};
 
-use super::Verdict;
+use super::CheckResult;
 use super::history::History;
 use crate::sim::disk::Image;
 
-/// The log of each server, counting operations that its disk has not carried out yet.
+/// The log of each server, including operations that its disk has not finished.
 #[derive(Debug)]
 pub(crate) struct Logs {
-    servers: Vec<Shadow>,
+    servers: Vec<ShadowLog>,
 }
 
-/// One log as positions. A server lets go of entries in memory; this does not.
+/// The positions in one log. Unlike the server, it does not drop old entries.
 #[derive(Clone, Debug, Default)]
-struct Shadow {
-    /// Where it ended when the server started, or was given a snapshot.
+struct ShadowLog {
+    /// The position before the first entry: the base of the log at start, or of the installed snapshot.
     base: Zxid,
     appended: Vec<Zxid>,
 }
 
-impl Shadow {
+impl ShadowLog {
     fn last(&self) -> Zxid {
         self.appended.last().copied().unwrap_or(self.base)
     }
 
-    fn starts_at(&mut self, base: Zxid) {
+    fn reset(&mut self, base: Zxid) {
         self.base = base;
         self.appended.clear();
     }
@@ -34,16 +35,16 @@ impl Shadow {
 
 impl Logs {
     pub(crate) fn new(servers: usize) -> Self {
-        Self { servers: vec![Shadow::default(); servers] }
+        Self { servers: vec![ShadowLog::default(); servers] }
     }
 
     pub(crate) fn started(&mut self, server: usize, log: &Log) {
         let shadow = &mut self.servers[server];
-        shadow.starts_at(log.base());
+        shadow.reset(log.base());
         shadow.appended.extend(log.between(log.base(), log.last()).map(|entry| entry.zxid));
     }
 
-    /// The positions of a server's log above `after` up to `through`.
+    /// The positions in a server's log above `after` up to `through`.
     pub(crate) fn between(&self, server: usize, after: Zxid, through: Zxid) -> &[Zxid] {
         let appended = &self.servers[server].appended;
         let from = appended.partition_point(|z| *z <= after);
@@ -51,29 +52,29 @@ impl Logs {
         &appended[from..to]
     }
 
-    pub(crate) fn writes(&mut self, server: usize, op: &DiskOp, history: &History, image: &Image) -> Verdict {
+    pub(crate) fn writes(&mut self, server: usize, op: &DiskOp, history: &History, image: &Image) -> CheckResult {
         let shadow = &mut self.servers[server];
         match op {
             DiskOp::Append(entries) => {
                 for entry in entries {
                     let (before, next) = (shadow.last(), entry.zxid);
-                    let same = next.epoch() == before.epoch() && next.counter() == before.counter() + 1;
-                    let later = next.epoch() > before.epoch() && next.counter() == 1;
-                    if !same && !later {
+                    let next_counter = next.epoch() == before.epoch() && next.counter() == before.counter() + 1;
+                    let next_epoch = next.epoch() > before.epoch() && next.counter() == 1;
+                    if !next_counter && !next_epoch {
                         return Err(format!("server {} appends {next} after {before}", server + 1));
                     }
                     shadow.appended.push(next);
                 }
             }
             DiskOp::Truncate { to } => {
-                // The histories agree up to the first difference, so it is enough to look at what follows the cut.
+                // The histories agree up to the first difference, so checking the first entry after the cut is enough.
                 if let Some(lost) = history.after(*to).filter(|entry| image.log_holds(entry.zxid)) {
                     return Err(format!("server {} cuts the committed {} off its disk", server + 1, lost.zxid));
                 }
                 shadow.appended.truncate(shadow.appended.partition_point(|z| z <= to));
             }
             DiskOp::Install { zxid } => {
-                history.reaches(server, *zxid)?;
+                history.check_position(server, *zxid)?;
                 if let Some(lost) = history.after(*zxid).filter(|entry| image.log_holds(entry.zxid)) {
                     return Err(format!(
                         "server {} replaces the committed {} on its disk by a snapshot at {}",
@@ -82,15 +83,15 @@ impl Logs {
                         zxid
                     ));
                 }
-                shadow.starts_at(*zxid);
+                shadow.reset(*zxid);
             }
-            DiskOp::Checkpoint(snapshot) => history.reaches(server, snapshot.zxid)?,
+            DiskOp::Checkpoint(snapshot) => history.check_position(server, snapshot.zxid)?,
             DiskOp::AcceptedEpoch(_) | DiskOp::CurrentEpoch(_) | DiskOp::TakeOver(_) | DiskOp::Receive { .. } => {}
         }
         Ok(())
     }
 
-    pub(crate) fn agree(&self, server: usize, memory: Zxid) -> Verdict {
+    pub(crate) fn check_memory(&self, server: usize, memory: Zxid) -> CheckResult {
         let last = self.servers[server].last();
         match last == memory {
             true => Ok(()),

@@ -1,15 +1,15 @@
-//! Ephemerals: each belongs to a session that lives, and goes once, with it or before it.
+//! Checks ephemeral nodes: each belongs to a live session and is deleted once, with that session or before it.
 //!
-//! Why again, beside the tree's own list: that one could forget a node on every server alike, and no digest would differ.
+//! The tree's own list is not enough: it could forget a node on every server alike, and no digest would differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pole_election::Zxid;
 use pole_jute::{Txn, TxnEntry};
 
-use super::Verdict;
+use super::CheckResult;
 
-/// Whose node each is, by the committed history.
+/// The owner of each ephemeral node, by the committed history.
 #[derive(Debug, Default)]
 pub(crate) struct Ephemerals {
     owners: BTreeMap<String, i64>,
@@ -17,12 +17,12 @@ pub(crate) struct Ephemerals {
 }
 
 impl Ephemerals {
-    /// The next transaction of the history.
-    pub(crate) fn committed(&mut self, zxid: Zxid, entry: &TxnEntry) -> Verdict {
-        self.happens(zxid, entry.header.client_id, &entry.txn)
+    /// Applies the next transaction of the history.
+    pub(crate) fn committed(&mut self, zxid: Zxid, entry: &TxnEntry) -> CheckResult {
+        self.apply(zxid, entry.header.client_id, &entry.txn)
     }
 
-    fn happens(&mut self, zxid: Zxid, session: i64, txn: &Txn) -> Verdict {
+    fn apply(&mut self, zxid: Zxid, session: i64, txn: &Txn) -> CheckResult {
         match txn {
             Txn::CreateSession(_) => {
                 self.alive.insert(session);
@@ -51,7 +51,7 @@ impl Ephemerals {
                 }
             }
             Txn::Multi(multi) if !multi.txns.iter().any(|txn| matches!(txn, Txn::Error(_))) => {
-                multi.txns.iter().try_for_each(|txn| self.happens(zxid, session, txn))?;
+                multi.txns.iter().try_for_each(|txn| self.apply(zxid, session, txn))?;
             }
             Txn::Create(_)
             | Txn::Create2(_)

@@ -1,34 +1,36 @@
-//! What a client of the service asks and hears, in few words for scripts.
+//! Descriptions of the requests and answers of ZooKeeper clients, for scripts.
 
 use pole_jute::{
     CreateResponse, ErrorCode, EventType, GetChildren2Response, GetDataResponse, MultiOp, MultiResponse, MultiResult,
     Record, Request, WatcherEvent,
 };
 
-use super::guest::Word;
-use crate::sim::judge::{Heard, split};
+use super::client::Incoming;
+use crate::sim::checker::{Response, split};
 
-/// What a client hears; `asked` is the request that it waits for, none: a sync. None: nothing to tell of.
-pub(super) fn word(word: &Word, server: usize, asked: Option<Option<&Request>>) -> Option<String> {
-    Some(match word {
-        Word::Attached(heard) if split(heard).0 == 0 => format!("has its session at {}, {}", server + 1, heard.zxid),
-        Word::Attached(heard) => format!("hears that its session is over, {}", heard.zxid),
-        Word::Reply(_, heard) => match asked? {
-            Some(asked) => format!("{}: {}", request(asked), answer(asked, heard)),
-            None => format!("sync: ok, {}", heard.zxid),
+/// Describes what a client received. `asked` is the request that it waits for; `Some(None)` is a sync. None if scripts do
+/// not print the message.
+pub(super) fn message(message: &Incoming, server: usize, asked: Option<Option<&Request>>) -> Option<String> {
+    Some(match message {
+        Incoming::Attached(response) if split(response).0 == 0 => {
+            format!("has its session at {}, {}", server + 1, response.zxid)
+        }
+        Incoming::Attached(response) => format!("hears that its session is over, {}", response.zxid),
+        Incoming::Reply(_, response) => match asked? {
+            Some(asked) => format!("{}: {}", request(asked), answer(asked, response)),
+            None => format!("sync: ok, {}", response.zxid),
         },
-        Word::Pong(_) => return None,
-        Word::Event(zxid, body) => {
+        Incoming::Pong(_) => return None,
+        Incoming::Event(zxid, body) => {
             let event = WatcherEvent::decode(body.clone()).ok()?;
             format!("hears that {} {}, {zxid}", event.path, happened(event.kind))
         }
-        Word::Closed(reason) => format!("is sent away by {}: {reason}", server + 1),
-        Word::Reset => format!("loses its connection to {}", server + 1),
+        Incoming::Closed(reason) => format!("is sent away by {}: {reason}", server + 1),
+        Incoming::Reset => format!("loses its connection to {}", server + 1),
     })
 }
 
-/// A request in few words.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the others do not come here")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "simulated clients send no other requests")]
 fn request(request: &Request) -> String {
     match request {
         Request::Create(asked) | Request::Create2(asked) => format!("create {}", asked.path),
@@ -55,24 +57,24 @@ fn request(request: &Request) -> String {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "the others do not come here")]
-fn answer(asked: &Request, heard: &Heard) -> String {
-    let (code, body) = split(heard);
-    let zxid = heard.zxid;
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other answers have no content to print")]
+fn answer(asked: &Request, response: &Response) -> String {
+    let (code, body) = split(response);
+    let zxid = response.zxid;
     if code != 0 {
         return ErrorCode::from_number(code).map_or(format!("code {code}, {zxid}"), |code| format!("{code:?}, {zxid}"));
     }
-    let said = match asked {
-        Request::Create(_) => CreateResponse::decode(body).map(|said| said.path).ok(),
+    let decoded = match asked {
+        Request::Create(_) => CreateResponse::decode(body).map(|decoded| decoded.path).ok(),
         Request::GetData(_) => {
-            let data = GetDataResponse::decode(body).ok().and_then(|said| said.data);
+            let data = GetDataResponse::decode(body).ok().and_then(|decoded| decoded.data);
             data.map(|data| format!("\"{}\"", String::from_utf8_lossy(&data)))
         }
-        Request::GetChildren2(_) => GetChildren2Response::decode(body).ok().map(|mut said| {
-            said.children.sort_unstable();
-            format!("[{}]", said.children.join(" "))
+        Request::GetChildren2(_) => GetChildren2Response::decode(body).ok().map(|mut decoded| {
+            decoded.children.sort_unstable();
+            format!("[{}]", decoded.children.join(" "))
         }),
-        Request::Multi(_) => MultiResponse::decode(body).ok().map(|said| {
+        Request::Multi(_) => MultiResponse::decode(body).ok().map(|decoded| {
             let part = |result: &MultiResult| match result {
                 MultiResult::Error(code) => format!("{code:?}"),
                 MultiResult::Create(_)
@@ -81,11 +83,11 @@ fn answer(asked: &Request, heard: &Heard) -> String {
                 | MultiResult::SetData(_)
                 | MultiResult::Check => "ok".to_owned(),
             };
-            said.results.iter().map(part).collect::<Vec<_>>().join(" and ")
+            decoded.results.iter().map(part).collect::<Vec<_>>().join(" and ")
         }),
         _ => None,
     };
-    format!("{}, {zxid}", said.unwrap_or_else(|| "ok".to_owned()))
+    format!("{}, {zxid}", decoded.unwrap_or_else(|| "ok".to_owned()))
 }
 
 fn happened(kind: EventType) -> &'static str {

@@ -1,79 +1,79 @@
-//! The stage: what a script sees of a world, and what it does to it.
+//! What scripts see of a world, and what they do to it.
 //!
-//! In: the orders of a script. Out: sights, in the order in which they happened.
-//! Why apart from faults: those are drawn and mended by dice; here a script says what happens, and when it ends.
+//! Observations are kept in the order in which they happened. This is separate from `faults`: there the random
+//! generator decides what happens and when it ends, here a script does.
 
 use pole_election::{Epoch, ServerId, Zxid};
 use pole_node::{Message, Note};
 
-use super::disk::{Image, Point, Survival};
-use super::hosts::{Death, Host};
+use super::disk::{CrashPoint, Image, Survival};
+use super::hosts::{CrashKind, Host};
 use super::network::Settings;
 use super::setup::LineKind;
-use super::workload::{Client, Told};
-use super::world::{Happening, World};
-use super::zoo::Guest;
+use super::workload::{Client, ServerMessage};
+use super::world::{SimEvent, World};
+use super::zk::SimClient;
 use super::{MS, SECOND, Setup};
 use crate::rng::Rng;
 
-/// Something worth a line in the output of a script.
+/// Something that a script prints.
 #[derive(Clone, Debug)]
-pub(crate) enum Sight {
-    /// A server tells its operator something.
+pub(crate) enum Observation {
+    /// A server reports a note.
     Noted { server: usize, note: Note },
-    /// A server that was told to die at a point has got there.
-    Reached { server: usize, point: Point, disk: OnDisk },
-    /// A server is established as leader; these have taken its epoch over.
+    /// A server has crashed at the crash point set for it.
+    Reached { server: usize, point: CrashPoint, disk: DurableState },
+    /// A server is established as leader; `quorum` have taken its epoch over.
     Leads { server: usize, epoch: Epoch, quorum: Vec<ServerId> },
-    /// A server reads what it sends another from its disk.
+    /// A server reads its log from disk to send it to another server.
     ReadsLog { server: usize, after: Zxid },
-    /// A server has its state from a snapshot that it was sent.
+    /// A server has restored its state from a snapshot that it received.
     Restored { server: usize, zxid: Zxid },
-    /// A server stops by itself.
+    /// A server halts.
     Halted { server: usize, reason: String },
-    /// A message that says how a synchronisation goes.
+    /// A message that is part of a synchronisation.
     Sent { from: usize, to: ServerId, message: pole_zab::Message },
-    /// A client of the service hears or does something.
-    Guest { guest: usize, does: String },
-    /// A client hears something.
-    Told { client: usize, told: Told },
+    /// A ZooKeeper client receives or does something.
+    SimClient { client: usize, action: String },
+    /// A workload client receives something.
+    ServerMessage { client: usize, message: ServerMessage },
 }
 
-/// What a crash leaves of a server.
+/// The durable state that a crash leaves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OnDisk {
+pub(crate) struct DurableState {
     pub(crate) last: Zxid,
     pub(crate) accepted: Epoch,
     pub(crate) current: Epoch,
 }
 
-impl OnDisk {
+impl DurableState {
     pub(crate) fn of(image: &Image) -> Self {
         Self { last: image.last(), accepted: image.accepted_epoch, current: image.current_epoch }
     }
 }
 
-/// What becomes of a server's disk.
+/// The behaviour of a server's disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mood {
-    /// It works, and a crash loses what was not synced.
+pub(crate) enum DiskMode {
+    /// It works, and a crash loses everything that was not synced.
     Ok,
     /// The next sync fails.
     Fail,
-    /// Nothing ends any more.
+    /// No operation ends.
     Hang,
-    /// The next crash leaves this much of what was under way.
-    Leaves(Survival),
-    /// A sync takes so long.
-    Takes(u64),
+    /// The next crash keeps this much of the work in progress.
+    CrashKeeps(Survival),
+    /// The duration of a sync, in nanoseconds.
+    SyncTakes(u64),
 }
 
-impl Sight {
-    /// The sight of a message, if it is one to tell of.
+impl Observation {
+    /// The observation of a message, if scripts print it.
     pub(crate) fn of_message(from: usize, to: ServerId, message: &Message) -> Option<Self> {
         use pole_zab::Message as M;
         let Message::Zab(message) = message else { return None };
-        let is_told = match message {
+        let is_printed = match message {
             M::Truncate { .. } | M::Entries { .. } | M::Pull { .. } | M::RefuseEpoch { .. } | M::Decline => true,
             M::Snapshot(part) => part.offset == 0,
             M::AckEpoch(promise) => !promise.fresh,
@@ -92,28 +92,28 @@ impl Sight {
             | M::Ping { .. }
             | M::Pong { .. } => false,
         };
-        is_told.then(|| Self::Sent { from, to, message: message.clone() })
+        is_printed.then(|| Self::Sent { from, to, message: message.clone() })
     }
 }
 
 impl Setup {
-    /// The quiet LAN of scripts: nothing in it is left to chance.
-    pub(crate) fn staged(servers: usize) -> Self {
+    /// The LAN of scripts: nothing in it is random.
+    pub(crate) fn scripted(servers: usize) -> Self {
         let mut setup = Self::lan(0, servers);
         if let LineKind::Even(line) = &mut setup.line {
             line.jitter_ppm = 0;
         }
-        // A connection that stalls stays: what ends it is a server's own patience, or the script.
+        // A stalled connection stays open until a server or the script closes it.
         setup.network = Settings { transport_timeout: 3_600 * SECOND, ..setup.network };
         setup
     }
 }
 
 impl World {
-    /// A world for a script. Nothing happens in it before it is told to.
-    pub(crate) fn staged(setup: Setup) -> Self {
+    /// A world for a script, in which no server is started yet.
+    pub(crate) fn scripted(setup: Setup) -> Self {
         let mut world = Self::still(setup, None);
-        world.sights = Some(Vec::new());
+        world.observations = Some(Vec::new());
         for host in &mut world.hosts {
             host.disk.survival = Survival::Nothing;
         }
@@ -123,104 +123,104 @@ impl World {
         world
     }
 
-    pub(crate) fn is_staged(&self) -> bool {
-        self.sights.is_some()
+    pub(crate) fn is_scripted(&self) -> bool {
+        self.observations.is_some()
     }
 
-    /// Keeps a sight for a script, if one looks.
-    pub(crate) fn see(&mut self, sight: impl FnOnce(&Self) -> Option<Sight>) {
-        if self.sights.is_some() {
-            let seen = sight(self);
-            self.sights.iter_mut().for_each(|sights| sights.extend(seen.clone()));
+    /// Keeps an observation, if a script runs.
+    pub(crate) fn observe(&mut self, observation: impl FnOnce(&Self) -> Option<Observation>) {
+        if self.observations.is_some() {
+            let seen = observation(self);
+            self.observations.iter_mut().for_each(|observations| observations.extend(seen.clone()));
         }
     }
 
-    /// The sight of a note.
-    pub(crate) fn sight_of_note(&self, server: usize, note: &Note) -> Sight {
+    /// The observation of a note.
+    pub(crate) fn observation_of_note(&self, server: usize, note: &Note) -> Observation {
         if let Note::Serving { leader, epoch } = note
             && *leader == id(server)
         {
             let took = |host: &Host| host.node.is_some() && host.disk.durable.current_epoch == *epoch;
             let quorum = (0..self.hosts.len()).filter(|s| took(&self.hosts[*s])).map(id).collect();
-            return Sight::Leads { server, epoch: *epoch, quorum };
+            return Observation::Leads { server, epoch: *epoch, quorum };
         }
-        Sight::Noted { server, note: note.clone() }
+        Observation::Noted { server, note: note.clone() }
     }
 
-    /// What was seen since the last call.
-    pub(crate) fn take_sights(&mut self) -> Vec<Sight> {
-        self.sights.as_mut().map(std::mem::take).unwrap_or_default()
+    /// Takes the observations since the last call.
+    pub(crate) fn take_observations(&mut self) -> Vec<Observation> {
+        self.observations.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Runs until something is so, at most so long. Whether it is.
-    pub(crate) fn runs_until(&mut self, within: u64, so: impl Fn(&Self) -> bool) -> bool {
+    /// Runs until the condition holds, at most for `within`. Returns whether it holds.
+    pub(crate) fn run_until_condition(&mut self, within: u64, condition: impl Fn(&Self) -> bool) -> bool {
         let end = self.now + within;
-        while !so(self) {
+        while !condition(self) {
             if self.report.failure.is_some() {
                 return false;
             }
             if !self.next(end) {
                 self.now = end;
-                return so(self);
+                return condition(self);
             }
         }
         true
     }
 
-    /// A server starts as soon as time goes on.
-    pub(crate) fn starts(&mut self, server: usize) {
-        self.queue.push(self.now, Happening::Start(server));
+    /// Schedules the start of a server, and dials its links.
+    pub(crate) fn schedule_start(&mut self, server: usize) {
+        self.queue.push(self.now, SimEvent::Start(server));
         self.dial_soon(server);
     }
 
-    /// The links of a server are tried without waiting for their turn.
+    /// Dials the links of a server at once.
     fn dial_soon(&mut self, server: usize) {
         for link in 0..self.network.links.len() {
             if self.network.links[link].ends.contains(&server) {
-                self.queue.push(self.now + 1, Happening::Dial(link));
+                self.queue.push(self.now + 1, SimEvent::Dial(link));
             }
         }
     }
 
-    /// A server dies now, or when it gets to a point.
-    pub(crate) fn crashes(&mut self, server: usize, at: Option<(Point, u32)>) {
+    /// Crashes a server now, or at a crash point after a number of passes.
+    pub(crate) fn crash_at(&mut self, server: usize, at: Option<(CrashPoint, u32)>) {
         match at {
             Some((point, passes)) => {
-                (self.hosts[server].dies_at, self.hosts[server].passes_before) = (Some(point), passes);
+                (self.hosts[server].crash_point, self.hosts[server].passes_left) = (Some(point), passes);
             }
-            None => self.dies(server, Death::Killed),
+            None => self.crash(server, CrashKind::Killed),
         }
     }
 
-    /// A machine loses its power: its peers hear nothing of it.
-    pub(crate) fn loses_power(&mut self, server: usize) {
-        self.dies(server, Death::Silent);
+    /// Cuts the power of a machine; its peers are not notified.
+    pub(crate) fn cut_power(&mut self, server: usize) {
+        self.crash(server, CrashKind::Silent);
     }
 
-    /// A server's disk works, fails or hangs from now on.
-    pub(crate) fn set_disk(&mut self, server: usize, mood: Mood) {
+    /// Sets the behaviour of a server's disk.
+    pub(crate) fn set_disk(&mut self, server: usize, mode: DiskMode) {
         let fsync = self.setup.disk.fsync;
         let host = &mut self.hosts[server];
-        match mood {
-            Mood::Ok => {
+        match mode {
+            DiskMode::Ok => {
                 let hung = host.disk.hangs_until() > self.now;
-                host.disk.mend();
+                host.disk.repair();
                 host.disk.set_fsync(fsync);
                 host.disk.survival = Survival::Nothing;
                 let boot = host.boot;
                 if hung {
-                    self.queue.push(self.now, Happening::Disk { server, boot });
+                    self.queue.push(self.now, SimEvent::DiskStepEnds { server, boot });
                 }
             }
-            Mood::Fail => host.disk.fail(),
-            Mood::Hang => host.disk.hang(u64::MAX),
-            Mood::Leaves(survival) => host.disk.survival = survival,
-            Mood::Takes(fsync) => host.disk.set_fsync(fsync),
+            DiskMode::Fail => host.disk.fail(),
+            DiskMode::Hang => host.disk.hang(u64::MAX),
+            DiskMode::CrashKeeps(survival) => host.disk.survival = survival,
+            DiskMode::SyncTakes(fsync) => host.disk.set_fsync(fsync),
         }
     }
 
-    /// Messages from one server to another get through, or none does.
-    pub(crate) fn set_way(&mut self, from: usize, to: usize, open: bool) {
+    /// Opens or blocks the direction from one server to another.
+    pub(crate) fn set_direction(&mut self, from: usize, to: usize, open: bool) {
         match (open, self.network.is_blocked(from, to)) {
             (true, true) => {
                 let sent = self.network.unblock(from, to, self.now);
@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    /// Both connections between two servers break, and are opened again if they can be.
+    /// Breaks both connections between two servers. They are redialled.
     pub(crate) fn break_links(&mut self, a: usize, b: usize) -> Result<(), String> {
         for link in 0..self.network.links.len() {
             let wire = &self.network.links[link];
@@ -244,7 +244,7 @@ impl World {
         Ok(())
     }
 
-    /// Both connections between two servers break for the first of them, and the second hears nothing.
+    /// Breaks both connections between two servers at the end of the first one; the second is not notified.
     pub(crate) fn break_links_at(&mut self, a: usize, b: usize) -> Result<(), String> {
         for link in 0..self.network.links.len() {
             let wire = &self.network.links[link];
@@ -255,7 +255,7 @@ impl World {
         Ok(())
     }
 
-    /// What was kept back from one server to another arrives.
+    /// Releases the messages held back from one server to another.
     pub(crate) fn release(&mut self, from: usize, to: usize) {
         let sent = self.network.release(from, to, self.now);
         self.arrive(sent);
@@ -264,22 +264,22 @@ impl World {
     fn arrive(&mut self, sent: Vec<(usize, usize, u64, Message)>) {
         for (link, end, at, message) in sent {
             let generation = self.network.links[link].generation;
-            self.queue.push(at, Happening::Arrives { link, end, generation, message });
+            self.queue.push(at, SimEvent::Arrives { link, end, generation, message });
         }
     }
 
-    /// All faults end, and everything is started.
-    pub(crate) fn all_faults_end(&mut self) -> Result<(), String> {
+    /// Ends all faults and holds, and starts all servers.
+    pub(crate) fn end_scripted_faults(&mut self) -> Result<(), String> {
         let servers = self.hosts.len();
         for (from, to) in (0..servers).flat_map(|a| (0..servers).map(move |b| (a, b))) {
             self.release(from, to);
         }
-        self.heal()?;
+        self.end_faults()?;
         (0..servers).for_each(|server| self.dial_soon(server));
         Ok(())
     }
 
-    /// One more client, that asks only what it is told to.
+    /// Adds a workload client that sends only what the script says.
     pub(crate) fn new_client(&mut self) -> usize {
         let index = self.clients.len();
         let mut client = Client::new(&self.setup, index, &Rng::new(0));
@@ -288,15 +288,15 @@ impl World {
         index
     }
 
-    /// One more client of the service.
-    pub(crate) fn new_guest(&mut self, timeout_ms: u64) -> usize {
-        let guest = self.guests.len();
-        self.guests.push(Guest::scripted(&self.setup, guest, timeout_ms));
-        self.queue.push(self.now, Happening::GuestThinks { guest, thought: 0 });
-        guest
+    /// Adds a ZooKeeper client.
+    pub(crate) fn new_sim_client(&mut self, timeout_ms: u64) -> usize {
+        let client = self.sim_clients.len();
+        self.sim_clients.push(SimClient::scripted(&self.setup, client, timeout_ms));
+        self.queue.push(self.now, SimEvent::SimClientWakes { client, wakeup: 0 });
+        client
     }
 
-    /// Whether every server that runs serves under the one leader.
+    /// Whether all running servers serve under one leader. Paused servers do not count.
     pub(crate) fn is_settled(&self) -> bool {
         let Some(leader) = self.leader() else { return false };
         let epoch = self.epoch_of(leader);
@@ -306,16 +306,16 @@ impl World {
         })
     }
 
-    /// Whether moreover all of them have logged and applied everything.
+    /// Whether all running servers also have logged and applied the whole history.
     pub(crate) fn is_level(&self) -> bool {
-        let last = self.judge.history.last();
+        let last = self.checker.history.last();
         let level = |at: Zxid| at == last;
         let mut nodes = self.hosts.iter().filter_map(|host| host.node.as_ref());
         self.is_settled() && nodes.all(|node| level(node.applied()) && level(node.zab().log().last()))
     }
 }
 
-/// The id of a server.
+/// The id of a server, from its index.
 pub(crate) fn id(server: usize) -> ServerId {
     ServerId(server as u64 + 1)
 }

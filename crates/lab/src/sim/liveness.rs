@@ -1,48 +1,48 @@
-//! The liveness phase: all faults end, everything is started, and within a bound everything must work again.
+//! The liveness phase: all faults end, all servers are started, and the ensemble must recover within a bound.
 
 use pole_election::Proposal;
 use pole_zab::Phase;
 
-use super::hosts::Death;
+use super::hosts::CrashKind;
 use super::world::World;
 use super::{MS, SECOND};
 
 impl World {
-    /// Ends all faults and waits: for a leader that all servers serve under, for every request under way, and for
-    /// equal states. What is not so in time is a failure.
-    pub fn run_healing_phase(&mut self) {
+    /// Ends all faults, then waits for a leader under which all servers serve, for new writes, and for all pending
+    /// requests and equal states. Exceeding a time limit is a failure.
+    pub fn run_liveness_phase(&mut self) {
         if self.report.failure.is_some() {
             return;
         }
-        if let Err(failure) = self.heal() {
-            return self.fails(failure);
+        if let Err(failure) = self.end_faults() {
+            return self.fail(failure);
         }
         let begun = self.now;
-        if !self.runs_until_so(HEALED_WITHIN, Self::all_serve) {
-            return self.fails_to(HEALED_WITHIN, "serve");
+        if !self.poll_until(RECOVERED_WITHIN, Self::all_serve) {
+            return self.fail_liveness(RECOVERED_WITHIN, "serve");
         }
-        self.report.healed_after = self.now - begun;
+        self.report.recovered_after = self.now - begun;
         let writes = self.writes();
-        let is_empty = self.clients.is_empty() && self.guests.is_empty();
+        let is_empty = self.clients.is_empty() && self.sim_clients.is_empty();
         let writes_go_on = |world: &Self| is_empty || world.writes() > writes + 20;
-        if !self.runs_until_so(WRITES_WITHIN, writes_go_on) {
-            return self.fails_to(WRITES_WITHIN, "take writes");
+        if !self.poll_until(WRITES_WITHIN, writes_go_on) {
+            return self.fail_liveness(WRITES_WITHIN, "take writes");
         }
         self.draining = true;
-        if !self.runs_until_so(DRAINED_WITHIN, |world| world.all_serve() && world.all_is_done()) {
-            return self.fails_to(DRAINED_WITHIN, "answer and apply all");
+        if !self.poll_until(DRAINED_WITHIN, |world| world.all_serve() && world.all_done()) {
+            return self.fail_liveness(DRAINED_WITHIN, "answer and apply all");
         }
-        self.elect_once_more();
+        self.check_timely_election();
     }
 
-    /// An election in which everything is timely: the leader is killed, the others hear of it at once. Whoever wins must
-    /// have the best score of all that took part.
-    fn elect_once_more(&mut self) {
+    /// Checks an election in which every message is timely: the leader is killed and the others notice at once. The winner
+    /// must have the best score of all participants.
+    fn check_timely_election(&mut self) {
         let Some(leader) = self.leader().filter(|_| self.report.failure.is_none()) else { return };
         self.elected.clear();
         self.kill(leader);
-        if !self.runs_until_so(HEALED_WITHIN, |world| world.all_but_serve(leader)) {
-            return self.fails_to(HEALED_WITHIN, "serve after one more election");
+        if !self.poll_until(RECOVERED_WITHIN, |world| world.all_but_serve(leader)) {
+            return self.fail_liveness(RECOVERED_WITHIN, "serve after one more election");
         }
         let Some(new) = self.leader().and_then(|new| self.elected.get(&new)) else { return };
         let decided = (new.round, new.winner);
@@ -54,14 +54,14 @@ impl World {
         if let Some(better) = better {
             let (winner, better) =
                 (format!("{} {:?}", winner.id, winner.rank), format!("{} {:?}", better.id, better.rank));
-            self.fails(format!("in a timely election {winner} won over {better}"));
+            self.fail(format!("in a timely election {winner} won over {better}"));
         }
     }
 
-    /// The end of all faults.
-    pub(crate) fn heal(&mut self) -> Result<(), String> {
+    /// Ends all faults and starts all servers.
+    pub(crate) fn end_faults(&mut self) -> Result<(), String> {
         self.trace.line(self.now, 0, format_args!("all faults end"));
-        self.weather.over = true;
+        self.faults.over = true;
         self.network.settings.lost_per_mille = 0;
         self.network.settings.doubled_per_mille = 0;
         self.network.settings.broken_per_100k = 0;
@@ -71,46 +71,46 @@ impl World {
             while self.network.is_blocked(from, to) {
                 for (link, end, at, message) in self.network.unblock(from, to, self.now) {
                     let generation = self.network.links[link].generation;
-                    self.queue.push(at, super::world::Happening::Arrives { link, end, generation, message });
+                    self.queue.push(at, super::world::SimEvent::Arrives { link, end, generation, message });
                 }
             }
         }
         for server in 0..servers {
             if self.hosts[server].disk.hangs_until() == u64::MAX {
-                self.dies(server, Death::Killed);
+                self.crash(server, CrashKind::Killed);
             }
             let host = &mut self.hosts[server];
-            host.dies_at = None;
-            host.disk.mend();
+            host.crash_point = None;
+            host.disk.repair();
             host.disk.set_fsync(self.setup.disk.fsync);
             host.step_cost = self.setup.step_cost;
-            self.resumes(server)?;
+            self.resume_process(server)?;
             self.start(server)?;
         }
         Ok(())
     }
 
-    fn runs_until_so(&mut self, within: u64, so: impl Fn(&Self) -> bool) -> bool {
+    fn poll_until(&mut self, within: u64, condition: impl Fn(&Self) -> bool) -> bool {
         let end = self.now + within;
         while self.now < end && self.report.failure.is_none() {
             self.run_until(self.now + 10 * MS);
-            if so(self) {
+            if condition(self) {
                 return true;
             }
         }
-        // A failure of another kind has been told already.
+        // A failure of another kind has been reported already.
         self.report.failure.is_some()
     }
 
-    fn fails_to(&mut self, within: u64, what: &str) {
+    fn fail_liveness(&mut self, within: u64, what: &str) {
         if self.report.failure.is_some() {
             return;
         }
         let states: Vec<_> = self.hosts.iter().enumerate().map(|(s, _)| self.describe(s)).collect();
-        self.fails(format!("{} s after the end of all faults not all {what}: {}", within / SECOND, states.join("; ")));
+        self.fail(format!("{} s after the end of all faults not all {what}: {}", within / SECOND, states.join("; ")));
     }
 
-    /// Whether one leader is established and everyone serves under it.
+    /// Whether one leader is established and all servers serve under it.
     #[must_use]
     pub fn all_serve(&self) -> bool {
         let Some(leader) = self.leader() else { return false };
@@ -122,18 +122,18 @@ impl World {
         })
     }
 
-    /// Whether every client has its answers and every server the whole history.
-    fn all_is_done(&self) -> bool {
-        let last = self.judge.history.last();
+    /// Whether every client has its answers and every server has logged and applied the whole history.
+    fn all_done(&self) -> bool {
+        let last = self.checker.history.last();
         self.clients.iter().all(|client| client.is_idle())
-            && self.guests.iter().all(|guest| guest.is_idle())
+            && self.sim_clients.iter().all(|client| client.is_idle())
             && self
                 .hosts
                 .iter()
                 .all(|host| host.node.as_ref().is_some_and(|n| n.applied() == last && n.zab().log().last() == last))
     }
 
-    /// A server in few words.
+    /// A summary of a server's state, for failure messages.
     #[must_use]
     pub fn describe(&self, server: usize) -> String {
         let Some(node) = &self.hosts[server].node else { return format!("{} is down", server + 1) };
@@ -155,9 +155,9 @@ impl World {
     }
 }
 
-/// Longer than any patience of a server: `initLimit`, and a few rounds of elections after it.
-const HEALED_WITHIN: u64 = 25 * SECOND;
-/// Longer than the patience of a client whose server lost its power and said nothing.
+/// Longer than any timeout of a server: `initLimit`, then a few election rounds.
+const RECOVERED_WITHIN: u64 = 25 * SECOND;
+/// Longer than a client waits for a server that lost power.
 const WRITES_WITHIN: u64 = 20 * SECOND;
-/// Longer than the patience of a client.
+/// Longer than a client waits for an answer.
 const DRAINED_WITHIN: u64 = 20 * SECOND;

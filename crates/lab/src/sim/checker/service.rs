@@ -1,11 +1,12 @@
-//! What the clients of the service were promised: the committed history as transactions on one tree.
+//! Checks the answers to ZooKeeper clients against the committed history, applied to one tree.
 //!
-//! In: entries as they join the history; what clients ask and hear. Out: nothing, or a sentence with both values.
-//! Every transaction is what its request becomes on the tree of all that stands before it. A session's requests stand
-//! once and in the order asked, none of a connection that the session has left after the next attachment. Answers are
-//! those of their transactions, reads are of exactly the state that they claim, and neither goes back.
-//! Why it validates again: a leader decides over what is in flight, with a view that is not this one.
-//! Not here: who was silent for how long (`sessions`), watches (`watches`), ephemerals (`ephemerals`).
+//! - Every transaction is what its request becomes on the tree of all transactions before it. The leader validated it
+//!   against transactions in flight, with a different view, so this repeats the validation.
+//! - The requests of a session are in the history once and in the order in which they were sent, and none of a
+//!   connection that the session has left comes after the next attachment.
+//! - Answers are those of their transactions, reads return exactly the state at their zxid, and neither goes back.
+//!
+//! Silence and expiry (`sessions`), watches (`watches`) and ephemerals (`ephemerals`) are checked elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,66 +21,66 @@ use pole_tree::{Ask, Changes, From, Position, Prepared, SessionChange, Tree};
 use pole_zab::{Cxid, Entry, SessionId};
 
 use super::ephemerals::Ephemerals;
-use super::{Heard, Verdict};
+use super::{CheckResult, Response};
 use crate::sim::state::RULES;
 
-/// Everything asked of the service so far, and what it became.
+/// The model of the service: its tree, and all requests so far.
 #[derive(Debug)]
 pub(crate) struct Service {
     tree: Tree,
-    /// Of one transaction; kept for its memory.
+    /// Scratch buffer, reused to avoid reallocation.
     changes: Changes,
-    /// What each transaction answers.
+    /// The reply to each transaction.
     replies: BTreeMap<Zxid, Bytes>,
-    /// Everything that a watch could see, in order.
-    pub(crate) news: Vec<News>,
-    /// Of each path: since when it was what.
-    timelines: BTreeMap<String, Vec<(Zxid, Option<Seen>)>>,
-    asked: BTreeMap<(SessionId, Cxid), Asked>,
+    /// All changes that a watch can see, in order.
+    pub(crate) node_events: Vec<NodeEvent>,
+    /// The states of each path, with the zxid from which they hold.
+    timelines: BTreeMap<String, Vec<(Zxid, Option<NodeState>)>>,
+    writes: BTreeMap<(SessionId, Cxid), SentWrite>,
     sessions: BTreeMap<SessionId, Session>,
     ephemerals: Ephemerals,
-    /// The last write that any client knows to be done.
+    /// The last write acknowledged to any client.
     acknowledged: Zxid,
     pub(crate) writes_acknowledged: u64,
-    /// Sessions that the leader ended since this was last looked at.
+    /// Sessions that the leader expired since the last [`Service::take_expired`].
     expired: Vec<SessionId>,
 }
 
-/// Something that a watch could see.
+/// A change that a watch can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct News {
+pub(crate) struct NodeEvent {
     pub(crate) zxid: Zxid,
     pub(crate) kind: EventType,
     pub(crate) path: Arc<str>,
 }
 
-/// A node at some time.
+/// A node after some transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct NodeState {
     pub(crate) stat: Stat,
     data: Option<Bytes>,
 }
 
-/// A write that was asked.
+/// A write that was sent.
 #[derive(Clone, Debug)]
-struct Asked {
+struct SentWrite {
     body: Bytes,
-    /// The attachment under which it was asked.
+    /// The attachment under which it was sent.
     floor: Zxid,
-    /// What had been acknowledged to anyone by then.
+    /// The last write acknowledged to any client by then.
     after: Zxid,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Session {
-    /// The attachments that were asked for; a resumed session has two forms of them.
+    /// The attachment requests that were sent; a resumed session has two forms of them.
     attachments: Vec<Bytes>,
     timeout_ms: i32,
     /// By the committed history: its last attachment, and its last request.
     attached: Zxid,
     last: Cxid,
     is_over: bool,
-    /// What its client has seen.
+    /// The newest state that its client has seen.
     seen: Zxid,
 }
 
@@ -89,9 +90,9 @@ impl Service {
             tree: Tree::new(RULES),
             changes: Changes::new(),
             replies: BTreeMap::new(),
-            news: Vec::new(),
+            node_events: Vec::new(),
             timelines: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            writes: BTreeMap::new(),
             sessions: BTreeMap::new(),
             ephemerals: Ephemerals::default(),
             acknowledged: Zxid::ZERO,
@@ -100,43 +101,43 @@ impl Service {
         }
     }
 
-    /// Of the state after all that is committed.
+    /// The digest of the tree after the whole history.
     pub(crate) fn digest(&self) -> u64 {
         self.tree.digest()
     }
 
-    /// What had been acknowledged to anyone.
+    /// The last write acknowledged to any client.
     pub(crate) fn acknowledged(&self) -> Zxid {
         self.acknowledged
     }
 
-    /// How long a session may be silent, in milliseconds, if the history has it open.
+    /// The timeout of a session in milliseconds, if it is open by the history.
     pub(crate) fn timeout_ms(&self, session: SessionId) -> Option<u64> {
         let known = self.sessions.get(&session).filter(|known| known.attached > Zxid::ZERO && !known.is_over)?;
         Some(u64::from(known.timeout_ms.unsigned_abs()))
     }
 
-    /// Sessions that the leader ended since the last call.
+    /// Takes the sessions that the leader expired since the last call.
     pub(crate) fn take_expired(&mut self) -> Vec<SessionId> {
         std::mem::take(&mut self.expired)
     }
 
-    /// A client asks for a session.
-    pub(crate) fn asks_session(&mut self, session: SessionId, body: &Bytes) {
+    /// Registers a session request.
+    pub(crate) fn session_requested(&mut self, session: SessionId, body: &Bytes) {
         let attachments = &mut self.sessions.entry(session).or_default().attachments;
         if !attachments.contains(body) {
             attachments.push(body.clone());
         }
     }
 
-    /// A client asks for a write, under the attachment at `floor`.
-    pub(crate) fn asks(&mut self, session: SessionId, cxid: Cxid, floor: Zxid, body: Bytes) {
+    /// Registers a write, sent under the attachment at `floor`.
+    pub(crate) fn write_requested(&mut self, session: SessionId, cxid: Cxid, floor: Zxid, body: Bytes) {
         let after = self.acknowledged;
-        self.asked.insert((session, cxid), Asked { body, floor, after });
+        self.writes.insert((session, cxid), SentWrite { body, floor, after });
     }
 
-    /// The next entry of the history.
-    pub(crate) fn committed(&mut self, entry: &Entry) -> Verdict {
+    /// Checks and applies the next entry of the history.
+    pub(crate) fn committed(&mut self, entry: &Entry) -> CheckResult {
         let zxid = entry.zxid;
         let txn = TxnEntry::read(&mut Reader::new(entry.body.clone()))
             .map_err(|error| format!("{zxid} is no transaction: {error}"))?;
@@ -146,24 +147,28 @@ impl Service {
         {
             return Err(format!("{zxid} is of {}, but its header says {header:?}", entry.origin));
         }
-        self.is_what_was_asked(entry, &txn)?;
+        self.check_request(entry, &txn)?;
         self.ephemerals.committed(zxid, &txn)?;
         self.changes.clear();
         let applied = self.tree.apply(&txn, true, &mut self.changes);
-        self.news.extend(self.changes.iter().map(|c| News { zxid, kind: c.kind, path: Arc::clone(&c.path) }));
-        self.note_session(entry, applied.session)?;
+        self.node_events.extend(self.changes.iter().map(|c| NodeEvent {
+            zxid,
+            kind: c.kind,
+            path: Arc::clone(&c.path),
+        }));
+        self.record_session(entry, applied.session)?;
         let (code, body) = applied.reply.unwrap_or((ErrorCode::SystemError, Bytes::new()));
         let body = match applied.session {
             Some(SessionChange::Attached { timeout_ms, .. }) => Bytes::copy_from_slice(&timeout_ms.to_be_bytes()),
             Some(SessionChange::Closed { .. }) | None => body,
         };
         self.replies.insert(zxid, [&code.number().to_be_bytes()[..], &body].concat().into());
-        self.note_nodes(zxid, &txn.txn);
+        self.record_nodes(zxid, &txn.txn);
         Ok(())
     }
 
-    /// The transaction is what the request of that name becomes after all that is committed.
-    fn is_what_was_asked(&mut self, entry: &Entry, txn: &TxnEntry) -> Verdict {
+    /// Checks that the transaction is what its request becomes on top of the history.
+    fn check_request(&mut self, entry: &Entry, txn: &TxnEntry) -> CheckResult {
         let (zxid, origin) = (entry.zxid, entry.origin);
         let session = self.sessions.entry(origin.session).or_default();
         let close = [Ask::close()];
@@ -172,7 +177,7 @@ impl Service {
         } else if origin.cxid.is_attachment() {
             (&session.attachments[..], Zxid::ZERO)
         } else {
-            let asked = self.asked.get(&(origin.session, origin.cxid));
+            let asked = self.writes.get(&(origin.session, origin.cxid));
             let asked = asked.ok_or_else(|| format!("{zxid} is {origin}, which nobody asked"))?;
             if asked.floor != session.attached && !session.is_over {
                 return Err(format!(
@@ -180,7 +185,7 @@ impl Service {
                     asked.floor, session.attached
                 ));
             }
-            // What an older connection asked may come after the end of the session, and gets its error.
+            // A request of an older connection may come after the end of the session, and gets its error.
             let is_late = asked.floor != session.attached;
             if origin.cxid <= session.last && !is_late {
                 return Err(format!("{zxid} is {origin}, after #{} of the same session", session.last));
@@ -197,7 +202,7 @@ impl Service {
         }
     }
 
-    fn note_session(&mut self, entry: &Entry, change: Option<SessionChange>) -> Verdict {
+    fn record_session(&mut self, entry: &Entry, change: Option<SessionChange>) -> CheckResult {
         let session = self.sessions.entry(entry.origin.session).or_default();
         match change {
             None => {}
@@ -220,92 +225,98 @@ impl Service {
         Ok(())
     }
 
-    fn note_nodes(&mut self, zxid: Zxid, txn: &Txn) {
+    fn record_nodes(&mut self, zxid: Zxid, txn: &Txn) {
         for path in touched(txn) {
             let data = self.tree.data(&path).flatten().map(Bytes::copy_from_slice);
-            let seen = self.tree.stat(&path).map(|stat| Seen { stat, data });
+            let seen = self.tree.stat(&path).map(|stat| NodeState { stat, data });
             self.timelines.entry(path).or_default().push((zxid, seen));
         }
     }
 
-    /// A node as it was after `zxid`.
-    pub(crate) fn node_at(&self, path: &str, zxid: Zxid) -> Option<&Seen> {
+    /// The node after `zxid`.
+    pub(crate) fn node_at(&self, path: &str, zxid: Zxid) -> Option<&NodeState> {
         let timeline = self.timelines.get(path)?;
         let after = timeline.partition_point(|(at, _)| *at <= zxid);
         timeline.get(after.checked_sub(1)?)?.1.as_ref()
     }
 
-    /// A client has its session, or hears that there is none any more.
-    pub(crate) fn attached(&mut self, session: SessionId, heard: &Heard) -> Verdict {
-        self.says_right(session, heard)?;
-        self.sees(session, heard.zxid)
+    /// Checks the answer to a session request: attached, or expired.
+    pub(crate) fn attached(&mut self, session: SessionId, response: &Response) -> CheckResult {
+        self.check_reply(session, response)?;
+        self.check_monotonic(session, response.zxid)
     }
 
-    /// A client hears the answer to a write.
-    pub(crate) fn wrote(&mut self, session: SessionId, cxid: Cxid, heard: &Heard) -> Verdict {
-        let asked = self.asked.get(&(session, cxid));
+    /// Checks the answer to a write.
+    pub(crate) fn wrote(&mut self, session: SessionId, cxid: Cxid, response: &Response) -> CheckResult {
+        let asked = self.writes.get(&(session, cxid));
         let after = asked.map(|asked| asked.after).ok_or_else(|| format!("{session}#{cxid} was not asked"))?;
-        self.says_right(session, heard)?;
-        if heard.zxid <= after {
-            let zxid = heard.zxid;
+        self.check_reply(session, response)?;
+        if response.zxid <= after {
+            let zxid = response.zxid;
             return Err(format!("{session}#{cxid} stands at {zxid}, but {after} had been acknowledged before it"));
         }
-        self.acknowledged = self.acknowledged.max(heard.zxid);
+        self.acknowledged = self.acknowledged.max(response.zxid);
         self.writes_acknowledged += 1;
-        self.sees(session, heard.zxid)
+        self.check_monotonic(session, response.zxid)
     }
 
-    fn says_right(&self, session: SessionId, heard: &Heard) -> Verdict {
-        let right = self.replies.get(&heard.zxid);
-        match right == Some(&heard.body) {
+    fn check_reply(&self, session: SessionId, response: &Response) -> CheckResult {
+        let expected = self.replies.get(&response.zxid);
+        match expected == Some(&response.body) {
             true => Ok(()),
-            false => Err(format!("session {session} is answered {:?} at {}, not {right:?}", heard.body, heard.zxid)),
+            false => {
+                Err(format!("session {session} is answered {:?} at {}, not {expected:?}", response.body, response.zxid))
+            }
         }
     }
 
-    /// A client hears the answer to a sync that it asked when `after` had been acknowledged.
-    pub(crate) fn synced(&mut self, session: SessionId, after: Zxid, heard: &Heard) -> Verdict {
-        if heard.zxid < after {
-            return Err(format!("a sync is answered at {}, but {after} had been acknowledged before it", heard.zxid));
+    /// Checks the answer to a sync that was sent when `after` had been acknowledged.
+    pub(crate) fn synced(&mut self, session: SessionId, after: Zxid, response: &Response) -> CheckResult {
+        if response.zxid < after {
+            return Err(format!(
+                "a sync is answered at {}, but {after} had been acknowledged before it",
+                response.zxid
+            ));
         }
-        self.sees(session, heard.zxid)
+        self.check_monotonic(session, response.zxid)
     }
 
-    /// A client hears the answer to a read.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not come here")]
-    pub(crate) fn read(&mut self, session: SessionId, request: &Request, heard: &Heard) -> Verdict {
-        let (code, body) = split(heard);
-        let (path, said) = match request {
+    /// Checks the answer to a read.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "simulated clients send no other reads")]
+    pub(crate) fn read(&mut self, session: SessionId, request: &Request, response: &Response) -> CheckResult {
+        let (code, body) = split(response);
+        let (path, actual) = match request {
             Request::GetData(request) => {
-                let said = GetDataResponse::decode(body).map(|said| Seen { stat: said.stat, data: said.data });
-                (&request.path, said.ok())
+                let actual =
+                    GetDataResponse::decode(body).map(|actual| NodeState { stat: actual.stat, data: actual.data });
+                (&request.path, actual.ok())
             }
             Request::Exists(request) => {
-                let data = self.node_at(&request.path, heard.zxid).and_then(|node| node.data.clone());
-                (&request.path, ExistsResponse::decode(body).map(|said| Seen { stat: said.stat, data }).ok())
+                let data = self.node_at(&request.path, response.zxid).and_then(|node| node.data.clone());
+                (&request.path, ExistsResponse::decode(body).map(|actual| NodeState { stat: actual.stat, data }).ok())
             }
             Request::GetChildren2(request) => {
-                let data = self.node_at(&request.path, heard.zxid).and_then(|node| node.data.clone());
-                let said = GetChildren2Response::decode(body).ok();
-                let said = said.filter(|said| said.children.len() as i32 == said.stat.num_children);
-                (&request.path, said.map(|said| Seen { stat: said.stat, data }))
+                let data = self.node_at(&request.path, response.zxid).and_then(|node| node.data.clone());
+                let actual = GetChildren2Response::decode(body).ok();
+                let actual = actual.filter(|actual| actual.children.len() as i32 == actual.stat.num_children);
+                (&request.path, actual.map(|actual| NodeState { stat: actual.stat, data }))
             }
             other => return Err(format!("{other:?} is no read that a client asks here")),
         };
-        let right = self.node_at(path, heard.zxid);
-        let is_right = match code {
-            0 => said.as_ref() == right && right.is_some(),
-            code => code == ErrorCode::NoNode.number() && right.is_none(),
+        let expected = self.node_at(path, response.zxid);
+        let is_expected = match code {
+            0 => actual.as_ref() == expected && expected.is_some(),
+            code => code == ErrorCode::NoNode.number() && expected.is_none(),
         };
-        if !is_right {
-            let zxid = heard.zxid;
-            return Err(format!("a read of {path} at {zxid} says {said:?} (code {code}), the history {right:?}"));
+        if !is_expected {
+            let zxid = response.zxid;
+            return Err(format!("a read of {path} at {zxid} says {actual:?} (code {code}), the history {expected:?}"));
         }
-        self.sees(session, heard.zxid)
+        self.check_monotonic(session, response.zxid)
     }
 
-    /// What a session sees never goes back.
-    pub(crate) fn sees(&mut self, session: SessionId, zxid: Zxid) -> Verdict {
+    /// Checks that what a session sees never goes back.
+    pub(crate) fn check_monotonic(&mut self, session: SessionId, zxid: Zxid) -> CheckResult {
         let known = self.sessions.entry(session).or_default();
         if zxid < known.seen {
             return Err(format!("session {session} had seen {} and is answered at {zxid}", known.seen));
@@ -315,15 +326,15 @@ impl Service {
     }
 }
 
-/// The code of an answer, and its body.
-pub(crate) fn split(heard: &Heard) -> (i32, Bytes) {
-    match heard.body.split_first_chunk() {
-        Some((code, _)) => (i32::from_be_bytes(*code), heard.body.slice(4..)),
+/// Splits an answer into its error code and its body.
+pub(crate) fn split(response: &Response) -> (i32, Bytes) {
+    match response.body.split_first_chunk() {
+        Some((code, _)) => (i32::from_be_bytes(*code), response.body.slice(4..)),
         None => (ErrorCode::SystemError.number(), Bytes::new()),
     }
 }
 
-/// The nodes that a transaction may have changed, parents included.
+/// The nodes that a transaction may have changed, including parents.
 fn touched(txn: &Txn) -> Vec<String> {
     let with_parent = |path: &String| {
         let parent = path.rsplit_once('/').map(|(parent, _)| parent.to_owned());

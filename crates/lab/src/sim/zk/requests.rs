@@ -1,4 +1,4 @@
-//! What a client of the service asks: a few paths that all share, so that everything meets everything.
+//! Draws the requests of ZooKeeper clients: all clients share a few paths, so that their requests conflict.
 
 use bytes::Bytes;
 use pole_jute::{
@@ -8,8 +8,8 @@ use pole_jute::{
 
 use crate::rng::Rng;
 
-/// The next request. None: a sync.
-pub(crate) fn next(rng: &mut Rng, own: &mut Vec<String>) -> Option<Request> {
+/// The next request; none: a sync.
+pub(crate) fn next(rng: &mut Rng, sequential_nodes: &mut Vec<String>) -> Option<Request> {
     let (node, watch) = (node(rng), rng.per_mille(400));
     Some(match rng.below(1000) {
         0..120 => Request::Create(create(rng, node, CreateMode::Persistent)),
@@ -29,7 +29,7 @@ pub(crate) fn next(rng: &mut Rng, own: &mut Vec<String>) -> Option<Request> {
             let mode = *rng.pick(&[CreateMode::EphemeralSequential, CreateMode::PersistentSequential]);
             Request::Create(create(rng, format!("{node}/q-"), mode))
         }
-        620..680 => match own.pop() {
+        620..680 => match sequential_nodes.pop() {
             Some(path) => Request::Delete(DeleteRequest { path, version: -1 }),
             None => Request::SetData(set(rng, node)),
         },
@@ -72,7 +72,7 @@ fn set(rng: &mut Rng, path: String) -> SetDataRequest {
     SetDataRequest { path, data: Some(unique(rng)), version }
 }
 
-/// Some succeed, some fail at their second part and must leave nothing of the first.
+/// Some succeed; some fail at their second part and must leave nothing of the first.
 fn multi(rng: &mut Rng) -> MultiRequest {
     let (first, second) = (node(rng), node(rng));
     let path = child(rng, &first);
@@ -92,7 +92,7 @@ fn unique(rng: &mut Rng) -> Bytes {
     Bytes::copy_from_slice(&rng.any().to_be_bytes())
 }
 
-/// Everyone may do everything, said in different ways: so that there is more than one list to count references of.
+/// ACLs that all grant everything to everyone, but differ, so that the tree has several lists to count references of.
 fn acl(rng: &mut Rng) -> Vec<Acl> {
     let of = |scheme: &str, id: String| Acl { perms: Perms::ALL, id: Id { scheme: scheme.into(), id } };
     let mut acl = vec![of("world", "anyone".to_owned())];

@@ -1,35 +1,36 @@
-//! The committed history: one for the whole ensemble, extended by whoever commits first, compared by all others.
+//! The committed history: one for the whole ensemble, extended by the first server that commits, compared by all others.
 //!
-//! Prefix consistency and agreement: what a server calls committed is what stands here. Total order: it only grows at
-//! its end. Contiguity: the next counter, or the first of a later epoch. Digests: of one model that applies it.
+//! - Prefix consistency and agreement: what a server calls committed is what is recorded here.
+//! - Total order: the history only grows at its end.
+//! - Contiguity: each entry has the next counter, or the first one of a later epoch.
+//! - Digests: those of one model that applies the history.
 
 use pole_election::{Epoch, Zxid};
 use pole_node::Machine;
 use pole_zab::{Entry, SessionId};
 
-use super::Verdict;
+use super::CheckResult;
 use crate::kv::{Ask, Key, Kv, Txn, Value};
 
-/// What is committed.
 #[derive(Debug)]
 pub(crate) struct History {
     entries: Vec<Entry>,
-    /// After each entry.
+    /// The digest after each entry.
     digests: Vec<u64>,
-    /// Before the first.
-    blank: u64,
-    /// Where each epoch begins.
+    /// The digest before the first entry.
+    empty_digest: u64,
+    /// The index of the first entry of each epoch.
     epochs: Vec<(Epoch, usize)>,
     model: Kv,
-    /// Of each key: from which place of the history on it held what.
+    /// The values of each key, with the index of the entry that set them.
     timelines: std::collections::BTreeMap<Key, Vec<(usize, Option<Value>)>>,
 }
 
 impl History {
-    /// Of a state that has this digest before the first entry.
-    pub(crate) fn new(blank: u64) -> Self {
+    /// An empty history over a state with this digest.
+    pub(crate) fn new(empty_digest: u64) -> Self {
         let (entries, digests, epochs) = (Vec::new(), Vec::new(), Vec::new());
-        Self { entries, digests, blank, epochs, model: Kv::new(), timelines: std::collections::BTreeMap::new() }
+        Self { entries, digests, empty_digest, epochs, model: Kv::new(), timelines: std::collections::BTreeMap::new() }
     }
 
     pub(crate) fn last(&self) -> Zxid {
@@ -41,42 +42,42 @@ impl History {
     }
 
     pub(crate) fn entry(&self, zxid: Zxid) -> Option<&Entry> {
-        self.place(zxid).map(|at| &self.entries[at])
+        self.index_of(zxid).map(|at| &self.entries[at])
     }
 
-    /// The committed entry after `zxid`, if there is one: `zxid` itself need not be committed.
+    /// The first committed entry after `zxid`, which need not be committed itself.
     pub(crate) fn after(&self, zxid: Zxid) -> Option<&Entry> {
         self.entries.get(self.entries.partition_point(|e| e.zxid <= zxid))
     }
 
-    /// The last committed position of all epochs before this one.
+    /// The last committed position before this epoch.
     pub(crate) fn last_before(&self, epoch: Epoch) -> Zxid {
         let end = self.epochs.iter().find(|(e, _)| *e >= epoch).map_or(self.entries.len(), |(_, at)| *at);
         end.checked_sub(1).map_or(Zxid::ZERO, |at| self.entries[at].zxid)
     }
 
-    /// What a request becomes after all that is committed.
-    pub(crate) fn decides(&self, ask: Ask, session: SessionId) -> Txn {
+    /// The transaction that a request becomes on top of the history.
+    pub(crate) fn expected_txn(&self, ask: Ask, session: SessionId) -> Txn {
         self.model.decide(ask, session)
     }
 
-    /// What a key held after `zxid`.
+    /// The value of a key after `zxid`.
     pub(crate) fn value_at(&self, key: Key, zxid: Zxid) -> Option<Value> {
-        let place = self.place(zxid)?;
+        let index = self.index_of(zxid)?;
         let timeline = self.timelines.get(&key)?;
-        let after = timeline.partition_point(|(at, _)| *at <= place);
+        let after = timeline.partition_point(|(at, _)| *at <= index);
         timeline.get(after.checked_sub(1)?)?.1
     }
 
-    /// The next entry, committed first by `server`, and the digest after it; none: that of the small model.
-    pub(crate) fn push(&mut self, server: usize, entry: &Entry, digest: Option<u64>) -> Verdict {
+    /// Appends an entry that `server` is the first to commit, with the digest after it; none: that of the key-value model.
+    pub(crate) fn push(&mut self, server: usize, entry: &Entry, digest: Option<u64>) -> CheckResult {
         let (last, next) = (self.last(), entry.zxid);
-        let same = next.epoch() == last.epoch() && next.counter() == last.counter() + 1;
-        let later = next.epoch() > last.epoch() && next.counter() == 1;
-        if !same && !later {
+        let next_counter = next.epoch() == last.epoch() && next.counter() == last.counter() + 1;
+        let next_epoch = next.epoch() > last.epoch() && next.counter() == 1;
+        if !next_counter && !next_epoch {
             return Err(format!("server {} commits {next} after {last}: the history has a hole", server + 1));
         }
-        if later {
+        if next_epoch {
             self.epochs.push((next.epoch(), self.entries.len()));
         }
         let digest = digest.map_or_else(|| self.apply(entry), Ok)?;
@@ -93,8 +94,8 @@ impl History {
         Ok(self.model.digest())
     }
 
-    /// An entry that a server calls committed is the one that stands here.
-    pub(crate) fn agrees(&self, server: usize, entry: &Entry) -> Verdict {
+    /// Checks that an entry that a server calls committed is the recorded one.
+    pub(crate) fn check_entry(&self, server: usize, entry: &Entry) -> CheckResult {
         match self.entry(entry.zxid) {
             Some(ours) if ours == entry => Ok(()),
             Some(ours) => Err(format!("server {} committed {entry:?}, others committed {ours:?}", server + 1)),
@@ -107,20 +108,20 @@ impl History {
         }
     }
 
-    /// A position that a server calls committed exists.
-    pub(crate) fn reaches(&self, server: usize, zxid: Zxid) -> Verdict {
-        match zxid == Zxid::ZERO || self.place(zxid).is_some() {
+    /// Checks that a position that a server calls committed exists.
+    pub(crate) fn check_position(&self, server: usize, zxid: Zxid) -> CheckResult {
+        match zxid == Zxid::ZERO || self.index_of(zxid).is_some() {
             true => Ok(()),
             false => Err(format!("server {} calls {zxid} committed, the history ends at {}", server + 1, self.last())),
         }
     }
 
-    /// The state of a server after `zxid` is that of the model.
-    pub(crate) fn has_digest(&self, server: usize, zxid: Zxid, digest: u64) -> Verdict {
-        let expected = match self.place(zxid) {
+    /// Checks that the state of a server after `zxid` is that of the model.
+    pub(crate) fn check_digest(&self, server: usize, zxid: Zxid, digest: u64) -> CheckResult {
+        let expected = match self.index_of(zxid) {
             Some(at) => self.digests[at],
-            None if zxid == Zxid::ZERO => self.blank,
-            None => return self.reaches(server, zxid),
+            None if zxid == Zxid::ZERO => self.empty_digest,
+            None => return self.check_position(server, zxid),
         };
         match digest == expected {
             true => Ok(()),
@@ -130,9 +131,9 @@ impl History {
         }
     }
 
-    fn place(&self, zxid: Zxid) -> Option<usize> {
+    fn index_of(&self, zxid: Zxid) -> Option<usize> {
         let at = self.epochs.binary_search_by_key(&zxid.epoch(), |(epoch, _)| *epoch).ok()?;
-        let place = self.epochs[at].1 + (zxid.counter() as usize).checked_sub(1)?;
-        (self.entries.get(place)?.zxid == zxid).then_some(place)
+        let index = self.epochs[at].1 + (zxid.counter() as usize).checked_sub(1)?;
+        (self.entries.get(index)?.zxid == zxid).then_some(index)
     }
 }

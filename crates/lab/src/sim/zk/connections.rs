@@ -1,8 +1,7 @@
-//! The simulator as a driver of [`pole_node::Connection`]: bytes of clients arrive, replies leave as bytes.
+//! The simulator as a driver of [`pole_node::Connection`]: client bytes arrive, replies leave as bytes.
 //!
-//! A process that is paused takes nothing; what arrives meanwhile waits in the input, as in a socket's buffer. Half of the
-//! connections send their output as pieces of one frame each, as the server does with TLS, the others as the bytes come,
-//! cut anywhere.
+//! A paused process takes no input; what arrives meanwhile waits as in a socket's buffer. Half of the connections send
+//! their output in pieces of one frame each, as the server does with TLS; the others send byte streams split at random.
 
 use bytes::{Bytes, BytesMut};
 use pole_election::Zxid;
@@ -11,45 +10,45 @@ use pole_oracle::Time;
 use pole_tree::{Caller, Watcher};
 use pole_zab::SessionId;
 
-use super::guest::FromServer;
-use crate::sim::judge::Verdict;
-use crate::sim::state::Stand;
-use crate::sim::world::{Happening, World};
+use super::client::FromServer;
+use crate::sim::checker::CheckResult;
+use crate::sim::state::SimTree;
+use crate::sim::world::{SimEvent, World};
 
-/// A connection at its server.
+/// The server's end of a connection.
 #[derive(Debug)]
 pub(crate) struct ServerEnd {
-    guest: usize,
+    client: usize,
     machine: Connection,
     input: BytesMut,
-    /// The client has closed the connection; it ends when the input before that is taken.
+    /// The client has closed the connection; it ends when the input received before that is processed.
     is_finished: bool,
-    /// When the client was last heard, in true time, and since when without long pauses.
-    heard_at: u64,
-    heard_since: u64,
-    /// When the last bytes arrive at the client: none after them arrives before them.
-    told_until: u64,
+    /// When the client last sent a request, in true time, and since when it does so without long pauses.
+    active_at: u64,
+    active_since: u64,
+    /// When the last bytes sent arrive at the client. Later bytes do not overtake them.
+    sent_until: u64,
 }
 
-/// What reaches a server from a client.
+/// What a server receives from a client.
 #[derive(Clone, Debug)]
 pub(crate) enum ToServer {
-    /// A connection, of this client.
+    /// A connection of this client opens.
     Open(usize),
-    /// Bytes on it.
+    /// Bytes arrive on it.
     Bytes(Bytes),
-    /// The client has closed it.
+    /// The client closes it.
     Finished,
 }
 
-/// The server around a connection.
-struct Host<'a> {
-    /// The id that the client's next session will have: the client chose it, so that the judge knows it beforehand.
+/// The server of a connection.
+struct ConnectionContext<'a> {
+    /// The id of the client's next session. The client chooses it, so that the checker knows it in advance.
     new_session: i64,
-    stand: Option<&'a Stand>,
+    tree: Option<&'a SimTree>,
 }
 
-impl Surroundings for Host<'_> {
+impl Surroundings for ConnectionContext<'_> {
     fn new_session(&self) -> i64 {
         self.new_session
     }
@@ -63,21 +62,21 @@ impl Surroundings for Host<'_> {
     }
 
     fn identify(&self, watcher: Watcher, caller: &Caller) {
-        if let Some(stand) = self.stand {
-            stand.watches_mut().identify(watcher, caller);
+        if let Some(tree) = self.tree {
+            tree.watches_mut().identify(watcher, caller);
         }
     }
 }
 
 impl ServerEnd {
-    /// Whether it hears this session now and did so for the whole of a timeout.
-    pub(crate) fn hears(&self, session: SessionId, timeout: u64, now: u64) -> bool {
-        self.machine.session() == session.0 && self.heard_since + timeout < now && self.heard_at + timeout / 2 > now
+    /// Whether the client of this session is active now and has been for a whole timeout.
+    pub(crate) fn is_active(&self, session: SessionId, timeout: u64, now: u64) -> bool {
+        self.machine.session() == session.0 && self.active_since + timeout < now && self.active_at + timeout / 2 > now
     }
 }
 
 impl crate::sim::hosts::Host {
-    /// The connection that an effect is for; it goes on when the step is done.
+    /// The connection that an effect is for. Marks it to be served after the step.
     fn machine(&mut self, client: ClientId) -> Option<&mut Connection> {
         self.dirty.insert(client.0);
         self.connections.get_mut(&client.0).map(|end| &mut end.machine)
@@ -85,25 +84,25 @@ impl crate::sim::hosts::Host {
 }
 
 impl World {
-    /// Something of a client reaches a server.
-    pub(crate) fn reaches_server(&mut self, server: usize, boot: u32, connection: u64, what: ToServer) -> Verdict {
-        if self.hosts[server].boot != boot || self.is_dead(server) {
+    /// A server receives input of a client.
+    pub(crate) fn reaches_server(&mut self, server: usize, boot: u32, connection: u64, input: ToServer) -> CheckResult {
+        if self.hosts[server].boot != boot || self.is_down(server) {
             return Ok(());
         }
-        match what {
-            ToServer::Open(guest) => {
+        match input {
+            ToServer::Open(client) => {
                 let host = &mut self.hosts[server];
                 let now = Time(host.clock.read(self.now));
                 let limits = Limits { session_timeout_min_ms: 1, ..Limits::default() };
                 let machine = Connection::new(ClientId(connection), limits, Caller::default(), now);
                 let end = ServerEnd {
-                    guest,
+                    client,
                     machine,
                     input: BytesMut::new(),
                     is_finished: false,
-                    heard_at: self.now,
-                    heard_since: self.now,
-                    told_until: 0,
+                    active_at: self.now,
+                    active_since: self.now,
+                    sent_until: 0,
                 };
                 host.connections.insert(connection, end);
             }
@@ -123,8 +122,8 @@ impl World {
         Ok(())
     }
 
-    /// Lets a connection do what it can: take requests, answer reads, send, end.
-    fn serve(&mut self, server: usize, connection: u64) -> Verdict {
+    /// Runs a connection as far as it gets: takes requests, answers reads, sends output, closes.
+    fn serve(&mut self, server: usize, connection: u64) -> CheckResult {
         if self.hosts[server].paused {
             return Ok(());
         }
@@ -139,20 +138,20 @@ impl World {
             let Some(end) = host.connections.get_mut(&connection) else { return Ok(()) };
             if end.machine.has_request(&end.input) {
                 host.touched.insert(SessionId(end.machine.session()));
-                let timeout = self.guests[end.guest].timeout();
-                if end.heard_at + timeout / 2 < self.now {
-                    end.heard_since = self.now;
+                let timeout = self.sim_clients[end.client].timeout();
+                if end.active_at + timeout / 2 < self.now {
+                    end.active_since = self.now;
                 }
-                end.heard_at = self.now;
+                end.active_at = self.now;
             }
-            let stand = node.machine().stand();
-            let around = Host { new_session: self.guests[end.guest].session.0, stand };
+            let tree = node.machine().sim_tree();
+            let context = ConnectionContext { new_session: self.sim_clients[end.client].session.0, tree };
             let mut events = Vec::new();
-            let next = end.machine.advance(&mut end.input, &around, at, &mut events);
-            if let (Next::Read, Some(stand)) = (next, stand) {
-                end.machine.read(&mut end.input, stand.nodes(), || stand.watches_mut(), at, || true);
+            let next = end.machine.advance(&mut end.input, &context, at, &mut events);
+            if let (Next::Read, Some(tree)) = (next, tree) {
+                end.machine.read(&mut end.input, tree.nodes(), || tree.watches_mut(), at, || true);
             }
-            events.into_iter().for_each(|event| self.hand_batched(server, event));
+            events.into_iter().for_each(|event| self.deliver_batched(server, event));
             match next {
                 Next::Wait => break,
                 Next::Again | Next::Read => {}
@@ -164,18 +163,18 @@ impl World {
         Ok(())
     }
 
-    /// Sends what the client may be told.
+    /// Sends the output that may leave the server.
     fn send_output(&mut self, server: usize, connection: u64) {
         let host = &mut self.hosts[server];
         let now = Time(host.clock.read(self.now));
         let applied = host.node.as_ref().map_or(Zxid::ZERO, |node| node.applied()).0.cast_signed();
         let at = Moment { now, confirmed: host.confirmed, applied };
         let Some(end) = host.connections.get_mut(&connection) else { return };
-        let arrives = self.now + host.step_cost + self.guests[end.guest].delay;
-        end.told_until = end.told_until.max(arrives);
+        let arrives = self.now + host.step_cost + self.sim_clients[end.client].delay;
+        end.sent_until = end.sent_until.max(arrives);
         let mut send = |bytes: Bytes| {
-            let what = FromServer::Bytes(bytes);
-            self.queue.push(end.told_until, Happening::ReachesClient { guest: end.guest, connection, what });
+            let input = FromServer::Bytes(bytes);
+            self.queue.push(end.sent_until, SimEvent::ReachesClient { client: end.client, connection, input });
         };
         if connection.is_multiple_of(2) {
             loop {
@@ -202,28 +201,28 @@ impl World {
         }
     }
 
-    /// A connection that is to end does so when everything before its end is done.
+    /// Removes a connection that is closing, once everything before its end is done.
     fn end_if_closing(&mut self, server: usize, connection: u64) {
         let Some(end) = self.hosts[server].connections.get_mut(&connection) else { return };
         if end.is_finished && end.machine.wants_input(&end.input) {
             end.machine.close(CloseReason::ByClient);
         }
         let Some(reason) = end.machine.close_reason() else { return };
-        let (guest, at, is_attached) = (end.guest, end.told_until.max(self.now), end.machine.is_attached());
+        let (client, at, is_attached) = (end.client, end.sent_until.max(self.now), end.machine.is_attached());
         end.machine.abandon_pending();
         if reason != CloseReason::ByClient {
-            let what = FromServer::Closed(reason);
-            self.queue.push(at, Happening::ReachesClient { guest, connection, what });
+            let input = FromServer::Closed(reason);
+            self.queue.push(at, SimEvent::ReachesClient { client, connection, input });
         }
         self.hosts[server].connections.remove(&connection);
         if is_attached {
-            self.hand_batched(server, Event::Detach { client: ClientId(connection) });
+            self.deliver_batched(server, Event::Detach { client: ClientId(connection) });
         }
     }
 
-    /// What the node says to a client of the service. The connection goes on when all effects of the step are carried
-    /// out: before that the tree must not be read.
-    pub(crate) fn node_says(&mut self, server: usize, effect: Effect) -> Verdict {
+    /// Passes an effect for a ZooKeeper client to its connection. The connection is served only after all effects of the
+    /// step have been executed: before that the tree must not be read.
+    pub(crate) fn pass_to_connection(&mut self, server: usize, effect: Effect) -> CheckResult {
         let host = &mut self.hosts[server];
         let now = Time(host.clock.read(self.now));
         match effect {
@@ -270,8 +269,8 @@ impl World {
         Ok(())
     }
 
-    /// The effects of a step are carried out: its changes may be read, and connections that have something to do go on.
-    pub(crate) fn publish(&mut self, server: usize) -> Verdict {
+    /// The effects of a step have been executed: its changes become readable, and marked connections are served.
+    pub(crate) fn publish(&mut self, server: usize) -> CheckResult {
         self.hosts[server].contract.published()?;
         for connection in std::mem::take(&mut self.hosts[server].dirty) {
             self.serve(server, connection)?;
@@ -279,14 +278,13 @@ impl World {
         Ok(())
     }
 
-    /// Goes on with everyone who waits.
-    pub(crate) fn serve_all(&mut self, server: usize) -> Verdict {
+    /// Serves all connections of a server.
+    pub(crate) fn serve_all(&mut self, server: usize) -> CheckResult {
         let all: Vec<_> = self.hosts[server].connections.keys().copied().collect();
         all.into_iter().try_for_each(|connection| self.serve(server, connection))
     }
 
-    /// What the server made of the request for a session on this connection, and where in the history; only a simulator
-    /// knows the latter.
+    /// Takes the server's answer to the session request of this connection, with its zxid, which only a simulator knows.
     pub(crate) fn attachment(&mut self, connection: u64) -> Option<(Zxid, AttachAnswer)> {
         self.attachments.remove(&connection)
     }

@@ -6,38 +6,38 @@ use crate::kv::{Key, Refusal, Txn, Value};
 
 /// The names that a script has used: keys, values and sessions, each numbered in the order of their first use.
 #[derive(Debug, Default)]
-pub(crate) struct Words {
+pub(crate) struct Names {
     keys: Vec<String>,
     values: Vec<String>,
     sessions: Vec<String>,
-    guests: Vec<String>,
+    sim_clients: Vec<String>,
 }
 
-impl Words {
-    pub(crate) fn key(&mut self, word: &str) -> Key {
-        number(&mut self.keys, word) as Key
+impl Names {
+    pub(crate) fn key(&mut self, name: &str) -> Key {
+        number(&mut self.keys, name) as Key
     }
 
-    pub(crate) fn value(&mut self, word: &str) -> u64 {
-        number(&mut self.values, word) as u64
+    pub(crate) fn value(&mut self, name: &str) -> u64 {
+        number(&mut self.values, name) as u64
     }
 
     /// The client that holds the session of this name, and whether it is a new one.
-    pub(crate) fn client(&mut self, word: &str) -> (usize, bool) {
+    pub(crate) fn client(&mut self, name: &str) -> (usize, bool) {
         let known = self.sessions.len();
-        let client = number(&mut self.sessions, word);
+        let client = number(&mut self.sessions, name);
         (client, client == known)
     }
 
     /// The client of the service of this name, and whether it is a new one.
-    pub(crate) fn guest(&mut self, word: &str) -> (usize, bool) {
-        let known = self.guests.len();
-        let guest = number(&mut self.guests, word);
-        (guest, guest == known)
+    pub(crate) fn sim_client(&mut self, name: &str) -> (usize, bool) {
+        let known = self.sim_clients.len();
+        let client = number(&mut self.sim_clients, name);
+        (client, client == known)
     }
 
-    pub(crate) fn name_of_guest(&self, guest: usize) -> &str {
-        self.guests.get(guest).map_or("?", String::as_str)
+    pub(crate) fn name_of_sim_client(&self, client: usize) -> &str {
+        self.sim_clients.get(client).map_or("?", String::as_str)
     }
 
     pub(crate) fn name_of_client(&self, client: usize) -> &str {
@@ -49,8 +49,8 @@ impl Words {
     }
 
     pub(crate) fn name_of_value(&self, value: Option<Value>) -> &str {
-        let word = |value: Value| self.values.get(usize::try_from(value.data).ok()?);
-        value.map_or("nothing", |value| word(value).map_or("?", String::as_str))
+        let name = |value: Value| self.values.get(usize::try_from(value.data).ok()?);
+        value.map_or("nothing", |value| name(value).map_or("?", String::as_str))
     }
 
     /// An entry of a log in few words.
@@ -82,9 +82,9 @@ pub(crate) fn refusal(why: Refusal) -> &'static str {
     }
 }
 
-fn number(words: &mut Vec<String>, word: &str) -> usize {
-    words.iter().position(|known| known == word).unwrap_or_else(|| {
-        words.push(word.to_owned());
-        words.len() - 1
+fn number(names: &mut Vec<String>, name: &str) -> usize {
+    names.iter().position(|known| known == name).unwrap_or_else(|| {
+        names.push(name.to_owned());
+        names.len() - 1
     })
 }

@@ -6,7 +6,7 @@ use pole_jute::{
     GetDataRequest, Id, MultiOp, MultiRequest, Perms, Request, SetAclRequest, SetDataRequest,
 };
 
-use super::words::Words;
+use super::names::Names;
 use crate::sim::World;
 
 /// What these words ask for; none: a sync.
@@ -65,13 +65,13 @@ fn acl(address: Option<String>) -> Vec<Acl> {
 }
 
 /// The sessions of a server's tree and their nodes, and how many nodes there are.
-pub(crate) fn tree(world: &World, server: usize, words: &Words) -> Result<Vec<String>, String> {
+pub(crate) fn tree(world: &World, server: usize, names: &Names) -> Result<Vec<String>, String> {
     let node = world.hosts[server].node.as_ref().ok_or("it is down")?;
-    let tree = node.machine().stand().ok_or("begin with `ensemble tree=yes`")?.nodes();
+    let tree = node.machine().sim_tree().ok_or("begin with `ensemble tree=yes`")?.nodes();
     let count = format!("{}: {} nodes, {} ephemeral", server + 1, tree.node_count(), tree.ephemerals_count());
     let session = |(id, ms): (i64, i32)| {
         let nodes: Vec<_> = tree.ephemerals(id).iter().map(ToString::to_string).collect();
-        let name = words.name_of_guest((id >> 32).unsigned_abs() as usize - 1);
+        let name = names.name_of_sim_client((id >> 32).unsigned_abs() as usize - 1);
         format!("  session {} of {name}, {ms} ms, has [{}]", id & 0xffff_ffff, nodes.join(" "))
     };
     Ok([count].into_iter().chain(tree.sessions().map(session)).collect())

@@ -9,14 +9,14 @@ use pole_election::{DecidedBy, Record, ServerId};
 use pole_node::Note;
 use pole_zab::{Cxid, Entry, Message};
 
-use super::command::Place;
-use super::words::{Words, refusal};
+use super::command::CrashPointArg;
+use super::names::{Names, refusal};
 use crate::kv::Answer;
-use crate::sim::{Heard, OnDisk, Sight, Told, id};
+use crate::sim::{DurableState, Observation, Response, ServerMessage, id};
 
 /// What has to be remembered between sights.
 #[derive(Debug, Default)]
-pub(crate) struct Teller {
+pub(crate) struct Transcript {
     /// Why a server gave up, until it says that it elects.
     given_up: BTreeMap<usize, String>,
     /// How each server came to its present leader.
@@ -24,7 +24,7 @@ pub(crate) struct Teller {
     /// The last election that each server saw end.
     pub(crate) records: BTreeMap<usize, Record>,
     /// What clients wait for.
-    asked: BTreeMap<(usize, Cxid), String>,
+    expected: BTreeMap<(usize, Cxid), String>,
     lines: Vec<Line>,
 }
 
@@ -46,48 +46,55 @@ enum Line {
     },
 }
 
-impl Teller {
+impl Transcript {
     /// A client waits for this.
     pub(crate) fn expect(&mut self, client: usize, cxid: Cxid, what: String) {
-        self.asked.insert((client, cxid), what);
+        self.expected.insert((client, cxid), what);
     }
 
     /// A client leaves, and waits for nothing any more.
     pub(crate) fn forget(&mut self, client: usize) {
-        self.asked.retain(|(whose, _), _| *whose != client);
+        self.expected.retain(|(whose, _), _| *whose != client);
     }
 
     /// A line of its own.
-    pub(crate) fn say(&mut self, line: String) {
+    pub(crate) fn push_line(&mut self, line: String) {
         self.lines.push(Line::Plain(line));
     }
 
     /// Makes lines of what was seen.
-    pub(crate) fn tell(&mut self, sights: Vec<Sight>, words: &Words) {
-        for sight in sights {
-            match sight {
-                Sight::Noted { server, note } => self.noted(server, note),
-                Sight::Leads { server, epoch, quorum } => {
+    pub(crate) fn record(&mut self, observations: Vec<Observation>, names: &Names) {
+        for observation in observations {
+            match observation {
+                Observation::Noted { server, note } => self.noted(server, note),
+                Observation::Leads { server, epoch, quorum } => {
                     let how = match self.chosen.remove(&server) {
                         Some(Chosen::Elected(record)) => format!("by {}", record.decided_by),
                         Some(Chosen::HandedOver) => "by hand-over".to_owned(),
                         None => "without an election".to_owned(),
                     };
-                    self.say(format!("{} leads, epoch {epoch}, quorum {}, {how}", id(server), group(quorum)));
+                    self.push_line(format!("{} leads, epoch {epoch}, quorum {}, {how}", id(server), group(quorum)));
                 }
-                Sight::Reached { server, point, disk } => {
-                    self.say(format!("{} crashes {}, {}", id(server), Place::name(point), on_disk(&disk)));
+                Observation::Reached { server, point, disk } => {
+                    self.push_line(format!(
+                        "{} crashes {}, {}",
+                        id(server),
+                        CrashPointArg::name(point),
+                        on_disk(&disk)
+                    ));
                 }
-                Sight::ReadsLog { server, after } => {
-                    self.say(format!("{} reads its log after {after} from disk", id(server)));
+                Observation::ReadsLog { server, after } => {
+                    self.push_line(format!("{} reads its log after {after} from disk", id(server)));
                 }
-                Sight::Restored { server, zxid } => {
-                    self.say(format!("{} has restored its state at {zxid}", id(server)));
+                Observation::Restored { server, zxid } => {
+                    self.push_line(format!("{} has restored its state at {zxid}", id(server)));
                 }
-                Sight::Halted { server, reason } => self.say(format!("{} halts: {reason}", id(server))),
-                Sight::Sent { from, to, message } => self.sent(from, to, &message),
-                Sight::Guest { guest, does } => self.say(format!("{} {does}", words.name_of_guest(guest))),
-                Sight::Told { client, told } => self.told(client, told, words),
+                Observation::Halted { server, reason } => self.push_line(format!("{} halts: {reason}", id(server))),
+                Observation::Sent { from, to, message } => self.sent(from, to, &message),
+                Observation::SimClient { client, action } => {
+                    self.push_line(format!("{} {action}", names.name_of_sim_client(client)))
+                }
+                Observation::ServerMessage { client, message } => self.server_message(client, message, names),
             }
         }
     }
@@ -110,23 +117,25 @@ impl Teller {
                 self.chosen.insert(server, Chosen::Elected(*record));
             }
             Note::Serving { leader, .. } => self.follows(server, leader),
-            Note::Resigning { to, cause } => self.say(format!("{} resigns for {to}: {cause}", id(server))),
-            Note::ResignationAborted { reason } => self.say(format!("{} does not resign: {reason}", id(server))),
+            Note::Resigning { to, cause } => self.push_line(format!("{} resigns for {to}: {cause}", id(server))),
+            Note::ResignationAborted { reason } => self.push_line(format!("{} does not resign: {reason}", id(server))),
             Note::HandedOver { to } => {
                 self.chosen.insert(server, Chosen::HandedOver);
                 self.share(server, format!("takes the hand-over to {to}"), format!("take the hand-over to {to}"));
             }
             Note::Abandoned { reason } => drop(self.given_up.insert(server, reason)),
-            Note::OutOfOrder { error } => self.say(format!("{} closes a connection: {error}", id(server))),
-            Note::BadPeer { from, error } => self.say(format!("{} closes its link to {from}: {error}", id(server))),
+            Note::OutOfOrder { error } => self.push_line(format!("{} closes a connection: {error}", id(server))),
+            Note::BadPeer { from, error } => {
+                self.push_line(format!("{} closes its link to {from}: {error}", id(server)))
+            }
             Note::InvalidScore { reason, .. } => {
                 self.share(server, format!("ranks as unknown: {reason}"), format!("rank as unknown: {reason}"));
             }
             Note::BadOracle { version, error } => {
-                self.say(format!("{} cannot build the oracle of {version}: {error}", id(server)));
+                self.push_line(format!("{} cannot build the oracle of {version}: {error}", id(server)));
             }
-            Note::Installed { zxid } => self.say(format!("{} installs a snapshot at {zxid}", id(server))),
-            Note::DiskHangs => self.say(format!("{} finds its disk hanging", id(server))),
+            Note::Installed { zxid } => self.push_line(format!("{} installs a snapshot at {zxid}", id(server))),
+            Note::DiskHangs => self.push_line(format!("{} finds its disk hanging", id(server))),
             Note::Leading { .. } | Note::Following { .. } => {}
         }
     }
@@ -136,7 +145,7 @@ impl Teller {
             Some(Chosen::Elected(record)) if record.decided_by == DecidedBy::Incumbent => {
                 let voters = record.participants.iter().filter(|voter| **voter != id(server)).copied();
                 let confirmed = group(voters.collect());
-                self.say(format!("{} follows {leader}: incumbent, confirmed by {confirmed}", id(server)));
+                self.push_line(format!("{} follows {leader}: incumbent, confirmed by {confirmed}", id(server)));
             }
             Some(Chosen::Elected(_) | Chosen::HandedOver) | None => {
                 self.share(server, format!("follows {leader}"), format!("follow {leader}"));
@@ -147,16 +156,16 @@ impl Teller {
     fn sent(&mut self, from: usize, to: ServerId, message: &Message) {
         let from = id(from);
         match message {
-            Message::Truncate { to: zxid } => self.say(format!("{from} cuts the log of {to} to {zxid}")),
-            Message::Entries { entries, .. } => self.say(format!("{from} sends {to} {}", ranges(entries.iter()))),
-            Message::Snapshot(snapshot) => self.say(format!("{from} sends {to} a snapshot at {}", snapshot.zxid)),
-            Message::Pull { .. } => self.say(format!("{from} pulls from {to}")),
+            Message::Truncate { to: zxid } => self.push_line(format!("{from} cuts the log of {to} to {zxid}")),
+            Message::Entries { entries, .. } => self.push_line(format!("{from} sends {to} {}", ranges(entries.iter()))),
+            Message::Snapshot(snapshot) => self.push_line(format!("{from} sends {to} a snapshot at {}", snapshot.zxid)),
+            Message::Pull { .. } => self.push_line(format!("{from} pulls from {to}")),
             Message::RefuseEpoch { refused, accepted } => {
-                self.say(format!("{from} refuses {to} the epoch {refused}, it promised {accepted}"));
+                self.push_line(format!("{from} refuses {to} the epoch {refused}, it promised {accepted}"));
             }
-            Message::Decline => self.say(format!("{from} tells {to} that it does not lead")),
+            Message::Decline => self.push_line(format!("{from} tells {to} that it does not lead")),
             Message::AckEpoch(promise) => {
-                self.say(format!("{from} tells {to} that it promised epoch {} before", promise.epoch));
+                self.push_line(format!("{from} tells {to} that it promised epoch {} before", promise.epoch));
             }
             Message::Hello(_)
             | Message::NewEpoch { .. }
@@ -175,38 +184,38 @@ impl Teller {
         }
     }
 
-    fn told(&mut self, client: usize, told: Told, words: &Words) {
-        let name = words.name_of_client(client);
-        match told {
-            Told::Attached(heard) => self.answered(client, Cxid(0), &heard, words),
-            Told::Reply(cxid, heard) => self.answered(client, cxid, &heard, words),
-            Told::Closed(reason) => self.lost(client, format!("session {name} is closed: {reason}")),
-            Told::Reset => self.lost(client, format!("session {name} loses its connection")),
+    fn server_message(&mut self, client: usize, message: ServerMessage, names: &Names) {
+        let name = names.name_of_client(client);
+        match message {
+            ServerMessage::Attached(response) => self.answered(client, Cxid(0), &response, names),
+            ServerMessage::Reply(cxid, response) => self.answered(client, cxid, &response, names),
+            ServerMessage::Closed(reason) => self.lost(client, format!("session {name} is closed: {reason}")),
+            ServerMessage::Reset => self.lost(client, format!("session {name} loses its connection")),
         }
     }
 
-    fn answered(&mut self, client: usize, cxid: Cxid, heard: &Heard, words: &Words) {
-        let Some(what) = self.asked.remove(&(client, cxid)) else { return };
-        let zxid = heard.zxid;
-        match Answer::decode(&heard.body) {
-            Some(Answer::Refused(why)) => self.say(format!("{what} refused {zxid}: {}", refusal(why))),
+    fn answered(&mut self, client: usize, cxid: Cxid, response: &Response, names: &Names) {
+        let Some(what) = self.expected.remove(&(client, cxid)) else { return };
+        let zxid = response.zxid;
+        match Answer::decode(&response.body) {
+            Some(Answer::Refused(why)) => self.push_line(format!("{what} refused {zxid}: {}", refusal(why))),
             Some(Answer::Holds(value)) if what.starts_with("read ") => {
-                self.say(format!("{what}: {} at {zxid}", words.name_of_value(value)));
+                self.push_line(format!("{what}: {} at {zxid}", names.name_of_value(value)));
             }
-            Some(Answer::Holds(_) | Answer::Session) | None => self.say(format!("{what} ok {zxid}")),
+            Some(Answer::Holds(_) | Answer::Session) | None => self.push_line(format!("{what} ok {zxid}")),
         }
     }
 
     fn lost(&mut self, client: usize, line: String) {
         let unknown: Vec<_> =
-            self.asked.range((client, Cxid(0))..).filter(|((whose, _), _)| *whose == client).collect();
+            self.expected.range((client, Cxid(0))..).filter(|((whose, _), _)| *whose == client).collect();
         let unknown: Vec<_> = unknown.into_iter().map(|(_, what)| what.as_str()).collect();
         let line = match unknown.is_empty() {
             true => line,
             false => format!("{line}; unknown: {}", unknown.join(", ")),
         };
         self.forget(client);
-        self.say(line);
+        self.push_line(line);
     }
 
     fn share(&mut self, server: usize, one: String, many: String) {
@@ -270,8 +279,8 @@ pub(crate) fn group(ids: Vec<ServerId>) -> String {
 }
 
 /// What a crash leaves.
-pub(crate) fn on_disk(disk: &OnDisk) -> String {
-    let OnDisk { last, accepted, current } = disk;
+pub(crate) fn on_disk(disk: &DurableState) -> String {
+    let DurableState { last, accepted, current } = disk;
     format!("its disk ends at {last}, accepted {accepted}, current {current}")
 }
 
@@ -305,11 +314,11 @@ mod tests {
 
     #[test]
     fn servers_that_do_the_same_share_a_line() {
-        let mut teller = Teller::default();
-        teller.share(2, "sings".to_owned(), "sing".to_owned());
-        teller.share(0, "sings".to_owned(), "sing".to_owned());
-        teller.say("silence".to_owned());
-        teller.share(1, "sings".to_owned(), "sing".to_owned());
-        assert_eq!(teller.take(), "1 3 sing\nsilence\n2 sings\n");
+        let mut transcript = Transcript::default();
+        transcript.share(2, "sings".to_owned(), "sing".to_owned());
+        transcript.share(0, "sings".to_owned(), "sing".to_owned());
+        transcript.push_line("silence".to_owned());
+        transcript.share(1, "sings".to_owned(), "sing".to_owned());
+        assert_eq!(transcript.take(), "1 3 sing\nsilence\n2 sings\n");
     }
 }

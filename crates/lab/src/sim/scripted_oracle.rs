@@ -1,62 +1,59 @@
-//! Oracles that say what a script wants them to say.
+//! Oracles whose score a script sets.
 //!
-//! In: the name of an oracle, and what it says on one server. Out: that oracle, with its name, its fingerprint and its
-//! checks, but with the score given.
-//! Why not an oracle of our own: a script about scores is about what an election makes of the scores of a real one.
+//! The wrapped oracle keeps its name, fingerprint and checks; only its score is replaced. A script about scores is about
+//! what an election makes of the scores of a real oracle, so a separate test oracle would not do.
 
 use pole_election::{Score, Zxid};
 use pole_oracle::{Advantage, Assessed, Better, InvalidScore, Oracle, Scale, Spec, View};
 
-/// What the oracle of one server is, and what it says.
+/// The oracle of one server, with a fixed score if one is set.
 #[derive(Clone, Debug)]
-pub(crate) struct Opinion {
-    /// As `pole.oracle` names it.
+pub(crate) struct ScriptedOracle {
+    /// The value of `pole.oracle`.
     pub(crate) oracle: String,
-    /// Instead of what it measures: a number as a human reads it, or one of the words of [`component`].
-    pub(crate) says: Option<String>,
-    /// The position of the transaction that chose it.
+    /// Replaces the measured score: a number in the unit of the oracle, or one of the words of [`parse_score`].
+    pub(crate) score: Option<String>,
+    /// The position of the transaction that configured it.
     pub(crate) version: Zxid,
 }
 
-impl Opinion {
-    /// As the configuration file says.
-    pub(crate) fn of(oracle: &str, says: Option<String>) -> Self {
-        Self { oracle: oracle.to_owned(), says, version: Zxid::ZERO }
+impl ScriptedOracle {
+    /// An oracle as the configuration file sets it.
+    pub(crate) fn of(oracle: &str, score: Option<String>) -> Self {
+        Self { oracle: oracle.to_owned(), score, version: Zxid::ZERO }
     }
 
-    /// Whether it can be built.
+    /// Checks that the oracle can be built and the score can be parsed.
     pub(crate) fn check(&self) -> Result<(), String> {
         let oracle = Spec::parse(&self.oracle).and_then(|spec| spec.build()).map_err(|why| why.to_string())?;
-        match &self.says {
-            Some(says) => component(says, oracle.scale()).map(|_| ()),
+        match &self.score {
+            Some(score) => parse_score(score, oracle.scale()).map(|_| ()),
             None => Ok(()),
         }
     }
 
-    /// The oracle.
-    ///
     /// # Panics
     /// If it did not pass its check.
     pub(crate) fn build(&self) -> Box<dyn Oracle> {
         let oracle = Spec::parse(&self.oracle).and_then(|spec| spec.build()).expect("a checked name");
-        match &self.says {
-            Some(says) => {
-                let score = component(says, oracle.scale()).expect("a checked score");
-                Box::new(Prompted { oracle, score })
+        match &self.score {
+            Some(score) => {
+                let score = parse_score(score, oracle.scale()).expect("a checked score");
+                Box::new(FixedScore { oracle, score })
             }
             None => oracle,
         }
     }
 }
 
-/// An oracle that says what it was told to say.
-struct Prompted {
+/// An oracle with a fixed score.
+struct FixedScore {
     oracle: Box<dyn Oracle>,
-    /// None: it has no score, now and for ever.
+    /// None: the score stays unknown.
     score: Option<Score>,
 }
 
-impl Oracle for Prompted {
+impl Oracle for FixedScore {
     fn name(&self) -> &str {
         self.oracle.name()
     }
@@ -73,7 +70,7 @@ impl Oracle for Prompted {
         self.score.clone().map(|score| Assessed { score, inputs: Vec::new() })
     }
 
-    /// It stands by what it says, however wrong: otherwise no wrong score would ever reach a peer.
+    /// Accepts its own score even if it is invalid: otherwise no invalid score would ever reach a peer.
     fn validate(&self, score: &Score) -> Result<(), InvalidScore> {
         if self.score.as_ref() == Some(score) {
             return Ok(());
@@ -98,10 +95,10 @@ impl Oracle for Prompted {
     }
 }
 
-/// A score as a script writes it. `unknown` and `block` are none; `nan` and `overflow` are what a careless encoder
-/// would make of those; `empty` has no component at all.
-fn component(says: &str, scale: Scale) -> Result<Option<Score>, String> {
-    let score = match says {
+/// Parses a score as a script writes it. `unknown` and `block` mean no score; `nan` and `overflow` are what a careless
+/// encoder would make of such values; `empty` has no component.
+fn parse_score(score: &str, scale: Scale) -> Result<Option<Score>, String> {
+    let score = match score {
         "unknown" | "block" => return Ok(None),
         "nan" => Score::from(f64::NAN.to_bits() as i64),
         "overflow" => Score::from(i64::MIN),
