@@ -1,6 +1,7 @@
-//! A story for newcomers: an ensemble over three data centres elects, loses its leader, and says why the next one won.
+//! A demonstration for newcomers: an ensemble over three data centres elects, loses its leader, and reports why the next
+//! one won.
 //!
-//! In: a seed. Out: text. Everything in it is measured in the simulator, on the production code.
+//! All numbers are measured in the simulator, on the production code.
 
 use std::io::{self, Write};
 
@@ -11,11 +12,11 @@ use pole_topology::Topology;
 
 use crate::sim::{MS, SECOND, Setup, World};
 
-/// Tells the story.
+/// Runs the demonstration and writes its text.
 ///
 /// # Errors
-/// If nothing can be written; or if the simulation finds a broken promise, which would be news.
-pub fn tell(seed: u64, out: &mut dyn Write) -> io::Result<()> {
+/// If writing fails, or if the simulation finds a violated invariant.
+pub fn write(seed: u64, out: &mut dyn Write) -> io::Result<()> {
     let topology = Topology::preset("d1").ok_or_else(|| io::Error::other("the preset d1 is missing"))?;
     writeln!(out, "Five servers in three data centres, simulated (seed {seed}).\n")?;
     map(&topology, out)?;
@@ -53,7 +54,7 @@ pub fn tell(seed: u64, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// Who stands where, and how far apart.
+/// Prints the data centres, their servers and the round trips between them.
 fn map(topology: &Topology, out: &mut dyn Write) -> io::Result<()> {
     let mut sites: Vec<_> = topology.servers().map(|server| server.site.to_owned()).collect();
     sites.sort_unstable();
@@ -75,7 +76,7 @@ fn map(topology: &Topology, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// The record of an election, in the units of its oracle.
+/// Prints the record of an election, in the units of its oracle.
 fn explain(account: &Account, topology: &Topology, oracle: &dyn Oracle, out: &mut dyn Write) -> io::Result<()> {
     let Some(record) = &account.record else { return writeln!(out, "  {account}") };
     candidates(record, topology, oracle, out)?;
@@ -116,7 +117,7 @@ fn leader(world: &World) -> io::Result<u64> {
     world.leader().map(|server| server as u64 + 1).ok_or_else(|| io::Error::other("there is no leader"))
 }
 
-/// When a write is acknowledged that the next leader committed.
+/// Runs until the next leader has acknowledged a write. Returns the time.
 fn wait_for_write(world: &mut World) -> io::Result<u64> {
     let limit = world.now() + 10 * SECOND;
     let mut writes = None;

@@ -94,7 +94,7 @@ fn every_failure_that_theory_predicts_is_seen_and_no_other() {
 
 fn told(finding: &Finding) -> String {
     let Finding { case, kind, predicted, seen, outcome, .. } = finding;
-    let steps = outcome.play.iter().flat_map(|play| (0..60).map(|at| play.text(at)));
+    let steps = outcome.recording.iter().flat_map(|recording| (0..60).map(|at| recording.text(at)));
     format!("{kind}, {case}: {seen}, not: {predicted}\n{}", steps.collect::<String>())
 }
 
@@ -103,9 +103,9 @@ fn in_a_partition_two_leaders_of_raft_believe_in_different_terms_and_one_is_acce
     let found = findings(1);
     let raft = found.iter().find(|finding| finding.kind == Kind::Raft && finding.case == "partition").unwrap();
     assert_eq!((raft.outcome.believers_max, raft.outcome.violations.len()), (2, 0), "{}", told(raft));
-    let play = raft.outcome.play.as_ref().unwrap();
-    let both = play.steps.iter().find_map(|step| {
-        let terms: Vec<u64> = step.beliefs.iter().filter_map(|belief| belief.leads).collect();
+    let recording = raft.outcome.recording.as_ref().unwrap();
+    let both = recording.steps.iter().find_map(|step| {
+        let terms: Vec<u64> = step.views.iter().filter_map(|view| view.leads).collect();
         (terms.len() == 2).then_some(terms)
     });
     let terms = both.expect("a moment with two that believe");
@@ -185,7 +185,7 @@ fn the_same_seed_gives_the_same_record_and_another_seed_another() {
             (case.records, case.lost_per_mille) = (true, 50);
             case.happenings.push((0, Happening::Crash(4)));
             case.until = 5 * SECOND;
-            kind.run(&case).play.unwrap()
+            kind.run(&case).recording.unwrap()
         };
         assert_eq!(record(3), record(3), "{kind}");
         assert_ne!(record(3), record(4), "{kind}");

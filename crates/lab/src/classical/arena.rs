@@ -14,7 +14,7 @@ use pole_topology::Link;
 use super::judge::{Judge, Violation};
 
 use super::{Act, Acts, Algorithm, Case, Detector, Dice, Event, Happening, Lines, Repair, Setting, Timer, Word};
-use crate::play::{Belief, Play, Step, What};
+use crate::recording::{ProcessView, Recording, Step, StepKind};
 use crate::rng::Rng;
 use crate::sim::Queue;
 
@@ -40,7 +40,7 @@ pub struct Outcome {
     /// Two leaders at once.
     pub violations: Vec<Violation>,
     /// The record, if it was asked for.
-    pub play: Option<Play>,
+    pub recording: Option<Recording>,
 }
 
 /// Why a run ended.
@@ -93,7 +93,7 @@ struct Arena<'a, A: Algorithm> {
     agreed_at: Option<u64>,
     agreements: u32,
     judge: Judge,
-    play: Option<Play>,
+    recording: Option<Recording>,
 }
 
 struct Host<A> {
@@ -149,7 +149,7 @@ impl<'a, A: Algorithm> Arena<'a, A> {
             agreed_at: None,
             agreements: 0,
             judge: Judge::default(),
-            play: case.records.then(|| Play { names, steps: Vec::new() }),
+            recording: case.records.then(|| Recording { names, steps: Vec::new() }),
         };
         for who in 0..case.n {
             let process = A::new(&arena.setting(who));
@@ -185,7 +185,7 @@ impl<'a, A: Algorithm> Arena<'a, A> {
 
     fn run(&mut self) -> End {
         for who in 0..self.case.n {
-            self.step(who, Event::Start, 0, What::Started(who));
+            self.step(who, Event::Start, 0, StepKind::Started(who));
         }
         for (at, happening) in &self.case.happenings {
             self.queue.push(*at, Due::Happens(happening.clone()));
@@ -219,11 +219,11 @@ impl<'a, A: Algorithm> Arena<'a, A> {
             Due::Notices { who, whom } => self.notices(who, whom),
             Due::Arrives { from, to, message, depth, sent } => {
                 self.under_way -= usize::from(!message.is_upkeep());
-                let label = if self.play.is_some() { message.label() } else { String::new() };
+                let label = if self.recording.is_some() { message.label() } else { String::new() };
                 if !self.hosts[to].alive || self.cut[from] != self.cut[to] {
-                    return self.note(depth, What::Lost { from, to, label });
+                    return self.note(depth, StepKind::Lost { from, to, label });
                 }
-                let what = What::Received { from, to, label, sent: Some(sent) };
+                let what = StepKind::Received { from, to, label, sent: Some(sent) };
                 self.step(to, Event::Received { from, message }, depth, what);
             }
             Due::Expires { who, timer, number } => {
@@ -233,19 +233,19 @@ impl<'a, A: Algorithm> Arena<'a, A> {
                     return;
                 };
                 self.hosts[who].timers.remove(&timer);
-                self.step(who, Event::Expired(timer), depth, What::Expired { who, timer: timer.0 });
+                self.step(who, Event::Expired(timer), depth, StepKind::Expired { who, timer: timer.0 });
             }
         }
     }
 
     fn happens(&mut self, happening: Happening) {
         match happening {
-            Happening::Elect(who) => self.step(who, Event::Elect, 0, What::Called(who)),
+            Happening::Elect(who) => self.step(who, Event::Elect, 0, StepKind::Called(who)),
             Happening::Crash(who) => {
                 self.hosts[who].alive = false;
                 self.hosts[who].timers.clear();
                 self.look();
-                self.note(0, What::Crashed(who));
+                self.note(0, StepKind::Crashed(who));
                 self.detect((0..self.case.n).map(|other| (other, who)));
             }
             Happening::Restart(who) => self.restart(who),
@@ -253,12 +253,12 @@ impl<'a, A: Algorithm> Arena<'a, A> {
             Happening::Trusts { who, whom } => self.trusts(who, whom),
             Happening::Cut(side) => {
                 side.iter().for_each(|who| self.cut[*who] = true);
-                self.note(0, What::Cut(side));
+                self.note(0, StepKind::Cut(side));
                 self.detect_all();
             }
             Happening::Heal => {
                 self.cut.fill(false);
-                self.note(0, What::Healed);
+                self.note(0, StepKind::Healed);
                 self.detect_all();
             }
         }
@@ -269,8 +269,8 @@ impl<'a, A: Algorithm> Arena<'a, A> {
         let host = &mut self.hosts[who];
         host.process = host.process.reborn(&setting);
         host.alive = true;
-        self.step(who, Event::Start, 0, What::Started(who));
-        self.step(who, Event::Elect, 0, What::Called(who));
+        self.step(who, Event::Start, 0, StepKind::Started(who));
+        self.step(who, Event::Elect, 0, StepKind::Called(who));
         self.detect((0..self.case.n).flat_map(|other| [(other, who), (who, other)]));
     }
 
@@ -298,18 +298,18 @@ impl<'a, A: Algorithm> Arena<'a, A> {
 
     fn suspects(&mut self, who: usize, whom: usize) {
         if self.hosts[who].alive {
-            self.step(who, Event::Suspects(whom), 0, What::Suspects { who, whom });
+            self.step(who, Event::Suspects(whom), 0, StepKind::Suspects { who, whom });
         }
     }
 
     fn trusts(&mut self, who: usize, whom: usize) {
         if self.hosts[who].alive {
-            self.step(who, Event::Trusts(whom), 0, What::Trusts { who, whom });
+            self.step(who, Event::Trusts(whom), 0, StepKind::Trusts { who, whom });
         }
     }
 
     /// One event of one process, and what it does about it.
-    fn step(&mut self, who: usize, event: Event<A::Message>, depth: u32, what: What) {
+    fn step(&mut self, who: usize, event: Event<A::Message>, depth: u32, what: StepKind) {
         let mut acts = Acts::new();
         self.hosts[who].process.step(event, &mut acts);
         self.note(depth, what);
@@ -348,9 +348,9 @@ impl<'a, A: Algorithm> Arena<'a, A> {
         } else {
             *self.sent.entry(message.name()).or_default() += 1;
         }
-        if self.play.is_some() {
+        if self.recording.is_some() {
             let label = message.label();
-            self.note(depth, What::Sent { from, to, label });
+            self.note(depth, StepKind::Sent { from, to, label });
         }
         let case = self.case;
         // Always the same number of draws, so that a loss shifts nothing.
@@ -358,9 +358,9 @@ impl<'a, A: Algorithm> Arena<'a, A> {
         let [is_lost, is_doubled, is_late] = [case.lost_per_mille, case.doubled_per_mille, case.late_per_mille]
             .map(|chance| self.network.per_mille(chance));
         if is_lost || self.cut[from] != self.cut[to] {
-            if self.play.is_some() {
+            if self.recording.is_some() {
                 let label = message.label();
-                self.note(depth, What::Lost { from, to, label });
+                self.note(depth, StepKind::Lost { from, to, label });
             }
             return;
         }
@@ -395,16 +395,16 @@ impl<'a, A: Algorithm> Arena<'a, A> {
         (host.alive && living.all(|host| host.process.believes() == Some(leader))).then_some(leader)
     }
 
-    fn note(&mut self, depth: u32, what: What) {
-        let Some(play) = &mut self.play else { return };
-        let belief = |host: &Host<A>| Belief {
+    fn note(&mut self, depth: u32, what: StepKind) {
+        let Some(recording) = &mut self.recording else { return };
+        let view = |host: &Host<A>| ProcessView {
             alive: host.alive,
             leader: host.process.believes().filter(|_| host.alive),
             leads: host.process.leads().filter(|_| host.alive),
-            ..Belief::default()
+            ..ProcessView::default()
         };
-        let beliefs = self.hosts.iter().map(belief).collect();
-        play.steps.push(Step { at: self.now, depth, what, beliefs });
+        let views = self.hosts.iter().map(view).collect();
+        recording.steps.push(Step { at: self.now, depth, kind: what, views });
     }
 
     fn into_outcome(self, end: End) -> Outcome {
@@ -419,7 +419,7 @@ impl<'a, A: Algorithm> Arena<'a, A> {
             agreements: self.agreements,
             believers_max: self.judge.believers_max,
             violations: self.judge.violations,
-            play: self.play,
+            recording: self.recording,
         }
     }
 }

@@ -112,8 +112,8 @@ fn one_wrong_suspicion(seed: u64, kind: Kind) -> Finding {
     case.happenings.push((MS, Happening::Suspects { who: 0, whom: N - 1 }));
     let outcome = kind.run(&case);
     let stays = kind == Kind::RaftPreVote;
-    let mut steps = outcome.play.iter().flat_map(|play| &play.steps);
-    let deposed = steps.any(|step| step.beliefs[N - 1].leads.is_none());
+    let mut steps = outcome.recording.iter().flat_map(|recording| &recording.steps);
+    let deposed = steps.any(|step| step.views[N - 1].leads.is_none());
     Finding {
         case: "one wrong suspicion",
         kind,
@@ -160,9 +160,9 @@ fn two_leaders(name: &'static str, kind: Kind, case: &Case, predicted: bool) -> 
 
 /// What made the second leader.
 fn why(outcome: &Outcome) -> String {
-    let two = |step: &&Step| step.beliefs.iter().filter(|belief| belief.leads.is_some()).count() > 1;
-    let Some(play) = &outcome.play else { return String::new() };
-    play.steps.iter().find(two).map_or(String::new(), |step| play.told(step))
+    let two = |step: &&Step| step.views.iter().filter(|view| view.leads.is_some()).count() > 1;
+    let Some(recording) = &outcome.recording else { return String::new() };
+    recording.steps.iter().find(two).map_or(String::new(), |step| recording.describe(step))
 }
 
 fn afterwards(outcome: &Outcome) -> String {

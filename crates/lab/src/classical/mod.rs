@@ -1,7 +1,7 @@
 //! The classical election algorithms, and POLE beside them, behind one interface: what each costs and when it fails.
 //!
 //! In: an [`Algorithm`] and a [`Case`]. Out: an [`Outcome`]: messages, message delays, the time to a leader, two leaders
-//! at once, and a [`Play`] of all that happened.
+//! at once, and a [`Recording`] of all that happened.
 //! Why: a count from a book and a count from a program can be held against each other only if one bench counts all.
 //! Holds: an algorithm is a pure process: no clock and no dice of its own, events go in, acts come out. The same case
 //! gives the same record, byte for byte.
@@ -38,7 +38,7 @@ mod santos;
 mod viewstamped;
 mod weather;
 
-pub use crate::play::{Belief, Play, Step, What};
+pub use crate::recording::{ProcessView, Recording, Step, StepKind};
 pub use arena::{End, Outcome, run};
 pub use case::{Case, Detector, Dice, Happening, Lines};
 pub use compare::{Comparison, HEADER, Progress};

@@ -2,7 +2,7 @@
 
 use super::compare::{DEPLOYMENTS, RUNS, TOPOLOGIES, cell, elected};
 use super::counts::formula;
-use super::{Comparison, Condition, Count, Finding, Kind, Play, Which};
+use super::{Comparison, Condition, Count, Finding, Kind, Recording, Which};
 use crate::report::Page;
 use crate::report::chart::{self, Axes, Group, Series};
 
@@ -202,20 +202,20 @@ fn failures(comparison: &Comparison, command: &str, page: &mut Page) {
         let holds = if together.iter().all(|found| found.holds) { "" } else { "DIFFERS: " };
         page.text(&format!("{holds}{case}, {}: {predicted}. Seen: {seen}.", kinds.join(", ")));
     }
-    let play = |case: &str, kind: Kind| {
+    let recording = |case: &str, kind: Kind| {
         let found = comparison.findings.iter().find(|found| found.case == case && found.kind == kind);
-        found.and_then(|found| found.outcome.play.as_ref())
+        found.and_then(|found| found.outcome.recording.as_ref())
     };
     for (case, kind, steps, caption) in DRAWN {
-        if let Some(play) = play(case, kind) {
-            let svg = play.player(caption, steps);
+        if let Some(recording) = recording(case, kind) {
+            let svg = recording.player(caption, steps);
             page.figure(&format!("play-{kind}-{case}"), &svg, caption, command);
         }
     }
-    if let Some(play) = play("partition", Kind::Raft) {
+    if let Some(recording) = recording("partition", Kind::Raft) {
         record(
             "The record of raft, partition: what changed a belief. * leads, x is dead, - knows no leader",
-            play,
+            recording,
             page,
         );
     }
@@ -234,15 +234,15 @@ const DRAWN: [(&str, Kind, usize, &str); 3] = [
 ];
 
 /// The steps that changed a belief, and those that made them.
-fn record(caption: &str, play: &Play, page: &mut Page) {
+fn record(caption: &str, recording: &Recording, page: &mut Page) {
     let mut rows = Vec::new();
     let mut before = None;
-    for step in play.steps.iter().filter(|step| !step.what.is_sending()) {
-        if before != Some(&step.beliefs) {
-            let (what, beliefs) = (play.told(step), step.believed(&play.names));
-            rows.push(vec![format!("{:.3} ms", step.at as f64 / 1e6), what, beliefs]);
+    for step in recording.steps.iter().filter(|step| !step.kind.is_sending()) {
+        if before != Some(&step.views) {
+            let (what, views) = (recording.describe(step), step.views_summary(&recording.names));
+            rows.push(vec![format!("{:.3} ms", step.at as f64 / 1e6), what, views]);
         }
-        before = Some(&step.beliefs);
+        before = Some(&step.views);
     }
     page.table(caption, &["when", "what", "who believes in whom"], &rows);
 }

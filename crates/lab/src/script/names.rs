@@ -1,10 +1,10 @@
-//! Words for what the key-value machine knows by number.
+//! Names of keys, values and sessions, which the key-value machine knows by number.
 
 use pole_zab::{Entry, SessionId};
 
 use crate::kv::{Key, Refusal, Txn, Value};
 
-/// The names that a script has used: keys, values and sessions, each numbered in the order of their first use.
+/// The names that a script has used, numbered in the order of their first use.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     keys: Vec<String>,
@@ -22,14 +22,14 @@ impl Names {
         number(&mut self.values, name) as u64
     }
 
-    /// The client that holds the session of this name, and whether it is a new one.
+    /// The client of the session of this name, and whether it is new.
     pub(crate) fn client(&mut self, name: &str) -> (usize, bool) {
         let known = self.sessions.len();
         let client = number(&mut self.sessions, name);
         (client, client == known)
     }
 
-    /// The client of the service of this name, and whether it is a new one.
+    /// The ZooKeeper client of this name, and whether it is new.
     pub(crate) fn sim_client(&mut self, name: &str) -> (usize, bool) {
         let known = self.sim_clients.len();
         let client = number(&mut self.sim_clients, name);
@@ -53,7 +53,7 @@ impl Names {
         value.map_or("nothing", |value| name(value).map_or("?", String::as_str))
     }
 
-    /// An entry of a log in few words.
+    /// A one-line description of a log entry.
     pub(crate) fn entry(&self, entry: &Entry) -> String {
         let what = match Txn::decode(&entry.body) {
             Some(Txn::Attached(_)) => format!("session {} attaches", self.session(entry.origin.session)),
@@ -65,13 +65,13 @@ impl Names {
         format!("{} {what}", entry.zxid)
     }
 
-    /// Sessions are numbered by client in their upper half.
+    /// The upper half of a session id is the number of its client.
     fn session(&self, session: SessionId) -> &str {
         self.name_of_client((session.0 >> 32).unsigned_abs() as usize - 1)
     }
 }
 
-/// Why a request failed, in words.
+/// A description of a refusal.
 pub(crate) fn refusal(why: Refusal) -> &'static str {
     match why {
         Refusal::NoSession => "no such session",

@@ -1,4 +1,4 @@
-//! Plays a script: carries its commands out in a world, and says what was seen.
+//! Runs a script: executes its commands in a world and prints what was observed.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -14,7 +14,7 @@ use super::names::Names;
 use super::transcript::{Transcript, on_disk};
 use super::{sim_clients, state};
 use crate::kv::Change;
-use crate::play::{Recorder, What};
+use crate::recording::{Recorder, StepKind};
 use crate::sim::{ClientOp, DiskMode, DurableState, Hold, MS, SECOND, ScriptedOracle, Setup, World};
 
 /// The state of a script.
@@ -23,9 +23,9 @@ pub(crate) struct ScriptRunner {
     world: Option<World>,
     names: Names,
     transcript: Transcript,
-    /// The record, if somebody watches and no world has it yet.
+    /// The recorder, if the script is recorded and no world has it yet.
     recorder: Option<Box<Recorder>>,
-    /// The commands of this block that have not had their turn.
+    /// The commands of this block that have not been run yet.
     commands: VecDeque<String>,
 }
 
@@ -41,7 +41,7 @@ impl Runner for ScriptRunner {
 
     fn run(&mut self, command: &Command, _context: &Context) -> Result<String, Box<dyn Error>> {
         let turn = self.commands.pop_front().unwrap_or_default();
-        self.record(command, What::Turn(turn));
+        self.record(command, StepKind::Turn(turn));
         self.carry_out(command)?;
         if let Some(world) = &mut self.world {
             self.transcript.record(world.take_observations(), &self.names);
@@ -51,34 +51,34 @@ impl Runner for ScriptRunner {
         }
         let printed = self.transcript.take();
         if !printed.is_empty() {
-            self.record(command, What::Told(printed.trim_end().to_owned()));
+            self.record(command, StepKind::Output(printed.trim_end().to_owned()));
         }
         Ok(printed)
     }
 }
 
 impl ScriptRunner {
-    /// One that keeps a record of what happens.
+    /// A runner that records every step.
     pub(crate) fn recording(upkeep: bool) -> Self {
         Self { recorder: Some(Box::new(Recorder::new(upkeep))), ..Self::default() }
     }
 
-    /// The record, and whether the ensemble broke a rule in it.
-    pub(crate) fn into_record(mut self) -> (crate::play::Play, bool) {
+    /// The recording, and whether an invariant was violated.
+    pub(crate) fn into_recording(mut self) -> (crate::recording::Recording, bool) {
         let is_broken = self.world.as_ref().is_some_and(|world| world.report.failure.is_some());
         let recorder = self.world.as_mut().and_then(|world| world.recorder.take()).or(self.recorder);
-        (recorder.map(|recorder| recorder.into_play()).unwrap_or_default(), is_broken)
+        (recorder.map(|recorder| recorder.into_recording()).unwrap_or_default(), is_broken)
     }
 
-    fn record(&mut self, command: &Command, what: What) {
+    fn record(&mut self, command: &Command, step: StepKind) {
         match (&mut self.world, &mut self.recorder) {
-            // What the last ensemble believed is of no interest to the next.
-            (Some(world), _) if matches!((command, &what), (Command::Ensemble { .. }, What::Turn(_))) => {
+            // The views of the last ensemble are not part of the next one.
+            (Some(world), _) if matches!((command, &step), (Command::Ensemble { .. }, StepKind::Turn(_))) => {
                 let now = world.now;
-                world.recorder.iter_mut().for_each(|recorder| recorder.notes(now, what.clone(), Vec::new()));
+                world.recorder.iter_mut().for_each(|recorder| recorder.push(now, step.clone(), Vec::new()));
             }
-            (Some(world), _) => world.record(|| Some(what)),
-            (None, Some(recorder)) => recorder.notes(0, what, Vec::new()),
+            (Some(world), _) => world.record(|| Some(step)),
+            (None, Some(recorder)) => recorder.push(0, step, Vec::new()),
             (None, None) => {}
         }
     }
@@ -175,7 +175,7 @@ impl ScriptRunner {
         }
     }
 
-    /// The world, with everything told that was seen in it so far.
+    /// Moves all observations into the transcript and returns the world.
     fn flush_observations(&mut self) -> Result<&World, String> {
         let world = self.world.as_mut().ok_or("begin with `ensemble`")?;
         self.transcript.record(world.take_observations(), &self.names);
@@ -342,7 +342,7 @@ impl ScriptRunner {
         Ok(())
     }
 
-    /// A client leaves where it was and connects.
+    /// Reconnects a client to a server.
     fn connect(&mut self, client: usize, server: usize, wait: bool) -> CommandResult {
         let world = self.world()?;
         world.clients[client].disconnect();
@@ -393,7 +393,7 @@ impl ScriptRunner {
         Ok(())
     }
 
-    /// A client of the service leaves where it was and connects.
+    /// Reconnects a ZooKeeper client to a server; creates it on first use.
     fn connect_sim_client(&mut self, name: &str, id: u64, timeout: Option<u64>, wait: Option<Switch>) -> CommandResult {
         let server = self.server(id)?;
         let (client, new) = self.names.sim_client(name);
@@ -408,7 +408,7 @@ impl ScriptRunner {
         Ok(())
     }
 
-    /// A client of the service that has its session at a server.
+    /// A ZooKeeper client whose session is attached at a server.
     fn open_sim_client(&mut self, name: &str) -> Result<(usize, &mut World), String> {
         let (client, new) = self.names.sim_client(name);
         let world = self.world()?;
@@ -468,7 +468,7 @@ impl ScriptRunner {
     }
 }
 
-/// One of the presets, or a file.
+/// Loads a preset, or a file.
 fn topology_of(name: &str) -> Result<Topology, String> {
     if let Some(preset) = Topology::preset(name) {
         return Ok(preset);
@@ -491,7 +491,7 @@ fn is_on(wait: Option<Switch>) -> bool {
     wait.is_none_or(|wait| wait.0)
 }
 
-/// The setup that an `ensemble` asks for.
+/// The setup for an `ensemble` command.
 fn setup(servers: usize, command: &Command) -> Setup {
     let mut setup = Setup::scripted(servers);
     let Command::Ensemble { retain, snapshot, piece, window, counter, outstanding, resign, tree, .. } = command else {
@@ -509,7 +509,7 @@ fn setup(servers: usize, command: &Command) -> Setup {
     setup
 }
 
-/// What the oracle of each server is and says. The scores of a preference are its weights.
+/// The oracle of each server. For a preference the scores are its weights.
 fn scripted_oracles(
     servers: usize,
     oracle: Option<&String>,
@@ -535,7 +535,7 @@ fn scripted_oracles(
     Ok(scripted_oracles)
 }
 
-/// After a leader is established, others may take so long to notice: longer than any liveness timeout on a LAN.
+/// How long the others may take to follow an established leader: longer than any liveness timeout on a LAN.
 const SETTLED_WITHIN: u64 = 1_500 * MS;
-/// As in the liveness phase of seeds.
+/// The same limit as in the liveness phase of seeds.
 const RECOVERED_WITHIN: u64 = 25 * SECOND;

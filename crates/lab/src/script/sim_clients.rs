@@ -1,4 +1,4 @@
-//! Clients of the service in scripts: their words become requests, and a tree becomes lines.
+//! ZooKeeper clients in scripts: parses their requests and prints trees.
 
 use bytes::Bytes;
 use pole_jute::{
@@ -9,7 +9,7 @@ use pole_jute::{
 use super::names::Names;
 use crate::sim::World;
 
-/// What these words ask for; none: a sync.
+/// Parses a request; none: a sync.
 pub(crate) fn request(words: &[String]) -> Result<Option<Request>, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let has = |flag: &str| words.contains(&flag);
@@ -58,13 +58,13 @@ fn part(words: &[&str]) -> Result<MultiOp, String> {
     })
 }
 
-/// Everyone may do everything, and an address too if one is named.
+/// An ACL that grants everything to everyone, with an entry for an address if one is given.
 fn acl(address: Option<String>) -> Vec<Acl> {
     let of = |scheme: &str, id: String| Acl { perms: Perms::ALL, id: Id { scheme: scheme.into(), id } };
     [of("world", "anyone".to_owned())].into_iter().chain(address.map(|ip| of("ip", ip))).collect()
 }
 
-/// The sessions of a server's tree and their nodes, and how many nodes there are.
+/// The number of nodes of a server's tree, and its sessions with their ephemerals.
 pub(crate) fn tree(world: &World, server: usize, names: &Names) -> Result<Vec<String>, String> {
     let node = world.hosts[server].node.as_ref().ok_or("it is down")?;
     let tree = node.machine().sim_tree().ok_or("begin with `ensemble tree=yes`")?.nodes();

@@ -1,12 +1,12 @@
-//! Where servers stand, in one line each.
+//! One-line descriptions of the state of servers.
 
 use super::names::Names;
 use super::transcript::ranges;
-use crate::play::belief;
+use crate::recording::view;
 use crate::sim::{World, id};
 
-/// A server in one line: of one that runs what it believes, and what its disk has if that differs; of one that is down
-/// what its disk has.
+/// The state of a server in one line: for a running one its view, and its disk if that differs; for one that is down its
+/// disk.
 pub(crate) fn describe(world: &World, server: usize) -> String {
     let disk = &world.hosts[server].disk.durable;
     let snapshot = disk.snapshot_zxid().map_or(String::new(), |zxid| format!("snapshot {zxid}, "));
@@ -26,7 +26,7 @@ pub(crate) fn describe(world: &World, server: usize) -> String {
     let mut line = format!(
         "{}: {}, {snapshot}log {log}, accepted {}, current {}, committed {}",
         id(server),
-        belief(world, server).role(&names),
+        view(world, server).role(&names),
         standing.accepted_epoch,
         standing.current_epoch,
         zab.committed()
@@ -47,7 +47,7 @@ pub(crate) fn describe(world: &World, server: usize) -> String {
     line + intent
 }
 
-/// The log of a server, entry by entry: what its disk has, then what only its memory has.
+/// The log of a server, entry by entry: first what is on disk, then what is only in memory.
 pub(crate) fn log(world: &World, server: usize, names: &Names) -> String {
     let host = &world.hosts[server];
     let mut lines = Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn log(world: &World, server: usize, names: &Names) -> String {
     if lines.is_empty() { "empty\n".to_owned() } else { lines.join("\n") + "\n" }
 }
 
-/// Whether these servers hold the same; all that run, if none is named.
+/// Checks that these servers hold the same state; all running ones if none is named.
 pub(crate) fn check(world: &World, named: &[usize]) -> Result<String, String> {
     use pole_node::Machine;
     let running = (0..world.hosts.len()).filter(|server| world.hosts[*server].node.is_some());

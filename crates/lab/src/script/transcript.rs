@@ -1,7 +1,7 @@
-//! The teller: makes few, readable lines of what was seen.
+//! Turns observations into the output of a script.
 //!
-//! In: sights in order. Out: lines. Servers that do the same thing one after another share a line.
-//! Not here: what is worth a sight (`sim::stage`).
+//! Servers that do the same thing one after another share a line. What is observed at all is decided in
+//! `sim::scripting`.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use super::names::{Names, refusal};
 use crate::kv::Answer;
 use crate::sim::{DurableState, Observation, Response, ServerMessage, id};
 
-/// What has to be remembered between sights.
+/// The output of a script, and the state that its lines depend on.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
-    /// Why a server gave up, until it says that it elects.
+    /// Why a server abandoned its leader, until it reports the election.
     given_up: BTreeMap<usize, String>,
-    /// How each server came to its present leader.
+    /// How each server got its present leader.
     chosen: BTreeMap<usize, Chosen>,
     /// The last election that each server saw end.
     pub(crate) records: BTreeMap<usize, Record>,
-    /// What clients wait for.
+    /// Descriptions of the pending requests, by client.
     expected: BTreeMap<(usize, Cxid), String>,
     lines: Vec<Line>,
 }
@@ -38,7 +38,7 @@ enum Chosen {
 #[derive(Debug)]
 enum Line {
     Plain(String),
-    /// What one does, and what many do.
+    /// The text for one server, and for several.
     Shared {
         who: Vec<usize>,
         one: String,
@@ -47,22 +47,22 @@ enum Line {
 }
 
 impl Transcript {
-    /// A client waits for this.
+    /// Registers a pending request of a client.
     pub(crate) fn expect(&mut self, client: usize, cxid: Cxid, what: String) {
         self.expected.insert((client, cxid), what);
     }
 
-    /// A client leaves, and waits for nothing any more.
+    /// Drops the pending requests of a client.
     pub(crate) fn forget(&mut self, client: usize) {
         self.expected.retain(|(whose, _), _| *whose != client);
     }
 
-    /// A line of its own.
+    /// Adds a line.
     pub(crate) fn push_line(&mut self, line: String) {
         self.lines.push(Line::Plain(line));
     }
 
-    /// Makes lines of what was seen.
+    /// Adds lines for observations.
     pub(crate) fn record(&mut self, observations: Vec<Observation>, names: &Names) {
         for observation in observations {
             match observation {
@@ -99,7 +99,7 @@ impl Transcript {
         }
     }
 
-    /// The lines since the last call.
+    /// Takes the lines since the last call.
     pub(crate) fn take(&mut self) -> String {
         let lines = self.lines.drain(..).map(Line::text).collect();
         fold(lines).into_iter().map(|line| line + "\n").collect()
@@ -244,7 +244,7 @@ impl Line {
     }
 }
 
-/// Folds what happens again and again: up to four lines that repeat at least three times are printed once, with a count.
+/// Folds repetitions: a group of up to four lines that repeats at least three times is printed once, with a count.
 fn fold(lines: Vec<String>) -> Vec<String> {
     let mut folded = Vec::new();
     let mut rest = lines.as_slice();
@@ -278,13 +278,13 @@ pub(crate) fn group(ids: Vec<ServerId>) -> String {
     format!("({})", ids.join(" "))
 }
 
-/// What a crash leaves.
+/// Describes the durable state after a crash.
 pub(crate) fn on_disk(disk: &DurableState) -> String {
     let DurableState { last, accepted, current } = disk;
     format!("its disk ends at {last}, accepted {accepted}, current {current}")
 }
 
-/// Positions of entries, each epoch as a range.
+/// The positions of entries, as one range per epoch.
 pub(crate) fn ranges<'a>(entries: impl Iterator<Item = &'a Entry>) -> String {
     let mut ranges: Vec<(pole_election::Zxid, pole_election::Zxid)> = Vec::new();
     for entry in entries {

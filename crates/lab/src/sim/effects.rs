@@ -12,7 +12,7 @@ use super::workload::ServerMessage;
 use super::world::{SimEvent, World};
 use super::{MS, Mark, trace};
 use crate::kv::{Answer, Refusal};
-use crate::play::{Passage, What};
+use crate::recording::{Delivery, StepKind};
 
 impl World {
     pub(crate) fn execute(&mut self, server: usize, effects: Vec<Effect>) -> CheckResult {
@@ -107,7 +107,7 @@ impl World {
             }
             Effect::Halt { reason } => {
                 self.trace.line(self.now, server + 1, format_args!("halts: {reason}"));
-                self.record(|| Some(What::Noted { who: server, text: format!("halts: {reason}") }));
+                self.record(|| Some(StepKind::Noted { who: server, text: format!("halts: {reason}") }));
                 self.crash(server, CrashKind::Killed);
                 if self.is_scripted() {
                     self.observe(|_| Some(Observation::Halted { server, reason }));
@@ -149,12 +149,12 @@ impl World {
         let departs = self.now + host.step_cost;
         let (other, generation) = (1 - end, self.network.links[link].generation);
         let fate = self.network.send(link, other, &message, departs);
-        let passage = match fate {
-            Fate::Arrives(..) => Passage::Sent,
-            Fate::Stalls { .. } => Passage::Held,
-            Fate::Lost | Fate::Breaks { .. } => Passage::Lost,
+        let delivery = match fate {
+            Fate::Arrives(..) => Delivery::Sent,
+            Fate::Stalls { .. } => Delivery::Held,
+            Fate::Lost | Fate::Breaks { .. } => Delivery::Lost,
         };
-        self.record_message(server, to, &message, passage);
+        self.record_message(server, to, &message, delivery);
         if self.trace.is_on() && !matches!(fate, Fate::Arrives(..)) {
             self.trace.line(self.now, server + 1, format_args!("-> {to} {} {fate:?}", trace::message(&message)));
         }

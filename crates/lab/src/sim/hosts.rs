@@ -22,7 +22,7 @@ use super::trace;
 use super::world::{SimEvent, World};
 use super::zk::ServerEnd;
 use super::{MS, Mark, SECOND, Setup};
-use crate::play::{Passage, What};
+use crate::recording::{Delivery, StepKind};
 use crate::rng::Rng;
 
 pub(crate) struct Host {
@@ -178,7 +178,7 @@ impl World {
         }
         self.checker.started(server, &node, &host.disk.durable)?;
         host.node = Some(node);
-        self.record(|| Some(What::Started(server)));
+        self.record(|| Some(StepKind::Started(server)));
         self.deliver(server, InboxItem::Event(Event::Start))
     }
 
@@ -243,7 +243,7 @@ impl World {
             InboxItem::Message { link, end, generation, message } => {
                 let wire = &self.network.links[link];
                 if wire.view[end] != Some(generation) {
-                    self.record_message(wire.ends[1 - end], id(server), &message, Passage::Lost);
+                    self.record_message(wire.ends[1 - end], id(server), &message, Delivery::Lost);
                     return Ok(());
                 }
                 let (from, channel) = (ServerId(wire.ends[1 - end] as u64 + 1), wire.channel);
@@ -327,7 +327,7 @@ impl World {
 
     /// Checks what a step changed, then executes its effects.
     fn after_step(&mut self, server: usize, before: Phase, effects: Vec<Effect>) -> CheckResult {
-        self.record_met();
+        self.record_processed();
         let host = &mut self.hosts[server];
         let Some(node) = &host.node else { return Ok(()) };
         let after = node.zab().phase();
@@ -375,7 +375,7 @@ impl World {
         self.drop_clients(server, crash);
         self.drop_sim_clients(server, crash);
         self.note_majority();
-        self.record(|| Some(What::Crashed(server)));
+        self.record(|| Some(StepKind::Crashed(server)));
     }
 
     /// A server reaches a crash point. Returns true if it crashes there.

@@ -9,13 +9,13 @@ use super::hosts::{CrashKind, InboxItem};
 use super::network::LinkId;
 use super::scripting::id;
 use super::world::{SimEvent, World};
-use crate::play::Passage;
+use crate::recording::Delivery;
 
 impl World {
     pub(crate) fn arrives(&mut self, link: LinkId, end: usize, generation: u32, message: Message) -> CheckResult {
         let server = self.network.links[link].ends[end];
         if self.is_down(server) {
-            self.record_message(self.network.links[link].ends[1 - end], id(server), &message, Passage::Lost);
+            self.record_message(self.network.links[link].ends[1 - end], id(server), &message, Delivery::Lost);
         }
         self.deliver(server, InboxItem::Message { link, end, generation, message })
     }

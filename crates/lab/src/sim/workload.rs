@@ -16,7 +16,7 @@ use super::paced::{Pace, Sample};
 use super::scripting::Observation;
 use super::world::{SimEvent, World};
 use super::{MS, SECOND, Setup};
-use crate::kv::{Answer, Ask, Change, Key, OpId, Refusal};
+use crate::kv::{Answer, Change, Key, KvRequest, OpId, Refusal};
 use crate::rng::Rng;
 
 #[derive(Debug)]
@@ -328,10 +328,10 @@ impl World {
         this.pending.push_back(Pending { op, cxid, since: self.now });
         let event = match request {
             ClientOp::Attach(change) => {
-                Event::Attach { client: connection, session, body: Ask { op, change }.encode() }
+                Event::Attach { client: connection, session, body: KvRequest { op, change }.encode() }
             }
             ClientOp::Write(change) => {
-                let body = Ask { op, change }.padded(self.setup.payload_bytes);
+                let body = KvRequest { op, change }.padded(self.setup.payload_bytes);
                 Event::Request { client: connection, cxid, body }
             }
             ClientOp::Read(key) => {

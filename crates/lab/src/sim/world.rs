@@ -18,7 +18,7 @@ use super::trace::Trace;
 use super::workload::{Client, ServerMessage};
 use super::zk::{FromServer, SimClient, ToServer};
 use super::{MS, Mark, Report, Setup, Sink};
-use crate::play::Recorder;
+use crate::recording::Recorder;
 use crate::rng::Rng;
 
 /// An ensemble with its network, clients, faults and checker.

@@ -17,7 +17,7 @@ use pole_zab::{Cxid, Entry, SessionId};
 
 use super::CheckResult;
 use super::history::History;
-use crate::kv::{Answer, Ask, Change, Key, OpId, Txn};
+use crate::kv::{Answer, Change, Key, KvRequest, OpId, Txn};
 
 /// All requests so far.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Guarantees {
             return Err(format!("{zxid} is of {}, but its request is {record:?}", entry.origin));
         }
         let (ClientOp::Attach(change) | ClientOp::Write(change)) = record.request else { return Ok(()) };
-        let expected = history.expected_txn(Ask { op, change }, record.session);
+        let expected = history.expected_txn(KvRequest { op, change }, record.session);
         if expected != txn {
             return Err(format!(
                 "{zxid} says {txn:?}, but after {} the request {change:?} becomes {expected:?}",

@@ -10,7 +10,7 @@ use pole_node::Machine;
 use pole_zab::{Entry, SessionId};
 
 use super::CheckResult;
-use crate::kv::{Ask, Key, Kv, Txn, Value};
+use crate::kv::{Key, Kv, KvRequest, Txn, Value};
 
 #[derive(Debug)]
 pub(crate) struct History {
@@ -57,8 +57,8 @@ impl History {
     }
 
     /// The transaction that a request becomes on top of the history.
-    pub(crate) fn expected_txn(&self, ask: Ask, session: SessionId) -> Txn {
-        self.model.decide(ask, session)
+    pub(crate) fn expected_txn(&self, request: KvRequest, session: SessionId) -> Txn {
+        self.model.decide(request, session)
     }
 
     /// The value of a key after `zxid`.

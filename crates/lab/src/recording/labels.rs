@@ -1,18 +1,17 @@
-//! What servers tell each other, write and note, in few words: short enough to stand on an arrow.
+//! Short texts for messages, events and notes: short enough for the label of an arrow.
 
 use pole_election::ServerId;
 use pole_node::{Channel, Event, Message, Note, Timer};
 
-use super::What;
+use super::StepKind;
 
-/// A message.
 pub(super) fn message(message: &Message) -> String {
     match message {
         Message::Election(pole_election::Message::Propose(p)) => format!("P r{} for {}", p.round, p.choice.id),
         Message::Election(pole_election::Message::Vote(v)) => format!("V r{} for {}", v.round, v.choice.id),
         Message::Heartbeat { .. } => "heartbeat".to_owned(),
         Message::Echo { .. } => "echo".to_owned(),
-        Message::Zab(message) => agreed(message),
+        Message::Zab(message) => zab_message(message),
         Message::Forward { requests, .. } => format!("Forward {} of clients", requests.len()),
         Message::Touch { sessions, .. } => format!("Touch {} sessions", sessions.len()),
         Message::TouchDone { .. } => "TouchDone".to_owned(),
@@ -24,7 +23,7 @@ pub(super) fn message(message: &Message) -> String {
     }
 }
 
-fn agreed(message: &pole_zab::Message) -> String {
+fn zab_message(message: &pole_zab::Message) -> String {
     use pole_zab::Message as M;
     match message {
         M::Hello(hello) => format!("Hello r{}", hello.round),
@@ -53,7 +52,7 @@ fn agreed(message: &pole_zab::Message) -> String {
     }
 }
 
-/// Whether a message only says that its sender lives, or measures how far it is: such messages never cease.
+/// Whether a message only signals liveness or measures latency. Such messages are sent periodically.
 pub(super) fn is_upkeep(message: &Message) -> bool {
     use pole_zab::Message as M;
     match message {
@@ -69,19 +68,19 @@ pub(super) fn is_upkeep(message: &Message) -> bool {
     }
 }
 
-/// What a server meets, if it is worth a step: arrivals, timers, closed links, clients.
-pub(super) fn event(who: usize, event: &Event, upkeep: bool) -> Option<What> {
-    let noted = |text: String| Some(What::Noted { who, text });
+/// The step for an event, if it is recorded: messages, timers, closed links, client requests.
+pub(super) fn event(who: usize, event: &Event, upkeep: bool) -> Option<StepKind> {
+    let noted = |text: String| Some(StepKind::Noted { who, text });
     match event {
-        Event::Received { message: said, .. } if is_upkeep(said) && !upkeep => None,
-        Event::Received { from, message: said, .. } => {
-            Some(What::Received { from: place(*from), to: who, label: message(said), sent: None })
+        Event::Received { message: content, .. } if is_upkeep(content) && !upkeep => None,
+        Event::Received { from, message: content, .. } => {
+            Some(StepKind::Received { from: index_of(*from), to: who, label: message(content), sent: None })
         }
         Event::LinkDown { peer, channel } => noted(format!("loses its {} link to {peer}", link(*channel))),
         Event::LinkUp { peer, channel } if upkeep => noted(format!("has an {} link to {peer}", link(*channel))),
         Event::DiskFailed { reason } => noted(format!("is failed by its disk: {reason}")),
         Event::Expired(Timer::Liveness | Timer::Heartbeat) if !upkeep => None,
-        Event::Expired(timer) => Some(What::Expired { who, timer: expired(*timer) }),
+        Event::Expired(timer) => Some(StepKind::Expired { who, timer: timer_label(*timer) }),
         Event::Attach { .. } => noted("is asked for a session".to_owned()),
         Event::Request { .. } => noted("is asked to write".to_owned()),
         Event::Read { .. } => noted("is asked to read".to_owned()),
@@ -107,7 +106,7 @@ fn link(channel: Channel) -> &'static str {
     }
 }
 
-fn expired(timer: Timer) -> &'static str {
+fn timer_label(timer: Timer) -> &'static str {
     use pole_election::Timer as T;
     match timer {
         Timer::Election(T::Wait) => "long enough for proposals",
@@ -123,7 +122,7 @@ fn expired(timer: Timer) -> &'static str {
     }
 }
 
-/// A note, as the rest of a sentence about its server. Roles that every belief shows anyway are not repeated.
+/// A note, as the rest of a sentence about its server. Roles that every view shows anyway are left out.
 pub(super) fn note(note: &Note) -> Option<String> {
     Some(match note {
         Note::Electing { cause, round } => format!("elects in round {round}: {cause}"),
@@ -143,7 +142,7 @@ pub(super) fn note(note: &Note) -> Option<String> {
     })
 }
 
-/// The place of a server among all: ids begin with 1.
-pub(super) fn place(id: ServerId) -> usize {
+/// The index of a server: ids start with 1.
+pub(super) fn index_of(id: ServerId) -> usize {
     usize::try_from(id.0).unwrap_or(usize::MAX).saturating_sub(1)
 }

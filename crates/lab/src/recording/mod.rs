@@ -1,162 +1,163 @@
-//! The record of a run, as data: whoever shows it can go forwards and backwards in it.
+//! The recording of a run as data, in which a viewer can go forwards and backwards.
 //!
-//! In: what happened in a world, in order. Out: a [`Play`]: each step with who believed what after it.
-//! Why one kind of record: the classical algorithms and the ensembles of scripts are watched on the same screen and drawn
-//! in the same diagram.
-//! Holds: the same run gives the same record; a step holds all that is needed to show it, so that going back costs nothing.
-//! Not here: keys and terminals (`cli`), scripts (`script`).
+//! Each step of a [`Recording`] holds what happened and the view of every process after it, so going back costs nothing. The
+//! same run gives the same recording. The classical algorithms and the ensembles of scripts share this format, so both are
+//! watched on the same screen and drawn in the same diagram.
+//!
+//! Keys and terminals are in `cli`, scripts in `script`.
 //!
 //! ```text
-//! recorder   what the simulator tells     words   messages and notes in few words
-//! lines      text and JSON, line by line  diagram arrows between lines; page: a page with it
+//! recorder   records the simulator        labels   short texts for messages and notes
+//! lines      text and JSON, line by line  diagram  SVG; page: an HTML page with it
 //! ```
 
 mod diagram;
+mod labels;
 mod lines;
 mod page;
 mod recorder;
-mod words;
 
 use pole_election::{Epoch, Zxid};
 
-pub(crate) use recorder::{Passage, Recorder, belief};
+pub(crate) use recorder::{Delivery, Recorder, view};
 
 /// A run, step by step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Play {
-    /// What the processes are called.
+pub struct Recording {
+    /// The names of the processes.
     pub names: Vec<String>,
-    /// What happened, in order.
+    /// The steps in order.
     pub steps: Vec<Step>,
 }
 
-/// One thing that happened, and who believes what after it.
+/// One step, and the view of each process after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// When, in nanoseconds.
+    /// The time, in nanoseconds.
     pub at: u64,
-    /// How many message delays deep, counted from what began the run; 0 where nobody counts.
+    /// The length of the longest chain of messages that led here; 0 where this is not counted.
     pub depth: u32,
-    /// What.
-    pub what: What,
-    /// Of each process, afterwards. Fewer than there are names, if some take part only in another part of the record.
-    pub beliefs: Vec<Belief>,
+    /// What happened.
+    pub kind: StepKind,
+    /// The view of each process afterwards. Shorter than the list of names if some processes appear only in another part of
+    /// the recording.
+    pub views: Vec<ProcessView>,
 }
 
-/// What a process thinks.
+/// The state of a process as it sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Belief {
-    /// Whether it lives.
+pub struct ProcessView {
+    /// Whether it runs.
     pub alive: bool,
-    /// Whether it stands still.
+    /// Whether it is paused.
     pub paused: bool,
-    /// Whom it takes for the leader.
+    /// The process that it considers the leader.
     pub leader: Option<usize>,
-    /// In which generation it leads, if it thinks so.
+    /// The generation in which it considers itself leader.
     pub leads: Option<u64>,
-    /// What it does, `{}` standing for its leader; empty where the algorithm has no more to say than who leads.
-    pub doing: &'static str,
-    /// Whom it would elect now, while it elects.
+    /// Its activity, with `{}` for its leader; empty if the algorithm only knows who leads.
+    pub activity: &'static str,
+    /// Its present choice, during an election.
     pub choice: Option<usize>,
-    /// The epoch whose history it took over.
+    /// Its current epoch.
     pub epoch: Option<Epoch>,
-    /// The epoch that it promised, if that is a newer one.
+    /// Its accepted epoch, if that is newer than the current one.
     pub promised: Option<Epoch>,
-    /// Where its log ends.
+    /// The last position of its log.
     pub end: Option<Zxid>,
 }
 
-/// What happened.
+/// What happened in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
-    /// A message was sent; nothing has changed yet.
+pub enum StepKind {
+    /// A message was sent; no view has changed yet.
     Sent {
-        /// By whom.
+        /// The sender.
         from: usize,
-        /// To whom.
+        /// The receiver.
         to: usize,
-        /// What it says.
+        /// A short text for the message.
         label: String,
     },
     /// A message arrived.
     Received {
-        /// By whom it was sent.
+        /// The sender.
         from: usize,
-        /// Where.
+        /// The receiver.
         to: usize,
-        /// What it says.
+        /// A short text for the message.
         label: String,
-        /// When it was sent, in nanoseconds, if that is known.
+        /// When it was sent, in nanoseconds, if known.
         sent: Option<u64>,
     },
-    /// A message was lost, or came to a dead process.
+    /// A message was lost, or arrived at a crashed process.
     Lost {
-        /// By whom it was sent.
+        /// The sender.
         from: usize,
-        /// To whom.
+        /// The receiver.
         to: usize,
-        /// What it said.
+        /// A short text for the message.
         label: String,
     },
-    /// A message waits: its link is blocked, or the script keeps it back.
+    /// A message is held: its link is blocked, or the script holds it back.
     Held {
-        /// By whom it was sent.
+        /// The sender.
         from: usize,
-        /// To whom.
+        /// The receiver.
         to: usize,
-        /// What it says.
+        /// A short text for the message.
         label: String,
     },
-    /// A timer ran out.
+    /// A timer expired.
     Expired {
-        /// Whose.
+        /// The owner of the timer.
         who: usize,
-        /// Which.
+        /// The name of the timer.
         timer: &'static str,
     },
     /// A process called for an election.
     Called(usize),
-    /// A process died.
+    /// A process crashed.
     Crashed(usize),
-    /// A process begins to live, or lives again.
+    /// A process started or restarted.
     Started(usize),
-    /// A failure detector suspects.
+    /// A failure detector suspects a process.
     Suspects {
-        /// Whose.
+        /// The owner of the detector.
         who: usize,
-        /// Whom.
+        /// The suspected process.
         whom: usize,
     },
-    /// A failure detector trusts again.
+    /// A failure detector trusts a process again.
     Trusts {
-        /// Whose.
+        /// The owner of the detector.
         who: usize,
-        /// Whom.
+        /// The trusted process.
         whom: usize,
     },
-    /// These are cut off from the others.
+    /// These processes are partitioned from the others.
     Cut(Vec<usize>),
-    /// All hear each other again.
+    /// All partitions end.
     Healed,
-    /// A process does something, or says why: it elects, writes to its disk, loses a link.
+    /// A process does something: it elects, writes to its disk, loses a link.
     Noted {
-        /// Which.
+        /// The process.
         who: usize,
-        /// What, as the rest of a sentence.
+        /// What it does, as the rest of a sentence.
         text: String,
     },
-    /// A command of a script: its turn begins.
+    /// A command of a script starts.
     Turn(String),
-    /// What the script prints at the end of a turn, in lines.
-    Told(String),
-    /// The record is as long as it may be.
+    /// The output of the command, in lines.
+    Output(String),
+    /// The recording has reached its maximum length.
     Full,
 }
 
-impl What {
-    /// In words, with the names of the processes.
+impl StepKind {
+    /// A description of the step, with the names of the processes.
     #[must_use]
-    pub fn told(&self, names: &[String]) -> String {
+    pub fn describe(&self, names: &[String]) -> String {
         let name = |who: &usize| names.get(*who).map_or("?", String::as_str);
         match self {
             Self::Sent { from, to, label } => format!("{} -> {}  sends {label}", name(from), name(to)),
@@ -173,20 +174,20 @@ impl What {
             Self::Healed => "all hear each other again".to_owned(),
             Self::Noted { who, text } => format!("{}       {text}", name(who)),
             Self::Turn(command) => format!("> {command}"),
-            Self::Told(text) => text.clone(),
+            Self::Output(text) => text.clone(),
             Self::Full => format!("{STEPS_MAX} steps: the record ends here, the script went on"),
         }
     }
 
-    /// Whether nothing has changed yet, for anybody but the wire.
+    /// Whether the step is only a send, which changes no view.
     #[must_use]
     pub fn is_sending(&self) -> bool {
         matches!(self, Self::Sent { .. } | Self::Lost { .. } | Self::Held { .. })
     }
 
-    /// The name of its kind, for programs.
+    /// A fixed name of the kind, for programs.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Sent { .. } => "sent",
             Self::Received { .. } => "received",
@@ -202,39 +203,39 @@ impl What {
             Self::Healed => "healed",
             Self::Noted { .. } => "noted",
             Self::Turn(_) => "turn",
-            Self::Told(_) => "told",
+            Self::Output(_) => "told",
             Self::Full => "full",
         }
     }
 }
 
-impl Play {
-    /// A part of it.
+impl Recording {
+    /// A part of the recording.
     #[must_use]
     pub fn part(&self, steps: std::ops::Range<usize>) -> Self {
         Self { names: self.names.clone(), steps: self.steps.get(steps).unwrap_or_default().to_vec() }
     }
 
-    /// What happened at a step, in words on one line.
+    /// A one-line description of a step.
     #[must_use]
-    pub fn told(&self, step: &Step) -> String {
-        step.what.told(&self.names).split_whitespace().collect::<Vec<_>>().join(" ")
+    pub fn describe(&self, step: &Step) -> String {
+        step.kind.describe(&self.names).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// How many turns of the script have begun by a step.
+    /// The number of commands of the script that have started by a step.
     #[must_use]
     pub fn turns_by(&self, step: usize) -> usize {
         self.steps.iter().take(step + 1).filter(|step| step.is_turn()).count()
     }
 
-    /// The step at which the turn after this step begins; the last step, if there is none.
+    /// The step at which the next command starts; the last step if there is none.
     #[must_use]
     pub fn next_turn(&self, step: usize) -> usize {
         let later = (step + 1..self.steps.len()).find(|at| self.steps[*at].is_turn());
         later.unwrap_or(self.steps.len().saturating_sub(1))
     }
 
-    /// The step at which the turn before this step began; the first step, if there is none.
+    /// The last step before this one at which a command starts; the first step if there is none.
     #[must_use]
     pub fn last_turn(&self, step: usize) -> usize {
         (0..step.min(self.steps.len())).rfind(|at| self.steps[*at].is_turn()).unwrap_or(0)
@@ -242,44 +243,44 @@ impl Play {
 }
 
 impl Step {
-    /// Whether a turn of a script begins.
+    /// Whether a command of a script starts.
     #[must_use]
     pub fn is_turn(&self) -> bool {
-        matches!(self.what, What::Turn(_))
+        matches!(self.kind, StepKind::Turn(_))
     }
 
-    /// Who believes what: `0:4 1:- 2:* 3:x`. A star leads, a cross is dead, a dash knows no leader.
+    /// The views in short form: `0:4 1:- 2:* 3:x`. A star leads, a cross is down, a dash knows no leader.
     #[must_use]
-    pub fn believed(&self, names: &[String]) -> String {
+    pub fn views_summary(&self, names: &[String]) -> String {
         let name = |who: usize| names.get(who).map_or("?", String::as_str);
-        let word = |(who, belief): (usize, &Belief)| match *belief {
-            Belief { alive: false, .. } => format!("{}:x", name(who)),
-            Belief { leads: Some(_), .. } => format!("{}:*", name(who)),
-            Belief { leader: Some(leader), .. } => format!("{}:{}", name(who), name(leader)),
-            Belief { leader: None, .. } => format!("{}:-", name(who)),
+        let word = |(who, view): (usize, &ProcessView)| match *view {
+            ProcessView { alive: false, .. } => format!("{}:x", name(who)),
+            ProcessView { leads: Some(_), .. } => format!("{}:*", name(who)),
+            ProcessView { leader: Some(leader), .. } => format!("{}:{}", name(who), name(leader)),
+            ProcessView { leader: None, .. } => format!("{}:-", name(who)),
         };
-        self.beliefs.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
+        self.views.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
     }
 }
 
-impl Belief {
-    /// The role that it plays, without what it knows: `follows 2`.
+impl ProcessView {
+    /// The role alone: `follows 2`.
     #[must_use]
     pub fn role(&self, names: &[String]) -> String {
         let leader = self.leader.and_then(|leader| names.get(leader)).map_or("nobody", String::as_str);
-        let role = match (self.alive, self.doing, self.leads, self.leader) {
+        let role = match (self.alive, self.activity, self.leads, self.leader) {
             (false, ..) => return "down".to_owned(),
             (true, "", Some(_), _) => "leads".to_owned(),
             (true, "", None, Some(_)) => format!("follows {leader}"),
             (true, "", None, None) => "knows no leader".to_owned(),
-            (true, doing, ..) => doing.replace("{}", leader),
+            (true, activity, ..) => activity.replace("{}", leader),
         };
         if self.paused { format!("paused, {role}") } else { role }
     }
 
-    /// All of it: `elects, for 3, epoch 1, promised 2, log 1.4`.
+    /// The whole view: `elects, for 3, epoch 1, promised 2, log 1.4`.
     #[must_use]
-    pub fn told(&self, names: &[String]) -> String {
+    pub fn describe(&self, names: &[String]) -> String {
         let mut text = self.role(names);
         if let Some(choice) = self.choice.and_then(|choice| names.get(choice)) {
             text += &format!(", for {choice}");
@@ -299,5 +300,5 @@ impl Belief {
     }
 }
 
-/// A record of more steps than this is not one that a person goes through, and it has to fit into memory.
+/// The longest recording: nobody would step through more, and it has to fit into memory.
 pub const STEPS_MAX: usize = 100_000;

@@ -1,18 +1,19 @@
-//! A record as a message diagram: a line down for each process, an arrow for each message.
+//! A recording as a message diagram: a vertical line per process, an arrow per message.
 //!
-//! In: a [`Play`]. Out: SVG that follows the reader's theme and is as narrow as a phone.
-//! Or the same with buttons and a slider, to go forwards and backwards; in print, and without scripts, all of it shows.
-//! Why thick lines: a process that thinks it leads has one, so that two leaders at once are two thick lines side by side.
-//! Why strips: a long diagram that is cut into pieces can be printed on several pages, and each piece names its lines.
-//! Holds: labels are escaped, since a script has words of its own.
+//! The output is SVG that follows the reader's theme and fits on a phone, optionally with buttons and a slider to step
+//! through it; in print and without scripts all of it is shown.
+//!
+//! - A process that considers itself leader has a thick line, so that two leaders at once show as two thick lines.
+//! - A long diagram is cut into strips that can be printed on several pages, each with the names of its lines.
+//! - Labels are escaped, since scripts contain arbitrary text.
 
 use std::fmt::Write as _;
 
-use super::{Belief, Play, Step, What};
+use super::{ProcessView, Recording, Step, StepKind};
 use crate::report::escaped;
 
-impl Play {
-    /// The first so many things that happened after the start, as SVG.
+impl Recording {
+    /// The first `steps_max` shown steps, as SVG.
     #[must_use]
     pub fn diagram(&self, title: &str, steps_max: usize) -> String {
         let rows = self.rows(steps_max);
@@ -34,37 +35,37 @@ impl Play {
         )
     }
 
-    /// What a diagram shows: sending is seen in the arrow, starting in the line, and the words of a script stand elsewhere.
+    /// The steps that a diagram shows: sends are visible as arrows and starts as lines, and script output is shown elsewhere.
     fn rows(&self, steps_max: usize) -> Vec<Row<'_>> {
-        let shown = |step: &&Step| match &step.what {
-            What::Started(_) | What::Sent { .. } | What::Told(_) | What::Full => false,
-            What::Noted { text, .. } => !text.starts_with("writes: ") && !text.starts_with("is asked "),
-            What::Received { .. }
-            | What::Lost { .. }
-            | What::Held { .. }
-            | What::Expired { .. }
-            | What::Called(_)
-            | What::Crashed(_)
-            | What::Suspects { .. }
-            | What::Trusts { .. }
-            | What::Cut(_)
-            | What::Healed
-            | What::Turn(_) => true,
+        let shown = |step: &&Step| match &step.kind {
+            StepKind::Started(_) | StepKind::Sent { .. } | StepKind::Output(_) | StepKind::Full => false,
+            StepKind::Noted { text, .. } => !text.starts_with("writes: ") && !text.starts_with("is asked "),
+            StepKind::Received { .. }
+            | StepKind::Lost { .. }
+            | StepKind::Held { .. }
+            | StepKind::Expired { .. }
+            | StepKind::Called(_)
+            | StepKind::Crashed(_)
+            | StepKind::Suspects { .. }
+            | StepKind::Trusts { .. }
+            | StepKind::Cut(_)
+            | StepKind::Healed
+            | StepKind::Turn(_) => true,
         };
-        let mut before: &[Belief] = &[];
+        let mut before: &[ProcessView] = &[];
         let row = |step| {
             let now = self.now(before, step);
-            before = &step.beliefs;
+            before = &step.views;
             Row { step, now }
         };
         self.steps.iter().filter(shown).take(steps_max).map(row).collect()
     }
 
-    /// Who believes something else than before, and what.
-    fn now(&self, before: &[Belief], step: &Step) -> String {
-        let changed = step.beliefs.iter().enumerate().filter(|(who, belief)| before.get(*who) != Some(*belief));
-        let told = changed.map(|(who, belief)| format!("{}: {}", self.names[who], belief.told(&self.names)));
-        told.collect::<Vec<_>>().join("; ")
+    /// The views that differ from the row before, as text.
+    fn now(&self, before: &[ProcessView], step: &Step) -> String {
+        let changed = step.views.iter().enumerate().filter(|(who, view)| before.get(*who) != Some(*view));
+        let text = changed.map(|(who, view)| format!("{}: {}", self.names[who], view.describe(&self.names)));
+        text.collect::<Vec<_>>().join("; ")
     }
 
     fn strip(&self, title: &str, rows: &[Row<'_>], style: &str) -> String {
@@ -76,13 +77,13 @@ impl Play {
         }
         for (row, Row { step, now }) in rows.iter().enumerate() {
             let y = TOP + ROW * (row as f64 + 0.5);
-            let told = format!("{:.3} ms {} {}", step.ms(), self.told(step), step.believed(&self.names));
-            let (told, now) = (escaped(&told), escaped(now));
-            let _ = write!(body, "<g class=\"row\" data-told=\"{told}\" data-now=\"{now}\">");
-            for (process, belief) in step.beliefs.iter().enumerate() {
-                self.draws_life(process, *belief, y, &mut body);
+            let text = format!("{:.3} ms {} {}", step.ms(), self.describe(step), step.views_summary(&self.names));
+            let (text, now) = (escaped(&text), escaped(now));
+            let _ = write!(body, "<g class=\"row\" data-told=\"{text}\" data-now=\"{now}\">");
+            for (process, view) in step.views.iter().enumerate() {
+                self.draw_lane(process, *view, y, &mut body);
             }
-            self.draws(&step.what, y, &mut body);
+            self.draw(&step.kind, y, &mut body);
             body += "</g>";
         }
         let style = if style.is_empty() { String::new() } else { format!("<style>{style}</style>") };
@@ -93,39 +94,41 @@ impl Play {
         )
     }
 
-    /// From this row to the next.
-    fn draws_life(&self, process: usize, belief: Belief, y: f64, body: &mut String) {
-        let class = match belief {
-            Belief { alive: false, .. } => return,
-            Belief { leads: Some(_), .. } => "leads",
-            Belief { leads: None, .. } => "life",
+    /// Draws the line of a process from this row to the next.
+    fn draw_lane(&self, process: usize, view: ProcessView, y: f64, body: &mut String) {
+        let class = match view {
+            ProcessView { alive: false, .. } => return,
+            ProcessView { leads: Some(_), .. } => "leads",
+            ProcessView { leads: None, .. } => "life",
         };
         let _ = write!(body, "<path class=\"{class}\" d=\"M{:.0} {y:.0}v{ROW}\"/>", self.lane(process));
     }
 
-    fn draws(&self, what: &What, y: f64, body: &mut String) {
+    fn draw(&self, what: &StepKind, y: f64, body: &mut String) {
         match what {
-            What::Sent { .. } | What::Started(_) | What::Told(_) | What::Full => {}
-            What::Received { from, to, label, .. } => self.draws_arrow((*from, *to), "way", label, y, body),
-            What::Lost { from, to, label } => self.draws_arrow((*from, *to), "lost", &format!("{label} ✕"), y, body),
-            What::Held { from, to, label } => {
-                self.draws_arrow((*from, *to), "lost", &format!("{label} waits"), y, body)
+            StepKind::Sent { .. } | StepKind::Started(_) | StepKind::Output(_) | StepKind::Full => {}
+            StepKind::Received { from, to, label, .. } => self.draw_arrow((*from, *to), "way", label, y, body),
+            StepKind::Lost { from, to, label } => self.draw_arrow((*from, *to), "lost", &format!("{label} ✕"), y, body),
+            StepKind::Held { from, to, label } => {
+                self.draw_arrow((*from, *to), "lost", &format!("{label} waits"), y, body)
             }
-            What::Expired { who, timer } => self.draws_dot(*who, timer, y, body),
-            What::Called(who) => self.draws_dot(*who, "calls", y, body),
-            What::Crashed(who) => self.draws_dot(*who, "dies", y, body),
-            What::Noted { who, text } => self.draws_dot(*who, text, y, body),
-            What::Suspects { who, whom } => self.draws_dot(*who, &format!("suspects {}", self.names[*whom]), y, body),
-            What::Trusts { who, whom } => self.draws_dot(*who, &format!("trusts {}", self.names[*whom]), y, body),
-            What::Turn(_) => {
+            StepKind::Expired { who, timer } => self.draw_dot(*who, timer, y, body),
+            StepKind::Called(who) => self.draw_dot(*who, "calls", y, body),
+            StepKind::Crashed(who) => self.draw_dot(*who, "dies", y, body),
+            StepKind::Noted { who, text } => self.draw_dot(*who, text, y, body),
+            StepKind::Suspects { who, whom } => {
+                self.draw_dot(*who, &format!("suspects {}", self.names[*whom]), y, body)
+            }
+            StepKind::Trusts { who, whom } => self.draw_dot(*who, &format!("trusts {}", self.names[*whom]), y, body),
+            StepKind::Turn(_) => {
                 let _ = write!(body, "<path class=\"lost\" d=\"M0 {:.0}H{WIDTH}\"/>", y + 4.0);
-                label("who", WIDTH / 2.0, y - 3.0, &what.told(&self.names), body);
+                label("who", WIDTH / 2.0, y - 3.0, &what.describe(&self.names), body);
             }
-            What::Cut(_) | What::Healed => label("", WIDTH / 2.0, y - 5.0, &what.told(&self.names), body),
+            StepKind::Cut(_) | StepKind::Healed => label("", WIDTH / 2.0, y - 5.0, &what.describe(&self.names), body),
         }
     }
 
-    fn draws_arrow(&self, (from, to): (usize, usize), class: &str, text: &str, y: f64, body: &mut String) {
+    fn draw_arrow(&self, (from, to): (usize, usize), class: &str, text: &str, y: f64, body: &mut String) {
         let (start, end) = (self.lane(from), self.lane(to));
         let back = if end > start { -6.0 } else { 6.0 };
         let _ =
@@ -133,7 +136,7 @@ impl Play {
         label("", (start + end) / 2.0, y - 5.0, text, body);
     }
 
-    fn draws_dot(&self, who: usize, text: &str, y: f64, body: &mut String) {
+    fn draw_dot(&self, who: usize, text: &str, y: f64, body: &mut String) {
         let x = self.lane(who);
         let _ = write!(body, "<circle cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"4\"/>");
         label("", x, y - 7.0, text, body);
@@ -144,13 +147,13 @@ impl Play {
     }
 }
 
-/// A step that is shown, and who believes something else than in the row before.
+/// A step that is shown, and the views that changed since the row before.
 struct Row<'a> {
     step: &'a Step,
     now: String,
 }
 
-/// Words around a place, moved away from the edge as far as they are long, and cut if they are longer than the diagram.
+/// Draws text centred at a place, shifted to stay inside the diagram, and truncated if it is wider than that.
 fn label(class: &str, x: f64, y: f64, text: &str, body: &mut String) {
     let most = (WIDTH / LETTER) as usize;
     let text = match text.chars().count() > most {
@@ -165,21 +168,21 @@ fn label(class: &str, x: f64, y: f64, text: &str, body: &mut String) {
 
 const WIDTH: f64 = 340.0;
 const MARGIN: f64 = 24.0;
-/// How wide a letter is, rather too much: fonts differ.
+/// An upper estimate of the width of a letter, since fonts differ.
 const LETTER: f64 = 7.2;
 const TOP: f64 = 30.0;
 const ROW: f64 = 28.0;
-/// How many rows a strip has: less than a printed page.
+/// The number of rows of a strip: less than a printed page.
 const STRIP: usize = 24;
 
-/// The ink is the reader's; behind words stands a little of the paper, so that lines do not cross them.
+/// Uses the reader's text colour. Text has an outline in the background colour, so that lines do not cross it.
 const STYLE: &str = "\
 .play text{font:13px system-ui,sans-serif;text-anchor:middle;fill:currentColor;paint-order:stroke;stroke:var(--paper,Canvas);\
 stroke-width:4px;stroke-linejoin:round}.play .who{font-weight:600}.play circle{fill:currentColor}\
 .play path{fill:none;stroke:currentColor}.play .life{stroke-width:1;opacity:.5}.play .leads{stroke-width:6;opacity:.8}\
 .play .way{stroke-width:1.4}.play .lost{stroke-width:1.2;stroke-dasharray:4 4}";
 
-/// What is long scrolls in a box of its own, with the controls always in sight; on paper, two strips stand side by side.
+/// A long diagram scrolls in its own box, with the controls always visible; in print two strips are side by side.
 const CONTROLS: &str = "\
 .play .off{opacity:.1}.strips{max-height:75vh;overflow-y:auto}.player:focus-visible{outline:2px solid var(--link)}\
 .steps{display:flex;gap:.5rem;max-width:36rem}.steps input{flex:1}.steps button{font-size:1rem;min-width:3rem;min-height:2.4rem}\
@@ -187,8 +190,8 @@ const CONTROLS: &str = "\
 @media print{.play .off{opacity:1}.steps,.told{display:none}.strips{max-height:none;overflow:visible}figure:has(.player){break-inside:auto}\
 figure .player svg{display:inline-block;width:48%;max-height:none;vertical-align:top;break-inside:avoid}}";
 
-/// Each player finds its own parts; rows after the step fade, and the step is told in words. Keys are those of the terminal.
-/// There is no `<` in it, so that the page can be read as XML.
+/// Each player finds its own elements; rows after the current step fade, and the step is described as text. The keys are
+/// those of the terminal. It contains no `<`, so that the page can be parsed as XML.
 const SCRIPT: &str = "\
 (p=>{const rows=[...p.querySelectorAll('.row')],s=p.querySelector('input'),t=p.querySelector('.told'),w=p.querySelector('.now'),b=p.querySelectorAll('button'),\
 box=p.querySelector('.strips');if(!rows.length)return;\
@@ -210,7 +213,7 @@ mod tests {
         let mut case = Case::counting(3);
         (case.leader, case.records, case.ends_settled) = (Some(2), true, false);
         case.happenings.push((0, Happening::Suspects { who: 1, whom: 2 }));
-        let svg = Kind::Bully.run(&case).play.unwrap().diagram("bully", 1);
+        let svg = Kind::Bully.run(&case).recording.unwrap().diagram("bully", 1);
         assert_eq!(svg.matches("class=\"leads\"").count(), 2, "{svg}");
         assert!(svg.contains("suspects 2"), "{svg}");
     }
@@ -219,7 +222,7 @@ mod tests {
     fn a_player_has_a_row_for_every_step_that_its_slider_reaches() {
         let mut case = Case::leader_dead(4).suspected_by([0]);
         case.records = true;
-        let html = Kind::Bully.run(&case).play.unwrap().player("bully", 9);
+        let html = Kind::Bully.run(&case).recording.unwrap().player("bully", 9);
         assert_eq!(html.matches("class=\"row\"").count(), 9);
         assert!(!super::SCRIPT.contains('<'));
         assert!(html.contains("max=\"9\"") && html.contains("data-told=\"0.000 ms 3 dies 0:3 1:3 2:3 3:x\""), "{html}");

@@ -1,10 +1,10 @@
-//! A record as a page of its own.
+//! A recording as an HTML page.
 
-use super::Play;
+use super::Recording;
 use crate::report::Page;
 
-impl Play {
-    /// The page: what it is about, the diagram with its controls, and the command that repeats it.
+impl Recording {
+    /// The page: a description, the diagram with its controls, and the command that reproduces it.
     #[must_use]
     pub fn page(&self, title: &str, about: &str, command: &str) -> String {
         let mut page = Page::new(title, about);
@@ -19,5 +19,5 @@ impl Play {
     }
 }
 
-/// A browser draws so many rows without getting slow.
+/// The most rows that a browser draws without getting slow.
 const ROWS_MAX: usize = 3_000;
