@@ -206,13 +206,13 @@ s.oninput=()=>go(+s.value);b[0].onclick=()=>go(+s.value-1);b[1].onclick=()=>go(+
 
 #[cfg(test)]
 mod tests {
-    use crate::classical::{Case, Happening, Kind};
+    use crate::classical::{Case, Kind, Occurrence};
 
     #[test]
     fn two_leaders_at_once_are_two_thick_lines_in_one_row() {
         let mut case = Case::counting(3);
-        (case.leader, case.records, case.ends_settled) = (Some(2), true, false);
-        case.happenings.push((0, Happening::Suspects { who: 1, whom: 2 }));
+        (case.leader, case.record, case.ends_settled) = (Some(2), true, false);
+        case.occurrences.push((0, Occurrence::Suspects { who: 1, whom: 2 }));
         let svg = Kind::Bully.run(&case).recording.unwrap().diagram("bully", 1);
         assert_eq!(svg.matches("class=\"leads\"").count(), 2, "{svg}");
         assert!(svg.contains("suspects 2"), "{svg}");
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_player_has_a_row_for_every_step_that_its_slider_reaches() {
         let mut case = Case::leader_dead(4).suspected_by([0]);
-        case.records = true;
+        case.record = true;
         let html = Kind::Bully.run(&case).recording.unwrap().player("bully", 9);
         assert_eq!(html.matches("class=\"row\"").count(), 9);
         assert!(!super::SCRIPT.contains('<'));

@@ -1,51 +1,50 @@
-//! The one thing that must not be: two leaders at once whose word counts.
+//! Checks the one safety property: never two effective leaders at once.
 //!
-//! In: who leads, and who would accept whom. Out: a [`Violation`], once for each time it begins.
-//! Why so: two processes may *believe* that they lead, in a quorum algorithm too, for as long as one has not heard of the
-//! other. What matters is whether both would be obeyed: by as many as the algorithm itself asks for.
+//! Two processes may *consider* themselves leader, even in a quorum algorithm, while one has not received news of the other.
+//! What counts is whether both would be accepted, by as many processes as the algorithm itself requires. Each time this
+//! starts, a [`Violation`] is recorded.
 
 use std::fmt;
 
 use super::Algorithm;
 use crate::sim::MS;
 
-/// Two leaders at once.
+/// Two effective leaders at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Since when, in nanoseconds.
+    /// When it started, in nanoseconds.
     pub at: u64,
-    /// Each leader with those who accept it.
+    /// Each leader with the processes that accept it.
     pub leaders: Vec<(usize, Vec<usize>)>,
 }
 
-/// What the judge sees.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Judge {
+pub(super) struct SafetyChecker {
     is_broken: bool,
-    /// The most processes that believed at once that they lead.
-    pub(super) believers_max: usize,
+    /// The largest number of processes that claimants themselves leader at the same time.
+    pub(super) leaders_max: usize,
     pub(super) violations: Vec<Violation>,
 }
 
-impl Judge {
-    /// Looks at the living, after every step.
-    pub(super) fn look<'a, A: Algorithm + 'a>(
+impl SafetyChecker {
+    /// Checks all running processes; called after every step.
+    pub(super) fn check<'a, A: Algorithm + 'a>(
         &mut self,
         at: u64,
         n: usize,
         living: impl Iterator<Item = (usize, &'a A)> + Clone,
     ) {
-        let leading: Vec<_> = living.clone().filter_map(|(who, process)| Some((who, process.leads()?))).collect();
-        self.believers_max = self.believers_max.max(leading.len());
-        if leading.len() < 2 {
+        let claimants: Vec<_> = living.clone().filter_map(|(who, process)| Some((who, process.leads()?))).collect();
+        self.leaders_max = self.leaders_max.max(claimants.len());
+        if claimants.len() < 2 {
             self.is_broken = false;
             return;
         }
         let accepting = |leader: usize, generation: u64| -> Vec<usize> {
             living.clone().filter(|(_, process)| process.accepts(leader, generation)).map(|(who, _)| who).collect()
         };
-        let counted = leading.iter().map(|(leader, generation)| (*leader, accepting(*leader, *generation)));
-        let leaders: Vec<_> = counted.filter(|(_, by)| by.len() >= A::needed(n)).collect();
+        let acceptances = claimants.iter().map(|(leader, generation)| (*leader, accepting(*leader, *generation)));
+        let leaders: Vec<_> = acceptances.filter(|(_, by)| by.len() >= A::needed(n)).collect();
         let was_broken = std::mem::replace(&mut self.is_broken, leaders.len() >= 2);
         if self.is_broken && !was_broken {
             self.violations.push(Violation { at, leaders });
