@@ -40,8 +40,9 @@ pub fn write(seed: u64, out: &mut dyn Write) -> io::Result<()> {
         out,
         "Server {winner} leads. {pause:.1} ms after the crash the first write was acknowledged again. Why {winner}?\n"
     )?;
-    let account = world.last_leadership_change(winner).ok_or_else(|| io::Error::other("the leader has no account"))?;
-    explain(&account, &topology, oracle.as_ref(), out)?;
+    let leadership_change =
+        world.last_leadership_change(winner).ok_or_else(|| io::Error::other("the leader has no account"))?;
+    explain(&leadership_change, &topology, oracle.as_ref(), out)?;
     world.run_until(40 * SECOND);
     let report = world.into_report();
     match report.failure {
@@ -77,21 +78,26 @@ fn map(topology: &Topology, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Prints the record of an election, in the units of its oracle.
-fn explain(account: &Account, topology: &Topology, oracle: &dyn Oracle, out: &mut dyn Write) -> io::Result<()> {
-    let Some(record) = &account.record else { return writeln!(out, "  {account}") };
+fn explain(
+    leadership_change: &Account,
+    topology: &Topology,
+    oracle: &dyn Oracle,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let Some(record) = &leadership_change.record else { return writeln!(out, "  {leadership_change}") };
     candidates(record, topology, oracle, out)?;
-    let heard: Vec<_> = record.participants.iter().map(ToString::to_string).collect();
+    let participants: Vec<_> = record.participants.iter().map(ToString::to_string).collect();
     writeln!(
         out,
         "\n  decided by {}; heard {} of {} voters; ended because {}",
         record.decided_by,
-        heard.join(" "),
+        participants.join(" "),
         record.voters,
         record.because
     )?;
-    let steps: Vec<_> = account.steps.iter().map(|(step, after)| format!("{step} {after}")).collect();
+    let steps: Vec<_> = leadership_change.steps.iter().map(|(step, after)| format!("{step} {after}")).collect();
     writeln!(out, "  {}", steps.join(", "))?;
-    if let Ended::Established(epoch) = account.ended {
+    if let Ended::Established(epoch) = leadership_change.ended {
         writeln!(out, "  established in epoch {epoch}")?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use pole_lab::classical::{
 use pole_lab::sim::{MS, SECOND};
 use pole_topology::Topology;
 
-/// Every N, one algorithm, the cases that have a formula.
+/// Compares the counts of one algorithm with their formulas, for every N.
 fn agrees(kind: Kind, cases: &[Statistic]) {
     for n in 3..=32 {
         for statistic in cases {
@@ -88,11 +88,11 @@ fn every_election_without_a_failure_ends_with_one_leader() {
 #[test]
 fn every_failure_that_theory_predicts_is_seen_and_no_other() {
     let found = findings(1);
-    let wrong: Vec<String> = found.iter().filter(|finding| !finding.holds).map(told).collect();
+    let wrong: Vec<String> = found.iter().filter(|finding| !finding.holds).map(describe).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn told(finding: &Finding) -> String {
+fn describe(finding: &Finding) -> String {
     let Finding { case, kind, predicted, seen, outcome, .. } = finding;
     let steps = outcome.recording.iter().flat_map(|recording| (0..60).map(|at| recording.text(at)));
     format!("{kind}, {case}: {seen}, not: {predicted}\n{}", steps.collect::<String>())
@@ -102,7 +102,7 @@ fn told(finding: &Finding) -> String {
 fn in_a_partition_two_leaders_of_raft_believe_in_different_terms_and_one_is_accepted() {
     let found = findings(1);
     let raft = found.iter().find(|finding| finding.kind == Kind::Raft && finding.case == "partition").unwrap();
-    assert_eq!((raft.outcome.leaders_max, raft.outcome.violations.len()), (2, 0), "{}", told(raft));
+    assert_eq!((raft.outcome.leaders_max, raft.outcome.violations.len()), (2, 0), "{}", describe(raft));
     let recording = raft.outcome.recording.as_ref().unwrap();
     let both = recording.steps.iter().find_map(|step| {
         let terms: Vec<u64> = step.views.iter().filter_map(|view| view.leads).collect();
@@ -219,6 +219,6 @@ fn the_comparison_agrees_and_its_file_has_the_columns_that_others_read() {
 fn when_the_network_heals_those_who_ask_a_majority_agree_again() {
     let found = findings(1);
     let quorum = found.iter().filter(|finding| finding.case == "partition" && finding.kind.requires_majority());
-    let apart: Vec<String> = quorum.filter(|finding| finding.outcome.leader.is_none()).map(told).collect();
+    let apart: Vec<String> = quorum.filter(|finding| finding.outcome.leader.is_none()).map(describe).collect();
     assert!(apart.is_empty(), "{}", apart.join("\n"));
 }

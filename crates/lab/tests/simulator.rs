@@ -1,11 +1,11 @@
-//! Is the simulator itself what it claims to be? And a fixed set of seeds, for every change.
+//! Checks the determinism of the simulator, and runs a fixed set of seeds.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use pole_lab::sim::{self, MS, Mark, Marks, SECOND, Setup, World};
 
-/// The trace of a seed, all of it.
+/// The whole trace of a seed.
 fn trace(seed: u64) -> String {
     let text = Rc::new(RefCell::new(String::new()));
     let lines = Rc::clone(&text);

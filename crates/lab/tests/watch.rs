@@ -1,4 +1,4 @@
-//! Scripts as records: the same steps each time, for every script that is built in.
+//! Recordings of scripts: every built-in script gives the same steps each time.
 
 use std::fs;
 use std::path::PathBuf;
@@ -34,11 +34,11 @@ fn every_built_in_script_can_be_watched_and_gives_the_same_record_twice() {
 #[test]
 fn recording_changes_nothing_in_what_a_script_prints() {
     for (name, script) in BUILT_IN {
-        let told = |what: &StepKind| if let StepKind::Output(text) = what { Some(text.clone() + "\n") } else { None };
+        let output = |kind: &StepKind| if let StepKind::Output(text) = kind { Some(text.clone() + "\n") } else { None };
         let recording = watch(script, true).unwrap_or_else(|error| panic!("{name}: {error}")).recording;
-        // What runs for minutes fills a record that counts heartbeats.
+        // A script that runs for minutes exceeds the maximum length when heartbeats are recorded.
         if recording.steps.iter().all(|step| step.kind != StepKind::Full) {
-            let printed: String = recording.steps.iter().filter_map(|step| told(&step.kind)).collect();
+            let printed: String = recording.steps.iter().filter_map(|step| output(&step.kind)).collect();
             assert_eq!(printed, expected(script), "{name}");
         }
     }
@@ -68,7 +68,7 @@ fn text(recording: &Recording) -> String {
     (0..recording.steps.len()).map(|at| recording.text(at)).collect()
 }
 
-/// What the script says that it prints. A block that prints nothing says `ok`.
+/// The expected output in the script. A block without output has `ok`.
 fn expected(script: &str) -> String {
     let mut printed = String::new();
     let mut lines = script.lines();

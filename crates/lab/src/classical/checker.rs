@@ -21,7 +21,7 @@ pub struct Violation {
 #[derive(Clone, Debug, Default)]
 pub(super) struct SafetyChecker {
     is_broken: bool,
-    /// The largest number of processes that claimants themselves leader at the same time.
+    /// The largest number of processes that considered themselves leader at the same time.
     pub(super) leaders_max: usize,
     pub(super) violations: Vec<Violation>,
 }

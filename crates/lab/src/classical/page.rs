@@ -80,7 +80,7 @@ fn times(comparison: &Comparison) -> String {
         let group = |kind: Kind| Group {
             name: kind.name().replace('-', "\n"),
             bars: vec![bar(kind, Condition::Crash), bar(kind, Condition::Loss(5))],
-            over: Vec::new(),
+            labels: Vec::new(),
             mark: None,
         };
         chart::Panel::bars(
@@ -102,7 +102,7 @@ fn ratios(comparison: &Comparison) -> String {
         let group = |kind: Kind| Group {
             name: kind.name().replace('-', "\n"),
             bars: TOPOLOGIES.iter().map(|name| ratio(kind, name)).collect(),
-            over: Vec::new(),
+            labels: Vec::new(),
             mark: None,
         };
         chart::Panel::bars("", "times the best", &TOPOLOGIES, &kinds.iter().copied().map(group).collect::<Vec<_>>())

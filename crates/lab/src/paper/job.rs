@@ -1,39 +1,39 @@
-//! One run of the simulator, by name, and what is kept of it.
+//! One run of the simulator, by key, and its stored result.
 //!
-//! In: an experiment. Out: whole numbers, so that what is written to a file and read again is the same.
+//! Results are integers, so that a result that is written to a file and read again is the same.
 
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{Experiment, Outcome, mean_ns};
 use super::question::{Answer, Question};
 use super::recovery::Recovery;
-use super::wander::{Wander, Wandered};
+use super::wander::{Wander, WanderResult};
 use crate::sim::{MS, SECOND, Sample};
 
-/// A run to do.
+/// A run to execute.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
-    /// Jobs of one name are one job.
+    /// Jobs with the same key are one job.
     pub(super) key: String,
-    pub(super) what: What,
+    pub(super) kind: JobKind,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum What {
-    /// And whether the course of the latency over time is kept.
+pub(super) enum JobKind {
+    /// With whether the latency over time is stored.
     Crash(Experiment, bool),
     Recovery(Recovery),
     Question(Question),
     Wander(Wander),
 }
 
-/// What is kept of a run.
+/// The stored result of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Done {
+pub(super) enum JobResult {
     Crash(Crash),
     Recovery(Recovered),
     Question(Answer),
-    Wander(Wandered),
+    Wander(WanderResult),
 }
 
 /// Latencies around a crash.
@@ -46,7 +46,7 @@ pub(super) struct Crash {
     pub(super) course: Vec<Moment>,
 }
 
-/// The requests of the clients of one site.
+/// The requests of the clients of one site, before or after the crash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Site {
     pub(super) site: String,
@@ -56,38 +56,37 @@ pub(super) struct Site {
     pub(super) requests: u64,
 }
 
-/// The requests of one site in a short time.
+/// The requests of one site in a short interval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Moment {
     pub(super) site: String,
-    /// Since the crash, in milliseconds.
+    /// The start of the interval relative to the crash, in milliseconds.
     pub(super) at_ms: i64,
     pub(super) mean_ns: u64,
 }
 
-/// A recovery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Recovered {
     pub(super) winner: u64,
     pub(super) took_ns: u64,
-    /// Servers and the bytes that they lacked.
+    /// Servers with the bytes that they lacked at the crash.
     pub(super) behind: Vec<(u64, u64)>,
 }
 
 impl Job {
-    pub(super) fn run(&self) -> Result<Done, String> {
-        match &self.what {
-            What::Crash(experiment, with_course) => {
+    pub(super) fn run(&self) -> Result<JobResult, String> {
+        match &self.kind {
+            JobKind::Crash(experiment, with_course) => {
                 let outcome = experiment.run()?;
-                Ok(Done::Crash(crash(experiment, &outcome, *with_course)))
+                Ok(JobResult::Crash(crash(experiment, &outcome, *with_course)))
             }
-            What::Recovery(recovery) => {
+            JobKind::Recovery(recovery) => {
                 let recovered = recovery.run()?;
                 let (winner, took_ns, behind) = (recovered.winner, recovered.took, recovered.behind);
-                Ok(Done::Recovery(Recovered { winner, took_ns, behind }))
+                Ok(JobResult::Recovery(Recovered { winner, took_ns, behind }))
             }
-            What::Question(question) => question.run().map(Done::Question),
-            What::Wander(wander) => wander.run().map(Done::Wander),
+            JobKind::Question(question) => question.run().map(JobResult::Question),
+            JobKind::Wander(wander) => wander.run().map(JobResult::Wander),
         }
     }
 }
@@ -97,7 +96,7 @@ pub(super) fn crash(experiment: &Experiment, outcome: &Outcome, with_course: boo
     let each = |samples: &[Sample], after: bool| -> Vec<Site> {
         let of = |site: &String| site_of(experiment, site, samples);
         let some = sites.iter().map(|site| (site, of(site))).filter(|(_, samples)| !samples.is_empty());
-        some.map(|(site, samples)| summed(site, after, &samples)).collect()
+        some.map(|(site, samples)| summarise(site, after, &samples)).collect()
     };
     let latencies = [each(&outcome.before, false), each(&outcome.after, true)].concat();
     let course = if with_course {
@@ -125,7 +124,7 @@ fn site_of(experiment: &Experiment, site: &str, samples: &[Sample]) -> Vec<Sampl
     samples.iter().copied().filter(|sample| experiment.topology.site(sample.home) == Some(site)).collect()
 }
 
-fn summed(site: &str, after: bool, samples: &[Sample]) -> Site {
+fn summarise(site: &str, after: bool, samples: &[Sample]) -> Site {
     let mut took: Vec<u64> = samples.iter().map(|sample| sample.took).collect();
     took.sort_unstable();
     let p99_ns = took.get((took.len() * 99).div_ceil(100).saturating_sub(1)).copied().unwrap_or(0);
@@ -144,8 +143,8 @@ fn course(experiment: &Experiment, outcome: &Outcome, site: &str) -> Vec<Moment>
     moments.collect()
 }
 
-/// How much of the time around a crash is drawn, each way.
+/// The time before and after a crash that is drawn.
 const AROUND: u64 = 5 * SECOND;
 
-/// The time over which a point of it is a mean.
+/// The interval over which each point is a mean.
 const STEP: u64 = 250 * MS;

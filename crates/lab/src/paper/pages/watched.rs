@@ -1,11 +1,11 @@
-//! The election that the paper's figures are about, message by message.
+//! The election behind the paper's figures, message by message.
 
 use super::Report;
 use crate::recording::Recording;
 use crate::script::{Find, find, watch};
 
 impl Report<'_> {
-    /// Deployment 1 loses its leader: from the crash until all that live follow the next one.
+    /// Deployment 1 loses its leader: from the crash until all running servers follow the next one.
     pub(super) fn election(&mut self) {
         let Some(recording) = election() else { return };
         self.page.section("election", "An election, message by message");
@@ -22,7 +22,7 @@ impl Report<'_> {
     }
 }
 
-/// The part of the script that the page is about.
+/// The part of the script that the page shows.
 fn election() -> Option<Recording> {
     let Find::One(_, script) = find(SCRIPT) else { return None };
     let recording = watch(script, false).ok()?.recording;
