@@ -1,7 +1,8 @@
 //! Seeded random numbers, the same on every machine: xoshiro256++ seeded by splitmix64, both public domain (Blackman,
 //! Vigna).
 //!
-//! This is not an external crate because a seed must reproduce the same run for years, so the generator must not change.
+//! This is not an external crate because a seed must reproduce the same run for years, so the generator must not
+//! change.
 //!
 //! A generator forked by name draws the same numbers regardless of what its siblings draw, so a new draw in one place
 //! does not change the draws anywhere else.
@@ -61,8 +62,8 @@ impl Rng {
         self.below(1000) < chance
     }
 
-    /// A log-uniform number between two bounds. Uses only square roots, whose results are the same on every machine: the
-    /// n-th bit of a uniform number contributes the 2^n-th root of the range.
+    /// A log-uniform number between two bounds. Uses only square roots, whose results are the same on every machine:
+    /// the n-th bit of a uniform number contributes the 2^n-th root of the range.
     pub fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
         let uniform = self.any();
         let (mut factor, mut value) = (high / low, low);
@@ -90,8 +91,8 @@ impl Rng {
         &from[self.below(from.len() as u64) as usize]
     }
 
-    /// A random duration with about this mean and a long tail of at most 4.5 times the mean, for the time to the next random
-    /// event. Integer arithmetic only, so that it is the same everywhere.
+    /// A random duration with about this mean and a long tail of at most 4.5 times the mean, for the time to the next
+    /// random event. Integer arithmetic only, so that it is the same everywhere.
     pub fn spread(&mut self, mean: u64) -> u64 {
         // The number of leading zeros is geometric with mean one; within each step the rest is uniform.
         let doublings = u64::from(self.any().leading_zeros()).min(7);

@@ -1,5 +1,5 @@
-//! A demonstration for newcomers: an ensemble over three data centres elects, loses its leader, and reports why the next
-//! one won.
+//! A demonstration for newcomers: an ensemble over three data centres elects, loses its leader, and reports why the
+//! next one won.
 //!
 //! All numbers are measured in the simulator, on the production code.
 

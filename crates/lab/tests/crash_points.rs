@@ -1,9 +1,10 @@
-//! Every crash point, in every kind of synchronisation, in both roles: after the crash the ensemble recovers and nothing is
-//! lost.
+//! Every crash point, in every kind of synchronisation, in both roles: after the crash the ensemble recovers and
+//! nothing is lost.
 //!
-//! Each row of a table becomes a script that brings one server into the state that needs the plan, arms the crash, starts the
-//! synchronisation, ends all faults and waits for all servers to be level, while the checker of the simulator checks every
-//! step. The test also checks that each plan is really used and that all its crash points are hit.
+//! Each row of a table becomes a script that brings one server into the state that needs the plan, arms the crash,
+//! starts the synchronisation, ends all faults and waits for all servers to be level, while the checker of the
+//! simulator checks every step. The test also checks that each plan is really used and that all its crash points are
+//! hit.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -50,7 +51,8 @@ impl Case {
         format!("{role}_dies_at_every_point_of_a_{}", self.plan.name())
     }
 
-    /// Crashes at each point, the first, second and third time that it is reached, with each state of the disk afterwards.
+    /// Crashes at each point, the first, second and third time that it is reached, with each state of the disk
+    /// afterwards.
     fn run(self) -> Result<(), String> {
         let mut reached = BTreeSet::new();
         for (point, passes) in POINTS.into_iter().flat_map(|point| (0..PASSES).map(move |passes| (point, passes))) {
@@ -68,8 +70,8 @@ impl Case {
         if missed.is_empty() { Ok(()) } else { Err(format!("points that were not reached: {missed:?}")) }
     }
 
-    /// Server 1 is down, perhaps with log entries that no other server has, while 2 and 3 continue. Then 1 returns, either to
-    /// an established leader or to an election that it wins.
+    /// Server 1 is down, perhaps with log entries that no other server has, while 2 and 3 continue. Then 1 returns,
+    /// either to an established leader or to an election that it wins.
     fn script(self, point: &str, passes: u32, left: &str) -> String {
         let Self { plan, role } = self;
         let scores = match role {
@@ -97,8 +99,8 @@ impl Case {
         text + "run 600\nheal\ncheck\n---\n"
     }
 
-    /// The points that it must pass: the promise and the take-over, their acknowledgements if it follows, and the writes of
-    /// its plan.
+    /// The points that it must pass: the promise and the take-over, their acknowledgements if it follows, and the
+    /// writes of its plan.
     fn points(self) -> Vec<(&'static str, u32)> {
         let mut points = vec![("before-epoch", 0), ("after-epoch", 0), ("before-epoch", 1), ("after-epoch", 1)];
         if self.role == Role::Follower {

@@ -10,7 +10,8 @@ use pole_lab::paper::{
 };
 use pole_lab::sim::{SECOND, Sample};
 
-/// The table of section 5: deployment, load, then for each oracle the winner, the mean, and the worst where it is given.
+/// The table of section 5: deployment, load, then for each oracle the winner, the mean, and the worst where it is
+/// given.
 type Cell = (u64, f64, Option<f64>);
 
 #[rustfmt::skip]
@@ -251,7 +252,8 @@ fn a_leader_that_may_resign_follows_the_load_and_serves_it_faster() {
     assert!(mean(&follows) < 0.9 * mean(&stays), "{follows:?} {stays:?}");
 }
 
-/// Checks that tags are closed in order, every id is linked, every link leads to an id, and nothing external is fetched.
+/// Checks that tags are closed in order, every id is linked, every link leads to an id, and nothing external is
+/// fetched.
 fn well_formed(html: &str) {
     let mut open: Vec<&str> = Vec::new();
     for tag in html.split('<').skip(1) {

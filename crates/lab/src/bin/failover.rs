@@ -42,8 +42,8 @@ enum Loss {
     HandOverSent,
 }
 
-/// The time from the loss of a leader to the first commit of the next, in nanoseconds. There are enough clients that the
-/// first commit does not wait for a request.
+/// The time from the loss of a leader to the first commit of the next, in nanoseconds. There are enough clients that
+/// the first commit does not wait for a request.
 fn gap(seed: u64, loss: Loss) -> u64 {
     let mut setup = Setup::lan(seed, 5);
     setup.clients = 40;

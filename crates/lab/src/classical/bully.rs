@@ -1,15 +1,15 @@
 //! The bully algorithm: a process that finds the coordinator dead asks all higher ids; if none answers, it becomes the
 //! coordinator.
 //!
-//! Messages are Election to higher ids, Answer, and Coordinator to lower ids. It terminates because every Election goes to
-//! higher ids, which are finite.
+//! Messages are Election to higher ids, Answer, and Coordinator to lower ids. It terminates because every Election
+//! goes to higher ids, which are finite.
 //!
-//! Best case, if the second-highest process detects the failure: N - 2 Coordinator messages, one delay. Worst case, if the
-//! lowest does: all N - 1 running processes start elections and the i-th highest sends i - 1 messages, N(N - 1)/2 in all;
-//! five delays: Election, Answer, Election, timeout, Coordinator.
+//! Best case, if the second-highest process detects the failure: N - 2 Coordinator messages, one delay. Worst case,
+//! if the lowest does: all N - 1 running processes start elections and the i-th highest sends i - 1 messages,
+//! N(N - 1)/2 in all; five delays: Election, Answer, Election, timeout, Coordinator.
 //!
-//! It fails because it takes silence for a crash: a timeout that is too short, a partition or a wrong suspicion creates a
-//! second coordinator.
+//! It fails because it takes silence for a crash: a timeout that is too short, a partition or a wrong suspicion
+//! creates a second coordinator.
 //!
 //! Source: Garcia-Molina 1982, as taught.
 

@@ -107,7 +107,8 @@ pub enum Occurrence {
 }
 
 impl Case {
-    /// A case for counting: every message takes a millisecond, there are no random faults, and the run ends when all agree.
+    /// A case for counting: every message takes a millisecond, there are no random faults, and the run ends when all
+    /// agree.
     #[must_use]
     pub fn counting(n: usize) -> Self {
         Self {

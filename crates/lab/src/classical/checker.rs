@@ -1,8 +1,8 @@
 //! Checks the one safety property: never two effective leaders at once.
 //!
-//! Two processes may *consider* themselves leader, even in a quorum algorithm, while one has not received news of the other.
-//! What counts is whether both would be accepted, by as many processes as the algorithm itself requires. Each time this
-//! starts, a [`Violation`] is recorded.
+//! Two processes may *consider* themselves leader, even in a quorum algorithm, while one has not received news of the
+//! other. What counts is whether both would be accepted, by as many processes as the algorithm itself requires. Each
+//! time this starts, a [`Violation`] is recorded.
 
 use std::fmt;
 

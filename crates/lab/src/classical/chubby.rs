@@ -2,13 +2,14 @@
 //!
 //! Messages are Ask, Vote and Master, and Renew while the master runs.
 //!
-//! Safety: a voter promises to vote for no other process while the lease lasts, and the master counts its lease from before
-//! it asked, so every promise outlasts the lease that depends on it. This assumes clocks that run at the same rate.
+//! Safety: a voter promises to vote for no other process while the lease lasts, and the master counts its lease from
+//! before it asked, so every promise outlasts the lease that depends on it. This assumes clocks that run at the same
+//! rate.
 //!
 //! Liveness is only eventual: a crash costs the rest of the lease, and split votes cost a whole lease.
 //!
-//! Count for N processes, the old master crashed, one candidate: N - 1 Ask, N - 2 Vote, N - 1 Master = 3N - 4. Delays: the
-//! lease expires, the random wait, Ask, Vote, Master = 5.
+//! Count for N processes, the old master crashed, one candidate: N - 1 Ask, N - 2 Vote, N - 1 Master = 3N - 4.
+//! Delays: the lease expires, the random wait, Ask, Vote, Master = 5.
 //!
 //! Source: Burrows 2006, section 2.1, and the lecture. No failure detector is used: the lease acts as one.
 

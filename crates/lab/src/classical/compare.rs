@@ -1,4 +1,5 @@
-//! The whole comparison: counts, network conditions, failures and quality, as a table for people and as CSV for programs.
+//! The whole comparison: counts, network conditions, failures and quality, as a table for people and as CSV for
+//! programs.
 //!
 //! The result is the same for the same range of N and the same seed.
 

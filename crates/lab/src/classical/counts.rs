@@ -2,9 +2,9 @@
 //!
 //! N is as in the source: for the ring the running members, for all others including the crashed leader.
 //!
-//! Best and worst are constructed schedules that cannot be better or worse. Where no worst one exists, the worst is the
-//! largest count over the seeds, and no formula is claimed. The mean is over all initiators for the ring and bully, and over
-//! seeds for the others: each process detects the failure at a random time within two message delays.
+//! Best and worst are constructed schedules that cannot be better or worse. Where no worst one exists, the worst is
+//! the largest count over the seeds, and no formula is claimed. The mean is over all initiators for the ring and
+//! bully, and over seeds for the others: each process detects the failure at a random time within two message delays.
 //!
 //! The derivations are at the head of each algorithm and in `docs/algorithms.md`.
 
@@ -168,8 +168,8 @@ pub(super) fn expected(kind: Kind, n: u64, statistic: Statistic) -> Option<(Figu
         (Kind::Bully, Statistic::Best) => one(n - 2, 1),
         (Kind::Bully, Statistic::Worst) => one(n * (n - 1) / 2, 5),
         (Kind::Bully, Statistic::Mean) => {
-            // For an initiator k places below the crashed leader: only Coordinator messages if k = 1; otherwise k(k + 1)/2
-            // Election and k(k - 1)/2 Answer, together k^2, and the Coordinator messages.
+            // For an initiator k places below the crashed leader: only Coordinator messages if k = 1; otherwise k(k +
+            // 1)/2 Election and k(k - 1)/2 Answer, together k^2, and the Coordinator messages.
             let messages = m * (n - 2) + (2..=m).map(|k| k * k).sum::<u64>();
             Some((Figure { sum: messages, runs: m }, Figure { sum: 5 * (m - 1) + 1, runs: m }))
         }

@@ -1,7 +1,7 @@
 //! Runs the failures that theory predicts, and checks those that must not happen.
 //!
-//! Each [`Finding`] holds the prediction, the observation and whether they match. This is not only in tests because readers
-//! of the comparison want to see that ring and bully fail, and how.
+//! Each [`Finding`] holds the prediction, the observation and whether they match. This is not only in tests because
+//! readers of the comparison want to see that ring and bully fail, and how.
 
 use super::{Case, Detector, End, Kind, Occurrence, Outcome, Step};
 use crate::sim::MS;

@@ -1,12 +1,12 @@
 //! Fast leader election of ZooKeeper: all processes send their vote to all others until a majority agrees.
 //!
-//! Votes are ordered by (epoch, zxid, id); the attribute stands for epoch and zxid. It terminates because votes only grow in
-//! this order. After a majority agrees, a final wait allows for a better vote. For safety see `following`.
+//! Votes are ordered by (epoch, zxid, id); the attribute stands for epoch and zxid. It terminates because votes only
+//! grow in this order. After a majority agrees, a final wait allows for a better vote. For safety see `following`.
 //!
-//! Count for N processes, of which M = N - 1 run and detect the failure at the same time; each notification goes to N - 1
-//! others. Best: the best vote arrives first everywhere: M first votes and M - 1 second ones, (2M - 1)(N - 1) messages.
-//! Worst: votes arrive from the worst to the best, and process i changes its vote M - 1 - i times: M(M + 1)/2 votes in all,
-//! times N - 1: N(N - 1)^2/2. Delays: first vote, second vote, final wait = 3.
+//! Count for N processes, of which M = N - 1 run and detect the failure at the same time; each notification goes to
+//! N - 1 others. Best: the best vote arrives first everywhere: M first votes and M - 1 second ones, (2M - 1)(N - 1)
+//! messages. Worst: votes arrive from the worst to the best, and process i changes its vote M - 1 - i times:
+//! M(M + 1)/2 votes in all, times N - 1: N(N - 1)^2/2. Delays: first vote, second vote, final wait = 3.
 //!
 //! Source: Medeiros 2012, and the behaviour of Apache ZooKeeper 3.8.
 

@@ -1,8 +1,9 @@
-//! What comes right after an election by FLE or POLE: followers connect to their leader, which needs a majority of them.
+//! What comes right after an election by FLE or POLE: followers connect to their leader, which needs a majority of
+//! them.
 //!
-//! These two elect without binding votes. That only one leader is *effective* follows from what the service does next: a
-//! process follows one leader, and a leader without a majority of followers gives up. In `zab` this is discovery; epochs and
-//! histories are only there.
+//! These two elect without binding votes. That only one leader is *effective* follows from what the service does
+//! next: a process follows one leader, and a leader without a majority of followers gives up. In `zab` this is
+//! discovery; epochs and histories are only there.
 
 use std::collections::BTreeSet;
 use std::mem;

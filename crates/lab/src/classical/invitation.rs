@@ -1,13 +1,14 @@
 //! The invitation algorithm: every process starts as leader of its own group, and groups invite each other to merge.
 //!
-//! It is made for networks that partition. A leader leads its *group*; uniqueness across all processes is not guaranteed, and
-//! two groups with a leader each are two leaders at once, by design.
+//! It is made for networks that partition. A leader leads its *group*; uniqueness across all processes is not
+//! guaranteed, and two groups with a leader each are two leaders at once, by design.
 //!
-//! Count for N processes, the old leader crashed and all know it: the highest running process asks N - 2 others whether they
-//! lead a group, they answer, are invited, accept, and are notified that the group is ready: 5(N - 2) messages. Delays: the
-//! wait by priority, Ask, Answer, Invitation, Accept, Ready = 6.
+//! Count for N processes, the old leader crashed and all know it: the highest running process asks N - 2 others
+//! whether they lead a group, they answer, are invited, accept, and are notified that the group is ready: 5(N - 2)
+//! messages. Delays: the wait by priority, Ask, Answer, Invitation, Accept, Ready = 6.
 //!
-//! Source: Garcia-Molina 1982, "Elections in a distributed computing system". Our addition: a group of one has no leader.
+//! Source: Garcia-Molina 1982, "Elections in a distributed computing system". Our addition: a group of one has no
+//! leader.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -200,8 +201,8 @@ impl Invitation {
         self.schedule_check(out);
     }
 
-    /// Schedules a search for other groups. Processes with fewer higher ones above them search sooner, by more than a merge
-    /// takes, so that not all search at once.
+    /// Schedules a search for other groups. Processes with fewer higher ones above them search sooner, by more than a
+    /// merge takes, so that not all search at once.
     fn schedule_check(&mut self, out: &mut Actions<Message>) {
         if self.is_coordinator() && self.stage == Stage::Normal && self.outsiders().next().is_some() {
             let higher = (self.me + 1..self.n).filter(|other| !self.suspected.contains(other)).count() as u64;

@@ -1,11 +1,11 @@
 //! The classical election algorithms, with POLE beside them, behind one interface: what each costs and when it fails.
 //!
-//! [`run`] runs an [`Algorithm`] through a [`Case`] and returns an [`Outcome`]: messages, message delays, the time to a
-//! leader, two leaders at once, and a [`Recording`] of all steps. A count from a book and a count from a program can only
-//! be compared if the same bench counts both.
+//! [`run`] runs an [`Algorithm`] through a [`Case`] and returns an [`Outcome`]: messages, message delays, the time to
+//! a leader, two leaders at once, and a [`Recording`] of all steps. A count from a book and a count from a program
+//! can only be compared if the same bench counts both.
 //!
-//! An algorithm is a pure process without a clock or random generator of its own: events go in, actions come out. The same
-//! case gives the same recording, byte for byte.
+//! An algorithm is a pure process without a clock or random generator of its own: events go in, actions come out. The
+//! same case gives the same recording, byte for byte.
 //!
 //! What a leader does once it leads is in `zab`, real networks are in `server`.
 //!
@@ -133,7 +133,8 @@ pub enum Repair {
     /// No repair.
     #[default]
     None,
-    /// The predecessor of the would-be leader waits for the Elected message and restarts the election if it does not come.
+    /// The predecessor of the would-be leader waits for the Elected message and restarts the election if it does not
+    /// come.
     Predecessor,
     /// Any process whose failure detector suspects the would-be leader restarts the election.
     Detector,

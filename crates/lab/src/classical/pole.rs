@@ -2,12 +2,12 @@
 //!
 //! The attribute is the negated score, since a smaller score is better.
 //!
-//! Count for N processes, of which M = N - 1 run and detect the failure at the same time, with the best first; Q = N/2 + 1 is
-//! a quorum. Every process proposes itself to N - 1 = M others, the M - 1 that are not best propose the best to all, and each
-//! process answers a worse choice once, (M - 1)^2 times in all: 3M^2 - 3M + 1 proposals. A process decides when Q hold the
-//! best, and answers each later proposal by a vote: the best M - Q, each other (M - Q) + (M - 1). Together
-//! 5M^2 - (5 + Q)M + 2. Delays: own proposals, proposals of the best = 2; no timer is involved. For the worst case no formula
-//! is claimed; the table shows the largest count.
+//! Count for N processes, of which M = N - 1 run and detect the failure at the same time, with the best first;
+//! Q = N/2 + 1 is a quorum. Every process proposes itself to N - 1 = M others, the M - 1 that are not best propose
+//! the best to all, and each process answers a worse choice once, (M - 1)^2 times in all: 3M^2 - 3M + 1 proposals. A
+//! process decides when Q hold the best, and answers each later proposal by a vote: the best M - Q, each other
+//! (M - Q) + (M - 1). Together 5M^2 - (5 + Q)M + 2. Delays: own proposals, proposals of the best = 2; no timer is
+//! involved. For the worst case no formula is claimed; the table shows the largest count.
 //!
 //! Source: `crates/election`; Becker, Junqueira, Serafini 2011.
 

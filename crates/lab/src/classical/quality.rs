@@ -1,8 +1,8 @@
 //! How good the leader is that each algorithm elects: its mean request latency relative to the best possible one.
 //!
-//! On a deployment of the paper the leader p5 has crashed. The quality is the new leader's latency by the formula of the
-//! paper (section 2.2, with the round trip for a request that a follower forwards), divided by the smallest one. The clients
-//! of p5 move to the running servers nearest to it, in equal parts.
+//! On a deployment of the paper the leader p5 has crashed. The quality is the new leader's latency by the formula of
+//! the paper (section 2.2, with the round trip for a request that a follower forwards), divided by the smallest one.
+//! The clients of p5 move to the running servers nearest to it, in equal parts.
 
 use std::collections::BTreeMap;
 

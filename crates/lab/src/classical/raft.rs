@@ -1,17 +1,17 @@
 //! Raft's election: a term has at most one leader, because a process has one vote per term.
 //!
-//! A suspicion stands for the end of the shortest election timeout; random numbers determine how much longer a timeout is.
-//! Messages are RequestVote, Vote, and Append, by which a leader announces itself and stays leader.
+//! A suspicion stands for the end of the shortest election timeout; random numbers determine how much longer a
+//! timeout is. Messages are RequestVote, Vote, and Append, by which a leader announces itself and stays leader.
 //!
-//! Safety: two majorities share a process, which votes once per term, durably. Liveness: timeouts are random, so soon one
-//! candidate is alone.
+//! Safety: two majorities share a process, which votes once per term, durably. Liveness: timeouts are random, so soon
+//! one candidate is alone.
 //!
-//! Count for one candidate, N processes, the old leader crashed: N - 1 RequestVote, N - 2 Vote, N - 1 Append = 3N - 4. Delays:
-//! the random wait, RequestVote, Vote, Append = 4. Pre-vote adds N - 1 PreVote and N - 2 grants: 5N - 7 and 6. There is no
-//! worst case: votes can split any number of times.
+//! Count for one candidate, N processes, the old leader crashed: N - 1 RequestVote, N - 2 Vote, N - 1
+//! Append = 3N - 4. Delays: the random wait, RequestVote, Vote, Append = 4. Pre-vote adds N - 1 PreVote and N - 2
+//! grants: 5N - 7 and 6. There is no worst case: votes can split any number of times.
 //!
-//! Source: Ongaro, Ousterhout 2014, section 5.2; pre-vote: Ongaro's thesis, section 9.6. The log is left out: all processes
-//! are equally up to date.
+//! Source: Ongaro, Ousterhout 2014, section 5.2; pre-vote: Ongaro's thesis, section 9.6. The log is left out: all
+//! processes are equally up to date.
 
 use std::collections::BTreeSet;
 

@@ -1,12 +1,12 @@
 //! Ring election, Chang and Roberts as taught: the best attribute travels round the ring back to its owner.
 //!
-//! It terminates because only the best attribute passes every process: at most N - 1 messages to reach the best process, N
-//! for its Election to come round, N for Elected: 3N - 1; 2N if the best process calls the election. With several initiators
-//! only the run of the highest one of the newest round completes.
+//! It terminates because only the best attribute passes every process: at most N - 1 messages to reach the best
+//! process, N for its Election to come round, N for Elected: 3N - 1; 2N if the best process calls the election. With
+//! several initiators only the run of the highest one of the newest round completes.
 //!
-//! It fails if the would-be leader crashes after its Election has passed: the message then circulates forever. Repair 1: its
-//! predecessor waits for Elected. Repair 2: any failure detector; one that errs restarts runs forever. A suspected process is
-//! left out of the ring; if it runs, it still considers itself leader.
+//! It fails if the would-be leader crashes after its Election has passed: the message then circulates forever. Repair
+//! 1: its predecessor waits for Elected. Repair 2: any failure detector; one that errs restarts runs forever. A
+//! suspected process is left out of the ring; if it runs, it still considers itself leader.
 //!
 //! Our addition: rounds, which distinguish a restarted run from the one that it replaces.
 
@@ -221,7 +221,8 @@ impl Ring {
         }
         self.forward(Message::Election { run: self.run, candidate, without: self.without }, out);
         if self.repair == Repair::Predecessor && self.precedes(candidate.id) && !self.awaiting {
-            // A bit more than twice round the ring. Not restarted when the message passes again, or it would never expire.
+            // A bit more than twice round the ring. Not restarted when the message passes again, or it would never
+            // expire.
             self.awaiting = true;
             out.arm(ELECTED, self.timeout * (2 * self.n as u64 + 2));
         }

@@ -1,11 +1,11 @@
-//! The rotating coordinator: round r belongs to process r mod N; a process that suspects its coordinator moves to the next
-//! round.
+//! The rotating coordinator: round r belongs to process r mod N; a process that suspects its coordinator moves to the
+//! next round.
 //!
-//! Processes send Support to the coordinator of the round, which sends Lead once it has a majority. Safety: a coordinator
-//! leads after a majority has entered its round, and none of them accepts an earlier one any more.
+//! Processes send Support to the coordinator of the round, which sends Lead once it has a majority. Safety: a
+//! coordinator leads after a majority has entered its round, and none of them accepts an earlier one any more.
 //!
-//! Count for N processes, the old leader crashed and all know it: N - 2 Support, N - 1 Lead = 2N - 3. Delays: Support, Lead =
-//! 2. There is no other schedule, so best and worst are the same.
+//! Count for N processes, the old leader crashed and all know it: N - 2 Support, N - 1 Lead = 2N - 3. Delays:
+//! Support, Lead = 2. There is no other schedule, so best and worst are the same.
 //!
 //! Source: the coordinator of Chandra and Toueg 1996, without the value that they agree on.
 

@@ -1,15 +1,16 @@
 //! Latency-aware rotation: a rotating coordinator that resigns in favour of a better process until none is better.
 //!
-//! In addition to the messages of `rotating`, processes that would be better than the leader send Better, and a leader that
-//! resigns sends Next, with the round of the first of them in the order of rotation.
+//! In addition to the messages of `rotating`, processes that would be better than the leader send Better, and a
+//! leader that resigns sends Next, with the round of the first of them in the order of rotation.
 //!
 //! It finds the leader with the lowest consensus latency without knowing all latencies beforehand, at the price of the
 //! elections in between, each followed by a recovery.
 //!
-//! Count for N processes, of which M = N - 1 run and know of the failure. Best, if the first in turn is the best: 2N - 3
-//! messages and three delays: Support, Lead, and the wait for better processes. Worst, if each in turn is better than the one
-//! before: M elections; the first costs 2M - 1, the k-th after it M - k Better, M Next, M - 1 Support and M Lead:
-//! (7M^2 - 5M)/2 in all; and 3 + 4(M - 1) delays: Support, Lead, the wait for Better; then each time Next and the same again.
+//! Count for N processes, of which M = N - 1 run and know of the failure. Best, if the first in turn is the best:
+//! 2N - 3 messages and three delays: Support, Lead, and the wait for better processes. Worst, if each in turn is
+//! better than the one before: M elections; the first costs 2M - 1, the k-th after it M - k Better, M Next, M - 1
+//! Support and M Lead: (7M^2 - 5M)/2 in all; and 3 + 4(M - 1) delays: Support, Lead, the wait for Better; then each
+//! time Next and the same again.
 //!
 //! Source: Santos, Hutle, Schiper 2009, in the short form given by the paper on POLE (section 6).
 

@@ -1,8 +1,8 @@
 //! The deterministic world in which every algorithm runs.
 //!
-//! Message delays are counted as follows. A message is one deeper than the event that caused it. An expired timer is one
-//! deeper than the deepest message sent before it was armed. [`Action::NextDelay`] puts later messages behind earlier ones.
-//! The delays of a run are the depth at which the last process reached its final view.
+//! Message delays are counted as follows. A message is one deeper than the event that caused it. An expired timer is
+//! one deeper than the deepest message sent before it was armed. [`Action::NextDelay`] puts later messages behind
+//! earlier ones. The delays of a run are the depth at which the last process reached its final view.
 //!
 //! All randomness comes from the seed, in the order of events, so the same case gives the same recording.
 //!
@@ -213,8 +213,8 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
         End::OutOfEvents
     }
 
-    /// Whether all processes agree and are done, no election message is in transit, and all occurrences of the case have
-    /// happened.
+    /// Whether all processes agree and are done, no election message is in transit, and all occurrences of the case
+    /// have happened.
     fn is_settled(&self) -> bool {
         let last = self.case.occurrences.iter().map(|(at, _)| *at).max().unwrap_or(0);
         self.in_transit == 0

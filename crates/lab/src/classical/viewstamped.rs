@@ -1,14 +1,14 @@
 //! The view change of Viewstamped Replication: view v belongs to replica v mod N, and a majority moves there together.
 //!
-//! Replicas send StartViewChange to all and DoViewChange to the next primary, which sends StartView. Safety: the primary of a
-//! view leads after a majority has entered that view, and none of them accepts an earlier one.
+//! Replicas send StartViewChange to all and DoViewChange to the next primary, which sends StartView. Safety: the
+//! primary of a view leads after a majority has entered that view, and none of them accepts an earlier one.
 //!
-//! Count for N replicas, the old primary crashed: N - 1 running ones send N - 1 StartViewChange each, N - 2 send DoViewChange,
-//! the primary sends N - 1 StartView: N^2 - 2. Delays: three if all detect the failure at once, four if one does (its
-//! StartViewChange makes the others send theirs).
+//! Count for N replicas, the old primary crashed: N - 1 running ones send N - 1 StartViewChange each, N - 2 send
+//! DoViewChange, the primary sends N - 1 StartView: N^2 - 2. Delays: three if all detect the failure at once, four if
+//! one does (its StartViewChange makes the others send theirs).
 //!
-//! Source: Liskov, Cowling 2012, section 4.2. Logs are left out. The view is durable here; the paper recovers it from the
-//! others.
+//! Source: Liskov, Cowling 2012, section 4.2. Logs are left out. The view is durable here; the paper recovers it from
+//! the others.
 
 use std::collections::BTreeSet;
 

@@ -77,8 +77,8 @@ impl Experiment {
         }
     }
 
-    /// Selects the writes that count, from the simulator or from real servers: those before the crash without the warm-up,
-    /// and those after it without the leader change. All times are in nanoseconds from the same origin.
+    /// Selects the writes that count, from the simulator or from real servers: those before the crash without the
+    /// warm-up, and those after it without the leader change. All times are in nanoseconds from the same origin.
     #[must_use]
     pub fn outcome(&self, winner: u64, all: Vec<Sample>, began: u64, crash: u64) -> Outcome {
         let warm = began + self.before / 4;
@@ -106,8 +106,8 @@ impl Experiment {
         self.topology.servers().count() - 1
     }
 
-    /// Makes the last server leader by hand-overs. Under `rotating` it must lead in an epoch that is 0 mod N, so that p1 is
-    /// next in turn.
+    /// Makes the last server leader by hand-overs. Under `rotating` it must lead in an epoch that is 0 mod N, so that
+    /// p1 is next in turn.
     pub(super) fn make_last_server_lead(&self, world: &mut World) -> Result<(), String> {
         let last = self.first_leader() as u64 + 1;
         world.run_until(2 * SECOND);

@@ -1,7 +1,7 @@
 //! The experiments as data: the runs that each figure needs, and what the paper states about them.
 //!
-//! Each case is one run; the same run may serve several figures. All measurements stated by the paper are here, with their
-//! source.
+//! Each case is one run; the same run may serve several figures. All measurements stated by the paper are here, with
+//! their source.
 
 use pole_topology::{Topology, favoured};
 
@@ -25,7 +25,8 @@ pub enum Figure {
     F8a,
     /// Recovery, three data centres.
     F8b,
-    /// Ours: the question that the paper leaves open, whether `recovery` always elects the server that recovers fastest.
+    /// Ours: the question that the paper leaves open, whether `recovery` always elects the server that recovers
+    /// fastest.
     Open,
     /// Ours: what each oracle costs on random topologies.
     Regret,
@@ -146,8 +147,8 @@ impl Share {
 }
 
 impl Case {
-    /// The share that is run. The worst latency (7c) is that of a site, so each site needs some clients: at p = 0 and p = 1,
-    /// 0.5 % of the load goes to sites that would have none.
+    /// The share that is run. The worst latency (7c) is that of a site, so each site needs some clients: at p = 0 and
+    /// p = 1, 0.5 % of the load goes to sites that would have none.
     #[must_use]
     pub fn share_run(&self) -> Share {
         match (self.figure, self.share) {

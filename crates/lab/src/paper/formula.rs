@@ -1,8 +1,8 @@
 //! The paper's formulas for a deployment: request latencies under each leader, and the winner under each oracle.
 //!
-//! `oracle` computes scores from what a server has measured; this module computes them from the topology file, so that the
-//! two can be compared. It shares nothing with `oracle` but the boundaries of classes. Tests check it against the table of
-//! section 5.
+//! `oracle` computes scores from what a server has measured; this module computes them from the topology file, so
+//! that the two can be compared. It shares nothing with `oracle` but the boundaries of classes. Tests check it
+//! against the table of section 5.
 //!
 //! Source: sections 3 and 5 of the paper.
 
@@ -105,8 +105,9 @@ impl<'a> Formula<'a> {
         self.live.iter().min_by(better).copied().unwrap_or(0)
     }
 
-    /// The winner under an oracle if all servers are level and the first leader, the highest id, has crashed; none for an
-    /// oracle without a formula here. `disk_ms` is part of every score that is a latency, since servers measure it.
+    /// The winner under an oracle if all servers are level and the first leader, the highest id, has crashed; none
+    /// for an oracle without a formula here. `disk_ms` is part of every score that is a latency, since servers
+    /// measure it.
     #[must_use]
     pub fn winner(&self, oracle: &str, disk_ms: f64) -> Option<Winner> {
         let (name, rest) = oracle.split_once(['/', '=']).unwrap_or((oracle, ""));
@@ -146,7 +147,8 @@ impl<'a> Formula<'a> {
         self.rates.get(&id).copied().unwrap_or(0.0)
     }
 
-    /// The mean round trip to the leader, weighted by the requests of the servers that count; unweighted if there are none.
+    /// The mean round trip to the leader, weighted by the requests of the servers that count; unweighted if there are
+    /// none.
     fn hop_ms(&self, leader: u64, counts: impl Fn(u64) -> bool) -> f64 {
         let of: Vec<u64> = self.live.iter().copied().filter(|id| counts(*id)).collect();
         let idle = of.iter().all(|id| self.rate(*id) == 0.0);
@@ -167,7 +169,8 @@ impl<'a> Formula<'a> {
         Some(Winner { id, ties })
     }
 
-    /// The smallest class wins, among equals the higher id; `noise` is how far a measured score may be from the true one.
+    /// The smallest class wins, among equals the higher id; `noise` is how far a measured score may be from the true
+    /// one.
     fn best_class(
         &self,
         score: impl Fn(u64) -> f64,
@@ -186,6 +189,6 @@ fn certain(id: Option<u64>) -> Option<Winner> {
     id.map(|id| Winner { id, ties: vec![id] })
 }
 
-/// The largest difference between a smoothed score and the true one with deviations of 2 % per message. A tenth of a class
-/// is added to it, since a server stays in its class until it is that far outside.
+/// The largest difference between a smoothed score and the true one with deviations of 2 % per message. A tenth of a
+/// class is added to it, since a server stays in its class until it is that far outside.
 const NOISE_MS: f64 = 0.25;

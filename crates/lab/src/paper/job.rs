@@ -43,7 +43,7 @@ pub(super) struct Crash {
     pub(super) before_ns: u64,
     pub(super) after_ns: u64,
     pub(super) sites: Vec<Site>,
-    pub(super) course: Vec<Moment>,
+    pub(super) course: Vec<LatencyPoint>,
 }
 
 /// The requests of the clients of one site, before or after the crash.
@@ -58,7 +58,7 @@ pub(super) struct Site {
 
 /// The requests of one site in a short interval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Moment {
+pub(super) struct LatencyPoint {
     pub(super) site: String,
     /// The start of the interval relative to the crash, in milliseconds.
     pub(super) at_ms: i64,
@@ -131,14 +131,14 @@ fn summarise(site: &str, after: bool, samples: &[Sample]) -> Site {
     Site { site: site.to_owned(), after, mean_ns: mean_ns(samples.iter()), p99_ns, requests: samples.len() as u64 }
 }
 
-fn course(experiment: &Experiment, outcome: &Outcome, site: &str) -> Vec<Moment> {
+fn course(experiment: &Experiment, outcome: &Outcome, site: &str) -> Vec<LatencyPoint> {
     let samples = site_of(experiment, site, &outcome.all);
     let (start, end) = (outcome.crash.saturating_sub(AROUND), outcome.crash + AROUND);
     let moments = (start..end).step_by(STEP as usize).filter_map(|from| {
         let within = samples.iter().filter(|sample| (from..from + STEP).contains(&sample.asked));
         let mean_ns = mean_ns(within);
         let at_ms = (from as i64 - outcome.crash as i64) / MS as i64;
-        (mean_ns > 0).then(|| Moment { site: site.to_owned(), at_ms, mean_ns })
+        (mean_ns > 0).then(|| LatencyPoint { site: site.to_owned(), at_ms, mean_ns })
     });
     moments.collect()
 }

@@ -1,7 +1,7 @@
 //! Finished runs on disk, so that an interrupted study can be resumed.
 //!
-//! The file has a head line that identifies version and scale, then one line per finished run. Runs of another version or
-//! another scale are never mixed in, and a line that was cut off by an interruption is ignored.
+//! The file has a head line that identifies version and scale, then one line per finished run. Runs of another
+//! version or another scale are never mixed in, and a line that was cut off by an interruption is ignored.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

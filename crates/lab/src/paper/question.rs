@@ -1,11 +1,11 @@
 //! The question that the paper leaves open: under which server does an ensemble recover fastest, in any deployment?
 //!
-//! A case is a deployment and how far each survivor of the leader's crash is behind. The answer is how long the recovery takes
-//! under each of them, found by running it, and which one the oracle `recovery` picks.
+//! A case is a deployment and how far each survivor of the leader's crash is behind. The answer is how long the
+//! recovery takes under each of them, found by running it, and which one the oracle `recovery` picks.
 //!
-//! The scores are those of the production oracle over measurements with errors of up to 10 %. Each candidate is then made to
-//! win in the simulator, on the production code, from the same disks; the best is the fastest of these runs. The same seed
-//! gives the same cases on every machine.
+//! The scores are those of the production oracle over measurements with errors of up to 10 %. Each candidate is then
+//! made to win in the simulator, on the production code, from the same disks; the best is the fastest of these runs.
+//! The same seed gives the same cases on every machine.
 //!
 //! Source: sections 4.4 and 7 of the paper; experiments 8a and 8b are the first cases.
 

@@ -1,13 +1,14 @@
 //! Random deployments.
 //!
-//! The output is the text of a topology file without its load. The same seed gives the same deployment on every machine.
+//! The output is the text of a topology file without its load. The same seed gives the same deployment on every
+//! machine.
 
 use std::fmt::Write as _;
 
 use crate::rng::Rng;
 
-/// Three to seven servers at two to five sites, with round trips log-uniform from 0.2 to 300 ms over links of `mbit` Mbit/s.
-/// Returns the text and the number of sites, which are named S1, S2 and so on.
+/// Three to seven servers at two to five sites, with round trips log-uniform from 0.2 to 300 ms over links of `mbit`
+/// Mbit/s. Returns the text and the number of sites, which are named S1, S2 and so on.
 pub(super) fn deployment(name: &str, rng: &mut Rng, mbit: impl Fn(&mut Rng) -> f64) -> (String, u64) {
     let servers = rng.between(3, 7);
     let sites = rng.between(2, servers.min(5));

@@ -2,10 +2,10 @@
 //!
 //! The simulator is only as trustworthy as its agreement with real servers.
 //!
-//! A run is an [`Experiment`], as in the simulator, and the same code selects the writes that count. The constant for disk and
-//! processing is measured on this machine: the latency of writes in runs of the same load without distance (all servers at
-//! one site), minus the formula. It is one number for all cases. The winner is predicted with the disk alone, since scores
-//! contain only what servers measure.
+//! A run is an [`Experiment`], as in the simulator, and the same code selects the writes that count. The constant for
+//! disk and processing is measured on this machine: the latency of writes in runs of the same load without distance
+//! (all servers at one site), minus the formula. It is one number for all cases. The winner is predicted with the
+//! disk alone, since scores contain only what servers measure.
 //!
 //! Processes, sockets and clocks are in `cli`, the page is in `pages`.
 
@@ -54,8 +54,8 @@ pub struct RealOutcome {
 }
 
 impl RealPlan {
-    /// All runs of these figures. If none is given: the settings of deployments 1 and 3 in the paper's table under every
-    /// oracle and, with an even load, under every leader.
+    /// All runs of these figures. If none is given: the settings of deployments 1 and 3 in the paper's table under
+    /// every oracle and, with an even load, under every leader.
     ///
     /// # Errors
     /// If a figure cannot be run on real servers.
@@ -102,8 +102,8 @@ impl RealPlan {
         if let [case] = self.cases[..] { Some(case) } else { None }
     }
 
-    /// The runs to execute. Cases with the same key share one run. Runs without distance are placed at the start, at the end
-    /// and, if there are many, in the middle, since the speed of a machine varies over time.
+    /// The runs to execute. Cases with the same key share one run. Runs without distance are placed at the start, at
+    /// the end and, if there are many, in the middle, since the speed of a machine varies over time.
     #[must_use]
     pub fn runs(&self) -> Vec<RealRun> {
         let mut seen = BTreeSet::new();
@@ -242,15 +242,16 @@ impl Real {
         }
     }
 
-    /// Whether the latency before the crash is checked. Where the constant exceeds the formula (two data centres, all clients
-    /// next to a whole quorum), it would only compare the constant with itself.
+    /// Whether the latency before the crash is checked. Where the constant exceeds the formula (two data centres, all
+    /// clients next to a whole quorum), it would only compare the constant with itself.
     pub(super) fn checks_before(&self, row: &RealRow) -> bool {
         row.before_predicted_ms > self.constant_ms
     }
 
-    /// All latencies that the paper states, with those of real servers under the leader of the paper's run. Where another
-    /// server won a tie, the same load under the paper's leader is taken from the run of another oracle: how a server became
-    /// leader makes no difference to the requests. If no oracle elected it, there is nothing to compare.
+    /// All latencies that the paper states, with those of real servers under the leader of the paper's run. Where
+    /// another server won a tie, the same load under the paper's leader is taken from the run of another oracle: how
+    /// a server became leader makes no difference to the requests. If no oracle elected it, there is nothing to
+    /// compare.
     pub(super) fn paper_comparisons(&self) -> Vec<PaperComparison> {
         let same_leader = |(case, run): &(Case, Crash)| {
             let row = Row::with_constant(*case, run, self.constant_ms, self.disk_ms);
@@ -359,8 +360,8 @@ site = \"D1\"
 rate = 1000
 ";
 
-/// The figures that can be run. Figure 7c needs sites with 0.5 % of the load, which at this rate is not a single request
-/// within a run; 8a and 8b need backlogs of 250 MB.
+/// The figures that can be run. Figure 7c needs sites with 0.5 % of the load, which at this rate is not a single
+/// request within a run; 8a and 8b need backlogs of 250 MB.
 const FIGURES: [Figure; 4] = [Figure::F4b, Figure::F6, Figure::F7a, Figure::F7b];
 
 /// The figures that are run by default.

@@ -1,8 +1,9 @@
-//! The regret of each oracle: over thousands of random topologies and loads, how much slower is its leader than the best?
+//! The regret of each oracle: over thousands of random topologies and loads, how much slower is its leader than the
+//! best?
 //!
-//! For each oracle this gives the leader that it elects after a crash and the mean latency under it, beside the best. The
-//! production oracles score measurements with the jitter of the links, as servers would take them; the latencies are those
-//! of the formula. A sample is run in the simulator to show that the two agree.
+//! For each oracle this gives the leader that it elects after a crash and the mean latency under it, beside the best.
+//! The production oracles score measurements with the jitter of the links, as servers would take them; the latencies
+//! are those of the formula. A sample is run in the simulator to show that the two agree.
 //!
 //! The paper shows five servers in four deployments and could not say whether those are typical.
 
@@ -91,8 +92,8 @@ fn configured(oracle: &str, servers: usize) -> String {
     }
 }
 
-/// Three to seven servers at two to five sites, round trips log-uniform from 0.2 to 300 ms, a random share of the load at
-/// each site, sometimes none.
+/// Three to seven servers at two to five sites, round trips log-uniform from 0.2 to 300 ms, a random share of the
+/// load at each site, sometimes none.
 ///
 /// # Panics
 /// If the generated topology is invalid, which would be a bug.

@@ -1,7 +1,7 @@
 //! The tables of a study: measurements beside the predictions of the formulas and the numbers of the paper.
 //!
-//! Rows are in the order of the cases, as the CSV files have them (INTERFACES: header, dot decimals). A deviation is relative
-//! to the formula plus the one constant for disk and processing, under the leader that was actually elected.
+//! Rows are in the order of the cases, as the CSV files have them (INTERFACES: header, dot decimals). A deviation is
+//! relative to the formula plus the one constant for disk and processing, under the leader that was actually elected.
 
 use std::fmt::Write as _;
 
@@ -30,8 +30,8 @@ pub struct Row {
     pub worst_ms: f64,
     /// The winner by the formula.
     pub predicted_winner: u64,
-    /// The latency under the predicted winner by the formula, without disk and processing: the mean, or the worst in figure
-    /// 7c.
+    /// The latency under the predicted winner by the formula, without disk and processing: the mean, or the worst in
+    /// figure 7c.
     pub predicted_ms: f64,
     /// The latency that the paper states, if it does.
     pub paper_ms: Option<f64>,
@@ -57,8 +57,8 @@ impl Row {
         Self::with_constant(case, run, DISK_MS, DISK_MS)
     }
 
-    /// A row with the constant for disk and processing of a machine, and the part of it that servers measure and include in
-    /// their scores.
+    /// A row with the constant for disk and processing of a machine, and the part of it that servers measure and
+    /// include in their scores.
     pub(super) fn with_constant(case: Case, run: &Crash, constant_ms: f64, disk_ms: f64) -> Self {
         let topology = case.topology();
         let formula = Formula::after_crash(&topology);

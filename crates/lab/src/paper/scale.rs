@@ -67,8 +67,8 @@ impl Scale {
         }
     }
 
-    /// The scale for real servers: 50 requests per second per ensemble, so that a machine with two cores can run several
-    /// ensembles at a time. Times are real time here.
+    /// The scale for real servers: 50 requests per second per ensemble, so that a machine with two cores can run
+    /// several ensembles at a time. Times are real time here.
     #[must_use]
     pub fn real(seed: u64) -> Self {
         Self { load_percent: 5, before: 3 * SECOND, after: 5 * SECOND, ..Self::quick(seed) }

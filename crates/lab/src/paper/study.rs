@@ -1,7 +1,7 @@
 //! A study: all runs that the selected figures need, and the tables made from them.
 //!
-//! The output is a folder of files, and a summary of whether everything agrees. The same options give the same files, byte for
-//! byte, on every machine and regardless of interruptions.
+//! The output is a folder of files, and a summary of whether everything agrees. The same options give the same files,
+//! byte for byte, on every machine and regardless of interruptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -98,8 +98,8 @@ pub struct Summary {
     pub from_paper: Option<(f64, String)>,
     /// The one constant for disk and processing, in milliseconds.
     pub disk_ms: f64,
-    /// The number of recoveries under the oracle `recovery`, and of those in which its leader is within 5 % or 2 ms of the
-    /// fastest.
+    /// The number of recoveries under the oracle `recovery`, and of those in which its leader is within 5 % or 2 ms
+    /// of the fastest.
     pub recoveries: (usize, usize),
     /// The answer to the open question, if it was run.
     pub answered: Option<AnswerSummary>,

@@ -1,7 +1,7 @@
 //! A load that moves from data centre to data centre with the time of day, under the production policy of resignation.
 //!
-//! The result is the latency over time, and which server led when. The paper names resignation as an extension but does not
-//! measure it. A leader that stays where it was elected is the right one for a third of the day.
+//! The result is the latency over time, and which server led when. The paper names resignation as an extension but
+//! does not measure it. A leader that stays where it was elected is the right one for a third of the day.
 //!
 //! Source: section 5 of the paper, "Initial Election and Resignation"; the policy is the default of
 //! `pole_oracle::ResignConfig`.
@@ -103,7 +103,8 @@ impl Wander {
         })
     }
 
-    /// Makes the best server for the first site leader, since the leader elected before there was any load is arbitrary.
+    /// Makes the best server for the first site leader, since the leader elected before there was any load is
+    /// arbitrary.
     fn make_best_server_lead(&self, world: &mut World) -> Result<(), String> {
         world.run_until(2 * SECOND);
         let first = self.first_load();

@@ -35,7 +35,8 @@ impl Recording {
         )
     }
 
-    /// The steps that a diagram shows: sends are visible as arrows and starts as lines, and script output is shown elsewhere.
+    /// The steps that a diagram shows: sends are visible as arrows and starts as lines, and script output is shown
+    /// elsewhere.
     fn rows(&self, steps_max: usize) -> Vec<Row<'_>> {
         let shown = |step: &&Step| match &step.kind {
             StepKind::Started(_) | StepKind::Sent { .. } | StepKind::Output(_) | StepKind::Full => false,
@@ -190,8 +191,8 @@ const CONTROLS: &str = "\
 @media print{.play .off{opacity:1}.steps,.told{display:none}.strips{max-height:none;overflow:visible}figure:has(.player){break-inside:auto}\
 figure .player svg{display:inline-block;width:48%;max-height:none;vertical-align:top;break-inside:avoid}}";
 
-/// Each player finds its own elements; rows after the current step fade, and the step is described as text. The keys are
-/// those of the terminal. It contains no `<`, so that the page can be parsed as XML.
+/// Each player finds its own elements; rows after the current step fade, and the step is described as text. The keys
+/// are those of the terminal. It contains no `<`, so that the page can be parsed as XML.
 const SCRIPT: &str = "\
 (p=>{const rows=[...p.querySelectorAll('.row')],s=p.querySelector('input'),t=p.querySelector('.told'),w=p.querySelector('.now'),b=p.querySelectorAll('button'),\
 box=p.querySelector('.strips');if(!rows.length)return;\

@@ -1,8 +1,8 @@
 //! The recording of a run as data, in which a viewer can go forwards and backwards.
 //!
-//! Each step of a [`Recording`] holds what happened and the view of every process after it, so going back costs nothing. The
-//! same run gives the same recording. The classical algorithms and the ensembles of scripts share this format, so both are
-//! watched on the same screen and drawn in the same diagram.
+//! Each step of a [`Recording`] holds what happened and the view of every process after it, so going back costs
+//! nothing. The same run gives the same recording. The classical algorithms and the ensembles of scripts share this
+//! format, so both are watched on the same screen and drawn in the same diagram.
 //!
 //! Keys and terminals are in `cli`, scripts in `script`.
 //!
@@ -39,8 +39,8 @@ pub struct Step {
     pub depth: u32,
     /// What happened.
     pub kind: StepKind,
-    /// The view of each process afterwards. Shorter than the list of names if some processes appear only in another part of
-    /// the recording.
+    /// The view of each process afterwards. Shorter than the list of names if some processes appear only in another
+    /// part of the recording.
     pub views: Vec<ProcessView>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! - The SVG is the same inside a page and as a separate file.
 //! - It is 340 units wide with a font size of 13, so that text is at least 12 pixels high on a phone of 360 pixels.
-//! - Colours come from a palette for colour-blind readers (Okabe and Ito), and lines differ in dash and mark as well, so that
-//!   nothing is lost in black and white. The theme is the reader's.
+//! - Colours come from a palette for colour-blind readers (Okabe and Ito), and lines differ in dash and mark as well,
+//!   so that nothing is lost in black and white. The theme is the reader's.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
 //! A page: sections with a table of contents, paragraphs, tables, figures with the command that reproduces them.
 //!
-//! The output is one HTML file. It opens offline (it refers to no other file), every id is linked from the contents, every
-//! table scrolls in its own box so that the page never does, and nothing is clipped in print.
+//! The output is one HTML file. It opens offline (it refers to no other file), every id is linked from the contents,
+//! every table scrolls in its own box so that the page never does, and nothing is clipped in print.
 
 use super::escape::{escaped, identifier};
 
@@ -146,8 +146,9 @@ fn is_number(cell: &str) -> bool {
     bare == "–" || bare.replace(',', "").parse::<f64>().is_ok()
 }
 
-/// Light or dark as the reader prefers; black on white in print. Wide enough for figures, narrow enough for lines of text. A
-/// wide table uses the room to the right of the text and scrolls if it still does not fit; its first column stays visible.
+/// Light or dark as the reader prefers; black on white in print. Wide enough for figures, narrow enough for lines of
+/// text. A wide table uses the room to the right of the text and scrolls if it still does not fit; its first column
+/// stays visible.
 const STYLE: &str = "\
 :root { --ink: #1b1f24; --paper: #ffffff; --faint: #5a6370; --line: #d5dae1; --shade: #f3f5f8; --link: #005a9c; --good: #00664b; --bad: #b03a00; }
 @media (prefers-color-scheme: dark) {

@@ -1,7 +1,7 @@
 //! Maps values to positions on an axis with round tick marks.
 //!
-//! Uses only the four basic operations and comparisons on floats, which give the same results on every machine, so that the
-//! same values give the same picture byte for byte.
+//! Uses only the four basic operations and comparisons on floats, which give the same results on every machine, so
+//! that the same values give the same picture byte for byte.
 
 /// One axis: maps values from `low` to `high` to positions from `from` to `to`.
 #[derive(Clone, Debug)]

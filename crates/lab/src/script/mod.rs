@@ -3,8 +3,8 @@
 //! Running a script of `crates/lab/scripts` prints the same bytes each time. A person can read or change a script, and
 //! sees in a diff how a code change affects the ensemble.
 //!
-//! Nothing is random: links have a delay of 0.1 ms without jitter, an fsync takes 0.5 ms, and only the faults of the script
-//! happen. All invariants and client guarantees are checked after every step; a violation fails the script.
+//! Nothing is random: links have a delay of 0.1 ms without jitter, an fsync takes 0.5 ms, and only the faults of the
+//! script happen. All invariants and client guarantees are checked after every step; a violation fails the script.
 //!
 //! ```text
 //! ensemble servers= oracle= scores= [topology=] [down=]   servers about to start; scores as the oracle shows them: a

@@ -5,8 +5,8 @@ use super::transcript::ranges;
 use crate::recording::view;
 use crate::sim::{World, id};
 
-/// The state of a server in one line: for a running one its view, and its disk if that differs; for one that is down its
-/// disk.
+/// The state of a server in one line: for a running one its view, and its disk if that differs; for one that is down
+/// its disk.
 pub(crate) fn describe(world: &World, server: usize) -> String {
     let disk = &world.hosts[server].disk.durable;
     let snapshot = disk.snapshot_zxid().map_or(String::new(), |zxid| format!("snapshot {zxid}, "));

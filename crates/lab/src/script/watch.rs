@@ -1,7 +1,7 @@
 //! Runs a script and records it.
 //!
-//! The result is a recording, or the line of the script that is invalid and why. A script in which the ensemble violates an
-//! invariant has a recording too, up to the violation: that is the one worth watching.
+//! The result is a recording, or the line of the script that is invalid and why. A script in which the ensemble
+//! violates an invariant has a recording too, up to the violation: that is the one worth watching.
 
 use std::fmt;
 

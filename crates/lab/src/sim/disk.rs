@@ -308,7 +308,8 @@ impl Disk {
         }
     }
 
-    /// A crash of the process or the machine. The operation in progress is lost, done or half done; queued ones are lost.
+    /// A crash of the process or the machine. The operation in progress is lost, done or half done; queued ones are
+    /// lost.
     pub(crate) fn crash(&mut self, marks: &mut Marks) {
         self.queue.clear();
         let unsynced = core::mem::take(&mut self.unsynced);
@@ -466,8 +467,8 @@ impl Image {
         }
     }
 
-    /// Ends an installation: deletes the log that the snapshot replaces, then the intent. A log that leads exactly up to
-    /// the snapshot agrees with it and may stay; any other may hold entries that were never committed.
+    /// Ends an installation: deletes the log that the snapshot replaces, then the intent. A log that leads exactly up
+    /// to the snapshot agrees with it and may stay; any other may hold entries that were never committed.
     fn finish_installation(&mut self) {
         let Some(snapshot) = self.intent.take() else { return };
         self.truncate(snapshot.zxid);

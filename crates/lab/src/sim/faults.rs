@@ -37,8 +37,8 @@ pub enum FaultKind {
     Cut,
     /// A connection breaks.
     Break,
-    /// A connection breaks at one end only. The other end takes it for open until the next connection replaces it or the
-    /// transport timeout passes.
+    /// A connection breaks at one end only. The other end takes it for open until the next connection replaces it or
+    /// the transport timeout passes.
     HalfOpen,
     /// A sync fails.
     DiskFails,
@@ -145,7 +145,8 @@ impl World {
             FaultKind::Kill => self.crash_and_restart(server, CrashKind::Killed),
             FaultKind::PowerLoss => self.crash_and_restart(server, CrashKind::Silent),
             FaultKind::KillAt => {
-                // The same point for all affected servers: half of an ensemble crashing at the same step is a hard case.
+                // The same point for all affected servers: half of an ensemble crashing at the same step is a hard
+                // case.
                 let point = *self.faults.rng.pick(&CrashPoint::ALL);
                 for other in 0..self.hosts.len() {
                     if other == server || self.faults.rng.per_mille(250) {

@@ -453,8 +453,8 @@ impl World {
         }
     }
 
-    /// Checks the sessions that a leader ends: each must have been silent for its whole timeout, and its client must not be
-    /// active on a healthy server that follows this leader.
+    /// Checks the sessions that a leader ends: each must have been silent for its whole timeout, and its client must
+    /// not be active on a healthy server that follows this leader.
     pub(crate) fn check_session_expiry(&self, server: usize, op: &DiskOp) -> CheckResult {
         let (Some(service), DiskOp::Append(entries)) = (&self.checker.service, op) else { return Ok(()) };
         let host = &self.hosts[server];

@@ -54,8 +54,8 @@ impl World {
         self.closed(link, 1, generation)
     }
 
-    /// Breaks the connection for one end. The other learns of it when a new connection replaces it, or after the transport
-    /// timeout.
+    /// Breaks the connection for one end. The other learns of it when a new connection replaces it, or after the
+    /// transport timeout.
     pub(crate) fn breaks_at(&mut self, link: LinkId, end: usize) -> CheckResult {
         let wire = &mut self.network.links[link];
         let generation = wire.generation;

@@ -35,8 +35,8 @@ impl World {
         self.check_timely_election();
     }
 
-    /// Checks an election in which every message is timely: the leader is killed and the others notice at once. The winner
-    /// must have the best score of all participants.
+    /// Checks an election in which every message is timely: the leader is killed and the others notice at once. The
+    /// winner must have the best score of all participants.
     fn check_timely_election(&mut self) {
         let Some(leader) = self.leader().filter(|_| self.report.failure.is_none()) else { return };
         self.elected.clear();

@@ -2,8 +2,8 @@
 //!
 //! The network takes sends, resets, crashes and blocked directions, and computes when something arrives at an end.
 //!
-//! It gives the guarantees of a driver over TCP: a connection delivers a prefix of what was sent on it, in order; an end
-//! receives nothing of an old connection after it learned that it is closed, or after it closed it itself. On the
+//! It gives the guarantees of a driver over TCP: a connection delivers a prefix of what was sent on it, in order; an
+//! end receives nothing of an old connection after it learned that it is closed, or after it closed it itself. On the
 //! election channel single messages may also be lost or duplicated.
 //!
 //! Each end has its own view of the connection, because a process that is paused or busy learns of changes late and a

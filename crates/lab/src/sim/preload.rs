@@ -40,9 +40,9 @@ impl World {
         world
     }
 
-    /// Lets the servers exchange heartbeats without electing, as they have in an ensemble that lost its leader. Then the
-    /// leader is killed, and after all servers have noticed, all start the election at the same time: which one notices
-    /// first must not influence the measurement.
+    /// Lets the servers exchange heartbeats without electing, as they have in an ensemble that lost its leader. Then
+    /// the leader is killed, and after all servers have noticed, all start the election at the same time: which one
+    /// notices first must not influence the measurement.
     fn warm_up(&mut self) {
         self.election_muted = true;
         let (heartbeat, leader) = (self.setup.heartbeat.0, self.hosts.len() - 1);

@@ -1,7 +1,7 @@
 //! Oracles whose score a script sets.
 //!
-//! The wrapped oracle keeps its name, fingerprint and checks; only its score is replaced. A script about scores is about
-//! what an election makes of the scores of a real oracle, so a separate test oracle would not do.
+//! The wrapped oracle keeps its name, fingerprint and checks; only its score is replaced. A script about scores is
+//! about what an election makes of the scores of a real oracle, so a separate test oracle would not do.
 
 use pole_election::{Score, Zxid};
 use pole_oracle::{Advantage, Assessed, Better, InvalidScore, Oracle, Scale, Spec, View};

@@ -35,7 +35,8 @@ pub struct Setup {
     pub think_time: u64,
     /// The largest number of outstanding requests of a client.
     pub depth_max: u64,
-    /// Whether a client sends as many requests as it may at once, then pauses as long as they would have taken one by one.
+    /// Whether a client sends as many requests as it may at once, then pauses as long as they would have taken one by
+    /// one.
     pub bursts: bool,
     /// Whether a client sends further requests while a sync is outstanding.
     pub pipelined_syncs: bool,

@@ -1,7 +1,7 @@
 //! Clients of the key-value machine.
 //!
-//! Each holds a session, sends a few requests at a time, waits, and moves to another server when its own does not answer.
-//! Every answer is checked against the guarantees of the service (`checker::guarantees`).
+//! Each holds a session, sends a few requests at a time, waits, and moves to another server when its own does not
+//! answer. Every answer is checked against the guarantees of the service (`checker::guarantees`).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -111,7 +111,8 @@ impl Client {
             sync_pending: false,
             delay: own.between(50_000, MS),
             depth: own.between(1, setup.depth_max),
-            // Some clients are idle most of the time, so that their first request may meet a server that lost its leader.
+            // Some clients are idle most of the time, so that their first request may meet a server that lost its
+            // leader.
             think_time: if index % 4 == 3 { 20 * setup.think_time } else { setup.think_time },
             patience: own.between(3, 12) * SECOND,
             waits_forever: own.per_mille(400),
@@ -248,8 +249,8 @@ impl World {
         }
     }
 
-    /// Checks a lost connection. If neither its server nor a quorum had a fault after `since` or shortly before, a client
-    /// has noticed a mere leader change or worse, which is a failure.
+    /// Checks a lost connection. If neither its server nor a quorum had a fault after `since` or shortly before, a
+    /// client has noticed a mere leader change or worse, which is a failure.
     pub(crate) fn check_connection_loss(&mut self, server: usize, reason: ConnectionLoss, since: u64) {
         // A script controls the faults itself and shows what its clients receive.
         if self.is_scripted() {

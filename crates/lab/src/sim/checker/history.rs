@@ -1,4 +1,5 @@
-//! The committed history: one for the whole ensemble, extended by the first server that commits, compared by all others.
+//! The committed history: one for the whole ensemble, extended by the first server that commits, compared by all
+//! others.
 //!
 //! - Prefix consistency and agreement: what a server calls committed is what is recorded here.
 //! - Total order: the history only grows at its end.
@@ -69,7 +70,8 @@ impl History {
         timeline.get(after.checked_sub(1)?)?.1
     }
 
-    /// Appends an entry that `server` is the first to commit, with the digest after it; none: that of the key-value model.
+    /// Appends an entry that `server` is the first to commit, with the digest after it; none: that of the key-value
+    /// model.
     pub(crate) fn push(&mut self, server: usize, entry: &Entry, digest: Option<u64>) -> CheckResult {
         let (last, next) = (self.last(), entry.zxid);
         let next_counter = next.epoch() == last.epoch() && next.counter() == last.counter() + 1;

@@ -1,7 +1,8 @@
 //! The checker: checks after every step that no invariant is broken.
 //!
-//! It takes steps, writes, messages and answers. A violation is an error message with the expected and the actual value.
-//! The checks are incremental: only the server that stepped, and only what is new, is compared with one shared history.
+//! It takes steps, writes, messages and answers. A violation is an error message with the expected and the actual
+//! value. The checks are incremental: only the server that stepped, and only what is new, is compared with one shared
+//! history.
 //!
 //! | invariant of ZAB.md | where |
 //! | --- | --- |
@@ -55,7 +56,8 @@ pub(crate) struct Checker {
     /// Per server: how far it has been compared.
     progress: Vec<Progress>,
     quorum: usize,
-    /// The server that lost its disk last, until it serves again: it may have acknowledged entries that it no longer has.
+    /// The server that lost its disk last, until it serves again: it may have acknowledged entries that it no longer
+    /// has.
     wiped: Option<usize>,
     /// The end of the preloaded history, whose entries have no requests.
     preloaded: Zxid,

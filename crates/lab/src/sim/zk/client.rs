@@ -1,9 +1,9 @@
 //! A ZooKeeper client library: it keeps a session alive, assumes that it is valid for as long as it may, and sets its
 //! watches again on a new connection.
 //!
-//! As in ZooKeeper's own clients: a ping after a third of the timeout without a request; a server that is silent for two
-//! thirds of it is left for another; a session is over only when a server says so. All that it receives is checked
-//! (`checker::service`, `checker::watches`).
+//! As in ZooKeeper's own clients: a ping after a third of the timeout without a request; a server that is silent for
+//! two thirds of it is left for another; a session is over only when a server says so. All that it receives is
+//! checked (`checker::service`, `checker::watches`).
 
 use std::collections::VecDeque;
 
@@ -563,8 +563,8 @@ impl World {
             self.report.expired += 1;
             let Some(client) = self.sim_clients.iter().find(|client| client.session == session) else { continue };
             let timeout = client.timeout_ms * MS;
-            // An answer in transit counts from its arrival, and clocks may drift. Clock jumps while a session runs out are
-            // not checked: they may cost up to one tick, which a client cannot compensate.
+            // An answer in transit counts from its arrival, and clocks may drift. Clock jumps while a session runs
+            // out are not checked: they may cost up to one tick, which a client cannot compensate.
             let slack = client.delay + timeout / 200 + 2 * STEP_MAX;
             let jumped = self.jumped > 0 && self.jumped + 2 * timeout > self.now;
             if !jumped && client.assumes_session_until() > self.now + slack {

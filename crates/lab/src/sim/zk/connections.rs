@@ -220,8 +220,8 @@ impl World {
         }
     }
 
-    /// Passes an effect for a ZooKeeper client to its connection. The connection is served only after all effects of the
-    /// step have been executed: before that the tree must not be read.
+    /// Passes an effect for a ZooKeeper client to its connection. The connection is served only after all effects of
+    /// the step have been executed: before that the tree must not be read.
     pub(crate) fn pass_to_connection(&mut self, server: usize, effect: Effect) -> CheckResult {
         let host = &mut self.hosts[server];
         let now = Time(host.clock.read(self.now));
@@ -284,7 +284,8 @@ impl World {
         all.into_iter().try_for_each(|connection| self.serve(server, connection))
     }
 
-    /// Takes the server's answer to the session request of this connection, with its zxid, which only a simulator knows.
+    /// Takes the server's answer to the session request of this connection, with its zxid, which only a simulator
+    /// knows.
     pub(crate) fn attachment(&mut self, connection: u64) -> Option<(Zxid, AttachAnswer)> {
         self.attachments.remove(&connection)
     }

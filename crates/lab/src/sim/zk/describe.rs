@@ -8,8 +8,8 @@ use pole_jute::{
 use super::client::Incoming;
 use crate::sim::checker::{Response, split};
 
-/// Describes what a client received. `asked` is the request that it waits for; `Some(None)` is a sync. None if scripts do
-/// not print the message.
+/// Describes what a client received. `asked` is the request that it waits for; `Some(None)` is a sync. None if
+/// scripts do not print the message.
 pub(super) fn message(message: &Incoming, server: usize, asked: Option<Option<&Request>>) -> Option<String> {
     Some(match message {
         Incoming::Attached(response) if split(response).0 == 0 => {
