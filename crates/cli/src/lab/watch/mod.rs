@@ -13,7 +13,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use pole_lab::classical::{Case, Kind};
-use pole_lab::play::Play;
+use pole_lab::recording::Play;
 use pole_lab::script::{self, BUILT_IN, Find};
 
 use crate::args::WatchArgs;

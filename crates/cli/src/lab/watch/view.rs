@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use pole_lab::play::{Belief, Play, Step, What};
+use pole_lab::recording::{Belief, Play, Step, What};
 
 use crate::paint::Paint;
 
