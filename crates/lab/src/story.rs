@@ -97,7 +97,7 @@ fn explain(
     )?;
     let steps: Vec<_> = leadership_change.steps.iter().map(|(step, after)| format!("{step} {after}")).collect();
     writeln!(out, "  {}", steps.join(", "))?;
-    if let ChangeStatus::Established(epoch) = leadership_change.ended {
+    if let ChangeStatus::Established(epoch) = leadership_change.status {
         writeln!(out, "  established in epoch {epoch}")?;
     }
     Ok(())
