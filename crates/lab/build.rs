@@ -1,4 +1,4 @@
-//! The scripts go into the program: one list of all files of `scripts/`, so that none is kept by hand.
+//! Embeds all files of `scripts/` into the program as one list.
 
 use std::path::PathBuf;
 use std::{env, fs, io};

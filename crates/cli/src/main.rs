@@ -100,7 +100,7 @@ fn transfer(admin: &Admin, to: Option<u64>, timeout: Ms, json: bool) -> Result<(
 
 fn story(seed: u64) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    ignore_broken_pipe(pole_lab::story::tell(seed, &mut out).and_then(|()| out.flush()))
+    ignore_broken_pipe(pole_lab::story::write(seed, &mut out).and_then(|()| out.flush()))
 }
 
 /// Prints to standard output and flushes.

@@ -1,20 +1,22 @@
-//! Random numbers from a seed, the same on every machine.
+//! Seeded random numbers, the same on every machine: xoshiro256++ seeded by splitmix64, both public domain (Blackman,
+//! Vigna).
 //!
-//! In: a seed. Out: xoshiro256++ filled by splitmix64, both public domain (Blackman, Vigna).
-//! Why not a crate: a trace must replay for years, so the generator must never change under us.
-//! Holds: a generator forked by name draws the same numbers whatever its siblings draw, so that a new draw in one
-//! place shifts nothing elsewhere.
+//! This is not an external crate because a seed must reproduce the same run for years, so the generator must not
+//! change.
+//!
+//! A generator forked by name draws the same numbers regardless of what its siblings draw, so a new draw in one place
+//! does not change the draws anywhere else.
 
 /// A seeded generator.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: [u64; 4],
-    /// What forks are made from; drawing does not change it.
+    /// The seed of forks; drawing does not change it.
     root: u64,
 }
 
 impl Rng {
-    /// The generator of a seed.
+    /// A generator for a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut mix = seed;
@@ -22,7 +24,7 @@ impl Rng {
         Self { state, root: seed }
     }
 
-    /// A generator of its own for a named purpose, and a number among its like.
+    /// An independent generator for a named purpose; `number` distinguishes several of the same name.
     #[must_use]
     pub fn fork(&self, name: &str, number: u64) -> Self {
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(FNV_PRIME));
@@ -30,7 +32,7 @@ impl Rng {
         Self::new(splitmix(&mut mix))
     }
 
-    /// Any number.
+    /// A uniform number.
     pub fn any(&mut self) -> u64 {
         let s = &mut self.state;
         let drawn = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
@@ -44,24 +46,24 @@ impl Rng {
         drawn
     }
 
-    /// A number below `bound`, which is not zero.
+    /// A uniform number below `bound`, which must not be zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         // The bias of a multiplication by 2^-64 is far below what any test could see.
         ((u128::from(self.any()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number from `low` to `high`, both possible.
+    /// A uniform number from `low` to `high`, both inclusive.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// True so many times in a thousand.
+    /// True with a probability of `chance` in a thousand.
     pub fn per_mille(&mut self, chance: u64) -> bool {
         self.below(1000) < chance
     }
 
-    /// A number between two bounds, every factor as likely as any other. By square roots, which are the same on every
-    /// machine: the n-th bit of a uniform number counts for the n-th root of the range.
+    /// A log-uniform number between two bounds. Uses only square roots, whose results are the same on every machine:
+    /// the n-th bit of a uniform number contributes the 2^n-th root of the range.
     pub fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
         let uniform = self.any();
         let (mut factor, mut value) = (high / low, low);
@@ -74,25 +76,25 @@ impl Rng {
         value
     }
 
-    /// Another order, every one as likely.
+    /// Permutes the items; all orders are equally likely.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for at in (1..items.len()).rev() {
             items.swap(at, self.below(at as u64 + 1) as usize);
         }
     }
 
-    /// One of them.
+    /// A random item.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `from` is empty.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len() as u64) as usize]
     }
 
-    /// A span around `mean` with a long tail, at most eight times as long: the time to the next thing that happens at
-    /// random. Integers only, so that it is the same everywhere.
+    /// A random duration with about this mean and a long tail of at most 4.5 times the mean, for the time to the next
+    /// random event. Integer arithmetic only, so that it is the same everywhere.
     pub fn spread(&mut self, mean: u64) -> u64 {
-        // The number of leading zeros is geometric with mean one; within a step the rest is uniform.
+        // The number of leading zeros is geometric with mean one; within each step the rest is uniform.
         let doublings = u64::from(self.any().leading_zeros()).min(7);
         mean / 2 * doublings + self.below(mean.max(1))
     }

@@ -1,21 +1,22 @@
-//! A story for newcomers: an ensemble over three data centres elects, loses its leader, and says why the next one won.
+//! A demonstration for newcomers: an ensemble over three data centres elects, loses its leader, and reports why the
+//! next one won.
 //!
-//! In: a seed. Out: text. Everything in it is measured in the simulator, on the production code.
+//! All numbers are measured in the simulator, on the production code.
 
 use std::io::{self, Write};
 
 use pole_election::{Rank, Record};
-use pole_node::{Account, Ended};
-use pole_oracle::{Oracle, Spec, shown};
+use pole_node::{ChangeStatus, LeadershipChange};
+use pole_oracle::{Oracle, Spec, display_inputs};
 use pole_topology::Topology;
 
 use crate::sim::{MS, SECOND, Setup, World};
 
-/// Tells the story.
+/// Runs the demonstration and writes its text.
 ///
 /// # Errors
-/// If nothing can be written; or if the simulation finds a broken promise, which would be news.
-pub fn tell(seed: u64, out: &mut dyn Write) -> io::Result<()> {
+/// If writing fails, or if the simulation finds a violated invariant.
+pub fn write(seed: u64, out: &mut dyn Write) -> io::Result<()> {
     let topology = Topology::preset("d1").ok_or_else(|| io::Error::other("the preset d1 is missing"))?;
     writeln!(out, "Five servers in three data centres, simulated (seed {seed}).\n")?;
     map(&topology, out)?;
@@ -39,8 +40,9 @@ pub fn tell(seed: u64, out: &mut dyn Write) -> io::Result<()> {
         out,
         "Server {winner} leads. {pause:.1} ms after the crash the first write was acknowledged again. Why {winner}?\n"
     )?;
-    let account = world.account_of(winner).ok_or_else(|| io::Error::other("the leader has no account"))?;
-    explain(&account, &topology, oracle.as_ref(), out)?;
+    let leadership_change =
+        world.last_leadership_change(winner).ok_or_else(|| io::Error::other("the leader has no account"))?;
+    explain(&leadership_change, &topology, oracle.as_ref(), out)?;
     world.run_until(40 * SECOND);
     let report = world.into_report();
     match report.failure {
@@ -53,7 +55,7 @@ pub fn tell(seed: u64, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// Who stands where, and how far apart.
+/// Prints the data centres, their servers and the round trips between them.
 fn map(topology: &Topology, out: &mut dyn Write) -> io::Result<()> {
     let mut sites: Vec<_> = topology.servers().map(|server| server.site.to_owned()).collect();
     sites.sort_unstable();
@@ -75,22 +77,27 @@ fn map(topology: &Topology, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// The record of an election, in the units of its oracle.
-fn explain(account: &Account, topology: &Topology, oracle: &dyn Oracle, out: &mut dyn Write) -> io::Result<()> {
-    let Some(record) = &account.record else { return writeln!(out, "  {account}") };
+/// Prints the record of an election, in the units of its oracle.
+fn explain(
+    leadership_change: &LeadershipChange,
+    topology: &Topology,
+    oracle: &dyn Oracle,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let Some(record) = &leadership_change.record else { return writeln!(out, "  {leadership_change}") };
     candidates(record, topology, oracle, out)?;
-    let heard: Vec<_> = record.participants.iter().map(ToString::to_string).collect();
+    let participants: Vec<_> = record.participants.iter().map(ToString::to_string).collect();
     writeln!(
         out,
         "\n  decided by {}; heard {} of {} voters; ended because {}",
         record.decided_by,
-        heard.join(" "),
+        participants.join(" "),
         record.voters,
-        record.because
+        record.end_reason
     )?;
-    let steps: Vec<_> = account.steps.iter().map(|(step, after)| format!("{step} {after}")).collect();
+    let steps: Vec<_> = leadership_change.steps.iter().map(|(step, after)| format!("{step} {after}")).collect();
     writeln!(out, "  {}", steps.join(", "))?;
-    if let Ended::Established(epoch) = account.ended {
+    if let ChangeStatus::Established(epoch) = leadership_change.status {
         writeln!(out, "  established in epoch {epoch}")?;
     }
     Ok(())
@@ -105,7 +112,7 @@ fn candidates(record: &Record, topology: &Topology, oracle: &dyn Oracle, out: &m
             Rank::Unknown => "unknown".to_owned(),
         };
         let inputs: Vec<_> = proposal.inputs.iter().map(|input| (input.name.clone(), input.value)).collect();
-        let inputs: Vec<_> = shown(&inputs).iter().map(|(name, value)| format!("{name} {value:.1}")).collect();
+        let inputs: Vec<_> = display_inputs(&inputs).iter().map(|(name, value)| format!("{name} {value:.1}")).collect();
         let marker = if proposal.id == record.winner { "→" } else { " " };
         writeln!(out, "  {marker} server {} in {site}: {score:<10} ({})", proposal.id, inputs.join(", "))?;
     }
@@ -116,7 +123,7 @@ fn leader(world: &World) -> io::Result<u64> {
     world.leader().map(|server| server as u64 + 1).ok_or_else(|| io::Error::other("there is no leader"))
 }
 
-/// When a write is acknowledged that the next leader committed.
+/// Runs until the next leader has acknowledged a write. Returns the time.
 fn wait_for_write(world: &mut World) -> io::Result<u64> {
     let limit = world.now() + 10 * SECOND;
     let mut writes = None;

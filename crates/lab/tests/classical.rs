@@ -1,22 +1,22 @@
 //! The classical algorithms: counts against formulas for every N, and the failures that theory predicts.
 
 use pole_lab::classical::{
-    Case, Comparison, Condition, Count, Detector, End, Finding, HEADER, Happening, Kind, Which, count, findings,
-    weather,
+    Case, Comparison, Condition, Count, Detector, End, Finding, HEADER, Kind, Occurrence, Statistic, count, findings,
+    measure_conditions,
 };
 use pole_lab::sim::{MS, SECOND};
 use pole_topology::Topology;
 
-/// Every N, one algorithm, the cases that have a formula.
-fn agrees(kind: Kind, cases: &[Which]) {
+/// Compares the counts of one algorithm with their formulas, for every N.
+fn agrees(kind: Kind, cases: &[Statistic]) {
     for n in 3..=32 {
-        for which in cases {
-            let found = count(kind, n, *which, 1);
+        for statistic in cases {
+            let found = count(kind, n, *statistic, 1);
             let Count { messages, delays, expected, unsettled, .. } = &found;
-            assert!(expected.is_some(), "{kind} {which} has no formula");
+            assert!(expected.is_some(), "{kind} {statistic} has no formula");
             assert!(
                 found.agrees(),
-                "{kind} N={n} {which}: {messages} {delays}, {unsettled} unsettled, not {expected:?}"
+                "{kind} N={n} {statistic}: {messages} {delays}, {unsettled} unsettled, not {expected:?}"
             );
         }
     }
@@ -25,61 +25,61 @@ fn agrees(kind: Kind, cases: &[Which]) {
 #[test]
 fn ring_sends_2n_messages_at_best_and_3n_minus_1_at_worst() {
     for kind in [Kind::Ring, Kind::RingRepair1, Kind::RingRepair2] {
-        agrees(kind, &Which::ALL);
+        agrees(kind, &Statistic::ALL);
     }
 }
 
 #[test]
 fn bully_sends_n_minus_2_coordinators_at_best_and_half_n_squared_elections_in_five_delays_at_worst() {
-    agrees(Kind::Bully, &Which::ALL);
+    agrees(Kind::Bully, &Statistic::ALL);
 }
 
 #[test]
 fn invitation_asks_answers_invites_accepts_and_is_ready() {
-    agrees(Kind::Invitation, &[Which::Best]);
+    agrees(Kind::Invitation, &[Statistic::Best]);
 }
 
 #[test]
 fn raft_asks_votes_and_announces_and_pre_vote_asks_twice() {
-    agrees(Kind::Raft, &[Which::Best]);
-    agrees(Kind::RaftPreVote, &[Which::Best]);
+    agrees(Kind::Raft, &[Statistic::Best]);
+    agrees(Kind::RaftPreVote, &[Statistic::Best]);
 }
 
 #[test]
 fn chubby_waits_for_the_lease_and_asks_as_raft_does() {
-    agrees(Kind::Chubby, &[Which::Best]);
+    agrees(Kind::Chubby, &[Statistic::Best]);
 }
 
 #[test]
 fn fast_leader_election_costs_a_square_at_best_and_a_cube_at_worst() {
-    agrees(Kind::Fle, &[Which::Best, Which::Worst]);
+    agrees(Kind::Fle, &[Statistic::Best, Statistic::Worst]);
 }
 
 #[test]
 fn a_rotating_coordinator_has_one_schedule() {
-    agrees(Kind::Rotating, &[Which::Best, Which::Worst]);
+    agrees(Kind::Rotating, &[Statistic::Best, Statistic::Worst]);
 }
 
 #[test]
 fn a_view_change_costs_n_squared_minus_2() {
-    agrees(Kind::Viewstamped, &[Which::Best, Which::Worst]);
+    agrees(Kind::Viewstamped, &[Statistic::Best, Statistic::Worst]);
 }
 
 #[test]
 fn latency_aware_rotation_pays_for_every_election_in_between() {
-    agrees(Kind::Santos, &[Which::Best, Which::Worst]);
+    agrees(Kind::Santos, &[Statistic::Best, Statistic::Worst]);
 }
 
 #[test]
 fn pole_decides_in_two_delays() {
-    agrees(Kind::Pole, &[Which::Best]);
+    agrees(Kind::Pole, &[Statistic::Best]);
 }
 
 #[test]
 fn every_election_without_a_failure_ends_with_one_leader() {
     for kind in Kind::ALL {
         for n in [3, 4, 5, 9, 16] {
-            let found = count(kind, n, Which::Mean, 7);
+            let found = count(kind, n, Statistic::Mean, 7);
             assert_eq!((found.unsettled, found.violations), (0, 0), "{kind} N={n}");
         }
     }
@@ -88,13 +88,13 @@ fn every_election_without_a_failure_ends_with_one_leader() {
 #[test]
 fn every_failure_that_theory_predicts_is_seen_and_no_other() {
     let found = findings(1);
-    let wrong: Vec<String> = found.iter().filter(|finding| !finding.holds).map(told).collect();
+    let wrong: Vec<String> = found.iter().filter(|finding| !finding.holds).map(describe).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn told(finding: &Finding) -> String {
+fn describe(finding: &Finding) -> String {
     let Finding { case, kind, predicted, seen, outcome, .. } = finding;
-    let steps = outcome.play.iter().flat_map(|play| (0..60).map(|at| play.text(at)));
+    let steps = outcome.recording.iter().flat_map(|recording| (0..60).map(|at| recording.text(at)));
     format!("{kind}, {case}: {seen}, not: {predicted}\n{}", steps.collect::<String>())
 }
 
@@ -102,10 +102,10 @@ fn told(finding: &Finding) -> String {
 fn in_a_partition_two_leaders_of_raft_believe_in_different_terms_and_one_is_accepted() {
     let found = findings(1);
     let raft = found.iter().find(|finding| finding.kind == Kind::Raft && finding.case == "partition").unwrap();
-    assert_eq!((raft.outcome.believers_max, raft.outcome.violations.len()), (2, 0), "{}", told(raft));
-    let play = raft.outcome.play.as_ref().unwrap();
-    let both = play.steps.iter().find_map(|step| {
-        let terms: Vec<u64> = step.beliefs.iter().filter_map(|belief| belief.leads).collect();
+    assert_eq!((raft.outcome.leaders_max, raft.outcome.violations.len()), (2, 0), "{}", describe(raft));
+    let recording = raft.outcome.recording.as_ref().unwrap();
+    let both = recording.steps.iter().find_map(|step| {
+        let terms: Vec<u64> = step.views.iter().filter_map(|view| view.leads).collect();
         (terms.len() == 2).then_some(terms)
     });
     let terms = both.expect("a moment with two that believe");
@@ -125,8 +125,8 @@ fn the_record_says_when_two_lead_and_who_accepts_them() {
 #[test]
 fn several_initiators_of_a_ring_elect_one_leader_and_only_the_highest_run_completes() {
     let mut case = Case::counting(8);
-    case.records = true;
-    case.happenings.extend([0, 3, 5].map(|who| (0, Happening::Elect(who))));
+    case.record = true;
+    case.occurrences.extend([0, 3, 5].map(|who| (0, Occurrence::Elect(who))));
     let outcome = Kind::Ring.run(&case);
     assert_eq!((outcome.end, outcome.leader), (End::Settled, Some(7)));
     assert_eq!(outcome.sent["Elected"], 8, "one run announces its leader");
@@ -134,12 +134,12 @@ fn several_initiators_of_a_ring_elect_one_leader_and_only_the_highest_run_comple
 
 #[test]
 fn a_process_that_comes_back_does_no_harm_to_those_who_ask_a_majority() {
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.asks_a_majority()) {
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.requires_majority()) {
         let mut case = Case::counting(5);
         case.leader = Some(4);
         case.detector = Detector::Perfect { after: 5 * MS, spread: MS };
-        case.happenings.push((MS, Happening::Crash(4)));
-        case.happenings.push((300 * MS, Happening::Restart(4)));
+        case.occurrences.push((MS, Occurrence::Crash(4)));
+        case.occurrences.push((300 * MS, Occurrence::Restart(4)));
         (case.until, case.ends_settled) = (3 * SECOND, false);
         let outcome = kind.run(&case);
         assert!(outcome.violations.is_empty(), "{kind}: {}", outcome.violations[0]);
@@ -149,15 +149,15 @@ fn a_process_that_comes_back_does_no_harm_to_those_who_ask_a_majority() {
 
 #[test]
 fn whatever_is_lost_doubled_or_late_those_who_ask_a_majority_never_have_two_leaders() {
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.asks_a_majority()) {
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.requires_majority()) {
         for seed in 1..=40 {
             let mut case = Case::on(Topology::preset("d3").unwrap(), seed);
             (case.lost_per_mille, case.doubled_per_mille) = (200, 100);
             (case.late_per_mille, case.late_by) = (200, SECOND);
-            case.happenings.push((0, Happening::Crash(4)));
-            case.happenings.push((2 * SECOND, Happening::Cut(vec![0, 1])));
-            case.happenings.push((4 * SECOND, Happening::Restart(4)));
-            case.happenings.push((6 * SECOND, Happening::Heal));
+            case.occurrences.push((0, Occurrence::Crash(4)));
+            case.occurrences.push((2 * SECOND, Occurrence::Cut(vec![0, 1])));
+            case.occurrences.push((4 * SECOND, Occurrence::Restart(4)));
+            case.occurrences.push((6 * SECOND, Occurrence::Heal));
             (case.until, case.ends_settled) = (10 * SECOND, false);
             let outcome = kind.run(&case);
             assert!(outcome.violations.is_empty(), "{kind}, seed {seed}: {}", outcome.violations[0]);
@@ -170,10 +170,10 @@ fn those_who_try_again_find_a_leader_though_a_fifth_of_all_messages_is_lost() {
     let topology = Topology::preset("d1").unwrap();
     for kind in [Kind::Raft, Kind::RaftPreVote, Kind::Chubby, Kind::Rotating, Kind::Viewstamped, Kind::Fle, Kind::Pole]
     {
-        let sky = weather(kind, &topology, Condition::Loss(20), 1, 20);
-        assert_eq!(sky.ended, sky.runs, "{kind}: {sky:?}");
+        let result = measure_conditions(kind, &topology, Condition::Loss(20), 1, 20);
+        assert_eq!(result.ended, result.runs, "{kind}: {result:?}");
     }
-    let ring = weather(Kind::Ring, &topology, Condition::Loss(20), 1, 20);
+    let ring = measure_conditions(Kind::Ring, &topology, Condition::Loss(20), 1, 20);
     assert!(ring.ended < ring.runs, "a ring sends nothing twice: {ring:?}");
 }
 
@@ -182,10 +182,10 @@ fn the_same_seed_gives_the_same_record_and_another_seed_another() {
     for kind in Kind::ALL {
         let record = |seed: u64| {
             let mut case = Case::on(Topology::preset("d1").unwrap(), seed);
-            (case.records, case.lost_per_mille) = (true, 50);
-            case.happenings.push((0, Happening::Crash(4)));
+            (case.record, case.lost_per_mille) = (true, 50);
+            case.occurrences.push((0, Occurrence::Crash(4)));
             case.until = 5 * SECOND;
-            kind.run(&case).play.unwrap()
+            kind.run(&case).recording.unwrap()
         };
         assert_eq!(record(3), record(3), "{kind}");
         assert_ne!(record(3), record(4), "{kind}");
@@ -195,7 +195,7 @@ fn the_same_seed_gives_the_same_record_and_another_seed_another() {
 #[test]
 fn the_comparison_agrees_and_its_file_has_the_columns_that_others_read() {
     let comparison = Comparison::run(3..=4, 1, &mut |_, _, _| {});
-    assert_eq!(comparison.complaints(), Vec::<String>::new());
+    assert_eq!(comparison.mismatches(), Vec::<String>::new());
     let csv = comparison.csv();
     assert_eq!(csv.lines().next(), Some(HEADER));
     let columns = HEADER.split(',').count();
@@ -218,7 +218,7 @@ fn the_comparison_agrees_and_its_file_has_the_columns_that_others_read() {
 #[test]
 fn when_the_network_heals_those_who_ask_a_majority_agree_again() {
     let found = findings(1);
-    let quorum = found.iter().filter(|finding| finding.case == "partition" && finding.kind.asks_a_majority());
-    let apart: Vec<String> = quorum.filter(|finding| finding.outcome.leader.is_none()).map(told).collect();
+    let quorum = found.iter().filter(|finding| finding.case == "partition" && finding.kind.requires_majority());
+    let apart: Vec<String> = quorum.filter(|finding| finding.outcome.leader.is_none()).map(describe).collect();
     assert!(apart.is_empty(), "{}", apart.join("\n"));
 }

@@ -1,9 +1,10 @@
-//! Every crash point, in every kind of synchronisation, in both roles: after the crash everything heals and nothing is
-//! lost.
+//! Every crash point, in every kind of synchronisation, in both roles: after the crash the ensemble recovers and
+//! nothing is lost.
 //!
-//! In: a table. Each row becomes a script that brings one server into the state that asks for the plan, arms the crash,
-//! lets the synchronisation begin, ends all faults and waits for all to be level; the judge of the simulator looks at
-//! every step. Holds: each plan is really carried out, and all points that it passes are hit.
+//! Each row of a table becomes a script that brings one server into the state that needs the plan, arms the crash,
+//! starts the synchronisation, ends all faults and waits for all servers to be level, while the checker of the
+//! simulator checks every step. The test also checks that each plan is really used and that all its crash points are
+//! hit.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -25,7 +26,7 @@ struct Case {
     role: Role,
 }
 
-/// How the server is brought level.
+/// How the server is synchronised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plan {
     Difference,
@@ -34,7 +35,7 @@ enum Plan {
     Snapshot,
 }
 
-/// As what it dies: synchronised by a leader, or pulling as one.
+/// The role in which it crashes: synchronised by a leader, or pulling as a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Follower,
@@ -50,7 +51,8 @@ impl Case {
         format!("{role}_dies_at_every_point_of_a_{}", self.plan.name())
     }
 
-    /// Dies at each point, the first, second and third time that it gets there, with each state of the disk after it.
+    /// Crashes at each point, the first, second and third time that it is reached, with each state of the disk
+    /// afterwards.
     fn run(self) -> Result<(), String> {
         let mut reached = BTreeSet::new();
         for (point, passes) in POINTS.into_iter().flat_map(|point| (0..PASSES).map(move |passes| (point, passes))) {
@@ -68,8 +70,8 @@ impl Case {
         if missed.is_empty() { Ok(()) } else { Err(format!("points that were not reached: {missed:?}")) }
     }
 
-    /// 1 is away, perhaps with a tail that nobody else has; 2 and 3 go on. Then 1 returns: to an established leader, or
-    /// to an election that it wins.
+    /// Server 1 is down, perhaps with log entries that no other server has, while 2 and 3 continue. Then 1 returns,
+    /// either to an established leader or to an election that it wins.
     fn script(self, point: &str, passes: u32, left: &str) -> String {
         let Self { plan, role } = self;
         let scores = match role {
@@ -97,8 +99,8 @@ impl Case {
         text + "run 600\nheal\ncheck\n---\n"
     }
 
-    /// The points that it passes at least: the promise and the take-over, its acknowledgements of both if it follows,
-    /// and what its plan writes.
+    /// The points that it must pass: the promise and the take-over, their acknowledgements if it follows, and the
+    /// writes of its plan.
     fn points(self) -> Vec<(&'static str, u32)> {
         let mut points = vec![("before-epoch", 0), ("after-epoch", 0), ("before-epoch", 1), ("after-epoch", 1)];
         if self.role == Role::Follower {
@@ -125,7 +127,7 @@ impl Plan {
         }
     }
 
-    /// For a snapshot, logs short enough in memory and on disk.
+    /// For a snapshot, limits that keep the logs short in memory and on disk.
     fn limits(self) -> &'static str {
         match self {
             Self::Snapshot => "retain=100 snapshot=3",
@@ -133,7 +135,7 @@ impl Plan {
         }
     }
 
-    /// What 1 logs alone.
+    /// Commands by which only server 1 logs entries.
     fn tail(self) -> &'static str {
         match self {
             Self::Truncate | Self::TruncateAndDifference => {
@@ -143,7 +145,7 @@ impl Plan {
         }
     }
 
-    /// What the others write while it is away.
+    /// The writes of the others while it is down.
     fn writes(self) -> &'static str {
         match self {
             Self::Truncate => "",
@@ -153,7 +155,7 @@ impl Plan {
         }
     }
 
-    /// Whether 1 was brought level like this.
+    /// Whether server 1 was synchronised by this plan.
     fn shows(self, output: &str) -> bool {
         let cut = output.contains("cuts the log of 1 ");
         let snapshot = output.contains("sends 1 a snapshot");
@@ -170,7 +172,7 @@ impl Plan {
 
 const PLANS: [Plan; 4] = [Plan::Difference, Plan::Truncate, Plan::TruncateAndDifference, Plan::Snapshot];
 
-/// `before-fsync` is the same moment as `after-append`.
+/// `before-fsync` is the same point as `after-append`.
 const POINTS: [&str; 9] = [
     "before-append",
     "after-append",
@@ -183,8 +185,8 @@ const POINTS: [&str; 9] = [
     "after-ack",
 ];
 
-/// What a crash leaves of a write under way: nothing, half, all.
+/// How much of a write in progress survives a crash: nothing, half, all.
 const LEFT: [&str; 3] = ["ok", "torn", "kept"];
 
-/// The first epoch write is the promise, the second the take-over; a third time is beyond every synchronisation.
+/// The first epoch write is the promise, the second the take-over; a third one is outside every synchronisation.
 const PASSES: u32 = 3;

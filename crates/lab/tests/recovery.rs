@@ -1,4 +1,4 @@
-//! The open question of the paper, on a few of its cases. `pole lab paper` asks it a thousand times.
+//! The open question of the paper, on a few of its cases. `pole lab paper` runs a thousand.
 
 use pole_lab::paper::Question;
 use pole_topology::Topology;

@@ -1,6 +1,6 @@
-//! Every script of `scripts/` as a test of its own, named like its file.
+//! Every script of `scripts/` as a separate test, named like its file.
 //!
-//! `cargo test -p pole-lab --test scripts -- NAME` plays some; with `UPDATE_GOLDENFILES=1` the files are written anew.
+//! `cargo test -p pole-lab --test scripts -- NAME` runs some; with `UPDATE_GOLDENFILES=1` the files are rewritten.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

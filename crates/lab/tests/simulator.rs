@@ -1,11 +1,11 @@
-//! Is the simulator itself what it claims to be? And a fixed set of seeds, for every change.
+//! Checks the determinism of the simulator, and runs a fixed set of seeds.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use pole_lab::sim::{self, MS, Mark, Marks, SECOND, Setup, World};
 
-/// The trace of a seed, all of it.
+/// The whole trace of a seed.
 fn trace(seed: u64) -> String {
     let text = Rc::new(RefCell::new(String::new()));
     let lines = Rc::clone(&text);
@@ -90,7 +90,7 @@ fn a_quiet_ensemble_elects_once_and_stays() {
 #[test]
 fn after_a_crash_with_reset_connections_the_next_leader_commits_within_fifteen_ms() {
     let mut setup = Setup::lan(2, 5);
-    (setup.clients, setup.think) = (5, 2 * MS);
+    (setup.clients, setup.think_time) = (5, 2 * MS);
     let mut world = World::new(setup, None);
     world.run_until(SECOND);
     let leader = world.leader().expect("a leader after a second");

@@ -1,4 +1,4 @@
-//! The study behind `pole lab paper`: its formulas against the paper's table, its files, its report, its resumption.
+//! The study behind `pole lab paper`: its formulas against the paper's table, its files, its report, and resuming it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,8 @@ use pole_lab::paper::{
 };
 use pole_lab::sim::{SECOND, Sample};
 
-/// The table of section 5: deployment, load, then for each oracle the winner, the mean, and the worst where it is given.
+/// The table of section 5: deployment, load, then for each oracle the winner, the mean, and the worst where it is
+/// given.
 type Cell = (u64, f64, Option<f64>);
 
 #[rustfmt::skip]
@@ -40,11 +41,11 @@ fn the_formulas_give_the_table_of_section_5() {
             let topology = case.topology();
             let formula = Formula::after_crash(&topology);
             let place = format!("{setting} {share:?} {oracle}");
-            // With the disk in the scores, as servers measure it, and without, as the table has it.
+            // With the disk in the scores, as servers measure them, and without, as in the table.
             for disk_ms in [0.0, DISK_MS] {
                 assert_eq!(formula.winner(&case.spec(), disk_ms).map(|winner| winner.id), Some(winner), "{place}");
             }
-            // The table has one decimal, and our sites are 0.1 ms wide inside where the paper's have none.
+            // The table has one decimal, and our round trips within a site are 0.1 ms where the paper has 0.
             let near =
                 |got: f64, expected: f64| assert!((got - expected).abs() <= 0.1, "{place}: {got}, not {expected}");
             near(formula.latency_ms(winner), mean);
@@ -82,7 +83,7 @@ fn every_figure_of_the_paper_that_states_a_latency_has_its_run() {
     let scale = Scale::quick(1);
     let cases: Vec<Case> = Figure::ALL.into_iter().flat_map(|figure| figure.cases(&scale)).collect();
     for stated in STATED {
-        assert!(cases.iter().any(|case| stated.is_of(case)), "{stated:?}");
+        assert!(cases.iter().any(|case| stated.applies_to(case)), "{stated:?}");
     }
     for (setting, share, _) in TABLE {
         for oracle in ORACLES {
@@ -132,7 +133,7 @@ fn random_topologies_keep_their_bounds() {
     assert!(shapes.len() > 12, "every shape comes up: {shapes:?}");
 }
 
-/// A study that takes a moment.
+/// A small, fast study.
 fn small(out: &Path, only: &[Figure], resume: bool) -> Options {
     let scale = Scale {
         load_percent: 10,
@@ -151,11 +152,11 @@ fn small(out: &Path, only: &[Figure], resume: bool) -> Options {
     Options { scale, only: only.to_vec(), out: out.to_owned(), resume, threads: 2, repeated_by, case: None, real: None }
 }
 
-fn quietly(options: &Options) -> (Summary, usize, Vec<String>) {
-    let (mut runs, mut said) = (0, Vec::new());
-    let summary =
-        run(options, &mut |sentence| said.push(sentence.to_owned()), &mut |_| runs += 1).expect("a folder to write to");
-    (summary, runs, said)
+fn run_silently(options: &Options) -> (Summary, usize, Vec<String>) {
+    let (mut runs, mut messages) = (0, Vec::new());
+    let summary = run(options, &mut |sentence| messages.push(sentence.to_owned()), &mut |_| runs += 1)
+        .expect("a folder to write to");
+    (summary, runs, messages)
 }
 
 fn files(folder: &Path) -> BTreeMap<String, String> {
@@ -165,7 +166,7 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
     entries.map(named).collect()
 }
 
-/// A folder of this test alone, gone afterwards.
+/// A temporary folder, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -186,8 +187,8 @@ impl Drop for Scratch {
 fn the_same_seed_gives_the_same_files_on_one_thread_or_more() {
     let (one, two) = (Scratch::new("one"), Scratch::new("two"));
     let only = [Figure::F4b, Figure::F8b];
-    quietly(&Options { threads: 1, ..small(&one.0, &only, false) });
-    quietly(&small(&two.0, &only, false));
+    run_silently(&Options { threads: 1, ..small(&one.0, &only, false) });
+    run_silently(&small(&two.0, &only, false));
     let (one, two) = (files(&one.0), files(&two.0));
     let names: Vec<&str> = one.keys().map(String::as_str).collect();
     let expected = [
@@ -215,27 +216,28 @@ fn the_same_seed_gives_the_same_files_on_one_thread_or_more() {
 fn what_is_done_is_not_done_again_unless_the_scale_is_another() {
     let folder = Scratch::new("resumed");
     let options = small(&folder.0, &[Figure::F4b], true);
-    let (summary, runs, _) = quietly(&options);
+    let (summary, runs, _) = run_silently(&options);
     assert_eq!((summary.failed.len(), runs), (0, ORACLES.len()));
     let first = files(&folder.0);
-    // As an interruption leaves it: the last line is cut.
+    // After an interruption the last line may be cut off.
     let kept = &first["cases.jsonl"];
     fs::write(folder.0.join("cases.jsonl"), &kept[..kept.len() - 20]).expect("it can be written");
-    let (_, runs, said) = quietly(&options);
-    assert_eq!((runs, said.len()), (1, 1), "only what was cut: {said:?}");
-    let (_, runs, said) = quietly(&options);
-    assert_eq!((runs, said.len()), (0, 1), "{said:?}");
+    let (_, runs, messages) = run_silently(&options);
+    assert_eq!((runs, messages.len()), (1, 1), "only what was cut: {messages:?}");
+    let (_, runs, messages) = run_silently(&options);
+    assert_eq!((runs, messages.len()), (0, 1), "{messages:?}");
     let again = files(&folder.0);
     assert!(again["report.html"] == first["report.html"] && again["paper.csv"] == first["paper.csv"]);
-    let (_, runs, said) = quietly(&Options { scale: Scale { load_percent: 11, ..options.scale.clone() }, ..options });
+    let (_, runs, messages) =
+        run_silently(&Options { scale: Scale { load_percent: 11, ..options.scale.clone() }, ..options });
     assert_eq!(runs, ORACLES.len());
-    assert!(said.iter().any(|sentence| sentence.contains("afresh")), "{said:?}");
+    assert!(messages.iter().any(|sentence| sentence.contains("afresh")), "{messages:?}");
 }
 
 #[test]
 fn a_leader_that_may_resign_follows_the_load_and_serves_it_faster() {
     let folder = Scratch::new("wander");
-    let (summary, runs, _) = quietly(&small(&folder.0, &[Figure::Wander, Figure::Regret], false));
+    let (summary, runs, _) = run_silently(&small(&folder.0, &[Figure::Wander, Figure::Regret], false));
     assert_eq!((summary.failed.len(), runs), (0, 3));
     let page = &files(&folder.0)["report.html"];
     well_formed(page);
@@ -250,7 +252,8 @@ fn a_leader_that_may_resign_follows_the_load_and_serves_it_faster() {
     assert!(mean(&follows) < 0.9 * mean(&stays), "{follows:?} {stays:?}");
 }
 
-/// Tags are closed in order, every id is linked and every link leads to an id, and nothing is fetched from elsewhere.
+/// Checks that tags are closed in order, every id is linked, every link leads to an id, and nothing external is
+/// fetched.
 fn well_formed(html: &str) {
     let mut open: Vec<&str> = Vec::new();
     for tag in html.split('<').skip(1) {
@@ -281,7 +284,7 @@ fn what_real_servers_did_stands_beside_the_simulator() {
     let folder = Scratch::new("real");
     let plan = RealPlan::one("d1 p=1 latency", Scale::real(3)).unwrap();
     let done = |run: &RealRun| {
-        // As quick as the formula and 2 ms: in one place under p4, else under p5 and then under p1.
+        // The formula plus 2 ms: without distance under p4, otherwise under p5 and then under p1.
         let crash = 3 * SECOND;
         let took = |asked: u64| match (run.name.as_str(), asked < crash) {
             ("without distance", _) => 2_180_000,
@@ -296,7 +299,7 @@ fn what_real_servers_did_stands_beside_the_simulator() {
     let mut options = small(&folder.0, &[], false);
     options.scale.shares_permille = vec![1000];
     let options = Options { case: plan.single(), real: Some(plan.gathered(runs).unwrap()), ..options };
-    let (summary, runs, _) = quietly(&options);
+    let (summary, runs, _) = run_silently(&options);
     assert_eq!(runs, 1, "the one case only");
     assert!(summary.real.is_some_and(|real| real.holds() && real.cells == 1));
     let files = files(&folder.0);

@@ -98,7 +98,7 @@ pub(super) enum Goal {
     /// At least this value, independent of Apache.
     Min(f64),
     /// No goal: the value explains others.
-    NoGoal,
+    Informative,
 }
 
 impl Metric {
@@ -159,9 +159,9 @@ impl Metric {
             Self::MemoryLoaded | Self::StartThree | Self::StartTree => Goal::Part(0.2),
             Self::MemoryTree | Self::Sessions => Goal::Part(0.25),
             Self::Scaling => Goal::Min(1.7),
-            Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 | Self::DiskP50 => Goal::NoGoal,
-            Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => Goal::NoGoal,
-            Self::LoneCpu => Goal::NoGoal,
+            Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 | Self::DiskP50 => Goal::Informative,
+            Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => Goal::Informative,
+            Self::LoneCpu => Goal::Informative,
         }
     }
 
@@ -186,7 +186,7 @@ impl Goal {
             Self::PartAndMax(part, max) => format!("at most 1/{:.0} and {max:.0}", 1.0 / part),
             Self::Max(max) => format!("at most {max:.0}"),
             Self::Min(min) => format!("at least {min}"),
-            Self::NoGoal => String::new(),
+            Self::Informative => String::new(),
         }
     }
 
@@ -198,7 +198,7 @@ impl Goal {
             Self::PartAndMax(part, max) => apache.map(|apache| pole <= part * apache && pole <= max),
             Self::Max(max) => Some(pole <= max),
             Self::Min(min) => Some(pole >= min),
-            Self::NoGoal => None,
+            Self::Informative => None,
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
         fs::write(&path, text).map_err(|error| unwritable(&path, &error))?;
     }
     crate::print(&format!("\nWritten: {}\n", args.out.join("compare.html").display()))?;
-    match comparison.complaints().as_slice() {
+    match comparison.mismatches().as_slice() {
         [] => Ok(()),
         complaints => Err(Failure::failed(format!("counts or predictions differ:\n  {}", complaints.join("\n  ")))),
     }

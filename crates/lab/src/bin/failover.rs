@@ -1,7 +1,7 @@
-//! How long an ensemble is without a leader, and how many messages an election takes.
+//! Benchmark: how long an ensemble is without a leader, and how many messages an election takes.
 //!
-//! All in virtual time on a LAN: round trips of 0.1 ms, an fsync of 0.5 ms. The clock stops at the first transaction
-//! that the new leader commits.
+//! All times are virtual, on a LAN with round trips of 0.1 ms and an fsync of 0.5 ms. The clock stops at the first
+//! transaction that the new leader commits.
 
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(held.contains(&false)))
 }
 
-/// How a leader goes.
+/// How the leader is lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Loss {
     Crash,
@@ -42,14 +42,14 @@ enum Loss {
     HandOverSent,
 }
 
-/// From the loss of a leader to the first commit of the next, in nanoseconds. With clients enough that the first commit
-/// does not wait for somebody to ask.
+/// The time from the loss of a leader to the first commit of the next, in nanoseconds. There are enough clients that
+/// the first commit does not wait for a request.
 fn gap(seed: u64, loss: Loss) -> u64 {
     let mut setup = Setup::lan(seed, 5);
     setup.clients = 40;
-    setup.think = 2 * MS;
+    setup.think_time = 2 * MS;
     let mut world = World::new(setup, None);
-    // Not always at the same point of a heartbeat.
+    // Different seeds lose the leader at different points of a heartbeat interval.
     world.run_until(SECOND / 4 + seed * 7 % 1_000 * MS / 10);
     let leader = world.leader().expect("a leader after a quiet quarter of a second");
     let epoch = world.last_committed().epoch();
@@ -72,7 +72,7 @@ fn gap(seed: u64, loss: Loss) -> u64 {
     world.now() - sent
 }
 
-/// Prints a row, and says whether its bounds (on the median and the 99th percentile) hold.
+/// Prints a row. Returns whether its bounds on the median and the 99th percentile hold.
 fn row(name: &str, bounds: Option<(u64, u64)>, mut gaps: Vec<u64>) -> bool {
     gaps.sort_unstable();
     let at = |percent: usize| gaps[(gaps.len() * percent / 100).min(gaps.len() - 1)];
@@ -89,7 +89,7 @@ fn row(name: &str, bounds: Option<(u64, u64)>, mut gaps: Vec<u64>) -> bool {
     held
 }
 
-/// Messages of an election: those of the election itself, and those until the leader is established.
+/// Prints the election messages at the start of an ensemble and after a crash of its leader.
 fn elections(servers: usize) {
     let setup = Setup::lan(1, servers);
     let mut world = World::new(setup, None);
@@ -128,6 +128,6 @@ fn runs_until_survivors_serve(world: &mut World, since: u64, dead: usize) -> u64
     world.now() - since
 }
 
-/// How finely time is looked at.
+/// The resolution of the measurement, in nanoseconds.
 const STEP: u64 = 10_000;
 const RUNS: u64 = 200;

@@ -1,4 +1,4 @@
-//! Runs many seeds and says which of them failed, or one seed with its trace.
+//! Runs many seeds and reports which of them failed, or runs one seed with its trace.
 //!
 //! Exit code: 0 all passed, 1 a seed failed, 2 bad arguments.
 
@@ -22,7 +22,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// What was asked for.
 #[derive(Debug)]
 struct Options {
     first: u64,
@@ -68,7 +67,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The one line that replays a seed.
+    /// The command that replays a seed.
     fn replay(&self, seed: u64) -> String {
         let mut line = format!("cargo xtask sim --seed {seed} --trace");
         if self.tree {
@@ -95,7 +94,7 @@ fn run(options: &Options) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Every seed on some thread; each seed is one simulation on one thread.
+/// Runs all seeds on a pool of threads; each simulation runs on one thread.
 fn run_all(options: &Options) -> Vec<Report> {
     let next = AtomicU64::new(options.first);
     let end = options.first + options.seeds;
@@ -127,7 +126,7 @@ fn run_all(options: &Options) -> Vec<Report> {
     reports
 }
 
-/// One seed. A panic inside it is its failure.
+/// Runs one seed. A panic counts as its failure.
 fn run_seed(options: &Options, seed: u64) -> Report {
     let (servers, length, trace, tree) = (options.servers, options.virtual_s * SECOND, options.trace, options.tree);
     let run = move || {
@@ -138,7 +137,7 @@ fn run_seed(options: &Options, seed: u64) -> Report {
             println!("{setup:?}");
             let mut out = std::io::BufWriter::new(std::io::stdout());
             sink = Some(Box::new(move |line| {
-                // Whoever closed our output has seen enough.
+                // The reader may have closed our output; that is not an error.
                 let _ = writeln!(out, "{line}");
             }));
         }
@@ -163,7 +162,6 @@ fn progress(done: u64, of: u64) {
     }
 }
 
-/// A number of a report.
 type Figure = fn(&Report) -> u64;
 
 fn summarise(reports: &[Report], seconds: f64) {
@@ -175,7 +173,7 @@ fn summarise(reports: &[Report], seconds: f64) {
         ("acknowledged writes", |r| r.writes),
         ("committed", |r| r.committed),
         ("steps", |r| r.steps),
-        ("healed after, ms", |r| r.healed_after / 1_000_000),
+        ("healed after, ms", |r| r.recovered_after / 1_000_000),
         ("unexcused client errors", |r| r.unexcused),
         ("events of watches", |r| r.events),
         ("sessions expired", |r| r.expired),

@@ -1,18 +1,22 @@
-//! The bully algorithm: whoever finds the coordinator dead asks all higher ids; if none answers, it is the coordinator.
+//! The bully algorithm: a process that finds the coordinator dead asks all higher ids; if none answers, it becomes the
+//! coordinator.
 //!
-//! In: suspicions, messages, two timeouts. Out: Election to higher ids, Answer, Coordinator to lower ids.
-//! Why it ends: every Election climbs, and ids are finite. Best, if the second-highest finds out: N - 2 Coordinator
-//! messages, one delay. Worst, if the lowest does: all N - 1 that live begin elections, the i-th highest sends i - 1
-//! messages: N(N - 1)/2 of them, five delays: Election, Answer, Election, timeout, Coordinator.
-//! Where it fails: it takes silence for death. A timeout that is too short, a partition or a wrong suspicion makes a
-//! second coordinator.
+//! Messages are Election to higher ids, Answer, and Coordinator to lower ids. It terminates because every Election
+//! goes to higher ids, which are finite.
+//!
+//! Best case, if the second-highest process detects the failure: N - 2 Coordinator messages, one delay. Worst case,
+//! if the lowest does: all N - 1 running processes start elections and the i-th highest sends i - 1 messages,
+//! N(N - 1)/2 in all; five delays: Election, Answer, Election, timeout, Coordinator.
+//!
+//! It fails because it takes silence for a crash: a timeout that is too short, a partition or a wrong suspicion
+//! creates a second coordinator.
+//!
 //! Source: Garcia-Molina 1982, as taught.
 
 use std::collections::BTreeSet;
 
-use super::{Acts, Algorithm, Event, Setting, Timer, Word};
+use super::{Actions, Algorithm, AlgorithmMessage, Event, ProcessConfig, Timer};
 
-/// A process.
 #[derive(Clone, Debug)]
 pub(super) struct Bully {
     me: usize,
@@ -27,9 +31,9 @@ pub(super) struct Bully {
 enum Stage {
     /// No election of our own.
     Idle,
-    /// Election sent; nobody has answered.
+    /// Election sent; no answer yet.
     Asked,
-    /// Somebody higher lives and will tell us.
+    /// A higher process runs and will announce the coordinator.
     Answered,
 }
 
@@ -40,7 +44,7 @@ pub(super) enum Message {
     Coordinator,
 }
 
-impl Word for Message {
+impl AlgorithmMessage for Message {
     fn name(&self) -> &'static str {
         match self {
             Self::Election => "Election",
@@ -57,27 +61,27 @@ impl Word for Message {
 impl Algorithm for Bully {
     type Message = Message;
 
-    /// Nobody is asked.
+    /// A coordinator needs no consent.
     fn needed(_: usize) -> usize {
         1
     }
 
-    fn new(setting: &Setting) -> Self {
+    fn new(config: &ProcessConfig) -> Self {
         Self {
-            me: setting.me,
-            n: setting.n,
-            timeout: setting.timeout,
+            me: config.me,
+            n: config.n,
+            timeout: config.timeout,
             suspected: BTreeSet::new(),
-            coordinator: setting.leader,
+            coordinator: config.leader,
             stage: Stage::Idle,
         }
     }
 
-    fn reborn(&self, setting: &Setting) -> Self {
-        Self { coordinator: None, ..Self::new(setting) }
+    fn restarted(&self, config: &ProcessConfig) -> Self {
+        Self { coordinator: None, ..Self::new(config) }
     }
 
-    fn step(&mut self, event: Event<Message>, out: &mut Acts<Message>) {
+    fn step(&mut self, event: Event<Message>, out: &mut Actions<Message>) {
         match event {
             Event::Start => {}
             Event::Elect => self.begin(out),
@@ -93,8 +97,8 @@ impl Algorithm for Bully {
             Event::Received { from, message: Message::Election } => {
                 out.send(from, Message::Answer);
                 if self.stage == Stage::Idle {
-                    // As the lecture counts: first the answer, then our own election.
-                    out.then();
+                    // The lecture counts our own election after the answer.
+                    out.next_delay();
                     self.begin(out);
                 }
             }
@@ -102,12 +106,12 @@ impl Algorithm for Bully {
                 if self.stage == Stage::Asked {
                     self.stage = Stage::Answered;
                     out.cancel(ANSWERS);
-                    // A higher process may have to wait for answers itself, and be told by a still higher one.
+                    // The higher process may itself wait for answers and for the announcement of a still higher one.
                     out.arm(COORDINATOR, 3 * self.timeout);
                 }
             }
-            Event::Received { from, message: Message::Coordinator } => self.ends(from, out),
-            Event::Expired(timer) if timer == ANSWERS => self.leads_now(out),
+            Event::Received { from, message: Message::Coordinator } => self.finish(from, out),
+            Event::Expired(timer) if timer == ANSWERS => self.become_coordinator(out),
             Event::Expired(_) => self.begin(out),
         }
     }
@@ -116,7 +120,7 @@ impl Algorithm for Bully {
         (self.coordinator == Some(self.me)).then_some(0)
     }
 
-    fn believes(&self) -> Option<usize> {
+    fn known_leader(&self) -> Option<usize> {
         self.coordinator
     }
 
@@ -130,24 +134,24 @@ impl Algorithm for Bully {
 }
 
 impl Bully {
-    fn begin(&mut self, out: &mut Acts<Message>) {
+    fn begin(&mut self, out: &mut Actions<Message>) {
         self.coordinator = None;
         let higher = self.me + 1..self.n;
         if higher.clone().all(|other| self.suspected.contains(&other)) {
-            return self.leads_now(out);
+            return self.become_coordinator(out);
         }
         self.stage = Stage::Asked;
-        // To all of them, the suspected too: the lecture counts those messages.
+        // Also to suspected processes: the lecture counts those messages.
         out.send_all(higher, Message::Election);
         out.arm(ANSWERS, self.timeout);
     }
 
-    fn leads_now(&mut self, out: &mut Acts<Message>) {
-        self.ends(self.me, out);
+    fn become_coordinator(&mut self, out: &mut Actions<Message>) {
+        self.finish(self.me, out);
         out.send_all(0..self.me, Message::Coordinator);
     }
 
-    fn ends(&mut self, coordinator: usize, out: &mut Acts<Message>) {
+    fn finish(&mut self, coordinator: usize, out: &mut Actions<Message>) {
         self.coordinator = Some(coordinator);
         self.stage = Stage::Idle;
         out.cancel(ANSWERS);

@@ -1,113 +1,114 @@
-//! A case: who takes part, how far apart they are, and what goes wrong when.
+//! A case: the processes, the links between them, and what fails when.
 
 use pole_topology::Topology;
 
 use crate::sim::{MS, SECOND};
 
-/// Everything that decides a run.
+/// All parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// How many processes.
+    /// The number of processes.
     pub n: usize,
-    /// The seed of delays, losses, detection and dice.
+    /// The seed of delays, losses, failure detection and random numbers.
     pub seed: u64,
-    /// How far apart they are.
+    /// The links between the processes.
     pub lines: Lines,
     /// The leader that all follow at the start.
     pub leader: Option<usize>,
-    /// What each would be elected for: higher is better.
+    /// The quality by which each process is elected: higher is better.
     pub attributes: Vec<u64>,
-    /// What happens, and when, in nanoseconds; in this order where times are equal.
-    pub happenings: Vec<(u64, Happening)>,
-    /// How crashes and cuts are noticed.
+    /// What happens when, in nanoseconds; in this order where times are equal.
+    pub occurrences: Vec<(u64, Occurrence)>,
+    /// How crashes and partitions are detected.
     pub detector: Detector,
-    /// The random numbers of the processes.
-    pub dice: Dice,
-    /// How many messages in a thousand are lost.
+    /// The source of the processes' random numbers.
+    pub random: RandomSource,
+    /// Lost messages per thousand.
     pub lost_per_mille: u64,
-    /// How many in a thousand arrive twice.
+    /// Duplicated messages per thousand.
     pub doubled_per_mille: u64,
-    /// How many in a thousand are late by up to `late_by`.
+    /// Messages per thousand that are late by up to `late_by`.
     pub late_per_mille: u64,
-    /// By how much they are late at most, in nanoseconds.
+    /// The longest extra delay of a late message, in nanoseconds.
     pub late_by: u64,
-    /// How long a process waits for an answer.
+    /// How long a process waits for an answer, in nanoseconds.
     pub timeout: u64,
-    /// How long a lease lasts.
+    /// The duration of a lease, in nanoseconds.
     pub lease: u64,
-    /// When the run ends at the latest, in nanoseconds.
+    /// The time limit of the run, in nanoseconds.
     pub until: u64,
-    /// After how many events it ends: an election that runs for ever is called so.
+    /// The event limit of the run: an election that reaches it is considered not to terminate.
     pub events_max: usize,
-    /// Whether it ends as soon as all agree and no message of the election is under way.
+    /// Whether the run ends as soon as all agree and no election message is in transit.
     pub ends_settled: bool,
-    /// Whether a record is kept.
-    pub records: bool,
+    /// Whether the run is recorded.
+    pub record: bool,
 }
 
-/// How far apart processes are.
+/// The links between processes.
 #[derive(Clone, Debug)]
 pub enum Lines {
-    /// Every message takes as long, in nanoseconds.
+    /// Every message has this delay, in nanoseconds.
     Unit(u64),
-    /// As on a topology, process i at the place of its server i + 1.
+    /// Those of a topology; process i is its server i + 1.
     Of(Topology),
 }
 
-/// How failures are noticed.
+/// The failure detector.
 #[derive(Clone, Copy, Debug)]
 pub enum Detector {
-    /// As [`Happening::Suspects`] and [`Happening::Trusts`] say, and not otherwise: so it can be late, and wrong.
+    /// Driven only by [`Occurrence::Suspects`] and [`Occurrence::Trusts`], so it can be late or wrong.
     ByHand,
-    /// Complete and accurate: whoever cannot be reached is suspected after this time and up to `spread` more.
+    /// Complete and accurate: an unreachable process is suspected after this time and up to `spread` more.
     Perfect {
-        /// At the soonest, in nanoseconds.
+        /// The minimum detection time, in nanoseconds.
         after: u64,
-        /// What is random on top.
+        /// The range of the random addition, in nanoseconds.
         spread: u64,
     },
 }
 
-/// Where random timeouts come from.
+/// The source of random timeouts.
 #[derive(Clone, Debug)]
-pub enum Dice {
+pub enum RandomSource {
     /// From the seed.
     Seeded,
-    /// This process always draws the least, all others the most.
+    /// This process always draws the smallest number, all others the largest.
     First(usize),
 }
 
-/// What happens.
+/// Something that happens during a case.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub enum Occurrence {
     /// A process calls for an election.
     Elect(usize),
-    /// A process dies.
+    /// A process crashes.
     Crash(usize),
-    /// It lives again, with what was durable, and calls for an election.
+    /// A process restarts with its durable state and calls for an election.
     Restart(usize),
     /// The failure detector of `who` suspects `whom`.
     Suspects {
-        /// Whose detector.
+        /// The owner of the detector.
         who: usize,
-        /// Whom.
+        /// The suspected process.
         whom: usize,
     },
     /// The failure detector of `who` trusts `whom` again.
     Trusts {
-        /// Whose detector.
+        /// The owner of the detector.
         who: usize,
-        /// Whom.
+        /// The trusted process.
         whom: usize,
     },
-    /// These and the others do not hear each other any more.
+    /// These processes are partitioned from the others.
     Cut(Vec<usize>),
-    /// All hear each other again.
+    /// All partitions end.
     Heal,
 }
 
 impl Case {
-    /// A case for counting: every message takes a millisecond, nothing goes wrong by itself, and it ends when all agree.
+    /// A case for counting: every message takes a millisecond, there are no random faults, and the run ends when all
+    /// agree.
     #[must_use]
     pub fn counting(n: usize) -> Self {
         Self {
@@ -116,9 +117,9 @@ impl Case {
             lines: Lines::Unit(MS),
             leader: None,
             attributes: (0..n as u64).collect(),
-            happenings: Vec::new(),
+            occurrences: Vec::new(),
             detector: Detector::ByHand,
-            dice: Dice::Seeded,
+            random: RandomSource::Seeded,
             lost_per_mille: 0,
             doubled_per_mille: 0,
             late_per_mille: 0,
@@ -128,28 +129,28 @@ impl Case {
             until: 60 * SECOND,
             events_max: 200_000,
             ends_settled: true,
-            records: false,
+            record: false,
         }
     }
 
-    /// The highest process led, and has died; nobody knows yet.
+    /// The highest process was the leader and has crashed; no process knows yet.
     #[must_use]
     pub fn leader_dead(n: usize) -> Self {
         let mut case = Self::counting(n);
         case.leader = Some(n - 1);
-        case.happenings.push((0, Happening::Crash(n - 1)));
+        case.occurrences.push((0, Occurrence::Crash(n - 1)));
         case
     }
 
-    /// These processes suspect the last one at the same time, in this order.
+    /// Makes these processes suspect the last one at the same time, in this order.
     #[must_use]
     pub fn suspected_by(mut self, who: impl IntoIterator<Item = usize>) -> Self {
         let whom = self.n - 1;
-        self.happenings.extend(who.into_iter().map(|who| (0, Happening::Suspects { who, whom })));
+        self.occurrences.extend(who.into_iter().map(|who| (0, Occurrence::Suspects { who, whom })));
         self
     }
 
-    /// An ensemble on a topology whose last server leads; its failure detector needs 400 ms, as the server's does.
+    /// An ensemble on a topology whose last server leads. Its failure detector needs 400 ms, like that of the server.
     #[must_use]
     pub fn on(topology: Topology, seed: u64) -> Self {
         let n = topology.servers().count();

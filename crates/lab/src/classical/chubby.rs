@@ -1,44 +1,48 @@
-//! Chubby's master election: votes that are promises for a time.
+//! Chubby's master election: votes that are promises for a limited time.
 //!
-//! In: a lease that runs out, random numbers, votes. Out: Ask, Vote, Master, and Renew while the master lives.
-//! Why safe: a voter promises to vote for nobody else while the lease lasts, and the master counts its lease from before
-//! it asked; so every promise outlasts the lease that rests on it. That takes clocks that run alike, and no others.
-//! Why live: only eventually. A crash costs what is left of the lease; votes that are split cost a lease.
-//! Count, N processes, the old master dead, one candidate: N - 1 Ask, N - 2 Vote, N - 1 Master = 3N - 4; delays: the lease
-//! runs out, the random wait, Ask, Vote, Master = 5.
-//! Source: Burrows 2006, section 2.1, and the lecture. The failure detector is not asked: the lease is one.
+//! Messages are Ask, Vote and Master, and Renew while the master runs.
+//!
+//! Safety: a voter promises to vote for no other process while the lease lasts, and the master counts its lease from
+//! before it asked, so every promise outlasts the lease that depends on it. This assumes clocks that run at the same
+//! rate.
+//!
+//! Liveness is only eventual: a crash costs the rest of the lease, and split votes cost a whole lease.
+//!
+//! Count for N processes, the old master crashed, one candidate: N - 1 Ask, N - 2 Vote, N - 1 Master = 3N - 4.
+//! Delays: the lease expires, the random wait, Ask, Vote, Master = 5.
+//!
+//! Source: Burrows 2006, section 2.1, and the lecture. No failure detector is used: the lease acts as one.
 
 use std::collections::BTreeSet;
 
-use super::{Acts, Algorithm, Draws, Event, Setting, Timer, Word, majority, others};
+use super::{Actions, Algorithm, AlgorithmMessage, Event, ProcessConfig, RandomNumbers, Timer, majority, others};
 
-/// A replica.
 #[derive(Clone, Debug)]
 pub(super) struct Chubby {
     me: usize,
     n: usize,
     timeout: u64,
     lease: u64,
-    draws: Draws,
-    /// The highest heard of. Durable.
+    random: RandomNumbers,
+    /// The highest ballot seen. Durable.
     ballot: u64,
-    /// To whom we gave our vote while the lease lasts, and in which ballot. Durable.
+    /// The process that has our vote while the lease lasts, and its ballot. Durable.
     promised: Option<(usize, u64)>,
     known: Option<usize>,
     role: Role,
-    /// Leases asked for, so that each has a timer of its own.
+    /// The number of leases requested, so that each has its own timer.
     leases: u64,
 }
 
 #[derive(Clone, Debug)]
 enum Role {
     Voter,
-    /// Asked for votes, under this lease, and got these.
+    /// Has asked for votes under this lease, and received these.
     Candidate {
         lease: u64,
         votes: BTreeSet<usize>,
     },
-    /// Holds this lease; asked for the renewal under the next, and got these.
+    /// Holds the lease `held`, has asked to renew it as `next`, and received these renewals.
     Master {
         held: u64,
         next: u64,
@@ -55,7 +59,7 @@ pub(super) enum Message {
     Renewed { ballot: u64, lease: u64 },
 }
 
-impl Word for Message {
+impl AlgorithmMessage for Message {
     fn name(&self) -> &'static str {
         match self {
             Self::Ask { .. } => "Ask",
@@ -83,34 +87,34 @@ impl Word for Message {
 impl Algorithm for Chubby {
     type Message = Message;
 
-    /// Its votes ask a majority; but a master that holds a lease answers alone, so that two of them at once are two
-    /// leaders, whoever accepts them.
+    /// Winning takes a majority of votes, but a master with a lease acts alone: two masters at once are two effective
+    /// leaders, no matter who accepts them.
     fn needed(_: usize) -> usize {
         1
     }
 
-    fn new(setting: &Setting) -> Self {
-        let is_master = setting.leader == Some(setting.me);
+    fn new(config: &ProcessConfig) -> Self {
+        let is_master = config.leader == Some(config.me);
         Self {
-            me: setting.me,
-            n: setting.n,
-            timeout: setting.timeout,
-            lease: setting.lease,
-            draws: Draws::new(&setting.dice),
+            me: config.me,
+            n: config.n,
+            timeout: config.timeout,
+            lease: config.lease,
+            random: RandomNumbers::new(&config.random_numbers),
             ballot: 1,
-            promised: setting.leader.map(|leader| (leader, 1)),
-            known: setting.leader,
+            promised: config.leader.map(|leader| (leader, 1)),
+            known: config.leader,
             role: if is_master { Role::Master { held: 0, next: 0, renewed: BTreeSet::new() } } else { Role::Voter },
             leases: 0,
         }
     }
 
-    fn reborn(&self, setting: &Setting) -> Self {
-        // A promise survives; how much of it was left does not, so that it begins anew.
-        Self { ballot: self.ballot, promised: self.promised, leases: self.leases, ..Self::new(setting) }
+    fn restarted(&self, config: &ProcessConfig) -> Self {
+        // The promise is durable, but not its remaining time, so it starts again.
+        Self { ballot: self.ballot, promised: self.promised, leases: self.leases, ..Self::new(config) }
     }
 
-    fn step(&mut self, event: Event<Message>, out: &mut Acts<Message>) {
+    fn step(&mut self, event: Event<Message>, out: &mut Actions<Message>) {
         match event {
             Event::Start => {
                 if let Role::Master { held, .. } = self.role {
@@ -120,13 +124,13 @@ impl Algorithm for Chubby {
                     out.arm(PROMISE, self.lease);
                 }
             }
-            Event::Elect if self.promised.is_none() => self.waits(out),
+            Event::Elect if self.promised.is_none() => self.wait_randomly(out),
             Event::Elect | Event::Suspects(_) | Event::Trusts(_) => {}
             Event::Received { from, message } => self.receive(from, &message, out),
-            Event::Expired(timer) if timer == PROMISE => self.forgets(out),
-            Event::Expired(timer) if timer == TURN => self.asks(out),
-            Event::Expired(timer) if timer == RENEWAL => self.renews(out),
-            Event::Expired(Timer(_, number)) => self.runs_out(number, out),
+            Event::Expired(timer) if timer == PROMISE => self.drop_promise(out),
+            Event::Expired(timer) if timer == TURN => self.request_votes(out),
+            Event::Expired(timer) if timer == RENEWAL => self.renew_lease(out),
+            Event::Expired(Timer(_, number)) => self.lease_expired(number, out),
         }
     }
 
@@ -134,7 +138,7 @@ impl Algorithm for Chubby {
         matches!(self.role, Role::Master { .. }).then_some(self.promised?.1)
     }
 
-    fn believes(&self) -> Option<usize> {
+    fn known_leader(&self) -> Option<usize> {
         self.known
     }
 
@@ -144,11 +148,11 @@ impl Algorithm for Chubby {
 }
 
 impl Chubby {
-    fn receive(&mut self, from: usize, message: &Message, out: &mut Acts<Message>) {
+    fn receive(&mut self, from: usize, message: &Message, out: &mut Actions<Message>) {
         match *message {
             Message::Ask { ballot } => {
                 self.ballot = self.ballot.max(ballot);
-                if self.promises(from, ballot, out) {
+                if self.try_promise(from, ballot, out) {
                     out.send(from, Message::Vote { ballot });
                 }
             }
@@ -167,15 +171,15 @@ impl Chubby {
             }
             Message::Master { ballot } => {
                 self.ballot = self.ballot.max(ballot);
-                self.yields(out);
-                self.promises(from, ballot, out);
+                self.abandon_candidacy(out);
+                self.try_promise(from, ballot, out);
                 if !matches!(self.role, Role::Master { .. }) {
                     self.known = Some(from);
                 }
             }
             Message::Renew { ballot, lease } => {
-                self.yields(out);
-                if self.promises(from, ballot, out) {
+                self.abandon_candidacy(out);
+                if self.try_promise(from, ballot, out) {
                     self.known = Some(from);
                     out.send(from, Message::Renewed { ballot, lease });
                 }
@@ -194,8 +198,8 @@ impl Chubby {
         }
     }
 
-    /// There is a master: a candidate takes its vote for itself back, and with it its candidacy.
-    fn yields(&mut self, out: &mut Acts<Message>) {
+    /// There is a master: a candidate withdraws its vote for itself and its candidacy.
+    fn abandon_candidacy(&mut self, out: &mut Actions<Message>) {
         if let Role::Candidate { lease: asked, .. } = self.role {
             self.promised = None;
             self.role = Role::Voter;
@@ -203,8 +207,8 @@ impl Chubby {
         }
     }
 
-    /// Whether our vote is theirs from now on, for a lease.
-    fn promises(&mut self, to: usize, ballot: u64, out: &mut Acts<Message>) -> bool {
+    /// Promises our vote for one lease, if it is free. Returns whether it is promised.
+    fn try_promise(&mut self, to: usize, ballot: u64, out: &mut Actions<Message>) -> bool {
         let is_free = self.promised.is_none_or(|(holder, held)| holder == to && held <= ballot);
         if is_free {
             self.promised = Some((to, ballot));
@@ -214,20 +218,20 @@ impl Chubby {
         is_free
     }
 
-    fn forgets(&mut self, out: &mut Acts<Message>) {
+    fn drop_promise(&mut self, out: &mut Actions<Message>) {
         self.promised = None;
         self.known = None;
         self.role = Role::Voter;
-        self.waits(out);
+        self.wait_randomly(out);
     }
 
-    /// Not all at once.
-    fn waits(&mut self, out: &mut Acts<Message>) {
-        let random = self.draws.below(2 * self.timeout);
+    /// Waits a random time, so that not all replicas ask at once.
+    fn wait_randomly(&mut self, out: &mut Actions<Message>) {
+        let random = self.random.below(2 * self.timeout);
         out.arm(TURN, random);
     }
 
-    fn asks(&mut self, out: &mut Acts<Message>) {
+    fn request_votes(&mut self, out: &mut Actions<Message>) {
         if self.promised.is_some() {
             return;
         }
@@ -239,7 +243,7 @@ impl Chubby {
         out.arm(lease(self.leases), self.lease);
     }
 
-    fn renews(&mut self, out: &mut Acts<Message>) {
+    fn renew_lease(&mut self, out: &mut Actions<Message>) {
         let (Role::Master { next, renewed, .. }, Some((_, ballot))) = (&mut self.role, self.promised) else { return };
         self.leases += 1;
         *next = self.leases;
@@ -249,8 +253,8 @@ impl Chubby {
         out.arm(RENEWAL, self.lease / 2);
     }
 
-    /// A lease that we hold, or hoped for, is over; one that was renewed meanwhile does not matter.
-    fn runs_out(&mut self, number: u64, out: &mut Acts<Message>) {
+    /// A lease has expired. Ignored unless it is the one that we hold or asked for.
+    fn lease_expired(&mut self, number: u64, out: &mut Actions<Message>) {
         let matters = match &self.role {
             Role::Voter => false,
             Role::Candidate { lease, .. } => *lease == number,
@@ -258,7 +262,7 @@ impl Chubby {
         };
         if matters {
             out.cancel(RENEWAL);
-            self.forgets(out);
+            self.drop_promise(out);
         }
     }
 }
@@ -273,29 +277,29 @@ const RENEWAL: Timer = Timer("time to renew", 0);
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Case, Dice, Happening, Outcome, Repair, run};
+    use super::super::{Case, Occurrence, Outcome, RandomSource, Repair, run};
     use super::*;
     use crate::sim::MS;
 
-    /// A replica that votes though its promise lasts.
-    struct Faithless(Chubby);
+    /// A replica that votes although its promise lasts.
+    struct PromiseBreaker(Chubby);
 
-    impl Algorithm for Faithless {
+    impl Algorithm for PromiseBreaker {
         type Message = Message;
 
         fn needed(n: usize) -> usize {
             Chubby::needed(n)
         }
 
-        fn new(setting: &Setting) -> Self {
-            Self(Chubby::new(setting))
+        fn new(config: &ProcessConfig) -> Self {
+            Self(Chubby::new(config))
         }
 
-        fn reborn(&self, setting: &Setting) -> Self {
-            Self(self.0.reborn(setting))
+        fn restarted(&self, config: &ProcessConfig) -> Self {
+            Self(self.0.restarted(config))
         }
 
-        fn step(&mut self, event: Event<Message>, out: &mut Acts<Message>) {
+        fn step(&mut self, event: Event<Message>, out: &mut Actions<Message>) {
             if matches!(self.0.role, Role::Voter) {
                 self.0.promised = None;
             }
@@ -306,8 +310,8 @@ mod tests {
             self.0.leads()
         }
 
-        fn believes(&self) -> Option<usize> {
-            self.0.believes()
+        fn known_leader(&self) -> Option<usize> {
+            self.0.known_leader()
         }
 
         fn accepts(&self, leader: usize, generation: u64) -> bool {
@@ -315,21 +319,21 @@ mod tests {
         }
     }
 
-    /// A replica asks for votes while the master lives and holds its lease.
-    fn called_in_vain<A: Algorithm>() -> Outcome {
+    /// A replica asks for votes while the master holds its lease.
+    fn ask_during_lease<A: Algorithm>() -> Outcome {
         let mut case = Case::counting(5);
-        (case.leader, case.dice) = (Some(4), Dice::First(0));
-        case.happenings.push((MS, Happening::Elect(0)));
+        (case.leader, case.random) = (Some(4), RandomSource::First(0));
+        case.occurrences.push((MS, Occurrence::Elect(0)));
         (case.until, case.ends_settled) = (2 * case.lease, false);
         run::<A>(&case, Repair::None, false)
     }
 
     #[test]
-    fn nobody_votes_while_a_lease_lasts_and_whoever_does_makes_two_masters() {
-        let honest = called_in_vain::<Chubby>();
-        assert_eq!((honest.believers_max, honest.leader), (1, Some(4)));
-        let faithless = called_in_vain::<Faithless>();
-        let violation = faithless.violations.first().expect("two masters under leases");
+    fn a_vote_during_a_lease_creates_two_masters() {
+        let honest = ask_during_lease::<Chubby>();
+        assert_eq!((honest.leaders_max, honest.leader), (1, Some(4)));
+        let promise_breaker = ask_during_lease::<PromiseBreaker>();
+        let violation = promise_breaker.violations.first().expect("two masters under leases");
         assert_eq!(violation.leaders.iter().map(|(leader, _)| *leader).collect::<Vec<_>>(), [0, 4]);
     }
 }

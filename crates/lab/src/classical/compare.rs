@@ -1,6 +1,7 @@
-//! The whole comparison: counts, weather, failures, quality; as a table for people and as CSV for programs.
+//! The whole comparison: counts, network conditions, failures and quality, as a table for people and as CSV for
+//! programs.
 //!
-//! In: a range of N and a seed. Out: a [`Comparison`], which is the same for the same input.
+//! The result is the same for the same range of N and the same seed.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -9,10 +10,13 @@ use pole_topology::Topology;
 
 use super::counts::formula;
 use super::page;
-use super::{Condition, Count, Finding, Kind, Quality, Sky, Which, count, findings, quality, weather};
+use super::{
+    Condition, Count, Finding, Kind, NetworkConditions, Quality, Statistic, count, findings, measure_conditions,
+    quality,
+};
 use crate::sim::MS;
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The numbers of processes that were counted.
@@ -21,35 +25,35 @@ pub struct Comparison {
     pub seed: u64,
     /// Messages and delays against the formulas.
     pub counts: Vec<Count>,
-    /// Times to a leader.
-    pub skies: Vec<Sky>,
+    /// Times to a leader under each network condition.
+    pub conditions: Vec<NetworkConditions>,
     /// Predicted failures.
     pub findings: Vec<Finding>,
-    /// How good the leaders are.
+    /// The quality of the elected leaders.
     pub qualities: Vec<Quality>,
 }
 
-/// Told how far the work is: what is done now, how many parts are done, of how many.
+/// Called with the present activity, the number of finished parts, and the number of all parts.
 pub type Progress<'a> = &'a mut dyn FnMut(&str, usize, usize);
 
 impl Comparison {
-    /// Runs everything.
+    /// Runs all measurements.
     #[must_use]
     pub fn run(n: RangeInclusive<usize>, seed: u64, progress: Progress<'_>) -> Self {
         let deployments: Vec<Topology> = DEPLOYMENTS.iter().filter_map(|name| Topology::preset(name)).collect();
         let all = 2 * Kind::ALL.len() + 1;
         let mut comparison =
-            Self { n, seed, counts: Vec::new(), skies: Vec::new(), findings: Vec::new(), qualities: Vec::new() };
+            Self { n, seed, counts: Vec::new(), conditions: Vec::new(), findings: Vec::new(), qualities: Vec::new() };
         for (done, kind) in Kind::ALL.into_iter().enumerate() {
             progress(&format!("counting {kind}"), done, all);
-            let cases = comparison.n.clone().flat_map(|n| Which::ALL.map(|which| (n, which)));
-            comparison.counts.extend(cases.map(|(n, which)| count(kind, n, which, seed)));
+            let cases = comparison.n.clone().flat_map(|n| Statistic::ALL.map(|statistic| (n, statistic)));
+            comparison.counts.extend(cases.map(|(n, statistic)| count(kind, n, statistic, seed)));
         }
         for (done, kind) in Kind::ALL.into_iter().enumerate() {
             progress(&format!("weather of {kind}"), Kind::ALL.len() + done, all);
             for topology in &deployments {
-                let skies = Condition::ALL.map(|condition| weather(kind, topology, condition, seed, RUNS));
-                comparison.skies.extend(skies);
+                let results = Condition::ALL.map(|condition| measure_conditions(kind, topology, condition, seed, RUNS));
+                comparison.conditions.extend(results);
                 if TOPOLOGIES.contains(&topology.name()) {
                     let seeds = (0..RUNS).map(|run| seed.wrapping_add(run));
                     comparison.qualities.push(quality(kind, topology, seeds));
@@ -62,13 +66,13 @@ impl Comparison {
         comparison
     }
 
-    /// Counts that differ from their formula, and predictions that did not hold.
+    /// Descriptions of counts that differ from their formula and of predictions that did not hold.
     #[must_use]
-    pub fn complaints(&self) -> Vec<String> {
+    pub fn mismatches(&self) -> Vec<String> {
         let counts = self.counts.iter().filter(|count| !count.agrees()).map(|count| {
-            let Count { kind, n, which, messages, delays, expected, unsettled, .. } = count;
+            let Count { kind, n, statistic, messages, delays, expected, unsettled, .. } = count;
             let expected = expected.map_or("one leader".to_owned(), |(m, d)| format!("{m} messages, {d} delays"));
-            format!("{kind} N={n} {which}: {messages} messages, {delays} delays, {unsettled} without a leader; expected {expected}")
+            format!("{kind} N={n} {statistic}: {messages} messages, {delays} delays, {unsettled} without a leader; expected {expected}")
         });
         let findings = self.findings.iter().filter(|finding| !finding.holds).map(|finding| {
             let Finding { case, kind, predicted, seen, .. } = finding;
@@ -81,10 +85,10 @@ impl Comparison {
     #[must_use]
     pub fn table(&self) -> String {
         let mut out = String::new();
-        self.tell_counts(&mut out);
-        self.tell_weather(&mut out);
-        self.tell_failures(&mut out);
-        self.tell_quality(&mut out);
+        self.write_counts(&mut out);
+        self.write_conditions(&mut out);
+        self.write_failures(&mut out);
+        self.write_quality(&mut out);
         out
     }
 
@@ -93,18 +97,18 @@ impl Comparison {
     pub fn csv(&self) -> String {
         let mut out = format!("{HEADER}\n");
         for count in &self.counts {
-            let Count { kind, n, which, seed, messages, delays, expected, time_ms, violations, .. } = count;
+            let Count { kind, n, statistic, seed, messages, delays, expected, time_ms, violations, .. } = count;
             let expected = expected.map_or(",".to_owned(), |(m, d)| format!("{},{}", short(m.mean()), short(d.mean())));
             let (messages, delays) = (short(messages.mean()), short(delays.mean()));
             let _ = writeln!(
                 out,
-                "{kind},{n},{which},{seed},{messages},{delays},{expected},{},{violations}",
+                "{kind},{n},{statistic},{seed},{messages},{delays},{expected},{},{violations}",
                 short(*time_ms)
             );
         }
-        // The header has no column for the deployment; the first one stands for all.
-        for sky in self.skies.iter().filter(|sky| sky.topology == TOPOLOGIES[0]) {
-            let Sky { kind, condition, seed, messages, delays, time_ms, violations, ended, .. } = sky;
+        // The CSV has no column for the deployment, so only the first one is written.
+        for result in self.conditions.iter().filter(|result| result.topology == TOPOLOGIES[0]) {
+            let NetworkConditions { kind, condition, seed, messages, delays, time_ms, violations, ended, .. } = result;
             let figures = match ended {
                 0 => ",,,,".to_owned(),
                 _ => format!("{},{},,,{}", short(*messages), short(*delays), short(*time_ms)),
@@ -120,7 +124,7 @@ impl Comparison {
         out
     }
 
-    /// The page, one file.
+    /// The HTML page.
     #[must_use]
     pub fn page(&self) -> String {
         page::page(self)
@@ -132,12 +136,11 @@ impl Comparison {
         page::figures(self).into_iter().map(|figure| (figure.file, figure.svg)).collect()
     }
 
-    /// One count.
-    pub(super) fn of(&self, kind: Kind, n: usize, which: Which) -> Option<&Count> {
-        self.counts.iter().find(|count| count.kind == kind && count.n == n && count.which == which)
+    pub(super) fn of(&self, kind: Kind, n: usize, statistic: Statistic) -> Option<&Count> {
+        self.counts.iter().find(|count| count.kind == kind && count.n == n && count.statistic == statistic)
     }
 
-    fn tell_counts(&self, out: &mut String) {
+    fn write_counts(&self, out: &mut String) {
         let (low, high) = (*self.n.start(), *self.n.end());
         let checked = self.counts.iter().filter(|count| count.expected.is_some()).count();
         let wrong = self.counts.iter().filter(|count| !count.agrees()).count();
@@ -149,8 +152,10 @@ impl Comparison {
         );
         for kind in Kind::ALL {
             let _ = write!(out, "  {kind:<14}");
-            for (which, widths) in [(Which::Best, (7, 7)), (Which::Worst, (8, 7)), (Which::Mean, (10, 8))] {
-                if let Some(Count { messages, delays, .. }) = self.of(kind, high, which) {
+            for (statistic, widths) in
+                [(Statistic::Best, (7, 7)), (Statistic::Worst, (8, 7)), (Statistic::Mean, (10, 8))]
+            {
+                if let Some(Count { messages, delays, .. }) = self.of(kind, high, statistic) {
                     let _ = write!(out, "{messages:>0$}{delays:>1$}", widths.0, widths.1);
                 }
             }
@@ -163,7 +168,7 @@ impl Comparison {
         );
     }
 
-    fn tell_weather(&self, out: &mut String) {
+    fn write_conditions(&self, out: &mut String) {
         let _ = writeln!(
             out,
             "Milliseconds from the crash of p5 to one leader of all, mean of {RUNS} runs on deployment 1; the failure\n\
@@ -177,7 +182,7 @@ impl Comparison {
         for kind in Kind::ALL {
             let _ = write!(out, "  {kind:<14}");
             for condition in Condition::ALL {
-                let cell = self.sky(kind, condition).map_or(String::new(), cell);
+                let cell = self.condition_result(kind, condition).map_or(String::new(), cell);
                 let _ = write!(out, "{cell:>16}");
             }
             out.push('\n');
@@ -185,26 +190,28 @@ impl Comparison {
         out.push('\n');
     }
 
-    pub(super) fn sky(&self, kind: Kind, condition: Condition) -> Option<&Sky> {
-        self.skies.iter().find(|sky| sky.kind == kind && sky.condition == condition && sky.topology == TOPOLOGIES[0])
+    pub(super) fn condition_result(&self, kind: Kind, condition: Condition) -> Option<&NetworkConditions> {
+        self.conditions
+            .iter()
+            .find(|result| result.kind == kind && result.condition == condition && result.topology == TOPOLOGIES[0])
     }
 
-    /// Findings that say the same of several algorithms.
-    pub(super) fn together(&self) -> impl Iterator<Item = &[Finding]> {
+    /// Groups adjacent findings that are the same for several algorithms.
+    pub(super) fn grouped(&self) -> impl Iterator<Item = &[Finding]> {
         self.findings.chunk_by(|a, b| (a.case, a.predicted, &a.seen) == (b.case, b.predicted, &b.seen))
     }
 
-    fn tell_failures(&self, out: &mut String) {
+    fn write_failures(&self, out: &mut String) {
         let _ = writeln!(out, "What theory predicts (five processes, 0 to 4), and under it what was seen\n");
         let mut last = "";
-        for together in self.together() {
-            let [Finding { case, predicted, seen, .. }, ..] = together else { continue };
+        for grouped in self.grouped() {
+            let [Finding { case, predicted, seen, .. }, ..] = grouped else { continue };
             if *case != last {
                 let _ = writeln!(out, "  {case}");
                 last = case;
             }
-            let kinds: Vec<&str> = together.iter().map(|finding| finding.kind.name()).collect();
-            let mark = if together.iter().all(|finding| finding.holds) { "ok" } else { "NO" };
+            let kinds: Vec<&str> = grouped.iter().map(|finding| finding.kind.name()).collect();
+            let mark = if grouped.iter().all(|finding| finding.holds) { "ok" } else { "NO" };
             let _ = writeln!(out, "    {mark}  {}: {predicted}", kinds.join(", "));
             for line in wrapped(seen, 84) {
                 let _ = writeln!(out, "          {line}");
@@ -213,7 +220,7 @@ impl Comparison {
         out.push('\n');
     }
 
-    fn tell_quality(&self, out: &mut String) {
+    fn write_quality(&self, out: &mut String) {
         let _ = writeln!(
             out,
             "The leader's mean request latency over the best possible leader's, after the crash of p5 (1 is best)\n"
@@ -235,22 +242,22 @@ impl Comparison {
     }
 }
 
-/// Who was elected, the most frequent first.
+/// The elected leaders, the most frequent first.
 pub(super) fn elected(quality: &Quality) -> String {
     let mut leaders: Vec<_> = quality.leaders.iter().collect();
     leaders.sort_by_key(|(id, often)| (u64::MAX - **often, **id));
     leaders.iter().map(|(id, _)| format!("p{id}")).collect::<Vec<_>>().join(" ")
 }
 
-/// `612 (18)!`
-pub(super) fn cell(sky: &Sky) -> String {
-    let time = if sky.ended == 0 { "never".to_owned() } else { format!("{:.0}", sky.time_ms) };
-    let ended = if sky.ended == sky.runs { String::new() } else { format!(" ({})", sky.ended) };
-    let mark = if sky.violations == 0 { "" } else { " !" };
+/// A table cell: `612 (18) !`.
+pub(super) fn cell(result: &NetworkConditions) -> String {
+    let time = if result.ended == 0 { "never".to_owned() } else { format!("{:.0}", result.time_ms) };
+    let ended = if result.ended == result.runs { String::new() } else { format!(" ({})", result.ended) };
+    let mark = if result.violations == 0 { "" } else { " !" };
     format!("{time}{ended}{mark}")
 }
 
-/// At most three decimals, and none that says nothing.
+/// Formats with at most three decimals, without trailing zeros.
 fn short(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -276,7 +283,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 /// The first line of `compare.csv`.
 pub const HEADER: &str = "algorithm,n,case,seed,messages,delays,expected_messages,expected_delays,time_ms,violations";
 
-/// Cases of `failures` that have rows in the file.
+/// Cases of `failures` that have rows in the CSV file.
 const FAULTS: [&str; 2] = ["partition", "wrong-detector"];
 
 /// The paper's deployments, those over three data centres first.
@@ -285,5 +292,5 @@ pub(super) const DEPLOYMENTS: [&str; 4] = ["d1", "d2", "d3", "two"];
 /// The paper's deployments over three data centres.
 pub(super) const TOPOLOGIES: [&str; 3] = ["d1", "d2", "d3"];
 
-/// Runs of each weather.
+/// The number of runs per network condition.
 pub(super) const RUNS: u64 = 20;

@@ -1,65 +1,66 @@
-//! Messages and message delays of a run in which nothing fails but the old leader, against the formulas.
+//! Messages and message delays of runs in which only the old leader fails, compared with the formulas.
 //!
-//! In: an algorithm and N. Out: a [`Count`]. N is as the source counts: for the ring the living members, for all others
-//! the dead leader too.
-//! Best and worst are schedules, made so that they cannot be better or worse; where no worst one exists, the worst is the
-//! most that was seen over the seeds, and no formula is claimed. The mean is over all initiators for the ring and bully, and
-//! over seeds for the others: each process finds out at a random time within two message delays.
-//! The derivations stand at the head of each algorithm and in `docs/algorithms.md`.
+//! N is as in the source: for the ring the running members, for all others including the crashed leader.
+//!
+//! Best and worst are constructed schedules that cannot be better or worse. Where no worst one exists, the worst is
+//! the largest count over the seeds, and no formula is claimed. The mean is over all initiators for the ring and
+//! bully, and over seeds for the others: each process detects the failure at a random time within two message delays.
+//!
+//! The derivations are at the head of each algorithm and in `docs/algorithms.md`.
 
 use std::fmt;
 
-use super::{Case, Dice, End, Happening, Kind, Outcome};
+use super::{Case, End, Kind, Occurrence, Outcome, RandomSource};
 use crate::rng::Rng;
 use crate::sim::MS;
 
-/// Which of the runs.
+/// Which runs are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Which {
-    /// The cheapest.
+pub enum Statistic {
+    /// The cheapest run.
     Best,
-    /// The dearest.
+    /// The most expensive run.
     Worst,
-    /// The mean.
+    /// The mean over several runs.
     Mean,
 }
 
-/// A sum over so many runs: a mean that compares exactly.
+/// A sum over a number of runs: a mean that can be compared exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// Of all runs.
+    /// The sum over all runs.
     pub sum: u64,
-    /// How many.
+    /// The number of runs.
     pub runs: u64,
 }
 
-/// What was counted.
+/// The counts of one algorithm.
 #[derive(Clone, Debug)]
 pub struct Count {
     /// The algorithm.
     pub kind: Kind,
-    /// N.
+    /// The number of processes.
     pub n: usize,
-    /// Which case.
-    pub which: Which,
-    /// The seed of what is random.
+    /// Which runs were counted.
+    pub statistic: Statistic,
+    /// The seed of the random runs.
     pub seed: u64,
-    /// Messages of the election; in the worst case of bully, Election messages only, as the lecture counts.
+    /// Election messages. The worst case of bully counts only those of type Election, as the lecture does.
     pub messages: Figure,
     /// Message delays.
     pub delays: Figure,
-    /// What the formulas say of messages and delays, where there are any.
+    /// Messages and delays by the formulas, where there are any.
     pub expected: Option<(Figure, Figure)>,
-    /// The mean time to a leader, in milliseconds, if a message takes one.
+    /// The mean time to a leader in milliseconds, with a message delay of 1 ms.
     pub time_ms: f64,
-    /// Runs that did not end with one leader. None should not.
+    /// Runs that did not end with one leader. Should be 0.
     pub unsettled: u64,
-    /// Two leaders at once.
+    /// The number of times with two leaders at once.
     pub violations: u64,
 }
 
 impl Count {
-    /// Whether count and formula are the same.
+    /// Whether the counts equal the formulas.
     #[must_use]
     pub fn agrees(&self) -> bool {
         let same = |(messages, delays): (Figure, Figure)| self.messages.equals(messages) && self.delays.equals(delays);
@@ -67,61 +68,61 @@ impl Count {
     }
 }
 
-/// Counts one case of one algorithm.
+/// Runs and counts one algorithm.
 #[must_use]
-pub fn count(kind: Kind, n: usize, which: Which, seed: u64) -> Count {
-    let outcomes: Vec<Outcome> = cases(kind, n, which, seed).iter().map(|case| kind.run(case)).collect();
-    let counted = |outcome: &Outcome| match (kind, which) {
-        (Kind::Bully, Which::Worst) => outcome.sent.get("Election").copied().unwrap_or(0),
+pub fn count(kind: Kind, n: usize, statistic: Statistic, seed: u64) -> Count {
+    let outcomes: Vec<Outcome> = cases(kind, n, statistic, seed).iter().map(|case| kind.run(case)).collect();
+    let counted = |outcome: &Outcome| match (kind, statistic) {
+        (Kind::Bully, Statistic::Worst) => outcome.sent.get("Election").copied().unwrap_or(0),
         _ => outcome.messages(),
     };
     let messages: Vec<u64> = outcomes.iter().map(counted).collect();
     let delays: Vec<u64> = outcomes.iter().map(|outcome| u64::from(outcome.delays)).collect();
-    let figure = |of: &[u64]| match which {
-        Which::Worst => Figure::one(of.iter().copied().max().unwrap_or(0)),
-        Which::Best | Which::Mean => Figure { sum: of.iter().sum(), runs: of.len() as u64 },
+    let figure = |of: &[u64]| match statistic {
+        Statistic::Worst => Figure::one(of.iter().copied().max().unwrap_or(0)),
+        Statistic::Best | Statistic::Mean => Figure { sum: of.iter().sum(), runs: of.len() as u64 },
     };
     let times = outcomes.iter().filter_map(|outcome| outcome.agreed_at).sum::<u64>() as f64;
     Count {
         kind,
         n,
-        which,
+        statistic,
         seed,
         messages: figure(&messages),
         delays: figure(&delays),
-        expected: expected(kind, n as u64, which),
+        expected: expected(kind, n as u64, statistic),
         time_ms: times / MS as f64 / outcomes.len() as f64,
         unsettled: outcomes.iter().filter(|outcome| outcome.end != End::Settled).count() as u64,
         violations: outcomes.iter().map(|outcome| outcome.violations.len() as u64).sum(),
     }
 }
 
-/// The runs of a case: one schedule, or several.
-fn cases(kind: Kind, n: usize, which: Which, seed: u64) -> Vec<Case> {
+/// The runs to count: one schedule, or several.
+fn cases(kind: Kind, n: usize, statistic: Statistic, seed: u64) -> Vec<Case> {
     let dead = || Case::leader_dead(n);
     let called_by = |who: usize| {
         let mut case = Case::counting(n);
-        case.happenings.push((0, Happening::Elect(who)));
+        case.occurrences.push((0, Occurrence::Elect(who)));
         case
     };
-    let first = |case: Case| Case { dice: Dice::First(0), ..case };
-    let falling = |case: Case| Case { attributes: (0..n as u64).rev().collect(), ..case };
-    match (kind, which) {
-        (Kind::Ring | Kind::RingRepair1 | Kind::RingRepair2, Which::Best) => vec![called_by(n - 1)],
-        (Kind::Ring | Kind::RingRepair1 | Kind::RingRepair2, Which::Worst) => vec![called_by(0)],
-        (Kind::Ring | Kind::RingRepair1 | Kind::RingRepair2, Which::Mean) => (0..n).map(called_by).collect(),
-        (Kind::Bully, Which::Best) => vec![dead().suspected_by([n - 2])],
-        (Kind::Bully, Which::Worst) => vec![dead().suspected_by([0])],
-        (Kind::Bully, Which::Mean) => (0..n - 1).map(|who| dead().suspected_by([who])).collect(),
-        (Kind::Raft | Kind::RaftPreVote, Which::Best) => vec![first(dead().suspected_by(0..n - 1))],
-        (Kind::Chubby, Which::Best) => vec![first(dead())],
-        (Kind::Fle | Kind::Pole, Which::Best) => vec![dead().suspected_by((0..n - 1).rev())],
-        (Kind::Santos, Which::Best) => vec![falling(dead().suspected_by(0..n - 1))],
-        (Kind::Invitation | Kind::Viewstamped, Which::Best) => vec![dead().suspected_by(0..n - 1)],
-        (Kind::Rotating, Which::Best | Which::Worst) => vec![dead().suspected_by(0..n - 1)],
-        (Kind::Fle | Kind::Santos, Which::Worst) => vec![dead().suspected_by(0..n - 1)],
-        (Kind::Viewstamped, Which::Worst) => vec![dead().suspected_by([1])],
-        (Kind::Invitation | Kind::Raft | Kind::RaftPreVote | Kind::Chubby | Kind::Pole, Which::Worst)
+    let with_first_drawn = |case: Case| Case { random: RandomSource::First(0), ..case };
+    let with_falling_attributes = |case: Case| Case { attributes: (0..n as u64).rev().collect(), ..case };
+    match (kind, statistic) {
+        (Kind::Ring | Kind::RingRepair1 | Kind::RingRepair2, Statistic::Best) => vec![called_by(n - 1)],
+        (Kind::Ring | Kind::RingRepair1 | Kind::RingRepair2, Statistic::Worst) => vec![called_by(0)],
+        (Kind::Ring | Kind::RingRepair1 | Kind::RingRepair2, Statistic::Mean) => (0..n).map(called_by).collect(),
+        (Kind::Bully, Statistic::Best) => vec![dead().suspected_by([n - 2])],
+        (Kind::Bully, Statistic::Worst) => vec![dead().suspected_by([0])],
+        (Kind::Bully, Statistic::Mean) => (0..n - 1).map(|who| dead().suspected_by([who])).collect(),
+        (Kind::Raft | Kind::RaftPreVote, Statistic::Best) => vec![with_first_drawn(dead().suspected_by(0..n - 1))],
+        (Kind::Chubby, Statistic::Best) => vec![with_first_drawn(dead())],
+        (Kind::Fle | Kind::Pole, Statistic::Best) => vec![dead().suspected_by((0..n - 1).rev())],
+        (Kind::Santos, Statistic::Best) => vec![with_falling_attributes(dead().suspected_by(0..n - 1))],
+        (Kind::Invitation | Kind::Viewstamped, Statistic::Best) => vec![dead().suspected_by(0..n - 1)],
+        (Kind::Rotating, Statistic::Best | Statistic::Worst) => vec![dead().suspected_by(0..n - 1)],
+        (Kind::Fle | Kind::Santos, Statistic::Worst) => vec![dead().suspected_by(0..n - 1)],
+        (Kind::Viewstamped, Statistic::Worst) => vec![dead().suspected_by([1])],
+        (Kind::Invitation | Kind::Raft | Kind::RaftPreVote | Kind::Chubby | Kind::Pole, Statistic::Worst)
         | (
             Kind::Invitation
             | Kind::Raft
@@ -132,58 +133,58 @@ fn cases(kind: Kind, n: usize, which: Which, seed: u64) -> Vec<Case> {
             | Kind::Viewstamped
             | Kind::Santos
             | Kind::Pole,
-            Which::Mean,
-        ) => (0..SEEDS).map(|run| at_random(n, seed.wrapping_add(run))).collect(),
+            Statistic::Mean,
+        ) => (0..SEEDS).map(|run| random_case(n, seed.wrapping_add(run))).collect(),
     }
 }
 
-/// Everybody finds out within two message delays, and attributes are in any order.
-fn at_random(n: usize, seed: u64) -> Case {
+/// Every process detects the failure within two message delays, and the attributes are shuffled.
+fn random_case(n: usize, seed: u64) -> Case {
     let mut case = Case::leader_dead(n);
     case.seed = seed;
     let mut rng = Rng::new(seed).fork("schedule", n as u64);
     let whom = n - 1;
-    case.happenings.extend((0..whom).map(|who| (rng.below(2 * MS), Happening::Suspects { who, whom })));
+    case.occurrences.extend((0..whom).map(|who| (rng.below(2 * MS), Occurrence::Suspects { who, whom })));
     for at in (1..whom).rev() {
         case.attributes.swap(at, rng.below(at as u64 + 1) as usize);
     }
     case
 }
 
-/// What the formulas say: messages and delays.
+/// Messages and delays by the formulas.
 #[must_use]
-pub(super) fn expected(kind: Kind, n: u64, which: Which) -> Option<(Figure, Figure)> {
-    // Those who live, and a quorum.
+pub(super) fn expected(kind: Kind, n: u64, statistic: Statistic) -> Option<(Figure, Figure)> {
+    // The number of running processes, and the size of a quorum.
     let (m, q) = (n - 1, n / 2 + 1);
     let one = |messages: u64, delays: u64| Some((Figure::one(messages), Figure::one(delays)));
-    match (kind, which) {
-        (Kind::Ring | Kind::RingRepair1 | Kind::RingRepair2, Which::Best) => one(2 * n, 2 * n),
-        (Kind::Ring | Kind::RingRepair1 | Kind::RingRepair2, Which::Worst) => one(3 * n - 1, 3 * n - 1),
-        (Kind::Ring | Kind::RingRepair1 | Kind::RingRepair2, Which::Mean) => {
-            // The initiator is 0 to N - 1 steps before the best.
+    match (kind, statistic) {
+        (Kind::Ring | Kind::RingRepair1 | Kind::RingRepair2, Statistic::Best) => one(2 * n, 2 * n),
+        (Kind::Ring | Kind::RingRepair1 | Kind::RingRepair2, Statistic::Worst) => one(3 * n - 1, 3 * n - 1),
+        (Kind::Ring | Kind::RingRepair1 | Kind::RingRepair2, Statistic::Mean) => {
+            // The initiator is 0 to N - 1 hops before the best process.
             let all = Figure { sum: 2 * n * n + n * (n - 1) / 2, runs: n };
             Some((all, all))
         }
-        (Kind::Bully, Which::Best) => one(n - 2, 1),
-        (Kind::Bully, Which::Worst) => one(n * (n - 1) / 2, 5),
-        (Kind::Bully, Which::Mean) => {
-            // The initiator that is k places below the dead leader: none but Coordinator messages for k = 1; else
-            // k(k + 1)/2 Election, k(k - 1)/2 Answer: k^2, and Coordinator.
+        (Kind::Bully, Statistic::Best) => one(n - 2, 1),
+        (Kind::Bully, Statistic::Worst) => one(n * (n - 1) / 2, 5),
+        (Kind::Bully, Statistic::Mean) => {
+            // For an initiator k places below the crashed leader: only Coordinator messages if k = 1; otherwise k(k +
+            // 1)/2 Election and k(k - 1)/2 Answer, together k^2, and the Coordinator messages.
             let messages = m * (n - 2) + (2..=m).map(|k| k * k).sum::<u64>();
             Some((Figure { sum: messages, runs: m }, Figure { sum: 5 * (m - 1) + 1, runs: m }))
         }
-        (Kind::Invitation, Which::Best) => one(5 * (n - 2), 6),
-        (Kind::Raft, Which::Best) => one(3 * n - 4, 4),
-        (Kind::RaftPreVote, Which::Best) => one(5 * n - 7, 6),
-        (Kind::Chubby, Which::Best) => one(3 * n - 4, 5),
-        (Kind::Fle, Which::Best) => one((2 * m - 1) * (n - 1), 3),
-        (Kind::Fle, Which::Worst) => one(n * (n - 1) * (n - 1) / 2, 3),
-        (Kind::Rotating, Which::Best | Which::Worst) => one(2 * n - 3, 2),
-        (Kind::Viewstamped, Which::Best) => one(n * n - 2, 3),
-        (Kind::Viewstamped, Which::Worst) => one(n * n - 2, 4),
-        (Kind::Santos, Which::Best) => one(2 * n - 3, 3),
-        (Kind::Santos, Which::Worst) => one((7 * m * m - 5 * m) / 2, 3 + 4 * (m - 1)),
-        (Kind::Pole, Which::Best) => one(5 * m * m + 2 - (5 + q) * m, 2),
+        (Kind::Invitation, Statistic::Best) => one(5 * (n - 2), 6),
+        (Kind::Raft, Statistic::Best) => one(3 * n - 4, 4),
+        (Kind::RaftPreVote, Statistic::Best) => one(5 * n - 7, 6),
+        (Kind::Chubby, Statistic::Best) => one(3 * n - 4, 5),
+        (Kind::Fle, Statistic::Best) => one((2 * m - 1) * (n - 1), 3),
+        (Kind::Fle, Statistic::Worst) => one(n * (n - 1) * (n - 1) / 2, 3),
+        (Kind::Rotating, Statistic::Best | Statistic::Worst) => one(2 * n - 3, 2),
+        (Kind::Viewstamped, Statistic::Best) => one(n * n - 2, 3),
+        (Kind::Viewstamped, Statistic::Worst) => one(n * n - 2, 4),
+        (Kind::Santos, Statistic::Best) => one(2 * n - 3, 3),
+        (Kind::Santos, Statistic::Worst) => one((7 * m * m - 5 * m) / 2, 3 + 4 * (m - 1)),
+        (Kind::Pole, Statistic::Best) => one(5 * m * m + 2 - (5 + q) * m, 2),
         (
             Kind::Invitation
             | Kind::Raft
@@ -194,12 +195,12 @@ pub(super) fn expected(kind: Kind, n: u64, which: Which) -> Option<(Figure, Figu
             | Kind::Rotating
             | Kind::Viewstamped
             | Kind::Santos,
-            Which::Worst | Which::Mean,
+            Statistic::Worst | Statistic::Mean,
         ) => None,
     }
 }
 
-/// The formulas as one would write them: best and worst.
+/// The formulas as text: best and worst.
 #[must_use]
 pub(super) fn formula(kind: Kind) -> &'static str {
     match kind {
@@ -222,13 +223,13 @@ impl Figure {
         Self { sum: value, runs: 1 }
     }
 
-    /// Whether the means are the same, exactly.
+    /// Whether the means are exactly equal.
     #[must_use]
     pub fn equals(self, other: Self) -> bool {
         self.sum * other.runs == other.sum * self.runs
     }
 
-    /// The mean.
+    /// The mean over the runs.
     #[must_use]
     pub fn mean(self) -> f64 {
         self.sum as f64 / self.runs.max(1) as f64
@@ -236,7 +237,7 @@ impl Figure {
 }
 
 impl fmt::Display for Figure {
-    /// Whole if it is, else with two decimals.
+    /// An integer if possible, otherwise with two decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.sum.checked_rem(self.runs) {
             Some(0) => (self.sum / self.runs).to_string(),
@@ -246,7 +247,7 @@ impl fmt::Display for Figure {
     }
 }
 
-impl fmt::Display for Which {
+impl fmt::Display for Statistic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Best => "best",
@@ -256,10 +257,10 @@ impl fmt::Display for Which {
     }
 }
 
-impl Which {
-    /// All of them.
+impl Statistic {
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Best, Self::Worst, Self::Mean];
 }
 
-/// Runs of a mean.
+/// The number of random runs of a mean.
 const SEEDS: u64 = 10;

@@ -1,29 +1,29 @@
-//! What theory predicts to go wrong, and what must not: each is run, and the record says when and why.
+//! Runs the failures that theory predicts, and checks those that must not happen.
 //!
-//! In: a seed. Out: [`Finding`]s: what was predicted, what was seen, and whether that is the same.
-//! Why here and not in tests only: that ring and bully fail, and how, is what a reader of the comparison came for.
+//! Each [`Finding`] holds the prediction, the observation and whether they match. This is not only in tests because
+//! readers of the comparison want to see that ring and bully fail, and how.
 
-use super::{Case, Detector, End, Happening, Kind, Outcome, Step};
+use super::{Case, Detector, End, Kind, Occurrence, Outcome, Step};
 use crate::sim::MS;
 
-/// One prediction, and what came of it.
+/// One prediction and its result.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The name of the case.
     pub case: &'static str,
     /// The algorithm.
     pub kind: Kind,
-    /// What theory says.
+    /// The prediction of the theory.
     pub predicted: &'static str,
-    /// What was seen.
+    /// What was observed.
     pub seen: String,
-    /// Whether it is the same.
+    /// Whether the prediction holds.
     pub holds: bool,
-    /// The run, with its record.
+    /// The run, with its recording.
     pub outcome: Outcome,
 }
 
-/// Runs all of them.
+/// Runs all cases.
 #[must_use]
 pub fn findings(seed: u64) -> Vec<Finding> {
     let mut found = would_be_leader_dies(seed);
@@ -38,23 +38,23 @@ pub fn findings(seed: u64) -> Vec<Finding> {
     found
 }
 
-/// Five processes with a record, for as long as it takes.
+/// Five processes with a recording.
 fn base(seed: u64) -> Case {
     let mut case = Case::counting(N);
     case.seed = seed;
-    case.records = true;
-    // A record of more steps than this says nothing new.
+    case.record = true;
+    // A longer recording shows nothing new.
     case.events_max = 2_000;
     case
 }
 
 fn would_be_leader_dies(seed: u64) -> Vec<Finding> {
     let mut case = base(seed);
-    // From 0 upwards to 4 by 4 ms; then Election 4 is on its second way round when 4 dies.
+    // The Election reaches 4 after 4 ms; Election 4 is on its way round when 4 crashes.
     let dies = 5 * MS + MS / 2;
-    case.happenings.push((0, Happening::Elect(0)));
-    case.happenings.push((dies, Happening::Crash(N - 1)));
-    case.happenings.extend((0..N - 1).map(|who| (dies, Happening::Suspects { who, whom: N - 1 })));
+    case.occurrences.push((0, Occurrence::Elect(0)));
+    case.occurrences.push((dies, Occurrence::Crash(N - 1)));
+    case.occurrences.extend((0..N - 1).map(|who| (dies, Occurrence::Suspects { who, whom: N - 1 })));
     let find = |kind: Kind, predicted: &'static str, for_ever: bool| {
         let outcome = kind.run(&case);
         let holds = if for_ever { outcome.end == End::OutOfEvents } else { outcome.leader == Some(N - 2) };
@@ -67,11 +67,11 @@ fn would_be_leader_dies(seed: u64) -> Vec<Finding> {
     ]
 }
 
-/// A detector suspects a process that lives, on the other side of the ring.
+/// A detector suspects a running process on the other side of the ring.
 fn inaccurate_detector(seed: u64, kind: Kind) -> Finding {
     let mut case = base(seed);
-    case.happenings.push((0, Happening::Suspects { who: 1, whom: N - 1 }));
-    case.happenings.push((0, Happening::Elect(0)));
+    case.occurrences.push((0, Occurrence::Suspects { who: 1, whom: N - 1 }));
+    case.occurrences.push((0, Occurrence::Elect(0)));
     let outcome = kind.run(&case);
     let for_ever = kind == Kind::RingRepair2;
     Finding {
@@ -85,16 +85,16 @@ fn inaccurate_detector(seed: u64, kind: Kind) -> Finding {
 }
 
 fn short_timeout(seed: u64) -> Finding {
-    let mut case = Case { seed, records: true, ..Case::leader_dead(N).suspected_by([0]) };
-    // A round trip takes two.
+    let mut case = Case { seed, record: true, ..Case::leader_dead(N).suspected_by([0]) };
+    // Shorter than a round trip, which takes 2 ms.
     case.timeout = MS;
     two_leaders("timeout too short", Kind::Bully, &case, true)
 }
 
 fn second_highest_dies(seed: u64) -> Finding {
-    let mut case = Case { seed, records: true, ..Case::leader_dead(N).suspected_by([0]) };
-    // It has answered by then, and would be the coordinator.
-    case.happenings.push((2 * MS + MS / 2, Happening::Crash(N - 2)));
+    let mut case = Case { seed, record: true, ..Case::leader_dead(N).suspected_by([0]) };
+    // It has answered by then and would become the coordinator.
+    case.occurrences.push((2 * MS + MS / 2, Occurrence::Crash(N - 2)));
     let outcome = Kind::Bully.run(&case);
     Finding {
         case: "second-highest dies",
@@ -106,14 +106,14 @@ fn second_highest_dies(seed: u64) -> Finding {
     }
 }
 
-/// One follower of Raft suspects a leader that lives.
+/// One follower of Raft suspects a running leader.
 fn one_wrong_suspicion(seed: u64, kind: Kind) -> Finding {
     let mut case = Case { leader: Some(N - 1), until: 150 * MS, ends_settled: false, ..base(seed) };
-    case.happenings.push((MS, Happening::Suspects { who: 0, whom: N - 1 }));
+    case.occurrences.push((MS, Occurrence::Suspects { who: 0, whom: N - 1 }));
     let outcome = kind.run(&case);
     let stays = kind == Kind::RaftPreVote;
-    let mut steps = outcome.play.iter().flat_map(|play| &play.steps);
-    let deposed = steps.any(|step| step.beliefs[N - 1].leads.is_none());
+    let mut steps = outcome.recording.iter().flat_map(|recording| &recording.steps);
+    let deposed = steps.any(|step| step.views[N - 1].leads.is_none());
     Finding {
         case: "one wrong suspicion",
         kind,
@@ -124,26 +124,26 @@ fn one_wrong_suspicion(seed: u64, kind: Kind) -> Finding {
     }
 }
 
-/// All suspect the leader, and it lives.
+/// All processes suspect the leader, although it runs.
 fn wrong_detector(seed: u64, kind: Kind) -> Finding {
     let mut case = Case { leader: Some(N - 1), until: 150 * MS, ends_settled: false, ..base(seed) };
-    case.happenings.extend((0..N - 1).map(|who| (MS, Happening::Suspects { who, whom: N - 1 })));
-    two_leaders("wrong-detector", kind, &case, !kind.asks_a_majority())
+    case.occurrences.extend((0..N - 1).map(|who| (MS, Occurrence::Suspects { who, whom: N - 1 })));
+    two_leaders("wrong-detector", kind, &case, !kind.requires_majority())
 }
 
-/// The leader and one other are cut off from the majority, for a while.
+/// The leader and one other process are partitioned from the majority for a while.
 fn partition(seed: u64, kind: Kind) -> Finding {
     let mut case = Case { leader: Some(N - 1), until: 400 * MS, ends_settled: false, ..base(seed) };
     case.detector = Detector::Perfect { after: 5 * MS, spread: 0 };
-    case.happenings.push((10 * MS, Happening::Cut(vec![N - 2, N - 1])));
-    case.happenings.push((150 * MS, Happening::Heal));
+    case.occurrences.push((10 * MS, Occurrence::Cut(vec![N - 2, N - 1])));
+    case.occurrences.push((150 * MS, Occurrence::Heal));
     case.events_max = 20_000;
-    two_leaders("partition", kind, &case, !kind.asks_a_majority())
+    two_leaders("partition", kind, &case, !kind.requires_majority())
 }
 
 fn two_leaders(name: &'static str, kind: Kind, case: &Case, predicted: bool) -> Finding {
     let outcome = kind.run(case);
-    let seen = match (outcome.violations.first(), outcome.believers_max) {
+    let seen = match (outcome.violations.first(), outcome.leaders_max) {
         (Some(violation), _) => format!("two at {violation} ({}); {}", why(&outcome), afterwards(&outcome)),
         (None, 0 | 1) => format!("one at most; {}", afterwards(&outcome)),
         (None, many) => format!("{many} believe, one is accepted; {}", afterwards(&outcome)),
@@ -158,11 +158,11 @@ fn two_leaders(name: &'static str, kind: Kind, case: &Case, predicted: bool) -> 
     }
 }
 
-/// What made the second leader.
+/// The step that created the second leader.
 fn why(outcome: &Outcome) -> String {
-    let two = |step: &&Step| step.beliefs.iter().filter(|belief| belief.leads.is_some()).count() > 1;
-    let Some(play) = &outcome.play else { return String::new() };
-    play.steps.iter().find(two).map_or(String::new(), |step| play.told(step))
+    let two = |step: &&Step| step.views.iter().filter(|view| view.leads.is_some()).count() > 1;
+    let Some(recording) = &outcome.recording else { return String::new() };
+    recording.steps.iter().find(two).map_or(String::new(), |step| recording.describe(step))
 }
 
 fn afterwards(outcome: &Outcome) -> String {
@@ -181,5 +181,5 @@ fn ending(outcome: &Outcome) -> String {
     }
 }
 
-/// Processes in these cases.
+/// The number of processes in these cases.
 const N: usize = 5;

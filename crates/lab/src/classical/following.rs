@@ -1,39 +1,39 @@
-//! What comes right after an election by FLE or POLE: followers go to their leader, and it needs a majority of them.
+//! What comes right after an election by FLE or POLE: followers connect to their leader, which needs a majority of
+//! them.
 //!
-//! In: who was chosen; hails of followers. Out: hails, and whether to elect again.
-//! Why: these two elect without a vote that binds. That only one leader *works* follows from what the service does next:
-//! a process follows one leader, and a leader without a majority of followers gives up. (In `zab` this is discovery.)
-//! Not here: epochs and histories (`zab`).
+//! These two elect without binding votes. That only one leader is *effective* follows from what the service does
+//! next: a process follows one leader, and a leader without a majority of followers gives up. In `zab` this is
+//! discovery; epochs and histories are only there.
 
 use std::collections::BTreeSet;
 use std::mem;
 
-use super::{Acts, Setting, Timer, Word, majority, others};
+use super::{Actions, AlgorithmMessage, ProcessConfig, Timer, majority, others};
 
-/// Where a process stands with its leader.
+/// The relation of a process to its leader.
 #[derive(Clone, Debug)]
 pub(super) struct Following {
     me: usize,
     n: usize,
     timeout: u64,
-    /// Who follows us; some may come before we know that we lead.
+    /// Our followers. Some may arrive before we know that we lead.
     followers: BTreeSet<usize>,
     leader: Option<usize>,
-    /// A majority follows the leader, as far as we know.
+    /// Whether, as far as we know, a majority follows the leader.
     established: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Hail {
-    /// You are my leader.
+pub(super) enum FollowMessage {
+    /// The sender follows the receiver.
     Follow,
-    /// And I have a majority.
+    /// The leader has a majority.
     Welcome,
-    /// I elect: you are not my leader any more, or I am not yours.
+    /// The sender starts an election and no longer follows or leads the receiver.
     Leave,
 }
 
-impl Word for Hail {
+impl AlgorithmMessage for FollowMessage {
     fn name(&self) -> &'static str {
         match self {
             Self::Follow => "Follow",
@@ -52,21 +52,21 @@ impl Word for Hail {
 }
 
 impl Following {
-    pub(super) fn new(setting: &Setting) -> Self {
-        let (me, n) = (setting.me, setting.n);
-        let followers = if setting.leader == Some(me) { others(me, n).collect() } else { BTreeSet::new() };
-        let established = setting.leader.is_some();
-        Self { me, n, timeout: setting.timeout, followers, leader: setting.leader, established }
+    pub(super) fn new(config: &ProcessConfig) -> Self {
+        let (me, n) = (config.me, config.n);
+        let followers = if config.leader == Some(me) { others(me, n).collect() } else { BTreeSet::new() };
+        let established = config.leader.is_some();
+        Self { me, n, timeout: config.timeout, followers, leader: config.leader, established }
     }
 
-    /// The election has ended.
-    pub(super) fn chosen(&mut self, leader: usize, out: &mut Acts<Hail>) {
+    /// The election has ended with this leader.
+    pub(super) fn elected(&mut self, leader: usize, out: &mut Actions<FollowMessage>) {
         (self.leader, self.established) = (Some(leader), false);
         out.arm(GATHER, 3 * self.timeout);
         if leader == self.me {
-            self.gathers(out);
+            self.check_majority(out);
         } else {
-            out.send(leader, Hail::Follow);
+            out.send(leader, FollowMessage::Follow);
         }
     }
 
@@ -74,32 +74,32 @@ impl Following {
         self.established
     }
 
-    /// A new election has begun: those who worked with us are told, as by a connection that closes.
-    pub(super) fn electing(&mut self, out: &mut Acts<Hail>) {
+    /// A new election has started: notifies our leader or followers, as a closing connection would.
+    pub(super) fn election_started(&mut self, out: &mut Actions<FollowMessage>) {
         let followers = mem::take(&mut self.followers);
         match self.leader.take() {
-            Some(leader) if leader == self.me => out.send_all(followers, Hail::Leave),
-            Some(leader) => out.send(leader, Hail::Leave),
+            Some(leader) if leader == self.me => out.send_all(followers, FollowMessage::Leave),
+            Some(leader) => out.send(leader, FollowMessage::Leave),
             None => {}
         }
         self.established = false;
         out.cancel(GATHER);
     }
 
-    /// Says whether there is a leader still.
-    pub(super) fn hailed(&mut self, from: usize, hail: &Hail, out: &mut Acts<Hail>) -> bool {
-        match hail {
-            Hail::Follow => {
+    /// Handles a message. Returns false if the leader is lost and an election is needed.
+    pub(super) fn receive(&mut self, from: usize, message: &FollowMessage, out: &mut Actions<FollowMessage>) -> bool {
+        match message {
+            FollowMessage::Follow => {
                 self.followers.insert(from);
-                self.gathers(out);
+                self.check_majority(out);
             }
-            Hail::Welcome => {
+            FollowMessage::Welcome => {
                 if self.leader == Some(from) {
                     self.established = true;
                     out.cancel(GATHER);
                 }
             }
-            Hail::Leave => {
+            FollowMessage::Leave => {
                 self.followers.remove(&from);
                 let is_lost = self.leader == Some(self.me) && self.established && !self.has_majority();
                 return self.leader != Some(from) && !is_lost;
@@ -108,12 +108,12 @@ impl Following {
         true
     }
 
-    fn gathers(&mut self, out: &mut Acts<Hail>) {
+    fn check_majority(&mut self, out: &mut Actions<FollowMessage>) {
         if self.leader == Some(self.me) && self.has_majority() {
             self.established = true;
             out.cancel(GATHER);
-            // To those who are new; the others hear it again, which does no harm.
-            out.send_all(self.followers.iter().copied(), Hail::Welcome);
+            // Meant for new followers; a duplicate to the others is harmless.
+            out.send_all(self.followers.iter().copied(), FollowMessage::Welcome);
         }
     }
 
@@ -122,5 +122,5 @@ impl Following {
     }
 }
 
-/// If it runs out, the election has failed: no majority came, or no welcome.
+/// When it expires, the election has failed: no majority arrived, or no welcome.
 pub(super) const GATHER: Timer = Timer("no majority follows", 0);

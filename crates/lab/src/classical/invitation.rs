@@ -1,34 +1,35 @@
-//! The invitation algorithm: every process leads a group of its own, and groups invite each other to become one.
+//! The invitation algorithm: every process starts as leader of its own group, and groups invite each other to merge.
 //!
-//! In: suspicions, messages, timeouts. Out: questions, invitations.
-//! Why: made for networks that come apart. A leader is the leader of its *group*; that there is only one in all is not
-//! promised, and two groups with a leader each are two leaders at once, by design.
-//! Count, N processes, the old leader dead and everybody knows: the highest that lives asks N - 2 others whether they
-//! lead a group, they answer, are invited, accept, and are told that the group is ready: 5(N - 2) messages; delays: the
-//! wait by priority, Ask, Answer, Invitation, Accept, Ready = 6.
-//! Source: Garcia-Molina 1982, "Elections in a distributed computing system". Ours: a group of one leads nobody.
+//! It is made for networks that partition. A leader leads its *group*; uniqueness across all processes is not
+//! guaranteed, and two groups with a leader each are two leaders at once, by design.
+//!
+//! Count for N processes, the old leader crashed and all know it: the highest running process asks N - 2 others
+//! whether they lead a group, they answer, are invited, accept, and are notified that the group is ready: 5(N - 2)
+//! messages. Delays: the wait by priority, Ask, Answer, Invitation, Accept, Ready = 6.
+//!
+//! Source: Garcia-Molina 1982, "Elections in a distributed computing system". Our addition: a group of one has no
+//! leader.
 
 use std::collections::BTreeSet;
 use std::mem;
 
-use super::{Acts, Algorithm, Event, Setting, Timer, Word, others};
+use super::{Actions, Algorithm, AlgorithmMessage, Event, ProcessConfig, Timer, others};
 
-/// A process.
 #[derive(Clone, Debug)]
 pub(super) struct Invitation {
     me: usize,
     n: usize,
     timeout: u64,
     suspected: BTreeSet<usize>,
-    /// Groups that we have led, so that each has a name of its own. Durable.
+    /// The number of groups that we have led, so that each has a unique name. Durable.
     groups: u64,
     group: Group,
-    /// Of our own group, without us.
+    /// The members of our own group, without us.
     members: BTreeSet<usize>,
     stage: Stage,
 }
 
-/// A group: its coordinator, and which of its groups.
+/// The name of a group: its coordinator and a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     coordinator: usize,
@@ -38,23 +39,23 @@ pub(super) struct Group {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
     Normal,
-    /// We asked who leads a group: these have not answered, those do.
+    /// Has asked who leads a group: `awaited` have not answered, `coordinators` lead one.
     Asking {
         awaited: BTreeSet<usize>,
         coordinators: BTreeSet<usize>,
     },
-    /// We invited these to our new group, and those have accepted.
+    /// Has invited `invited` to the new group; `accepted` have accepted.
     Inviting {
         invited: BTreeSet<usize>,
         accepted: BTreeSet<usize>,
     },
-    /// We accepted, and wait until the group is ready.
+    /// Has accepted an invitation and waits until the group is ready.
     Joining(Group),
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// Do you lead a group?
+    /// Asks whether the receiver leads a group.
     Ask,
     Answer {
         leads: bool,
@@ -70,7 +71,7 @@ pub(super) enum Message {
     },
 }
 
-impl Word for Message {
+impl AlgorithmMessage for Message {
     fn name(&self) -> &'static str {
         match self {
             Self::Ask => "Ask",
@@ -95,19 +96,19 @@ impl Word for Message {
 impl Algorithm for Invitation {
     type Message = Message;
 
-    /// A group asks nobody outside of it.
+    /// A group needs no consent from outside.
     fn needed(_: usize) -> usize {
         1
     }
 
-    fn new(setting: &Setting) -> Self {
-        let (me, n) = (setting.me, setting.n);
-        let coordinator = setting.leader.unwrap_or(me);
-        let members = if setting.leader == Some(me) { others(me, n).collect() } else { BTreeSet::new() };
+    fn new(config: &ProcessConfig) -> Self {
+        let (me, n) = (config.me, config.n);
+        let coordinator = config.leader.unwrap_or(me);
+        let members = if config.leader == Some(me) { others(me, n).collect() } else { BTreeSet::new() };
         Self {
             me,
             n,
-            timeout: setting.timeout,
+            timeout: config.timeout,
             suspected: BTreeSet::new(),
             groups: 1,
             group: Group { coordinator, number: 1 },
@@ -116,30 +117,30 @@ impl Algorithm for Invitation {
         }
     }
 
-    fn reborn(&self, setting: &Setting) -> Self {
-        Self { groups: self.groups, ..Self::new(setting) }
+    fn restarted(&self, config: &ProcessConfig) -> Self {
+        Self { groups: self.groups, ..Self::new(config) }
     }
 
-    fn step(&mut self, event: Event<Message>, out: &mut Acts<Message>) {
+    fn step(&mut self, event: Event<Message>, out: &mut Actions<Message>) {
         match event {
             Event::Start => {}
-            Event::Elect => self.recovers(out),
+            Event::Elect => self.start_own_group(out),
             Event::Suspects(other) => {
                 self.suspected.insert(other);
                 self.members.remove(&other);
                 if self.group.coordinator == other && self.stage == Stage::Normal {
-                    self.recovers(out);
+                    self.start_own_group(out);
                 }
             }
             Event::Trusts(other) => {
                 self.suspected.remove(&other);
-                self.checks_later(out);
+                self.schedule_check(out);
             }
             Event::Received { from, message } => self.receive(from, &message, out),
-            Event::Expired(timer) if timer == CHECK => self.checks(out),
-            Event::Expired(timer) if timer == ANSWERS => self.invites(out),
-            Event::Expired(timer) if timer == ACCEPTS => self.is_ready(out),
-            Event::Expired(_) => self.recovers(out),
+            Event::Expired(timer) if timer == CHECK => self.check_groups(out),
+            Event::Expired(timer) if timer == ANSWERS => self.send_invitations(out),
+            Event::Expired(timer) if timer == ACCEPTS => self.group_ready(out),
+            Event::Expired(_) => self.start_own_group(out),
         }
     }
 
@@ -148,7 +149,7 @@ impl Algorithm for Invitation {
         leads.then_some(self.group.number)
     }
 
-    fn believes(&self) -> Option<usize> {
+    fn known_leader(&self) -> Option<usize> {
         let is_alone = self.is_coordinator() && self.members.is_empty();
         (self.stage == Stage::Normal && !is_alone).then_some(self.group.coordinator)
     }
@@ -163,7 +164,7 @@ impl Algorithm for Invitation {
 }
 
 impl Invitation {
-    fn receive(&mut self, from: usize, message: &Message, out: &mut Acts<Message>) {
+    fn receive(&mut self, from: usize, message: &Message, out: &mut Actions<Message>) {
         match *message {
             Message::Ask => {
                 let leads = self.is_coordinator() && self.stage == Stage::Normal;
@@ -175,12 +176,12 @@ impl Invitation {
                 {
                     coordinators.extend(leads.then_some(from));
                     if awaited.is_empty() {
-                        self.invites(out);
+                        self.send_invitations(out);
                     }
                 }
             }
-            Message::Invitation { group } => self.is_invited(group, out),
-            Message::Accept { group } => self.is_accepted(from, group, out),
+            Message::Invitation { group } => self.receive_invitation(group, out),
+            Message::Accept { group } => self.receive_accept(from, group, out),
             Message::Ready { group } => {
                 if self.stage == Stage::Joining(group) {
                     (self.group, self.stage) = (group, Stage::Normal);
@@ -190,26 +191,27 @@ impl Invitation {
         }
     }
 
-    /// A group of our own, of which we are the only member.
-    fn recovers(&mut self, out: &mut Acts<Message>) {
+    /// Starts a new group with ourselves as the only member.
+    fn start_own_group(&mut self, out: &mut Actions<Message>) {
         self.groups += 1;
         self.group = Group { coordinator: self.me, number: self.groups };
         self.members.clear();
         self.stage = Stage::Normal;
         [ANSWERS, ACCEPTS, READY].into_iter().for_each(|timer| out.cancel(timer));
-        self.checks_later(out);
+        self.schedule_check(out);
     }
 
-    /// Not all at once: whoever has fewer higher processes above it looks sooner, by more than a merger takes.
-    fn checks_later(&mut self, out: &mut Acts<Message>) {
-        if self.is_coordinator() && self.stage == Stage::Normal && self.strangers().next().is_some() {
+    /// Schedules a search for other groups. Processes with fewer higher ones above them search sooner, by more than a
+    /// merge takes, so that not all search at once.
+    fn schedule_check(&mut self, out: &mut Actions<Message>) {
+        if self.is_coordinator() && self.stage == Stage::Normal && self.outsiders().next().is_some() {
             let higher = (self.me + 1..self.n).filter(|other| !self.suspected.contains(other)).count() as u64;
             out.arm(CHECK, self.timeout * (1 + 3 * higher));
         }
     }
 
-    fn checks(&mut self, out: &mut Acts<Message>) {
-        let awaited: BTreeSet<usize> = self.strangers().collect();
+    fn check_groups(&mut self, out: &mut Actions<Message>) {
+        let awaited: BTreeSet<usize> = self.outsiders().collect();
         if self.is_coordinator() && self.stage == Stage::Normal && !awaited.is_empty() {
             out.send_all(awaited.iter().copied(), Message::Ask);
             out.arm(ANSWERS, self.timeout);
@@ -217,23 +219,23 @@ impl Invitation {
         }
     }
 
-    fn invites(&mut self, out: &mut Acts<Message>) {
+    fn send_invitations(&mut self, out: &mut Actions<Message>) {
         let Stage::Asking { coordinators, .. } = mem::replace(&mut self.stage, Stage::Normal) else { return };
         out.cancel(ANSWERS);
         if coordinators.is_empty() {
-            return self.checks_later(out);
+            return self.schedule_check(out);
         }
         self.groups += 1;
         self.group = Group { coordinator: self.me, number: self.groups };
         let invited: BTreeSet<usize> = coordinators.union(&self.members).copied().collect();
         out.send_all(invited.iter().copied(), Message::Invitation { group: self.group });
-        // Coordinators hand the invitation on to their members.
+        // Twice the timeout, because coordinators forward the invitation to their members.
         out.arm(ACCEPTS, 2 * self.timeout);
         self.stage = Stage::Inviting { invited, accepted: BTreeSet::new() };
     }
 
-    fn is_invited(&mut self, group: Group, out: &mut Acts<Message>) {
-        // Whoever is about to merge groups itself does not join another; both will look again.
+    fn receive_invitation(&mut self, group: Group, out: &mut Actions<Message>) {
+        // A process that is merging groups itself does not join another; both will search again.
         if self.stage != Stage::Normal || self.suspected.contains(&group.coordinator) {
             return;
         }
@@ -244,7 +246,7 @@ impl Invitation {
         self.stage = Stage::Joining(group);
     }
 
-    fn is_accepted(&mut self, from: usize, group: Group, out: &mut Acts<Message>) {
+    fn receive_accept(&mut self, from: usize, group: Group, out: &mut Actions<Message>) {
         if group != self.group {
             return;
         }
@@ -252,7 +254,7 @@ impl Invitation {
             Stage::Inviting { invited, accepted } => {
                 accepted.insert(from);
                 if accepted.is_superset(invited) {
-                    self.is_ready(out);
+                    self.group_ready(out);
                 }
             }
             Stage::Normal => {
@@ -263,20 +265,20 @@ impl Invitation {
         }
     }
 
-    fn is_ready(&mut self, out: &mut Acts<Message>) {
+    fn group_ready(&mut self, out: &mut Actions<Message>) {
         let Stage::Inviting { accepted, .. } = mem::replace(&mut self.stage, Stage::Normal) else { return };
         out.cancel(ACCEPTS);
         out.send_all(accepted.iter().copied(), Message::Ready { group: self.group });
         self.members = accepted;
-        self.checks_later(out);
+        self.schedule_check(out);
     }
 
     fn is_coordinator(&self) -> bool {
         self.group.coordinator == self.me
     }
 
-    /// Who seems to live and is not of our group.
-    fn strangers(&self) -> impl Iterator<Item = usize> + '_ {
+    /// The unsuspected processes outside our group.
+    fn outsiders(&self) -> impl Iterator<Item = usize> + '_ {
         let is_known = |other: &usize| self.suspected.contains(other) || self.members.contains(other);
         others(self.me, self.n).filter(move |other| !is_known(other))
     }

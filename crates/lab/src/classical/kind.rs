@@ -1,4 +1,4 @@
-//! The list of all algorithms on the bench.
+//! The list of all algorithms.
 
 use std::fmt;
 
@@ -19,19 +19,19 @@ use super::{Case, Outcome, Repair, run};
 pub enum Kind {
     /// Ring election as taught.
     Ring,
-    /// With the predecessor's timeout.
+    /// Ring election, repaired by the predecessor's timeout.
     RingRepair1,
-    /// With everybody's failure detector.
+    /// Ring election, repaired by failure detectors.
     RingRepair2,
     /// The bully algorithm.
     Bully,
-    /// Garcia-Molina's invitations.
+    /// Garcia-Molina's invitation algorithm.
     Invitation,
-    /// Raft's votes.
+    /// Raft's election.
     Raft,
-    /// With pre-vote.
+    /// Raft's election with pre-vote.
     RaftPreVote,
-    /// Chubby's master with its lease.
+    /// Chubby's master election with leases.
     Chubby,
     /// ZooKeeper's fast leader election.
     Fle,
@@ -41,12 +41,12 @@ pub enum Kind {
     Viewstamped,
     /// Latency-aware rotation.
     Santos,
-    /// POLE, the production code.
+    /// POLE, with the production code.
     Pole,
 }
 
 impl Kind {
-    /// All of them, in the order of tables.
+    /// All algorithms, in the order of tables.
     pub const ALL: [Self; 13] = [
         Self::Ring,
         Self::RingRepair1,
@@ -63,7 +63,7 @@ impl Kind {
         Self::Pole,
     ];
 
-    /// As tables and files call it.
+    /// The name in tables and files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -83,9 +83,9 @@ impl Kind {
         }
     }
 
-    /// Whether a leader needs a majority that accepts it: then two at once cannot be.
+    /// Whether a leader must be accepted by a majority, which rules out two at once.
     #[must_use]
-    pub fn asks_a_majority(self) -> bool {
+    pub fn requires_majority(self) -> bool {
         match self {
             Self::Ring | Self::RingRepair1 | Self::RingRepair2 | Self::Bully | Self::Invitation => false,
             Self::Raft | Self::RaftPreVote | Self::Chubby | Self::Fle => true,
@@ -93,7 +93,7 @@ impl Kind {
         }
     }
 
-    /// Runs it through a case.
+    /// Runs the algorithm through a case.
     #[must_use]
     pub fn run(self, case: &Case) -> Outcome {
         match self {

@@ -1,32 +1,34 @@
-//! The classical election algorithms, and POLE beside them, behind one interface: what each costs and when it fails.
+//! The classical election algorithms, with POLE beside them, behind one interface: what each costs and when it fails.
 //!
-//! In: an [`Algorithm`] and a [`Case`]. Out: an [`Outcome`]: messages, message delays, the time to a leader, two leaders
-//! at once, and a [`Play`] of all that happened.
-//! Why: a count from a book and a count from a program can be held against each other only if one bench counts all.
-//! Holds: an algorithm is a pure process: no clock and no dice of its own, events go in, acts come out. The same case
-//! gives the same record, byte for byte.
-//! Not here: what the leader does once it leads (`zab`), real networks (`server`).
+//! [`run`] runs an [`Algorithm`] through a [`Case`] and returns an [`Outcome`]: messages, message delays, the time to
+//! a leader, two leaders at once, and a [`Recording`] of all steps. A count from a book and a count from a program
+//! can only be compared if the same bench counts both.
+//!
+//! An algorithm is a pure process without a clock or random generator of its own: events go in, actions come out. The
+//! same case gives the same recording, byte for byte.
+//!
+//! What a leader does once it leads is in `zab`, real networks are in `server`.
 //!
 //! ```text
-//! arena     one world for all of them     judge   two leaders at once
+//! simulation  one world for all algorithms   checker    two leaders at once
 //! ring bully invitation raft chubby fle rotating viewstamped santos pole   one algorithm each
-//! kind      the list of them              following  what comes right after an election by FLE or POLE
-//! counts    messages and delays against the formulas      failures  what theory predicts to go wrong
-//! weather   time to a leader under crash, loss and delay  quality   how good the leader is
-//! compare   all of it: a table, a CSV file, a page
+//! kind        the list of algorithms         following  what comes right after an election by FLE or POLE
+//! counts      messages and delays against the formulas      failures  what theory predicts to go wrong
+//! conditions  time to a leader under crash, loss and delay  quality   how good the leader is
+//! compare     all of it: a table, a CSV file, a page
 //! ```
 
-mod arena;
 mod bully;
 mod case;
+mod checker;
 mod chubby;
 mod compare;
+mod conditions;
 mod counts;
 mod failures;
 mod fle;
 mod following;
 mod invitation;
-mod judge;
 mod kind;
 mod page;
 mod pole;
@@ -35,112 +37,113 @@ mod raft;
 mod ring;
 mod rotating;
 mod santos;
+mod simulation;
 mod viewstamped;
-mod weather;
 
-pub use crate::play::{Belief, Play, Step, What};
-pub use arena::{End, Outcome, run};
-pub use case::{Case, Detector, Dice, Happening, Lines};
+pub use crate::recording::{ProcessView, Recording, Step, StepKind};
+pub use case::{Case, Detector, Lines, Occurrence, RandomSource};
+pub use checker::Violation;
 pub use compare::{Comparison, HEADER, Progress};
-pub use counts::{Count, Figure, Which, count};
+pub use conditions::{Condition, NetworkConditions, measure_conditions};
+pub use counts::{Count, Figure, Statistic, count};
 pub use failures::{Finding, findings};
-pub use judge::Violation;
 pub use kind::Kind;
 pub use quality::{Quality, quality};
-pub use weather::{Condition, Sky, weather};
+pub use simulation::{End, Outcome, run};
 
 /// An election algorithm, as one of its processes.
 ///
 /// Processes are numbered from 0; a higher (attribute, number) is a better leader where the algorithm asks for one.
 pub trait Algorithm: Sized {
-    /// What processes tell each other.
-    type Message: Word;
+    /// The messages between processes.
+    type Message: AlgorithmMessage;
 
-    /// How many processes, the leader among them, must accept what a leader does before it is done.
+    /// How many processes, including the leader, must accept a leader's action before it takes effect.
     fn needed(n: usize) -> usize {
         majority(n)
     }
 
     /// A process before its first event.
-    fn new(setting: &Setting) -> Self;
+    fn new(config: &ProcessConfig) -> Self;
 
-    /// The process after a crash: with what was durable, and nothing else. It knows no leader.
+    /// The process after a crash: it has only its durable state and knows no leader.
     #[must_use]
-    fn reborn(&self, setting: &Setting) -> Self;
+    fn restarted(&self, config: &ProcessConfig) -> Self;
 
-    /// One event.
-    fn step(&mut self, event: Event<Self::Message>, out: &mut Acts<Self::Message>);
+    /// Handles one event.
+    fn step(&mut self, event: Event<Self::Message>, out: &mut Actions<Self::Message>);
 
-    /// Whether the process believes itself leader, and in which term, ballot, view or round.
+    /// The term, ballot, view or round in which the process considers itself leader, if it does.
     fn leads(&self) -> Option<u64>;
 
-    /// Whom it takes for the leader.
-    fn believes(&self) -> Option<usize>;
+    /// The process that it considers the leader.
+    fn known_leader(&self) -> Option<usize>;
 
-    /// Whether it would accept the word of this leader now.
+    /// Whether it would accept an action of this leader now.
     fn accepts(&self, leader: usize, generation: u64) -> bool;
 
-    /// Whether it has nothing left to do in the election under way.
+    /// Whether it has nothing left to do in the current election.
     fn done(&self) -> bool {
         true
     }
 }
 
-/// A message.
-pub trait Word: Clone {
-    /// Which kind of message: counts go by it.
+/// A message of an algorithm.
+pub trait AlgorithmMessage: Clone {
+    /// The kind of message, by which messages are counted.
     fn name(&self) -> &'static str;
 
-    /// For people: `Election 7`, `Vote t3`.
+    /// A label for people: `Election 7`, `Vote t3`.
     fn label(&self) -> String;
 
-    /// Whether it belongs to a leader's daily work: counted apart.
+    /// Whether it belongs to the normal operation of a leader, which is counted separately.
     fn is_upkeep(&self) -> bool {
         false
     }
 }
 
-/// What a process is told once, at its making.
+/// The configuration of a process.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct ProcessConfig {
     /// Its number.
     pub me: usize,
     /// How many processes there are.
     pub n: usize,
-    /// What it would be elected for: higher is better.
+    /// The quality by which it is elected: higher is better.
     pub attribute: u64,
     /// The leader that all follow at the start.
     pub leader: Option<usize>,
-    /// How long to wait for an answer, in nanoseconds: longer than a round trip, if the setting is right.
+    /// How long to wait for an answer, in nanoseconds. Should be longer than a round trip.
     pub timeout: u64,
-    /// How long a lease lasts (Chubby).
+    /// The duration of a lease in nanoseconds (Chubby).
     pub lease: u64,
-    /// What mends a ring whose would-be leader has died.
+    /// How a ring recovers when its would-be leader crashes.
     pub repair: Repair,
-    /// Whether a candidate asks first whether it would be voted for (Raft).
+    /// Whether a candidate runs a pre-vote first (Raft).
     pub pre_vote: bool,
-    /// The mean round trip to each process.
+    /// The mean round trip to each process, in nanoseconds.
     pub round_trips: Vec<u64>,
-    /// Random numbers, each uniform over all of `u64`: used one after the other, then from the start again.
-    pub dice: Vec<u64>,
+    /// Random numbers, each uniform over all of `u64`. Used in order, then from the start again.
+    pub random_numbers: Vec<u64>,
 }
 
 /// The lecture's two repairs of the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Repair {
-    /// None.
+    /// No repair.
     #[default]
     None,
-    /// The predecessor of the would-be leader waits for the Elected message, and starts again when it does not come.
+    /// The predecessor of the would-be leader waits for the Elected message and restarts the election if it does not
+    /// come.
     Predecessor,
-    /// Whoever's failure detector suspects the would-be leader starts again.
+    /// Any process whose failure detector suspects the would-be leader restarts the election.
     Detector,
 }
 
-/// What happens to a process.
+/// An event of a process.
 #[derive(Clone, Debug)]
 pub enum Event<M> {
-    /// It begins to live.
+    /// It starts.
     Start,
     /// It is asked to call for an election.
     Elect,
@@ -148,59 +151,59 @@ pub enum Event<M> {
     Suspects(usize),
     /// Its failure detector trusts the process again.
     Trusts(usize),
-    /// A message.
+    /// A message arrives.
     Received {
-        /// From whom.
+        /// The sender.
         from: usize,
-        /// What.
+        /// The message.
         message: M,
     },
-    /// A timer ran out.
+    /// A timer expires.
     Expired(Timer),
 }
 
-/// A timer: its name, and a number among its like.
+/// A timer: its name, and a number to distinguish several of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timer(pub &'static str, pub u64);
 
-/// What a process does.
+/// An action of a process.
 #[derive(Clone, Debug)]
-pub enum Act<M> {
-    /// Sends.
+pub enum Action<M> {
+    /// Sends a message.
     Send {
-        /// To whom.
+        /// The receiver.
         to: usize,
-        /// What.
+        /// The message.
         message: M,
     },
-    /// Starts a timer, or starts it anew.
+    /// Starts or restarts a timer.
     Arm {
-        /// Which.
+        /// The timer.
         timer: Timer,
-        /// How long, in nanoseconds.
+        /// The duration, in nanoseconds.
         after: u64,
     },
     /// Stops a timer.
     Cancel(Timer),
-    /// What follows is transmitted after what went before: one message delay more, as the lecture counts.
-    Then,
+    /// Later messages count as transmitted after the earlier ones: one more message delay, as the lecture counts.
+    NextDelay,
 }
 
-/// What a process does in one step, in order.
+/// The actions of one step, in order.
 #[derive(Clone, Debug)]
-pub struct Acts<M>(Vec<Act<M>>);
+pub struct Actions<M>(Vec<Action<M>>);
 
-impl<M> Acts<M> {
+impl<M> Actions<M> {
     fn new() -> Self {
         Self(Vec::new())
     }
 
     /// Sends a message.
     pub fn send(&mut self, to: usize, message: M) {
-        self.0.push(Act::Send { to, message });
+        self.0.push(Action::Send { to, message });
     }
 
-    /// Sends it to all of these.
+    /// Sends a message to several processes.
     pub fn send_all(&mut self, to: impl IntoIterator<Item = usize>, message: M)
     where
         M: Clone,
@@ -208,40 +211,40 @@ impl<M> Acts<M> {
         to.into_iter().for_each(|to| self.send(to, message.clone()));
     }
 
-    /// Starts a timer, or starts it anew.
+    /// Starts or restarts a timer.
     pub fn arm(&mut self, timer: Timer, after: u64) {
-        self.0.push(Act::Arm { timer, after });
+        self.0.push(Action::Arm { timer, after });
     }
 
     /// Stops a timer, if it runs.
     pub fn cancel(&mut self, timer: Timer) {
-        self.0.push(Act::Cancel(timer));
+        self.0.push(Action::Cancel(timer));
     }
 
-    /// What follows is transmitted after what went before.
-    pub fn then(&mut self) {
-        self.0.push(Act::Then);
+    /// Later messages count as transmitted after the earlier ones.
+    pub fn next_delay(&mut self) {
+        self.0.push(Action::NextDelay);
     }
 
-    /// The acts of a part, in the words of the whole.
-    fn extend<W>(&mut self, acts: Acts<W>, word: impl Fn(W) -> M) {
-        self.0.extend(acts.0.into_iter().map(|act| match act {
-            Act::Send { to, message } => Act::Send { to, message: word(message) },
-            Act::Arm { timer, after } => Act::Arm { timer, after },
-            Act::Cancel(timer) => Act::Cancel(timer),
-            Act::Then => Act::Then,
+    /// Appends the actions of a component, with its messages wrapped.
+    fn extend<W>(&mut self, actions: Actions<W>, wrap: impl Fn(W) -> M) {
+        self.0.extend(actions.0.into_iter().map(|action| match action {
+            Action::Send { to, message } => Action::Send { to, message: wrap(message) },
+            Action::Arm { timer, after } => Action::Arm { timer, after },
+            Action::Cancel(timer) => Action::Cancel(timer),
+            Action::NextDelay => Action::NextDelay,
         }));
     }
 }
 
-/// Random numbers that came from outside.
+/// A cyclic sequence of given random numbers.
 #[derive(Clone, Debug)]
-struct Draws {
+struct RandomNumbers {
     numbers: Vec<u64>,
     next: usize,
 }
 
-impl Draws {
+impl RandomNumbers {
     fn new(numbers: &[u64]) -> Self {
         Self { numbers: numbers.to_vec(), next: 0 }
     }

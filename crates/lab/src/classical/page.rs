@@ -1,19 +1,18 @@
-//! The page of the comparison, and its figures.
+//! The HTML page of the comparison, and its figures.
 
 use super::compare::{DEPLOYMENTS, RUNS, TOPOLOGIES, cell, elected};
 use super::counts::formula;
-use super::{Comparison, Condition, Count, Finding, Kind, Play, Which};
+use super::{Comparison, Condition, Count, Finding, Kind, Recording, Statistic};
 use crate::report::Page;
 use crate::report::chart::{self, Axes, Group, Series};
 
-/// A figure with its file.
+/// A figure with its file name.
 pub(super) struct Figure {
     pub(super) file: &'static str,
     pub(super) svg: String,
     caption: &'static str,
 }
 
-/// The page.
 pub(super) fn page(comparison: &Comparison) -> String {
     let (low, high, seed) = (*comparison.n.start(), *comparison.n.end(), comparison.seed);
     let command = format!("pole lab compare --n {low}..{high} --seed {seed}");
@@ -30,7 +29,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
     counts(comparison, &mut page);
     draw(&mut page);
     draw(&mut page);
-    weather(comparison, &mut page);
+    conditions(comparison, &mut page);
     draw(&mut page);
     failures(comparison, &command, &mut page);
     quality(comparison, &mut page);
@@ -65,20 +64,23 @@ const RATIOS: &str = "Quality of the leader: its mean request latency over the b
 
 fn series(comparison: &Comparison, kinds: &[Kind]) -> Vec<Series> {
     let point =
-        |kind: Kind, n: usize| comparison.of(kind, n, Which::Mean).map(|count| (n as f64, count.messages.mean()));
+        |kind: Kind, n: usize| comparison.of(kind, n, Statistic::Mean).map(|count| (n as f64, count.messages.mean()));
     let line = |kind: &Kind| Series::new(kind.name(), comparison.n.clone().filter_map(|n| point(*kind, n)).collect());
     kinds.iter().map(line).collect()
 }
 
 fn times(comparison: &Comparison) -> String {
     let bar = |kind: Kind, condition: Condition| {
-        comparison.sky(kind, condition).filter(|sky| sky.ended > 0).map_or(0.0, |sky| sky.time_ms)
+        comparison
+            .condition_result(kind, condition)
+            .filter(|result| result.ended > 0)
+            .map_or(0.0, |result| result.time_ms)
     };
     let panels = SHOWN.map(|kinds| {
         let group = |kind: Kind| Group {
             name: kind.name().replace('-', "\n"),
             bars: vec![bar(kind, Condition::Crash), bar(kind, Condition::Loss(5))],
-            over: Vec::new(),
+            labels: Vec::new(),
             mark: None,
         };
         chart::Panel::bars(
@@ -100,7 +102,7 @@ fn ratios(comparison: &Comparison) -> String {
         let group = |kind: Kind| Group {
             name: kind.name().replace('-', "\n"),
             bars: TOPOLOGIES.iter().map(|name| ratio(kind, name)).collect(),
-            over: Vec::new(),
+            labels: Vec::new(),
             mark: None,
         };
         chart::Panel::bars("", "times the best", &TOPOLOGIES, &kinds.iter().copied().map(group).collect::<Vec<_>>())
@@ -108,7 +110,7 @@ fn ratios(comparison: &Comparison) -> String {
     chart::stacked("Quality of the leader", &panels)
 }
 
-/// Few enough beside each other for their names to fit.
+/// Few enough per panel for their names to fit.
 const SHOWN: [&[Kind]; 3] = [
     &[Kind::Ring, Kind::RingRepair2, Kind::Bully, Kind::Invitation],
     &[Kind::Raft, Kind::RaftPreVote, Kind::Chubby, Kind::Fle],
@@ -116,7 +118,7 @@ const SHOWN: [&[Kind]; 3] = [
 ];
 
 fn summary(comparison: &Comparison, page: &mut Page) {
-    let complaints = comparison.complaints();
+    let mismatches = comparison.mismatches();
     let checked = comparison.counts.iter().filter(|count| count.expected.is_some()).count();
     let differing = comparison.counts.iter().filter(|count| !count.agrees()).count();
     let (held, all) = (comparison.findings.iter().filter(|found| found.holds).count(), comparison.findings.len());
@@ -133,7 +135,7 @@ fn summary(comparison: &Comparison, page: &mut Page) {
         comparison.n.end(),
         comparison.seed,
     ));
-    complaints.iter().for_each(|complaint| page.text(complaint));
+    mismatches.iter().for_each(|mismatch| page.text(mismatch));
     page.text(
         "Ring and bully are cheap and need nobody's consent, which is why a wrong suspicion or a cut network gives them two \
          leaders at once. The others need a majority that accepts the leader, and two majorities share a process. Most take \
@@ -155,7 +157,7 @@ fn counts(comparison: &Comparison, page: &mut Page) {
     shown.dedup();
     for n in shown {
         let row = |kind: Kind| {
-            let figures = Which::ALL.iter().flat_map(|which| match comparison.of(kind, n, *which) {
+            let figures = Statistic::ALL.iter().flat_map(|statistic| match comparison.of(kind, n, *statistic) {
                 Some(Count { messages, delays, .. }) => [messages.to_string(), delays.to_string()],
                 None => [String::new(), String::new()],
             });
@@ -170,7 +172,7 @@ fn counts(comparison: &Comparison, page: &mut Page) {
     }
 }
 
-fn weather(comparison: &Comparison, page: &mut Page) {
+fn conditions(comparison: &Comparison, page: &mut Page) {
     page.section("time", "Time to a leader");
     page.text(&format!(
         "p5 leads and crashes; milliseconds until all that live agree, mean of {RUNS} runs. The failure detector needs 400 to \
@@ -183,8 +185,10 @@ fn weather(comparison: &Comparison, page: &mut Page) {
     for name in DEPLOYMENTS {
         let row = |kind: Kind| -> Vec<String> {
             let found = |condition: Condition| {
-                let is = |sky: &&super::Sky| sky.kind == kind && sky.condition == condition && sky.topology == name;
-                comparison.skies.iter().find(is).map_or(String::new(), cell)
+                let is = |result: &&super::NetworkConditions| {
+                    result.kind == kind && result.condition == condition && result.topology == name
+                };
+                comparison.conditions.iter().find(is).map_or(String::new(), cell)
             };
             [kind.name().to_owned()].into_iter().chain(Condition::ALL.map(found)).collect()
         };
@@ -196,32 +200,32 @@ fn weather(comparison: &Comparison, page: &mut Page) {
 fn failures(comparison: &Comparison, command: &str, page: &mut Page) {
     page.section("failures", "What goes wrong, and what does not");
     page.text("Five processes, 0 to 4. Two leaders at once: two that live, each accepted by as many as its algorithm asks for.");
-    for together in comparison.together() {
-        let [Finding { case, predicted, seen, .. }, ..] = together else { continue };
-        let kinds: Vec<&str> = together.iter().map(|found| found.kind.name()).collect();
-        let holds = if together.iter().all(|found| found.holds) { "" } else { "DIFFERS: " };
+    for grouped in comparison.grouped() {
+        let [Finding { case, predicted, seen, .. }, ..] = grouped else { continue };
+        let kinds: Vec<&str> = grouped.iter().map(|found| found.kind.name()).collect();
+        let holds = if grouped.iter().all(|found| found.holds) { "" } else { "DIFFERS: " };
         page.text(&format!("{holds}{case}, {}: {predicted}. Seen: {seen}.", kinds.join(", ")));
     }
-    let play = |case: &str, kind: Kind| {
+    let recording = |case: &str, kind: Kind| {
         let found = comparison.findings.iter().find(|found| found.case == case && found.kind == kind);
-        found.and_then(|found| found.outcome.play.as_ref())
+        found.and_then(|found| found.outcome.recording.as_ref())
     };
     for (case, kind, steps, caption) in DRAWN {
-        if let Some(play) = play(case, kind) {
-            let svg = play.player(caption, steps);
+        if let Some(recording) = recording(case, kind) {
+            let svg = recording.player(caption, steps);
             page.figure(&format!("play-{kind}-{case}"), &svg, caption, command);
         }
     }
-    if let Some(play) = play("partition", Kind::Raft) {
+    if let Some(recording) = recording("partition", Kind::Raft) {
         record(
             "The record of raft, partition: what changed a belief. * leads, x is dead, - knows no leader",
-            play,
+            recording,
             page,
         );
     }
 }
 
-/// Records that are drawn, so many steps of each.
+/// Recordings that are drawn, with the number of steps.
 const DRAWN: [(&str, Kind, usize, &str); 3] = [
     (
         "wrong-detector",
@@ -233,16 +237,16 @@ const DRAWN: [(&str, Kind, usize, &str); 3] = [
     ("would-be leader dies", Kind::Ring, 24, "Ring, the would-be leader dies: Election 4 goes round for ever."),
 ];
 
-/// The steps that changed a belief, and those that made them.
-fn record(caption: &str, play: &Play, page: &mut Page) {
+/// A table of the steps that changed a view.
+fn record(caption: &str, recording: &Recording, page: &mut Page) {
     let mut rows = Vec::new();
     let mut before = None;
-    for step in play.steps.iter().filter(|step| !step.what.is_sending()) {
-        if before != Some(&step.beliefs) {
-            let (what, beliefs) = (play.told(step), step.believed(&play.names));
-            rows.push(vec![format!("{:.3} ms", step.at as f64 / 1e6), what, beliefs]);
+    for step in recording.steps.iter().filter(|step| !step.kind.is_sending()) {
+        if before != Some(&step.views) {
+            let (what, views) = (recording.describe(step), step.views_summary(&recording.names));
+            rows.push(vec![format!("{:.3} ms", step.at as f64 / 1e6), what, views]);
         }
-        before = Some(&step.beliefs);
+        before = Some(&step.views);
     }
     page.table(caption, &["when", "what", "who believes in whom"], &rows);
 }

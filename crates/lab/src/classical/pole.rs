@@ -1,24 +1,24 @@
-//! POLE: the production election, as a process of the arena. An adapter, not a copy.
+//! POLE: an adapter that runs the production election as a process of the simulation.
 //!
-//! In: the arena's events. Out: what `pole_election` puts out. The attribute is the score, turned round: there, smaller is
-//! better.
-//! Count, N processes, M = N - 1 of them alive and in the know at once, Q = N/2 + 1 a quorum, the best first: every
-//! process proposes itself to N - 1 = M others, the M - 1 that are not best propose the best to all, and whoever hears a
-//! worse choice answers once, (M - 1)^2 times in all: 3M^2 - 3M + 1 proposals. A process decides when Q hold the best, and
-//! answers each proposal that comes after by a vote: the best M - Q, each other (M - Q) + (M - 1). Together
-//! 5M^2 - (5 + Q)M + 2. Delays: own proposals, proposals of the best = 2: nobody waits for a timer.
-//! Worst: no formula is claimed; the table shows the most that was seen.
+//! The attribute is the negated score, since a smaller score is better.
+//!
+//! Count for N processes, of which M = N - 1 run and detect the failure at the same time, with the best first;
+//! Q = N/2 + 1 is a quorum. Every process proposes itself to N - 1 = M others, the M - 1 that are not best propose
+//! the best to all, and each process answers a worse choice once, (M - 1)^2 times in all: 3M^2 - 3M + 1 proposals. A
+//! process decides when Q hold the best, and answers each later proposal by a vote: the best M - Q, each other
+//! (M - Q) + (M - 1). Together 5M^2 - (5 + Q)M + 2. Delays: own proposals, proposals of the best = 2; no timer is
+//! involved. For the worst case no formula is claimed; the table shows the largest count.
+//!
 //! Source: `crates/election`; Becker, Junqueira, Serafini 2011.
 
 use pole_election::{
     Assessment, Cause, Config, Election, Epoch, Host, Output, Proposal, Rank, Round, Score, ServerId, Span, Standing,
-    Timer as Named, Voters, Zxid,
+    Timer as ElectionTimer, Voters, Zxid,
 };
 
-use super::following::{Following, GATHER, Hail};
-use super::{Acts, Algorithm, Event, Setting, Timer, Word, majority, others};
+use super::following::{FollowMessage, Following, GATHER};
+use super::{Actions, Algorithm, AlgorithmMessage, Event, ProcessConfig, Timer, majority, others};
 
-/// A server.
 #[derive(Clone, Debug)]
 pub(super) struct Pole {
     me: usize,
@@ -26,13 +26,13 @@ pub(super) struct Pole {
     leader: Option<usize>,
     suspected: Vec<bool>,
     election: Election,
-    host: Scored,
+    host: ElectionHost,
     following: Following,
 }
 
-/// What the server around an election answers.
+/// Implements the callbacks of the election.
 #[derive(Clone, Debug)]
-struct Scored {
+struct ElectionHost {
     score: i64,
     round_trips: Vec<u64>,
 }
@@ -40,17 +40,17 @@ struct Scored {
 #[derive(Clone, Debug)]
 pub(super) enum Message {
     Election(Box<pole_election::Message>),
-    Hail(Hail),
+    Following(FollowMessage),
 }
 
-impl Word for Message {
+impl AlgorithmMessage for Message {
     fn name(&self) -> &'static str {
         match self {
             Self::Election(message) => match **message {
                 pole_election::Message::Propose(_) => "P",
                 pole_election::Message::Vote(_) => "V",
             },
-            Self::Hail(hail) => hail.name(),
+            Self::Following(follow_message) => follow_message.name(),
         }
     }
 
@@ -58,20 +58,20 @@ impl Word for Message {
         match self {
             Self::Election(message) => match &**message {
                 pole_election::Message::Propose(propose) => {
-                    format!("P {} r{}", place(propose.choice.id), propose.round)
+                    format!("P {} r{}", index_of(propose.choice.id), propose.round)
                 }
-                pole_election::Message::Vote(vote) => format!("V {} r{}", place(vote.choice.id), vote.round),
+                pole_election::Message::Vote(vote) => format!("V {} r{}", index_of(vote.choice.id), vote.round),
             },
-            Self::Hail(hail) => hail.label(),
+            Self::Following(follow_message) => follow_message.label(),
         }
     }
 
     fn is_upkeep(&self) -> bool {
-        matches!(self, Self::Hail(_))
+        matches!(self, Self::Following(_))
     }
 }
 
-impl Host for Scored {
+impl Host for ElectionHost {
     fn assess(&mut self, _: u64) -> Option<Assessment> {
         let rank = Rank::Known(Score::from(self.score));
         Some(Assessment { rank, version: Zxid::ZERO, fingerprint: 1, inputs: Vec::new() })
@@ -82,10 +82,10 @@ impl Host for Scored {
     }
 
     fn round_trip(&self, peer: ServerId) -> Option<Span> {
-        self.round_trips.get(place(peer)).copied().map(Span)
+        self.round_trips.get(index_of(peer)).copied().map(Span)
     }
 
-    /// No gossip in the arena.
+    /// There is no gossip in this simulation.
     fn ranks_below(&self, _: ServerId, _: &Proposal) -> bool {
         false
     }
@@ -98,68 +98,69 @@ impl Host for Scored {
 impl Algorithm for Pole {
     type Message = Message;
 
-    fn new(setting: &Setting) -> Self {
-        let voters = Voters::new((0..setting.n).map(id));
-        let config = Config { timeout: Span(setting.timeout), ..Config::new(id(setting.me), voters) };
+    fn new(config: &ProcessConfig) -> Self {
+        let voters = Voters::new((0..config.n).map(id));
+        let election_config = Config { timeout: Span(config.timeout), ..Config::new(id(config.me), voters) };
         Self {
-            me: setting.me,
-            n: setting.n,
-            leader: setting.leader,
-            suspected: vec![false; setting.n],
-            election: Election::new(config),
-            host: Scored { score: -(setting.attribute as i64), round_trips: setting.round_trips.clone() },
-            following: Following::new(setting),
+            me: config.me,
+            n: config.n,
+            leader: config.leader,
+            suspected: vec![false; config.n],
+            election: Election::new(election_config),
+            host: ElectionHost { score: -(config.attribute as i64), round_trips: config.round_trips.clone() },
+            following: Following::new(config),
         }
     }
 
-    fn reborn(&self, setting: &Setting) -> Self {
-        Self::new(setting)
+    fn restarted(&self, config: &ProcessConfig) -> Self {
+        Self::new(config)
     }
 
-    fn step(&mut self, event: Event<Message>, out: &mut Acts<Message>) {
+    fn step(&mut self, event: Event<Message>, out: &mut Actions<Message>) {
         match event {
-            Event::Start => self.starts(),
-            Event::Elect => self.calls(Cause::Start, out),
+            Event::Start => self.init(),
+            Event::Elect => self.start_election(Cause::Start, out),
             Event::Suspects(other) => {
                 self.suspected[other] = true;
                 let trusted = self.suspected.iter().filter(|is| !**is).count();
-                if self.believes() == Some(other) {
-                    self.calls(Cause::LeaderLost, out);
+                if self.known_leader() == Some(other) {
+                    self.start_election(Cause::LeaderLost, out);
                 } else if self.leads().is_some() && trusted < majority(self.n) {
-                    self.calls(Cause::QuorumLost, out);
+                    self.start_election(Cause::QuorumLost, out);
                 }
-                self.elects(out, |election, host, outputs| election.link_down(id(other), host, outputs));
+                self.with_election(out, |election, host, outputs| election.link_down(id(other), host, outputs));
             }
             Event::Trusts(other) => {
                 self.suspected[other] = false;
-                self.elects(out, |election, _, outputs| {
+                self.with_election(out, |election, _, outputs| {
                     election.link_up(id(other));
                     election.propose_to(id(other), outputs);
                 });
             }
             Event::Received { from, message: Message::Election(message) } => {
-                self.elects(out, |election, host, outputs| {
-                    // What the arena carries comes from elections of the same ensemble, so it is never refused.
+                self.with_election(out, |election, host, outputs| {
+                    // All messages come from elections of the same ensemble, so none is refused.
                     let _ = election.receive(id(from), *message, host, outputs);
                 });
             }
-            Event::Received { from, message: Message::Hail(hail) } => {
+            Event::Received { from, message: Message::Following(follow_message) } => {
                 let leads = self.leads().is_some();
-                if !self.follows(out, |following, out| following.hailed(from, &hail, out)) {
-                    self.calls(if leads { Cause::QuorumLost } else { Cause::LeaderLost }, out);
+                if !self.with_following(out, |following, out| following.receive(from, &follow_message, out)) {
+                    self.start_election(if leads { Cause::QuorumLost } else { Cause::LeaderLost }, out);
                 }
             }
             Event::Expired(timer) if timer == GATHER => {
-                // As the service does: whoever was chosen and could not lead is passed over for a while.
+                // As in the service, an elected server that could not lead is demoted for a while.
                 if let Some(leader) = self.election.leader() {
-                    self.elects(out, |election, host, outputs| election.demote(leader, host, outputs));
+                    self.with_election(out, |election, host, outputs| election.demote(leader, host, outputs));
                 }
-                self.calls(Cause::Retry, out);
+                self.start_election(Cause::Retry, out);
             }
             Event::Expired(timer) => {
-                let named = NAMES.iter().find(|(_, name)| *name == timer).map(|(named, _)| *named);
-                if let Some(named) = named {
-                    self.elects(out, |election, host, outputs| election.expired(named, host, outputs));
+                let election_timer =
+                    NAMES.iter().find(|(_, name)| *name == timer).map(|(election_timer, _)| *election_timer);
+                if let Some(election_timer) = election_timer {
+                    self.with_election(out, |election, host, outputs| election.expired(election_timer, host, outputs));
                 }
             }
         }
@@ -167,22 +168,22 @@ impl Algorithm for Pole {
 
     fn leads(&self) -> Option<u64> {
         let round = self.election.round();
-        (self.believes() == Some(self.me)).then_some(round.epoch << 16 | u64::from(round.failed))
+        (self.known_leader() == Some(self.me)).then_some(round.epoch << 16 | u64::from(round.failed))
     }
 
-    fn believes(&self) -> Option<usize> {
-        self.election.leader().map(place)
+    fn known_leader(&self) -> Option<usize> {
+        self.election.leader().map(index_of)
     }
 
-    /// A server takes part in the broadcast of the one leader that it has, and of no other.
+    /// A server takes part only in the broadcast of its own leader.
     fn accepts(&self, leader: usize, _: u64) -> bool {
-        self.believes() == Some(leader)
+        self.known_leader() == Some(leader)
     }
 }
 
 impl Pole {
-    /// All links are open; the leader, if there is one, is established in the first epoch.
-    fn starts(&mut self) {
+    /// Opens all links. The leader, if there is one, is established in the first epoch.
+    fn init(&mut self) {
         others(self.me, self.n).for_each(|other| self.election.link_up(id(other)));
         if let Some(leader) = self.leader {
             let choice = Proposal {
@@ -198,57 +199,66 @@ impl Pole {
         }
     }
 
-    fn calls(&mut self, cause: Cause, out: &mut Acts<Message>) {
-        self.follows(out, Following::electing);
-        self.elects(out, |election, host, outputs| election.start(cause, host, outputs));
+    fn start_election(&mut self, cause: Cause, out: &mut Actions<Message>) {
+        self.with_following(out, Following::election_started);
+        self.with_election(out, |election, host, outputs| election.start(cause, host, outputs));
     }
 
-    fn elects(&mut self, out: &mut Acts<Message>, act: impl FnOnce(&mut Election, &mut Scored, &mut Vec<Output>)) {
+    fn with_election(
+        &mut self,
+        out: &mut Actions<Message>,
+        act: impl FnOnce(&mut Election, &mut ElectionHost, &mut Vec<Output>),
+    ) {
         let mut outputs = Vec::new();
         act(&mut self.election, &mut self.host, &mut outputs);
         for output in outputs {
             match output {
-                Output::Send { to, message } => out.send(place(to), Message::Election(Box::new(message))),
-                Output::Arm { timer, after } => out.arm(named(timer), after.0),
-                Output::Cancel(timer) => out.cancel(named(timer)),
+                Output::Send { to, message } => out.send(index_of(to), Message::Election(Box::new(message))),
+                Output::Arm { timer, after } => out.arm(timer_for(timer), after.0),
+                Output::Cancel(timer) => out.cancel(timer_for(timer)),
                 Output::Elected(elected) => {
-                    self.follows(out, |following, out| following.chosen(place(elected.leader), out));
+                    self.with_following(out, |following, out| following.elected(index_of(elected.leader), out));
                 }
-                // Scores here are plain numbers.
+                // Scores are plain numbers here and never invalid.
                 Output::Invalid { .. } => {}
             }
         }
     }
 
-    fn follows<T>(&mut self, out: &mut Acts<Message>, act: impl FnOnce(&mut Following, &mut Acts<Hail>) -> T) -> T {
-        let mut acts = Acts::new();
-        let answer = act(&mut self.following, &mut acts);
-        out.extend(acts, Message::Hail);
+    fn with_following<T>(
+        &mut self,
+        out: &mut Actions<Message>,
+        act: impl FnOnce(&mut Following, &mut Actions<FollowMessage>) -> T,
+    ) -> T {
+        let mut actions = Actions::new();
+        let answer = act(&mut self.following, &mut actions);
+        out.extend(actions, Message::Following);
         if self.following.is_established() {
-            // The epoch that the agreement would give it; here, the number of the round.
+            // Stands for the epoch that the agreement would assign.
             self.election.established(Epoch(self.election.round().epoch as u32));
         }
         answer
     }
 }
 
-fn id(place: usize) -> ServerId {
-    ServerId(place as u64 + 1)
+fn id(index: usize) -> ServerId {
+    ServerId(index as u64 + 1)
 }
 
-fn place(id: ServerId) -> usize {
+fn index_of(id: ServerId) -> usize {
     id.0 as usize - 1
 }
 
-fn named(timer: Named) -> Timer {
+fn timer_for(timer: ElectionTimer) -> Timer {
     match timer {
-        Named::Wait => WAIT,
-        Named::Retry => RETRY,
-        Named::Score => SCORE,
+        ElectionTimer::Wait => WAIT,
+        ElectionTimer::Retry => RETRY,
+        ElectionTimer::Score => SCORE,
     }
 }
 
 const WAIT: Timer = Timer("no more proposals", 0);
 const RETRY: Timer = Timer("propose again", 0);
 const SCORE: Timer = Timer("no score", 0);
-const NAMES: [(Named, Timer); 3] = [(Named::Wait, WAIT), (Named::Retry, RETRY), (Named::Score, SCORE)];
+const NAMES: [(ElectionTimer, Timer); 3] =
+    [(ElectionTimer::Wait, WAIT), (ElectionTimer::Retry, RETRY), (ElectionTimer::Score, SCORE)];

@@ -1,41 +1,40 @@
-//! How good the leader is that each algorithm elects: its mean request latency over the best possible one's.
+//! How good the leader is that each algorithm elects: its mean request latency relative to the best possible one.
 //!
-//! In: a deployment of the paper, whose p5 led and has crashed. Out: the leader's latency by the paper's formula, divided
-//! by the least of all.
-//! Source: section 2.2 of the paper, with the round trip for a request that a follower hands on.
-//! Holds: p5's clients go to the live servers nearest to it, in equal parts.
+//! On a deployment of the paper the leader p5 has crashed. The quality is the new leader's latency by the formula of
+//! the paper (section 2.2, with the round trip for a request that a follower forwards), divided by the smallest one.
+//! The clients of p5 move to the running servers nearest to it, in equal parts.
 
 use std::collections::BTreeMap;
 
 use pole_topology::Topology;
 
-use super::{Case, Happening, Kind};
+use super::{Case, Kind, Occurrence};
 use crate::sim::MS;
 
-/// How good the leaders are.
+/// The quality of the leaders of one algorithm on one deployment.
 #[derive(Clone, Debug)]
 pub struct Quality {
     /// The algorithm.
     pub kind: Kind,
     /// The deployment.
     pub topology: String,
-    /// Who was elected, as p1 to p5, and how often.
+    /// How often each server was elected, by its id from 1 to 5.
     pub leaders: BTreeMap<u64, u64>,
-    /// The mean over the runs of its mean request latency, in milliseconds.
+    /// The leader's mean request latency, averaged over the runs, in milliseconds.
     pub mean_ms: f64,
-    /// That of the best possible leader.
+    /// The mean request latency of the best possible leader, in milliseconds.
     pub best_ms: f64,
 }
 
 impl Quality {
-    /// How many times the best possible latency: 1 is perfect.
+    /// The latency relative to the best possible one; 1 is perfect.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.mean_ms / self.best_ms
     }
 }
 
-/// Elects with so many seeds on a deployment, and judges the leaders.
+/// Elects a leader with each seed on a deployment and rates the leaders.
 #[must_use]
 pub fn quality(kind: Kind, topology: &Topology, seeds: impl Iterator<Item = u64>) -> Quality {
     let latency = latencies(topology);
@@ -52,15 +51,15 @@ pub fn quality(kind: Kind, topology: &Topology, seeds: impl Iterator<Item = u64>
     Quality { kind, topology: topology.name().to_owned(), leaders, mean_ms: sum / runs.max(1) as f64, best_ms: best }
 }
 
-/// The last server leads and crashes at once.
+/// A case in which the last server leads and crashes at the start.
 pub(super) fn crash(kind: Kind, topology: &Topology, seed: u64) -> Case {
     let mut case = Case::on(topology.clone(), seed);
     case.attributes = attributes(kind, topology);
-    case.happenings.push((0, Happening::Crash(case.n - 1)));
+    case.occurrences.push((0, Occurrence::Crash(case.n - 1)));
     case
 }
 
-/// What each is elected for: what the algorithm knows of. Only two of them look at latencies.
+/// The attributes by which an algorithm elects. Only two of them use latencies.
 fn attributes(kind: Kind, topology: &Topology) -> Vec<u64> {
     let of = |scores: Vec<u64>| scores.into_iter().map(|score| WORST - score.min(WORST)).chain([0]).collect();
     let alike = |places: usize| vec![0; places];
@@ -72,7 +71,7 @@ fn attributes(kind: Kind, topology: &Topology) -> Vec<u64> {
     }
 }
 
-/// For each server but the last: the time in which it reaches a quorum of those who live, in nanoseconds.
+/// For each server but the last: the time to reach a quorum of running servers, in nanoseconds.
 fn consensus(topology: &Topology) -> Vec<u64> {
     let all = topology.servers().count();
     let live = all - 1;
@@ -84,7 +83,7 @@ fn consensus(topology: &Topology) -> Vec<u64> {
     (0..live).map(score).collect()
 }
 
-/// For each server but the last: the mean latency of a request if it led, in nanoseconds.
+/// For each server but the last: the mean request latency under its leadership, in nanoseconds.
 pub(super) fn latencies(topology: &Topology) -> Vec<u64> {
     let live = topology.servers().count() - 1;
     let rates = rates(topology, live);
@@ -96,7 +95,7 @@ pub(super) fn latencies(topology: &Topology) -> Vec<u64> {
     consensus(topology).into_iter().enumerate().map(|(me, reach)| reach + hop(me)).collect()
 }
 
-/// The requests at each server that lives, with the share of those whose server has died.
+/// The request rate at each running server, including its share of the clients of the crashed one.
 fn rates(topology: &Topology, live: usize) -> Vec<u128> {
     let away = |other: usize| rtt(topology, live, other);
     let nearest = (0..live).map(away).min().unwrap_or(0);
@@ -113,7 +112,7 @@ fn rtt(topology: &Topology, a: usize, b: usize) -> u64 {
     topology.rtt(a as u64 + 1, b as u64 + 1).unwrap_or(0)
 }
 
-/// Above any latency: attributes grow as latencies shrink.
+/// Above any latency; attributes are the difference to it, so that a lower latency is a higher attribute.
 const WORST: u64 = 1 << 50;
 
 #[cfg(test)]

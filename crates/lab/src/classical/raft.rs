@@ -1,34 +1,36 @@
-//! Raft's votes: a term has at most one leader, because a process has one vote in a term.
+//! Raft's election: a term has at most one leader, because a process has one vote per term.
 //!
-//! In: suspicions (the shortest election timeout has passed), random numbers for what a timeout is longer than that,
-//! votes. Out: RequestVote, Vote, and Append, by which a leader makes itself known and stays so.
-//! Why safe: two majorities share a process, and it votes once in a term, durably. Why live: timeouts are random, so that
-//! soon one candidate is alone.
-//! Count, one candidate, N processes, the old leader dead: N - 1 RequestVote, N - 2 Vote, N - 1 Append = 3N - 4; delays:
-//! the random wait, RequestVote, Vote, Append = 4. With pre-vote N - 1 PreVote and N - 2 grants before: 5N - 7 and 6.
-//! Worst: none; votes can split any number of times.
-//! Source: Ongaro, Ousterhout 2014, section 5.2; pre-vote: Ongaro's thesis, section 9.6. The log is left out: all are
-//! equally up to date.
+//! A suspicion stands for the end of the shortest election timeout; random numbers determine how much longer a
+//! timeout is. Messages are RequestVote, Vote, and Append, by which a leader announces itself and stays leader.
+//!
+//! Safety: two majorities share a process, which votes once per term, durably. Liveness: timeouts are random, so soon
+//! one candidate is alone.
+//!
+//! Count for one candidate, N processes, the old leader crashed: N - 1 RequestVote, N - 2 Vote, N - 1
+//! Append = 3N - 4. Delays: the random wait, RequestVote, Vote, Append = 4. Pre-vote adds N - 1 PreVote and N - 2
+//! grants: 5N - 7 and 6. There is no worst case: votes can split any number of times.
+//!
+//! Source: Ongaro, Ousterhout 2014, section 5.2; pre-vote: Ongaro's thesis, section 9.6. The log is left out: all
+//! processes are equally up to date.
 
 use std::collections::BTreeSet;
 
-use super::{Acts, Algorithm, Draws, Event, Setting, Timer, Word, majority, others};
+use super::{Actions, Algorithm, AlgorithmMessage, Event, ProcessConfig, RandomNumbers, Timer, majority, others};
 
-/// A process.
 #[derive(Clone, Debug)]
 pub(super) struct Raft {
     me: usize,
     n: usize,
     timeout: u64,
     pre_vote: bool,
-    draws: Draws,
+    random: RandomNumbers,
     suspected: BTreeSet<usize>,
-    /// Durable.
+    /// The current term. Durable.
     term: u64,
-    /// Durable: whom we voted for in this term.
+    /// The process that got our vote in this term. Durable.
     pub(super) voted: Option<usize>,
     leader: Option<usize>,
-    /// The term whose leader our detector has given up: its heartbeats do not count any more.
+    /// The term whose leader our detector suspects: its heartbeats are ignored.
     given_up: Option<u64>,
     role: Role,
 }
@@ -36,16 +38,16 @@ pub(super) struct Raft {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Role {
     Follower,
-    /// Would be voted for by these.
+    /// Collects pre-votes; these were granted.
     Probing(BTreeSet<usize>),
-    /// Was voted for by these.
+    /// Collects votes; these were granted.
     Candidate(BTreeSet<usize>),
     Leader,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// Would you vote for me in this term?
+    /// Asks whether the receiver would vote for the sender in this term.
     PreVote {
         term: u64,
     },
@@ -58,18 +60,18 @@ pub(super) enum Message {
     Vote {
         term: u64,
     },
-    /// The term is over: here is a newer one.
+    /// Rejects an old term with a newer one.
     Newer {
         term: u64,
     },
-    /// The leader speaks; `first`: for the first time.
+    /// The leader's heartbeat; `first` marks its announcement.
     Append {
         term: u64,
         first: bool,
     },
 }
 
-impl Word for Message {
+impl AlgorithmMessage for Message {
     fn name(&self) -> &'static str {
         match self {
             Self::PreVote { .. } => "PreVote",
@@ -99,37 +101,37 @@ impl Word for Message {
 impl Algorithm for Raft {
     type Message = Message;
 
-    fn new(setting: &Setting) -> Self {
-        let role = if setting.leader == Some(setting.me) { Role::Leader } else { Role::Follower };
+    fn new(config: &ProcessConfig) -> Self {
+        let role = if config.leader == Some(config.me) { Role::Leader } else { Role::Follower };
         Self {
-            me: setting.me,
-            n: setting.n,
-            timeout: setting.timeout,
-            pre_vote: setting.pre_vote,
-            draws: Draws::new(&setting.dice),
+            me: config.me,
+            n: config.n,
+            timeout: config.timeout,
+            pre_vote: config.pre_vote,
+            random: RandomNumbers::new(&config.random_numbers),
             suspected: BTreeSet::new(),
-            term: u64::from(setting.leader.is_some()),
-            voted: setting.leader,
-            leader: setting.leader,
+            term: u64::from(config.leader.is_some()),
+            voted: config.leader,
+            leader: config.leader,
             given_up: None,
             role,
         }
     }
 
-    fn reborn(&self, setting: &Setting) -> Self {
-        Self { term: self.term, voted: self.voted, leader: None, role: Role::Follower, ..Self::new(setting) }
+    fn restarted(&self, config: &ProcessConfig) -> Self {
+        Self { term: self.term, voted: self.voted, leader: None, role: Role::Follower, ..Self::new(config) }
     }
 
-    fn step(&mut self, event: Event<Message>, out: &mut Acts<Message>) {
+    fn step(&mut self, event: Event<Message>, out: &mut Actions<Message>) {
         match event {
             Event::Start if self.role == Role::Leader => out.arm(HEARTBEAT, self.timeout / 4),
             Event::Start => {}
-            Event::Elect => self.waits(0, out),
+            Event::Elect => self.arm_election_timer(0, out),
             Event::Suspects(other) => {
                 self.suspected.insert(other);
                 if self.leader == Some(other) {
                     self.given_up = Some(self.term);
-                    self.waits(0, out);
+                    self.arm_election_timer(0, out);
                 }
             }
             Event::Trusts(other) => {
@@ -144,8 +146,8 @@ impl Algorithm for Raft {
                 }
             }
             Event::Expired(_) if self.role == Role::Leader => {}
-            Event::Expired(_) if self.pre_vote => self.probe(out),
-            Event::Expired(_) => self.stand(out),
+            Event::Expired(_) if self.pre_vote => self.start_pre_vote(out),
+            Event::Expired(_) => self.start_candidacy(out),
         }
     }
 
@@ -153,12 +155,11 @@ impl Algorithm for Raft {
         (self.role == Role::Leader).then_some(self.term)
     }
 
-    fn believes(&self) -> Option<usize> {
+    fn known_leader(&self) -> Option<usize> {
         self.leader
     }
 
-    /// A follower takes the word of whoever speaks in its term or a newer one: that there is only one such process is
-    /// what the votes are for.
+    /// A follower accepts any leader of its term or a newer one: the votes ensure that there is only one.
     fn accepts(&self, leader: usize, term: u64) -> bool {
         let is_mine = leader == self.me && self.role == Role::Leader;
         term > self.term || (term == self.term && (is_mine || self.role != Role::Leader))
@@ -166,10 +167,10 @@ impl Algorithm for Raft {
 }
 
 impl Raft {
-    fn receive(&mut self, from: usize, message: &Message, out: &mut Acts<Message>) {
+    fn receive(&mut self, from: usize, message: &Message, out: &mut Actions<Message>) {
         match *message {
             Message::PreVote { term } => {
-                // Changes nothing here: a process that is cut off cannot drive up the terms of the others.
+                // Changes no state: a partitioned process cannot increase the terms of the others.
                 let is_lost = self.leader.is_none_or(|leader| self.suspected.contains(&leader));
                 if term > self.term && is_lost && self.role != Role::Leader {
                     out.send(from, Message::PreGranted { term });
@@ -181,7 +182,7 @@ impl Raft {
                 {
                     granted.insert(from);
                     if granted.len() >= majority(self.n) {
-                        self.stand(out);
+                        self.start_candidacy(out);
                     }
                 }
             }
@@ -192,7 +193,7 @@ impl Raft {
                 if term == self.term && self.voted.is_none_or(|voted| voted == from) {
                     self.voted = Some(from);
                     out.send(from, Message::Vote { term });
-                    self.waits(2 * self.timeout, out);
+                    self.arm_election_timer(2 * self.timeout, out);
                 } else {
                     out.send(from, Message::Newer { term: self.term });
                 }
@@ -203,14 +204,14 @@ impl Raft {
                 {
                     votes.insert(from);
                     if votes.len() >= majority(self.n) {
-                        self.wins(out);
+                        self.become_leader(out);
                     }
                 }
             }
             Message::Newer { term } => {
                 if term > self.term {
                     self.follow(term, None, out);
-                    self.waits(0, out);
+                    self.arm_election_timer(0, out);
                 }
             }
             Message::Append { term, .. } if term < self.term => out.send(from, Message::Newer { term: self.term }),
@@ -219,23 +220,23 @@ impl Raft {
         }
     }
 
-    fn probe(&mut self, out: &mut Acts<Message>) {
+    fn start_pre_vote(&mut self, out: &mut Actions<Message>) {
         self.leader = None;
         self.role = Role::Probing(BTreeSet::from([self.me]));
         out.send_all(others(self.me, self.n), Message::PreVote { term: self.term + 1 });
-        self.waits(2 * self.timeout, out);
+        self.arm_election_timer(2 * self.timeout, out);
     }
 
-    fn stand(&mut self, out: &mut Acts<Message>) {
+    fn start_candidacy(&mut self, out: &mut Actions<Message>) {
         self.term += 1;
         self.voted = Some(self.me);
         self.leader = None;
         self.role = Role::Candidate(BTreeSet::from([self.me]));
         out.send_all(others(self.me, self.n), Message::RequestVote { term: self.term });
-        self.waits(2 * self.timeout, out);
+        self.arm_election_timer(2 * self.timeout, out);
     }
 
-    fn wins(&mut self, out: &mut Acts<Message>) {
+    fn become_leader(&mut self, out: &mut Actions<Message>) {
         self.role = Role::Leader;
         self.leader = Some(self.me);
         out.cancel(ELECTION);
@@ -243,7 +244,7 @@ impl Raft {
         out.arm(HEARTBEAT, self.timeout / 4);
     }
 
-    fn follow(&mut self, term: u64, leader: Option<usize>, out: &mut Acts<Message>) {
+    fn follow(&mut self, term: u64, leader: Option<usize>, out: &mut Actions<Message>) {
         if term > self.term {
             self.voted = None;
         }
@@ -254,9 +255,9 @@ impl Raft {
         out.cancel(ELECTION);
     }
 
-    /// T is twice the timeout, and so is the range of what is random.
-    fn waits(&mut self, at_least: u64, out: &mut Acts<Message>) {
-        let random = self.draws.below(2 * self.timeout);
+    /// Arms the election timer with a random time of up to twice the timeout on top of `at_least`.
+    fn arm_election_timer(&mut self, at_least: u64, out: &mut Actions<Message>) {
+        let random = self.random.below(2 * self.timeout);
         out.arm(ELECTION, at_least + random);
     }
 }
@@ -266,25 +267,25 @@ const HEARTBEAT: Timer = Timer("heartbeat", 0);
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Case, Dice, Happening, Outcome, Repair, run};
+    use super::super::{Case, Occurrence, Outcome, RandomSource, Repair, run};
     use super::*;
     use crate::sim::MS;
 
-    /// A process that forgets whom it voted for, as one that does not write its vote to disk.
+    /// A process that forgets its vote, like one that does not write it to disk.
     struct Forgetful(Raft);
 
     impl Algorithm for Forgetful {
         type Message = Message;
 
-        fn new(setting: &Setting) -> Self {
-            Self(Raft::new(setting))
+        fn new(config: &ProcessConfig) -> Self {
+            Self(Raft::new(config))
         }
 
-        fn reborn(&self, setting: &Setting) -> Self {
-            Self(self.0.reborn(setting))
+        fn restarted(&self, config: &ProcessConfig) -> Self {
+            Self(self.0.restarted(config))
         }
 
-        fn step(&mut self, event: Event<Message>, out: &mut Acts<Message>) {
+        fn step(&mut self, event: Event<Message>, out: &mut Actions<Message>) {
             if self.0.role == Role::Follower {
                 self.0.voted = None;
             }
@@ -295,8 +296,8 @@ mod tests {
             self.0.leads()
         }
 
-        fn believes(&self) -> Option<usize> {
-            self.0.believes()
+        fn known_leader(&self) -> Option<usize> {
+            self.0.known_leader()
         }
 
         fn accepts(&self, leader: usize, generation: u64) -> bool {
@@ -304,19 +305,19 @@ mod tests {
         }
     }
 
-    /// Two of three stand in the same term at the same moment, and ask the third.
+    /// Two of three processes become candidates in the same term at the same time and ask the third.
     fn two_candidates<A: Algorithm>() -> Outcome {
         let mut case = Case::counting(3);
-        case.dice = Dice::First(0);
-        case.happenings.push((0, Happening::Elect(1)));
-        case.happenings.push((2 * case.timeout - 1, Happening::Elect(0)));
+        case.random = RandomSource::First(0);
+        case.occurrences.push((0, Occurrence::Elect(1)));
+        case.occurrences.push((2 * case.timeout - 1, Occurrence::Elect(0)));
         (case.until, case.ends_settled) = (5 * case.timeout, false);
         assert_eq!(case.timeout, 5 * MS);
         run::<A>(&case, Repair::None, false)
     }
 
     #[test]
-    fn the_judge_catches_a_process_that_votes_twice_in_a_term() {
+    fn the_checker_catches_a_process_that_votes_twice_in_a_term() {
         let honest = two_candidates::<Raft>();
         assert_eq!((honest.violations.len(), honest.leader.is_some()), (0, true));
         let forgetful = two_candidates::<Forgetful>();

@@ -1,19 +1,19 @@
-//! Ring election, Chang and Roberts as taught: the best attribute goes round, and comes back to its owner.
+//! Ring election, Chang and Roberts as taught: the best attribute travels round the ring back to its owner.
 //!
-//! In: a call for an election, messages of the predecessor, suspicions. Out: messages to the successor.
-//! Why it ends: only the best attribute passes everybody. N - 1 messages at most to reach the best, N for its Election to
-//! come round, N for Elected: 3N - 1; 2N if the best calls.
-//! Holds: with several initiators, only the run of the highest of the newest round completes.
-//! Where it fails: the would-be leader dies after its Election has passed, and the message goes round for ever. Repair 1:
-//! its predecessor waits for Elected. Repair 2: any failure detector; one that errs starts runs for ever. And a suspected
-//! process is left out of the ring: if it lives, it still thinks that it leads.
-//! Ours to add: rounds, so that a run that is started again is told from the one that it replaces.
+//! It terminates because only the best attribute passes every process: at most N - 1 messages to reach the best
+//! process, N for its Election to come round, N for Elected: 3N - 1; 2N if the best process calls the election. With
+//! several initiators only the run of the highest one of the newest round completes.
+//!
+//! It fails if the would-be leader crashes after its Election has passed: the message then circulates forever. Repair
+//! 1: its predecessor waits for Elected. Repair 2: any failure detector; one that errs restarts runs forever. A
+//! suspected process is left out of the ring; if it runs, it still considers itself leader.
+//!
+//! Our addition: rounds, which distinguish a restarted run from the one that it replaces.
 
 use std::collections::BTreeSet;
 
-use super::{Acts, Algorithm, Event, Repair, Setting, Timer, Word};
+use super::{Actions, Algorithm, AlgorithmMessage, Event, ProcessConfig, Repair, Timer};
 
-/// A process on the ring.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     me: usize,
@@ -24,26 +24,26 @@ pub(super) struct Ring {
     /// Left out of the ring.
     suspected: BTreeSet<usize>,
     elected: Option<usize>,
-    /// The highest run heard of, "in cache": messages of lower ones are suppressed.
+    /// The highest run seen; messages of lower ones are suppressed.
     run: Run,
-    /// The leader whose failure called that run.
+    /// The leader whose failure caused that run.
     without: Option<usize>,
-    /// What was last passed on in that run.
+    /// The candidate last passed on in that run.
     passed: Option<Candidate>,
-    /// Our Elected message is under way.
+    /// Our Elected message is in transit.
     announcing: bool,
-    /// Repair 1: we precede the would-be leader, and wait for its Elected message.
+    /// Repair 1: we precede the would-be leader and wait for its Elected message.
     awaiting: bool,
 }
 
-/// A run of the election. A new call outranks whatever its caller has heard of; among calls of a round, the higher id.
+/// A run of the election. A new call outranks every run that its caller has seen; within a round the higher id wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Run {
     round: u64,
     initiator: usize,
 }
 
-/// A would-be leader: the higher attribute is better, then the higher id.
+/// A candidate, ordered by attribute, then by id; greater is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Candidate {
     attribute: u64,
@@ -52,7 +52,7 @@ pub(super) struct Candidate {
 
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// `without`: the leader whose failure called the run. All close the ring over it, or a message would be lost there.
+    /// `without` is the leader whose failure caused the run. All processes skip it, or a message would be lost there.
     Election {
         run: Run,
         candidate: Candidate,
@@ -64,7 +64,7 @@ pub(super) enum Message {
     },
 }
 
-impl Word for Message {
+impl AlgorithmMessage for Message {
     fn name(&self) -> &'static str {
         match self {
             Self::Election { .. } => "Election",
@@ -83,20 +83,20 @@ impl Word for Message {
 impl Algorithm for Ring {
     type Message = Message;
 
-    /// Nobody is asked.
+    /// A leader needs no consent.
     fn needed(_: usize) -> usize {
         1
     }
 
-    fn new(setting: &Setting) -> Self {
+    fn new(config: &ProcessConfig) -> Self {
         Self {
-            me: setting.me,
-            n: setting.n,
-            attribute: setting.attribute,
-            repair: setting.repair,
-            timeout: setting.timeout,
+            me: config.me,
+            n: config.n,
+            attribute: config.attribute,
+            repair: config.repair,
+            timeout: config.timeout,
             suspected: BTreeSet::new(),
-            elected: setting.leader,
+            elected: config.leader,
             run: Run::default(),
             without: None,
             passed: None,
@@ -105,12 +105,12 @@ impl Algorithm for Ring {
         }
     }
 
-    fn reborn(&self, setting: &Setting) -> Self {
-        // The round is durable, or the ring would take its first call for an old one.
-        Self { run: self.run, elected: None, ..Self::new(setting) }
+    fn restarted(&self, config: &ProcessConfig) -> Self {
+        // The round is durable, or the ring would take the first call after a restart for an old one.
+        Self { run: self.run, elected: None, ..Self::new(config) }
     }
 
-    fn step(&mut self, event: Event<Message>, out: &mut Acts<Message>) {
+    fn step(&mut self, event: Event<Message>, out: &mut Actions<Message>) {
         match event {
             Event::Start => {}
             Event::Elect => self.call(None, out),
@@ -127,11 +127,11 @@ impl Algorithm for Ring {
                 self.suspected.remove(&other);
             }
             Event::Received { message: Message::Election { run, candidate, without }, .. } => {
-                self.election(run, candidate, without, out);
+                self.receive_election(run, candidate, without, out);
             }
-            Event::Received { message: Message::Elected { run, id }, .. } => self.is_elected(run, id, out),
+            Event::Received { message: Message::Elected { run, id }, .. } => self.receive_elected(run, id, out),
             Event::Expired(_) => {
-                // The Elected message did not come: the would-be leader is dead for us.
+                // The Elected message did not come: suspect the would-be leader.
                 self.suspected.extend(self.passed.map(|passed| passed.id));
                 self.call(None, out);
             }
@@ -142,7 +142,7 @@ impl Algorithm for Ring {
         (self.elected == Some(self.me)).then_some(self.run.round)
     }
 
-    fn believes(&self) -> Option<usize> {
+    fn known_leader(&self) -> Option<usize> {
         self.elected
     }
 
@@ -156,12 +156,12 @@ impl Algorithm for Ring {
 }
 
 impl Ring {
-    fn call(&mut self, without: Option<usize>, out: &mut Acts<Message>) {
+    fn call(&mut self, without: Option<usize>, out: &mut Actions<Message>) {
         self.enter(Run { round: self.run.round + 1, initiator: self.me }, without, out);
         self.pass(self.own(), out);
     }
 
-    fn election(&mut self, run: Run, candidate: Candidate, without: Option<usize>, out: &mut Acts<Message>) {
+    fn receive_election(&mut self, run: Run, candidate: Candidate, without: Option<usize>, out: &mut Actions<Message>) {
         if run < self.run {
             return;
         }
@@ -181,7 +181,7 @@ impl Ring {
         }
     }
 
-    fn is_elected(&mut self, run: Run, id: usize, out: &mut Acts<Message>) {
+    fn receive_elected(&mut self, run: Run, id: usize, out: &mut Actions<Message>) {
         if run < self.run {
             return;
         }
@@ -192,19 +192,19 @@ impl Ring {
             return;
         }
         self.elected = Some(id);
-        let starts_again = match self.repair {
+        let restarts = match self.repair {
             Repair::None => false,
             Repair::Predecessor => self.suspected.contains(&id) && self.precedes(id),
             Repair::Detector => self.suspected.contains(&id),
         };
-        if starts_again {
+        if restarts {
             self.call(Some(id), out);
         } else {
             self.forward(Message::Elected { run, id }, out);
         }
     }
 
-    fn enter(&mut self, run: Run, without: Option<usize>, out: &mut Acts<Message>) {
+    fn enter(&mut self, run: Run, without: Option<usize>, out: &mut Actions<Message>) {
         self.run = run;
         self.without = without;
         self.suspected.extend(without.filter(|dead| *dead != self.me));
@@ -214,28 +214,29 @@ impl Ring {
         out.cancel(ELECTED);
     }
 
-    fn pass(&mut self, candidate: Candidate, out: &mut Acts<Message>) {
+    fn pass(&mut self, candidate: Candidate, out: &mut Actions<Message>) {
         self.passed = Some(candidate);
         if self.repair == Repair::Detector && self.suspected.contains(&candidate.id) {
             return self.call(None, out);
         }
         self.forward(Message::Election { run: self.run, candidate, without: self.without }, out);
         if self.repair == Repair::Predecessor && self.precedes(candidate.id) && !self.awaiting {
-            // Twice round the ring, and something. Not anew when the message comes by again, or it would never run out.
+            // A bit more than twice round the ring. Not restarted when the message passes again, or it would never
+            // expire.
             self.awaiting = true;
             out.arm(ELECTED, self.timeout * (2 * self.n as u64 + 2));
         }
     }
 
-    fn forward(&mut self, message: Message, out: &mut Acts<Message>) {
+    fn forward(&mut self, message: Message, out: &mut Actions<Message>) {
         match self.clockwise().find(|other| !self.suspected.contains(other)) {
             Some(next) => out.send(next, message),
-            // Alone.
+            // No other process is left.
             None => (self.elected, self.announcing) = (Some(self.me), false),
         }
     }
 
-    /// Whether that process is the next on the ring, if it lives.
+    /// Whether that process is our successor on the ring, if it runs.
     fn precedes(&self, id: usize) -> bool {
         self.clockwise().find(|other| *other == id || !self.suspected.contains(other)) == Some(id)
     }

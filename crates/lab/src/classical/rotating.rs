@@ -1,16 +1,18 @@
-//! The rotating coordinator: round r belongs to process r mod N; whoever finds its coordinator dead goes to the next round.
+//! The rotating coordinator: round r belongs to process r mod N; a process that suspects its coordinator moves to the
+//! next round.
 //!
-//! In: suspicions, messages. Out: Support to the coordinator of the round, Lead from it once a majority is there.
-//! Why safe: a coordinator leads when a majority has come to its round, and none of them obeys an earlier one any more.
-//! Count, N processes, the old leader dead and everybody knows: N - 2 Support, N - 1 Lead = 2N - 3; delays: Support, Lead
-//! = 2. There is no other schedule, so that best and worst are the same.
+//! Processes send Support to the coordinator of the round, which sends Lead once it has a majority. Safety: a
+//! coordinator leads after a majority has entered its round, and none of them accepts an earlier one any more.
+//!
+//! Count for N processes, the old leader crashed and all know it: N - 2 Support, N - 1 Lead = 2N - 3. Delays:
+//! Support, Lead = 2. There is no other schedule, so best and worst are the same.
+//!
 //! Source: the coordinator of Chandra and Toueg 1996, without the value that they agree on.
 
 use std::collections::BTreeSet;
 
-use super::{Acts, Algorithm, Event, Setting, Timer, Word, majority, others};
+use super::{Actions, Algorithm, AlgorithmMessage, Event, ProcessConfig, Timer, majority, others};
 
-/// A process.
 #[derive(Clone, Debug)]
 pub(super) struct Rotating {
     me: usize,
@@ -18,11 +20,11 @@ pub(super) struct Rotating {
     attribute: u64,
     timeout: u64,
     suspected: BTreeSet<usize>,
-    /// Durable: we obey no earlier one.
+    /// The current round; earlier ones are not accepted. Durable.
     round: u64,
-    /// Whether its coordinator leads, as far as we know.
+    /// Whether, as far as we know, the coordinator of the round leads.
     led: bool,
-    /// Who supports us in this round, if it is ours.
+    /// Our supporters, if we coordinate this round.
     supporters: BTreeSet<usize>,
 }
 
@@ -31,18 +33,18 @@ pub(super) enum Message {
     Support {
         round: u64,
     },
-    /// The attribute is for `santos`.
+    /// The attribute is used by `santos`.
     Lead {
         round: u64,
         attribute: u64,
     },
-    /// The round is over: here is a later one.
+    /// Rejects an old round with a later one.
     Later {
         round: u64,
     },
 }
 
-impl Word for Message {
+impl AlgorithmMessage for Message {
     fn name(&self) -> &'static str {
         match self {
             Self::Support { .. } => "Support",
@@ -60,31 +62,31 @@ impl Word for Message {
 impl Algorithm for Rotating {
     type Message = Message;
 
-    fn new(setting: &Setting) -> Self {
+    fn new(config: &ProcessConfig) -> Self {
         Self {
-            me: setting.me,
-            n: setting.n,
-            attribute: setting.attribute,
-            timeout: setting.timeout,
+            me: config.me,
+            n: config.n,
+            attribute: config.attribute,
+            timeout: config.timeout,
             suspected: BTreeSet::new(),
-            round: setting.leader.unwrap_or(0) as u64,
-            led: setting.leader.is_some(),
+            round: config.leader.unwrap_or(0) as u64,
+            led: config.leader.is_some(),
             supporters: BTreeSet::new(),
         }
     }
 
-    fn reborn(&self, setting: &Setting) -> Self {
-        Self { round: self.round, ..Self::new(setting) }
+    fn restarted(&self, config: &ProcessConfig) -> Self {
+        Self { round: self.round, ..Self::new(config) }
     }
 
-    fn step(&mut self, event: Event<Message>, out: &mut Acts<Message>) {
+    fn step(&mut self, event: Event<Message>, out: &mut Actions<Message>) {
         match event {
             Event::Start => {}
-            Event::Elect => self.goes_on(out),
+            Event::Elect => self.next_round(out),
             Event::Suspects(other) => {
                 self.suspected.insert(other);
                 if self.coordinator() == other {
-                    self.goes_on(out);
+                    self.next_round(out);
                 }
             }
             Event::Trusts(other) => {
@@ -97,10 +99,10 @@ impl Algorithm for Rotating {
             Event::Expired(_) => {
                 if !self.led {
                     if self.coordinator() == self.me {
-                        // Not enough have come: they may not know of the round.
+                        // A majority is missing: the others may not know of the round.
                         out.send_all(others(self.me, self.n), Message::Later { round: self.round });
                     }
-                    self.supports(out);
+                    self.send_support(out);
                 }
             }
         }
@@ -110,40 +112,40 @@ impl Algorithm for Rotating {
         (self.led && self.coordinator() == self.me).then_some(self.round)
     }
 
-    fn believes(&self) -> Option<usize> {
+    fn known_leader(&self) -> Option<usize> {
         self.led.then(|| self.coordinator())
     }
 
     fn accepts(&self, leader: usize, round: u64) -> bool {
-        round >= self.round && self.owner(round) == leader
+        round >= self.round && self.coordinator_of(round) == leader
     }
 }
 
 impl Rotating {
     /// The next round whose coordinator is this process.
     pub(super) fn next_round_of(&self, process: usize) -> u64 {
-        (self.round + 1..).find(|round| self.owner(*round) == process).unwrap_or(self.round)
+        (self.round + 1..).find(|round| self.coordinator_of(*round) == process).unwrap_or(self.round)
     }
 
-    pub(super) fn enters(&mut self, round: u64, out: &mut Acts<Message>) {
+    pub(super) fn enter_round(&mut self, round: u64, out: &mut Actions<Message>) {
         if round > self.round || !self.led {
             self.round = round.max(self.round);
             self.led = false;
             self.supporters.clear();
-            self.supports(out);
+            self.send_support(out);
         }
     }
 
-    fn receive(&mut self, from: usize, message: &Message, out: &mut Acts<Message>) {
+    fn receive(&mut self, from: usize, message: &Message, out: &mut Actions<Message>) {
         match *message {
             Message::Support { round } => {
                 if round < self.round {
                     return out.send(from, Message::Later { round: self.round });
                 }
                 if round > self.round {
-                    self.enters(round, out);
+                    self.enter_round(round, out);
                 }
-                self.is_supported(from, out);
+                self.receive_support(from, out);
             }
             Message::Lead { round, .. } if round < self.round => out.send(from, Message::Later { round: self.round }),
             Message::Lead { round, .. } => {
@@ -153,33 +155,33 @@ impl Rotating {
             }
             Message::Later { round } => {
                 if round > self.round {
-                    self.enters(round, out);
+                    self.enter_round(round, out);
                 }
             }
         }
     }
 
-    /// To the next round whose coordinator seems to live.
-    fn goes_on(&mut self, out: &mut Acts<Message>) {
+    /// Moves to the next round whose coordinator is not suspected.
+    fn next_round(&mut self, out: &mut Actions<Message>) {
         let rounds = self.round + 1..=self.round + self.n as u64;
-        let next = rounds.into_iter().find(|round| !self.suspected.contains(&self.owner(*round)));
-        self.enters(next.unwrap_or(self.round + 1), out);
+        let next = rounds.into_iter().find(|round| !self.suspected.contains(&self.coordinator_of(*round)));
+        self.enter_round(next.unwrap_or(self.round + 1), out);
     }
 
-    fn supports(&mut self, out: &mut Acts<Message>) {
+    fn send_support(&mut self, out: &mut Actions<Message>) {
         if self.coordinator() == self.me {
-            self.is_supported(self.me, out);
+            self.receive_support(self.me, out);
         } else {
             out.send(self.coordinator(), Message::Support { round: self.round });
         }
-        // It may be lost.
+        // Sent again, since it may be lost.
         out.arm(SUPPORT, 2 * self.timeout);
     }
 
-    fn is_supported(&mut self, by: usize, out: &mut Acts<Message>) {
+    fn receive_support(&mut self, by: usize, out: &mut Actions<Message>) {
         let repeats = !self.supporters.insert(by);
         if self.led {
-            // Whoever asks again has missed the announcement.
+            // A repeated Support means that the announcement was lost.
             if repeats {
                 out.send(by, self.lead());
             }
@@ -195,10 +197,10 @@ impl Rotating {
     }
 
     fn coordinator(&self) -> usize {
-        self.owner(self.round)
+        self.coordinator_of(self.round)
     }
 
-    fn owner(&self, round: u64) -> usize {
+    fn coordinator_of(&self, round: u64) -> usize {
         (round % self.n as u64) as usize
     }
 }

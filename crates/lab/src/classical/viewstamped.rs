@@ -1,31 +1,32 @@
 //! The view change of Viewstamped Replication: view v belongs to replica v mod N, and a majority moves there together.
 //!
-//! In: suspicions, messages, a timeout. Out: StartViewChange to all, DoViewChange to the next primary, StartView from it.
-//! Why safe: the primary of a view leads after a majority has come to that view, and none of them obeys an earlier one.
-//! Count, N replicas, the old primary dead: N - 1 living ones send N - 1 StartViewChange each, N - 2 send DoViewChange,
-//! the primary sends N - 1 StartView: N^2 - 2. Delays: three if all find out at once, four if one does (its
-//! StartViewChange makes the others send theirs).
-//! Source: Liskov, Cowling 2012, section 4.2. Logs are left out. The view is kept over a crash; the paper recovers it from
+//! Replicas send StartViewChange to all and DoViewChange to the next primary, which sends StartView. Safety: the
+//! primary of a view leads after a majority has entered that view, and none of them accepts an earlier one.
+//!
+//! Count for N replicas, the old primary crashed: N - 1 running ones send N - 1 StartViewChange each, N - 2 send
+//! DoViewChange, the primary sends N - 1 StartView: N^2 - 2. Delays: three if all detect the failure at once, four if
+//! one does (its StartViewChange makes the others send theirs).
+//!
+//! Source: Liskov, Cowling 2012, section 4.2. Logs are left out. The view is durable here; the paper recovers it from
 //! the others.
 
 use std::collections::BTreeSet;
 
-use super::{Acts, Algorithm, Event, Setting, Timer, Word, majority, others};
+use super::{Actions, Algorithm, AlgorithmMessage, Event, ProcessConfig, Timer, majority, others};
 
-/// A replica.
 #[derive(Clone, Debug)]
 pub(super) struct Viewstamped {
     me: usize,
     n: usize,
     timeout: u64,
-    /// Durable: we obey no earlier one.
+    /// The current view; earlier ones are not accepted. Durable.
     view: u64,
-    /// Not in the middle of a view change.
+    /// False during a view change.
     normal: bool,
-    /// Who else has left the view before.
+    /// The other replicas that have started the view change.
     started: BTreeSet<usize>,
-    /// Who has come to our view; for its primary.
-    came: BTreeSet<usize>,
+    /// The replicas that have sent DoViewChange, if we are the primary.
+    arrived: BTreeSet<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ pub(super) enum Message {
     StartView { view: u64 },
 }
 
-impl Word for Message {
+impl AlgorithmMessage for Message {
     fn name(&self) -> &'static str {
         match self {
             Self::StartViewChange { .. } => "StartViewChange",
@@ -53,29 +54,29 @@ impl Word for Message {
 impl Algorithm for Viewstamped {
     type Message = Message;
 
-    fn new(setting: &Setting) -> Self {
+    fn new(config: &ProcessConfig) -> Self {
         Self {
-            me: setting.me,
-            n: setting.n,
-            timeout: setting.timeout,
-            view: setting.leader.unwrap_or(0) as u64,
-            normal: setting.leader.is_some(),
+            me: config.me,
+            n: config.n,
+            timeout: config.timeout,
+            view: config.leader.unwrap_or(0) as u64,
+            normal: config.leader.is_some(),
             started: BTreeSet::new(),
-            came: BTreeSet::new(),
+            arrived: BTreeSet::new(),
         }
     }
 
-    fn reborn(&self, setting: &Setting) -> Self {
-        Self { view: self.view, ..Self::new(setting) }
+    fn restarted(&self, config: &ProcessConfig) -> Self {
+        Self { view: self.view, ..Self::new(config) }
     }
 
-    fn step(&mut self, event: Event<Message>, out: &mut Acts<Message>) {
+    fn step(&mut self, event: Event<Message>, out: &mut Actions<Message>) {
         match event {
             Event::Start => {}
-            Event::Elect => self.changes(self.view + 1, out),
+            Event::Elect => self.start_view_change(self.view + 1, out),
             Event::Suspects(other) => {
                 if self.primary() == other {
-                    self.changes(self.view + 1, out);
+                    self.start_view_change(self.view + 1, out);
                 }
             }
             Event::Trusts(other) => {
@@ -86,7 +87,7 @@ impl Algorithm for Viewstamped {
             Event::Received { from, message } => self.receive(from, &message, out),
             Event::Expired(_) => {
                 if !self.normal {
-                    self.changes(self.view + 1, out);
+                    self.start_view_change(self.view + 1, out);
                 }
             }
         }
@@ -96,7 +97,7 @@ impl Algorithm for Viewstamped {
         (self.normal && self.primary() == self.me).then_some(self.view)
     }
 
-    fn believes(&self) -> Option<usize> {
+    fn known_leader(&self) -> Option<usize> {
         self.normal.then(|| self.primary())
     }
 
@@ -106,25 +107,25 @@ impl Algorithm for Viewstamped {
 }
 
 impl Viewstamped {
-    fn receive(&mut self, from: usize, message: &Message, out: &mut Acts<Message>) {
+    fn receive(&mut self, from: usize, message: &Message, out: &mut Actions<Message>) {
         match *message {
             Message::StartViewChange { view } => {
                 if view > self.view {
-                    self.changes(view, out);
+                    self.start_view_change(view, out);
                 }
                 if self.leads().is_some() {
-                    // It missed the end of the change, or comes from before it.
+                    // The sender missed the end of the change, or the message is old.
                     out.send(from, Message::StartView { view: self.view });
                 } else if view == self.view && !self.normal {
-                    self.has_started(from, out);
+                    self.receive_start_view_change(from, out);
                 }
             }
             Message::DoViewChange { view } => {
                 if view > self.view {
-                    self.changes(view, out);
+                    self.start_view_change(view, out);
                 }
                 if view == self.view && !self.normal {
-                    self.has_come(from, out);
+                    self.receive_do_view_change(from, out);
                 }
             }
             Message::StartView { view } if view < self.view => {
@@ -137,31 +138,31 @@ impl Viewstamped {
         }
     }
 
-    fn changes(&mut self, view: u64, out: &mut Acts<Message>) {
+    fn start_view_change(&mut self, view: u64, out: &mut Actions<Message>) {
         self.view = view;
         self.normal = false;
         self.started.clear();
-        self.came.clear();
+        self.arrived.clear();
         out.send_all(others(self.me, self.n), Message::StartViewChange { view });
         out.arm(CHANGE, 3 * self.timeout);
     }
 
-    fn has_started(&mut self, who: usize, out: &mut Acts<Message>) {
+    fn receive_start_view_change(&mut self, who: usize, out: &mut Actions<Message>) {
         let before = self.started.len();
         self.started.insert(who);
-        // As many as make a majority with us, and only once.
+        // Exactly when they make a majority with us, and only once.
         if before + 1 == majority(self.n) - 1 && self.started.len() > before {
             if self.primary() == self.me {
-                self.has_come(self.me, out);
+                self.receive_do_view_change(self.me, out);
             } else {
                 out.send(self.primary(), Message::DoViewChange { view: self.view });
             }
         }
     }
 
-    fn has_come(&mut self, who: usize, out: &mut Acts<Message>) {
-        self.came.insert(who);
-        if self.came.len() >= majority(self.n) && self.came.contains(&self.me) {
+    fn receive_do_view_change(&mut self, who: usize, out: &mut Actions<Message>) {
+        self.arrived.insert(who);
+        if self.arrived.len() >= majority(self.n) && self.arrived.contains(&self.me) {
             self.normal = true;
             out.cancel(CHANGE);
             out.send_all(others(self.me, self.n), Message::StartView { view: self.view });

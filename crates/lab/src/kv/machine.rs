@@ -1,38 +1,38 @@
-//! The machine itself.
+//! The state machine.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use pole_election::Zxid;
-use pole_node::{AttachAnswer, ClientId, Machine, Outcome, Request, Told};
+use pole_node::{AttachAnswer, ClientId, Machine, Outcome, ReadResult, Request};
 use pole_zab::{Body, Entry, SessionId};
 
 use super::overlay::Overlay;
 use super::records::{pad, padding};
-use super::{Answer, Ask, Change, Key, OpId, Refusal, Txn, Value};
+use super::{Answer, Change, Key, KvRequest, OpId, Refusal, Txn, Value};
 
 /// A key-value state with sessions.
 #[derive(Clone, Debug)]
 pub struct Kv {
     values: BTreeMap<Key, Value>,
     sessions: BTreeMap<SessionId, Session>,
-    /// Of the two maps above, kept up to date with every change.
+    /// The digest of the two maps above, updated with every change.
     digest: u64,
     prepared_values: Overlay<Key, Option<Value>>,
     prepared_sessions: Overlay<SessionId, Session>,
 }
 
-/// What is known of a session. A closed one is remembered, so that a late attachment cannot bring it back.
+/// The state of a session. Closed sessions are remembered, so that a late attachment cannot reopen them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Session {
-    /// Open since some time, last attached here.
+    /// Open, last attached at this position.
     Attached(Zxid),
-    /// Over; it was last attached here.
+    /// Closed; it was last attached at this position.
     Closed(Zxid),
 }
 
 impl Kv {
-    /// Nothing in it.
+    /// An empty machine.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -44,17 +44,17 @@ impl Kv {
         }
     }
 
-    /// What a key holds.
+    /// The value of a key.
     #[must_use]
     pub fn get(&self, key: Key) -> Option<Value> {
         self.values.get(&key).copied()
     }
 
-    /// What becomes of a request against the committed state and all that was prepared since.
-    pub(crate) fn decide(&self, ask: Ask, session: SessionId) -> Txn {
-        let op = ask.op;
+    /// The transaction that a request becomes on the committed state plus everything prepared since.
+    pub(crate) fn decide(&self, request: KvRequest, session: SessionId) -> Txn {
+        let op = request.op;
         let known = self.prepared_sessions.get(session).or_else(|| self.sessions.get(&session)).copied();
-        match (ask.change, known) {
+        match (request.change, known) {
             (Change::Create, Some(Session::Attached(_)) | None) | (Change::Resume, Some(Session::Attached(_))) => {
                 Txn::Attached(op)
             }
@@ -124,11 +124,11 @@ impl Machine for Kv {
         {
             return None;
         }
-        let Some(ask) = Ask::decode(&request.body) else {
+        let Some(kv_request) = KvRequest::decode(&request.body) else {
             return Some(Txn::Refused(0, Refusal::Malformed).encode());
         };
         let last = known.map_or(Zxid::ZERO, |session| session.last_attached());
-        let txn = self.decide(ask, session);
+        let txn = self.decide(kv_request, session);
         match txn {
             Txn::Attached(_) => self.prepared_sessions.set(zxid, session, Session::Attached(zxid)),
             Txn::Closed(_) => self.prepared_sessions.set(zxid, session, Session::Closed(last)),
@@ -163,15 +163,15 @@ impl Machine for Kv {
             Txn::Refused(..) => {}
         }
         let ended = matches!(txn, Txn::Closed(_)).then_some(session);
-        // Sessions of this machine never expire, so that there is no timeout to tell.
+        // Sessions of this machine never expire, so there is no timeout.
         let attached = matches!(txn, Txn::Attached(_)).then_some(AttachAnswer::Opened { timeout_ms: 0 });
         Ok(Outcome { reply: txn.answer().encode(), attached, ended, ..Outcome::default() })
     }
 
-    fn read(&mut self, _client: ClientId, _session: SessionId, body: &Bytes) -> Told {
+    fn read(&mut self, _client: ClientId, _session: SessionId, body: &Bytes) -> ReadResult {
         let key = body.as_ref().try_into().ok().map(u32::from_le_bytes);
         let answer = key.map_or(Answer::Refused(Refusal::Malformed), |key| Answer::Holds(self.get(key)));
-        Told { events: Vec::new(), reply: answer.encode() }
+        ReadResult { events: Vec::new(), reply: answer.encode() }
     }
 
     fn snapshot(&self) -> Body {
@@ -237,7 +237,7 @@ impl Session {
     }
 }
 
-/// Marks a closed session in its code; no epoch ever gets that far.
+/// Marks a closed session in its code. No epoch gets large enough to set this bit.
 const CLOSED: u64 = 1 << 63;
 
 fn hash_value(key: Key, value: Value) -> u64 {
@@ -269,7 +269,7 @@ mod tests {
         Request {
             origin: Origin { session: SESSION, cxid },
             floor,
-            body: Ask { op: u64::from(cxid.0.unsigned_abs()), change }.encode(),
+            body: KvRequest { op: u64::from(cxid.0.unsigned_abs()), change }.encode(),
         }
     }
 

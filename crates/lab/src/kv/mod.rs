@@ -1,9 +1,9 @@
-//! A small key-value machine with sessions: what the agreement is tested over.
+//! A small key-value machine with sessions, over which the agreement is tested.
 //!
-//! In: requests to prepare, transactions to apply. Out: transactions, answers.
-//! Why these operations: a unique value shows a loss, an increment shows a duplicate, a conditional write shows a wrong
-//! order, a failed create shows that failures have their place in the history too.
-//! Holds: every request gets exactly one transaction; a leader's view is the committed state plus what it prepared.
+//! Its operations are chosen to expose bugs: a unique value shows a loss, an increment shows a duplicate, a conditional
+//! write shows a wrong order, and a failed create shows that failures have their place in the history too.
+//!
+//! Every request becomes exactly one transaction. A leader's view is the committed state plus what it has prepared.
 
 mod machine;
 mod overlay;
@@ -11,4 +11,4 @@ mod records;
 
 pub use machine::Kv;
 pub(crate) use records::pad;
-pub use records::{Answer, Ask, Change, Key, OpId, Refusal, Txn, Value};
+pub use records::{Answer, Change, Key, KvRequest, OpId, Refusal, Txn, Value};

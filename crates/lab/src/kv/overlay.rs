@@ -1,13 +1,13 @@
-//! What a leader prepared and has not applied yet, over what is committed.
+//! What a leader has prepared but not applied yet, on top of the committed state.
 //!
-//! Each item remembers the position that set it and goes when that position is applied: by then the committed state
-//! says the same, or something later does and has replaced it here.
+//! Each item remembers the position that set it and is removed when that position is applied: by then the committed
+//! state has the same value, or a later item has replaced it here.
 
 use std::collections::BTreeMap;
 
 use pole_election::Zxid;
 
-/// Items that will be so, by name.
+/// Prepared items by key.
 #[derive(Clone, Debug)]
 pub(crate) struct Overlay<K, V> {
     items: BTreeMap<K, (Zxid, V)>,

@@ -1,17 +1,17 @@
-//! What is asked, what is decided and what is answered, and their bytes.
+//! Requests, transactions and answers, and their encoding.
 //!
-//! The codec is fixed: one byte of kind, then little-endian numbers, then padding that means nothing but has a size, for
-//! experiments with large transactions. Bytes from elsewhere that do not fit give none.
+//! The encoding is fixed: one byte of kind, then little-endian numbers, then optional padding, which gives a record its
+//! size in experiments with large transactions. Bytes that do not decode yield `None`.
 
 use bytes::Bytes;
 
 /// A key.
 pub type Key = u32;
 
-/// Names a request for the checker: no two requests of a simulation share one, whoever sends them how often.
+/// Identifies a request for the checker. Unique within a simulation.
 pub type OpId = u64;
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Value {
     /// The data.
@@ -20,77 +20,77 @@ pub struct Value {
     pub version: u32,
 }
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// Names the request.
+pub struct KvRequest {
+    /// Identifies the request.
     pub op: OpId,
-    /// What to do.
+    /// The operation.
     pub change: Change,
 }
 
-/// The operations. Reads are a key alone.
+/// The operations. A read consists of its key only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A new session, or the same once more.
+    /// Creates a session, or attaches it again.
     Create,
-    /// A session that exists.
+    /// Attaches an existing session.
     Resume,
     /// Ends the session.
     CloseSession,
     /// Sets a key.
     Put(Key, u64),
-    /// Sets a key if its version is this.
+    /// Sets a key if it has this version.
     PutIf(Key, u64, u32),
     /// Sets a key that must not exist.
     Insert(Key, u64),
     /// Removes a key that must exist.
     Delete(Key),
-    /// Adds to a key: done twice, it shows.
+    /// Adds to the value of a key, which exposes duplicates.
     Add(Key, u64),
 }
 
-/// A transaction: what was decided, so that applying it cannot fail.
+/// A validated change. Applying it cannot fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Txn {
-    /// The session is attached here.
+    /// The session is attached at this position.
     Attached(OpId),
-    /// The session is over.
+    /// The session is closed.
     Closed(OpId),
-    /// The key holds this now; none: nothing.
+    /// The key has this value now; none: it was removed.
     Set(OpId, Key, Option<Value>),
-    /// The request failed, at this place of the history.
+    /// The request failed at this position.
     Refused(OpId, Refusal),
 }
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The session does not exist (any more).
+    /// The session does not exist or is closed.
     NoSession,
-    /// The version is another.
+    /// The version does not match.
     BadVersion,
     /// The key exists.
     Exists,
     /// The key does not exist.
     Absent,
-    /// The request made no sense.
+    /// The request could not be decoded, or is not valid here.
     Malformed,
 }
 
-/// What a client is answered.
+/// The answer to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Done: the key holds this now, or held nothing; or a read found it so.
+    /// The value of the key after the operation, or as read; none: the key does not exist.
     Holds(Option<Value>),
     /// The session is attached or closed.
     Session,
-    /// It failed.
+    /// The request failed.
     Refused(Refusal),
 }
 
-impl Ask {
-    /// As bytes.
+impl KvRequest {
+    /// Encodes the record.
     #[must_use]
     pub fn encode(self) -> Bytes {
         let (kind, key, data, version) = match self.change {
@@ -106,13 +106,13 @@ impl Ask {
         pack(kind, self.op, key, data, version)
     }
 
-    /// As bytes, with so many more behind.
+    /// Encodes the record with this much padding.
     #[must_use]
     pub fn padded(self, padding: usize) -> Bytes {
         pad(self.encode(), padding)
     }
 
-    /// From bytes, if they are such.
+    /// Decodes a record. None if the bytes are not one.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, op, key, data, version) = unpack(bytes)?;
@@ -132,7 +132,7 @@ impl Ask {
 }
 
 impl Txn {
-    /// As bytes.
+    /// Encodes the record.
     #[must_use]
     pub fn encode(self) -> Bytes {
         match self {
@@ -144,7 +144,7 @@ impl Txn {
         }
     }
 
-    /// From bytes, if they are such.
+    /// Decodes a record. None if the bytes are not one.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, op, key, data, version) = unpack(bytes)?;
@@ -158,7 +158,7 @@ impl Txn {
         })
     }
 
-    /// The request that it decides.
+    /// The request of this transaction.
     #[must_use]
     pub fn op(self) -> OpId {
         match self {
@@ -166,7 +166,7 @@ impl Txn {
         }
     }
 
-    /// What the client is answered.
+    /// The answer for the client.
     #[must_use]
     pub fn answer(self) -> Answer {
         match self {
@@ -178,7 +178,7 @@ impl Txn {
 }
 
 impl Answer {
-    /// As bytes.
+    /// Encodes the record.
     #[must_use]
     pub fn encode(self) -> Bytes {
         match self {
@@ -189,7 +189,7 @@ impl Answer {
         }
     }
 
-    /// From bytes, if they are such.
+    /// Decodes a record. None if the bytes are not one.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, _, _, data, version) = unpack(bytes)?;
@@ -234,7 +234,7 @@ fn unpack(bytes: &[u8]) -> Option<(u8, OpId, Key, u64, u32)> {
     Some((bytes[0], op, key, data, version))
 }
 
-/// Puts padding behind a record.
+/// Appends padding to a record.
 pub(crate) fn pad(record: Bytes, padding: usize) -> Bytes {
     if padding == 0 {
         return record;
@@ -244,7 +244,7 @@ pub(crate) fn pad(record: Bytes, padding: usize) -> Bytes {
     Bytes::from(bytes)
 }
 
-/// The padding behind a record.
+/// The size of the padding of a record.
 pub(crate) fn padding(bytes: &[u8]) -> usize {
     bytes.len().saturating_sub(RECORD_BYTES)
 }
@@ -257,12 +257,12 @@ mod tests {
 
     #[test]
     fn records_survive_their_bytes_and_other_bytes_are_refused() {
-        let ask = Ask { op: 9, change: Change::PutIf(3, 4, 5) };
-        assert_eq!(Ask::decode(&ask.encode()), Some(ask));
+        let request = KvRequest { op: 9, change: Change::PutIf(3, 4, 5) };
+        assert_eq!(KvRequest::decode(&request.encode()), Some(request));
         for txn in [Txn::Attached(1), Txn::Set(2, 3, None), Txn::Refused(4, Refusal::Absent)] {
             assert_eq!(Txn::decode(&txn.encode()), Some(txn));
         }
         assert_eq!(Txn::decode(b"short"), None);
-        assert_eq!(Ask::decode(&[9; RECORD_BYTES]), None);
+        assert_eq!(KvRequest::decode(&[9; RECORD_BYTES]), None);
     }
 }

@@ -1,11 +1,11 @@
-//! One run of an experiment: a leader at the last server, a load, its crash, and the server that wins.
+//! One run of an experiment: the last server leads under load, crashes, and another server is elected.
 //!
-//! In: a deployment, a load, an oracle. Out: the next leader and the latencies before and after, measured in the
-//! simulator on the production code.
+//! The result is the next leader and the latencies before and after, measured in the simulator on the production code.
+//!
 //! Source: section 4 of the paper (setting).
 
 use pole_election::Span;
-use pole_node::Account;
+use pole_node::LeadershipChange;
 use pole_topology::Topology;
 
 use crate::sim::{MS, SECOND, Sample, Setup, World};
@@ -15,11 +15,11 @@ use crate::sim::{MS, SECOND, Sample, Setup, World};
 pub struct Experiment {
     /// The deployment, with its load. Its servers are numbered from 1.
     pub topology: Topology,
-    /// The oracle, as `pole.oracle` names it.
+    /// The oracle, as a value of `pole.oracle`.
     pub oracle: String,
     /// The seed of delays and arrivals.
     pub seed: u64,
-    /// How much of the deployment's load is made, in percent.
+    /// The load in percent of the deployment's load.
     pub load_percent: u32,
     /// How long the load runs before the crash, in nanoseconds.
     pub before: u64,
@@ -27,25 +27,25 @@ pub struct Experiment {
     pub after: u64,
 }
 
-/// What came of it.
+/// The result of an experiment.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Who led after the crash.
+    /// The leader after the crash, by id.
     pub winner: u64,
-    /// How it came to lead.
-    pub account: Option<Account>,
-    /// The writes that the first leader answered, without the warm-up.
+    /// How it became leader.
+    pub leadership_change: Option<LeadershipChange>,
+    /// The writes before the crash, without the warm-up.
     pub before: Vec<Sample>,
-    /// The writes that the next one answered, without the change.
+    /// The writes after the crash, without the leader change.
     pub after: Vec<Sample>,
-    /// Every write, the change included.
+    /// All writes, including the leader change.
     pub all: Vec<Sample>,
     /// When the first leader crashed, in nanoseconds.
     pub crash: u64,
 }
 
 impl Experiment {
-    /// The classes in which the paper's scores are compared, so that ties go to the higher id.
+    /// Adds the classes in which the paper's scores are compared, so that ties go to the higher id.
     #[must_use]
     pub fn oracle_in_classes(name: &str) -> String {
         match name {
@@ -55,40 +55,40 @@ impl Experiment {
         }
     }
 
-    /// Runs it.
+    /// Runs the experiment.
     ///
     /// # Errors
-    /// If the last server could not be made leader, if nobody won, or if an invariant broke.
+    /// If the last server could not be made leader, if no server was elected, or if an invariant was violated.
     pub fn run(&self) -> Result<Outcome, String> {
         let mut world = World::new(self.setup(), None);
-        self.make_the_last_lead(&mut world)?;
+        self.make_last_server_lead(&mut world)?;
         let began = world.now();
         world.run_until(began + self.before);
         let crash = world.now();
         world.kill(self.first_leader());
         world.run_until(crash + self.after);
         let winner = world.leader().map(|server| server as u64 + 1);
-        let account = winner.and_then(|winner| world.account_of(winner));
+        let leadership_change = winner.and_then(|winner| world.last_leadership_change(winner));
         let all = world.samples().to_vec();
         match (winner, world.into_report().failure) {
             (_, Some(failure)) => Err(failure),
             (None, None) => Err("nobody leads after the crash".to_owned()),
-            (Some(winner), None) => Ok(Outcome { account, ..self.outcome(winner, all, began, crash) }),
+            (Some(winner), None) => Ok(Outcome { leadership_change, ..self.outcome(winner, all, began, crash) }),
         }
     }
 
-    /// What counts of all writes, wherever they were made: those before the crash without the warm-up, and those after it
-    /// without the change. Times are in nanoseconds since one moment.
+    /// Selects the writes that count, from the simulator or from real servers: those before the crash without the
+    /// warm-up, and those after it without the leader change. All times are in nanoseconds from the same origin.
     #[must_use]
     pub fn outcome(&self, winner: u64, all: Vec<Sample>, began: u64, crash: u64) -> Outcome {
         let warm = began + self.before / 4;
         let steady = crash + (self.after / 3).min(SETTLING);
-        let asked_in =
+        let sent_in =
             |from: u64, to: u64| all.iter().copied().filter(|s| (from..to).contains(&s.asked)).collect::<Vec<_>>();
-        // Of what was asked in the last moment only the quick answers are in.
-        let before = asked_in(warm, crash.saturating_sub(SECOND / 2));
-        let after = asked_in(steady, (crash + self.after).saturating_sub(SECOND / 2));
-        Outcome { winner, account: None, before, after, all, crash }
+        // Of the writes sent in the last half second, only the fast ones have been answered.
+        let before = sent_in(warm, crash.saturating_sub(SECOND / 2));
+        let after = sent_in(steady, (crash + self.after).saturating_sub(SECOND / 2));
+        Outcome { winner, leadership_change: None, before, after, all, crash }
     }
 
     pub(super) fn setup(&self) -> Setup {
@@ -101,13 +101,14 @@ impl Experiment {
         setup
     }
 
-    /// The one that leads first and crashes, by index.
+    /// The index of the server that leads first and crashes.
     pub(super) fn first_leader(&self) -> usize {
         self.topology.servers().count() - 1
     }
 
-    /// By hand-overs. Under `rotating` it must lead in an epoch that is 0 mod N, so that p1 is next in turn.
-    pub(super) fn make_the_last_lead(&self, world: &mut World) -> Result<(), String> {
+    /// Makes the last server leader by hand-overs. Under `rotating` it must lead in an epoch that is 0 mod N, so that
+    /// p1 is next in turn.
+    pub(super) fn make_last_server_lead(&self, world: &mut World) -> Result<(), String> {
         let last = self.first_leader() as u64 + 1;
         world.run_until(2 * SECOND);
         for _ in 0..2 * last {
@@ -140,16 +141,16 @@ impl Outcome {
     }
 }
 
-/// The mean of what writes took, in nanoseconds; zero of none.
+/// The mean duration of writes, in nanoseconds; zero if there are none.
 pub(super) fn mean_ns<'a>(samples: impl Iterator<Item = &'a Sample>) -> u64 {
     let (sum, count) = samples.fold((0_u128, 0_u128), |(sum, count), s| (sum + u128::from(s.took), count + 1));
     sum.checked_div(count).map_or(0, |mean| mean as u64)
 }
 
-/// What an fsync takes in these runs: the one constant for disk and processing. With what a write waits for the fsync
-/// before its own, at 200 to 1000 writes a second, that is the 2 ms which the paper's figures show. Not a round number:
-/// scores that should tie would lie at the borders of classes of 1 ms.
+/// The duration of an fsync in these runs, in nanoseconds: the one constant for disk and processing. Together with the
+/// wait for the previous fsync at 200 to 1000 writes per second it gives the 2 ms that the paper's figures show. Not a
+/// round number, or scores that should tie would be at the boundaries of classes of 1 ms.
 pub const DISK: u64 = 1_570_000;
 
-/// The paper's means begin so long after the change.
+/// The paper's means start this long after the leader change, in nanoseconds.
 const SETTLING: u64 = 10 * SECOND;

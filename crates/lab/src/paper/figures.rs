@@ -1,7 +1,7 @@
-//! The experiments as data: which figure needs which runs, and what the paper states of them.
+//! The experiments as data: the runs that each figure needs, and what the paper states about them.
 //!
-//! In: a figure, a scale. Out: cases; each is one run, and the same run may serve several figures.
-//! Holds: what the paper measured stands here and nowhere else, with its source.
+//! Each case is one run; the same run may serve several figures. All measurements stated by the paper are here, with
+//! their source.
 
 use pole_topology::{Topology, favoured};
 
@@ -25,16 +25,17 @@ pub enum Figure {
     F8a,
     /// Recovery, three data centres.
     F8b,
-    /// Ours: the question that the paper leaves open, whether `recovery` picks the fastest to recover everywhere.
+    /// Ours: the question that the paper leaves open, whether `recovery` always elects the server that recovers
+    /// fastest.
     Open,
     /// Ours: what each oracle costs on random topologies.
     Regret,
-    /// Ours: a load that wanders.
+    /// Ours: a load that moves between data centres.
     Wander,
 }
 
 impl Figure {
-    /// All of them, in the order of the report.
+    /// All figures, in the order of the report.
     pub const ALL: [Self; 10] = [
         Self::F4b,
         Self::F6,
@@ -48,7 +49,7 @@ impl Figure {
         Self::Wander,
     ];
 
-    /// As `--only` and the files name it.
+    /// The name in `--only` and in file names.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -65,13 +66,13 @@ impl Figure {
         }
     }
 
-    /// By that name.
+    /// Finds a figure by its name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|figure| figure.name() == name)
     }
 
-    /// The cases whose latencies it shows; none of a figure that shows something else.
+    /// The cases whose latencies the figure shows; empty for a figure that shows something else.
     #[must_use]
     pub fn cases(self, scale: &Scale) -> Vec<Case> {
         let settings: Vec<(&'static str, Share)> = match self {
@@ -101,22 +102,22 @@ impl Figure {
     }
 }
 
-/// One run, and the figure that it is for.
+/// One run, and its figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     /// The figure.
     pub figure: Figure,
     /// The deployment: a preset of `topology`.
     pub setting: &'static str,
-    /// How its load is spread.
+    /// The distribution of the load.
     pub share: Share,
-    /// The oracle by its short name, or the leader that is made to win.
+    /// The oracle by its short name, or the leader that is forced to win.
     pub oracle: &'static str,
     /// The seed.
     pub seed: u64,
 }
 
-/// How the load is spread: evenly, or the share p in thousandths at the site that section 4 names.
+/// The distribution of the load: even, or a share p at the site that section 4 of the paper names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Share {
     /// The same at every site.
@@ -126,7 +127,7 @@ pub enum Share {
 }
 
 impl Share {
-    /// p, as the tables say it.
+    /// p, as in the tables.
     #[must_use]
     pub fn text(self) -> String {
         match self {
@@ -146,8 +147,8 @@ impl Share {
 }
 
 impl Case {
-    /// The share that is run. The worst latency (7c) is that of a site, so each needs some clients: at p = 0 and p = 1 a
-    /// two-hundredth of the load is left to those that would have none.
+    /// The share that is run. The worst latency (7c) is that of a site, so each site needs some clients: at p = 0 and
+    /// p = 1, 0.5 % of the load goes to sites that would have none.
     #[must_use]
     pub fn share_run(&self) -> Share {
         match (self.figure, self.share) {
@@ -159,7 +160,7 @@ impl Case {
     /// The deployment with its load.
     ///
     /// # Panics
-    /// If the setting is no preset.
+    /// If the setting is not a preset.
     #[must_use]
     pub fn topology(&self) -> Topology {
         let even = Topology::preset(self.setting).expect("a preset");
@@ -169,13 +170,13 @@ impl Case {
         }
     }
 
-    /// The oracle as `pole.oracle` says it.
+    /// The oracle, as a value of `pole.oracle`.
     #[must_use]
     pub fn spec(&self) -> String {
         spec(self.oracle)
     }
 
-    /// The run.
+    /// The experiment to run.
     #[must_use]
     pub fn experiment(&self, scale: &Scale) -> Experiment {
         Experiment {
@@ -188,75 +189,75 @@ impl Case {
         }
     }
 
-    /// The name of the run: cases of one name are one run.
+    /// The key of the run: cases with the same key share one run.
     #[must_use]
     pub fn key(&self) -> String {
         format!("crash {} p={} {} seed={}", self.setting, self.share_run().text(), self.spec(), self.seed)
     }
 }
 
-/// The oracle by its short name, as `pole.oracle` says it.
+/// The value of `pole.oracle` for an oracle's short name.
 #[must_use]
 pub(super) fn spec(oracle: &str) -> String {
     match oracle {
         "combined" => "combined=latency/10ms,history".to_owned(),
-        // Any list would do; this one prefers a server that no other oracle prefers.
+        // Any list would do; this one prefers a server that no other oracle elects.
         "preference" => "preference=2,3,1,4,5".to_owned(),
         other => match other.strip_prefix("leader=") {
-            Some(id) => preferring(id),
+            Some(id) => preference_for(id),
             None => Experiment::oracle_in_classes(other),
         },
     }
 }
 
-/// The list that makes one server win.
-fn preferring(id: &str) -> String {
+/// The preference that makes one server win.
+fn preference_for(id: &str) -> String {
     let others = ["1", "2", "3", "4", "5"].into_iter().filter(|other| *other != id);
     let list: Vec<&str> = [id].into_iter().chain(others).collect();
     format!("preference={}", list.join(","))
 }
 
-/// The paper's six, then ours.
+/// The paper's six oracles, then ours.
 pub const ORACLES: [&str; 9] =
     ["history", "rotating", "request", "consensus", "latency", "worst-case", "recovery", "combined", "preference"];
 
-/// Every server that can lead after the crash of p5, made to win.
+/// Every server that can lead after the crash of p5, forced to win.
 pub const LEADERS: [&str; 4] = ["leader=1", "leader=2", "leader=3", "leader=4"];
 
 /// A latency that the paper states.
 #[derive(Clone, Copy, Debug)]
-pub struct Stated {
+pub struct StatedLatency {
     /// The deployment.
     pub setting: &'static str,
     /// The load.
     pub share: Share,
-    /// The oracle or the leader; none: any.
+    /// The oracle or the forced leader; none: any.
     pub oracle: Option<&'static str>,
-    /// Of what.
-    pub what: What,
-    /// In milliseconds.
+    /// Which requests it is measured over.
+    pub kind: LatencyKind,
+    /// The latency, in milliseconds.
     pub ms: f64,
-    /// The paper says "around": to be seen beside ours, not to be held to a tenth.
-    pub about: bool,
-    /// Where it stands.
+    /// The paper says "around": shown for comparison, but not checked against the limit.
+    pub approximate: bool,
+    /// The section and figure of the paper.
     pub source: &'static str,
 }
 
-/// What a stated latency is of.
+/// The requests over which a latency is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum LatencyKind {
     /// All requests after the crash.
     Mean,
     /// All requests before it.
     Before,
     /// The requests of one site after the crash.
     Site(&'static str),
-    /// A proposal and a quorum's answers: what a request at the leader's own site takes.
+    /// A proposal and the answers of a quorum: the latency of a request at the leader's own site.
     Consensus,
 }
 
-impl What {
-    /// In words.
+impl LatencyKind {
+    /// A description for tables.
     #[must_use]
     pub fn text(self) -> String {
         match self {
@@ -268,51 +269,51 @@ impl What {
     }
 }
 
-const fn stated(
+const fn exactly(
     setting: &'static str,
     share: Share,
     oracle: &'static str,
-    what: What,
+    kind: LatencyKind,
     ms: f64,
     source: &'static str,
-) -> Stated {
-    Stated { setting, share, oracle: Some(oracle), what, ms, about: false, source }
+) -> StatedLatency {
+    StatedLatency { setting, share, oracle: Some(oracle), kind, ms, approximate: false, source }
 }
 
-const fn around(what: What, ms: f64) -> Stated {
-    Stated {
+const fn approximately(kind: LatencyKind, ms: f64) -> StatedLatency {
+    StatedLatency {
         setting: "two",
         share: Share::Permille(500),
         oracle: None,
-        what,
+        kind,
         ms,
-        about: true,
+        approximate: true,
         source: "4.2, figure 4b",
     }
 }
 
-/// Every latency that the paper states in words or numbers.
-pub const STATED: [Stated; 14] = [
-    around(What::Before, 10.0),
-    around(What::Mean, 30.0),
-    stated("d1", Share::Even, "leader=4", What::Site("D1"), 12.0, "4.2, figure 6"),
-    stated("d1", Share::Even, "leader=4", What::Site("D2"), 22.0, "4.2, figure 6"),
-    stated("d1", Share::Even, "leader=4", What::Site("D3"), 92.0, "4.2, figure 6"),
-    stated("d1", Share::Even, "leader=4", What::Mean, 42.0, "4.2, figure 6"),
-    stated("d1", Share::Even, "leader=4", What::Consensus, 12.0, "4.2, figure 6"),
-    stated("d1", Share::Even, "leader=3", What::Mean, 33.0, "4.2, figure 6"),
-    stated("d1", Share::Permille(0), "rotating", What::Mean, 125.8, "4.3, observation 1"),
-    stated("d1", Share::Permille(0), "latency", What::Mean, 16.5, "4.3, observation 1"),
-    stated("d3", Share::Permille(1000), "consensus", What::Mean, 111.3, "4.3, observation 1"),
-    stated("d3", Share::Permille(1000), "latency", What::Mean, 57.4, "4.3, observation 1"),
-    stated("d1", Share::Permille(1000), "worst-case", What::Mean, 66.6, "4.3, observation 3"),
-    stated("d1", Share::Permille(1000), "latency", What::Mean, 57.4, "4.3, observation 3"),
+/// All latencies that the paper states in words or numbers.
+pub const STATED: [StatedLatency; 14] = [
+    approximately(LatencyKind::Before, 10.0),
+    approximately(LatencyKind::Mean, 30.0),
+    exactly("d1", Share::Even, "leader=4", LatencyKind::Site("D1"), 12.0, "4.2, figure 6"),
+    exactly("d1", Share::Even, "leader=4", LatencyKind::Site("D2"), 22.0, "4.2, figure 6"),
+    exactly("d1", Share::Even, "leader=4", LatencyKind::Site("D3"), 92.0, "4.2, figure 6"),
+    exactly("d1", Share::Even, "leader=4", LatencyKind::Mean, 42.0, "4.2, figure 6"),
+    exactly("d1", Share::Even, "leader=4", LatencyKind::Consensus, 12.0, "4.2, figure 6"),
+    exactly("d1", Share::Even, "leader=3", LatencyKind::Mean, 33.0, "4.2, figure 6"),
+    exactly("d1", Share::Permille(0), "rotating", LatencyKind::Mean, 125.8, "4.3, observation 1"),
+    exactly("d1", Share::Permille(0), "latency", LatencyKind::Mean, 16.5, "4.3, observation 1"),
+    exactly("d3", Share::Permille(1000), "consensus", LatencyKind::Mean, 111.3, "4.3, observation 1"),
+    exactly("d3", Share::Permille(1000), "latency", LatencyKind::Mean, 57.4, "4.3, observation 1"),
+    exactly("d1", Share::Permille(1000), "worst-case", LatencyKind::Mean, 66.6, "4.3, observation 3"),
+    exactly("d1", Share::Permille(1000), "latency", LatencyKind::Mean, 57.4, "4.3, observation 3"),
 ];
 
-impl Stated {
-    /// Whether it speaks of this run.
+impl StatedLatency {
+    /// Whether it applies to this run.
     #[must_use]
-    pub fn is_of(&self, case: &Case) -> bool {
+    pub fn applies_to(&self, case: &Case) -> bool {
         self.setting == case.setting
             && self.share == case.share_run()
             && self.oracle.is_none_or(|oracle| oracle == case.oracle)

@@ -1,10 +1,10 @@
-//! What the paper's formulas say of a deployment: how long requests take under each leader, and who wins.
+//! The paper's formulas for a deployment: request latencies under each leader, and the winner under each oracle.
 //!
-//! In: a topology, and who of its servers is gone. Out: θc, θl, θw, the time to recover, winners.
-//! Why beside `oracle`: that one computes scores from what a server has measured; this one computes them from the file, so
-//! that the two can be held against each other. It shares nothing with it but the borders of classes.
-//! Holds: the table of section 5 (tests).
-//! Source: sections 3 and 5.
+//! `oracle` computes scores from what a server has measured; this module computes them from the topology file, so
+//! that the two can be compared. It shares nothing with `oracle` but the boundaries of classes. Tests check it
+//! against the table of section 5.
+//!
+//! Source: sections 3 and 5 of the paper.
 
 use std::collections::BTreeMap;
 
@@ -14,24 +14,24 @@ use pole_topology::Topology;
 use super::question::Question;
 use super::rows::ms;
 
-/// A deployment some of whose servers may be gone.
+/// A deployment, some of whose servers may have crashed.
 #[derive(Clone, Debug)]
 pub struct Formula<'a> {
     topology: &'a Topology,
-    /// N, by id.
+    /// N: the ids of all servers.
     servers: Vec<u64>,
-    /// N', by id.
+    /// N': the ids of the running servers.
     live: Vec<u64>,
-    /// The write requests of the clients of each server of N', those of the gone ones included.
+    /// The write rate at each server of N', including the clients of crashed servers, in requests per second.
     rates: BTreeMap<u64, f64>,
 }
 
-/// Who wins by the formulas, and who else might when scores that nearly tie are measured.
+/// The winner by the formulas, and the servers that may win instead when measured scores nearly tie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Winner {
-    /// By the formula alone; of equals the higher id.
+    /// The winner by the formula alone; among equals the higher id.
     pub id: u64,
-    /// Those whose score is in the best class, or so near to it that measuring may put it there. The winner is among them.
+    /// The servers whose score is in the best class or may be measured to be in it. Includes the winner.
     pub ties: Vec<u64>,
 }
 
@@ -43,35 +43,35 @@ impl<'a> Formula<'a> {
         Self::without(topology, last.as_slice())
     }
 
-    /// The deployment with all servers alive.
+    /// The deployment with all servers running.
     #[must_use]
     pub fn whole(topology: &'a Topology) -> Self {
         Self::without(topology, &[])
     }
 
-    fn without(topology: &'a Topology, gone: &[u64]) -> Self {
+    fn without(topology: &'a Topology, crashed: &[u64]) -> Self {
         let servers: Vec<u64> = topology.servers().map(|server| server.id).collect();
-        let live: Vec<u64> = servers.iter().copied().filter(|id| !gone.contains(id)).collect();
+        let live: Vec<u64> = servers.iter().copied().filter(|id| !crashed.contains(id)).collect();
         let rate = |id: u64| topology.rate_milli(id) as f64 / 1e3;
         let mut rates: BTreeMap<u64, f64> = live.iter().map(|id| (*id, rate(*id))).collect();
-        for left_out in gone {
-            let far = |id: u64| topology.rtt(*left_out, id).unwrap_or(u64::MAX);
+        for lost in crashed {
+            let far = |id: u64| topology.rtt(*lost, id).unwrap_or(u64::MAX);
             let nearest = live.iter().map(|id| far(*id)).min();
-            let heirs: Vec<u64> = live.iter().copied().filter(|id| Some(far(*id)) == nearest).collect();
-            for heir in &heirs {
-                *rates.entry(*heir).or_default() += rate(*left_out) / heirs.len() as f64;
+            let takers: Vec<u64> = live.iter().copied().filter(|id| Some(far(*id)) == nearest).collect();
+            for taker in &takers {
+                *rates.entry(*taker).or_default() += rate(*lost) / takers.len() as f64;
             }
         }
         Self { topology, servers, live, rates }
     }
 
-    /// N', by id: who can lead.
+    /// N': the ids of the servers that can lead.
     #[must_use]
     pub fn live(&self) -> &[u64] {
         &self.live
     }
 
-    /// θc: the round trip to the quorum's farthest member.
+    /// θc: the round trip to the farthest member of the nearest quorum.
     #[must_use]
     pub fn consensus_ms(&self, leader: u64) -> f64 {
         let mut trips: Vec<f64> = self.live.iter().map(|id| self.rtt_ms(leader, *id)).collect();
@@ -85,44 +85,43 @@ impl<'a> Formula<'a> {
         self.consensus_ms(leader) + self.hop_ms(leader, |_| true)
     }
 
-    /// θw: the request from the farthest server.
+    /// θw: the latency of a request from the farthest server.
     #[must_use]
     pub fn worst_ms(&self, leader: u64) -> f64 {
         let farthest = self.live.iter().map(|id| self.rtt_ms(leader, *id)).fold(0.0, f64::max);
         self.consensus_ms(leader) + farthest
     }
 
-    /// The mean over the requests of one site, whose clients go to the nearest servers alive.
+    /// The mean over the requests of one site, whose clients connect to the nearest running servers.
     #[must_use]
     pub fn site_ms(&self, leader: u64, site: &str) -> f64 {
         self.consensus_ms(leader) + self.hop_ms(leader, |id| self.topology.site(id) == Some(site))
     }
 
-    /// The leader under which the mean request is answered soonest; of equals the higher id.
+    /// The leader with the lowest mean latency; among equals the higher id.
     #[must_use]
     pub fn best(&self) -> u64 {
         let better = |a: &&u64, b: &&u64| self.latency_ms(**a).total_cmp(&self.latency_ms(**b)).then(b.cmp(a));
         self.live.iter().min_by(better).copied().unwrap_or(0)
     }
 
-    /// Who wins under an oracle if all are in step and the first leader, the highest id, has crashed; nothing for an oracle
-    /// that this page knows no formula of. `disk_ms` is in every score that counts waiting, since servers measure it.
+    /// The winner under an oracle if all servers are level and the first leader, the highest id, has crashed; none
+    /// for an oracle without a formula here. `disk_ms` is part of every score that is a latency, since servers
+    /// measure it.
     #[must_use]
     pub fn winner(&self, oracle: &str, disk_ms: f64) -> Option<Winner> {
         let (name, rest) = oracle.split_once(['/', '=']).unwrap_or((oracle, ""));
         let times = |score: &dyn Fn(u64) -> f64, width_us: u32| {
             let class = |ms: f64| Class::Micros(width_us).of((ms * 1e3) as i64);
-            self.least(score, class, |_| NOISE_MS + f64::from(width_us) / 1e4)
+            self.best_class(score, class, |_| NOISE_MS + f64::from(width_us) / 1e4)
         };
         match name {
-            "history" => self.nearest_to_the_gone(),
-            "rotating" => first_of(self.live.iter().copied().min()),
-            "preference" => {
-                first_of(rest.split(',').filter_map(|id| id.parse().ok()).find(|id| self.live.contains(id)))
-            }
+            "history" => self.nearest_to_crashed(),
+            "rotating" => certain(self.live.iter().copied().min()),
+            "preference" => certain(rest.split(',').filter_map(|id| id.parse().ok()).find(|id| self.live.contains(id))),
             "request" => {
                 let class = |negative: f64| Class::Percent(10).of(negative as i64);
-                self.least(|id| -1e3 * self.rate(id), class, |negative| -negative / 50.0)
+                self.best_class(|id| -1e3 * self.rate(id), class, |negative| -negative / 50.0)
             }
             "consensus" => times(&|id| self.consensus_ms(id) + disk_ms, 1_000),
             "latency" => times(&|id| self.latency_ms(id) + disk_ms, 1_000),
@@ -148,7 +147,8 @@ impl<'a> Formula<'a> {
         self.rates.get(&id).copied().unwrap_or(0.0)
     }
 
-    /// The mean way to the leader and back, over the requests of the servers that count. Without any they count alike.
+    /// The mean round trip to the leader, weighted by the requests of the servers that count; unweighted if there are
+    /// none.
     fn hop_ms(&self, leader: u64, counts: impl Fn(u64) -> bool) -> f64 {
         let of: Vec<u64> = self.live.iter().copied().filter(|id| counts(*id)).collect();
         let idle = of.iter().all(|id| self.rate(*id) == 0.0);
@@ -158,19 +158,20 @@ impl<'a> Formula<'a> {
         if of.is_empty() { f64::INFINITY } else { sum / weights }
     }
 
-    /// All are in step, so the higher id wins. Under load the last write may not be everywhere yet; those who stood beside
-    /// the crashed leader had it first.
-    fn nearest_to_the_gone(&self) -> Option<Winner> {
-        let gone = self.servers.iter().copied().find(|id| !self.live.contains(id));
-        let far = |id: u64| gone.and_then(|gone| self.topology.rtt(gone, id)).unwrap_or(0);
+    /// All servers are level, so the higher id wins. Under load the last write may not be everywhere yet; the servers
+    /// nearest to the crashed leader received it first, so they count as ties.
+    fn nearest_to_crashed(&self) -> Option<Winner> {
+        let crashed = self.servers.iter().copied().find(|id| !self.live.contains(id));
+        let far = |id: u64| crashed.and_then(|crashed| self.topology.rtt(crashed, id)).unwrap_or(0);
         let nearest = self.live.iter().map(|id| far(*id)).min()?;
         let id = self.live.iter().copied().max()?;
         let ties = self.live.iter().copied().filter(|tie| *tie == id || far(*tie) == nearest).collect();
         Some(Winner { id, ties })
     }
 
-    /// The least class wins, of equals the higher id; `noise` is how far a measured score may lie beside the true one.
-    fn least(
+    /// The smallest class wins, among equals the higher id; `noise` is how far a measured score may be from the true
+    /// one.
+    fn best_class(
         &self,
         score: impl Fn(u64) -> f64,
         class: impl Fn(f64) -> i64,
@@ -184,10 +185,10 @@ impl<'a> Formula<'a> {
     }
 }
 
-fn first_of(id: Option<u64>) -> Option<Winner> {
+fn certain(id: Option<u64>) -> Option<Winner> {
     id.map(|id| Winner { id, ties: vec![id] })
 }
 
-/// By how much a smoothed score lies beside the true one, at most: deviations of 2 % a message make no more of it. To this
-/// comes a tenth of a class, since a server stays in its class until it is so far outside.
+/// The largest difference between a smoothed score and the true one with deviations of 2 % per message. A tenth of a
+/// class is added to it, since a server stays in its class until it is that far outside.
 const NOISE_MS: f64 = 0.25;

@@ -1,39 +1,39 @@
-//! One run of the simulator, by name, and what is kept of it.
+//! One run of the simulator, by key, and its stored result.
 //!
-//! In: an experiment. Out: whole numbers, so that what is written to a file and read again is the same.
+//! Results are integers, so that a result that is written to a file and read again is the same.
 
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{Experiment, Outcome, mean_ns};
 use super::question::{Answer, Question};
 use super::recovery::Recovery;
-use super::wander::{Wander, Wandered};
+use super::wander::{Wander, WanderResult};
 use crate::sim::{MS, SECOND, Sample};
 
-/// A run to do.
+/// A run to execute.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
-    /// Jobs of one name are one job.
+    /// Jobs with the same key are one job.
     pub(super) key: String,
-    pub(super) what: What,
+    pub(super) kind: JobKind,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum What {
-    /// And whether the course of the latency over time is kept.
+pub(super) enum JobKind {
+    /// With whether the latency over time is stored.
     Crash(Experiment, bool),
     Recovery(Recovery),
     Question(Question),
     Wander(Wander),
 }
 
-/// What is kept of a run.
+/// The stored result of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Done {
+pub(super) enum JobResult {
     Crash(Crash),
     Recovery(Recovered),
     Question(Answer),
-    Wander(Wandered),
+    Wander(WanderResult),
 }
 
 /// Latencies around a crash.
@@ -43,10 +43,10 @@ pub(super) struct Crash {
     pub(super) before_ns: u64,
     pub(super) after_ns: u64,
     pub(super) sites: Vec<Site>,
-    pub(super) course: Vec<Moment>,
+    pub(super) course: Vec<LatencyPoint>,
 }
 
-/// The requests of the clients of one site.
+/// The requests of the clients of one site, before or after the crash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Site {
     pub(super) site: String,
@@ -56,38 +56,37 @@ pub(super) struct Site {
     pub(super) requests: u64,
 }
 
-/// The requests of one site in a short time.
+/// The requests of one site in a short interval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Moment {
+pub(super) struct LatencyPoint {
     pub(super) site: String,
-    /// Since the crash, in milliseconds.
+    /// The start of the interval relative to the crash, in milliseconds.
     pub(super) at_ms: i64,
     pub(super) mean_ns: u64,
 }
 
-/// A recovery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Recovered {
     pub(super) winner: u64,
     pub(super) took_ns: u64,
-    /// Servers and the bytes that they lacked.
+    /// Servers with the bytes that they lacked at the crash.
     pub(super) behind: Vec<(u64, u64)>,
 }
 
 impl Job {
-    pub(super) fn run(&self) -> Result<Done, String> {
-        match &self.what {
-            What::Crash(experiment, with_course) => {
+    pub(super) fn run(&self) -> Result<JobResult, String> {
+        match &self.kind {
+            JobKind::Crash(experiment, with_course) => {
                 let outcome = experiment.run()?;
-                Ok(Done::Crash(crash(experiment, &outcome, *with_course)))
+                Ok(JobResult::Crash(crash(experiment, &outcome, *with_course)))
             }
-            What::Recovery(recovery) => {
+            JobKind::Recovery(recovery) => {
                 let recovered = recovery.run()?;
                 let (winner, took_ns, behind) = (recovered.winner, recovered.took, recovered.behind);
-                Ok(Done::Recovery(Recovered { winner, took_ns, behind }))
+                Ok(JobResult::Recovery(Recovered { winner, took_ns, behind }))
             }
-            What::Question(question) => question.run().map(Done::Question),
-            What::Wander(wander) => wander.run().map(Done::Wander),
+            JobKind::Question(question) => question.run().map(JobResult::Question),
+            JobKind::Wander(wander) => wander.run().map(JobResult::Wander),
         }
     }
 }
@@ -97,7 +96,7 @@ pub(super) fn crash(experiment: &Experiment, outcome: &Outcome, with_course: boo
     let each = |samples: &[Sample], after: bool| -> Vec<Site> {
         let of = |site: &String| site_of(experiment, site, samples);
         let some = sites.iter().map(|site| (site, of(site))).filter(|(_, samples)| !samples.is_empty());
-        some.map(|(site, samples)| summed(site, after, &samples)).collect()
+        some.map(|(site, samples)| summarise(site, after, &samples)).collect()
     };
     let latencies = [each(&outcome.before, false), each(&outcome.after, true)].concat();
     let course = if with_course {
@@ -125,27 +124,27 @@ fn site_of(experiment: &Experiment, site: &str, samples: &[Sample]) -> Vec<Sampl
     samples.iter().copied().filter(|sample| experiment.topology.site(sample.home) == Some(site)).collect()
 }
 
-fn summed(site: &str, after: bool, samples: &[Sample]) -> Site {
+fn summarise(site: &str, after: bool, samples: &[Sample]) -> Site {
     let mut took: Vec<u64> = samples.iter().map(|sample| sample.took).collect();
     took.sort_unstable();
     let p99_ns = took.get((took.len() * 99).div_ceil(100).saturating_sub(1)).copied().unwrap_or(0);
     Site { site: site.to_owned(), after, mean_ns: mean_ns(samples.iter()), p99_ns, requests: samples.len() as u64 }
 }
 
-fn course(experiment: &Experiment, outcome: &Outcome, site: &str) -> Vec<Moment> {
+fn course(experiment: &Experiment, outcome: &Outcome, site: &str) -> Vec<LatencyPoint> {
     let samples = site_of(experiment, site, &outcome.all);
     let (start, end) = (outcome.crash.saturating_sub(AROUND), outcome.crash + AROUND);
     let moments = (start..end).step_by(STEP as usize).filter_map(|from| {
         let within = samples.iter().filter(|sample| (from..from + STEP).contains(&sample.asked));
         let mean_ns = mean_ns(within);
         let at_ms = (from as i64 - outcome.crash as i64) / MS as i64;
-        (mean_ns > 0).then(|| Moment { site: site.to_owned(), at_ms, mean_ns })
+        (mean_ns > 0).then(|| LatencyPoint { site: site.to_owned(), at_ms, mean_ns })
     });
     moments.collect()
 }
 
-/// How much of the time around a crash is drawn, each way.
+/// The time before and after a crash that is drawn.
 const AROUND: u64 = 5 * SECOND;
 
-/// The time over which a point of it is a mean.
+/// The interval over which each point is a mean.
 const STEP: u64 = 250 * MS;

@@ -1,8 +1,7 @@
-//! Finished runs on disk, so that a long study that was interrupted goes on where it stopped.
+//! Finished runs on disk, so that an interrupted study can be resumed.
 //!
-//! In: a folder, and a line that says what the runs are runs of. Out: what is done already; then one line for each that is.
-//! Holds: runs of another version or another scale are never mixed in; a line that an interruption cut is as if never
-//! written.
+//! The file has a head line that identifies version and scale, then one line per finished run. Runs of another
+//! version or another scale are never mixed in, and a line that was cut off by an interruption is ignored.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -12,11 +11,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use super::job::Done;
+use super::job::JobResult;
 
-/// The runs that are done.
+/// The finished runs.
 pub(super) struct Ledger {
-    done: BTreeMap<String, Done>,
+    done: BTreeMap<String, JobResult>,
     file: Option<(PathBuf, File)>,
 }
 
@@ -29,23 +28,23 @@ struct Head {
 #[derive(Serialize, Deserialize)]
 struct Line {
     key: String,
-    done: Done,
+    done: JobResult,
 }
 
 impl Ledger {
-    /// Nothing is done, and nothing is kept.
+    /// An empty ledger without a file.
     pub(super) fn in_memory() -> Self {
         Self { done: BTreeMap::new(), file: None }
     }
 
-    /// What is done already in this folder, and whether something that was not of these runs had to go.
+    /// Loads the finished runs of a folder. Also returns whether runs of another version or scale were discarded.
     pub(super) fn open(folder: &Path, runs_of: &str) -> Result<(Self, bool), Error> {
         let path = folder.join("cases.jsonl");
         let text = fs::read_to_string(&path).unwrap_or_default();
         let mut lines = text.lines();
         let head = lines.next().map(serde_json::from_str::<Head>);
         let fits = matches!(&head, Some(Ok(head)) if head.runs_of == runs_of);
-        let done: BTreeMap<String, Done> = match fits {
+        let done: BTreeMap<String, JobResult> = match fits {
             true => lines.filter_map(|line| serde_json::from_str::<Line>(line).ok()).map(|l| (l.key, l.done)).collect(),
             false => BTreeMap::new(),
         };
@@ -57,13 +56,12 @@ impl Ledger {
         Ok((Self { done, file: Some((path, file)) }, !fits && !text.is_empty()))
     }
 
-    /// What is kept of a run.
-    pub(super) fn get(&self, key: &str) -> Option<&Done> {
+    pub(super) fn get(&self, key: &str) -> Option<&JobResult> {
         self.done.get(key)
     }
 
-    /// A run is done.
-    pub(super) fn add(&mut self, key: String, done: Done) -> Result<(), Error> {
+    /// Stores a finished run.
+    pub(super) fn add(&mut self, key: String, done: JobResult) -> Result<(), Error> {
         if let Some((path, file)) = &mut self.file {
             file.write_all(line(&key, &done).as_bytes()).map_err(Error::at(path))?;
         }
@@ -72,7 +70,7 @@ impl Ledger {
     }
 }
 
-fn line(key: &str, done: &Done) -> String {
-    // Whole numbers and names always become JSON.
+fn line(key: &str, done: &JobResult) -> String {
+    // Integers and strings always serialize.
     serde_json::to_string(&Line { key: key.to_owned(), done: done.clone() }).unwrap_or_default() + "\n"
 }

@@ -1,14 +1,15 @@
-//! The paper's evaluation: its experiments in virtual time on the production code, beside its formulas and its figures.
+//! The paper's evaluation: its experiments in virtual time on the production code, with its formulas and its figures.
 //!
-//! In: options. Out: tables, figures and a report; see [`run`].
-//! Source: sections 4 (setting) and 5 (figures) of the paper; what each figure means is in `docs/lab.md`.
+//! [`run`] writes tables, figures and a report.
+//!
+//! Source: sections 4 (setting) and 5 (figures) of the paper; `docs/lab.md` explains the figures.
 //!
 //! ```text
-//! experiment, recovery, wander   one run each                 formula   what should come out
-//! question                       whom `recovery` should pick  random    deployments by chance
-//! figures, scale                 which runs, how large        regret    the oracles on random topologies
-//! job, ledger, pool              runs by name, kept, at once  rows      the tables
-//! study                          all of it                    pages     the report
+//! experiment, recovery, wander   one run each                  formula   the expected results
+//! question                       which server should recover   random    random deployments
+//! figures, scale                 which runs, how large         regret    the oracles on random topologies
+//! job, ledger, pool              runs by key, stored, threads  rows      the tables
+//! study                          the whole evaluation          pages     the report
 //! real                           the same on real servers
 //! ```
 
@@ -33,7 +34,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use experiment::{DISK, Experiment, Outcome};
-pub use figures::{Case, Figure, LEADERS, ORACLES, STATED, Share, Stated, What};
+pub use figures::{Case, Figure, LEADERS, LatencyKind, ORACLES, STATED, Share, StatedLatency};
 pub use formula::{Formula, Winner};
 pub use pool::Progress;
 pub use question::{Answer, Question, Times};
@@ -41,12 +42,12 @@ pub use real::{REAL_MORE, Real, RealOutcome, RealPlan, RealRow, RealRun, RealSum
 pub use recovery::{Recovered, Recovery};
 pub use regret::{Regret, random_topology, regrets};
 pub use rows::{
-    Agreement, Beside, DISK_MS, PAPER_HEAD, RECOVERY_HEAD, REGRET_HEAD, RecoveryRow, Row, SITES_HEAD, paper_csv,
-    recovery_csv, regret_csv,
+    Agreement, DISK_MS, PAPER_HEAD, PaperComparison, RECOVERY_HEAD, REGRET_HEAD, RecoveryRow, Row, SITES_HEAD,
+    paper_csv, recovery_csv, regret_csv,
 };
 pub use scale::Scale;
-pub use study::{Answered, Options, Summary, run};
-pub use wander::{Wander, Wandered};
+pub use study::{AnswerSummary, Options, Summary, run};
+pub use wander::{Wander, WanderResult};
 
 /// Why a study could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +55,7 @@ pub use wander::{Wander, Wandered};
 pub struct Error {
     /// The file or folder.
     pub path: PathBuf,
-    /// What the system says.
+    /// The I/O error.
     pub source: io::Error,
 }
 

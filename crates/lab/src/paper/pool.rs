@@ -1,25 +1,25 @@
-//! Runs jobs on as many threads as there are cores. What comes out does not depend on how many those are.
+//! Runs jobs on a pool of threads. The results do not depend on the number of threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
 use super::Error;
-use super::job::{Done, Job};
+use super::job::{Job, JobResult};
 use super::ledger::Ledger;
 
-/// How far a study is.
+/// The progress of a study.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// Runs that are done.
+    /// The number of finished runs.
     pub done: usize,
-    /// Of so many; what an earlier study had done already is not counted.
+    /// The number of all runs, without those that were already stored.
     pub total: usize,
-    /// The last one that was done.
+    /// The key of the last finished run.
     pub what: &'a str,
 }
 
-/// Runs what the ledger does not have yet. Returns the runs that failed, each with why.
+/// Runs the jobs that the ledger does not have yet. Returns the keys of failed runs with their errors.
 pub(super) fn run(
     jobs: &[Job],
     threads: usize,
@@ -28,12 +28,12 @@ pub(super) fn run(
 ) -> Result<Vec<(String, String)>, Error> {
     let open: Vec<&Job> = jobs.iter().filter(|job| ledger.get(&job.key).is_none()).collect();
     let next = AtomicUsize::new(0);
-    let (sender, results) = mpsc::channel::<(usize, Result<Done, String>)>();
+    let (sender, results) = mpsc::channel::<(usize, Result<JobResult, String>)>();
     thread::scope(|scope| {
         for _ in 0..threads.clamp(1, open.len().max(1)) {
             let (sender, next, open) = (sender.clone(), &next, &open);
             scope.spawn(move || {
-                // Whoever gets the results may have given up: then there is no more to do.
+                // A closed channel means that the collector has stopped on an error.
                 while let Some((at, job)) = take(next, open) {
                     if sender.send((at, job.run())).is_err() {
                         return;
@@ -53,7 +53,7 @@ fn take<'a>(next: &AtomicUsize, open: &[&'a Job]) -> Option<(usize, &'a Job)> {
 
 fn collect(
     open: &[&Job],
-    results: mpsc::Receiver<(usize, Result<Done, String>)>,
+    results: mpsc::Receiver<(usize, Result<JobResult, String>)>,
     ledger: &mut Ledger,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Vec<(String, String)>, Error> {
@@ -66,7 +66,7 @@ fn collect(
         }
         progress(Progress { done: count, total: open.len(), what: key });
     }
-    // In the order of the jobs, whoever was first.
+    // In the order of the jobs, regardless of which one finished first.
     failed.sort_by_key(|(at, ..)| *at);
     Ok(failed.into_iter().map(|(_, key, why)| (key, why)).collect())
 }

@@ -1,10 +1,12 @@
-//! The question that the paper leaves open: which server brings the ensemble back soonest, in any deployment?
+//! The question that the paper leaves open: under which server does an ensemble recover fastest, in any deployment?
 //!
-//! In: a deployment, and how far behind each survivor of the leader's crash is. Out: how long the recovery takes under each
-//! of them, found by running it, and whom the oracle `recovery` picks.
-//! How: the scores are those of the production oracle over measurements that are wrong by up to a tenth; each candidate is
-//! then made to win in the simulator, on the production code, from the same disks. The best is the best of these runs.
-//! Holds: the same seed gives the same cases, on every machine.
+//! A case is a deployment and how far each survivor of the leader's crash is behind. The answer is how long the
+//! recovery takes under each of them, found by running it, and which one the oracle `recovery` picks.
+//!
+//! The scores are those of the production oracle over measurements with errors of up to 10 %. Each candidate is then
+//! made to win in the simulator, on the production code, from the same disks; the best is the fastest of these runs.
+//! The same seed gives the same cases on every machine.
+//!
 //! Source: sections 4.4 and 7 of the paper; experiments 8a and 8b are the first cases.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,53 +27,53 @@ use crate::sim::{SECOND, Setup, World};
 /// A deployment whose leader, the server with the highest id, has just crashed.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// What it is called: a figure of the paper, or its number.
+    /// The name: a figure of the paper, or the number of the case.
     pub name: String,
-    /// Decides the errors of the measurements and the jitter of the lines.
+    /// The seed of measurement errors and link jitter.
     pub seed: u64,
     /// The deployment.
     pub topology: Topology,
-    /// What each survivor lacks of the history that the leader had, in bytes.
+    /// How much of the leader's history each survivor lacks, in bytes.
     pub lacks: BTreeMap<u64, u64>,
-    /// How wrong measurements are, at most.
+    /// The largest measurement error, in percent.
     pub error_percent: u64,
-    /// Whether each survivor begins to elect when it hears of the crash, or all at once.
+    /// Whether each survivor starts electing when it learns of the crash, or all at once.
     pub staggered: bool,
 }
 
-/// What came of a case.
+/// The answer to a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Whom the oracle picks.
+    /// The server that the oracle picks.
     pub chosen: u64,
-    /// Of each survivor: how long the oracle thinks that it takes under it, and how long it took, in nanoseconds.
+    /// The predicted and measured recovery times under each survivor, in nanoseconds.
     pub times: BTreeMap<u64, Times>,
 }
 
-/// A recovery, as foreseen and as it went.
+/// The predicted and the measured time of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
-    /// By the oracle; none if it could not tell.
+    /// Predicted by the oracle; none if it has no score.
     pub predicted: Option<u64>,
-    /// From the choice of the leader to its first committed write.
+    /// From the election of the leader to its first committed write.
     pub measured: u64,
 }
 
 impl Answer {
-    /// Who was best, by the runs.
+    /// The server with the fastest recovery.
     #[must_use]
     pub fn best(&self) -> u64 {
         self.times.iter().min_by_key(|(_, times)| times.measured).map_or(self.chosen, |(id, _)| *id)
     }
 
-    /// How much longer it took under the chosen one than under the best, in parts of one.
+    /// How much longer the recovery took under the chosen server than under the best, as a fraction.
     #[must_use]
     pub fn regret(&self) -> f64 {
         let took = |id: u64| self.times[&id].measured as f64;
         took(self.chosen) / took(self.best()) - 1.0
     }
 
-    /// Whether the second best is within so many percent of the best: then hardly anything was to be decided.
+    /// Whether the second best is within this many percent of the best, so that the choice hardly matters.
     #[must_use]
     pub fn is_close(&self, percent: u64) -> bool {
         let mut times: Vec<u64> = self.times.values().map(|times| times.measured).collect();
@@ -81,7 +83,7 @@ impl Answer {
 }
 
 impl Question {
-    /// An experiment of the paper: in this deployment these are behind by so many bytes, and the others by none.
+    /// An experiment of the paper: the servers in `behind` lack this many bytes, the others none.
     #[must_use]
     pub fn of_paper(topology: Topology, behind: &[(u64, u64)], seed: u64) -> Self {
         let mut lacks: BTreeMap<u64, u64> = (1..topology.servers().count() as u64).map(|id| (id, 0)).collect();
@@ -90,16 +92,16 @@ impl Question {
         Self { name, seed, topology, lacks, error_percent: ERROR_PERCENT, staggered: false }
     }
 
-    /// The same, measured without error, and as it goes after a real crash.
+    /// The same without measurement errors, with the staggered start of a real crash.
     pub(super) fn exact(topology: Topology, behind: &[(u64, u64)]) -> Self {
         Self { error_percent: 0, staggered: true, ..Self::of_paper(topology, behind, 0) }
     }
 
-    /// A random deployment with lines of 10 Mbit/s to 10 Gbit/s, and 1 to N-1 servers behind by up to 1 GB, both
+    /// A random deployment with links of 10 Mbit/s to 10 Gbit/s, and 1 to N-1 servers behind by up to 1 GB, both
     /// log-uniform.
     ///
     /// # Panics
-    /// Never: the file that it writes is a topology.
+    /// Never: the generated text is a valid topology.
     #[must_use]
     pub fn random(seed: u64) -> Self {
         let mut rng = Rng::new(seed).fork("recovery", 0);
@@ -119,17 +121,17 @@ impl Question {
         Self { name, seed, topology, lacks, error_percent: ERROR_PERCENT, staggered: false }
     }
 
-    /// Runs it under every survivor.
+    /// Runs the recovery under every survivor.
     ///
     /// # Errors
-    /// If nobody recovered, another won than was meant to, or an invariant broke.
+    /// If there was no recovery, if another server won than intended, or if an invariant was violated.
     pub fn run(&self) -> Result<Answer, String> {
         let mut times = BTreeMap::new();
         for id in self.lacks.keys() {
-            let measured = self.recover_under(*id).map_err(|why| format!("{}, server {id}: {why}", self.name))?;
+            let measured = self.recovery_time_under(*id).map_err(|why| format!("{}, server {id}: {why}", self.name))?;
             times.insert(*id, Times { predicted: self.predict(*id), measured });
         }
-        // The order of the election: an unknown score is worst, of equals the higher id is best.
+        // As in the election, an unknown score is worst, and among equals the higher id is best.
         let rank = |(id, times): (&u64, &Times)| (times.predicted.unwrap_or(u64::MAX), std::cmp::Reverse(*id));
         let chosen = times.iter().map(rank).min().map(|(_, id)| id.0).ok_or("nobody survived")?;
         Ok(Answer { chosen, times })
@@ -141,7 +143,7 @@ impl Question {
         ms(pairs.filter_map(|(a, b)| self.topology.rtt(a, b)).max().unwrap_or(0))
     }
 
-    /// How far the one who has least is behind, in bytes.
+    /// How far the server with the shortest history is behind, in bytes.
     pub(super) fn backlog(&self) -> u64 {
         self.lacks.values().copied().max().unwrap_or(0)
     }
@@ -150,21 +152,21 @@ impl Question {
         self.topology.servers().count() as u64
     }
 
-    /// How long the oracle `recovery` thinks that it takes under a survivor, in nanoseconds.
+    /// The recovery time under a survivor as predicted by the oracle `recovery`, in nanoseconds.
     #[must_use]
     pub fn predict(&self, me: u64) -> Option<u64> {
         let voters = Voters::new((1..=self.leader()).map(ServerId));
         let mut measured = Measurements::new(ServerId(me), voters, MeasureConfig::default());
         for peer in self.lacks.keys().filter(|peer| **peer != me) {
             measured.record_round_trip(ServerId(*peer), self.round_trip(me, *peer)?, NOW);
-            measured.record_transfer(ServerId(*peer), PROBE, Span(PROBE * 1_000_000_000 / self.width(me, *peer)?));
+            measured.record_transfer(ServerId(*peer), PROBE, Span(PROBE * 1_000_000_000 / self.bandwidth(me, *peer)?));
             measured.record_lacking(ServerId(*peer), self.lacking(*peer, me));
-            measured.hear(ServerId(*peer), self.report(*peer), NOW);
+            measured.record_report(ServerId(*peer), self.report(*peer), NOW);
         }
         measured.record_fsync(Span(DISK));
         record_rate(&mut measured, self.topology.rate_milli(me));
         if self.staggered {
-            measured.hear(ServerId(self.leader()), self.report(self.leader()), NOW);
+            measured.record_report(ServerId(self.leader()), self.report(self.leader()), NOW);
         }
         let leader = Some(ServerId(self.leader()));
         let view = measured.view(NOW, leader, &BTreeSet::new(), Moment::AfterCrash, self.standing(me));
@@ -178,7 +180,7 @@ impl Question {
             rate_milli: self.topology.rate_milli(of),
             standing: self.standing(of),
             lacking: others().map(|id| (ServerId(*id), self.lacking(*id, of))).collect(),
-            bandwidths: others().filter_map(|id| Some((ServerId(*id), self.width(of, *id)?))).collect(),
+            bandwidths: others().filter_map(|id| Some((ServerId(*id), self.bandwidth(of, *id)?))).collect(),
             round_trips: others().filter_map(|id| Some((ServerId(*id), self.round_trip(of, *id)?))).collect(),
             fsync_p50: Span(DISK),
             fsync_p99: Span(DISK),
@@ -187,19 +189,19 @@ impl Question {
         }
     }
 
-    /// What one server has measured to another.
+    /// The round trip that one server has measured to another.
     fn round_trip(&self, from: u64, to: u64) -> Option<Span> {
-        Some(Span(self.mistaken("round trip", (from, to), self.topology.rtt(from, to)?)))
+        Some(Span(self.with_error("round trip", (from, to), self.topology.rtt(from, to)?)))
     }
 
-    /// How wide one server has found the line to another, in bytes a second.
-    fn width(&self, from: u64, to: u64) -> Option<u64> {
-        let took = self.mistaken("width", (from, to), self.topology.link(from, to)?.occupied(PROBE));
+    /// The bandwidth that one server has measured to another, in bytes per second.
+    fn bandwidth(&self, from: u64, to: u64) -> Option<u64> {
+        let took = self.with_error("width", (from, to), self.topology.link(from, to)?.occupied(PROBE));
         Some(PROBE * 1_000_000_000 / took.max(1))
     }
 
-    /// What one server makes of something between itself and another: more or less than it is.
-    fn mistaken(&self, what: &str, (from, to): (u64, u64), truth: u64) -> u64 {
+    /// Adds a random measurement error to a true value.
+    fn with_error(&self, what: &str, (from, to): (u64, u64), truth: u64) -> u64 {
         let permille = 10 * self.error_percent;
         let mut rng = Rng::new(self.seed).fork(what, from << 32 | to);
         let drawn = rng.between(1_000 - permille, 1_000 + permille);
@@ -207,32 +209,32 @@ impl Question {
     }
 
     fn standing(&self, id: u64) -> Standing {
-        // Whoever has more of the one history has a higher position; how many transactions that is does not matter.
+        // A server with more of the history has a higher position; the number of transactions does not matter.
         let rank = self.lacks.values().filter(|lacks| **lacks > self.lacks(id)).count() as u32 + 1;
         Standing { current_epoch: Epoch(1), last_zxid: Zxid::new(Epoch(1), rank), accepted_epoch: Epoch(1) }
     }
 
-    /// What one server lacks of another's history.
+    /// How much of another server's history a server lacks, in bytes.
     fn lacking(&self, id: u64, source: u64) -> u64 {
         self.lacks(id).saturating_sub(self.lacks(source))
     }
 
-    /// What a server lacks of the leader's.
+    /// How much of the leader's history a server lacks, in bytes.
     fn lacks(&self, id: u64) -> u64 {
         self.lacks.get(&id).copied().unwrap_or(0)
     }
 
-    /// How long it takes when this server wins, in nanoseconds.
-    fn recover_under(&self, id: u64) -> Result<u64, String> {
+    /// The recovery time when this server wins, in nanoseconds.
+    fn recovery_time_under(&self, id: u64) -> Result<u64, String> {
         let mut setup = Setup::on(self.topology.clone(), self.seed);
         setup.oracle = "recovery".to_owned();
         setup.load_percent = 100;
-        setup.recover_at_leisure();
+        setup.allow_long_recovery();
         setup.set_fsync(DISK);
         let whole = self.backlog() + COMMON;
         let has = |server: u64| whole - self.lacks(server);
-        let past: Vec<_> = (1..=self.leader()).map(has).collect();
-        let mut world = World::with_past(setup, &past, id, None);
+        let sizes: Vec<_> = (1..=self.leader()).map(has).collect();
+        let mut world = World::with_history(setup, &sizes, id, None);
         let (winner, began) = world.first_leader(LIMIT)?;
         if winner != id {
             return Err(format!("server {winner} won"));
@@ -241,17 +243,17 @@ impl Question {
     }
 }
 
-/// When everything is measured.
+/// The time at which all measurements are taken.
 const NOW: Time = Time(60 * SECOND);
 
-/// The transfer that has shown the width of a line.
+/// The size of the transfer by which bandwidth is measured, in bytes.
 const PROBE: u64 = 100 << 20;
 
-/// What all servers have in common.
+/// The part of the history that all servers have, in bytes.
 const COMMON: u64 = 1 << 10;
 
 /// A gigabyte twice over the slowest line takes half an hour.
 const LIMIT: u64 = 7_200 * SECOND;
 
-/// The error of every measurement, at most.
+/// The largest error of a measurement.
 const ERROR_PERCENT: u64 = 10;

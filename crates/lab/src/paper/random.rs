@@ -1,18 +1,18 @@
-//! Deployments drawn at random, as many as one likes.
+//! Random deployments.
 //!
-//! In: a generator. Out: the lines of a topology file, without its load.
-//! Holds: the same seed gives the same deployment on every machine.
+//! The output is the text of a topology file without its load. The same seed gives the same deployment on every
+//! machine.
 
 use std::fmt::Write as _;
 
 use crate::rng::Rng;
 
-/// Three to seven servers at two to five sites, round trips log-uniform from 0.2 to 300 ms over lines of so many Mbit/s.
-/// Returns how many sites there are, named S1 and so on.
+/// Three to seven servers at two to five sites, with round trips log-uniform from 0.2 to 300 ms over links of `mbit`
+/// Mbit/s. Returns the text and the number of sites, which are named S1, S2 and so on.
 pub(super) fn deployment(name: &str, rng: &mut Rng, mbit: impl Fn(&mut Rng) -> f64) -> (String, u64) {
     let servers = rng.between(3, 7);
     let sites = rng.between(2, servers.min(5));
-    // Each site has a server; where the rest stand, and which is which, is drawn.
+    // Each site has at least one server; the sites of the rest, and the order of ids, are random.
     let mut places: Vec<u64> = (1..=servers).map(|n| if n <= sites { n } else { rng.between(1, sites) }).collect();
     rng.shuffle(&mut places);
     let mut text = format!("name = \"{name}\"\njitter_percent = 2\n");

@@ -1,12 +1,13 @@
-//! The same experiments on real servers: which of them, and what was measured beside the formulas and the simulator.
+//! The same experiments on real servers: which ones are run, and their results beside the formulas and the simulator.
 //!
-//! In: figures; then an outcome for each run. Out: rows, tables, a summary.
-//! Why: what the simulator says is worth as much as the agreement of the two.
-//! How: a run is an [`Experiment`] as the simulator's is, and what counts of its writes is decided by the same code. The
-//! constant for disk and processing is this machine's own: what a write takes in runs of the same load without distance
-//! (an ensemble in one place), over what the formula says of those. It is one number for all cells. Who should win is
-//! predicted with the disk alone: scores contain what servers measure, and they measure no more.
-//! Not here: processes, sockets and clocks (`cli`), the page (`pages`).
+//! The simulator is only as trustworthy as its agreement with real servers.
+//!
+//! A run is an [`Experiment`], as in the simulator, and the same code selects the writes that count. The constant for
+//! disk and processing is measured on this machine: the latency of writes in runs of the same load without distance
+//! (all servers at one site), minus the formula. It is one number for all cases. The winner is predicted with the
+//! disk alone, since scores contain only what servers measure.
+//!
+//! Processes, sockets and clocks are in `cli`, the page is in `pages`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,47 +18,47 @@ use super::experiment::{Experiment, Outcome};
 use super::figures::{Case, Figure, ORACLES, Share};
 use super::formula::Formula;
 use super::job::{Crash, crash};
-use super::rows::{Agreement, Beside, PAPER_HEAD, Row, beside_the_paper, deviation, median, ms, paper_line};
+use super::rows::{Agreement, PAPER_HEAD, PaperComparison, Row, compare_with_paper, deviation, median, ms, paper_line};
 use super::scale::Scale;
 use super::study::farthest;
 
-/// Which experiments are run on real servers.
+/// The experiments that are run on real servers.
 #[derive(Clone, Debug)]
 pub struct RealPlan {
     scale: Scale,
     cases: Vec<Case>,
-    /// The options of the command line that choose these cases.
+    /// The command-line options that select these cases.
     chosen_by: String,
 }
 
-/// One ensemble to start, to load and to take the leader from.
+/// One run: start an ensemble, apply load, kill its leader.
 #[derive(Clone, Debug)]
 pub struct RealRun {
-    /// For people.
+    /// The name of the run, as the tables show it.
     pub name: String,
-    /// The file of sites and links that its servers read.
+    /// The text of the topology file that its servers read.
     pub links: &'static str,
-    /// What to do with it.
+    /// The experiment to run.
     pub experiment: Experiment,
-    /// Runs without distance give the constant.
-    is_near: bool,
+    /// Whether it is a run without distance, which gives the constant.
+    is_local: bool,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct RealOutcome {
-    /// Its winner and its writes.
+    /// The winner and the writes.
     pub outcome: Outcome,
-    /// What each server that lives takes its disk to need for an fsync, in milliseconds.
+    /// The fsync duration that each running server has measured, in milliseconds.
     pub disk_ms: Vec<f64>,
 }
 
 impl RealPlan {
-    /// All runs of these figures; of none, the settings of deployments 1 and 3 in the paper's table under every oracle and,
-    /// with an even load, under every leader.
+    /// All runs of these figures. If none is given: the settings of deployments 1 and 3 in the paper's table under
+    /// every oracle and, with an even load, under every leader.
     ///
     /// # Errors
-    /// If a figure is not for real servers.
+    /// If a figure cannot be run on real servers.
     pub fn new(only: &[Figure], scale: Scale) -> Result<Self, String> {
         let figures = if only.is_empty() { &FIGURES_DEFAULT } else { only };
         if let Some(other) = figures.iter().find(|figure| !FIGURES.contains(figure)) {
@@ -71,13 +72,13 @@ impl RealPlan {
         Ok(Self { scale, cases, chosen_by })
     }
 
-    /// One run, as the tables name it: `d1 p=even latency`.
+    /// One run, by its name in the tables: `d1 p=even latency`.
     ///
     /// # Errors
-    /// If there is none of that name.
+    /// If there is no run of that name.
     pub fn one(name: &str, scale: Scale) -> Result<Self, String> {
         let mut cases = FIGURES.into_iter().flat_map(|figure| figure.cases(&scale));
-        let case = cases.find(|case| named(case) == name);
+        let case = cases.find(|case| case_name(case) == name);
         let case = case.ok_or_else(|| {
             let oracles = ORACLES.join(", ");
             format!(
@@ -88,47 +89,47 @@ impl RealPlan {
         Ok(Self { scale, cases: vec![case], chosen_by: format!(" --case \"{name}\"") })
     }
 
-    /// The figures that its runs are of.
+    /// The figures of the planned runs.
     #[must_use]
     pub fn figures(&self) -> Vec<Figure> {
         let figures: BTreeSet<Figure> = self.cases.iter().map(|case| case.figure).collect();
         figures.into_iter().collect()
     }
 
-    /// The case, if it is one only.
+    /// The case, if there is only one.
     #[must_use]
     pub fn single(&self) -> Option<Case> {
         if let [case] = self.cases[..] { Some(case) } else { None }
     }
 
-    /// What is to be run. Cases of one name are one run; runs without distance stand at the beginning, at the end and, of
-    /// many, between, since a machine is not equally quick all the time.
+    /// The runs to execute. Cases with the same key share one run. Runs without distance are placed at the start, at
+    /// the end and, if there are many, in the middle, since the speed of a machine varies over time.
     #[must_use]
     pub fn runs(&self) -> Vec<RealRun> {
         let mut seen = BTreeSet::new();
         let distinct = self.cases.iter().filter(|case| seen.insert(case.key()));
-        let mut runs: Vec<RealRun> = distinct.map(|case| self.far(case)).collect();
+        let mut runs: Vec<RealRun> = distinct.map(|case| self.distant_run(case)).collect();
         let places: &[usize] = if runs.len() == 1 { &[0] } else { &[runs.len(), runs.len() / 2, 0] };
-        places.iter().for_each(|place| runs.insert(*place, self.near()));
+        places.iter().for_each(|place| runs.insert(*place, self.local_run()));
         runs
     }
 
-    fn far(&self, case: &Case) -> RealRun {
+    fn distant_run(&self, case: &Case) -> RealRun {
         let links = PRESETS.iter().find(|(name, _)| *name == case.setting).map_or("", |(_, text)| text);
-        RealRun { name: named(case), links, experiment: case.experiment(&self.scale), is_near: false }
+        RealRun { name: case_name(case), links, experiment: case.experiment(&self.scale), is_local: false }
     }
 
-    fn near(&self) -> RealRun {
+    fn local_run(&self) -> RealRun {
         let Scale { load_percent, before, after, .. } = self.scale;
         let experiment =
-            Experiment { topology: one_place(), oracle: "history".to_owned(), seed: 1, load_percent, before, after };
-        RealRun { name: "without distance".to_owned(), links: ONE_PLACE, experiment, is_near: true }
+            Experiment { topology: single_site(), oracle: "history".to_owned(), seed: 1, load_percent, before, after };
+        RealRun { name: "without distance".to_owned(), links: SINGLE_SITE, experiment, is_local: true }
     }
 
-    /// All of it, from what came of each of the runs.
+    /// Combines the results of all runs.
     ///
     /// # Errors
-    /// If no run without distance has an outcome: then there is no constant.
+    /// If no run without distance succeeded, since then there is no constant.
     pub fn gathered(self, done: Vec<(RealRun, Result<RealOutcome, String>)>) -> Result<Real, String> {
         let (mut constants_ms, mut disks_ms, mut crashes, mut failed) = (vec![], vec![], vec![], vec![]);
         for (run, outcome) in done {
@@ -136,8 +137,8 @@ impl RealPlan {
                 Ok(RealOutcome { outcome, .. }) if outcome.before.is_empty() || outcome.after.is_empty() => {
                     failed.push((run.name, "no write was answered in the time that counts".to_owned()));
                 }
-                Ok(RealOutcome { outcome, disk_ms }) if run.is_near => {
-                    constants_ms.push(over_the_formula(&outcome));
+                Ok(RealOutcome { outcome, disk_ms }) if run.is_local => {
+                    constants_ms.push(excess_over_formula(&outcome));
                     disks_ms.extend(disk_ms);
                 }
                 Ok(RealOutcome { outcome, .. }) => crashes.push((run.name, crash(&run.experiment, &outcome, false))),
@@ -149,56 +150,56 @@ impl RealPlan {
             let why = failed.iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>();
             return Err(format!("nothing to take the constant for disk and processing from: {}", why.join("; ")));
         }
-        let of = |case: &Case| crashes.iter().find(|(name, _)| *name == named(case)).map(|(_, run)| run.clone());
+        let of = |case: &Case| crashes.iter().find(|(name, _)| *name == case_name(case)).map(|(_, run)| run.clone());
         let runs: Vec<(Case, Crash)> = self.cases.iter().filter_map(|case| Some((*case, of(case)?))).collect();
         Ok(Real { scale: self.scale, chosen_by: self.chosen_by, constant_ms, constants_ms, disk_ms, runs, failed })
     }
 }
 
-/// What was measured on real servers.
+/// The measurements on real servers.
 #[derive(Clone, Debug)]
 pub struct Real {
     pub(super) scale: Scale,
-    /// The options of the command line that choose these runs.
+    /// The command-line options that select these runs.
     pub(super) chosen_by: String,
     /// The one constant for disk and processing on this machine, in milliseconds.
     pub constant_ms: f64,
-    /// In each of the runs that it is the median of.
+    /// The constants of the single runs, of which it is the median.
     pub(super) constants_ms: Vec<f64>,
-    /// The part of it that is an fsync, as the servers measure it.
+    /// The fsync part of the constant, as measured by the servers, in milliseconds.
     pub(super) disk_ms: f64,
     pub(super) runs: Vec<(Case, Crash)>,
-    /// Runs that failed, each with why.
+    /// Failed runs, with their errors.
     pub failed: Vec<(String, String)>,
 }
 
 /// A line of real.csv.
 #[derive(Clone, Debug)]
 pub struct RealRow {
-    /// As a line of paper.csv, with this machine's constant.
+    /// The columns of paper.csv, with this machine's constant.
     pub row: Row,
-    /// The mean latency before the crash.
+    /// The mean latency before the crash, in milliseconds.
     pub before_ms: f64,
-    /// By the formula, without disk and processing.
+    /// The same by the formula, without disk and processing.
     pub before_predicted_ms: f64,
-    /// Ours over that plus the constant, less one, in percent.
+    /// The deviation from the formula plus the constant, in percent.
     pub before_deviation_percent: f64,
-    /// Winner and latency of the same case in the simulator.
+    /// The winner and the latency of the same case in the simulator.
     pub simulated: Option<(u64, f64)>,
-    /// The writes that count, before and after the crash.
+    /// The number of writes that count, before and after the crash.
     pub requests: u64,
 }
 
-/// The answer in short.
+/// A summary of the results.
 #[derive(Clone, Debug)]
 pub struct RealSummary {
-    /// How many runs have an outcome.
+    /// The number of runs with a result.
     pub cells: usize,
-    /// In how many the predicted server won, ties included.
+    /// The number of runs in which the predicted server won, including ties.
     pub agree: usize,
-    /// How many of those are ties that fluctuation decided.
+    /// The number of those that are ties decided by fluctuation.
     pub ties: usize,
-    /// The others, in words.
+    /// Descriptions of the other runs.
     pub others: Vec<String>,
     /// The largest deviation from the formulas plus the constant, in percent, and where.
     pub from_formula: Option<(f64, String)>,
@@ -206,23 +207,23 @@ pub struct RealSummary {
     pub from_paper: Option<(f64, String)>,
     /// The one constant for disk and processing on this machine, in milliseconds.
     pub constant_ms: f64,
-    /// The part of it that is an fsync, as the servers measure it.
+    /// The fsync part of the constant, as measured by the servers, in milliseconds.
     pub disk_ms: f64,
-    /// Runs that failed, each with why.
+    /// Failed runs, with their errors.
     pub failed: Vec<(String, String)>,
 }
 
 impl RealSummary {
-    /// Whether every winner agrees and every latency is near enough.
+    /// Whether all winners agree and all latencies are within the limit.
     #[must_use]
     pub fn holds(&self) -> bool {
-        let near = |worst: &Option<(f64, String)>| worst.as_ref().is_none_or(|(percent, _)| is_near(*percent));
+        let near = |worst: &Option<(f64, String)>| worst.as_ref().is_none_or(|(percent, _)| is_within_limit(*percent));
         self.agree == self.cells && near(&self.from_formula) && near(&self.from_paper) && self.failed.is_empty()
     }
 }
 
 impl Real {
-    /// The rows, beside those of the simulator.
+    /// The rows, each with the result of the simulator.
     pub(super) fn rows(&self, simulated: &[Row]) -> Vec<RealRow> {
         self.runs.iter().map(|(case, run)| self.row(case, run, simulated)).collect()
     }
@@ -241,16 +242,17 @@ impl Real {
         }
     }
 
-    /// Whether the latency before the crash says anything of distance: where the constant is more than the formula (two data
-    /// centres, all clients beside a whole quorum), only the constant would be held against itself.
-    pub(super) fn judges_before(&self, row: &RealRow) -> bool {
+    /// Whether the latency before the crash is checked. Where the constant exceeds the formula (two data centres, all
+    /// clients next to a whole quorum), it would only compare the constant with itself.
+    pub(super) fn checks_before(&self, row: &RealRow) -> bool {
         row.before_predicted_ms > self.constant_ms
     }
 
-    /// Every latency that the paper states, beside what real servers took under the leader of the paper's run. Where a tie
-    /// went to another, the same load under the paper's leader is taken from the run of another oracle: how a server came to
-    /// lead makes no difference to the requests. If nobody elected it, nothing is comparable.
-    pub(super) fn beside(&self) -> Vec<Beside> {
+    /// All latencies that the paper states, with those of real servers under the leader of the paper's run. Where
+    /// another server won a tie, the same load under the paper's leader is taken from the run of another oracle: how
+    /// a server became leader makes no difference to the requests. If no oracle elected it, there is nothing to
+    /// compare.
+    pub(super) fn paper_comparisons(&self) -> Vec<PaperComparison> {
         let same_leader = |(case, run): &(Case, Crash)| {
             let row = Row::with_constant(*case, run, self.constant_ms, self.disk_ms);
             if row.agreement != Agreement::Tie {
@@ -260,7 +262,7 @@ impl Real {
             let mut others = self.runs.iter().filter(|(other, _)| load(other) == load(case));
             others.find(|(_, other)| other.winner == row.predicted_winner).map(|(_, other)| (*case, other.clone()))
         };
-        beside_the_paper(&self.runs.iter().filter_map(same_leader).collect::<Vec<_>>())
+        compare_with_paper(&self.runs.iter().filter_map(same_leader).collect::<Vec<_>>())
     }
 
     pub(super) fn summary(&self) -> RealSummary {
@@ -268,17 +270,17 @@ impl Real {
         let count = |agreement: Agreement| rows.iter().filter(|row| row.row.agreement == agreement).count();
         let others = rows.iter().map(|row| &row.row).filter(|row| row.agreement == Agreement::Other);
         let others =
-            others.map(|row| format!("{}: p{} won, not p{}", named(&row.case), row.winner, row.predicted_winner));
-        let before = rows.iter().filter(|row| self.judges_before(row));
+            others.map(|row| format!("{}: p{} won, not p{}", case_name(&row.case), row.winner, row.predicted_winner));
+        let before = rows.iter().filter(|row| self.checks_before(row));
         let before =
-            before.map(|row| (row.before_deviation_percent, format!("{}, before the crash", named(&row.row.case))));
-        let after = rows.iter().map(|row| (row.row.deviation_percent, named(&row.row.case)));
-        let beside = self.beside();
-        let stated = beside.iter().filter(|beside| !beside.stated.about).map(|beside| {
-            let stated = &beside.stated;
+            before.map(|row| (row.before_deviation_percent, format!("{}, before the crash", case_name(&row.row.case))));
+        let after = rows.iter().map(|row| (row.row.deviation_percent, case_name(&row.row.case)));
+        let comparisons = self.paper_comparisons();
+        let stated = comparisons.iter().filter(|comparison| !comparison.stated.approximate).map(|comparison| {
+            let stated = &comparison.stated;
             let who = stated.oracle.unwrap_or("any");
-            let what = format!("{} p={} {who}, {}", stated.setting, stated.share.text(), stated.what.text());
-            (beside.deviation_percent, what)
+            let what = format!("{} p={} {who}, {}", stated.setting, stated.share.text(), stated.kind.text());
+            (comparison.deviation_percent, what)
         });
         RealSummary {
             cells: rows.len(),
@@ -294,17 +296,17 @@ impl Real {
     }
 }
 
-/// Whether a deviation in percent is small enough on real servers.
-pub(super) fn is_near(percent: f64) -> bool {
+/// Whether a deviation in percent is within the limit for real servers.
+pub(super) fn is_within_limit(percent: f64) -> bool {
     percent.abs() <= REAL_LIMIT_PERCENT
 }
 
-/// Deployment, load and oracle.
-pub(super) fn named(case: &Case) -> String {
+/// The name of a case: deployment, load and oracle.
+pub(super) fn case_name(case: &Case) -> String {
     format!("{} p={} {}", case.setting, case.share_run().text(), case.oracle)
 }
 
-/// real.csv: paper.csv with this machine's constant, and more columns.
+/// real.csv: the columns of paper.csv with this machine's constant, and more.
 pub(super) fn real_csv(real: &Real, rows: &[RealRow]) -> String {
     let mut csv = format!("{PAPER_HEAD},{REAL_MORE}\n");
     for RealRow { row, before_ms, before_predicted_ms, before_deviation_percent, simulated, requests } in rows {
@@ -323,20 +325,20 @@ pub(super) fn real_csv(real: &Real, rows: &[RealRow]) -> String {
     csv
 }
 
-/// How much longer writes took in one place than the formula says: before and after the crash alike.
-fn over_the_formula(outcome: &Outcome) -> f64 {
-    let topology = one_place();
+/// How much longer than by the formula writes took without distance, averaged over before and after the crash.
+fn excess_over_formula(outcome: &Outcome) -> f64 {
+    let topology = single_site();
     let before = outcome.mean_before_ms() - Formula::whole(&topology).latency_ms(5);
     let after = outcome.mean_after_ms() - Formula::after_crash(&topology).latency_ms(outcome.winner);
     f64::midpoint(before, after)
 }
 
-fn one_place() -> Topology {
-    Topology::parse(ONE_PLACE).expect("a file of ours")
+fn single_site() -> Topology {
+    Topology::parse(SINGLE_SITE).expect("a file of ours")
 }
 
-/// Every server beside the others: what a write takes here is disk and processing.
-const ONE_PLACE: &str = "name = \"one\"
+/// All servers at one site: the latency of a write is disk and processing.
+const SINGLE_SITE: &str = "name = \"one\"
 jitter_percent = 2
 [[server]]
 id = 1
@@ -358,11 +360,11 @@ site = \"D1\"
 rate = 1000
 ";
 
-/// Those that can be run. Figure 7c needs sites with a two-hundredth of the load, which at this rate is no request at all
-/// within a run; 8a and 8b need backlogs of 250 MB.
+/// The figures that can be run. Figure 7c needs sites with 0.5 % of the load, which at this rate is not a single
+/// request within a run; 8a and 8b need backlogs of 250 MB.
 const FIGURES: [Figure; 4] = [Figure::F4b, Figure::F6, Figure::F7a, Figure::F7b];
 
-/// What is run unless figures are named.
+/// The figures that are run by default.
 const FIGURES_DEFAULT: [Figure; 2] = [Figure::F6, Figure::F7b];
 
 /// Deployments 1 and 3 of the paper's table.
@@ -375,10 +377,10 @@ const TABLE: [(&str, Share); 6] = [
     ("d3", Share::Permille(1000)),
 ];
 
-/// What real.csv has beyond paper.csv.
+/// The columns of real.csv after those of paper.csv.
 pub const REAL_MORE: &str = "source,before_ms,before_predicted_ms,before_deviation_percent,simulated_winner,simulated_ms,constant_ms,rate,requests";
 
-/// How far a latency on real servers may lie from the formula or from the paper's figure.
+/// The largest deviation of a latency on real servers from the formula or from the paper.
 pub(super) const REAL_LIMIT_PERCENT: f64 = 15.0;
 
 #[cfg(test)]
@@ -390,17 +392,17 @@ mod tests {
         Scale::real(1)
     }
 
-    /// A run in which every write took so long.
+    /// A run in which every write took this long.
     fn done(run: &RealRun, winner: u64, took_ms: f64) -> Outcome {
         let took = (took_ms * MS as f64) as u64;
         let sample = |n: u64| Sample { asked: n * SECOND / 10, home: 1, took };
         run.experiment.outcome(winner, (0..80).map(sample).collect(), 0, 3 * SECOND)
     }
 
-    /// The one case, under this leader at this latency before and after, on a machine with a constant of 2 ms.
+    /// One case with this winner and these latencies, on a machine with a constant of 2 ms.
     fn one(case: &str, winner: u64, before_ms: f64, after_ms: f64) -> Real {
         let plan = RealPlan::one(case, scale()).unwrap();
-        let outcome = |run: &RealRun| match run.is_near {
+        let outcome = |run: &RealRun| match run.is_local {
             true => done(run, 4, 2.0 + 0.1 + 0.08),
             false => {
                 let mut all = done(run, winner, before_ms).all;
@@ -424,7 +426,7 @@ mod tests {
         assert_eq!(plan.cases.len(), 2 * (ORACLES.len() + 4) + 4 * ORACLES.len());
         assert!(plan.cases.iter().all(|case| ["d1", "d3"].contains(&case.setting)));
         let runs = plan.runs();
-        let near: Vec<usize> = (0..runs.len()).filter(|at| runs[*at].is_near).collect();
+        let near: Vec<usize> = (0..runs.len()).filter(|at| runs[*at].is_local).collect();
         assert_eq!(near, [0, runs.len() / 2, runs.len() - 1]);
     }
 
@@ -438,7 +440,7 @@ mod tests {
     #[test]
     fn a_case_has_the_name_that_it_is_asked_for_by() {
         let plan = RealPlan::one("d3 p=0.75 latency", scale()).unwrap();
-        assert_eq!(plan.single().map(|case| named(&case)).as_deref(), Some("d3 p=0.75 latency"));
+        assert_eq!(plan.single().map(|case| case_name(&case)).as_deref(), Some("d3 p=0.75 latency"));
         assert_eq!(plan.runs().len(), 2);
         assert!(RealPlan::one("d3 p=0.76 latency", scale()).is_err());
     }
@@ -452,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_too_far_off_or_another_winner_is_told() {
+    fn a_latency_too_far_off_or_another_winner_is_reported() {
         let slow = one("d1 p=1 latency", 1, 88.9, 66.0).summary();
         assert!(!slow.holds() && slow.agree == 1, "{slow:?}");
         let slow_before = one("d1 p=1 latency", 1, 110.0, 55.3).summary();
@@ -489,7 +491,7 @@ mod tests {
         let silent = |run: &RealRun| run.experiment.outcome(1, Vec::new(), 0, 3 * SECOND);
         let runs = plan.runs().into_iter();
         let runs =
-            runs.map(|run| (run.clone(), Ok(with_disk(if run.is_near { done(&run, 4, 2.0) } else { silent(&run) }))));
+            runs.map(|run| (run.clone(), Ok(with_disk(if run.is_local { done(&run, 4, 2.0) } else { silent(&run) }))));
         let summary = plan.clone().gathered(runs.collect()).unwrap().summary();
         assert!(!summary.holds() && summary.failed.len() == 1, "{summary:?}");
     }

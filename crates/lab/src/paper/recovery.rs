@@ -1,9 +1,10 @@
-//! One run of a recovery experiment: servers that were down come back just before the leader crashes.
+//! One run of a recovery experiment: servers that were down restart just before the leader crashes.
 //!
-//! In: a deployment, who is behind and how far, an oracle. Out: who led, and how long until its first commit.
+//! The result is the next leader, and the time until its first commit.
+//!
 //! Source: sections 4.4 and 5 of the paper.
 
-use pole_node::{Account, Milestone};
+use pole_node::{LeadershipChange, Milestone};
 use pole_topology::Topology;
 
 use super::experiment::Experiment;
@@ -14,34 +15,34 @@ use crate::sim::{MS, SECOND, World};
 pub struct Recovery {
     /// The deployment.
     pub topology: Topology,
-    /// The oracle, as `pole.oracle` names it.
+    /// The oracle, as a value of `pole.oracle`.
     pub oracle: String,
     /// The seed of delays.
     pub seed: u64,
     /// The servers that are behind.
     pub outdated: Vec<u64>,
-    /// How far, in bytes.
+    /// How far they are behind, in bytes.
     pub backlog_bytes: usize,
 }
 
-/// What came of it.
+/// The result of a recovery experiment.
 #[derive(Clone, Debug)]
 pub struct Recovered {
-    /// Who led after the crash.
+    /// The leader after the crash, by id.
     pub winner: u64,
-    /// How it came to lead.
-    pub account: Account,
-    /// From the choice of the leader to its first committed write, in nanoseconds.
+    /// How it became leader.
+    pub leadership_change: LeadershipChange,
+    /// From the election of the leader to its first committed write, in nanoseconds.
     pub took: u64,
-    /// How far each of the outdated was behind at the moment of the crash, in bytes: some of it had come in already.
+    /// How far each outdated server was behind at the crash, in bytes. It had already received a part.
     pub behind: Vec<(u64, u64)>,
 }
 
 impl Recovery {
-    /// Runs it.
+    /// Runs the experiment.
     ///
     /// # Errors
-    /// If the last server could not be made leader, if nobody recovered, or if an invariant broke.
+    /// If the last server could not be made leader, if there was no recovery, or if an invariant was violated.
     pub fn run(&self) -> Result<Recovered, String> {
         let base = Experiment {
             topology: self.topology.clone(),
@@ -54,7 +55,7 @@ impl Recovery {
         let mut setup = base.setup();
         setup.payload_bytes = PAYLOAD;
         let mut world = World::new(setup, None);
-        base.make_the_last_lead(&mut world)?;
+        base.make_last_server_lead(&mut world)?;
         self.outdated.iter().for_each(|id| world.kill(*id as usize - 1));
         let behind = world.last_committed();
         while (world.last_committed().counter() - behind.counter()) as usize * PAYLOAD < self.backlog_bytes {
@@ -63,11 +64,11 @@ impl Recovery {
                 return Err(failure.to_owned());
             }
         }
-        // From here on small writes: the positions that servers report of each other are a heartbeat old.
+        // Small writes from here on, since the positions that servers know of each other are a heartbeat old.
         world.set_payload(0);
         let end = world.last_committed().counter();
         self.outdated.iter().for_each(|id| world.start_again(*id as usize - 1));
-        // Long enough to measure the round trips to them, too short to bring them level.
+        // Long enough to measure the round trips to the restarted servers, too short to bring them level.
         world.run_until(world.now() + 200 * MS);
         let crash = world.now();
         let lacks = |id: u64| {
@@ -76,29 +77,31 @@ impl Recovery {
         };
         let behind = self.outdated.iter().map(|id| (*id, lacks(*id))).collect();
         world.kill(base.first_leader());
-        let (winner, account, took) = first_commit(&mut world, crash)?;
-        Ok(Recovered { winner, account, took, behind })
+        let (winner, leadership_change, took) = first_commit(&mut world, crash)?;
+        Ok(Recovered { winner, leadership_change, took, behind })
     }
 }
 
-fn first_commit(world: &mut World, crash: u64) -> Result<(u64, Account, u64), String> {
+fn first_commit(world: &mut World, crash: u64) -> Result<(u64, LeadershipChange, u64), String> {
     while world.now() < crash + 120 * SECOND {
         world.run_until(world.now() + MS / 2);
         if let Some(failure) = world.failure() {
             return Err(failure.to_owned());
         }
         let Some(leader) = world.leader() else { continue };
-        let (Some(account), epoch) = (world.account_of(leader as u64 + 1), world.epoch_of(leader)) else {
+        let (Some(leadership_change), epoch) =
+            (world.last_leadership_change(leader as u64 + 1), world.epoch_of(leader))
+        else {
             continue;
         };
         if epoch == Some(world.last_committed().epoch()) {
-            let decided = account.steps.iter().find(|(step, _)| *step == Milestone::Decided);
+            let decided = leadership_change.steps.iter().find(|(step, _)| *step == Milestone::Decided);
             let began = crash + decided.map_or(0, |(_, after)| after.0);
-            return Ok((leader as u64 + 1, account, world.now() - began));
+            return Ok((leader as u64 + 1, leadership_change, world.now() - began));
         }
     }
     Err("nobody recovered within two minutes".to_owned())
 }
 
-/// The size of a write in a recovery experiment: large, so that a backlog is few events.
+/// The size of a write: large, so that a backlog consists of few events.
 const PAYLOAD: usize = 256 << 10;

@@ -1,9 +1,11 @@
-//! What each oracle costs: over thousands of random topologies and loads, how much slower is its leader than the best?
+//! The regret of each oracle: over thousands of random topologies and loads, how much slower is its leader than the
+//! best?
 //!
-//! In: a seed. Out: for each oracle the leader that it elects after a crash, and the mean latency under it, beside the best.
-//! How: the production oracles score measurements with the jitter of the links, as servers would take them; the latencies
-//! are the formula's. A sample is run in the simulator to show that the two agree.
-//! Why: the paper shows five servers in four deployments; whether those are typical, it could not say.
+//! For each oracle this gives the leader that it elects after a crash and the mean latency under it, beside the best.
+//! The production oracles score measurements with the jitter of the links, as servers would take them; the latencies
+//! are those of the formula. A sample is run in the simulator to show that the two agree.
+//!
+//! The paper shows five servers in four deployments and could not say whether those are typical.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -25,18 +27,18 @@ pub struct Regret {
     pub topology_seed: u64,
     /// The oracle, by its short name.
     pub oracle: &'static str,
-    /// Whom it elects.
+    /// The server that it elects.
     pub leader: u64,
-    /// The mean latency under it, disk and processing included.
+    /// The mean latency under it in milliseconds, including disk and processing.
     pub mean_ms: f64,
-    /// Who would have been best.
+    /// The best possible leader.
     pub best_leader: u64,
-    /// The mean latency under that one.
+    /// The mean latency under the best leader, in milliseconds.
     pub best_ms: f64,
 }
 
 impl Regret {
-    /// How much slower than the best, in percent.
+    /// How much slower the leader is than the best, in percent.
     #[must_use]
     pub fn percent(&self) -> f64 {
         100.0 * (self.mean_ms / self.best_ms - 1.0)
@@ -46,7 +48,7 @@ impl Regret {
 /// Every oracle on the topology of a seed, after the crash of the server with the highest id.
 ///
 /// # Panics
-/// If an oracle of ours cannot be built, which a test would show.
+/// If one of our oracles cannot be built.
 #[must_use]
 pub fn regrets(seed: u64) -> Vec<Regret> {
     let topology = random_topology(seed);
@@ -80,7 +82,7 @@ pub fn regrets(seed: u64) -> Vec<Regret> {
     ORACLES.map(each).to_vec()
 }
 
-/// As an operator would write it: without the classes of the paper's experiments.
+/// The oracle as an operator would configure it, without the classes of the paper's experiments.
 fn configured(oracle: &str, servers: usize) -> String {
     let ids: Vec<String> = (1..=servers).map(|id| id.to_string()).collect();
     match oracle {
@@ -90,11 +92,11 @@ fn configured(oracle: &str, servers: usize) -> String {
     }
 }
 
-/// Three to seven servers at two to five sites, round trips log-uniform from 0.2 to 300 ms, a random share of the load at
-/// each site, sometimes none.
+/// Three to seven servers at two to five sites, round trips log-uniform from 0.2 to 300 ms, a random share of the
+/// load at each site, sometimes none.
 ///
 /// # Panics
-/// If it is refused, which would be our bug.
+/// If the generated topology is invalid, which would be a bug.
 #[must_use]
 pub fn random_topology(seed: u64) -> Topology {
     let mut rng = Rng::new(seed).fork("topology", 0);
@@ -111,7 +113,7 @@ pub fn random_topology(seed: u64) -> Topology {
     Topology::parse(&text).unwrap_or_else(|error| panic!("random topology {seed}: {error}"))
 }
 
-/// What one server has measured of the others, and heard from them.
+/// What one server has measured about the others and received from them.
 fn measurements(topology: &Topology, me: u64, rng: &mut Rng) -> Measurements {
     let ids: Vec<u64> = topology.servers().map(|server| server.id).collect();
     let config = MeasureConfig::default();
@@ -123,13 +125,13 @@ fn measurements(topology: &Topology, me: u64, rng: &mut Rng) -> Measurements {
             measured.record_round_trip(ServerId(peer), Span(link.delay(rng.any()) + link.delay(rng.any())), at);
         }
         measured.record_lacking(ServerId(peer), 0);
-        measured.hear(ServerId(peer), report(topology, &ids, peer), NOW);
+        measured.record_report(ServerId(peer), report(topology, &ids, peer), NOW);
     }
     record_rate(&mut measured, topology.rate_milli(me));
     measured
 }
 
-/// Ten times a second for a minute, so that exactly the rate is read.
+/// Records requests ten times a second for a minute, so that exactly this rate is measured.
 pub(super) fn record_rate(measured: &mut Measurements, rate_milli: u64) {
     for tenth in 1..=600_u64 {
         let due = |until: u64| until * rate_milli / 10_000;
@@ -153,12 +155,12 @@ fn report(topology: &Topology, ids: &[u64], of: u64) -> Report {
     }
 }
 
-/// Everybody is in step.
+/// All servers are level.
 const STANDING: Standing =
     Standing { current_epoch: Epoch(1), last_zxid: Zxid::new(Epoch(1), 100), accepted_epoch: Epoch(1) };
 
-/// When everything is measured and asked.
+/// The time of the measurements and of the assessment.
 const NOW: Time = Time(60_000_000_000);
 
-/// Round trips measured to each peer: those of the last heartbeats.
+/// The number of round trips measured to each peer, one per heartbeat.
 const PROBES: u64 = 5;

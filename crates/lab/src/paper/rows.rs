@@ -1,15 +1,14 @@
-//! The tables of a study: what was measured, beside what the formulas predict and what the paper states.
+//! The tables of a study: measurements beside the predictions of the formulas and the numbers of the paper.
 //!
-//! In: cases and their runs. Out: rows, as the CSV files have them (INTERFACES: header, dot decimals).
-//! Holds: rows stand in the order of the cases; a deviation is against the formula plus the one constant for disk and
-//! processing, under the leader that was in fact elected.
+//! Rows are in the order of the cases, as the CSV files have them (INTERFACES: header, dot decimals). A deviation is
+//! relative to the formula plus the one constant for disk and processing, under the leader that was actually elected.
 
 use std::fmt::Write as _;
 
 use pole_topology::Topology;
 
 use super::experiment::DISK;
-use super::figures::{Case, Figure, STATED, Stated, What};
+use super::figures::{Case, Figure, LatencyKind, STATED, StatedLatency};
 use super::formula::Formula;
 use super::job::{Crash, Recovered};
 use super::question::{Answer, Question};
@@ -21,34 +20,35 @@ pub const DISK_MS: f64 = DISK as f64 / 1e6;
 /// A line of paper.csv.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was run.
+    /// The case that was run.
     pub case: Case,
-    /// Who won.
+    /// The elected leader.
     pub winner: u64,
-    /// The mean latency after the crash.
+    /// The mean latency after the crash, in milliseconds.
     pub mean_ms: f64,
-    /// That of the site that waits longest.
+    /// The mean latency of the slowest site after the crash, in milliseconds.
     pub worst_ms: f64,
-    /// Who should win by the formula.
+    /// The winner by the formula.
     pub predicted_winner: u64,
-    /// The latency under that one by the formula, without disk and processing: the mean, or the worst in figure 7c.
+    /// The latency under the predicted winner by the formula, without disk and processing: the mean, or the worst in
+    /// figure 7c.
     pub predicted_ms: f64,
-    /// What the paper measured, where it says so.
+    /// The latency that the paper states, if it does.
     pub paper_ms: Option<f64>,
-    /// Ours over the formula for the elected leader plus the constant, less one, in percent.
+    /// The deviation from the formula for the elected leader plus the constant, in percent.
     pub deviation_percent: f64,
-    /// How the winner agrees.
+    /// Whether the winner agrees with the formula.
     pub agreement: Agreement,
 }
 
-/// How a winner agrees with the formula.
+/// Whether a winner agrees with the formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
-    /// It is the predicted one.
+    /// It is the predicted winner.
     Same,
-    /// By the formula it ties with the predicted one, and fluctuation decided.
+    /// By the formula it ties with the predicted winner, and fluctuation decided.
     Tie,
-    /// It is another.
+    /// It is another server.
     Other,
 }
 
@@ -57,8 +57,8 @@ impl Row {
         Self::with_constant(case, run, DISK_MS, DISK_MS)
     }
 
-    /// With the constant for disk and processing of the machine that it was run on, and with the part of it that servers
-    /// measure and have in their scores.
+    /// A row with the constant for disk and processing of a machine, and the part of it that servers measure and
+    /// include in their scores.
     pub(super) fn with_constant(case: Case, run: &Crash, constant_ms: f64, disk_ms: f64) -> Self {
         let topology = case.topology();
         let formula = Formula::after_crash(&topology);
@@ -74,7 +74,7 @@ impl Row {
         let mean_ms = ms(run.after_ns);
         let worst_ms = run.sites.iter().filter(|site| site.after).map(|site| ms(site.mean_ns)).fold(0.0, f64::max);
         let shown = if is_worst { worst_ms } else { mean_ms };
-        let stated = STATED.iter().find(|stated| stated.what == What::Mean && stated.is_of(&case));
+        let stated = STATED.iter().find(|stated| stated.kind == LatencyKind::Mean && stated.applies_to(&case));
         Self {
             case,
             winner: run.winner,
@@ -88,60 +88,60 @@ impl Row {
         }
     }
 
-    /// What the row is judged by: the worst in figure 7c, else the mean.
+    /// The latency that the row is checked by: the worst in figure 7c, otherwise the mean.
     #[must_use]
     pub fn shown_ms(&self) -> f64 {
         if self.case.figure == Figure::F7c { self.worst_ms } else { self.mean_ms }
     }
 }
 
-/// A latency that the paper states, beside ours.
+/// A latency that the paper states, with ours.
 #[derive(Clone, Debug)]
-pub struct Beside {
-    /// What the paper says.
-    pub stated: Stated,
-    /// Ours, the mean over the seeds.
+pub struct PaperComparison {
+    /// The latency of the paper.
+    pub stated: StatedLatency,
+    /// Our latency, the mean over the seeds, in milliseconds.
     pub ours_ms: f64,
-    /// The formula, without disk and processing.
+    /// The formula without disk and processing, in milliseconds.
     pub formula_ms: f64,
-    /// Ours over the paper's, less one, in percent.
+    /// The deviation of ours from the paper's, in percent.
     pub deviation_percent: f64,
 }
 
-/// Every stated latency of which there are runs.
-pub(super) fn beside_the_paper(runs: &[(Case, Crash)]) -> Vec<Beside> {
+/// All stated latencies for which there are runs.
+pub(super) fn compare_with_paper(runs: &[(Case, Crash)]) -> Vec<PaperComparison> {
     let mut found = Vec::new();
     for stated in STATED {
-        // One figure's runs are enough: the same run may serve several.
-        let mut of: Vec<&(Case, Crash)> = runs.iter().filter(|(case, _)| stated.is_of(case)).collect();
+        // The runs of one figure are enough, since the same run may serve several.
+        let mut of: Vec<&(Case, Crash)> = runs.iter().filter(|(case, _)| stated.applies_to(case)).collect();
         let Some(figure) = of.first().map(|(case, _)| case.figure) else { continue };
         of.retain(|(case, _)| case.figure == figure);
-        let ours_ms = mean(of.iter().filter_map(|(_, run)| measured(stated.what, run)));
-        let formula_ms = mean(of.iter().map(|(case, run)| predicted(stated.what, case, run.winner)));
-        found.push(Beside { stated, ours_ms, formula_ms, deviation_percent: deviation(ours_ms, stated.ms) });
+        let ours_ms = mean(of.iter().filter_map(|(_, run)| measured(stated.kind, run)));
+        let formula_ms = mean(of.iter().map(|(case, run)| predicted(stated.kind, case, run.winner)));
+        found.push(PaperComparison { stated, ours_ms, formula_ms, deviation_percent: deviation(ours_ms, stated.ms) });
     }
     found
 }
 
-fn measured(what: What, run: &Crash) -> Option<f64> {
+fn measured(kind: LatencyKind, run: &Crash) -> Option<f64> {
     let site = |name: &str| run.sites.iter().find(|site| site.after && site.site == name).map(|site| ms(site.mean_ns));
-    match what {
-        What::Mean => Some(ms(run.after_ns)),
-        What::Before => Some(ms(run.before_ns)),
-        What::Site(name) => site(name),
-        // In deployment 1, of which alone it is stated, p4 stands in D1.
-        What::Consensus => site("D1"),
+    match kind {
+        LatencyKind::Mean => Some(ms(run.after_ns)),
+        LatencyKind::Before => Some(ms(run.before_ns)),
+        LatencyKind::Site(name) => site(name),
+        // It is stated only for deployment 1, where p4 is in D1.
+        LatencyKind::Consensus => site("D1"),
     }
 }
 
-fn predicted(what: What, case: &Case, leader: u64) -> f64 {
+fn predicted(kind: LatencyKind, case: &Case, leader: u64) -> f64 {
     let topology = case.topology();
     let formula = Formula::after_crash(&topology);
-    match what {
-        What::Mean => formula.latency_ms(leader),
-        What::Before => Formula::whole(&topology).latency_ms(5),
-        What::Site(site) => formula.site_ms(leader, site),
-        What::Consensus => formula.consensus_ms(leader),
+    match kind {
+        LatencyKind::Mean => formula.latency_ms(leader),
+        LatencyKind::Before => Formula::whole(&topology).latency_ms(5),
+        LatencyKind::Site(site) => formula.site_ms(leader, site),
+        LatencyKind::Consensus => formula.consensus_ms(leader),
     }
 }
 
@@ -150,53 +150,53 @@ fn predicted(what: What, case: &Case, leader: u64) -> f64 {
 pub struct RecoveryRow {
     /// 8a or 8b.
     pub figure: Figure,
-    /// The round trip between D1 and D2.
+    /// The round trip between D1 and D2, in milliseconds.
     pub rtt_ms: f64,
-    /// How far the outdated were behind.
+    /// How far the outdated servers were behind, in megabytes.
     pub backlog_mb: u64,
-    /// The oracle, or the leader that was made to win.
+    /// The oracle, or the leader that was forced to win.
     pub oracle: &'static str,
     /// The seed.
     pub seed: u64,
-    /// Who led.
+    /// The leader.
     pub leader: u64,
-    /// From its choice to its first commit.
+    /// From its election to its first commit, in milliseconds.
     pub recovery_ms: f64,
-    /// Estimated by the oracle `recovery`.
+    /// The estimate of the oracle `recovery`, in milliseconds.
     pub predicted_ms: f64,
-    /// How long it takes under that leader: the median over all runs of this setting in which it led.
+    /// The median recovery time over all runs of this setting with the same leader, in milliseconds.
     pub leader_ms: f64,
-    /// The leader with the least such median.
+    /// The leader with the smallest such median.
     pub best_leader: u64,
-    /// That median.
+    /// The smallest median, in milliseconds.
     pub best_ms: f64,
 }
 
 impl RecoveryRow {
-    /// How much slower than the best leader this one is, in percent.
+    /// How much slower this leader is than the best, in percent.
     #[must_use]
     pub fn regret_percent(&self) -> f64 {
         deviation(self.leader_ms, self.best_ms)
     }
 }
 
-/// The estimate for a run: what each lacked is what it in fact lacked at the crash.
+/// The estimate for a run, with the backlog that each server actually had at the crash.
 pub(super) fn recovery_estimate(topology: Topology, run: &Recovered) -> f64 {
     Question::exact(topology, &run.behind).predict(run.winner).map_or(f64::NAN, ms)
 }
 
-/// Ours against another, in percent of the other.
+/// The deviation of ours from another value, in percent of the other.
 pub(super) fn deviation(ours: f64, other: f64) -> f64 {
     100.0 * (ours / other - 1.0)
 }
 
-/// The mean; nothing of nothing.
+/// The mean; NaN if there are no values.
 pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
     if count == 0.0 { f64::NAN } else { sum / count }
 }
 
-/// The median, the lower one of an even number; nothing of nothing.
+/// The median, the lower one of an even number; NaN if there are no values.
 pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);
@@ -214,7 +214,7 @@ pub fn paper_csv(rows: &[Row]) -> String {
     std::iter::once(format!("{PAPER_HEAD}\n")).chain(lines).collect()
 }
 
-/// A line of it.
+/// One line of paper.csv, without the newline.
 pub(super) fn paper_line(row: &Row) -> String {
     let Row { case, winner, mean_ms, worst_ms, predicted_winner, predicted_ms, paper_ms, deviation_percent, .. } = row;
     let (figure, setting, p) = (case.figure.name(), case.setting, case.share.text());

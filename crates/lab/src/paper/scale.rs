@@ -1,4 +1,4 @@
-//! How much is run: a few minutes' worth, or the paper's scale.
+//! The size of a study: a few minutes, or the paper's scale.
 
 use super::figures::Share;
 use crate::sim::SECOND;
@@ -6,13 +6,13 @@ use crate::sim::SECOND;
 /// The size of everything that `pole lab paper` runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// How much of the paper's 1000 requests a second.
+    /// The load in percent of the paper's 1000 requests per second.
     pub load_percent: u32,
     /// How long the load runs before the crash, in nanoseconds.
     pub before: u64,
-    /// And after it.
+    /// How long the load runs after the crash, in nanoseconds.
     pub after: u64,
-    /// One run for each.
+    /// Each case is run once per seed.
     pub seeds: Vec<u64>,
     /// The values of p, in thousandths.
     pub shares_permille: Vec<u64>,
@@ -20,15 +20,15 @@ pub struct Scale {
     pub round_trips_us: Vec<u64>,
     /// The backlogs of figures 8a and 8b, in megabytes.
     pub backlogs_mb: Vec<u64>,
-    /// Random cases of the open question.
+    /// The number of random cases of the open question.
     pub questions: u64,
-    /// Random topologies for the regret, by the formulas.
+    /// The number of random topologies for the regret, by the formulas.
     pub topologies: u64,
-    /// How many of them are run in the simulator as well.
+    /// The number of those that are also run in the simulator.
     pub sampled: u64,
-    /// How long a wandering load stays at a place, in nanoseconds.
+    /// How long a wandering load stays at one site, in nanoseconds.
     pub stay: u64,
-    /// How many places it visits, one after the other.
+    /// The number of sites that it visits in sequence.
     pub stays: usize,
 }
 
@@ -42,7 +42,7 @@ impl Scale {
             after: 20 * SECOND,
             seeds: vec![seed],
             shares_permille: vec![0, 250, 500, 750, 1000],
-            // The least is what lies between two servers of one site.
+            // The smallest one is that between two servers of one site.
             round_trips_us: vec![100, 9_880, 20_750, 53_260],
             backlogs_mb: vec![0, 50, 100, 150, 200, 250],
             questions: 1_000,
@@ -53,7 +53,7 @@ impl Scale {
         }
     }
 
-    /// The paper's: 1000 requests a second, a minute before and a minute after the crash, five seeds.
+    /// The paper's scale: 1000 requests per second, a minute before and a minute after the crash, five seeds.
     #[must_use]
     pub fn full(seed: u64) -> Self {
         Self {
@@ -67,8 +67,8 @@ impl Scale {
         }
     }
 
-    /// What real servers on one machine with two cores bear several ensembles at a time of: 50 requests a second each. The
-    /// times are real ones here.
+    /// The scale for real servers: 50 requests per second per ensemble, so that a machine with two cores can run
+    /// several ensembles at a time. Times are real time here.
     #[must_use]
     pub fn real(seed: u64) -> Self {
         Self { load_percent: 5, before: 3 * SECOND, after: 5 * SECOND, ..Self::quick(seed) }

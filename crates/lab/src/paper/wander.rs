@@ -1,9 +1,10 @@
-//! A load that wanders from data centre to data centre, as the sun does, under the production policy of resignation.
+//! A load that moves from data centre to data centre with the time of day, under the production policy of resignation.
 //!
-//! In: a topology, how long the load stays where, an oracle. Out: latency over time, and who led when.
-//! Why: the paper names resignation as an extension and measures nothing of it. A leader that stays where it was elected
-//! is right for a third of the day.
-//! Source: section 5 of the paper, "Initial Election and Resignation"; the policy is `pole_oracle::ResignConfig`'s default.
+//! The result is the latency over time, and which server led when. The paper names resignation as an extension but
+//! does not measure it. A leader that stays where it was elected is the right one for a third of the day.
+//!
+//! Source: section 5 of the paper, "Initial Election and Resignation"; the policy is the default of
+//! `pole_oracle::ResignConfig`.
 
 use pole_oracle::ResignConfig;
 use pole_topology::Topology;
@@ -13,14 +14,14 @@ use super::experiment::{DISK, mean_ns};
 use super::formula::Formula;
 use crate::sim::{MS, SECOND, Setup, World};
 
-/// One run.
+/// One run with a wandering load.
 #[derive(Clone, Debug)]
 pub struct Wander {
     /// The deployment.
     pub topology: Topology,
-    /// Where most of the load is, one place after the other.
+    /// The sites with most of the load, in sequence.
     pub places: Vec<String>,
-    /// How long it stays at each, in nanoseconds.
+    /// How long the load stays at each, in nanoseconds.
     pub stay: u64,
     /// Whether the leader may resign.
     pub resign: bool,
@@ -28,36 +29,37 @@ pub struct Wander {
     pub seed: u64,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wandered {
-    /// Seconds since the beginning, and the mean latency of the requests asked since the last such moment, in nanoseconds.
+pub struct WanderResult {
+    /// The time since the start in seconds, and the mean latency of the requests sent since the previous entry, in
+    /// nanoseconds.
     pub course: Vec<(u64, u64)>,
-    /// Who led from which second on; the first is the leader of the beginning.
+    /// The leaders with the second from which on they led; the first entry is the initial leader.
     pub leaders: Vec<(u64, u64)>,
     /// The mean over all requests, in nanoseconds.
     pub mean_ns: u64,
-    /// The longest that a request took, in nanoseconds.
+    /// The longest latency of a request, in nanoseconds.
     pub longest_ns: u64,
-    /// How many requests there were.
+    /// The number of requests.
     pub requests: u64,
 }
 
 impl Wander {
-    /// The load goes round three continents, so often as `stays` says.
+    /// A load that visits three continents in turn, `stays` visits in all.
     #[must_use]
     pub fn around_the_world(seed: u64, stay: u64, stays: usize, resign: bool) -> Self {
         let places = ["america", "europe", "asia"].into_iter().cycle().take(stays).map(str::to_owned).collect();
         Self { topology: world(), places, stay, resign, seed }
     }
 
-    /// Runs it.
+    /// Runs the experiment.
     ///
     /// # Errors
-    /// If nobody leads at the start, or if an invariant broke.
-    pub fn run(&self) -> Result<Wandered, String> {
+    /// If there is no leader at the start, or if an invariant was violated.
+    pub fn run(&self) -> Result<WanderResult, String> {
         let mut world = World::new(self.setup(), None);
-        self.make_the_best_lead(&mut world)?;
+        self.make_best_server_lead(&mut world)?;
         let begin = world.now();
         let mut leaders: Vec<(u64, u64)> = Vec::new();
         for (place, site) in self.places.iter().enumerate() {
@@ -72,7 +74,7 @@ impl Wander {
                 }
             }
         }
-        // What was asked last is answered too.
+        // Waits for the answers to the last requests.
         world.run_until(world.now() + 2 * SECOND);
         let samples: Vec<_> = world.samples().iter().copied().filter(|sample| sample.asked >= begin).collect();
         if let Some(failure) = world.into_report().failure {
@@ -92,7 +94,7 @@ impl Wander {
         let moment = |(step, (sum, count)): (usize, (u64, u64))| {
             Some(((step as u64 + 1) * STEP / SECOND, sum.checked_div(count)?))
         };
-        Ok(Wandered {
+        Ok(WanderResult {
             course: course.into_iter().enumerate().filter_map(moment).collect(),
             leaders,
             mean_ns: mean_ns(samples.iter()),
@@ -101,8 +103,9 @@ impl Wander {
         })
     }
 
-    /// Whoever was elected before there was any load has no merit: both runs begin with the best leader for the first place.
-    fn make_the_best_lead(&self, world: &mut World) -> Result<(), String> {
+    /// Makes the best server for the first site leader, since the leader elected before there was any load is
+    /// arbitrary.
+    fn make_best_server_lead(&self, world: &mut World) -> Result<(), String> {
         world.run_until(2 * SECOND);
         let first = self.first_load();
         let best = Formula::whole(&first).best();
@@ -117,7 +120,7 @@ impl Wander {
         }
     }
 
-    /// The latency under the best possible leader of each stay, by the formula, in milliseconds.
+    /// The latency under the best possible leader for each site in sequence, by the formula, in milliseconds.
     #[must_use]
     pub fn best_ms(&self) -> Vec<f64> {
         let best = |site: &String| {
@@ -141,14 +144,13 @@ impl Wander {
         self.places.first().map_or_else(|| self.topology.clone(), |site| self.load_at(site))
     }
 
-    /// Nearly all at one place; a little is left to the others, whose people do not all sleep.
+    /// The topology with 96 % of the load at one site; the rest is spread over the others.
     fn load_at(&self, site: &str) -> Topology {
         self.topology.weighted(site, 960)
     }
 }
 
-/// Five servers on three continents, with round trips of the size that one finds between the east coast of America,
-/// western Europe and Japan.
+/// Five servers on three continents, with round trips typical of the US east coast, western Europe and Japan.
 fn world() -> Topology {
     Topology::parse(WORLD).unwrap_or_else(|error| panic!("our own topology: {error}"))
 }
@@ -169,5 +171,5 @@ link = [
 load = [{ site = "america", rate = 30 }]
 "#;
 
-/// The time over which a point of the course is a mean.
+/// The interval over which each point is a mean.
 const STEP: u64 = 10 * SECOND;

@@ -1,9 +1,9 @@
 //! Charts as SVG: bars, lines, points.
 //!
-//! In: names and values. Out: SVG that is the same inside a page and as a file of its own.
-//! Holds: 340 units wide with letters of 13, so that they are at least 12 pixels on a phone of 360; colours come from a
-//! palette that colour-blind readers can tell apart (Okabe and Ito), and lines differ in dash and mark as well, so that
-//! nothing is lost in black and white; the theme is the reader's.
+//! - The SVG is the same inside a page and as a separate file.
+//! - It is 340 units wide with a font size of 13, so that text is at least 12 pixels high on a phone of 360 pixels.
+//! - Colours come from a palette for colour-blind readers (Okabe and Ito), and lines differ in dash and mark as well,
+//!   so that nothing is lost in black and white. The theme is the reader's.
 
 use std::fmt::Write as _;
 
@@ -13,63 +13,63 @@ use super::scale::Scale;
 /// A named sequence of points, in the order of x.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// As the legend says it.
+    /// The name in the legend.
     pub name: String,
-    /// x and y.
+    /// The points as (x, y).
     pub points: Vec<(f64, f64)>,
 }
 
 impl Series {
-    /// A series.
+    /// Creates a series.
     #[must_use]
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.into(), points }
     }
 }
 
-/// Bars that stand together.
+/// A group of bars.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Under the group. A line break divides two lines.
+    /// The label under the group; may have several lines.
     pub name: String,
     /// One bar for each name of the legend.
     pub bars: Vec<f64>,
-    /// A word over each bar; may be empty.
-    pub over: Vec<String>,
-    /// A dashed line across the group, for a mean.
+    /// The label over each bar; may be empty.
+    pub labels: Vec<String>,
+    /// The position of a dashed line across the group, for a mean.
     pub mark: Option<f64>,
 }
 
-/// What the axes count.
+/// The labels of the axes.
 #[derive(Clone, Copy, Debug)]
 pub struct Axes<'a> {
-    /// Under the chart.
+    /// The label under the chart.
     pub x: &'a str,
-    /// Over its left edge.
+    /// The label over the left edge.
     pub y: &'a str,
-    /// Vertical lines, each with a word: a crash, a move.
+    /// Vertical lines with labels: a crash, a move.
     pub events: &'a [(f64, &'a str)],
 }
 
-/// Lines with marks, one for each series.
+/// A chart with one line with marks per series.
 #[must_use]
 pub fn lines(title: &str, axes: Axes<'_>, series: &[Series]) -> String {
     Panel::lines("", axes, series).svg(title)
 }
 
-/// Points without lines, one kind of mark for each series.
+/// A chart of points without lines, with one kind of mark per series.
 #[must_use]
 pub fn points(title: &str, axes: Axes<'_>, series: &[Series]) -> String {
     Panel::points("", axes, series).svg(title)
 }
 
-/// Groups of bars; `names` is the legend, one name for each bar of a group.
+/// A chart of grouped bars; `names` is the legend, with one name per bar of a group.
 #[must_use]
 pub fn bars(title: &str, y: &str, names: &[&str], groups: &[Group]) -> String {
     Panel::bars("", y, names, groups).svg(title)
 }
 
-/// Several charts one above the other, as one figure.
+/// A figure of several charts, one above the other.
 #[must_use]
 pub fn stacked(title: &str, panels: &[Panel]) -> String {
     let mut body = String::new();
@@ -78,10 +78,10 @@ pub fn stacked(title: &str, panels: &[Panel]) -> String {
         let _ = write!(body, "<g transform=\"translate(0 {})\">{}</g>", short(top), panel.body);
         top += panel.height;
     }
-    wrapped(title, top, &body)
+    svg_element(title, top, &body)
 }
 
-/// One chart, not yet wrapped up.
+/// One chart, without the enclosing SVG element.
 #[derive(Clone, Debug)]
 pub struct Panel {
     height: f64,
@@ -89,25 +89,25 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// See [`lines`]; the heading stands over it.
+    /// See [`lines`]; with a heading above.
     #[must_use]
     pub fn lines(heading: &str, axes: Axes<'_>, series: &[Series]) -> Self {
-        Self::plotted(heading, axes, series, true)
+        Self::plot(heading, axes, series, true)
     }
 
-    /// See [`points`]; the heading stands over it.
+    /// See [`points`]; with a heading above.
     #[must_use]
     pub fn points(heading: &str, axes: Axes<'_>, series: &[Series]) -> Self {
-        Self::plotted(heading, axes, series, false)
+        Self::plot(heading, axes, series, false)
     }
 
-    fn plotted(heading: &str, axes: Axes<'_>, series: &[Series], joined: bool) -> Self {
-        let mut panel = Self::begun(heading, axes.y);
+    fn plot(heading: &str, axes: Axes<'_>, series: &[Series], joined: bool) -> Self {
+        let mut panel = Self::with_heading(heading, axes.y);
         let top = panel.height;
         let all = || series.iter().flat_map(|series| series.points.iter().copied());
         let x = Scale::round(all().map(|(x, _)| x), false, LEFT, RIGHT, 5);
         let y = Scale::round(all().map(|(_, y)| y), true, top + PLOT, top, 5);
-        panel.draws_axes(Some(&x), &y, axes.x, top);
+        panel.draw_axes(Some(&x), &y, axes.x, top);
         for (at, word) in axes.events {
             let at = short(x.at(*at));
             let (low, word) = (short(top + PLOT), escaped(word));
@@ -119,14 +119,14 @@ impl Panel {
             if joined && places.len() > 1 {
                 let _ = write!(panel.body, "<path class=\"line s{index}\" d=\"{}\"/>", path(&places));
             }
-            // Many points would hide the line under their marks.
+            // Marks on all of many points would hide the line.
             let every = if joined { (places.len() / 12).max(1) } else { 1 };
             for (px, py) in places.iter().step_by(every) {
                 panel.body += &mark(index, *px, *py);
             }
         }
         let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
-        panel.draws_legend(&names, |index, x, y| {
+        panel.draw_legend(&names, |index, x, y| {
             let line = if joined {
                 format!("<path class=\"line s{index}\" d=\"M{} {}h20\"/>", short(x), short(y))
             } else {
@@ -137,22 +137,22 @@ impl Panel {
         panel
     }
 
-    /// See [`bars`]; the heading stands over it.
+    /// See [`bars`]; with a heading above.
     #[must_use]
     pub fn bars(heading: &str, y_label: &str, names: &[&str], groups: &[Group]) -> Self {
-        let mut panel = Self::begun(heading, y_label);
+        let mut panel = Self::with_heading(heading, y_label);
         let top = panel.height;
         let values = groups.iter().flat_map(|group| group.bars.iter().copied().chain(group.mark));
         let y = Scale::round(values, true, top + PLOT, top, 5);
-        panel.draws_axes(None, &y, "", top);
+        panel.draw_axes(None, &y, "", top);
         let room = (RIGHT - LEFT) / groups.len().max(1) as f64;
         for (at, group) in groups.iter().enumerate() {
             let from = LEFT + room * at as f64;
-            panel.draws_group(group, from, room, &y, top);
+            panel.draw_group(group, from, room, &y, top);
         }
         let lines = groups.iter().map(|group| group.name.lines().count()).max().unwrap_or(1);
         panel.height += 15.0 * lines.saturating_sub(1) as f64;
-        panel.draws_legend(names, |index, x, y| {
+        panel.draw_legend(names, |index, x, y| {
             format!(
                 "<rect class=\"bar s{index}\" x=\"{}\" y=\"{}\" width=\"14\" height=\"10\"/>",
                 short(x + 3.0),
@@ -162,7 +162,7 @@ impl Panel {
         panel
     }
 
-    fn draws_group(&mut self, group: &Group, from: f64, room: f64, y: &Scale, top: f64) {
+    fn draw_group(&mut self, group: &Group, from: f64, room: f64, y: &Scale, top: f64) {
         let width = (room * 0.8 / group.bars.len().max(1) as f64).min(40.0);
         let left = from + (room - width * group.bars.len() as f64) / 2.0;
         let floor = top + PLOT;
@@ -176,7 +176,7 @@ impl Panel {
                 short(width - 1.0),
                 short(floor - high)
             );
-            if let Some(word) = group.over.get(index).filter(|word| !word.is_empty()) {
+            if let Some(word) = group.labels.get(index).filter(|word| !word.is_empty()) {
                 let (x, y) = (short(x + width / 2.0), short(high - 3.0));
                 let _ = write!(self.body, "<text class=\"middle\" x=\"{x}\" y=\"{y}\">{}</text>", escaped(word));
             }
@@ -196,13 +196,13 @@ impl Panel {
         }
     }
 
-    /// The chart as a picture of its own.
+    /// The chart as a complete SVG.
     #[must_use]
     pub fn svg(&self, title: &str) -> String {
-        wrapped(title, self.height, &self.body)
+        svg_element(title, self.height, &self.body)
     }
 
-    fn begun(heading: &str, y_label: &str) -> Self {
+    fn with_heading(heading: &str, y_label: &str) -> Self {
         let mut panel = Self { height: 16.0, body: String::new() };
         if !heading.is_empty() {
             let _ = write!(
@@ -218,7 +218,7 @@ impl Panel {
         panel
     }
 
-    fn draws_axes(&mut self, x: Option<&Scale>, y: &Scale, x_label: &str, top: f64) {
+    fn draw_axes(&mut self, x: Option<&Scale>, y: &Scale, x_label: &str, top: f64) {
         let floor = top + PLOT;
         for tick in &y.ticks {
             let at = short(y.at(*tick));
@@ -251,8 +251,8 @@ impl Panel {
         }
     }
 
-    /// Two columns, as long as no name is too long for half of the width.
-    fn draws_legend(&mut self, names: &[&str], sign: impl Fn(usize, f64, f64) -> String) {
+    /// Draws the legend in two columns, or in one if a name is too long.
+    fn draw_legend(&mut self, names: &[&str], sign: impl Fn(usize, f64, f64) -> String) {
         let columns = if names.iter().any(|name| name.chars().count() > 19) { 1 } else { 2 };
         for (index, name) in names.iter().enumerate() {
             let x = 6.0 + (index % columns) as f64 * WIDTH / 2.0;
@@ -264,7 +264,7 @@ impl Panel {
     }
 }
 
-fn wrapped(title: &str, height: f64, body: &str) -> String {
+fn svg_element(title: &str, height: f64, body: &str) -> String {
     let (title, height) = (escaped(title), short(height));
     format!(
         "<svg xmlns=\"{SVG}\" class=\"chart\" role=\"img\" viewBox=\"0 0 {WIDTH} {height}\">\
@@ -280,7 +280,7 @@ fn path(places: &[(f64, f64)]) -> String {
     steps.collect()
 }
 
-/// The mark of a series: a shape of its own for each, so that colours are not needed.
+/// The mark of a series: a distinct shape for each, so that colours are not needed.
 fn mark(index: usize, x: f64, y: f64) -> String {
     let (sx, sy) = (short(x), short(y));
     let drawn = |d: &str| format!("<path class=\"mark s{index}\" d=\"M{sx} {sy}{d}\"/>");
@@ -297,22 +297,22 @@ fn mark(index: usize, x: f64, y: f64) -> String {
     }
 }
 
-/// A coordinate with one decimal at most.
+/// Formats a coordinate with at most one decimal.
 fn short(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// The name of the language, which its files must state; nothing is fetched from there.
+/// The XML namespace of SVG; nothing is fetched from there.
 const SVG: &str = "http://www.w3.org/2000/svg";
 
 const WIDTH: f64 = 340.0;
 const LEFT: f64 = 40.0;
 const RIGHT: f64 = 320.0;
-/// The height of what is plotted.
+/// The height of the plot area.
 const PLOT: f64 = 190.0;
 
-/// Inside a page these rules meet the page's own; they name nothing but parts of charts.
+/// Inside a page these rules are combined with those of the page, so they select only parts of charts.
 const STYLE: &str = "\
 .chart{--ink:#1b1f24;--grid:#d5dae1;--c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#b0508a;--c4:#b87a00;--c5:#3d9bd4;--c6:#4d4d4d;--c7:#7a6a00;--c8:#8c2d04}\
 @media(prefers-color-scheme:dark){.chart{--ink:#e6e9ee;--grid:#343b45;--c0:#56b4e9;--c1:#ff8a3d;--c2:#35c398;--c3:#e39bc4;--c4:#f0b429;--c5:#9ad1f5;--c6:#c4c4c4;--c7:#d9cf4a;--c8:#ffb199}}\
@@ -347,7 +347,7 @@ mod tests {
         let groups = [Group {
             name: "p4\nD1".into(),
             bars: vec![1.0, 2.0],
-            over: vec![String::new(), "2".into()],
+            labels: vec![String::new(), "2".into()],
             mark: Some(1.5),
         }];
         let svg = bars("t", "ms", &["D1", "D2"], &groups);

@@ -1,6 +1,6 @@
-//! Text that is to stand in HTML or SVG.
+//! Escaping of text for HTML and SVG.
 
-/// The same text with nothing in it that markup could mistake.
+/// Escapes all characters that have a meaning in markup.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -16,7 +16,7 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-/// A text as the value of an `id`: letters, digits and hyphens only, so that a link to it needs no quoting.
+/// Turns a text into the value of an `id`: only letters, digits and hyphens, so that links to it need no quoting.
 pub(super) fn identifier(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
 }

@@ -1,11 +1,10 @@
-//! Reports: one HTML file that explains itself, with charts that scale.
+//! Reports: a self-contained HTML file with scalable charts.
 //!
-//! In: text, tables, charts. Out: a page without any outside reference, and SVG.
-//! Why our own SVG and not a plotting library: a chart here has to follow the reader's light or dark theme, to shrink to a
-//! phone without its letters shrinking below legibility, to be told apart without colours, and to be the same bytes on
-//! every machine. Libraries write fixed colours, fixed pixels and measured fonts into every element.
-//! Holds: whatever comes in as text is escaped; the same input gives the same bytes.
-//! Not here: what is reported (`paper`, `classical`).
+//! We write our own SVG instead of using a plotting library because a chart has to follow the reader's light or dark
+//! theme, shrink to a phone with legible text, be readable without colours, and be the same bytes on every machine.
+//! Libraries write fixed colours, fixed pixels and measured fonts into every element.
+//!
+//! All text is escaped, and the same input gives the same bytes. What is reported is in `paper` and `classical`.
 
 pub mod chart;
 mod escape;

@@ -1,8 +1,7 @@
-//! A page: sections with their contents, paragraphs, tables, figures with the command that repeats them.
+//! A page: sections with a table of contents, paragraphs, tables, figures with the command that reproduces them.
 //!
-//! In: text, rows, SVG, in reading order. Out: one HTML file.
-//! Holds: it opens offline (no address of another file in it), every id is linked from the contents, every table scrolls in
-//! a box of its own so that the page never does, and nothing is clipped in print.
+//! The output is one HTML file. It opens offline (it refers to no other file), every id is linked from the contents,
+//! every table scrolls in its own box so that the page never does, and nothing is clipped in print.
 
 use super::escape::{escaped, identifier};
 
@@ -11,7 +10,7 @@ use super::escape::{escaped, identifier};
 pub struct Page {
     title: String,
     lead: String,
-    /// What the contents list: the sections, and under each its figures.
+    /// The table of contents: the sections with their figures.
     contents: Vec<Entry>,
     body: String,
 }
@@ -24,26 +23,26 @@ struct Entry {
 }
 
 impl Page {
-    /// A page with a title and the sentence that says what it is about. Plain text, as in [`Page::text`].
+    /// A page with a title and an introductory sentence. Plain text, as in [`Page::text`].
     #[must_use]
     pub fn new(title: &str, lead: &str) -> Self {
         Self { title: title.to_owned(), lead: lead.to_owned(), contents: Vec::new(), body: String::new() }
     }
 
-    /// Starts a section; the contents get a line for it.
+    /// Starts a section and adds it to the contents.
     pub fn section(&mut self, id: &str, heading: &str) {
-        self.ends_section();
+        self.end_section();
         let id = identifier(id);
         self.body += &format!("<section>\n<h2 id=\"{id}\">{}</h2>\n", escaped(heading));
         self.contents.push(Entry { id, heading: heading.to_owned(), figures: Vec::new() });
     }
 
-    /// A paragraph of plain text. What stands between backticks is shown as code.
+    /// Adds a paragraph of plain text. Text between backticks is shown as code.
     pub fn text(&mut self, text: &str) {
-        self.body += &format!("<p>{}</p>\n", marked(text));
+        self.body += &format!("<p>{}</p>\n", with_code(text));
     }
 
-    /// A table of plain text. A column whose cells are numbers stands at the right.
+    /// Adds a table of plain text. Columns of numbers are right-aligned.
     pub fn table(&mut self, caption: &str, head: &[&str], rows: &[Vec<String>]) {
         let right = |column: usize| {
             let mut cells = rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty()).peekable();
@@ -51,8 +50,8 @@ impl Page {
         };
         let right: Vec<bool> = (0..head.len()).map(right).collect();
         let class = |column: usize| if right.get(column) == Some(&true) { " class=\"n\"" } else { "" };
-        // Not a `caption`: that would be as wide as the table, and scroll away with it.
-        self.body += &format!("<p class=\"caption\">{}</p>\n", marked(caption));
+        // Not a `caption` element: that would be as wide as the table and scroll away with it.
+        self.body += &format!("<p class=\"caption\">{}</p>\n", with_code(caption));
         self.body += "<div class=\"box\" tabindex=\"0\"><table>\n";
         self.body += "<thead><tr>";
         for (column, name) in head.iter().enumerate() {
@@ -69,29 +68,29 @@ impl Page {
         self.body += "</tbody></table></div>\n";
     }
 
-    /// A figure with its caption, and under it the command that repeats it. The contents get a line for it.
+    /// Adds a figure with its caption and the command that reproduces it, and lists it in the contents.
     pub fn figure(&mut self, id: &str, svg: &str, caption: &str, command: &str) {
         let id = identifier(id);
         let name = caption.split_inclusive(['.', ':']).next().unwrap_or(caption).trim_end_matches(['.', ':']);
         if let Some(section) = self.contents.last_mut() {
             section.figures.push((id.clone(), name.to_owned()));
         }
-        let (caption, command) = (marked(caption), escaped(command));
+        let (caption, command) = (with_code(caption), escaped(command));
         self.body += &format!("<figure id=\"{id}\">\n{svg}\n<figcaption>{caption}</figcaption>\n");
         self.body += &format!("<p class=\"command\">Repeat it: <code>{command}</code></p>\n</figure>\n");
     }
 
-    /// Markup of our own, as it is.
+    /// Adds markup without escaping.
     pub fn html(&mut self, html: &str) {
         self.body += html;
         self.body.push('\n');
     }
 
-    /// The file.
+    /// Returns the HTML file.
     #[must_use]
     pub fn finish(mut self) -> String {
-        self.ends_section();
-        let (title, lead, contents) = (escaped(&self.title), marked(&self.lead), self.contents());
+        self.end_section();
+        let (title, lead, contents) = (escaped(&self.title), with_code(&self.lead), self.contents());
         let body = &self.body;
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -121,35 +120,35 @@ impl Page {
         )
     }
 
-    fn ends_section(&mut self) {
+    fn end_section(&mut self) {
         if !self.contents.is_empty() {
             self.body += "</section>\n";
         }
     }
 }
 
-/// Escaped text, with what stands between two backticks as code.
-fn marked(text: &str) -> String {
+/// Escapes text and turns parts between two backticks into code.
+fn with_code(text: &str) -> String {
     let parts: Vec<String> = text.split('`').map(escaped).collect();
     let part = |(at, part): (usize, &String)| match (at % 2, at + 1 == parts.len()) {
         (1, false) => format!("<code>{part}</code>"),
-        // It was not closed.
+        // An unclosed backtick.
         (1, true) => format!("`{part}"),
         (_, _) => part.clone(),
     };
     parts.iter().enumerate().map(part).collect()
 }
 
-/// Whether a cell reads as a number, with or without a sign and a unit.
+/// Whether a cell is a number, with or without a sign and a unit.
 fn is_number(cell: &str) -> bool {
     let bare = cell.trim().trim_start_matches(['+', '-', '−']);
     let bare = ["%", "ms", "MB", "s"].iter().find_map(|unit| bare.strip_suffix(unit)).unwrap_or(bare).trim_end();
     bare == "–" || bare.replace(',', "").parse::<f64>().is_ok()
 }
 
-/// Light and dark by the reader's wish. Wide enough for figures, narrow enough for lines of text; in print, ink on paper.
-/// A wide table takes what room there is to the right of the text; what still does not fit scrolls, and the first column, which
-/// says what the row is of, stays in sight.
+/// Light or dark as the reader prefers; black on white in print. Wide enough for figures, narrow enough for lines of
+/// text. A wide table uses the room to the right of the text and scrolls if it still does not fit; its first column
+/// stays visible.
 const STYLE: &str = "\
 :root { --ink: #1b1f24; --paper: #ffffff; --faint: #5a6370; --line: #d5dae1; --shade: #f3f5f8; --link: #005a9c; --good: #00664b; --bad: #b03a00; }
 @media (prefers-color-scheme: dark) {
@@ -209,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_told_from_words() {
+    fn numbers_are_distinguished_from_words() {
         for number in ["1", "-2.5", "+3 %", "4.0 ms", "1,000", "–", "250 MB"] {
             assert!(is_number(number), "{number}");
         }
@@ -231,7 +230,7 @@ mod tests {
 
     #[test]
     fn backticks_make_code_in_pairs() {
-        assert_eq!(marked("a `b<c` d"), "a <code>b&lt;c</code> d");
-        assert_eq!(marked("one ` alone"), "one ` alone");
+        assert_eq!(with_code("a `b<c` d"), "a <code>b&lt;c</code> d");
+        assert_eq!(with_code("one ` alone"), "one ` alone");
     }
 }

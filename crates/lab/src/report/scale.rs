@@ -1,9 +1,9 @@
-//! From values to places on paper, and the round numbers at which an axis is marked.
+//! Maps values to positions on an axis with round tick marks.
 //!
-//! Holds: only the four operations and comparisons on floats, which every machine does alike, so that the same values
-//! give the same picture byte for byte.
+//! Uses only the four basic operations and comparisons on floats, which give the same results on every machine, so
+//! that the same values give the same picture byte for byte.
 
-/// One axis: values from `low` to `high`, places from `from` to `to`.
+/// One axis: maps values from `low` to `high` to positions from `from` to `to`.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     low: f64,
@@ -14,7 +14,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// An axis that shows all of the values, with round ends and about so many marks.
+    /// An axis that includes all values, with round ends and about `marks` ticks.
     pub(super) fn round(values: impl Iterator<Item = f64>, with_zero: bool, from: f64, to: f64, marks: usize) -> Self {
         let start = if with_zero { (0.0, 0.0) } else { (f64::INFINITY, f64::NEG_INFINITY) };
         let (low, high) = values.filter(|v| v.is_finite()).fold(start, |(low, high), v| (low.min(v), high.max(v)));
@@ -27,12 +27,12 @@ impl Scale {
         Self { low: first * step, high: (first + count as f64) * step, from, to, ticks }
     }
 
-    /// Where a value stands.
+    /// The position of a value.
     pub(super) fn at(&self, value: f64) -> f64 {
         self.from + (value - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
-    /// A mark in words, with as many decimals as the step between marks needs.
+    /// The label of a tick, with as many decimals as the step between ticks needs.
     pub(super) fn label(&self, tick: f64) -> String {
         let step = self.ticks.get(1).map_or(1.0, |second| second - self.ticks[0]);
         let whole = |power: &f64| {
@@ -44,7 +44,7 @@ impl Scale {
     }
 }
 
-/// 1, 2, 2.5 or 5 times a power of ten, at least as large as wanted.
+/// The smallest of 1, 2, 2.5 or 5 times a power of ten that is at least `wanted`.
 fn round_step(wanted: f64) -> f64 {
     let mut power = 1.0;
     while power > wanted {

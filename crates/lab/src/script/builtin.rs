@@ -1,20 +1,20 @@
-//! The scripts that the program brings along, by name or by number.
+//! The scripts that are embedded in the program, by name or by number.
 
 /// Every script of `crates/lab/scripts`: its name and its text, in the order of their names.
 pub const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
 
-/// What a name finds.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Find {
     /// One script: its name and its text.
     One(&'static str, &'static str),
-    /// Several that begin so.
+    /// The names of several matching scripts.
     Several(Vec<&'static str>),
-    /// None.
+    /// No script matches.
     None,
 }
 
-/// Finds a script by its whole name, by its number (`04`, `4`, `18a`), or by how it begins.
+/// Finds a script by its whole name, by its number (`04`, `4`, `18a`), or by a prefix of its name.
 #[must_use]
 pub fn find(wanted: &str) -> Find {
     let number = |name: &str| name.split('-').next().unwrap_or_default().trim_start_matches('0').to_owned();

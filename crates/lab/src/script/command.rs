@@ -1,13 +1,13 @@
-//! The commands of scripts: one closed list, each with its arguments.
+//! The commands of scripts and their arguments.
 
 use std::str::FromStr;
 
-use crate::sim::{MS, Mood, Point, Survival};
+use crate::sim::{CrashPoint, DiskMode, MS, Survival};
 
-/// A command. Servers are named by their ids, from 1.
+/// A command. Servers are identified by their ids, from 1.
 #[derive(Debug, goldenscript::Command)]
 pub(crate) enum Command {
-    /// A new ensemble of servers that are about to start, but for those that are down.
+    /// Creates a new ensemble. All servers are about to start, except those listed in `down`.
     Ensemble {
         #[arg(key)]
         servers: Option<usize>,
@@ -36,47 +36,47 @@ pub(crate) enum Command {
         #[arg(key)]
         tree: Option<Switch>,
     },
-    /// Time goes on until all that run serve under one leader.
+    /// Runs until all running servers serve under one leader.
     Elect {
         #[arg(key)]
         within: Option<Ms>,
     },
-    /// Servers start, and time goes on until they serve.
+    /// Starts servers and runs until they serve.
     Start {
         ids: Vec<u64>,
         #[arg(key)]
         wait: Option<Switch>,
     },
-    /// Processes end, now or when they get to a point.
+    /// Crashes processes, now or when they reach a crash point.
     Crash {
         ids: Vec<u64>,
         #[arg(key)]
-        at: Option<Place>,
+        at: Option<CrashPointArg>,
         #[arg(key, optional)]
         passes: u32,
     },
-    /// A machine loses its power: nobody hears of it.
+    /// Cuts the power of a machine; its peers are not notified.
     Unplug { id: u64 },
-    /// A process stands still.
+    /// Pauses a process.
     Pause { id: u64 },
-    /// It goes on.
+    /// Resumes a paused process.
     Resume { id: u64 },
-    /// The leader hands over.
+    /// Makes the leader hand over.
     Resign {
         #[arg(key)]
         to: Option<u64>,
         #[arg(key)]
         wait: Option<Switch>,
     },
-    /// The connections between two servers.
+    /// Changes the links between two servers.
     Link {
         a: u64,
         b: u64,
-        how: Option<Way>,
+        how: Option<LinkState>,
         #[arg(key)]
         delay: Option<Ms>,
     },
-    /// Messages from one server to another are kept back, from the first of this kind on.
+    /// Holds back messages from one server to another, from the first of this kind on.
     Hold {
         from: u64,
         to: u64,
@@ -85,20 +85,20 @@ pub(crate) enum Command {
         #[arg(key, optional)]
         passes: u32,
     },
-    /// They arrive.
+    /// Releases held messages.
     Release { from: u64, to: u64 },
-    /// The disk of a server.
+    /// Changes the behaviour of a server's disk.
     Disk {
         id: u64,
-        how: Option<Condition>,
+        how: Option<DiskModeArg>,
         #[arg(key)]
         sync: Option<Ms>,
     },
-    /// The disk of a server that is down is replaced by an empty one.
+    /// Erases the disk of a server that is down.
     Wipe { id: u64 },
-    /// The clock of a server jumps ahead.
+    /// Moves the clock of a server ahead.
     Jump { id: u64, by: Ms },
-    /// What the oracle of a server is, and what it says.
+    /// Sets the oracle of a server, its score, or its configuration version.
     Oracle {
         id: u64,
         #[arg(key)]
@@ -108,14 +108,14 @@ pub(crate) enum Command {
         #[arg(key)]
         version: Option<u64>,
     },
-    /// A session connects to a server.
+    /// Attaches a session at a server.
     Attach {
         session: String,
         id: u64,
         #[arg(key)]
         wait: Option<Switch>,
     },
-    /// A client of a server sets a key.
+    /// Sets a key through a client of a server.
     Write {
         id: u64,
         key: String,
@@ -125,7 +125,7 @@ pub(crate) enum Command {
         #[arg(key)]
         wait: Option<Switch>,
     },
-    /// ... a key that must not exist.
+    /// Sets a key that must not exist.
     Create {
         id: u64,
         key: String,
@@ -135,7 +135,7 @@ pub(crate) enum Command {
         #[arg(key)]
         wait: Option<Switch>,
     },
-    /// ... removes a key that must exist.
+    /// Removes a key that must exist.
     Delete {
         id: u64,
         key: String,
@@ -144,7 +144,7 @@ pub(crate) enum Command {
         #[arg(key)]
         wait: Option<Switch>,
     },
-    /// ... reads a key.
+    /// Reads a key.
     Read {
         id: u64,
         key: String,
@@ -153,7 +153,7 @@ pub(crate) enum Command {
         #[arg(key)]
         wait: Option<Switch>,
     },
-    /// ... waits until its server has seen all that was acknowledged before.
+    /// Waits until the client's server has seen everything that was acknowledged before.
     Sync {
         id: u64,
         #[arg(key)]
@@ -161,7 +161,7 @@ pub(crate) enum Command {
         #[arg(key)]
         wait: Option<Switch>,
     },
-    /// A client of the service connects to a server, with its session if it has one.
+    /// Connects a ZooKeeper client to a server, with its session if it has one.
     Guest {
         name: String,
         id: u64,
@@ -170,40 +170,40 @@ pub(crate) enum Command {
         #[arg(key)]
         wait: Option<Switch>,
     },
-    /// ... asks something.
+    /// Sends a request of a ZooKeeper client.
     Ask {
         name: String,
         what: Vec<String>,
         #[arg(key)]
         wait: Option<Switch>,
     },
-    /// ... closes its connection, and keeps its session.
+    /// Closes the connection of a ZooKeeper client, which keeps its session.
     Leave { name: String },
-    /// The tree of a server.
+    /// Prints a summary of a server's tree.
     Tree { id: u64 },
-    /// The next things happen.
+    /// Processes the next events.
     Step { count: u64 },
-    /// Time goes on.
+    /// Runs for a time.
     Run { ms: Ms },
-    /// Where servers stand.
+    /// Prints the state of servers.
     State {
         #[arg(optional)]
         ids: Vec<u64>,
     },
-    /// What the log of a server holds, on its disk.
+    /// Prints the log of a server.
     Log { id: u64 },
-    /// What the oracles said in the last election that a server saw end.
+    /// Prints the record of the last election that a server saw end.
     Why { id: u64 },
-    /// All faults end; everything has to heal.
+    /// Ends all faults; the ensemble must recover.
     Heal,
-    /// Nothing is wrong, and all that run hold the same.
+    /// Checks that servers hold the same state.
     Check {
         #[arg(optional)]
         ids: Vec<u64>,
     },
 }
 
-/// Some milliseconds, in nanoseconds.
+/// A duration, written in milliseconds and stored in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ms(pub(crate) u64);
 
@@ -216,7 +216,7 @@ impl FromStr for Ms {
     }
 }
 
-/// Several words, with commas between them.
+/// A comma-separated list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct List(pub(crate) Vec<String>);
 
@@ -228,7 +228,7 @@ impl FromStr for List {
     }
 }
 
-/// `yes` or `no`.
+/// `yes` or `no`, also `on` or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Switch(pub(crate) bool);
 
@@ -244,32 +244,31 @@ impl FromStr for Switch {
     }
 }
 
-/// A point of a server's work, by its name.
+/// A crash point, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(pub(crate) Point);
+pub(crate) struct CrashPointArg(pub(crate) CrashPoint);
 
-impl Place {
-    /// All names. `before-fsync` and `after-append` are the same moment: written, not synced.
-    pub(crate) const NAMES: [(&str, Point); 10] = [
-        ("before-append", Point::BeforeAppend),
-        ("after-append", Point::AfterAppend),
-        ("before-fsync", Point::AfterAppend),
-        ("after-fsync", Point::AfterFsync),
-        ("before-epoch", Point::BeforeEpoch),
-        ("after-epoch", Point::AfterEpoch),
-        ("before-rename", Point::BeforeRename),
-        ("after-rename", Point::AfterRename),
-        ("before-ack", Point::BeforeAck),
-        ("after-ack", Point::AfterAck),
+impl CrashPointArg {
+    /// All names. `before-fsync` and `after-append` are the same point: written, not synced.
+    pub(crate) const NAMES: [(&str, CrashPoint); 10] = [
+        ("before-append", CrashPoint::BeforeAppend),
+        ("after-append", CrashPoint::AfterAppend),
+        ("before-fsync", CrashPoint::AfterAppend),
+        ("after-fsync", CrashPoint::AfterFsync),
+        ("before-epoch", CrashPoint::BeforeEpoch),
+        ("after-epoch", CrashPoint::AfterEpoch),
+        ("before-rename", CrashPoint::BeforeRename),
+        ("after-rename", CrashPoint::AfterRename),
+        ("before-ack", CrashPoint::BeforeAck),
+        ("after-ack", CrashPoint::AfterAck),
     ];
 
-    /// The name of a point.
-    pub(crate) fn name(point: Point) -> &'static str {
+    pub(crate) fn name(point: CrashPoint) -> &'static str {
         Self::NAMES.iter().find(|(_, named)| *named == point).map_or("nowhere", |(name, _)| name)
     }
 }
 
-impl FromStr for Place {
+impl FromStr for CrashPointArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -278,29 +277,29 @@ impl FromStr for Place {
     }
 }
 
-/// The state of the connections between two servers.
+/// The state of the links between two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// Both ways are open.
+pub(crate) enum LinkState {
+    /// Both directions are open.
     Up,
-    /// Nothing gets through, and nobody is told.
+    /// Both directions are blocked silently.
     Down,
-    /// Only what the first sends to the second gets through.
-    Single,
-    /// The connections break, and are opened again if they can be.
+    /// Only the direction from the first to the second server is open.
+    OneWay,
+    /// The connections break and are redialled.
     Reset,
-    /// The connections break for the first, and the second is not told; they are opened again if they can be.
+    /// The connections break for the first server only, and are redialled.
     HalfOpen,
 }
 
-impl FromStr for Way {
+impl FromStr for LinkState {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "up" => Ok(Self::Up),
             "down" => Ok(Self::Down),
-            "oneway" => Ok(Self::Single),
+            "oneway" => Ok(Self::OneWay),
             "reset" => Ok(Self::Reset),
             "halfopen" => Ok(Self::HalfOpen),
             other => Err(format!("a link is up, down, oneway, reset or halfopen, not `{other}`")),
@@ -308,20 +307,20 @@ impl FromStr for Way {
     }
 }
 
-/// The state of a disk.
+/// The behaviour of a disk, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Condition(pub(crate) Mood);
+pub(crate) struct DiskModeArg(pub(crate) DiskMode);
 
-impl FromStr for Condition {
+impl FromStr for DiskModeArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(Self(match text {
-            "ok" => Mood::Ok,
-            "fail" => Mood::Fail,
-            "hang" => Mood::Hang,
-            "torn" => Mood::Leaves(Survival::Half),
-            "kept" => Mood::Leaves(Survival::All),
+            "ok" => DiskMode::Ok,
+            "fail" => DiskMode::Fail,
+            "hang" => DiskMode::Hang,
+            "torn" => DiskMode::CrashKeeps(Survival::Half),
+            "kept" => DiskMode::CrashKeeps(Survival::All),
             other => return Err(format!("a disk is ok, fail, hang, torn or kept, not `{other}`")),
         }))
     }

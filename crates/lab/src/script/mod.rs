@@ -1,77 +1,78 @@
-//! Scripts: scenarios as text, commands and what they print in one file, played in the simulator.
+//! Scripts: scenarios as text files with commands and their expected output, run in the simulator.
 //!
-//! In: a script of `crates/lab/scripts`. Out: the same script with what happened, byte for byte the same each time.
-//! Why: a person can read one, change one, and see in a diff what a change of the code has changed in the ensemble.
-//! Holds: no fault and no chance but what the script says: links of 0.1 ms, an fsync of 0.5 ms, no jitter. All
-//! invariants and promises to clients are checked after every step; what breaks one fails the script.
+//! Running a script of `crates/lab/scripts` prints the same bytes each time. A person can read or change a script, and
+//! sees in a diff how a code change affects the ensemble.
+//!
+//! Nothing is random: links have a delay of 0.1 ms without jitter, an fsync takes 0.5 ms, and only the faults of the
+//! script happen. All invariants and client guarantees are checked after every step; a violation fails the script.
 //!
 //! ```text
 //! ensemble servers= oracle= scores= [topology=] [down=]   servers about to start; scores as the oracle shows them: a
 //!          [retain=bytes] [snapshot=n] [piece=bytes]      rate, a weight or a probe is better if higher, all others if
 //!          [counter=max] [outstanding=n] [resign=on]      lower; or unknown, block, nan, overflow, empty
-//!          [window=pieces]                                of a transfer, sent ahead of their confirmation
-//!          [tree=yes]                                     with the service's tree, for `guest` and `ask`
+//!          [window=pieces]                                pieces of a transfer sent ahead of their confirmation
+//!          [tree=yes]                                     with the tree of the service, for `guest` and `ask`
 //!                                                         topology: a preset or a file
-//! elect [within=ms]                    until all that run serve under one leader
+//! elect [within=ms]                    until all running servers serve under one leader
 //! start ID... [wait=no]                until they serve
-//! crash ID... [at=POINT [passes=n]]    now, or the next time that it gets there (after n times); nothing unsynced is left
-//! unplug ID                            a crash that nobody hears of
+//! crash ID... [at=POINT [passes=n]]    now, or the next time it reaches the point (after n passes); unsynced data is lost
+//! unplug ID                            a crash of which the peers are not notified
 //! pause ID    resume ID    jump ID ms  the process, its clock
 //! resign [to=ID] [wait=no]             the leader hands over
-//! link A B up|down|oneway|reset|delay=ms   down: silent; oneway: only from A to B; reset: breaks, and opens again
-//! hold A B [kind=NewLeader] [passes=n] keeps messages from A to B back, from the first of this kind on (after n of them)
-//! release A B                          they arrive
-//! disk ID ok|fail|hang|torn|kept|sync=ms   torn, kept: the next crash leaves half, or all, of what was not synced
+//! link A B up|down|oneway|reset|delay=ms   down: silently; oneway: only from A to B; reset: breaks and is redialled
+//! hold A B [kind=NewLeader] [passes=n] holds back messages from A to B, from the first of this kind on (after n of them)
+//! release A B                          held messages arrive
+//! disk ID ok|fail|hang|torn|kept|sync=ms   torn, kept: the next crash keeps half, or all, of what was not synced
 //! wipe ID                              an empty disk for a server that is down
-//! oracle ID [name=] [score=] [version=epoch]   another oracle, or another opinion, or a newer configuration
+//! oracle ID [name=] [score=] [version=epoch]   another oracle, another score, or a newer configuration
 //! attach SESSION ID                    the session of this name connects to the server
 //! write|create ID KEY VALUE    delete|read ID KEY    sync ID     by the session named like the server, or by
 //!          [session=NAME] [wait=no]                              another; without waiting for the answer
-//! guest NAME ID [timeout=ms]           a client of the service connects, with its session if it has one; it pings
+//! guest NAME ID [timeout=ms]           a ZooKeeper client connects, with its session if it has one; it sends pings
 //! ask NAME WHAT... [wait=no]           create PATH DATA [ephemeral] [sequential], set PATH DATA, delete PATH, acl PATH IP,
 //!                                      get|exists|children PATH [watch], watch PATH [recursive], sync, close,
 //!                                      multi CHANGE and CHANGE...
-//! leave NAME                           it closes its connection; its session goes on until it comes back or is silent too long
-//! tree ID                              how many nodes a server has, and its sessions
-//! step N    run ms                     time goes on
-//! state [ID...]    log ID    why ID    where servers stand; what a log holds; why the leader was elected
-//! heal                                 all faults end, all start, and everything must be level within 25 s
-//! check [ID...]                        all that run hold the same, or do within 1.5 s
+//! leave NAME                           it closes its connection; its session lasts until it reconnects or expires
+//! tree ID                              the number of nodes of a server, and its sessions
+//! step N    run ms                     runs for N events, or for a time
+//! state [ID...]    log ID    why ID    the state of servers; the content of a log; why the leader was elected
+//! heal                                 all faults end, all servers start, and all must be level within 25 s
+//! check [ID...]                        all running servers hold the same, or do within 1.5 s
 //! POINT: {before|after}-{append|fsync|epoch|rename|ack}
 //! ```
 
 mod builtin;
 mod command;
-mod guests;
-mod play;
+mod names;
+mod runner;
+mod sim_clients;
 mod state;
-mod teller;
+mod transcript;
 mod watch;
-mod words;
 
 use std::path::Path;
 
 pub use builtin::{BUILT_IN, Find, find};
-pub(crate) use teller::ranges;
-pub use watch::{Error, Watched, watch};
+pub(crate) use transcript::ranges;
+pub use watch::{Error, WatchedScript, watch};
 
-/// Plays a script and compares what it prints with what the file says; with `UPDATE_GOLDENFILES=1` it writes the file.
+/// Runs a script and compares its output with the file; with `UPDATE_GOLDENFILES=1` it rewrites the file.
 ///
 /// # Errors
-/// If the script cannot be read, or something is wrong: a command, or the ensemble.
+/// If the script cannot be read, a command is invalid, or an invariant is violated.
 ///
 /// # Panics
 /// If the output differs.
 pub fn run(path: &Path) -> std::io::Result<()> {
-    goldenscript::run(&mut play::Play::default(), path)
+    goldenscript::run(&mut runner::ScriptRunner::default(), path)
 }
 
-/// Plays a script and returns it with what it printed.
+/// Runs a script and returns it with its output.
 ///
 /// # Errors
-/// If something is wrong: a command, or the ensemble.
+/// If a command is invalid or an invariant is violated.
 pub fn play(script: &str) -> std::io::Result<String> {
-    goldenscript::generate(&mut play::Play::default(), script)
+    goldenscript::generate(&mut runner::ScriptRunner::default(), script)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! Where servers stand, in one line each.
+//! One-line descriptions of the state of servers.
 
-use super::teller::ranges;
-use super::words::Words;
-use crate::play::belief;
+use super::names::Names;
+use super::transcript::ranges;
+use crate::recording::view;
 use crate::sim::{World, id};
 
-/// A server in one line: of one that runs what it believes, and what its disk has if that differs; of one that is down
-/// what its disk has.
+/// The state of a server in one line: for a running one its view, and its disk if that differs; for one that is down
+/// its disk.
 pub(crate) fn describe(world: &World, server: usize) -> String {
     let disk = &world.hosts[server].disk.durable;
     let snapshot = disk.snapshot_zxid().map_or(String::new(), |zxid| format!("snapshot {zxid}, "));
@@ -26,7 +26,7 @@ pub(crate) fn describe(world: &World, server: usize) -> String {
     let mut line = format!(
         "{}: {}, {snapshot}log {log}, accepted {}, current {}, committed {}",
         id(server),
-        belief(world, server).role(&names),
+        view(world, server).role(&names),
         standing.accepted_epoch,
         standing.current_epoch,
         zab.committed()
@@ -47,23 +47,23 @@ pub(crate) fn describe(world: &World, server: usize) -> String {
     line + intent
 }
 
-/// The log of a server, entry by entry: what its disk has, then what only its memory has.
-pub(crate) fn log(world: &World, server: usize, words: &Words) -> String {
+/// The log of a server, entry by entry: first what is on disk, then what is only in memory.
+pub(crate) fn log(world: &World, server: usize, names: &Names) -> String {
     let host = &world.hosts[server];
     let mut lines = Vec::new();
     if let Some(zxid) = host.disk.durable.snapshot_zxid() {
         lines.push(format!("snapshot {zxid}"));
     }
-    lines.extend(host.disk.durable.log.iter().map(|entry| words.entry(entry)));
+    lines.extend(host.disk.durable.log.iter().map(|entry| names.entry(entry)));
     if let Some(node) = &host.node {
         let log = node.zab().log();
         let unwritten = log.between(log.base(), log.last()).filter(|entry| !host.disk.durable.contains(entry.zxid));
-        lines.extend(unwritten.map(|entry| words.entry(entry) + " (not on disk)"));
+        lines.extend(unwritten.map(|entry| names.entry(entry) + " (not on disk)"));
     }
     if lines.is_empty() { "empty\n".to_owned() } else { lines.join("\n") + "\n" }
 }
 
-/// Whether these servers hold the same; all that run, if none is named.
+/// Checks that these servers hold the same state; all running ones if none is named.
 pub(crate) fn check(world: &World, named: &[usize]) -> Result<String, String> {
     use pole_node::Machine;
     let running = (0..world.hosts.len()).filter(|server| world.hosts[*server].node.is_some());
@@ -79,5 +79,5 @@ pub(crate) fn check(world: &World, named: &[usize]) -> Result<String, String> {
         return Err(format!("not all hold the same:\n{}", lines.join("\n")));
     }
     let at = states.first().map_or_else(|| "nowhere".to_owned(), |state| state.0.to_string());
-    Ok(format!("ok, {} at {at}\n", super::teller::group(servers.into_iter().map(id).collect())))
+    Ok(format!("ok, {} at {at}\n", super::transcript::group(servers.into_iter().map(id).collect())))
 }

@@ -1,48 +1,48 @@
-//! A script as a record: played once, watched as often as one likes.
+//! Runs a script and records it.
 //!
-//! In: the text of a script. Out: its record; or the line of the script that makes no sense, and why.
-//! Holds: a script in which the ensemble breaks a rule has a record too, up to there: that is the one worth watching.
+//! The result is a recording, or the line of the script that is invalid and why. A script in which the ensemble
+//! violates an invariant has a recording too, up to the violation: that is the one worth watching.
 
 use std::fmt;
 
-use super::play;
-use crate::play::Play;
+use super::runner;
+use crate::recording::Recording;
 
-/// What came of a script.
+/// The result of running a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watched {
-    /// What happened.
-    pub play: Play,
-    /// Where and how the ensemble broke a rule, if it did.
+pub struct WatchedScript {
+    /// The recording.
+    pub recording: Recording,
+    /// The violated invariant and its line, if there was one.
     pub broken: Option<Error>,
 }
 
-/// What is wrong, and on which line of the script.
+/// An error, and the line of the script where it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// What is wrong.
     pub what: String,
 }
 
-/// Plays a script and keeps all that happens; with `upkeep`, also what never ceases: heartbeats, pings, their timers.
+/// Runs a script and records every step; with `upkeep` also periodic events: heartbeats, pings and their timers.
 ///
 /// # Errors
-/// If the script makes no sense: a word that is no command, a server that is not there, a check that does not hold.
-pub fn watch(script: &str, upkeep: bool) -> Result<Watched, Error> {
-    let mut runner = play::Play::recording(upkeep);
+/// If the script is invalid: an unknown command, an unknown server, a failed check.
+pub fn watch(script: &str, upkeep: bool) -> Result<WatchedScript, Error> {
+    let mut runner = runner::ScriptRunner::recording(upkeep);
     let failed = goldenscript::generate(&mut runner, &ended(script)).err().map(|error| Error::of(&error.to_string()));
-    let (play, is_broken) = runner.into_record();
+    let (recording, is_broken) = runner.into_recording();
     match failed {
         Some(error) if !is_broken => Err(error),
-        broken => Ok(Watched { play, broken }),
+        broken => Ok(WatchedScript { recording, broken }),
     }
 }
 
-/// The last commands of a script need no line `---` after them, where nobody compares what they print.
+/// Appends the final `---` if it is missing: it is not needed where the output is not compared.
 fn ended(script: &str) -> String {
-    // What stands behind such a line and before the next empty one was printed.
+    // Lines after `---` up to the next empty line are output.
     let (mut commands, mut printed) = (false, false);
     for line in script.lines() {
         match line.trim() {
@@ -55,7 +55,7 @@ fn ended(script: &str) -> String {
 }
 
 impl Error {
-    /// From the words of the script's runner, which knows the line: `command 'crash' failed at line 2: why`.
+    /// Parses an error message of goldenscript, which contains the line: `command 'crash' failed at line 2: why`.
     fn of(text: &str) -> Self {
         let found = text.split_once(" at line ").and_then(|(before, after)| {
             let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
@@ -82,7 +82,7 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::play::What;
+    use crate::recording::StepKind;
 
     #[test]
     fn what_is_wrong_in_a_script_is_told_with_its_line() {
@@ -101,21 +101,23 @@ mod tests {
 
     #[test]
     fn a_record_has_the_commands_what_was_sent_and_who_believed_what() {
-        let Watched { play, broken } = watch("ensemble servers=3\nelect\ncrash 3\nelect\n", false).expect("a script");
+        let WatchedScript { recording, broken } =
+            watch("ensemble servers=3\nelect\ncrash 3\nelect\n", false).expect("a script");
         assert_eq!(broken, None);
-        let turns: Vec<_> = play.steps.iter().filter(|step| step.is_turn()).map(|step| play.told(step)).collect();
+        let turns: Vec<_> =
+            recording.steps.iter().filter(|step| step.is_turn()).map(|step| recording.describe(step)).collect();
         assert_eq!(turns, ["> ensemble servers=3", "> elect", "> crash 3", "> elect"]);
-        assert!(play.steps.iter().any(|step| matches!(step.what, What::Crashed(2))));
-        let last = play.steps.last().expect("steps");
-        assert_eq!(last.believed(&play.names), "1:2 2:* 3:x");
+        assert!(recording.steps.iter().any(|step| matches!(step.kind, StepKind::Crashed(2))));
+        let last = recording.steps.last().expect("steps");
+        assert_eq!(last.views_summary(&recording.names), "1:2 2:* 3:x");
     }
 
     #[test]
     fn upkeep_is_left_out_unless_it_is_asked_for() {
-        let steps = |upkeep| watch("ensemble\nelect\nrun 500\n", upkeep).expect("a script").play.steps;
+        let steps = |upkeep| watch("ensemble\nelect\nrun 500\n", upkeep).expect("a script").recording.steps;
         let pings = |upkeep: bool| {
-            let is_ping = |what: &What| matches!(what, What::Received { label, .. } if label == "Ping");
-            steps(upkeep).iter().filter(|step| is_ping(&step.what)).count()
+            let is_ping = |what: &StepKind| matches!(what, StepKind::Received { label, .. } if label == "Ping");
+            steps(upkeep).iter().filter(|step| is_ping(&step.kind)).count()
         };
         assert_eq!(pings(false), 0);
         assert!(pings(true) > 5);
@@ -123,7 +125,8 @@ mod tests {
 
     #[test]
     fn a_larger_ensemble_after_a_smaller_one_has_lines_for_all() {
-        let play = watch("ensemble servers=3\nelect\n\nensemble servers=5\nelect\n", false).expect("a script").play;
-        assert_eq!(play.names, ["1", "2", "3", "4", "5"]);
+        let recording =
+            watch("ensemble servers=3\nelect\n\nensemble servers=5\nelect\n", false).expect("a script").recording;
+        assert_eq!(recording.names, ["1", "2", "3", "4", "5"]);
     }
 }

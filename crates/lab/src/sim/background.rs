@@ -1,5 +1,6 @@
-//! What works beside a process: pieces of a state, the log read from disk, a state restored. As in the real driver each
-//! takes its time, and a crash ends it.
+//! Work that runs beside a server's process: reading parts of a state, reading the log, restoring a state.
+//!
+//! As in the real driver, each piece of work takes time and a crash ends it.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +10,13 @@ use pole_node::{Effect, Event, Machine};
 use pole_zab::{Body, Ticket, TransferId};
 
 use super::MS;
-use super::hosts::Item;
-use super::judge::Verdict;
-use super::stage::Sight;
-use super::world::{Happening, World};
+use super::checker::CheckResult;
+use super::hosts::InboxItem;
+use super::scripting::Observation;
+use super::world::{SimEvent, World};
 use crate::rng::Rng;
 
-/// Of one process.
+/// The background work of one process.
 #[derive(Debug)]
 pub(crate) struct Background {
     transfers: BTreeMap<TransferId, Option<Source>>,
@@ -26,13 +27,13 @@ pub(crate) struct Background {
 /// A state that is being sent.
 #[derive(Debug)]
 struct Source {
-    /// Turned into bytes with its first piece, when the process has gone on.
+    /// Serialized when the first piece is read, while the process goes on.
     state: Body,
     bytes: Option<Bytes>,
     at: usize,
 }
 
-/// Something that is done when its time has come.
+/// Work that is performed at the end of its simulated duration.
 #[derive(Debug)]
 pub(crate) enum Work {
     Piece { transfer: TransferId, bytes: usize },
@@ -45,7 +46,7 @@ impl Background {
         Self { transfers: BTreeMap::new(), restoring: None, rng }
     }
 
-    /// The process ended.
+    /// Drops all work when the process ends.
     pub(crate) fn clear(&mut self) {
         self.transfers.clear();
         self.restoring = None;
@@ -63,11 +64,11 @@ impl Source {
 }
 
 impl World {
-    /// Work of this kind is asked for, or no longer wanted.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not come here")]
-    pub(crate) fn work_beside(&mut self, server: usize, effect: Effect) {
+    /// Starts or cancels the background work that an effect asks for.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only called with effects of this kind")]
+    pub(crate) fn start_background_work(&mut self, server: usize, effect: Effect) {
         let host = &mut self.hosts[server];
-        let (work, takes) = match effect {
+        let (work, duration_max) = match effect {
             Effect::OpenTransfer { transfer, after, state } => {
                 host.disk.pins.insert(transfer.0, after);
                 let source = state.map(|state| Source { state, bytes: None, at: 0 });
@@ -81,7 +82,7 @@ impl World {
             }
             Effect::NextPiece { transfer, bytes } => (Work::Piece { transfer, bytes }, READ_MAX),
             Effect::ReadLog { transfer, after, through, bytes } => {
-                self.see(|_| Some(Sight::ReadsLog { server, after }));
+                self.observe(|_| Some(Observation::ReadsLog { server, after }));
                 (Work::ReadLog { transfer, after, through, bytes }, READ_MAX)
             }
             Effect::Restore { ticket, zxid } => {
@@ -90,15 +91,16 @@ impl World {
             }
             _ => return,
         };
-        let is_staged = self.is_staged();
+        let is_scripted = self.is_scripted();
         let host = &mut self.hosts[server];
-        let at = self.now + if is_staged { takes } else { host.background.rng.between(TAKES_MIN, takes) };
+        let at =
+            self.now + if is_scripted { duration_max } else { host.background.rng.between(DURATION_MIN, duration_max) };
         let boot = host.boot;
-        self.queue.push(at, Happening::Beside { server, boot, work });
+        self.queue.push(at, SimEvent::BackgroundDone { server, boot, work });
     }
 
-    /// Work has taken its time.
-    pub(crate) fn beside(&mut self, server: usize, boot: u32, work: Work) -> Verdict {
+    /// Completes a piece of background work, unless the process has restarted since.
+    pub(crate) fn background_done(&mut self, server: usize, boot: u32, work: Work) -> CheckResult {
         let host = &mut self.hosts[server];
         if host.boot != boot || host.node.is_none() {
             return Ok(());
@@ -107,22 +109,22 @@ impl World {
             Work::Piece { transfer, bytes } => {
                 let Some(Some(source)) = host.background.transfers.get_mut(&transfer) else { return Ok(()) };
                 let (body, last) = source.next(bytes);
-                Item::Event(Event::PieceReady { transfer, body, last })
+                InboxItem::Event(Event::PieceReady { transfer, body, last })
             }
             Work::ReadLog { transfer, after, through, bytes } => {
                 if !host.background.transfers.contains_key(&transfer) {
                     return Ok(());
                 }
                 let entries = host.disk.read_log(after, through, bytes);
-                Item::Event(Event::LogRead { transfer, entries })
+                InboxItem::Event(Event::LogRead { transfer, entries })
             }
-            Work::Restore { ticket, zxid } => Item::Restored { ticket, zxid },
+            Work::Restore { ticket, zxid } => InboxItem::Restored { ticket, zxid },
         };
-        self.hand(server, item)
+        self.deliver(server, item)
     }
 
-    /// The process takes a restored state in place of its own, unless another one was asked for since.
-    pub(crate) fn take_restored(&mut self, server: usize, ticket: Ticket, zxid: Zxid) -> Verdict {
+    /// Replaces the state of the process by a restored one, unless another restore was requested since.
+    pub(crate) fn install_restored(&mut self, server: usize, ticket: Ticket, zxid: Zxid) -> CheckResult {
         let host = &mut self.hosts[server];
         if host.background.restoring != Some(ticket) {
             return Ok(());
@@ -131,19 +133,19 @@ impl World {
         let Some(node) = &mut host.node else { return Ok(()) };
         let failed = match host.disk.snapshot_at(zxid) {
             Some(body) => node.machine_mut().restore(zxid, &body).err(),
-            // The next one has taken its place, and its restoration will be asked for.
+            // A later snapshot has replaced it, and its own restore will be requested.
             None => Some("no such snapshot".to_owned()),
         };
-        self.see(|_| Some(Sight::Restored { server, zxid }));
+        self.observe(|_| Some(Observation::Restored { server, zxid }));
         self.step(server, Event::Restored { ticket, failed })
     }
 }
 
-/// What takes no time at all would never be met half done.
-const TAKES_MIN: u64 = MS / 100;
+/// Never zero, so that a crash can interrupt the work.
+const DURATION_MIN: u64 = MS / 100;
 
-/// To produce a piece, or to read one.
+/// The longest that producing or reading one piece takes.
 const READ_MAX: u64 = MS;
 
-/// To restore a state: long enough that much can happen meanwhile.
+/// The longest that a restore takes: long enough for many other events to happen meanwhile.
 const RESTORE_MAX: u64 = 50 * MS;

@@ -1,11 +1,10 @@
-//! A server's own clock: monotonic, but it may run fast or slow, and jump ahead.
+//! A server's own clock: monotonic, but it may run fast or slow and jump ahead.
 
-/// The clock of one server. It never goes back.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
-    /// True time and own time when the rate or the offset last changed.
+    /// True time and local time at the last change of the rate or the offset.
     since: (u64, u64),
-    /// Own nanoseconds in a million true ones.
+    /// Local nanoseconds per million true ones.
     rate: u64,
 }
 
@@ -14,20 +13,20 @@ impl Clock {
         Self { since: (0, start), rate: (1_000_000 + drift_ppm) as u64 }
     }
 
-    /// What the server reads at true time `now`.
+    /// The local time at true time `now`.
     pub(crate) fn read(&self, now: u64) -> u64 {
         let (truth, own) = self.since;
         own + (u128::from(now - truth) * u128::from(self.rate) / 1_000_000) as u64
     }
 
-    /// The true time at which the server reads `own`.
+    /// The true time at which the clock reads `own`, at least `now`.
     pub(crate) fn when(&self, own: u64, now: u64) -> u64 {
         let (truth, base) = self.since;
         let away = u128::from(own.saturating_sub(base)) * 1_000_000;
         (truth + away.div_ceil(u128::from(self.rate)) as u64).max(now)
     }
 
-    /// The clock jumps ahead.
+    /// Moves the clock ahead.
     pub(crate) fn jump(&mut self, now: u64, by: u64) {
         self.since = (now, self.read(now) + by);
     }

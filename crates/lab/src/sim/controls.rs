@@ -1,9 +1,9 @@
-//! The hands of whoever drives a world from outside: a script, a benchmark, a test.
+//! The interface through which benchmarks, tests and the story control a world.
 
 use pole_election::{ServerId, Zxid};
 use pole_node::Event;
 
-use super::hosts::{Death, Host};
+use super::hosts::{CrashKind, Host};
 use super::world::World;
 
 impl World {
@@ -13,59 +13,59 @@ impl World {
         self.now
     }
 
-    /// What went wrong, if anything did.
+    /// The first invariant violation, if there was one.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.report.failure.as_deref()
     }
 
-    /// The end of the committed history.
+    /// The last position of the committed history.
     #[must_use]
     pub fn last_committed(&self) -> Zxid {
-        self.judge.history.last()
+        self.checker.history.last()
     }
 
-    /// The end of the log of a server that runs.
+    /// The last position in the log of a running server, durable or not.
     #[must_use]
     pub fn last_logged(&self, server: usize) -> Option<Zxid> {
         Some(self.hosts.get(server)?.node.as_ref()?.zab().log().last())
     }
 
-    /// Kills the process of a server: its connections are reset. It stays down until it is started.
+    /// Kills the process of a server and resets its connections. It stays down until it is started again.
     pub fn kill(&mut self, server: usize) {
-        self.dies(server, Death::Killed);
+        self.crash(server, CrashKind::Killed);
     }
 
-    /// Takes the power from a server: nobody hears of it.
+    /// Cuts the power of a server. Its peers are not notified.
     pub fn power_off(&mut self, server: usize) {
-        self.dies(server, Death::Silent);
+        self.crash(server, CrashKind::Silent);
     }
 
     /// Starts a server that is down.
     pub fn start_again(&mut self, server: usize) {
         if let Err(failure) = self.start(server) {
-            self.fails(failure);
+            self.fail(failure);
         }
     }
 
-    /// Stops a process where it stands.
+    /// Pauses a process.
     pub fn pause(&mut self, server: usize) {
         self.hosts[server].paused = true;
     }
 
-    /// Lets a process go on.
+    /// Resumes a paused process.
     pub fn resume(&mut self, server: usize) {
-        if let Err(failure) = self.resumes(server) {
-            self.fails(failure);
+        if let Err(failure) = self.resume_process(server) {
+            self.fail(failure);
         }
     }
 
-    /// How much larger than their content writes are from now on.
+    /// Sets the padding of all later writes.
     pub fn set_payload(&mut self, bytes: usize) {
         self.setup.payload_bytes = bytes;
     }
 
-    /// Runs until somebody decides that it leads: who, and when.
+    /// Runs until a server is elected, established or not. Returns its id and the time.
     ///
     /// # Errors
     /// If that takes longer than `limit`, or something goes wrong.
@@ -75,7 +75,7 @@ impl World {
         Ok((leader as u64 + 1, self.now))
     }
 
-    /// Runs until a write is committed in a later epoch than any before: when.
+    /// Runs until the present leader has committed a transaction of its own epoch. Returns the time.
     ///
     /// # Errors
     /// If that takes longer than `limit`, or something goes wrong.
@@ -87,9 +87,9 @@ impl World {
         Ok(self.now)
     }
 
-    fn run_while(&mut self, limit: u64, goes_on: impl Fn(&Self) -> bool) -> Result<(), String> {
+    fn run_while(&mut self, limit: u64, condition: impl Fn(&Self) -> bool) -> Result<(), String> {
         let until = self.now + limit;
-        while goes_on(self) {
+        while condition(self) {
             if let Some(failure) = self.failure() {
                 return Err(failure.to_owned());
             }
@@ -100,18 +100,18 @@ impl World {
         Ok(())
     }
 
-    /// Asks a server to hand over.
+    /// Asks a server to hand its leadership over.
     pub fn transfer(&mut self, server: usize, to: Option<u64>) {
-        self.tell(server, Event::Transfer { to: to.map(ServerId) });
+        self.deliver_event(server, Event::Transfer { to: to.map(ServerId) });
     }
 
-    /// Messages of elections that were sent so far: proposals and votes.
+    /// The number of election messages (proposals and votes) sent so far.
     #[must_use]
     pub fn election_messages(&self) -> u64 {
         ["P", "V"].iter().filter_map(|name| self.report.messages.get(name)).sum()
     }
 
-    /// Whether one leader is established and everyone but `server` serves under it.
+    /// Whether one leader is established and every server but `server` serves under it.
     #[must_use]
     pub fn all_but_serve(&self, server: usize) -> bool {
         let Some(leader) = self.leader() else { return false };

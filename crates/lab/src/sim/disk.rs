@@ -1,10 +1,14 @@
-//! A server's disk: what is durable, what is only written, and the steps between, so that a crash can hit any of them.
+//! The disk of one server: what is durable, what is only written, and the steps in between, so that a crash can hit
+//! any of them.
 //!
-//! In: operations in order. Out: how long each step takes, the tickets that are durable, and after a crash what is left.
-//! Why steps: a driver that calls an operation atomic has to make it so (an intent file, a rename), and the crash
-//! between two of its steps must leave all of it or nothing.
-//! Holds: operations are carried out one after another; appends that queue while another is synced are synced
-//! together; of what was written and not synced a crash keeps a prefix.
+//! The disk takes operations in order. It reports how long each step takes and which tickets are durable, and after a
+//! crash what is left.
+//!
+//! Operations are split into steps because a driver that promises an atomic operation must implement it (with an
+//! intent file or a rename): a crash between two of its steps must leave all of it or nothing.
+//!
+//! Operations are carried out one after another. Appends that queue during a sync are synced together. Of what was
+//! written and not synced, a crash keeps a prefix.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,31 +19,31 @@ use pole_zab::{DiskOp, Entry, Epochs, Recovered, Snapshot, Ticket};
 use super::marks::{Mark, Marks};
 use crate::rng::Rng;
 
-/// The places at which a crash can be asked for.
+/// The points of a server's work at which a crash can be injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Point {
+pub enum CrashPoint {
     /// Entries are about to be written.
     BeforeAppend,
     /// Entries are written, not synced.
     AfterAppend,
-    /// Entries are durable, nobody has been told.
+    /// Entries are durable, but not yet reported.
     AfterFsync,
     /// An epoch is about to be written.
     BeforeEpoch,
-    /// An epoch is durable, nobody has been told.
+    /// An epoch is durable, but not yet reported.
     AfterEpoch,
     /// A snapshot is durable under its temporary name (and the intent, if it is a leader's).
     BeforeRename,
-    /// A snapshot has its name, what it replaces is still there.
+    /// A snapshot has its final name; the files that it replaces still exist.
     AfterRename,
-    /// The server has decided to acknowledge.
+    /// The server is about to send an acknowledgement.
     BeforeAck,
-    /// The acknowledgement is on its way.
+    /// The acknowledgement has been sent.
     AfterAck,
 }
 
-impl Point {
-    /// All of them.
+impl CrashPoint {
+    /// All crash points.
     pub const ALL: [Self; 9] = [
         Self::BeforeAppend,
         Self::AfterAppend,
@@ -53,7 +57,7 @@ impl Point {
     ];
 }
 
-/// What a restart finds.
+/// The durable content of a disk, as a restart finds it.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     pub(crate) accepted_epoch: Epoch,
@@ -62,55 +66,54 @@ pub(crate) struct Image {
     /// The position before the first entry of `log`.
     base: Zxid,
     pub(crate) log: VecDeque<Entry>,
-    /// An installation that start-up has to finish.
+    /// A snapshot installation that start-up has to finish.
     intent: Option<Snapshot>,
 }
 
-/// The disk of one server.
 #[derive(Debug)]
 pub(crate) struct Disk {
     pub(crate) durable: Image,
     /// Written, not synced.
     unsynced: Vec<Entry>,
-    /// A snapshot that another server sends, as far as it has come. A crash loses it.
+    /// The part of a snapshot received so far from another server. A crash loses it.
     receiving: Option<(Zxid, Vec<u8>)>,
-    /// The log above these positions is being read, and stays.
+    /// Positions above which the log is being read and must be kept, by transfer.
     pub(crate) pins: BTreeMap<u64, Zxid>,
     queue: VecDeque<(Ticket, DiskOp)>,
     work: Option<Work>,
     timing: Timing,
     rng: Rng,
-    /// Until then nothing ends.
+    /// No step ends before this time.
     hangs_until: u64,
     /// The next sync fails.
-    fails: bool,
-    /// What a crash leaves of work under way.
+    sync_fails: bool,
+    /// How much of the work in progress survives a crash.
     pub(crate) survival: Survival,
 }
 
-/// How much of what was under way, but not durable, a crash leaves behind.
+/// How much of the work in progress, which is not durable, survives a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Survival {
-    /// As the dice fall.
-    Drawn,
-    /// Nothing: it had not begun.
+    /// A random part.
+    Random,
+    /// Nothing, as if it had not begun.
     Nothing,
-    /// Half of it, and a damaged end.
+    /// Half of it, with a damaged end.
     Half,
-    /// All of it: only nobody was told.
+    /// All of it, although it was not reported.
     All,
 }
 
-/// How long things take, in nanoseconds.
+/// Durations in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     pub(crate) append: u64,
     pub(crate) fsync: u64,
-    /// In thousandths of the fsync, up or down.
+    /// Variation of the fsync in both directions, in thousandths.
     pub(crate) jitter: u64,
 }
 
-/// The operation under way.
+/// The operation in progress.
 #[derive(Debug)]
 struct Work {
     ticket: Ticket,
@@ -132,12 +135,12 @@ enum Step {
     CheckpointRename(Snapshot),
 }
 
-/// What the end of a step means.
+/// The result of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Wait so long for the next step.
+    /// The next step ends after this time.
     Step(u64),
-    /// Everything up to here is durable.
+    /// Everything up to this ticket is durable.
     Written(Ticket),
     /// The sync failed.
     Failed,
@@ -157,18 +160,18 @@ impl Disk {
             timing,
             rng,
             hangs_until: 0,
-            fails: false,
-            survival: Survival::Drawn,
+            sync_fails: false,
+            survival: Survival::Random,
         }
     }
 
-    /// Takes an operation. The time until its first step ends, if nothing else is under way.
+    /// Queues an operation. Returns the duration of its first step if the disk was idle.
     pub(crate) fn submit(&mut self, ticket: Ticket, op: DiskOp) -> Option<u64> {
         self.queue.push_back((ticket, op));
         if self.work.is_none() { self.begin() } else { None }
     }
 
-    /// The next operation. Call when the last one is done.
+    /// Starts the next operation; to be called when the last one is done. Returns the duration of its first step.
     pub(crate) fn begin(&mut self) -> Option<u64> {
         let (mut ticket, op) = self.queue.pop_front()?;
         let step = match op {
@@ -197,27 +200,27 @@ impl Disk {
         Some(wait)
     }
 
-    /// The point that the step under way is about to pass, and the one that its end passes.
-    pub(crate) fn points(&self) -> (Option<Point>, Option<Point>) {
+    /// The crash points right before the current step and at its end.
+    pub(crate) fn points(&self) -> (Option<CrashPoint>, Option<CrashPoint>) {
         match self.work.as_ref().map(|work| &work.step) {
             None => (None, None),
             Some(Step::Truncate { .. } | Step::Receive { .. } | Step::InstallTemp(_) | Step::CheckpointTemp(_)) => {
                 (None, None)
             }
-            Some(Step::Append(_)) => (Some(Point::BeforeAppend), Some(Point::AfterAppend)),
-            Some(Step::Sync) => (None, Some(Point::AfterFsync)),
-            Some(Step::Epochs { .. }) => (Some(Point::BeforeEpoch), Some(Point::AfterEpoch)),
-            Some(Step::InstallIntent(_)) => (None, Some(Point::BeforeRename)),
-            Some(Step::InstallRename(_)) => (None, Some(Point::AfterRename)),
+            Some(Step::Append(_)) => (Some(CrashPoint::BeforeAppend), Some(CrashPoint::AfterAppend)),
+            Some(Step::Sync) => (None, Some(CrashPoint::AfterFsync)),
+            Some(Step::Epochs { .. }) => (Some(CrashPoint::BeforeEpoch), Some(CrashPoint::AfterEpoch)),
+            Some(Step::InstallIntent(_)) => (None, Some(CrashPoint::BeforeRename)),
+            Some(Step::InstallRename(_)) => (None, Some(CrashPoint::AfterRename)),
             Some(Step::InstallClean) => (None, None),
-            Some(Step::CheckpointRename(_)) => (Some(Point::BeforeRename), Some(Point::AfterRename)),
+            Some(Step::CheckpointRename(_)) => (Some(CrashPoint::BeforeRename), Some(CrashPoint::AfterRename)),
         }
     }
 
-    /// The step under way has taken its time.
+    /// Ends the current step.
     pub(crate) fn advance(&mut self) -> Progress {
         let Some(Work { ticket, step }) = self.work.take() else { return Progress::Step(0) };
-        if self.fails && !matches!(step, Step::Append(_)) {
+        if self.sync_fails && !matches!(step, Step::Append(_)) {
             self.work = Some(Work { ticket, step });
             return Progress::Failed;
         }
@@ -232,7 +235,7 @@ impl Disk {
         }
     }
 
-    /// Carries a step out; the next step of the same operation.
+    /// Performs a step. Returns the next step of the same operation.
     fn perform(&mut self, step: Step) -> Option<Step> {
         match step {
             Step::Append(entries) => {
@@ -263,7 +266,7 @@ impl Disk {
                 return Some(Step::InstallClean);
             }
             Step::InstallClean => self.durable.finish_installation(),
-            // Only now is the image written, while the state has gone on.
+            // The image is serialized only now, after the state has moved on, as in the real driver.
             Step::CheckpointTemp(snapshot) => {
                 let body = snapshot.body.to_bytes().into();
                 return Some(Step::CheckpointRename(Snapshot { body, ..snapshot }));
@@ -273,16 +276,16 @@ impl Disk {
         None
     }
 
-    /// A snapshot of our own has its name. Old log goes sometimes, all that is below it or a part.
+    /// A checkpoint has its final name. The log below it is deleted fully, partly or not at all.
     fn checkpoint(&mut self, snapshot: Snapshot) {
         let (zxid, image) = (snapshot.zxid, &mut self.durable);
         image.snapshot = Some(snapshot);
         let kept = self.pins.values().copied().fold(zxid, Zxid::min);
         let below = image.log.partition_point(|e| e.zxid <= kept) as u64;
         let dropped = match (self.survival, self.rng.below(3)) {
-            (Survival::Drawn, 0) => 0,
-            (Survival::Drawn, 2) => self.rng.below(below + 1),
-            (Survival::Drawn | Survival::Nothing | Survival::Half | Survival::All, _) => below,
+            (Survival::Random, 0) => 0,
+            (Survival::Random, 2) => self.rng.below(below + 1),
+            (Survival::Random | Survival::Nothing | Survival::Half | Survival::All, _) => below,
         };
         if let Some(last) = image.log.drain(..dropped as usize).next_back() {
             image.base = last.zxid;
@@ -305,7 +308,8 @@ impl Disk {
         }
     }
 
-    /// Power goes, or the process. What is under way is lost, done or half done; what waited is lost.
+    /// A crash of the process or the machine. The operation in progress is lost, done or half done; queued ones are
+    /// lost.
     pub(crate) fn crash(&mut self, marks: &mut Marks) {
         self.queue.clear();
         let unsynced = core::mem::take(&mut self.unsynced);
@@ -313,7 +317,7 @@ impl Disk {
             Some(Step::Append(entries)) => self.tear(entries, marks),
             Some(Step::Sync) => self.tear(unsynced, marks),
             Some(Step::Truncate { to }) => {
-                // From the end backwards, newest file first: a part of it may be done.
+                // Truncation goes from the end backwards, newest file first, so a part of it may be done.
                 let above: Vec<_> = self.durable.log.iter().map(|e| e.zxid).filter(|z| *z > to).collect();
                 let kept = above.len() - self.survives(above.len());
                 self.durable.truncate(above[..kept].last().copied().unwrap_or(to));
@@ -326,10 +330,10 @@ impl Disk {
         self.receiving = None;
         self.pins.clear();
         self.hangs_until = 0;
-        self.fails = false;
+        self.sync_fails = false;
     }
 
-    /// Entries of the durable log above `after`: about so many bytes, at least one, and none above `through`.
+    /// Entries of the durable log above `after` up to `through`: about `bytes` bytes, at least one entry.
     pub(crate) fn read_log(&self, after: Zxid, through: Zxid, bytes: usize) -> Vec<Entry> {
         let from = self.durable.log.partition_point(|e| e.zxid <= after);
         let mut read = 0;
@@ -341,12 +345,12 @@ impl Disk {
         self.durable.log.range(from..).take_while(fits).cloned().collect()
     }
 
-    /// The state in the snapshot at this position, if that is what is in place.
+    /// The state in the current snapshot, if it is at this position.
     pub(crate) fn snapshot_at(&self, zxid: Zxid) -> Option<Bytes> {
         self.durable.snapshot.as_ref().filter(|s| s.zxid == zxid).map(|s| s.body.to_bytes())
     }
 
-    /// Of entries that were not synced a prefix survives; the next one may be damaged, and recovery cuts it off.
+    /// Keeps a prefix of entries that were not synced. The next entry may be damaged; recovery cuts it off.
     fn tear(&mut self, entries: Vec<Entry>, marks: &mut Marks) {
         let kept = self.survives(entries.len());
         if kept < entries.len() {
@@ -358,17 +362,17 @@ impl Disk {
         self.durable.log.extend(entries.into_iter().take(kept));
     }
 
-    /// How many of so many things under way a crash leaves.
+    /// How many of `of` items in progress survive a crash.
     fn survives(&mut self, of: usize) -> usize {
         match self.survival {
-            Survival::Drawn => self.rng.below(of as u64 + 1) as usize,
+            Survival::Random => self.rng.below(of as u64 + 1) as usize,
             Survival::Nothing => 0,
             Survival::Half => of / 2,
             Survival::All => of,
         }
     }
 
-    /// What start-up finds, after it has finished what was begun.
+    /// Start-up: finishes an interrupted installation and returns the durable state.
     pub(crate) fn recover(&mut self, marks: &mut Marks) -> Recovered {
         if let Some(intent) = self.durable.intent.clone() {
             marks.hit(Mark::IntentRolledForward);
@@ -376,7 +380,7 @@ impl Disk {
             self.durable.finish_installation();
         }
         let image = &self.durable;
-        // A disk knows the state and its position, not the epochs that led there.
+        // A disk stores the state and its position, not the epochs that led there.
         let snapshot = image.snapshot.as_ref().map(|s| Snapshot { epochs: Epochs::starting_at(s.zxid), ..s.clone() });
         Recovered {
             accepted_epoch: image.accepted_epoch,
@@ -386,7 +390,7 @@ impl Disk {
         }
     }
 
-    /// Everything on it is lost.
+    /// Erases the disk.
     pub(crate) fn wipe(&mut self) {
         self.durable = Image::blank();
     }
@@ -400,12 +404,12 @@ impl Disk {
     }
 
     pub(crate) fn fail(&mut self) {
-        self.fails = true;
+        self.sync_fails = true;
     }
 
-    /// The fault is over.
-    pub(crate) fn mend(&mut self) {
-        (self.hangs_until, self.fails) = (0, false);
+    /// Ends a hang or a failure.
+    pub(crate) fn repair(&mut self) {
+        (self.hangs_until, self.sync_fails) = (0, false);
     }
 
     pub(crate) fn set_fsync(&mut self, fsync: u64) {
@@ -425,7 +429,7 @@ impl Image {
         }
     }
 
-    /// A disk that holds these transactions, in an epoch that was taken over.
+    /// A disk with this log, whose owner has accepted and taken over `epoch`.
     pub(crate) fn with_log(epoch: Epoch, log: impl Iterator<Item = Entry>) -> Self {
         Self { accepted_epoch: epoch, current_epoch: epoch, log: log.collect(), ..Self::blank() }
     }
@@ -436,7 +440,6 @@ impl Image {
         self.log.back().map_or(self.base.max(snapshot), |e| e.zxid.max(snapshot))
     }
 
-    /// The position of the snapshot, if there is one.
     pub(crate) fn snapshot_zxid(&self) -> Option<Zxid> {
         self.snapshot.as_ref().map(|snapshot| snapshot.zxid)
     }
@@ -446,7 +449,7 @@ impl Image {
         self.intent.is_some()
     }
 
-    /// Whether the history up to and including `zxid` is here: in the log or under the snapshot.
+    /// Whether the history up to and including `zxid` is here, in the log or covered by the snapshot.
     pub(crate) fn contains(&self, zxid: Zxid) -> bool {
         zxid <= self.base
             || self.snapshot.as_ref().is_some_and(|s| zxid <= s.zxid)
@@ -464,8 +467,8 @@ impl Image {
         }
     }
 
-    /// The snapshot has its name: the log that it replaces goes, then the intent. A log that leads up to the snapshot
-    /// agrees with it and may stay; any other may hold what never was.
+    /// Ends an installation: deletes the log that the snapshot replaces, then the intent. A log that leads exactly up
+    /// to the snapshot agrees with it and may stay; any other may hold entries that were never committed.
     fn finish_installation(&mut self) {
         let Some(snapshot) = self.intent.take() else { return };
         self.truncate(snapshot.zxid);

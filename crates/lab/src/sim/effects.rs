@@ -1,53 +1,53 @@
-//! What a step asks for is carried out in the order given.
+//! Executes the effects of a step in the order in which the node returned them.
 
 use pole_election::ServerId;
 use pole_node::{AttachAnswer, Channel, ClientId, CloseReason, Effect, Event, Message, Note};
 
-use super::disk::Point;
-use super::hosts::{Death, Item, acknowledges};
-use super::judge::{Heard, Verdict};
+use super::checker::{CheckResult, Response};
+use super::disk::CrashPoint;
+use super::hosts::{CrashKind, InboxItem, acknowledges};
 use super::network::Fate;
-use super::stage::Sight;
-use super::workload::Told;
-use super::world::{Happening, World};
+use super::scripting::Observation;
+use super::workload::ServerMessage;
+use super::world::{SimEvent, World};
 use super::{MS, Mark, trace};
 use crate::kv::{Answer, Refusal};
-use crate::play::{Passage, What};
+use crate::recording::{Delivery, StepKind};
 
 impl World {
-    pub(crate) fn carry_out(&mut self, server: usize, effects: Vec<Effect>) -> Verdict {
+    pub(crate) fn execute(&mut self, server: usize, effects: Vec<Effect>) -> CheckResult {
         for effect in effects {
             if self.setup.tree {
                 self.hosts[server].contract.carried_out(&effect);
             }
             let is_ack = acknowledges(&effect);
-            if is_ack && self.passes(server, Some(Point::BeforeAck)) {
+            if is_ack && self.reaches_crash_point(server, Some(CrashPoint::BeforeAck)) {
                 return Ok(());
             }
-            self.carry_out_one(server, effect)?;
+            self.execute_effect(server, effect)?;
             if is_ack {
-                self.passes(server, Some(Point::AfterAck));
+                self.reaches_crash_point(server, Some(CrashPoint::AfterAck));
             }
-            if self.is_dead(server) {
+            if self.is_down(server) {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    fn carry_out_one(&mut self, server: usize, effect: Effect) -> Verdict {
+    fn execute_effect(&mut self, server: usize, effect: Effect) -> CheckResult {
         match effect {
             Effect::Send { to, channel, message } => self.send(server, to, channel, message),
             Effect::Write { ticket, op } => {
-                self.ends_only_the_silent(server, &op)?;
+                self.check_session_expiry(server, &op)?;
                 self.record_write(server, &op);
                 let host = &mut self.hosts[server];
                 if self.trace.is_on() {
                     self.trace.line(self.now, server + 1, format_args!("writes {}", trace::disk_op(&op)));
                 }
-                self.judge.writes(server, &op, &host.disk.durable)?;
+                self.checker.writes(server, &op, &host.disk.durable)?;
                 let wait = host.disk.submit(ticket, op);
-                self.disk_begins(server, wait);
+                self.schedule_disk_step(server, wait);
                 Ok(())
             }
             Effect::OpenTransfer { .. }
@@ -55,10 +55,10 @@ impl World {
             | Effect::ReadLog { .. }
             | Effect::CloseTransfer { .. }
             | Effect::Restore { .. } => {
-                self.work_beside(server, effect);
+                self.start_background_work(server, effect);
                 Ok(())
             }
-            Effect::Continue => self.hand(server, Item::Event(Event::Continue)),
+            Effect::Continue => self.deliver(server, InboxItem::Event(Event::Continue)),
             Effect::Reset { peer, channel } => {
                 self.reset(server, peer, channel);
                 Ok(())
@@ -74,11 +74,11 @@ impl World {
             Effect::Attached { .. } | Effect::Reply { .. } | Effect::Notify { .. } | Effect::Confirmed { .. }
                 if self.setup.tree =>
             {
-                self.node_says(server, effect)
+                self.pass_to_connection(server, effect)
             }
             Effect::Close { reason, .. } if self.setup.tree => {
                 self.mark_close(reason);
-                self.node_says(server, effect)
+                self.pass_to_connection(server, effect)
             }
             Effect::Attached { client, zxid, answer } => {
                 let answer = match answer {
@@ -86,35 +86,35 @@ impl World {
                     AttachAnswer::Expired => Answer::Refused(Refusal::NoSession),
                 };
                 let body = answer.encode();
-                self.tell_client(server, client, Told::Attached(Heard { zxid, body }));
+                self.send_to_client(server, client, ServerMessage::Attached(Response { zxid, body }));
                 Ok(())
             }
             Effect::Reply { client, cxid, zxid, body } => {
-                self.tell_client(server, client, Told::Reply(cxid, Heard { zxid, body }));
+                self.send_to_client(server, client, ServerMessage::Reply(cxid, Response { zxid, body }));
                 Ok(())
             }
-            // The small machine tells nobody what was not asked, and its sessions do not expire.
+            // The key-value machine has no watches, and its sessions do not expire.
             Effect::Notify { .. } | Effect::Confirmed { .. } => Ok(()),
             Effect::Close { client, reason } => {
                 self.mark_close(reason);
-                self.tell_client(server, client, Told::Closed(reason));
+                self.send_to_client(server, client, ServerMessage::Closed(reason));
                 self.hosts[server].clients.remove(&client.0);
                 Ok(())
             }
             Effect::Note(note) => {
-                self.noted(server, &note);
+                self.handle_note(server, &note);
                 Ok(())
             }
             Effect::Halt { reason } => {
                 self.trace.line(self.now, server + 1, format_args!("halts: {reason}"));
-                self.record(|| Some(What::Noted { who: server, text: format!("halts: {reason}") }));
-                self.dies(server, Death::Killed);
-                if self.is_staged() {
-                    self.see(|_| Some(Sight::Halted { server, reason }));
+                self.record(|| Some(StepKind::Noted { who: server, text: format!("halts: {reason}") }));
+                self.crash(server, CrashKind::Killed);
+                if self.is_scripted() {
+                    self.observe(|_| Some(Observation::Halted { server, reason }));
                     return Ok(());
                 }
-                let wait = self.weather.rng.between(200, 2_000) * MS;
-                self.queue.push(self.now + wait, Happening::Start(server));
+                let wait = self.faults.rng.between(200, 2_000) * MS;
+                self.queue.push(self.now + wait, SimEvent::Start(server));
                 Ok(())
             }
         }
@@ -128,11 +128,11 @@ impl World {
         }
     }
 
-    fn send(&mut self, server: usize, to: ServerId, channel: Channel, message: Message) -> Verdict {
-        self.see(|_| Sight::of_message(server, to, &message));
+    fn send(&mut self, server: usize, to: ServerId, channel: Channel, message: Message) -> CheckResult {
+        self.observe(|_| Observation::of_message(server, to, &message));
         let host = &self.hosts[server];
         if let Message::Zab(message) = &message {
-            self.judge.sends(server, message, &host.disk.durable)?;
+            self.checker.sends(server, message, &host.disk.durable)?;
             mark_message(&mut self.report.marks, message);
             let follows = host.node.as_ref().is_some_and(|n| n.zab().leader() == Some(to));
             if matches!(message, pole_zab::Message::Snapshot(_)) && follows {
@@ -143,18 +143,18 @@ impl World {
         let Some((link, end)) = self.network.find(server, to, channel) else {
             return Err(format!("server {} sends to {to}, which does not exist", server + 1));
         };
-        if self.hushed && matches!(message, Message::Election(_)) {
+        if self.election_muted && matches!(message, Message::Election(_)) {
             return Ok(());
         }
         let departs = self.now + host.step_cost;
         let (other, generation) = (1 - end, self.network.links[link].generation);
         let fate = self.network.send(link, other, &message, departs);
-        let passage = match fate {
-            Fate::Arrives(..) => Passage::Sent,
-            Fate::Stalls { .. } => Passage::Held,
-            Fate::Lost | Fate::Breaks { .. } => Passage::Lost,
+        let delivery = match fate {
+            Fate::Arrives(..) => Delivery::Sent,
+            Fate::Stalls { .. } => Delivery::Held,
+            Fate::Lost | Fate::Breaks { .. } => Delivery::Lost,
         };
-        self.record_message(server, to, &message, passage);
+        self.record_message(server, to, &message, delivery);
         if self.trace.is_on() && !matches!(fate, Fate::Arrives(..)) {
             self.trace.line(self.now, server + 1, format_args!("-> {to} {} {fate:?}", trace::message(&message)));
         }
@@ -162,28 +162,28 @@ impl World {
             Fate::Arrives(at, again) => {
                 if let Some(again) = again {
                     let message = message.clone();
-                    self.queue.push(again, Happening::Arrives { link, end: other, generation, message });
+                    self.queue.push(again, SimEvent::Arrives { link, end: other, generation, message });
                 }
-                self.queue.push(at, Happening::Arrives { link, end: other, generation, message });
+                self.queue.push(at, SimEvent::Arrives { link, end: other, generation, message });
             }
             Fate::Stalls { breaks_at } => {
-                self.queue.push(breaks_at, Happening::Stalled { link, end: other, generation });
+                self.queue.push(breaks_at, SimEvent::Stalled { link, end: other, generation });
             }
             Fate::Lost => {}
-            Fate::Breaks { at } => self.queue.push(at, Happening::Breaks { link, generation }),
+            Fate::Breaks { at } => self.queue.push(at, SimEvent::Breaks { link, generation }),
         }
         Ok(())
     }
 
-    fn tell_client(&mut self, server: usize, client: ClientId, told: Told) {
+    fn send_to_client(&mut self, server: usize, client: ClientId, message: ServerMessage) {
         if let Some(index) = self.hosts[server].clients.get(&client.0).copied() {
             let at = self.now + self.hosts[server].step_cost + self.clients[index].delay;
-            self.queue.push(at, Happening::Told { client: index, connection: client.0, told });
+            self.queue.push(at, SimEvent::ServerMessage { client: index, connection: client.0, message });
         }
     }
 
-    fn noted(&mut self, server: usize, note: &Note) {
-        self.see(|world| Some(world.sight_of_note(server, note)));
+    fn handle_note(&mut self, server: usize, note: &Note) {
+        self.observe(|world| Some(world.observation_of_note(server, note)));
         self.record_note(server, note);
         if self.trace.is_on() {
             self.trace.line(self.now, server + 1, format_args!("note: {}", trace::note(note)));
@@ -199,9 +199,9 @@ impl World {
                 let text = format!("bad peer: {}", error.split(|c: char| c.is_ascii_digit()).next().unwrap_or(""));
                 *self.report.closed.entry(text).or_default() += 1;
             }
-            // Our servers do not lie: it is a bug of one of them.
-            Note::OutOfOrder { error } => self.fails(format!("server {}: {error}", server + 1)),
-            Note::Electing { .. } => self.judge.words.elects(server),
+            // Servers here are not Byzantine, so this is a bug of one of them.
+            Note::OutOfOrder { error } => self.fail(format!("server {}: {error}", server + 1)),
+            Note::Electing { .. } => self.checker.session_activity.election_started(server),
             Note::Serving { .. }
             | Note::Leading { .. }
             | Note::Following { .. }

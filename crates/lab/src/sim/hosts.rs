@@ -1,7 +1,7 @@
-//! Hosts: a server's process with its clock, timers, disk and inbox; how it starts, steps and dies.
+//! Hosts: a server's process with its clock, timers, disk and inbox; how it starts, steps and crashes.
 //!
-//! Why an inbox: a process that is paused or busy gets events late but in order, and an event that has become void
-//! meanwhile (a cancelled timer, a message of a link that was reset) must not reach it any more.
+//! A process that is paused or busy receives events late but in order, hence the inbox. An event that has become void
+//! while it waits there (a cancelled timer, a message of a link that was reset) must not reach the process.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,65 +11,63 @@ use pole_oracle::Time;
 use pole_zab::{Cxid, DiskOp, Entry, Phase, SessionId, Ticket};
 
 use super::background::Background;
+use super::checker::{CheckResult, SessionActivity};
 use super::clock::Clock;
-use super::disk::{Disk, Point};
-use super::judge::{Verdict, Words};
+use super::disk::{CrashPoint, Disk};
 use super::network::LinkId;
-use super::opinion::Opinion;
-use super::stage::{OnDisk, Sight, id};
+use super::scripted_oracle::ScriptedOracle;
+use super::scripting::{DurableState, Observation, id};
 use super::state::State;
 use super::trace;
-use super::world::{Happening, World};
-use super::zoo::ServerEnd;
+use super::world::{SimEvent, World};
+use super::zk::ServerEnd;
 use super::{MS, Mark, SECOND, Setup};
-use crate::play::{Passage, What};
+use crate::recording::{Delivery, StepKind};
 use crate::rng::Rng;
 
-/// One server.
 pub(crate) struct Host {
-    /// Counts its starts.
+    /// The number of starts. Events of an earlier start are dropped.
     pub(crate) boot: u32,
     pub(crate) node: Option<Node<State>>,
     pub(crate) clock: Clock,
     pub(crate) disk: Disk,
-    /// Running timers: which arming, and when by the own clock.
+    /// Armed timers: the number of the arming, and when it expires by the server's own clock.
     pub(crate) timers: BTreeMap<Timer, (u64, u64)>,
     armings: u64,
-    pub(crate) inbox: VecDeque<Item>,
+    pub(crate) inbox: VecDeque<InboxItem>,
     pub(crate) paused: bool,
     busy_until: u64,
     pub(crate) step_cost: u64,
-    /// Connections of clients here, and whose they are.
+    /// Connections of workload clients, with the index of the client.
     pub(crate) clients: BTreeMap<u64, usize>,
-    /// Connections of clients of the service.
+    /// Connections of ZooKeeper clients.
     pub(crate) connections: BTreeMap<u64, ServerEnd>,
-    /// Those of them that have something to do when the present step is done.
+    /// Those `connections` that must be served after the current step.
     pub(crate) dirty: BTreeSet<u64>,
-    /// Whether the simulator keeps its side of the contract with the node.
+    /// Checks that the simulator obeys the contract of a driver.
     pub(crate) contract: Contract,
-    /// Whose clients were heard since the node was last told.
+    /// Sessions whose clients were heard from since the last `Event::Touched`.
     pub(crate) touched: BTreeSet<SessionId>,
-    /// The leader knows of all who were heard before this moment.
+    /// The leader knows of all clients that were heard from before this time.
     pub(crate) confirmed: Time,
-    /// What works beside the process: see `background`.
     pub(crate) background: Background,
-    /// Draws how much of what waits is taken at once.
+    /// Draws the sizes of event batches.
     batches: Rng,
-    /// Dies at this point, the next time it gets there.
-    pub(crate) dies_at: Option<Point>,
-    /// ... after it has passed there so often.
-    pub(crate) passes_before: u32,
-    /// When something last went wrong here, or with the links of this server.
-    pub(crate) faulted: u64,
-    /// An oracle of its own, for scripts.
-    pub(crate) opinion: Option<Opinion>,
+    /// The process crashes when it next reaches this point ...
+    pub(crate) crash_point: Option<CrashPoint>,
+    /// ... after it has passed it this many times.
+    pub(crate) passes_left: u32,
+    /// The time of the last fault of this server or of its links; 0 if there was none.
+    pub(crate) last_fault: u64,
+    /// Replaces the oracle of the setup, for scripts.
+    pub(crate) scripted_oracle: Option<ScriptedOracle>,
 }
 
-/// Something that waits for a process.
+/// An inbox entry of a process.
 #[derive(Debug)]
-pub(crate) enum Item {
+pub(crate) enum InboxItem {
     Event(Event),
-    /// A state is there: the process takes it in place of its own.
+    /// A state has been restored and replaces that of the process.
     Restored {
         ticket: Ticket,
         zxid: Zxid,
@@ -96,12 +94,12 @@ pub(crate) enum Item {
     },
 }
 
-/// How a process ends.
+/// How a process crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Death {
-    /// The process only: its connections are reset.
+pub(crate) enum CrashKind {
+    /// Only the process ends; its connections are reset.
     Killed,
-    /// The machine: its peers hear nothing.
+    /// The machine loses power; its peers are not notified.
     Silent,
 }
 
@@ -128,16 +126,16 @@ impl Host {
             confirmed: Time(0),
             background: Background::new(rng.fork("background", server as u64)),
             batches: rng.fork("batches", server as u64),
-            dies_at: None,
-            passes_before: 0,
-            faulted: 0,
-            opinion: None,
+            crash_point: None,
+            passes_left: 0,
+            last_fault: 0,
+            scripted_oracle: None,
         }
     }
 }
 
 impl Host {
-    /// Whether it was chosen to lead, established or not.
+    /// Whether the server was elected leader, established or not.
     pub(crate) fn leads(&self) -> bool {
         let phase = self.node.as_ref().map(|node| node.zab().phase());
         matches!(
@@ -148,7 +146,7 @@ impl Host {
 }
 
 impl World {
-    pub(crate) fn start(&mut self, server: usize) -> Verdict {
+    pub(crate) fn start(&mut self, server: usize) -> CheckResult {
         let host = &mut self.hosts[server];
         if host.node.is_some() {
             return Ok(());
@@ -172,20 +170,20 @@ impl World {
         );
         let config = self.setup.config(server, host.boot);
         let own_now = Time(host.clock.read(self.now));
-        let oracle = host.opinion.as_ref().map_or_else(|| self.setup.build_oracle(), Opinion::build);
+        let oracle = host.scripted_oracle.as_ref().map_or_else(|| self.setup.build_oracle(), ScriptedOracle::build);
         let state = if self.setup.tree { State::tree() } else { State::small() };
         let mut node = Node::new(config, oracle, state, recovered, own_now);
-        if let Some(opinion) = &host.opinion {
-            node.set_oracle(opinion.build(), opinion.version);
+        if let Some(scripted_oracle) = &host.scripted_oracle {
+            node.set_oracle(scripted_oracle.build(), scripted_oracle.version);
         }
-        self.judge.started(server, &node, &host.disk.durable)?;
+        self.checker.started(server, &node, &host.disk.durable)?;
         host.node = Some(node);
-        self.record(|| Some(What::Started(server)));
-        self.hand(server, Item::Event(Event::Start))
+        self.record(|| Some(StepKind::Started(server)));
+        self.deliver(server, InboxItem::Event(Event::Start))
     }
 
-    /// Gives something to a process: at once, or when it gets to it.
-    pub(crate) fn hand(&mut self, server: usize, item: Item) -> Verdict {
+    /// Delivers an item to a process: at once, or through its inbox if it is paused or busy.
+    pub(crate) fn deliver(&mut self, server: usize, item: InboxItem) -> CheckResult {
         let host = &mut self.hosts[server];
         if host.node.is_none() {
             return Ok(());
@@ -194,29 +192,29 @@ impl World {
             host.inbox.push_back(item);
             if host.inbox.len() == 1 && !host.paused {
                 let boot = host.boot;
-                self.queue.push(host.busy_until, Happening::Wakes { server, boot });
+                self.queue.push(host.busy_until, SimEvent::Wakes { server, boot });
             }
             return Ok(());
         }
         self.take(server, item)
     }
 
-    /// A process that was busy or paused goes on.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not come here")]
-    pub(crate) fn wakes(&mut self, server: usize, boot: u32) -> Verdict {
+    /// Works off the inbox of a process that was busy or paused.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only plain events are batched")]
+    pub(crate) fn wake(&mut self, server: usize, boot: u32) -> CheckResult {
         while self.is_free(server, boot) {
             let Some(item) = self.hosts[server].inbox.pop_front() else { return Ok(()) };
             match item {
-                Item::Event(event) if self.setup.tree => {
+                InboxItem::Event(event) if self.setup.tree => {
                     let events = self.hosts[server].batch(event);
-                    self.steps(server, events)?;
+                    self.step_batch(server, events)?;
                 }
                 item => self.take(server, item)?,
             }
         }
         let host = &self.hosts[server];
         if host.boot == boot && host.node.is_some() && !host.paused && !host.inbox.is_empty() {
-            self.queue.push(host.busy_until, Happening::Wakes { server, boot });
+            self.queue.push(host.busy_until, SimEvent::Wakes { server, boot });
         }
         Ok(())
     }
@@ -226,33 +224,33 @@ impl World {
         host.boot == boot && host.node.is_some() && !host.paused && host.busy_until <= self.now
     }
 
-    /// A process looks at something: it may be void by now.
-    fn take(&mut self, server: usize, item: Item) -> Verdict {
+    /// Processes an item, unless it has become void.
+    fn take(&mut self, server: usize, item: InboxItem) -> CheckResult {
         match item {
-            Item::Event(event) => self.step(server, event),
-            Item::Restored { ticket, zxid } => self.take_restored(server, ticket, zxid),
-            Item::Timer { timer, arming } => {
+            InboxItem::Event(event) => self.step(server, event),
+            InboxItem::Restored { ticket, zxid } => self.install_restored(server, ticket, zxid),
+            InboxItem::Timer { timer, arming } => {
                 if self.hosts[server].timers.get(&timer).is_some_and(|(armed, _)| *armed == arming) {
                     self.hosts[server].timers.remove(&timer);
                     if self.setup.tree && timer == Timer::Liveness {
                         let sessions = std::mem::take(&mut self.hosts[server].touched).into_iter().collect();
-                        return self.steps(server, vec![Event::Touched { sessions }, Event::Expired(timer)]);
+                        return self.step_batch(server, vec![Event::Touched { sessions }, Event::Expired(timer)]);
                     }
                     self.step(server, Event::Expired(timer))?;
                 }
                 Ok(())
             }
-            Item::Message { link, end, generation, message } => {
+            InboxItem::Message { link, end, generation, message } => {
                 let wire = &self.network.links[link];
                 if wire.view[end] != Some(generation) {
-                    self.record_message(wire.ends[1 - end], id(server), &message, Passage::Lost);
+                    self.record_message(wire.ends[1 - end], id(server), &message, Delivery::Lost);
                     return Ok(());
                 }
                 let (from, channel) = (ServerId(wire.ends[1 - end] as u64 + 1), wire.channel);
                 self.step(server, Event::Received { from, channel, message })
             }
-            Item::Opened { link, end, generation } => self.take_opened(server, link, end, generation),
-            Item::Closed { link, end, generation } => {
+            InboxItem::Opened { link, end, generation } => self.take_opened(server, link, end, generation),
+            InboxItem::Closed { link, end, generation } => {
                 let wire = &mut self.network.links[link];
                 if wire.view[end] != Some(generation) {
                     return Ok(());
@@ -264,7 +262,7 @@ impl World {
         }
     }
 
-    fn take_opened(&mut self, server: usize, link: LinkId, end: usize, generation: u32) -> Verdict {
+    fn take_opened(&mut self, server: usize, link: LinkId, end: usize, generation: u32) -> CheckResult {
         let wire = &mut self.network.links[link];
         if wire.generation != generation {
             return Ok(());
@@ -282,10 +280,10 @@ impl World {
         self.step(server, Event::LinkUp { peer, channel })
     }
 
-    /// One step of one server, and all that it asks for.
-    pub(crate) fn step(&mut self, server: usize, event: Event) -> Verdict {
+    /// Steps a node with one event and executes its effects.
+    pub(crate) fn step(&mut self, server: usize, event: Event) -> CheckResult {
         if self.setup.tree {
-            return self.steps(server, vec![event]);
+            return self.step_batch(server, vec![event]);
         }
         self.record_event(server, &event);
         let host = &mut self.hosts[server];
@@ -297,11 +295,11 @@ impl World {
         let mut effects = Vec::new();
         let before = node.zab().phase();
         node.step(event, Time(host.clock.read(self.now)), &mut effects);
-        self.stepped(server, before, effects)
+        self.after_step(server, before, effects)
     }
 
-    /// Several things at once, as the real driver has them, and all that they ask for.
-    fn steps(&mut self, server: usize, events: Vec<Event>) -> Verdict {
+    /// Steps a node with a batch of events, as the real driver does, and executes its effects.
+    fn step_batch(&mut self, server: usize, events: Vec<Event>) -> CheckResult {
         for event in events.iter().filter(|event| !matches!(event, Event::Expired(_) | Event::Touched { .. })) {
             self.trace.line(self.now, server + 1, format_args!("{}", trace::event(event)));
         }
@@ -310,37 +308,37 @@ impl World {
         let Some(node) = &mut host.node else { return Ok(()) };
         let own = host.clock.read(self.now);
         for event in &events {
-            leader_hears(&mut self.judge.words, server, node, event, own);
+            record_session_activity(&mut self.checker.session_activity, server, node, event, own);
             host.contract.event(event).map_err(|wrong| format!("the simulator breaks the contract: {wrong}"))?;
         }
         self.report.steps += 1;
         let mut effects = Vec::new();
         let before = node.zab().phase();
-        // A calendar of this world: milliseconds since it began.
+        // The wall clock of the simulation: milliseconds since its start.
         node.set_wall_ms((self.now / MS) as i64);
         node.step_all(events, Time(own), &mut effects);
         effects.iter().for_each(|effect| host.contract.given(effect));
-        self.stepped(server, before, effects)?;
-        if self.is_dead(server) {
+        self.after_step(server, before, effects)?;
+        if self.is_down(server) {
             return Ok(());
         }
         self.publish(server)
     }
 
-    /// What a step changed is looked at, and what it asks for is carried out.
-    fn stepped(&mut self, server: usize, before: Phase, effects: Vec<Effect>) -> Verdict {
-        self.record_met();
+    /// Checks what a step changed, then executes its effects.
+    fn after_step(&mut self, server: usize, before: Phase, effects: Vec<Effect>) -> CheckResult {
+        self.record_processed();
         let host = &mut self.hosts[server];
         let Some(node) = &host.node else { return Ok(()) };
         let after = node.zab().phase();
         if before != after && after == Phase::Established {
-            self.judge.words.begins(server, host.clock.read(self.now));
+            self.checker.session_activity.leader_established(server, host.clock.read(self.now));
         }
         if before == Phase::Established
             && after == Phase::TakingOver
             && let Some(to) = node.zab().leader()
         {
-            self.judge.words.hands_over(server, to.0 as usize - 1, host.clock.read(self.now));
+            self.checker.session_activity.handed_over(server, to.0 as usize - 1, host.clock.read(self.now));
         }
         if before == Phase::Established && after == Phase::Promising {
             let overflows = node.zab().log().last().counter() >= self.setup.tuning.counter_max;
@@ -351,50 +349,50 @@ impl World {
             self.entered(server, after);
         }
         let node = self.hosts[server].node.as_ref().expect("it has just stepped");
-        self.judge.stepped(server, node, self.hosts.iter().map(|host| &host.disk.durable))?;
-        self.nobody_believes()?;
-        self.carry_out(server, effects)?;
+        self.checker.stepped(server, node, self.hosts.iter().map(|host| &host.disk.durable))?;
+        self.check_expired_sessions()?;
+        self.execute(server, effects)?;
         match &self.hosts[server].node {
-            Some(node) => self.judge.wrote(server, node),
+            Some(node) => self.checker.wrote(server, node),
             None => Ok(()),
         }
     }
 
-    /// The process ends. What it had not made durable is lost, wholly or in part.
-    pub(crate) fn dies(&mut self, server: usize, death: Death) {
+    /// Ends the process. State that is not durable is lost, wholly or in part.
+    pub(crate) fn crash(&mut self, server: usize, crash: CrashKind) {
         if self.hosts[server].node.take().is_none() {
             return;
         }
-        self.trace.line(self.now, server + 1, format_args!("dies ({death:?})"));
+        self.trace.line(self.now, server + 1, format_args!("dies ({crash:?})"));
         let host = &mut self.hosts[server];
         host.disk.crash(&mut self.report.marks);
         host.timers.clear();
         host.background.clear();
         host.inbox.clear();
-        host.dies_at = None;
-        host.faulted = self.now;
-        self.drop_links(server, death);
-        self.drop_clients(server, death);
-        self.drop_guests(server, death);
+        host.crash_point = None;
+        host.last_fault = self.now;
+        self.drop_links(server, crash);
+        self.drop_clients(server, crash);
+        self.drop_sim_clients(server, crash);
         self.note_majority();
-        self.record(|| Some(What::Crashed(server)));
+        self.record(|| Some(StepKind::Crashed(server)));
     }
 
-    /// Stands at a point at which it may be told to die. True if it did.
-    pub(crate) fn passes(&mut self, server: usize, point: Option<Point>) -> bool {
+    /// A server reaches a crash point. Returns true if it crashes there.
+    pub(crate) fn reaches_crash_point(&mut self, server: usize, point: Option<CrashPoint>) -> bool {
         let host = &self.hosts[server];
-        if point.is_none() || host.dies_at != point || host.node.is_none() {
+        if point.is_none() || host.crash_point != point || host.node.is_none() {
             return false;
         }
-        if host.passes_before > 0 {
-            self.hosts[server].passes_before -= 1;
+        if host.passes_left > 0 {
+            self.hosts[server].passes_left -= 1;
             return false;
         }
         self.trace.line(self.now, server + 1, format_args!("is at {point:?}"));
-        self.dies(server, Death::Killed);
-        self.see(|world| {
-            let disk = OnDisk::of(&world.hosts[server].disk.durable);
-            point.map(|point| Sight::Reached { server, point, disk })
+        self.crash(server, CrashKind::Killed);
+        self.observe(|world| {
+            let disk = DurableState::of(&world.hosts[server].disk.durable);
+            point.map(|point| Observation::Reached { server, point, disk })
         });
         true
     }
@@ -406,59 +404,59 @@ impl World {
         let own = host.clock.read(self.now).saturating_add(after);
         host.timers.insert(timer, (arming, own));
         let at = host.clock.when(own, self.now);
-        self.queue.push(at, Happening::Expires { server, boot, timer, arming });
+        self.queue.push(at, SimEvent::TimerExpires { server, boot, timer, arming });
     }
 
-    pub(crate) fn expires(&mut self, server: usize, boot: u32, timer: Timer, arming: u64) -> Verdict {
+    pub(crate) fn timer_expires(&mut self, server: usize, boot: u32, timer: Timer, arming: u64) -> CheckResult {
         let host = &self.hosts[server];
         if host.boot != boot || host.timers.get(&timer).is_none_or(|(armed, _)| *armed != arming) {
             return Ok(());
         }
-        self.hand(server, Item::Timer { timer, arming })
+        self.deliver(server, InboxItem::Timer { timer, arming })
     }
 
-    /// The clock jumps ahead: whatever was due by then is due now.
-    pub(crate) fn clock_jumps(&mut self, server: usize, by: u64) {
+    /// Moves a server's clock ahead; timers that are due by then expire now.
+    pub(crate) fn jump_clock(&mut self, server: usize, by: u64) {
         let host = &mut self.hosts[server];
         host.clock.jump(self.now, by);
         self.jumped = self.now;
         let boot = host.boot;
         for (timer, (arming, own)) in &host.timers {
             let at = host.clock.when(*own, self.now);
-            self.queue.push(at, Happening::Expires { server, boot, timer: *timer, arming: *arming });
+            self.queue.push(at, SimEvent::TimerExpires { server, boot, timer: *timer, arming: *arming });
         }
     }
 
-    pub(crate) fn resumes(&mut self, server: usize) -> Verdict {
+    pub(crate) fn resume_process(&mut self, server: usize) -> CheckResult {
         let host = &mut self.hosts[server];
         if !std::mem::take(&mut host.paused) {
             return Ok(());
         }
-        host.faulted = self.now;
+        host.last_fault = self.now;
         self.trace.line(self.now, server + 1, format_args!("goes on"));
         let boot = self.hosts[server].boot;
-        self.wakes(server, boot)?;
+        self.wake(server, boot)?;
         self.serve_all(server)
     }
 
-    /// Gives a client's event to a process, which takes it with what comes shortly after it.
-    pub(crate) fn hand_batched(&mut self, server: usize, event: Event) {
+    /// Queues a client's event, so that the process handles it together with those that follow shortly after.
+    pub(crate) fn deliver_batched(&mut self, server: usize, event: Event) {
         let host = &mut self.hosts[server];
         if host.node.is_none() {
             return;
         }
-        host.inbox.push_back(Item::Event(event));
+        host.inbox.push_back(InboxItem::Event(event));
         if host.inbox.len() == 1 && !host.paused {
-            let wait = host.batches.below(GATHERED_FOR);
+            let wait = host.batches.below(BATCH_WINDOW);
             let (boot, at) = (host.boot, host.busy_until.max(self.now + wait));
-            self.queue.push(at, Happening::Wakes { server, boot });
+            self.queue.push(at, SimEvent::Wakes { server, boot });
         }
     }
 
-    /// A leader ends a session: only after its whole timeout without a word, and not while its client is connected to a
-    /// server that hears both of them.
-    pub(crate) fn ends_only_the_silent(&self, server: usize, op: &DiskOp) -> Verdict {
-        let (Some(service), DiskOp::Append(entries)) = (&self.judge.service, op) else { return Ok(()) };
+    /// Checks the sessions that a leader ends: each must have been silent for its whole timeout, and its client must
+    /// not be active on a healthy server that follows this leader.
+    pub(crate) fn check_session_expiry(&self, server: usize, op: &DiskOp) -> CheckResult {
+        let (Some(service), DiskOp::Append(entries)) = (&self.checker.service, op) else { return Ok(()) };
         let host = &self.hosts[server];
         let Some(zab) = host.node.as_ref().map(|node| node.zab()) else { return Ok(()) };
         let is_own = |entry: &&Entry| {
@@ -469,14 +467,14 @@ impl World {
         for entry in entries.iter().filter(is_own) {
             let session = entry.origin.session;
             let Some(timeout) = service.timeout_ms(session).map(|ms| ms * MS) else { continue };
-            self.judge.words.ends(server, session, timeout, host.clock.read(self.now))?;
-            let is_well = |host: &Host| host.faulted == 0 || host.faulted + timeout + 5 * SECOND < self.now;
-            let hears = |other: &Host| {
-                let node = other.node.as_ref().filter(|_| is_well(other));
+            self.checker.session_activity.check_expiry(server, session, timeout, host.clock.read(self.now))?;
+            let is_healthy = |host: &Host| host.last_fault == 0 || host.last_fault + timeout + 5 * SECOND < self.now;
+            let serves_client = |other: &Host| {
+                let node = other.node.as_ref().filter(|_| is_healthy(other));
                 node.is_some_and(|node| node.zab().serving_epoch() == zab.serving_epoch())
-                    && other.connections.values().any(|end| end.hears(session, timeout, self.now))
+                    && other.connections.values().any(|end| end.is_active(session, timeout, self.now))
             };
-            if let Some(at) = self.hosts.iter().position(|other| is_well(host) && hears(other)) {
+            if let Some(at) = self.hosts.iter().position(|other| is_healthy(host) && serves_client(other)) {
                 let (leader, at) = (server + 1, at + 1);
                 return Err(format!("server {leader} ends session {session}, whose client server {at} hears"));
             }
@@ -484,15 +482,15 @@ impl World {
         Ok(())
     }
 
-    pub(crate) fn client_event(&mut self, server: usize, boot: u32, event: Event) -> Verdict {
+    pub(crate) fn client_event(&mut self, server: usize, boot: u32, event: Event) -> CheckResult {
         if self.hosts[server].boot != boot || self.hosts[server].node.is_none() {
             return Ok(());
         }
-        self.hand(server, Item::Event(event))
+        self.deliver(server, InboxItem::Event(event))
     }
 
-    /// A step of the disk has taken its time.
-    pub(crate) fn disk_step_ends(&mut self, server: usize, boot: u32) -> Verdict {
+    /// A step of the disk ends.
+    pub(crate) fn disk_step_ends(&mut self, server: usize, boot: u32) -> CheckResult {
         use super::disk::Progress;
         let host = &mut self.hosts[server];
         if host.boot != boot || host.node.is_none() {
@@ -501,37 +499,37 @@ impl World {
         if host.disk.hangs_until() > self.now {
             let until = host.disk.hangs_until();
             if until < u64::MAX {
-                self.queue.push(until, Happening::Disk { server, boot });
+                self.queue.push(until, SimEvent::DiskStepEnds { server, boot });
             }
             return Ok(());
         }
         let (_, after) = host.disk.points();
         let progress = host.disk.advance();
-        if self.passes(server, after) {
+        if self.reaches_crash_point(server, after) {
             return Ok(());
         }
         match progress {
-            Progress::Step(wait) => self.disk_begins(server, Some(wait)),
+            Progress::Step(wait) => self.schedule_disk_step(server, Some(wait)),
             Progress::Written(through) => {
                 let next = self.hosts[server].disk.begin();
-                self.disk_begins(server, next);
-                self.hand(server, Item::Event(Event::Written { through }))?;
+                self.schedule_disk_step(server, next);
+                self.deliver(server, InboxItem::Event(Event::Written { through }))?;
             }
             Progress::Failed => {
                 self.report.marks.hit(Mark::DiskFailed);
-                self.hand(server, Item::Event(Event::DiskFailed { reason: "input/output error".to_owned() }))?;
+                self.deliver(server, InboxItem::Event(Event::DiskFailed { reason: "input/output error".to_owned() }))?;
             }
         }
         Ok(())
     }
 
-    /// A step of the disk begins, unless the server dies right before it.
-    pub(crate) fn disk_begins(&mut self, server: usize, wait: Option<u64>) {
+    /// Schedules the end of a disk step, unless the server crashes right before the step.
+    pub(crate) fn schedule_disk_step(&mut self, server: usize, wait: Option<u64>) {
         let Some(wait) = wait else { return };
         let (before, _) = self.hosts[server].disk.points();
-        if !self.passes(server, before) {
+        if !self.reaches_crash_point(server, before) {
             let boot = self.hosts[server].boot;
-            self.queue.push(self.now + wait, Happening::Disk { server, boot });
+            self.queue.push(self.now + wait, SimEvent::DiskStepEnds { server, boot });
         }
     }
 
@@ -539,51 +537,50 @@ impl World {
         self.hosts[server].timers.remove(&timer);
     }
 
-    /// Effects that the process did not live to see carried out.
-    pub(crate) fn is_dead(&self, server: usize) -> bool {
+    pub(crate) fn is_down(&self, server: usize) -> bool {
         self.hosts[server].node.is_none()
     }
 
-    /// Gives an event to a server from outside, as an operator would.
-    pub fn tell(&mut self, server: usize, event: Event) {
-        if let Err(failure) = self.hand(server, Item::Event(event)) {
-            self.fails(failure);
+    /// Delivers an event from outside the ensemble, as an operator would.
+    pub fn deliver_event(&mut self, server: usize, event: Event) {
+        if let Err(failure) = self.deliver(server, InboxItem::Event(event)) {
+            self.fail(failure);
         }
     }
 }
 
 impl Host {
-    /// What a process takes together with this, as the real driver does.
+    /// Takes a batch of events from the inbox, as the real driver does.
     fn batch(&mut self, first: Event) -> Vec<Event> {
         let most = self.batches.between(1, BATCH_MAX);
         let mut events = vec![first];
-        while (events.len() as u64) < most && matches!(self.inbox.front(), Some(Item::Event(_))) {
-            let Some(Item::Event(event)) = self.inbox.pop_front() else { break };
+        while (events.len() as u64) < most && matches!(self.inbox.front(), Some(InboxItem::Event(_))) {
+            let Some(InboxItem::Event(event)) = self.inbox.pop_front() else { break };
             events.push(event);
         }
         events
     }
 }
 
-/// Words of sessions that reach a leader with an event, for the judge.
-fn leader_hears(words: &mut Words, server: usize, node: &Node<State>, event: &Event, now: u64) {
+/// Records for the checker which sessions an event keeps alive at a leader.
+fn record_session_activity(activity: &mut SessionActivity, server: usize, node: &Node<State>, event: &Event, now: u64) {
     let zab = node.zab();
     if zab.phase() != Phase::Established {
         return;
     }
-    let mut hears = |session: SessionId| words.hears(server, session, now);
+    let mut record = |session: SessionId| activity.record(server, session, now);
     match event {
-        Event::Touched { sessions } => sessions.iter().copied().for_each(hears),
-        Event::Attach { session, .. } => hears(*session),
+        Event::Touched { sessions } => sessions.iter().copied().for_each(record),
+        Event::Attach { session, .. } => record(*session),
         Event::Received { from, message: Message::Touch { epoch, sessions, .. }, .. }
             if zab.is_followed_by(*from, *epoch) =>
         {
-            sessions.iter().copied().for_each(hears);
+            sessions.iter().copied().for_each(record);
         }
         Event::Received { from, message: Message::Forward { epoch, requests }, .. }
             if zab.is_followed_by(*from, *epoch) =>
         {
-            requests.iter().for_each(|request| hears(request.origin.session));
+            requests.iter().for_each(|request| record(request.origin.session));
         }
         Event::Received { .. }
         | Event::Start
@@ -604,13 +601,13 @@ fn leader_hears(words: &mut Words, server: usize, node: &Node<State>, event: &Ev
     }
 }
 
-/// For how long a driver that was woken still gathers: about what a turn of it takes.
-const GATHERED_FOR: u64 = MS / 5;
+/// How long the driver gathers events into a batch: about the length of one turn of its loop.
+const BATCH_WINDOW: u64 = MS / 5;
 
-/// More than clients have under way.
+/// More than all clients have outstanding.
 const BATCH_MAX: u64 = 16;
 
-/// Whether an effect acknowledges something.
+/// Whether an effect sends an acknowledgement.
 pub(crate) fn acknowledges(effect: &Effect) -> bool {
     use pole_zab::Message as M;
     match effect {

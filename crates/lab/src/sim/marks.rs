@@ -1,17 +1,17 @@
-//! Rare branches by name, so that a summary can say which of them a run has met at all.
+//! Rare branches by name, so that a summary can report which of them a run has hit.
 
 use std::fmt;
 
 macro_rules! marks {
     ($($name:ident => $text:literal,)*) => {
-        /// A branch that random faults should reach now and then.
+        /// A branch that random faults should hit now and then.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Mark {
             $(#[doc = $text] $name,)*
         }
 
         impl Mark {
-            /// All of them.
+            /// All marks.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
         }
 
@@ -51,29 +51,29 @@ marks! {
     MajorityDown => "majority down",
 }
 
-/// How often each was met.
+/// How often each mark was hit.
 #[derive(Clone, Debug)]
 pub struct Marks(Vec<u64>);
 
 impl Marks {
-    /// None met.
+    /// All counts are zero.
     #[must_use]
     pub fn new() -> Self {
         Self(vec![0; Mark::ALL.len()])
     }
 
-    /// Met once more.
+    /// Counts one hit.
     pub fn hit(&mut self, mark: Mark) {
         self.0[mark as usize] += 1;
     }
 
-    /// How often.
+    /// How often the mark was hit.
     #[must_use]
     pub fn count(&self, mark: Mark) -> u64 {
         self.0[mark as usize]
     }
 
-    /// Takes those of another run in.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(ours, theirs)| *ours += theirs);
     }

@@ -1,11 +1,13 @@
-//! The links between servers: connections that open, carry messages in order, stall, break and are dialled again.
+//! The links between servers: connections that open, carry messages in order, stall, break and are redialled.
 //!
-//! In: sends, resets, crashes, blocked directions. Out: when something arrives at an end.
-//! Holds, as a driver over TCP would: a connection delivers a prefix of what was sent on it, in order; an end hears
-//! nothing of an old connection after it was told that it is closed, or after it closed it itself. On the election
-//! channel single messages may be lost or doubled as well.
-//! Why an end has a view of its own: a process that is paused or busy learns late, and a peer that lost its power
-//! says nothing; the two ends of a connection rarely agree on whether it is open.
+//! The network takes sends, resets, crashes and blocked directions, and computes when something arrives at an end.
+//!
+//! It gives the guarantees of a driver over TCP: a connection delivers a prefix of what was sent on it, in order; an
+//! end receives nothing of an old connection after it learned that it is closed, or after it closed it itself. On the
+//! election channel single messages may also be lost or duplicated.
+//!
+//! Each end has its own view of the connection, because a process that is paused or busy learns of changes late and a
+//! peer that lost power sends nothing: the two ends often disagree on whether a connection is open.
 
 use pole_election::ServerId;
 use pole_node::{Channel, Message};
@@ -13,7 +15,7 @@ use pole_topology::Link as Line;
 
 use crate::rng::Rng;
 
-/// Which connection: an index into [`Network::links`].
+/// An index into [`Network::links`].
 pub(crate) type LinkId = usize;
 
 /// All links of an ensemble.
@@ -28,69 +30,69 @@ pub(crate) struct Network {
     holds: Vec<Hold>,
 }
 
-/// Messages from one server to another are kept back, and all behind them.
+/// Holds back messages from one server to another, and all messages behind them.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// The first of this name, or of any.
+    /// Starts with the first message of this name; none: with any message.
     pub(crate) name: Option<String>,
-    /// So many of them get through before.
+    /// How many matching messages pass first.
     pub(crate) passes: u32,
 }
 
-/// What the network does to messages.
+/// Rates of random network faults, and transport timeouts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// In a thousand messages of the election channel.
+    /// Lost messages per thousand on the election channel.
     pub(crate) lost_per_mille: u64,
-    /// In a thousand messages of the election channel.
+    /// Duplicated messages per thousand on the election channel.
     pub(crate) doubled_per_mille: u64,
-    /// In a hundred thousand messages of the quorum channel; the connection breaks.
+    /// Messages per hundred thousand on the quorum channel that break the connection.
     pub(crate) broken_per_100k: u64,
-    /// In a thousand ends of connections: the other end does not hear of it.
+    /// Closed connections per thousand whose other end is not notified.
     pub(crate) fins_lost_per_mille: u64,
-    /// How long a stalled connection lives.
+    /// How long a stalled connection stays open.
     pub(crate) transport_timeout: u64,
-    /// The least wait before a connection is dialled again.
+    /// The shortest wait before a connection is dialled again.
     pub(crate) redial: u64,
 }
 
-/// One link, and its present connection.
+/// One link and its current connection.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// The two servers, as indices; the ends are 0 and 1.
+    /// The indices of the two servers; their ends are 0 and 1.
     pub(crate) ends: [usize; 2],
     pub(crate) channel: Channel,
     line: Line,
-    /// Numbers its connections.
+    /// The number of the current connection.
     pub(crate) generation: u32,
-    /// Whether the present connection carries anything.
+    /// Whether the current connection carries messages.
     pub(crate) up: bool,
-    /// Which connection each end believes to be open.
+    /// The connection that each end takes for open.
     pub(crate) view: [Option<u32>; 2],
-    /// Towards each end: when the last message arrives, and when the line is free again.
+    /// Towards each end: when the last message arrives, and when the line is free for the next one.
     arrives: [u64; 2],
     free: [u64; 2],
-    /// Towards each end: what waits for a blocked direction, and since when.
+    /// Towards each end: messages held by a blocked direction, and since when it is blocked.
     held: [Vec<Message>; 2],
     stalled: [Option<u64>; 2],
-    /// Towards each end: a message was lost, and so is all that follows.
+    /// Towards each end: a message was lost, and with it all that follow.
     severed: [bool; 2],
-    /// Whether a dial is on its way.
+    /// Whether a dial is scheduled.
     pub(crate) dialling: bool,
 }
 
-/// What becomes of a message.
+/// The fate of a message.
 #[derive(Debug)]
 pub(crate) enum Fate {
-    /// It arrives then; twice, if there is a second time.
+    /// It arrives at this time, and a duplicate at the second one.
     Arrives(u64, Option<u64>),
-    /// It waits; if since then nothing moves, the connection breaks at that time.
+    /// It is held; if the direction stays blocked, the connection breaks at this time.
     Stalls { breaks_at: u64 },
     /// It is lost.
     Lost,
-    /// It is lost, and at that time the connection breaks.
+    /// It is lost, and the connection breaks at this time.
     Breaks { at: u64 },
 }
 
@@ -107,14 +109,14 @@ impl Network {
         Self { links, servers, blocked: vec![0; servers * servers], settings, rng, holds: Vec::new() }
     }
 
-    /// The link of two servers, and the end at which the first of them is.
+    /// The link between two servers, and the end of the first one.
     pub(crate) fn find(&self, me: usize, peer: ServerId, channel: Channel) -> Option<(LinkId, usize)> {
         let peer = usize::try_from(peer.0).ok()?.checked_sub(1)?;
         let (a, b) = (me.min(peer), me.max(peer));
         if a == b || b >= self.servers {
             return None;
         }
-        // Links stand in the order of `new`: all of the first server, then all of the second, in pairs.
+        // Links are in the order of `new`: all of the first server, then all of the second, in pairs.
         let pairs_before = a * (2 * self.servers - a - 1) / 2 + (b - a - 1);
         let link = 2 * pairs_before + usize::from(channel == Channel::Quorum);
         debug_assert_eq!((self.links[link].ends, self.links[link].channel), ([a, b], channel));
@@ -125,39 +127,40 @@ impl Network {
         self.blocked[from * self.servers + to] > 0
     }
 
-    /// One fault more blocks the direction.
+    /// Counts one more fault that blocks the direction.
     pub(crate) fn block(&mut self, from: usize, to: usize) {
         self.blocked[from * self.servers + to] += 1;
     }
 
-    /// One fault less. What waited arrives: TCP sends it again. Returns (link, end, arrival, message).
+    /// Counts one fault less. When the direction opens, held messages arrive, as TCP retransmits them. Returns (link,
+    /// end, arrival, message).
     pub(crate) fn unblock(&mut self, from: usize, to: usize, now: u64) -> Vec<(LinkId, usize, u64, Message)> {
         let count = &mut self.blocked[from * self.servers + to];
         *count = count.saturating_sub(1);
         if *count > 0 {
             return Vec::new();
         }
-        self.let_go(from, to, now)
+        self.release_held(from, to, now)
     }
 
-    /// Keeps messages back from now on.
+    /// Adds a hold.
     pub(crate) fn hold(&mut self, hold: Hold) {
         self.holds.push(hold);
     }
 
-    /// Keeps nothing back any more; what was kept back arrives.
+    /// Removes all holds of a direction. Returns the held messages as (link, end, arrival, message).
     pub(crate) fn release(&mut self, from: usize, to: usize, now: u64) -> Vec<(LinkId, usize, u64, Message)> {
         self.holds.retain(|hold| (hold.from, hold.to) != (from, to));
-        self.let_go(from, to, now)
+        self.release_held(from, to, now)
     }
 
-    /// The connection between two servers takes so long one way.
+    /// Changes the line between two servers.
     pub(crate) fn set_line(&mut self, a: usize, b: usize, change: impl Fn(&mut Line)) {
         let between = |link: &&mut Link| link.ends == [a.min(b), a.max(b)];
         self.links.iter_mut().filter(between).for_each(|link| change(&mut link.line));
     }
 
-    fn let_go(&mut self, from: usize, to: usize, now: u64) -> Vec<(LinkId, usize, u64, Message)> {
+    fn release_held(&mut self, from: usize, to: usize, now: u64) -> Vec<(LinkId, usize, u64, Message)> {
         let mut sent = Vec::new();
         for (id, link) in self.links.iter_mut().enumerate() {
             let Some(end) = link.ends.iter().position(|s| *s == to).filter(|end| link.ends[1 - end] == from) else {
@@ -172,7 +175,7 @@ impl Network {
         sent
     }
 
-    /// A message from the other end to `end`.
+    /// Sends a message from the other end to `end`.
     pub(crate) fn send(&mut self, id: LinkId, end: usize, message: &Message, now: u64) -> Fate {
         let settings = self.settings;
         let (from, to) = (self.links[id].ends[1 - end], self.links[id].ends[end]);
@@ -204,7 +207,7 @@ impl Network {
         Fate::Arrives(first, second)
     }
 
-    /// Whether a script keeps the message back. Counts it if not.
+    /// Whether a hold keeps the message back. Counts it as passed if not.
     fn is_held(&mut self, from: usize, to: usize, message: &Message) -> bool {
         let named = |hold: &&mut Hold| {
             (hold.from, hold.to) == (from, to) && hold.name.as_ref().is_none_or(|name| name == message.name())
@@ -215,14 +218,14 @@ impl Network {
         held
     }
 
-    /// Whether the connection still stalls towards `end` since before `since + timeout`.
+    /// Whether the connection has been stalled towards `end` for the whole transport timeout.
     pub(crate) fn still_stalls(&self, id: LinkId, end: usize, generation: u32, now: u64) -> bool {
         let link = &self.links[id];
         let due = link.stalled[end].is_some_and(|since| since + self.settings.transport_timeout <= now);
         link.up && link.generation == generation && due
     }
 
-    /// An end closes the connection. When the other end hears of it: never, if the direction is blocked.
+    /// An end closes the connection. Returns when the other end learns of it; none if the direction is blocked.
     pub(crate) fn close(&mut self, id: LinkId, end: usize, now: u64) -> Option<u64> {
         let other = 1 - end;
         let blocked = self.is_blocked(self.links[id].ends[end], self.links[id].ends[other]);
@@ -236,7 +239,7 @@ impl Network {
         (!blocked).then(|| link.transmit(other, 40, now, &mut self.rng))
     }
 
-    /// Tries to open a new connection: when each end hears of it.
+    /// Tries to open a new connection. Returns when each end learns of it.
     pub(crate) fn dial(&mut self, id: LinkId, now: u64) -> Option<[u64; 2]> {
         let [a, b] = self.links[id].ends;
         if self.is_blocked(a, b) || self.is_blocked(b, a) {
@@ -254,12 +257,12 @@ impl Network {
         Some([answered, accepted])
     }
 
-    /// Whether the end of a connection is lost.
+    /// Draws whether the notification of a close is lost.
     pub(crate) fn loses_fin(&mut self) -> bool {
         self.settings.fins_lost_per_mille > 0 && self.rng.per_mille(self.settings.fins_lost_per_mille)
     }
 
-    /// How long until a closed link is dialled (again).
+    /// Draws the wait until a closed link is dialled.
     pub(crate) fn redial_wait(&mut self) -> u64 {
         let least = self.settings.redial;
         self.rng.between(least, 2 * least)
@@ -284,13 +287,13 @@ impl Link {
         }
     }
 
-    /// When so many bytes arrive: after those before them, the line's delay and their own length.
-    /// Of what waits to be sent only a window's worth has left the process and will still arrive.
+    /// Drops what has not left the process: of the queued bytes only a window's worth will still arrive.
     fn forget_unsent(&mut self, end: usize, now: u64) {
         self.free[end] = self.free[end].min(now + self.line.occupied(self.line.window_bytes));
         self.arrives[end] = self.arrives[end].min(self.free[end] + self.line.rtt_ns);
     }
 
+    /// When a message of this size arrives: after those before it, its own transmission time and the line's delay.
     fn transmit(&mut self, end: usize, bytes: usize, now: u64, rng: &mut Rng) -> u64 {
         self.free[end] = self.free[end].max(now) + self.line.occupied(bytes as u64);
         self.arrives[end] = (self.free[end] + self.line.delay(rng.any())).max(self.arrives[end] + 1);

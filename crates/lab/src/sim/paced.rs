@@ -1,7 +1,7 @@
-//! Clients of the paper's experiments: open loop, evenly spaced writes, at a server of their own data centre.
+//! Clients of the paper's experiments: open loop, evenly spaced writes to a server of their own data centre.
 //!
-//! In: the loads of a topology. Out: how long each write took. When a server dies, its clients go to the nearest that
-//! lives, as the paper's do.
+//! They follow the loads of a topology and record how long each write took. When a server crashes, its clients move to
+//! the nearest running server, as in the paper.
 
 use pole_topology::Topology;
 
@@ -10,21 +10,21 @@ use super::world::World;
 use super::{SECOND, Setup};
 use crate::rng::Rng;
 
-/// How a client of an experiment behaves.
+/// The load of one client of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// The server that it stands beside.
+    /// The server in the client's own data centre.
     pub(crate) home: usize,
-    /// From one write to the next.
+    /// The time from one write to the next, in nanoseconds.
     pub(crate) interval: u64,
 }
 
-/// A write of an experiment.
+/// A completed write of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// When it was asked, in nanoseconds.
+    /// When it was sent, in nanoseconds.
     pub asked: u64,
-    /// The server that the client stands beside: its data centre, also when the server is dead.
+    /// The id of the server in the client's own data centre, even while that server is down.
     pub home: u64,
     /// How long it took, in nanoseconds.
     pub took: u64,
@@ -41,16 +41,16 @@ pub(crate) fn clients(setup: &Setup, topology: &Topology, rng: &Rng) -> Vec<Clie
 }
 
 impl World {
-    /// The nearest server that lives.
+    /// The nearest running server.
     pub(crate) fn nearest(&self, home: usize) -> usize {
         let far = |server: usize| match &self.setup.topology {
             Some(topology) if server != home => topology.rtt(home as u64 + 1, server as u64 + 1).unwrap_or(u64::MAX),
             Some(_) | None => 0,
         };
-        (0..self.hosts.len()).filter(|server| !self.is_dead(*server)).min_by_key(|server| far(*server)).unwrap_or(home)
+        (0..self.hosts.len()).filter(|server| !self.is_down(*server)).min_by_key(|server| far(*server)).unwrap_or(home)
     }
 
-    /// The writes of an experiment, in the order of their answers.
+    /// The completed writes of an experiment, in the order of their answers.
     #[must_use]
     pub fn samples(&self) -> &[Sample] {
         &self.samples

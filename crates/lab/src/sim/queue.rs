@@ -1,40 +1,39 @@
-//! What is going to happen, in order of time, and of asking where times are equal.
+//! The event queue: ordered by time, then by insertion.
 //!
-//! The heap holds numbers only; what happens lies beside it, so that a message is not moved about as others come.
+//! The heap holds only numbers; the events are stored beside it, so that they are not moved when others are pushed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Things to happen.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    things: Vec<Option<T>>,
+    items: Vec<Option<T>>,
     free: Vec<u32>,
-    asked: u64,
+    pushed: u64,
 }
 
 impl<T> Queue<T> {
     pub(crate) fn new() -> Self {
-        Self { heap: BinaryHeap::new(), things: Vec::new(), free: Vec::new(), asked: 0 }
+        Self { heap: BinaryHeap::new(), items: Vec::new(), free: Vec::new(), pushed: 0 }
     }
 
-    pub(crate) fn push(&mut self, at: u64, thing: T) {
+    pub(crate) fn push(&mut self, at: u64, item: T) {
         let slot = match self.free.pop() {
             Some(slot) => {
-                self.things[slot as usize] = Some(thing);
+                self.items[slot as usize] = Some(item);
                 slot
             }
             None => {
-                self.things.push(Some(thing));
-                (self.things.len() - 1) as u32
+                self.items.push(Some(item));
+                (self.items.len() - 1) as u32
             }
         };
-        self.asked += 1;
-        self.heap.push(Reverse((at, self.asked, slot)));
+        self.pushed += 1;
+        self.heap.push(Reverse((at, self.pushed, slot)));
     }
 
-    /// The next thing, if it happens by `until`, and when.
+    /// The next item and its time, if it is due by `until`.
     pub(crate) fn pop(&mut self, until: u64) -> Option<(u64, T)> {
         let Reverse((at, _, slot)) = *self.heap.peek()?;
         if at > until {
@@ -42,7 +41,7 @@ impl<T> Queue<T> {
         }
         self.heap.pop();
         self.free.push(slot);
-        self.things[slot as usize].take().map(|thing| (at, thing))
+        self.items[slot as usize].take().map(|item| (at, item))
     }
 }
 
@@ -56,10 +55,10 @@ mod tests {
         for (at, name) in [(5, "b"), (3, "a"), (5, "c"), (9, "late")] {
             queue.push(at, name);
         }
-        let mut came = Vec::new();
+        let mut order = Vec::new();
         while let Some((_, name)) = queue.pop(8) {
-            came.push(name);
+            order.push(name);
         }
-        assert_eq!(came, ["a", "b", "c"]);
+        assert_eq!(order, ["a", "b", "c"]);
     }
 }

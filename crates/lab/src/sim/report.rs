@@ -1,17 +1,17 @@
-//! What a run has to say.
+//! The result of a run.
 
 use std::collections::BTreeMap;
 
 use super::Marks;
 
-/// The figures of a run, and its failure if it failed.
+/// Counters of a run, and its failure if it failed.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// What went wrong first.
+    /// The first invariant violation.
     pub failure: Option<String>,
-    /// How much virtual time passed, in nanoseconds.
+    /// The virtual time that passed, in nanoseconds.
     pub virtual_ns: u64,
     /// Steps of servers.
     pub steps: u64,
@@ -19,28 +19,28 @@ pub struct Report {
     pub faults: u64,
     /// Elections that ended with an established leader.
     pub elections: u64,
-    /// Writes that clients know to be done.
+    /// Writes acknowledged to clients.
     pub writes: u64,
     /// Reads and syncs answered.
     pub reads: u64,
-    /// Events of watches that clients heard.
+    /// Watch events that clients received.
     pub events: u64,
-    /// Sessions that a leader ended.
+    /// Sessions that a leader expired.
     pub expired: u64,
-    /// How often a client had to wait because it must not be told that all is well.
+    /// How often an answer was held back because the leader had not confirmed the session in time.
     pub held: u64,
     /// Transactions committed.
     pub committed: u64,
     /// Connections that clients lost, by reason.
     pub closed: BTreeMap<String, u64>,
-    /// Connections lost although their server had met no fault and kept its quorum.
+    /// Connections lost although neither their server nor a quorum had a fault.
     pub unexcused: u64,
-    /// The same, by reason.
+    /// `unexcused`, by reason.
     pub unexcused_by: BTreeMap<String, u64>,
-    /// From the end of the faults until everything served again, in nanoseconds.
-    pub healed_after: u64,
+    /// From the end of all faults until all servers served again, in nanoseconds.
+    pub recovered_after: u64,
     /// Messages sent between servers, by name.
     pub messages: BTreeMap<&'static str, u64>,
-    /// Rare branches.
+    /// Rare branches that were hit.
     pub marks: Marks,
 }

@@ -1,7 +1,7 @@
-//! What a run is made of: drawn from a seed, swarm style, so that each seed has its own weather.
+//! The parameters of a run, drawn from a seed by swarm testing.
 //!
-//! Why swarm: if every fault is always on, most runs look alike and some combinations never happen; a random subset
-//! with random rates reaches further (Groce et al., "Swarm testing", 2012).
+//! With every fault always enabled most runs look alike and some combinations never happen; a random subset with random
+//! rates reaches further (Groce et al., "Swarm testing", 2012).
 
 use pole_election::{ServerId, Span, Voters};
 use pole_node::Config;
@@ -14,46 +14,47 @@ use super::network::Settings;
 use super::{MS, SECOND};
 use crate::rng::Rng;
 
-/// Everything that decides a run.
+/// All parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The seed of all random numbers.
     pub seed: u64,
-    /// How many servers.
+    /// The number of servers.
     pub servers: usize,
     /// The length of the safety phase, in nanoseconds.
     pub length: u64,
-    /// The faults that may happen; none: a quiet run.
+    /// The faults that may happen; empty: none.
     pub faults: Vec<FaultKind>,
-    /// The mean time between two faults.
+    /// The mean time between two faults, in nanoseconds.
     pub fault_every: u64,
-    /// Whether the servers hold the service's tree; if not, the small state machine.
+    /// Whether the servers hold the tree of the service; otherwise the key-value machine.
     pub tree: bool,
-    /// How many clients.
+    /// The number of clients.
     pub clients: usize,
-    /// The mean pause of a client between two requests.
-    pub think: u64,
-    /// The most requests that a client has under way.
+    /// The mean time between two requests of a client, in nanoseconds.
+    pub think_time: u64,
+    /// The largest number of outstanding requests of a client.
     pub depth_max: u64,
-    /// Whether a client asks all that it may at once, then pauses for as long as they would have taken one by one.
+    /// Whether a client sends as many requests as it may at once, then pauses as long as they would have taken one by
+    /// one.
     pub bursts: bool,
-    /// Whether a client asks on while a sync of its is under way.
+    /// Whether a client sends further requests while a sync is outstanding.
     pub pipelined_syncs: bool,
-    /// The oracle, as `pole.oracle` names it.
+    /// The oracle, as a value of `pole.oracle`.
     pub oracle: String,
-    /// The most that a clock runs fast or slow, in millionths.
+    /// The largest clock drift in either direction, in parts per million.
     pub drift_ppm: u64,
-    /// What a step costs a server.
+    /// The duration of one step of a server, in nanoseconds.
     pub step_cost: u64,
-    /// Where the servers stand; none: as `line` says.
+    /// The data centres of the servers and the links between them; none: as `line` says.
     pub topology: Option<Topology>,
-    /// How much of the topology's load its clients make, in percent; zero: other clients, or none.
+    /// The load of the clients in percent of the topology's load; 0: `clients` ordinary clients instead.
     pub load_percent: u32,
-    /// How much larger than its content a write is.
+    /// The padding of each write, in bytes.
     pub payload_bytes: usize,
-    /// Between measurements.
+    /// The time between two measurements.
     pub heartbeat: Span,
-    /// When the leader gives way; none: by the short times that a short run needs, if at all.
+    /// When the leader resigns; none: the short times that suit a short run, if `tuning` enables it.
     pub resign: Option<ResignConfig>,
     pub(crate) line: LineKind,
     pub(crate) network: Settings,
@@ -61,16 +62,16 @@ pub struct Setup {
     pub(crate) tuning: Tuning,
 }
 
-/// How far apart the servers are.
+/// The links between the servers, if there is no topology.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LineKind {
-    /// All alike.
+    /// All links are equal.
     Even(Line),
-    /// Servers spread over so many sites, with round trips up to this between them.
+    /// Servers are spread over this many sites, with round trips of up to `rtt_max` between sites.
     Spread { sites: u64, rtt_max: u64 },
 }
 
-/// Settings of the servers that are worth varying.
+/// Server settings that seeds vary.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tuning {
     pub(crate) snapshot_every: u64,
@@ -80,12 +81,12 @@ pub(crate) struct Tuning {
     pub(crate) outstanding_max: usize,
     pub(crate) counter_max: u32,
     pub(crate) resign: bool,
-    /// How long clients wait for a leader.
+    /// How long a server keeps client connections without a leader.
     pub(crate) patience: Span,
 }
 
 impl Setup {
-    /// A quiet ensemble on a topology.
+    /// An ensemble on a topology, without faults or clients.
     #[must_use]
     pub fn on(topology: Topology, seed: u64) -> Self {
         let mut setup = Self::lan(seed, topology.servers().count());
@@ -93,7 +94,7 @@ impl Setup {
         setup
     }
 
-    /// A quiet LAN: round trips of 0.1 ms, an fsync of 0.5 ms, no faults, no clients.
+    /// An ensemble on a LAN, without faults or clients: round trips of 0.1 ms, an fsync of 0.5 ms.
     #[must_use]
     pub fn lan(seed: u64, servers: usize) -> Self {
         let line = Line {
@@ -111,7 +112,7 @@ impl Setup {
             fault_every: SECOND,
             tree: false,
             clients: 0,
-            think: 50 * MS,
+            think_time: 50 * MS,
             depth_max: 1,
             bursts: false,
             pipelined_syncs: true,
@@ -146,19 +147,19 @@ impl Setup {
         }
     }
 
-    /// What an fsync takes, in nanoseconds.
+    /// Sets the duration of an fsync, in nanoseconds.
     pub fn set_fsync(&mut self, fsync: u64) {
         self.disk.fsync = fsync;
     }
 
-    /// For recoveries of any length: servers keep so much of their logs in memory that nobody is ever sent a snapshot, and
-    /// clients wait.
-    pub fn recover_at_leisure(&mut self) {
+    /// Allows recoveries of any length: servers keep their whole logs in memory, so that they never send snapshots, and
+    /// keep their clients for a day.
+    pub fn allow_long_recovery(&mut self) {
         self.tuning.retain_bytes = usize::MAX;
         self.tuning.patience = Span::from_ms(24 * 3_600_000);
     }
 
-    /// The weather of a seed.
+    /// The random setup of a seed.
     #[must_use]
     pub fn random(seed: u64, servers: usize, length: u64) -> Self {
         let mut rng = Rng::new(seed).fork("setup", 0);
@@ -170,8 +171,8 @@ impl Setup {
         }
         setup.fault_every = *rng.pick(&[400, 1_000, 1_600, 2_400]) * MS;
         setup.clients = rng.between(5, 9) as usize;
-        // About as many requests a second whatever the number of clients.
-        setup.think = *rng.pick(&[20, 40, 60]) * MS * setup.clients as u64 / 8;
+        // The total request rate hardly depends on the number of clients.
+        setup.think_time = *rng.pick(&[20, 40, 60]) * MS * setup.clients as u64 / 8;
         setup.depth_max = *rng.pick(&[1, 2, 4, 8]);
         setup.bursts = rng.per_mille(500);
         setup.oracle = random_oracle(&mut rng, servers);
@@ -203,16 +204,14 @@ impl Setup {
             resign: rng.per_mille(500),
             patience: setup.tuning.patience,
         };
-        // Narrow at times, but never so narrow that a history takes longer to travel than clients have patience.
+        // Narrow at times, but never so narrow that transferring a history takes longer than clients wait.
         let least = WINDOW_BYTES_MIN / setup.tuning.piece_bytes;
         setup.tuning.pieces_in_flight = (*rng.fork("window", 0).pick(&[1, 3, 16])).max(least);
         setup
     }
 
-    /// The oracle of a server.
-    ///
     /// # Panics
-    /// If the name is none.
+    /// If `oracle` does not parse.
     pub(crate) fn build_oracle(&self) -> Box<dyn pole_oracle::Oracle> {
         Spec::parse(&self.oracle).and_then(|spec| spec.build()).expect("an oracle by a known name")
     }
@@ -232,7 +231,7 @@ impl Setup {
         config.limits.counter_max = self.tuning.counter_max;
         config.outstanding_max = self.tuning.outstanding_max;
         config.resign.enabled = self.tuning.resign;
-        // Sixty seconds are a short life: a leader that never resigned would test nothing.
+        // A run lasts sixty seconds: with the default times no leader would ever resign.
         config.resign.hold = Span::from_ms(1_000);
         config.resign.cooldown = Span::from_ms(4_000);
         config.resign.max_per_hour = 1_000;
@@ -243,7 +242,7 @@ impl Setup {
         config
     }
 
-    /// The line between each two servers.
+    /// The line between each pair of servers.
     pub(crate) fn lines(&self) -> Vec<Vec<Line>> {
         let mut rng = Rng::new(self.seed).fork("lines", 0);
         let Self { servers, line, .. } = *self;
@@ -291,5 +290,5 @@ fn random_oracle(rng: &mut Rng, servers: usize) -> String {
     }
 }
 
-/// Of a transfer, sent ahead: a few round trips of it bring any history of a seed over.
+/// The smallest window of a transfer: any history of a seed is transferred within a few round trips.
 const WINDOW_BYTES_MIN: usize = 64 << 10;

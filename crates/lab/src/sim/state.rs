@@ -1,29 +1,30 @@
-//! The state machine of a simulated server: the small one, or the tree of the service.
+//! The state machine of a simulated server: the small key-value machine or the tree of the service.
 //!
-//! Why both: the small one knows the request behind every transaction, so the agreement is judged by it down to single
-//! requests; the tree has what only a service has: sessions that expire, ephemerals, watches, images of a large state.
+//! The key-value machine knows the request behind every transaction, so with it the agreement can be checked down to
+//! single requests. The tree has what only a real service has: sessions that expire, ephemerals, watches, large
+//! snapshots.
 
 use std::cell::{RefCell, RefMut};
 use std::ops::{Deref, DerefMut};
 
 use bytes::Bytes;
 use pole_election::{Span, Zxid};
-use pole_node::{ClientId, Machine, Outcome, Request, Told, TreeStore, Znodes};
+use pole_node::{ClientId, Machine, Outcome, ReadResult, Request, TreeStore, Znodes};
 use pole_tree::{Rules, Tree, Watches};
 use pole_zab::{Body, Entry, SessionId};
 
 use crate::kv::Kv;
 
-/// What a server agrees on with the others.
+/// The replicated state of one server.
 pub(crate) enum State {
     Small(Box<Kv>),
-    Tree(Box<Znodes<Stand>>),
+    Tree(Box<Znodes<SimTree>>),
 }
 
-/// The tree where the connections of a simulated server can read it: between two steps, when all that the last one said
-/// is on its way.
+/// The tree of a simulated server. Its connections may read it between two steps, when all effects of the last one
+/// have been executed.
 #[derive(Debug)]
-pub(crate) struct Stand {
+pub(crate) struct SimTree {
     tree: Tree,
     watches: RefCell<Watches>,
 }
@@ -34,20 +35,20 @@ impl State {
     }
 
     pub(crate) fn tree() -> Self {
-        let stand = Stand { tree: Tree::new(RULES), watches: RefCell::new(Watches::new()) };
-        Self::Tree(Box::new(Znodes::new(stand, RULES, Bytes::new())))
+        let tree = SimTree { tree: Tree::new(RULES), watches: RefCell::new(Watches::new()) };
+        Self::Tree(Box::new(Znodes::new(tree, RULES, Bytes::new())))
     }
 
-    /// The tree, for whoever reads it beside the node.
-    pub(crate) fn stand(&self) -> Option<&Stand> {
+    /// The tree, for reads outside the node.
+    pub(crate) fn sim_tree(&self) -> Option<&SimTree> {
         match self {
             Self::Small(_) => None,
-            Self::Tree(znodes) => Some(znodes.shelf()),
+            Self::Tree(znodes) => Some(znodes.store()),
         }
     }
 }
 
-impl TreeStore for Stand {
+impl TreeStore for SimTree {
     fn tree(&self) -> impl Deref<Target = Tree> + '_ {
         &self.tree
     }
@@ -61,7 +62,7 @@ impl TreeStore for Stand {
     }
 }
 
-impl Stand {
+impl SimTree {
     pub(crate) fn nodes(&self) -> &Tree {
         &self.tree
     }
@@ -93,7 +94,7 @@ impl Machine for State {
         }
     }
 
-    fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> Told {
+    fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> ReadResult {
         match self {
             Self::Small(kv) => kv.read(client, session, body),
             Self::Tree(znodes) => znodes.read(client, session, body),
@@ -164,5 +165,4 @@ impl Machine for State {
     }
 }
 
-/// As an operator has them who sets nothing.
 pub(crate) const RULES: Rules = Rules::DEFAULT;

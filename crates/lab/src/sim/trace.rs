@@ -1,14 +1,14 @@
-//! The trace: one line for each thing that happens, the same bytes for the same seed.
+//! The trace: one line per event, the same bytes for the same seed.
 
 use std::fmt;
 
 use pole_node::{Event, Message, Note, Timer};
 use pole_zab::DiskOp;
 
-/// Where the lines of a trace go.
+/// Receives the lines of a trace.
 pub type Sink = Box<dyn FnMut(&str)>;
 
-/// A trace, or none: then nothing is even formatted.
+/// A trace. Without a sink nothing is formatted.
 pub(crate) struct Trace(Option<Sink>);
 
 impl Trace {
@@ -20,7 +20,7 @@ impl Trace {
         self.0.is_some()
     }
 
-    /// A line about a server; 0 stands for the world outside.
+    /// Writes a line about a server; 0 stands for everything outside the servers.
     pub(crate) fn line(&mut self, now: u64, server: usize, what: fmt::Arguments<'_>) {
         if let Some(sink) = &mut self.0 {
             let (ms, us) = (now / 1_000_000, now / 1_000 % 1_000);
@@ -38,7 +38,7 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// A message in few words.
+/// A one-line description of a message.
 pub(crate) fn message(message: &Message) -> String {
     match message {
         Message::Election(m) => format!("election {m:?}"),
@@ -96,7 +96,7 @@ fn zab_message(message: &pole_zab::Message) -> String {
     }
 }
 
-/// An event in few words.
+/// A one-line description of an event.
 pub(crate) fn event(event: &Event) -> String {
     match event {
         Event::Received { from, message: m, .. } => format!("<- {from} {}", message(m)),
@@ -124,7 +124,7 @@ pub(crate) fn event(event: &Event) -> String {
     }
 }
 
-/// An operation of the disk in few words.
+/// A one-line description of a disk operation.
 pub(crate) fn disk_op(op: &DiskOp) -> String {
     match op {
         DiskOp::Append(entries) => {
@@ -144,7 +144,7 @@ pub(crate) fn disk_op(op: &DiskOp) -> String {
     }
 }
 
-/// A note in few words.
+/// A one-line description of a note.
 pub(crate) fn note(note: &Note) -> String {
     match note {
         Note::Elected(record) => format!("elected: {record:?}"),
@@ -165,7 +165,7 @@ pub(crate) fn note(note: &Note) -> String {
     }
 }
 
-/// Whether a timer is worth a line each time it rings.
+/// Whether a timer expires too often to be traced.
 pub(crate) fn is_quiet(timer: Timer) -> bool {
     matches!(timer, Timer::Liveness | Timer::Heartbeat)
 }

@@ -1,109 +1,109 @@
-//! The world: one clock, one queue, and everything that hangs on them.
+//! The world: one clock, one event queue, and all state of a simulation.
 
 use std::collections::BTreeMap;
 
 use pole_election::{Epoch, Record, Round, Zxid};
-use pole_node::{Account, AttachAnswer, Event, Message, Timer};
+use pole_node::{AttachAnswer, Event, LeadershipChange, Message, Timer};
 use pole_zab::Phase;
 
 use super::background::Work;
-use super::faults::{FaultKind, Mending, Weather};
+use super::checker::{CheckResult, Checker};
+use super::faults::{FaultEnd, FaultGenerator, FaultKind};
 use super::hosts::Host;
-use super::judge::{Judge, Verdict};
 use super::network::{LinkId, Network};
 use super::paced::{self, Sample};
 use super::queue::Queue;
-use super::stage::Sight;
+use super::scripting::Observation;
 use super::trace::Trace;
-use super::workload::{Client, Told};
-use super::zoo::{FromServer, Guest, ToServer};
+use super::workload::{Client, ServerMessage};
+use super::zk::{FromServer, SimClient, ToServer};
 use super::{MS, Mark, Report, Setup, Sink};
-use crate::play::Recorder;
+use crate::recording::Recorder;
 use crate::rng::Rng;
 
-/// An ensemble and all around it.
+/// An ensemble with its network, clients, faults and checker.
 pub struct World {
     pub(crate) setup: Setup,
     pub(crate) now: u64,
-    pub(crate) queue: Queue<Happening>,
+    pub(crate) queue: Queue<SimEvent>,
     pub(crate) hosts: Vec<Host>,
     pub(crate) network: Network,
     pub(crate) clients: Vec<Client>,
-    /// The clients of the service.
-    pub(crate) guests: Vec<Guest>,
-    /// When a clock last jumped.
+    /// ZooKeeper clients, if the servers hold the tree.
+    pub(crate) sim_clients: Vec<SimClient>,
+    /// When the clock of any server last jumped.
     pub(crate) jumped: u64,
-    pub(crate) weather: Weather,
-    pub(crate) judge: Judge,
+    pub(crate) faults: FaultGenerator,
+    pub(crate) checker: Checker,
     pub(crate) trace: Trace,
     pub(crate) report: Report,
-    /// Numbers the connections of clients.
+    /// The number of client connections opened so far; numbers the next one.
     pub(crate) connections: u64,
-    /// How servers answered requests for sessions, by connection, until the client hears of it.
+    /// The answers of servers to session requests, by connection, until the client has received them.
     pub(crate) attachments: BTreeMap<u64, (Zxid, AttachAnswer)>,
-    /// Draws where streams of bytes are cut.
+    /// Draws where byte streams are split.
     pub(crate) cuts: Rng,
-    /// How the last election ended, as each server tells it.
+    /// The last election record of each server.
     pub(crate) elected: BTreeMap<usize, Box<Record>>,
-    /// Clients ask nothing new.
+    /// Clients send no new requests.
     pub(crate) draining: bool,
-    /// No server hears what another says in an election.
-    pub(crate) hushed: bool,
-    /// What a script wants to tell of; none: no script looks.
-    pub(crate) sights: Option<Vec<Sight>>,
-    /// The record, if somebody watches.
+    /// Election messages are dropped.
+    pub(crate) election_muted: bool,
+    /// What a script will print; none if no script runs.
+    pub(crate) observations: Option<Vec<Observation>>,
+    /// Records every step, if the run is watched.
     pub(crate) recorder: Option<Box<Recorder>>,
-    /// The writes of an experiment.
+    /// The completed writes of an experiment.
     pub(crate) samples: Vec<Sample>,
 }
 
-/// What can happen.
+/// An event of the simulation.
 #[derive(Debug)]
-pub(crate) enum Happening {
+pub(crate) enum SimEvent {
     /// A server's process starts.
     Start(usize),
     /// A message arrives at an end of a link.
     Arrives { link: LinkId, end: usize, generation: u32, message: Message },
-    /// An end of a link hears that the connection is open.
+    /// An end of a link learns that the connection is open.
     Opened { link: LinkId, end: usize, generation: u32 },
-    /// An end of a link hears that the connection is closed.
+    /// An end of a link learns that the connection is closed.
     Closed { link: LinkId, end: usize, generation: u32 },
-    /// A connection that stalls may have stalled for too long.
+    /// A stalled connection may have reached the transport timeout.
     Stalled { link: LinkId, end: usize, generation: u32 },
     /// A connection breaks.
     Breaks { link: LinkId, generation: u32 },
     /// A link is dialled.
     Dial(LinkId),
     /// A timer of a server expires.
-    Expires { server: usize, boot: u32, timer: Timer, arming: u64 },
-    /// A server that was busy looks at its inbox.
+    TimerExpires { server: usize, boot: u32, timer: Timer, arming: u64 },
+    /// A server that was busy works off its inbox.
     Wakes { server: usize, boot: u32 },
-    /// The step of a disk has taken its time.
-    Disk { server: usize, boot: u32 },
-    /// Work beside a process has taken its time.
-    Beside { server: usize, boot: u32, work: Work },
-    /// Something of a client reaches a server.
-    Client { server: usize, boot: u32, event: Event },
-    /// Something of a server reaches a client.
-    Told { client: usize, connection: u64, told: Told },
-    /// A client looks at what to do next.
-    Thinks { client: usize, thought: u64 },
-    /// Something of a client of the service reaches a server.
-    ReachesServer { server: usize, boot: u32, connection: u64, what: ToServer },
-    /// Something of a server reaches a client of the service.
-    ReachesClient { guest: usize, connection: u64, what: FromServer },
-    /// A client of the service looks at what to do next.
-    GuestThinks { guest: usize, thought: u64 },
-    /// Something goes wrong.
+    /// A step of a disk ends.
+    DiskStepEnds { server: usize, boot: u32 },
+    /// A piece of background work ends.
+    BackgroundDone { server: usize, boot: u32, work: Work },
+    /// An event of a workload client arrives at a server.
+    ClientEvent { server: usize, boot: u32, event: Event },
+    /// A message of a server arrives at a workload client.
+    ServerMessage { client: usize, connection: u64, message: ServerMessage },
+    /// A workload client decides what to do next.
+    ClientWakes { client: usize, wakeup: u64 },
+    /// Input of a ZooKeeper client arrives at a server.
+    ReachesServer { server: usize, boot: u32, connection: u64, input: ToServer },
+    /// Output of a server arrives at a ZooKeeper client.
+    ReachesClient { client: usize, connection: u64, input: FromServer },
+    /// A ZooKeeper client decides what to do next.
+    SimClientWakes { client: usize, wakeup: u64 },
+    /// The next random fault is due.
     Fault,
-    /// Something goes wrong with this server.
+    /// An ambush hits this server.
     Strike { server: usize, kind: FaultKind },
-    /// Something is mended.
-    Mended(Mending),
+    /// A fault ends.
+    FaultEnds(FaultEnd),
 }
 
 impl World {
-    /// A world in which every server is about to start.
+    /// A world in which all servers, links and clients are about to start.
     #[must_use]
     pub fn new(setup: Setup, sink: Option<Sink>) -> Self {
         let mut world = Self::still(setup, sink);
@@ -111,7 +111,7 @@ impl World {
         world
     }
 
-    /// A world in which nothing is about to happen.
+    /// A world with an empty event queue.
     pub(crate) fn still(setup: Setup, sink: Option<Sink>) -> Self {
         let rng = Rng::new(setup.seed);
         let lines = setup.lines();
@@ -122,18 +122,18 @@ impl World {
             Some(_) | None if setup.tree => Vec::new(),
             Some(_) | None => (0..setup.clients).map(|c| Client::new(&setup, c, &rng)).collect(),
         };
-        let guests = if setup.tree { setup.clients } else { 0 };
-        let guests = (0..guests).map(|g| Guest::new(&setup, g, &rng)).collect();
+        let sim_clients = if setup.tree { setup.clients } else { 0 };
+        let sim_clients = (0..sim_clients).map(|g| SimClient::new(&setup, g, &rng)).collect();
         Self {
             now: 0,
             queue: Queue::new(),
             hosts,
             network,
             clients,
-            guests,
+            sim_clients,
             jumped: 0,
-            weather: Weather::new(rng.fork("weather", 0)),
-            judge: Judge::new(setup.servers, setup.tree),
+            faults: FaultGenerator::new(rng.fork("weather", 0)),
+            checker: Checker::new(setup.servers, setup.tree),
             trace: Trace::new(sink),
             report: Report { seed: setup.seed, ..Report::default() },
             connections: 0,
@@ -141,8 +141,8 @@ impl World {
             cuts: rng.fork("cuts", 0),
             elected: BTreeMap::new(),
             draining: false,
-            hushed: false,
-            sights: None,
+            election_muted: false,
+            observations: None,
             recorder: None,
             samples: Vec::new(),
             setup,
@@ -152,28 +152,28 @@ impl World {
     pub(crate) fn begin(&mut self) {
         let mut rng = Rng::new(self.setup.seed).fork("begin", 0);
         for server in 0..self.hosts.len() {
-            self.queue.push(rng.below(20 * MS), Happening::Start(server));
+            self.queue.push(rng.below(20 * MS), SimEvent::Start(server));
         }
         for link in 0..self.network.links.len() {
             self.dial_later(link, rng.below(30 * MS));
         }
         for client in 0..self.clients.len() {
-            self.queue.push(rng.between(100 * MS, 400 * MS), Happening::Thinks { client, thought: 0 });
+            self.queue.push(rng.between(100 * MS, 400 * MS), SimEvent::ClientWakes { client, wakeup: 0 });
         }
-        for guest in 0..self.guests.len() {
-            self.queue.push(rng.between(100 * MS, 400 * MS), Happening::GuestThinks { guest, thought: 0 });
+        for client in 0..self.sim_clients.len() {
+            self.queue.push(rng.between(100 * MS, 400 * MS), SimEvent::SimClientWakes { client, wakeup: 0 });
         }
         if !self.setup.faults.is_empty() {
-            self.queue.push(500 * MS + rng.spread(self.setup.fault_every), Happening::Fault);
+            self.queue.push(500 * MS + rng.spread(self.setup.fault_every), SimEvent::Fault);
         }
     }
 
-    /// Faults and clients, until the time is over or something is wrong.
+    /// Runs clients and faults for `Setup::length`, or until an invariant breaks.
     pub fn run_safety_phase(&mut self) {
         self.run_until(self.setup.length);
     }
 
-    /// Everything that happens up to a time, unless something is wrong before.
+    /// Processes all events up to a time, or until an invariant breaks.
     pub fn run_until(&mut self, until: u64) {
         while self.report.failure.is_none() {
             if !self.next(until) {
@@ -183,17 +183,17 @@ impl World {
         }
     }
 
-    /// The next thing that happens up to a time. False if there is none.
+    /// Processes the next event if it is due by `until`. Returns whether there was one.
     pub(crate) fn next(&mut self, until: u64) -> bool {
-        let Some((at, happening)) = self.queue.pop(until) else { return false };
+        let Some((at, event)) = self.queue.pop(until) else { return false };
         self.now = at;
-        if let Err(failure) = self.happens(happening) {
-            self.fails(failure);
+        if let Err(failure) = self.dispatch(event) {
+            self.fail(failure);
         }
         true
     }
 
-    pub(crate) fn fails(&mut self, failure: String) {
+    pub(crate) fn fail(&mut self, failure: String) {
         self.trace.line(self.now, 0, format_args!("FAILED: {failure}"));
         self.report.failure.get_or_insert(failure);
     }
@@ -201,7 +201,7 @@ impl World {
     /// Writes acknowledged to clients so far.
     #[must_use]
     pub fn writes(&self) -> u64 {
-        self.judge.service.as_ref().map_or(self.judge.promises.writes_acknowledged, |s| s.writes_acknowledged)
+        self.checker.service.as_ref().map_or(self.checker.guarantees.writes_acknowledged, |s| s.writes_acknowledged)
     }
 
     /// The election round in which a server is.
@@ -220,10 +220,10 @@ impl World {
         self.hosts.get(server)?.node.as_ref()?.zab().serving_epoch()
     }
 
-    /// What a server can tell of the last election or hand-over.
+    /// The last election or hand-over as a server saw it.
     #[must_use]
-    pub fn account_of(&self, id: u64) -> Option<Account> {
-        self.hosts.get(id as usize - 1)?.node.as_ref()?.accounts().next().cloned()
+    pub fn last_leadership_change(&self, id: u64) -> Option<LeadershipChange> {
+        self.hosts.get(id as usize - 1)?.node.as_ref()?.leadership_changes().next().cloned()
     }
 
     /// The figures of the run.
@@ -231,34 +231,36 @@ impl World {
     pub fn into_report(mut self) -> Report {
         self.report.virtual_ns = self.now;
         self.report.writes = self.writes();
-        self.report.committed = self.judge.history.len() as u64;
+        self.report.committed = self.checker.history.len() as u64;
         self.report
     }
 
-    fn happens(&mut self, happening: Happening) -> Verdict {
-        match happening {
-            Happening::Start(server) => self.start(server),
-            Happening::Arrives { link, end, generation, message } => self.arrives(link, end, generation, message),
-            Happening::Opened { link, end, generation } => self.opened(link, end, generation),
-            Happening::Closed { link, end, generation } => self.closed(link, end, generation),
-            Happening::Stalled { link, end, generation } => self.stalled(link, end, generation),
-            Happening::Breaks { link, generation } => self.breaks(link, generation),
-            Happening::Dial(link) => self.dial(link),
-            Happening::Expires { server, boot, timer, arming } => self.expires(server, boot, timer, arming),
-            Happening::Wakes { server, boot } => self.wakes(server, boot),
-            Happening::Disk { server, boot } => self.disk_step_ends(server, boot),
-            Happening::Beside { server, boot, work } => self.beside(server, boot, work),
-            Happening::Client { server, boot, event } => self.client_event(server, boot, event),
-            Happening::Told { client, connection, told } => self.client_told(client, connection, told),
-            Happening::Thinks { client, thought } => self.client_thinks(client, thought),
-            Happening::ReachesServer { server, boot, connection, what } => {
-                self.reaches_server(server, boot, connection, what)
+    fn dispatch(&mut self, event: SimEvent) -> CheckResult {
+        match event {
+            SimEvent::Start(server) => self.start(server),
+            SimEvent::Arrives { link, end, generation, message } => self.arrives(link, end, generation, message),
+            SimEvent::Opened { link, end, generation } => self.opened(link, end, generation),
+            SimEvent::Closed { link, end, generation } => self.closed(link, end, generation),
+            SimEvent::Stalled { link, end, generation } => self.stalled(link, end, generation),
+            SimEvent::Breaks { link, generation } => self.breaks(link, generation),
+            SimEvent::Dial(link) => self.dial(link),
+            SimEvent::TimerExpires { server, boot, timer, arming } => self.timer_expires(server, boot, timer, arming),
+            SimEvent::Wakes { server, boot } => self.wake(server, boot),
+            SimEvent::DiskStepEnds { server, boot } => self.disk_step_ends(server, boot),
+            SimEvent::BackgroundDone { server, boot, work } => self.background_done(server, boot, work),
+            SimEvent::ClientEvent { server, boot, event } => self.client_event(server, boot, event),
+            SimEvent::ServerMessage { client, connection, message } => {
+                self.client_receives(client, connection, message)
             }
-            Happening::ReachesClient { guest, connection, what } => self.reaches_client(guest, connection, what),
-            Happening::GuestThinks { guest, thought } => self.guest_thinks(guest, thought),
-            Happening::Fault => self.fault(),
-            Happening::Strike { server, kind } => self.strike(server, kind),
-            Happening::Mended(mending) => self.mended(mending),
+            SimEvent::ClientWakes { client, wakeup } => self.client_wakes(client, wakeup),
+            SimEvent::ReachesServer { server, boot, connection, input } => {
+                self.reaches_server(server, boot, connection, input)
+            }
+            SimEvent::ReachesClient { client, connection, input } => self.reaches_client(client, connection, input),
+            SimEvent::SimClientWakes { client, wakeup } => self.sim_client_wakes(client, wakeup),
+            SimEvent::Fault => self.fault(),
+            SimEvent::Strike { server, kind } => self.strike(server, kind),
+            SimEvent::FaultEnds(fault) => self.end_fault(fault),
         }
     }
 
@@ -274,7 +276,7 @@ impl World {
         leaders.into_values().next_back()
     }
 
-    /// How many servers run.
+    /// The number of running servers.
     pub(crate) fn running(&self) -> usize {
         self.hosts.iter().filter(|host| host.node.is_some()).count()
     }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use pole_election::Span;
 use pole_jute::Id;
 use pole_node::{
-    AttachAnswer, ClientId, CloseReason, Connection, Counts, Event, CallContext, Next, RequestTotals, UNREAD_BYTES_MAX,
+    AttachAnswer, CallContext, ClientId, CloseReason, Connection, Counts, Event, Next, RequestTotals, UNREAD_BYTES_MAX,
 };
 use pole_oracle::Time;
 use pole_tree::Caller;

@@ -13,7 +13,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use pole_lab::classical::{Case, Kind};
-use pole_lab::play::Play;
+use pole_lab::recording::Recording;
 use pole_lab::script::{self, BUILT_IN, Find};
 
 use crate::args::WatchArgs;
@@ -24,58 +24,58 @@ use terminal::Terminal;
 use view::View;
 
 pub(crate) fn run(args: &WatchArgs, json: bool, paint: Paint) -> Result<(), Failure> {
-    let Recording { name, about, play, broken } = load(&args.script, args.all)?;
+    let Subject { name, about, recording, broken } = load(&args.script, args.all)?;
     match &args.out {
-        Some(folder) => write_page(folder, &name, &about, &play, &format!("pole lab watch {}", args.script))?,
-        None if !json && io::stdin().is_terminal() && io::stdout().is_terminal() => show(&name, play, paint)?,
-        None => print_steps(&play, json)?,
+        Some(folder) => write_page(folder, &name, &about, &recording, &format!("pole lab watch {}", args.script))?,
+        None if !json && io::stdin().is_terminal() && io::stdout().is_terminal() => show(&name, recording, paint)?,
+        None => print_steps(&recording, json)?,
     }
     broken.map_or(Ok(()), |broken| Err(Failure::failed(broken)))
 }
 
-/// The recording to show.
-struct Recording {
+/// What is watched: a recording, and where it comes from.
+struct Subject {
     name: String,
     /// A description, from the comment at the top of the script.
     about: String,
-    play: Play,
+    recording: Recording,
     /// The first broken rule and its position in the script.
     broken: Option<String>,
 }
 
 /// Built-in scripts take precedence over files, so that a command means the same in every directory; `./NAME` is the
 /// file.
-fn load(wanted: &str, upkeep: bool) -> Result<Recording, Failure> {
+fn load(wanted: &str, upkeep: bool) -> Result<Subject, Failure> {
     if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == wanted) {
         return Ok(classical(kind));
     }
     match script::find(wanted) {
-        Find::One(name, text) => play_script(name, text, upkeep),
+        Find::One(name, text) => run_script(name, text, upkeep),
         Find::None | Find::Several(_) if Path::new(wanted).is_file() => {
             let text = fs::read_to_string(wanted).map_err(|error| Failure::bad_input(format!("{wanted}: {error}")))?;
-            play_script(wanted, &text, upkeep)
+            run_script(wanted, &text, upkeep)
         }
         Find::Several(names) => Err(Failure::bad_input(format!("{wanted}: which of {}?", names.join(", ")))),
         Find::None => Err(Failure::bad_input(unknown(wanted))),
     }
 }
 
-fn play_script(name: &str, text: &str, upkeep: bool) -> Result<Recording, Failure> {
+fn run_script(name: &str, text: &str, upkeep: bool) -> Result<Subject, Failure> {
     let at = |error: &script::Error| format!("{name}:{}: {}", error.line, error.what);
     let watched = script::watch(text, upkeep).map_err(|error| Failure::bad_input(at(&error)))?;
     let comment = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
     let about: Vec<&str> = comment.filter(|line| !line.starts_with("covers:")).collect();
     let broken = watched.broken.as_ref().map(at);
-    Ok(Recording { name: name.to_owned(), about: about.join(" "), play: watched.play, broken })
+    Ok(Subject { name: name.to_owned(), about: about.join(" "), recording: watched.recording, broken })
 }
 
 /// Five processes. The leader, which is the highest, is dead; the lowest notices.
-fn classical(kind: Kind) -> Recording {
+fn classical(kind: Kind) -> Subject {
     let mut case = Case::leader_dead(5).suspected_by([0]);
-    case.records = true;
+    case.record = true;
     let about = "Five processes, 0 to 4; every message takes a millisecond. The leader 4 is dead, and 0 suspects it.";
-    let play = kind.run(&case).play.unwrap_or_default();
-    Recording { name: kind.name().to_owned(), about: about.to_owned(), play, broken: None }
+    let recording = kind.run(&case).recording.unwrap_or_default();
+    Subject { name: kind.name().to_owned(), about: about.to_owned(), recording, broken: None }
 }
 
 fn unknown(wanted: &str) -> String {
@@ -87,10 +87,10 @@ fn unknown(wanted: &str) -> String {
     )
 }
 
-fn write_page(folder: &Path, name: &str, about: &str, play: &Play, command: &str) -> Result<(), Failure> {
+fn write_page(folder: &Path, name: &str, about: &str, recording: &Recording, command: &str) -> Result<(), Failure> {
     let title = Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.join(format!("{title}.html"));
-    let page = play.page(&title, about, command);
+    let page = recording.page(&title, about, command);
     let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, page));
     written.map_err(|error| {
         let path = path.display();
@@ -99,22 +99,22 @@ fn write_page(folder: &Path, name: &str, about: &str, play: &Play, command: &str
     crate::print(&format!("Written: {}\n", path.display()))
 }
 
-fn print_steps(play: &Play, json: bool) -> Result<(), Failure> {
+fn print_steps(recording: &Recording, json: bool) -> Result<(), Failure> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut all = || {
         match json {
-            true => play.jsons().try_for_each(|line| writeln!(out, "{line}"))?,
-            false => (0..play.steps.len()).try_for_each(|at| out.write_all(play.text(at).as_bytes()))?,
+            true => recording.jsons().try_for_each(|line| writeln!(out, "{line}"))?,
+            false => (0..recording.steps.len()).try_for_each(|at| out.write_all(recording.text(at).as_bytes()))?,
         }
         out.flush()
     };
     crate::ignore_broken_pipe(all())
 }
 
-fn show(name: &str, play: Play, paint: Paint) -> Result<(), Failure> {
+fn show(name: &str, recording: Recording, paint: Paint) -> Result<(), Failure> {
     let unusable = |error: io::Error| Failure::failed(format!("the terminal cannot be used: {error}"));
     let mut terminal = Terminal::enter().map_err(unusable)?;
-    let mut view = View::new(name, play);
+    let mut view = View::new(name, recording);
     loop {
         let (columns, rows) = terminal.size();
         terminal.draw(&view.screen(columns, rows, paint)).map_err(unusable)?;

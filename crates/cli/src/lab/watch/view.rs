@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use pole_lab::play::{Belief, Play, Step, What};
+use pole_lab::recording::{ProcessView, Recording, Step, StepKind};
 
 use crate::paint::Paint;
 
@@ -24,25 +24,25 @@ pub(crate) enum Key {
 /// A recording and the current step.
 pub(crate) struct View {
     name: String,
-    play: Play,
+    recording: Recording,
     at: usize,
     turns: usize,
 }
 
 impl View {
-    pub(crate) fn new(name: &str, play: Play) -> Self {
-        let turns = play.steps.iter().filter(|step| step.is_turn()).count();
-        Self { name: name.to_owned(), play, at: 0, turns }
+    pub(crate) fn new(name: &str, recording: Recording) -> Self {
+        let turns = recording.steps.iter().filter(|step| step.is_turn()).count();
+        Self { name: name.to_owned(), recording, at: 0, turns }
     }
 
     /// Handles a key; false to quit.
     pub(crate) fn handle(&mut self, key: Key) -> bool {
-        let last = self.play.steps.len().saturating_sub(1);
+        let last = self.recording.steps.len().saturating_sub(1);
         self.at = match key {
             Key::Next => (self.at + 1).min(last),
             Key::Back => self.at.saturating_sub(1),
-            Key::NextTurn => self.play.next_turn(self.at),
-            Key::LastTurn => self.play.last_turn(self.at),
+            Key::NextTurn => self.recording.next_turn(self.at),
+            Key::LastTurn => self.recording.last_turn(self.at),
             Key::Home => 0,
             Key::End => last,
             Key::Quit => return false,
@@ -51,11 +51,11 @@ impl View {
     }
 
     pub(crate) fn screen(&self, columns: usize, rows: usize, paint: Paint) -> Vec<String> {
-        let Some(step) = self.play.steps.get(self.at) else { return vec!["Nothing happened.".to_owned()] };
+        let Some(step) = self.recording.steps.get(self.at) else { return vec!["Nothing happened.".to_owned()] };
         let mut lines = vec![paint.bold(&fit(&self.head(step, columns), columns)), self.turn(columns), String::new()];
         lines.extend(self.servers(step, columns, paint));
         lines.push(String::new());
-        let description = step.what.told(&self.play.names);
+        let description = step.kind.describe(&self.recording.names);
         // At most a third of the screen for the output of a script, so that the steps around it stay visible.
         let lines_max = (rows / 3).max(1);
         lines.extend(description.lines().take(lines_max).map(|line| paint.bold(&fit(line, columns))));
@@ -69,10 +69,10 @@ impl View {
     }
 
     fn head(&self, step: &Step, columns: usize) -> String {
-        let steps = self.play.steps.len();
+        let steps = self.recording.steps.len();
         let turn = match self.turns {
             0 => String::new(),
-            turns => format!("command {} of {turns}, ", self.play.turns_by(self.at)),
+            turns => format!("command {} of {turns}, ", self.recording.turns_by(self.at)),
         };
         let place = format!("{turn}step {} of {steps}, {:.3} ms", self.at + 1, step.ms());
         let gap = columns.saturating_sub(self.name.chars().count() + place.chars().count()).max(2);
@@ -81,43 +81,43 @@ impl View {
 
     /// The last command of the script at or before this step.
     fn turn(&self, columns: usize) -> String {
-        let turn = self.play.steps[..=self.at].iter().rfind(|step| step.is_turn());
-        fit(&turn.map_or(String::new(), |step| self.play.told(step)), columns)
+        let turn = self.recording.steps[..=self.at].iter().rfind(|step| step.is_turn());
+        fit(&turn.map_or(String::new(), |step| self.recording.describe(step)), columns)
     }
 
     /// One line for each server, with its state. A star marks a change by this step.
     fn servers(&self, step: &Step, columns: usize, paint: Paint) -> Vec<String> {
-        let names = &self.play.names;
-        let changed: Vec<usize> = self.play.changed(self.at).map(|(who, _)| who).collect();
-        let line = |(who, belief): (usize, &Belief)| {
+        let names = &self.recording.names;
+        let changed: Vec<usize> = self.recording.changed(self.at).map(|(who, _)| who).collect();
+        let line = |(who, belief): (usize, &ProcessView)| {
             let mark = if changed.contains(&who) { '*' } else { ' ' };
             let name = names.get(who).map_or("?", String::as_str);
-            let line = fit(&format!("{mark}{name:>3}  {}", belief.told(names)), columns);
+            let line = fit(&format!("{mark}{name:>3}  {}", belief.describe(names)), columns);
             match belief {
-                Belief { alive: false, .. } => paint.red(&line),
-                Belief { leads: Some(_), .. } => paint.green(&line),
-                Belief { leads: None, .. } => line,
+                ProcessView { alive: false, .. } => paint.red(&line),
+                ProcessView { leads: Some(_), .. } => paint.green(&line),
+                ProcessView { leads: None, .. } => line,
             }
         };
-        step.beliefs.iter().enumerate().map(line).collect()
+        step.views.iter().enumerate().map(line).collect()
     }
 
     /// The range of `room` steps to list, two thirds of them before the current one.
     fn visible_steps(&self, room: usize) -> Range<usize> {
-        let steps = self.play.steps.len();
+        let steps = self.recording.steps.len();
         let first = (self.at + 1).saturating_sub((2 * room).div_ceil(3)).min(steps.saturating_sub(room));
         first..(first + room).min(steps)
     }
 
     /// A row of the diagram: the time, the lanes of the servers with the message between them, and a description.
     fn row(&self, at: usize, columns: usize, paint: Paint) -> String {
-        let step = &self.play.steps[at];
+        let step = &self.recording.steps[at];
         let mark = if at == self.at { '▸' } else { ' ' };
-        let lanes = match LANE * self.play.names.len() + TEXT_WIDTH_MIN <= columns {
+        let lanes = match LANE * self.recording.names.len() + TEXT_WIDTH_MIN <= columns {
             true => self.lanes(step),
             false => String::new(),
         };
-        let line = fit(&format!("{mark}{:>10.3}  {lanes}  {}", step.ms(), self.play.told(step)), columns);
+        let line = fit(&format!("{mark}{:>10.3}  {lanes}  {}", step.ms(), self.recording.describe(step)), columns);
         match at.cmp(&self.at) {
             std::cmp::Ordering::Less => line,
             std::cmp::Ordering::Equal => paint.bold(&line),
@@ -126,29 +126,29 @@ impl View {
     }
 
     fn lanes(&self, step: &Step) -> String {
-        let mut cells: Vec<char> = vec![' '; LANE * self.play.names.len()];
-        for (who, belief) in step.beliefs.iter().enumerate() {
+        let mut cells: Vec<char> = vec![' '; LANE * self.recording.names.len()];
+        for (who, belief) in step.views.iter().enumerate() {
             cells[middle(who)] = match belief {
-                Belief { alive: false, .. } => ' ',
-                Belief { leads: Some(_), .. } => '┃',
-                Belief { leads: None, .. } => '│',
+                ProcessView { alive: false, .. } => ' ',
+                ProcessView { leads: Some(_), .. } => '┃',
+                ProcessView { leads: None, .. } => '│',
             };
         }
-        match &step.what {
-            What::Sent { from, to, .. } => arrow(&mut cells, *from, *to, '╌', '╌'),
-            What::Received { from, to, .. } if to > from => arrow(&mut cells, *from, *to, '─', '▶'),
-            What::Received { from, to, .. } => arrow(&mut cells, *from, *to, '─', '◀'),
-            What::Lost { from, to, .. } => arrow(&mut cells, *from, *to, '╌', 'x'),
-            What::Held { from, to, .. } => arrow(&mut cells, *from, *to, '╌', '|'),
-            What::Crashed(who) => cells[middle(*who)] = 'x',
-            What::Expired { who, .. }
-            | What::Called(who)
-            | What::Started(who)
-            | What::Suspects { who, .. }
-            | What::Trusts { who, .. }
-            | What::Noted { who, .. } => cells[middle(*who)] = '●',
-            What::Turn(_) => cells.iter_mut().filter(|cell| **cell == ' ').for_each(|cell| *cell = '·'),
-            What::Cut(_) | What::Healed | What::Told(_) | What::Full => {}
+        match &step.kind {
+            StepKind::Sent { from, to, .. } => arrow(&mut cells, *from, *to, '╌', '╌'),
+            StepKind::Received { from, to, .. } if to > from => arrow(&mut cells, *from, *to, '─', '▶'),
+            StepKind::Received { from, to, .. } => arrow(&mut cells, *from, *to, '─', '◀'),
+            StepKind::Lost { from, to, .. } => arrow(&mut cells, *from, *to, '╌', 'x'),
+            StepKind::Held { from, to, .. } => arrow(&mut cells, *from, *to, '╌', '|'),
+            StepKind::Crashed(who) => cells[middle(*who)] = 'x',
+            StepKind::Expired { who, .. }
+            | StepKind::Called(who)
+            | StepKind::Started(who)
+            | StepKind::Suspects { who, .. }
+            | StepKind::Trusts { who, .. }
+            | StepKind::Noted { who, .. } => cells[middle(*who)] = '●',
+            StepKind::Turn(_) => cells.iter_mut().filter(|cell| **cell == ' ').for_each(|cell| *cell = '·'),
+            StepKind::Cut(_) | StepKind::Healed | StepKind::Output(_) | StepKind::Full => {}
         }
         cells.into_iter().collect()
     }
@@ -193,7 +193,7 @@ mod tests {
     fn view() -> View {
         let script =
             "ensemble servers=3 oracle=request scores=\"10,20,30\"\nelect\nwrite 1 colour red\ncrash 3\nelect\nstate\n";
-        View::new("a script", pole_lab::script::watch(script, false).expect("a script").play)
+        View::new("a script", pole_lab::script::watch(script, false).expect("a script").recording)
     }
 
     fn screen(view: &View) -> Vec<String> {
@@ -204,7 +204,7 @@ mod tests {
     fn backwards_then_forwards_shows_the_same_screen() {
         let mut view = view();
         let mut seen = vec![screen(&view)];
-        for _ in 1..view.play.steps.len() {
+        for _ in 1..view.recording.steps.len() {
             view.handle(Key::Next);
             seen.push(screen(&view));
         }
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn no_line_is_wider_than_the_window_and_no_screen_higher() {
         let mut view = view();
-        for at in 0..view.play.steps.len() {
+        for at in 0..view.recording.steps.len() {
             view.at = at;
             for (columns, rows) in [(100, 30), (40, 12), (20, 6), (7, 2), (1, 1)] {
                 let lines = view.screen(columns, rows, Paint::new(Color::Never));
@@ -243,7 +243,7 @@ mod tests {
         assert!(screen(&view)[1].starts_with("> write 1"), "{:#?}", screen(&view));
         view.handle(Key::End);
         view.handle(Key::Next);
-        assert_eq!(view.at, view.play.steps.len() - 1);
+        assert_eq!(view.at, view.recording.steps.len() - 1);
         view.handle(Key::Home);
         view.handle(Key::Back);
         assert_eq!(view.at, 0);

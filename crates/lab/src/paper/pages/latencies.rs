@@ -1,4 +1,4 @@
-//! Figures 4b, 6, 7a, 7b, 7c: how long requests take under the leader that each oracle elects.
+//! Figures 4b, 6, 7a, 7b and 7c: request latencies under the leader that each oracle elects.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ impl Report<'_> {
         );
         let panels: Vec<Panel> = ["history", "rotating"].into_iter().filter_map(|oracle| self.course(oracle)).collect();
         let svg = chart::stacked("Latency of each data centre around the crash of p5", &panels);
-        self.draws(Figure::F4b, "4b", svg, "Figure 4b: latency of each data centre over time, p5 crashes at 0.");
+        self.draw(Figure::F4b, "4b", svg, "Figure 4b: latency of each data centre over time, p5 crashes at 0.");
         self.matrix(Figure::F4b, Row::shown_mean, "mean after the crash");
     }
 
@@ -44,7 +44,7 @@ impl Report<'_> {
         );
         let panels: Vec<Panel> = ["d1", "d2", "d3"].into_iter().map(|setting| self.leaders_of(setting)).collect();
         let svg = chart::stacked("Mean latency per data centre for each possible new leader", &panels);
-        self.draws(Figure::F6, "6", svg, "Figure 6: mean latency per data centre for each possible new leader.");
+        self.draw(Figure::F6, "6", svg, "Figure 6: mean latency per data centre for each possible new leader.");
         self.leaders_table();
         self.matrix(Figure::F6, Row::shown_mean, "mean after the crash, even load");
     }
@@ -58,12 +58,12 @@ impl Report<'_> {
                 let topology = case.topology();
                 let own = topology.site(first.winner)?.to_owned();
                 let bars: Vec<f64> = SITES.iter().map(|site| site_mean(&runs, site)).collect();
-                let over = SITES
+                let labels = SITES
                     .iter()
                     .zip(&bars)
                     .map(|(site, ms)| if *site == own { format!("{ms:.0}") } else { String::new() });
                 let mark = Some(mean(runs.iter().map(|(_, run)| ms(run.after_ns))));
-                Some(Group { name: format!("p{}\n{own}", first.winner), over: over.collect(), bars, mark })
+                Some(Group { name: format!("p{}\n{own}", first.winner), labels: labels.collect(), bars, mark })
             })
             .collect();
         Panel::bars(setting(preset), "latency in ms", &["requests at D1", "requests at D2", "requests at D3"], &groups)
@@ -98,7 +98,7 @@ impl Report<'_> {
         let axes = Axes { x: "share p of the load at D2", y: "mean latency in ms", events: &[] };
         let svg = Panel::lines("", axes, &self.by_share(Figure::F7a, "two"))
             .svg("Mean latency against the share p, two data centres");
-        self.draws(Figure::F7a, "7a", svg, "Figure 7a: mean latency under each oracle, two data centres.");
+        self.draw(Figure::F7a, "7a", svg, "Figure 7a: mean latency under each oracle, two data centres.");
         self.matrix(Figure::F7a, Row::shown_mean, "mean after the crash");
     }
 
@@ -133,15 +133,10 @@ impl Report<'_> {
             &["d1", "d3"].map(panel),
         );
         let name = figure.name();
-        self.draws(
-            figure,
-            name,
-            svg,
-            &format!("Figure {name}: {what} latency under each oracle, deployments 1 and 3."),
-        );
+        self.draw(figure, name, svg, &format!("Figure {name}: {what} latency under each oracle, deployments 1 and 3."));
     }
 
-    /// A line for each oracle; oracles that agree throughout share one.
+    /// One line per oracle; oracles with equal values share one.
     fn by_share(&self, figure: Figure, preset: &str) -> Vec<Series> {
         let mut merged: Vec<Series> = Vec::new();
         for oracle in ORACLES {
@@ -163,7 +158,7 @@ impl Report<'_> {
         merged
     }
 
-    /// Settings down, oracles across: who won and how long requests take, beside the formula.
+    /// A table with a row per setting and a column per oracle: the winner, the latency and the formula.
     fn matrix(&mut self, figure: Figure, shown: fn(&Row) -> f64, what: &str) {
         let mut places: Vec<(&'static str, Share)> = self
             .study

@@ -1,6 +1,6 @@
-//! The report: a summary that answers at a glance, then each figure with what it shows, its table and how to repeat it.
+//! The report: a summary, then each figure with an explanation, its table and the command that reproduces it.
 //!
-//! In: a study. Out: an HTML page, and the figures as files of their own.
+//! The output is an HTML page, and the figures as separate files.
 
 mod latencies;
 mod open;
@@ -11,11 +11,11 @@ mod watched;
 
 use std::collections::BTreeMap;
 
-use super::figures::{Figure, What};
+use super::figures::{Figure, LatencyKind};
 use super::study::{LIMIT_PERCENT, Options, Study, Summary};
 use crate::report::Page;
 
-/// The page, and every figure by the name of its file.
+/// The page, and all figures by file name.
 pub(super) fn report(options: &Options, study: &Study, summary: &Summary) -> (String, BTreeMap<String, String>) {
     let mut report = Report {
         page: Page::new(
@@ -29,7 +29,7 @@ pub(super) fn report(options: &Options, study: &Study, summary: &Summary) -> (St
     };
     report.summary(summary);
     report.on_real_servers(summary);
-    // Of one case there is nothing to draw.
+    // A single case has no figures.
     for figure in Figure::ALL.into_iter().filter(|figure| options.case.is_none() && options.wants(*figure)) {
         match figure {
             Figure::F4b => report.around_the_crash(),
@@ -44,11 +44,11 @@ pub(super) fn report(options: &Options, study: &Study, summary: &Summary) -> (St
             Figure::Wander => report.wander(),
         }
     }
-    // Whoever wants one figure wants that one.
+    // Only in the full report, not if single figures are selected.
     if options.only.is_empty() {
         report.election();
     }
-    report.how();
+    report.method();
     (report.page.finish(), report.figures)
 }
 
@@ -60,8 +60,8 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Puts a figure on the page and beside it.
-    fn draws(&mut self, figure: Figure, file: &str, svg: String, caption: &str) {
+    /// Adds a figure to the page and to the files.
+    fn draw(&mut self, figure: Figure, file: &str, svg: String, caption: &str) {
         let command = format!("pole lab paper --only {}{}", figure.name(), self.options.repeated_by);
         self.page.figure(&format!("fig-{file}"), &svg, caption, &command);
         self.figures.insert(file.to_owned(), svg);
@@ -70,7 +70,7 @@ impl Report<'_> {
     fn summary(&mut self, summary: &Summary) {
         self.page.section("summary", "Does it agree?");
         let tiles = tiles(summary);
-        let tiles: String = tiles.iter().map(|(good, figure, words)| tile(*good, figure, words)).collect();
+        let tiles: String = tiles.iter().map(|(good, figure, text)| tile(*good, figure, text)).collect();
         self.page.html(&format!("<ul class=\"verdict\">\n{tiles}</ul>"));
         if summary.holds() && summary.cells > 0 {
             self.page
@@ -88,7 +88,7 @@ impl Report<'_> {
         self.stated();
     }
 
-    /// Where latencies lie farthest off.
+    /// The largest deviations of latencies.
     fn deviations(&mut self, summary: &Summary) {
         let worst = [("the formulas", &summary.from_formula), ("the paper's figures", &summary.from_paper)];
         for (what, worst) in worst {
@@ -106,26 +106,26 @@ impl Report<'_> {
     }
 
     fn stated(&mut self) {
-        if self.study.beside.is_empty() {
+        if self.study.comparisons.is_empty() {
             return;
         }
         let rows: Vec<Vec<String>> = self
             .study
-            .beside
+            .comparisons
             .iter()
-            .map(|beside| {
-                let stated = &beside.stated;
-                let (paper, deviation) = match stated.about {
+            .map(|comparison| {
+                let stated = &comparison.stated;
+                let (paper, deviation) = match stated.approximate {
                     true => (format!("about {}", stated.ms), "–".to_owned()),
-                    false => (stated.ms.to_string(), format!("{:+.1} %", beside.deviation_percent)),
+                    false => (stated.ms.to_string(), format!("{:+.1} %", comparison.deviation_percent)),
                 };
                 vec![
                     setting(stated.setting).to_owned(),
                     stated.share.text(),
                     stated.oracle.map_or_else(|| "any".to_owned(), who),
-                    stated.what.text(),
-                    format!("{:.1}", beside.ours_ms),
-                    format!("{:.1}", beside.formula_ms),
+                    stated.kind.text(),
+                    format!("{:.1}", comparison.ours_ms),
+                    format!("{:.1}", comparison.formula_ms),
                     paper,
                     deviation,
                     stated.source.to_owned(),
@@ -137,7 +137,12 @@ impl Report<'_> {
             &["setting", "p", "oracle", "of", "ours", "formula", "paper", "deviation", "section"],
             &rows,
         );
-        if self.study.beside.iter().any(|beside| beside.stated.about && beside.stated.what == What::Before) {
+        if self
+            .study
+            .comparisons
+            .iter()
+            .any(|comparison| comparison.stated.approximate && comparison.stated.kind == LatencyKind::Before)
+        {
             self.page.text(
                 "“About” figures are read off a chart in the paper and are shown, not judged: the formula alone, without any \
                  disk, is above the first of them.",
@@ -145,7 +150,7 @@ impl Report<'_> {
         }
     }
 
-    fn how(&mut self) {
+    fn method(&mut self) {
         let scale = &self.options.scale;
         self.page.section("how", "How it was run");
         let seconds = |ns: u64| ns / crate::sim::SECOND;
@@ -169,7 +174,7 @@ impl Report<'_> {
     }
 }
 
-/// The answers at a glance: whether it is good, the figure, what it is of.
+/// The summary tiles: whether the value is good, the value, its description.
 fn tiles(summary: &Summary) -> Vec<(bool, String, String)> {
     let near = |worst: &Option<(f64, String)>| worst.as_ref().is_none_or(|(percent, _)| percent.abs() <= LIMIT_PERCENT);
     let percent = |worst: &Option<(f64, String)>| worst.as_ref().map(|(percent, _)| format!("{:.1} %", percent.abs()));
@@ -187,23 +192,23 @@ fn tiles(summary: &Summary) -> Vec<(bool, String, String)> {
     tiles.push((true, format!("{:.2} ms", summary.disk_ms), "the one constant for disk and processing".to_owned()));
     if summary.recoveries.0 > 0 {
         let (all, near) = summary.recoveries;
-        let words = "leaders by “recovery” within 5 % or 2 ms of the fastest to recover".to_owned();
-        tiles.push((all == near, format!("{near} of {all}"), words));
+        let text = "leaders by “recovery” within 5 % or 2 ms of the fastest to recover".to_owned();
+        tiles.push((all == near, format!("{near} of {all}"), text));
     }
     if let Some(answered) = summary.answered {
         let (within, of) = answered.all;
-        let words = "cases of the open question in which “recovery” picks the fastest or one within 5 %".to_owned();
-        tiles.push((answered.holds(), format!("{:.1} %", 100.0 * within as f64 / of.max(1) as f64), words));
+        let text = "cases of the open question in which “recovery” picks the fastest or one within 5 %".to_owned();
+        tiles.push((answered.holds(), format!("{:.1} %", 100.0 * within as f64 / of.max(1) as f64), text));
     }
     tiles
 }
 
-fn tile(good: bool, figure: &str, words: &str) -> String {
+fn tile(good: bool, figure: &str, text: &str) -> String {
     let class = if good { "good" } else { "bad" };
-    format!("<li class=\"{class}\"><b>{figure}</b>{words}</li>\n")
+    format!("<li class=\"{class}\"><b>{figure}</b>{text}</li>\n")
 }
 
-/// A deployment in words.
+/// The name of a deployment for readers.
 fn setting(preset: &str) -> &'static str {
     match preset {
         "two" => "two data centres",
@@ -214,7 +219,7 @@ fn setting(preset: &str) -> &'static str {
     }
 }
 
-/// An oracle in words, or the leader that was made to win.
+/// The name of an oracle for readers, or of the leader that was forced to win.
 fn who(oracle: &str) -> String {
     oracle.strip_prefix("leader=").map_or_else(|| oracle.to_owned(), |id| format!("leader p{id}"))
 }

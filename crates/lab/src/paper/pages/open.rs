@@ -1,14 +1,14 @@
-//! The question that the paper leaves open: does `recovery` pick the fastest to recover, anywhere?
+//! The question that the paper leaves open: does `recovery` pick the server that recovers fastest, in any deployment?
 
 use super::super::figures::Figure;
 use super::super::question::{Answer, Question};
 use super::super::rows::ms;
-use super::super::study::{Answered, NEAR};
+use super::super::study::{AnswerSummary, NEAR};
 use super::Report;
 use crate::report::chart::{Axes, Panel, Series};
 
 impl Report<'_> {
-    pub(super) fn open_question(&mut self, answered: Option<Answered>) {
+    pub(super) fn open_question(&mut self, answered: Option<AnswerSummary>) {
         self.page.section("open", "The open question: who recovers fastest, anywhere?");
         let scale = &self.options.scale;
         self.page.text(&format!(
@@ -38,23 +38,23 @@ impl Report<'_> {
                 line("close: the second is within 5 %", close),
             ],
         );
-        self.foreseen();
+        self.predictions();
         self.regrets_of_recovery();
-        self.the_rest();
+        self.bad_choices();
     }
 
-    /// Estimate against run, of whoever was chosen.
-    fn foreseen(&mut self) {
+    /// A chart of the predicted against the measured time for the chosen servers.
+    fn predictions(&mut self) {
         let point = |(_, answer): &(Question, Answer)| {
             let times = answer.times[&answer.chosen];
-            // Both axes in powers of ten, so that a millisecond and a minute have their place.
+            // Both axes are logarithmic, since times range from a millisecond to minutes.
             Some((magnitude(times.predicted?), magnitude(times.measured)))
         };
         let points: Vec<(f64, f64)> = self.study.questions.iter().filter_map(point).collect();
         let axes = Axes { x: "foreseen: 0 is 1 ms, 1 is 10 ms, 2 is 100 ms …", y: "measured, likewise", events: &[] };
         let svg = Panel::points("", axes, &[Series::new("a case", points)])
             .svg("The recovery time that the oracle foresees for its choice, against the run");
-        self.draws(
+        self.draw(
             Figure::Open,
             "open",
             svg,
@@ -72,11 +72,11 @@ impl Report<'_> {
         let axes = Axes { x: "slower than the fastest by at most, in %", y: "cases in %", events: &[] };
         let svg = Panel::lines("", axes, &[Series::new("recovery", points)])
             .svg("In how many cases the leader by recovery is at most so much slower than the fastest");
-        self.draws(Figure::Open, "open-regret", svg, "How much slower than the fastest the picked leader is.");
+        self.draw(Figure::Open, "open-regret", svg, "How much slower than the fastest the picked leader is.");
     }
 
-    /// Every case in which it picked badly.
-    fn the_rest(&mut self) {
+    /// A table of all cases in which the choice was bad.
+    fn bad_choices(&mut self) {
         let mut rest: Vec<&(Question, Answer)> =
             self.study.questions.iter().filter(|(_, answer)| answer.regret() > NEAR).collect();
         rest.sort_by(|(_, a), (_, b)| b.regret().total_cmp(&a.regret()));
@@ -84,8 +84,8 @@ impl Report<'_> {
             let (chosen, best) = (answer.chosen, answer.best());
             let time = |id: u64| {
                 let times = answer.times[&id];
-                let foreseen = times.predicted.map_or_else(|| "?".to_owned(), |ns| format!("{:.1}", ms(ns)));
-                format!("p{id} {:.1} ({foreseen})", ms(times.measured))
+                let predicted = times.predicted.map_or_else(|| "?".to_owned(), |ns| format!("{:.1}", ms(ns)));
+                format!("p{id} {:.1} ({predicted})", ms(times.measured))
             };
             vec![
                 question.name.clone(),
@@ -116,7 +116,7 @@ fn magnitude(ns: u64) -> f64 {
     while value < 1.0 {
         (value, tens) = (value * 10.0, tens - 1.0);
     }
-    // Of what is left digit by digit, by squares, which are the same on every machine.
+    // The fraction bit by bit, by squaring, which gives the same result on every machine.
     let mut digit = 0.5;
     for _ in 0..20 {
         value *= value;

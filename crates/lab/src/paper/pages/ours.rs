@@ -1,8 +1,8 @@
-//! What the paper could not show: the regret of each oracle, and a leader that follows a wandering load.
+//! What the paper does not show: the regret of each oracle, and a leader that follows a wandering load.
 
 use super::super::figures::{Figure, ORACLES};
 use super::super::rows::{deviation, mean, ms};
-use super::super::wander::{Wander, Wandered};
+use super::super::wander::{Wander, WanderResult};
 use super::Report;
 use crate::report::chart::{Axes, Panel, Series};
 use crate::sim::SECOND;
@@ -30,7 +30,7 @@ impl Report<'_> {
         };
         let series: Vec<Series> = ORACLES.iter().map(shares).collect();
         let svg = Panel::lines("", axes, &series).svg("How many topologies have at most so much regret");
-        self.draws(Figure::Regret, "regret", svg, "Regret: on how many topologies it is at most so much.");
+        self.draw(Figure::Regret, "regret", svg, "Regret: on how many topologies it is at most so much.");
         let line = |oracle: &&'static str| {
             let sorted = self.sorted_regrets(oracle);
             let at = |percent: usize| {
@@ -70,8 +70,8 @@ impl Report<'_> {
         let axes = Axes { x: "formula plus the constant, in ms", y: "measured in ms", events: &[] };
         let svg = Panel::points("", axes, &[Series::new("a random topology", points)])
             .svg("Formula against run, random topologies");
-        self.draws(Figure::Regret, "regret-sample", svg, "Random topologies: the formula and a run.");
-        let line = |sampled: &super::super::study::Sampled| {
+        self.draw(Figure::Regret, "regret-sample", svg, "Random topologies: the formula and a run.");
+        let line = |sampled: &super::super::study::SampledTopology| {
             let off = deviation(sampled.mean_ms, sampled.formula_ms);
             vec![
                 sampled.seed.to_string(),
@@ -113,14 +113,14 @@ impl Report<'_> {
         let events: Vec<(f64, &str)> = moves.iter().map(|(at, name)| (*at, name.as_str())).collect();
         let axes = Axes { x: "minutes", y: "mean latency in ms", events: &events };
         let svg = Panel::lines("", axes, &series).svg("Mean latency over time while the load wanders");
-        self.draws(
+        self.draw(
             Figure::Wander,
             "wander",
             svg,
             "A load that wanders: mean latency over time. Dotted lines: who leads from there on.",
         );
         let best_ms = mean(wander.best_ms().into_iter());
-        let line = |name: &str, run: &Wandered| {
+        let line = |name: &str, run: &WanderResult| {
             let moves = run.leaders.len().saturating_sub(1);
             vec![
                 name.to_owned(),
@@ -147,11 +147,11 @@ impl Report<'_> {
     }
 }
 
-fn course(name: &str, run: &Wandered) -> Series {
+fn course(name: &str, run: &WanderResult) -> Series {
     Series::new(name, run.course.iter().map(|(at, ns)| (*at as f64 / 60.0, ms(*ns))).collect())
 }
 
-/// The best possible latency of each stay, as steps.
+/// The best possible latency over time, as steps.
 fn best_course(wander: &Wander) -> Vec<(f64, f64)> {
     let minutes = wander.stay as f64 / SECOND as f64 / 60.0;
     let steps = wander.best_ms().into_iter().enumerate();

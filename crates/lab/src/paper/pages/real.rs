@@ -1,18 +1,18 @@
 //! The section on real servers: each run beside the formula, the simulator and the paper.
 
-use super::super::real::{REAL_LIMIT_PERCENT, Real, RealRow, RealSummary, is_near, named};
+use super::super::real::{REAL_LIMIT_PERCENT, Real, RealRow, RealSummary, case_name, is_within_limit};
 use super::super::rows::Agreement;
 use super::super::study::Summary;
 use super::{Report, setting, tile, who};
 
 impl Report<'_> {
-    /// Nothing, unless real servers were run.
+    /// Adds the section, if real servers were run.
     pub(super) fn on_real_servers(&mut self, summary: &Summary) {
         let (Some(real), Some(answer)) = (&self.options.real, &summary.real) else { return };
         self.page.section("real", "On real servers");
-        let tiles: String = tiles(answer).iter().map(|(good, figure, words)| tile(*good, figure, words)).collect();
+        let tiles: String = tiles(answer).iter().map(|(good, figure, text)| tile(*good, figure, text)).collect();
         self.page.html(&format!("<ul class=\"verdict\">\n{tiles}</ul>"));
-        self.page.text(&how(real));
+        self.page.text(&method(real));
         let each: Vec<String> = real.constants_ms.iter().map(|ms| format!("{ms:.2}")).collect();
         self.page.text(&format!(
             "The one constant for disk and processing on this machine is {:.2} ms. It is measured, not fitted to the cells \
@@ -51,20 +51,24 @@ impl Report<'_> {
     }
 
     fn stated_beside_real(&mut self, real: &Real) {
-        let beside = real.beside();
-        let rows: Vec<Vec<String>> = beside
+        let comparisons = real.paper_comparisons();
+        let rows: Vec<Vec<String>> = comparisons
             .iter()
-            .map(|beside| {
-                let stated = &beside.stated;
+            .map(|comparison| {
+                let stated = &comparison.stated;
                 vec![
                     setting(stated.setting).to_owned(),
                     stated.share.text(),
                     stated.oracle.map_or_else(|| "any".to_owned(), who),
-                    stated.what.text(),
-                    format!("{:.1}", beside.ours_ms),
-                    format!("{:.1}", beside.formula_ms + real.constant_ms),
+                    stated.kind.text(),
+                    format!("{:.1}", comparison.ours_ms),
+                    format!("{:.1}", comparison.formula_ms + real.constant_ms),
                     stated.ms.to_string(),
-                    if stated.about { "–".to_owned() } else { format!("{:+.1} %", beside.deviation_percent) },
+                    if stated.approximate {
+                        "–".to_owned()
+                    } else {
+                        format!("{:+.1} %", comparison.deviation_percent)
+                    },
                 ]
             })
             .collect();
@@ -79,7 +83,7 @@ impl Report<'_> {
     }
 }
 
-fn how(real: &Real) -> String {
+fn method(real: &Real) -> String {
     let seconds = |ns: u64| ns / crate::sim::SECOND;
     format!(
         "Each run is five processes `pole server` on this machine, with the links of the deployment emulated between them, and \
@@ -100,10 +104,10 @@ fn line(real: &Real, row: &RealRow) -> Vec<String> {
         Agreement::Tie => " ~",
         Agreement::Other => " ≠",
     };
-    // Under the elected leader: what the deviation is of.
+    // The formula under the elected leader, recomputed from the deviation.
     let expected = after.shown_ms() / (1.0 + after.deviation_percent / 100.0);
     vec![
-        named(&after.case),
+        case_name(&after.case),
         format!("p{}{sign}", after.winner),
         format!("{:.1}", after.shown_ms()),
         format!("{expected:.1}"),
@@ -111,14 +115,14 @@ fn line(real: &Real, row: &RealRow) -> Vec<String> {
         row.simulated.map_or_else(String::new, |(winner, ms)| format!("p{winner} {ms:.1}")),
         format!("{:.1}", row.before_ms),
         format!("{:.1}", row.before_predicted_ms + real.constant_ms),
-        match real.judges_before(row) {
+        match real.checks_before(row) {
             true => format!("{:+.1} %", row.before_deviation_percent),
             false => "–".to_owned(),
         },
     ]
 }
 
-/// The answers at a glance.
+/// The summary tiles.
 fn tiles(answer: &RealSummary) -> Vec<(bool, String, String)> {
     let mut tiles = Vec::new();
     let (agree, cells) = (answer.agree, answer.cells);
@@ -126,8 +130,8 @@ fn tiles(answer: &RealSummary) -> Vec<(bool, String, String)> {
     let worst = [("the formulas", &answer.from_formula), ("the paper's figures", &answer.from_paper)];
     for (what, worst) in worst {
         if let Some((percent, place)) = worst {
-            let words = format!("largest deviation from {what}, of {REAL_LIMIT_PERCENT} % allowed: {place}");
-            tiles.push((is_near(*percent), format!("{:.1} %", percent.abs()), words));
+            let text = format!("largest deviation from {what}, of {REAL_LIMIT_PERCENT} % allowed: {place}");
+            tiles.push((is_within_limit(*percent), format!("{:.1} %", percent.abs()), text));
         }
     }
     tiles.push((true, format!("{:.2} ms", answer.constant_ms), "this machine's constant".to_owned()));

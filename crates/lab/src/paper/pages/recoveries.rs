@@ -1,4 +1,4 @@
-//! Figures 8a and 8b: how long an ensemble takes to serve again, and whether the estimate of `recovery` is right.
+//! Figures 8a and 8b: recovery times, and whether the estimate of `recovery` is right.
 
 use super::super::figures::Figure;
 use super::super::rows::{RecoveryRow, mean};
@@ -38,7 +38,7 @@ impl Report<'_> {
         ));
         let axes = Axes { x: "backlog of p1 in MB", y: "recovery in ms", events: &[] };
         let svg = Panel::lines("", axes, &series).svg("Recovery time against the backlog of p1, two data centres");
-        self.draws(Figure::F8a, "8a", svg, "Figure 8a: recovery time against the backlog of p1.");
+        self.draw(Figure::F8a, "8a", svg, "Figure 8a: recovery time against the backlog of p1.");
         self.recovery_table(Figure::F8a, &["history", "rotating", "recovery"]);
         self.estimates(Figure::F8a);
     }
@@ -66,7 +66,7 @@ impl Report<'_> {
         ));
         let axes = Axes { x: "backlog of D2 in MB", y: "recovery in ms", events: &[] };
         let svg = Panel::lines("", axes, &series).svg("Recovery time against the backlog of D2, three data centres");
-        self.draws(Figure::F8b, "8b", svg, "Figure 8b: recovery time under each possible leader.");
+        self.draw(Figure::F8b, "8b", svg, "Figure 8b: recovery time under each possible leader.");
         self.recovery_table(Figure::F8b, &["history", "rotating", "latency", "recovery"]);
         self.estimates(Figure::F8b);
     }
@@ -91,7 +91,7 @@ impl Report<'_> {
         Series::new(name, points.filter(|(_, ms)| ms.is_finite()).collect())
     }
 
-    /// Settings down, oracles across: who led and how long it took, beside the estimate.
+    /// A table with a row per setting and a column per oracle: the leader, the time and the estimate.
     fn recovery_table(&mut self, figure: Figure, oracles: &[&str]) {
         let first_seed = self.options.scale.seeds.first().copied();
         let of = |row: &&RecoveryRow| row.figure == figure && Some(row.seed) == first_seed;
@@ -118,7 +118,7 @@ impl Report<'_> {
         );
     }
 
-    /// The estimate beside the measurement, for whoever led.
+    /// A chart of the estimated against the measured time, by leader.
     fn estimates(&mut self, figure: Figure) {
         let of = |leader: u64| {
             let rows = self.study.recoveries.iter().filter(|row| row.figure == figure && row.leader == leader);
@@ -129,6 +129,6 @@ impl Report<'_> {
         let svg = Panel::points("", axes, &series).svg("Estimated against measured recovery time");
         let name = figure.name();
         let caption = format!("What the oracle `recovery` foresees, and what happened, figure {name}.");
-        self.draws(figure, &format!("{name}-estimate"), svg, &caption);
+        self.draw(figure, &format!("{name}-estimate"), svg, &caption);
     }
 }

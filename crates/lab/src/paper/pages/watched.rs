@@ -1,13 +1,13 @@
-//! The election that the paper's figures are about, message by message.
+//! The election behind the paper's figures, message by message.
 
 use super::Report;
-use crate::play::Play;
+use crate::recording::Recording;
 use crate::script::{Find, find, watch};
 
 impl Report<'_> {
-    /// Deployment 1 loses its leader: from the crash until all that live follow the next one.
+    /// Deployment 1 loses its leader: from the crash until all running servers follow the next one.
     pub(super) fn election(&mut self) {
-        let Some(play) = election() else { return };
+        let Some(recording) = election() else { return };
         self.page.section("election", "An election, message by message");
         self.page.text(
             "Deployment 1 under `latency`: p5 dies, and each of the others proposes itself (P) until it hears of a better one. \
@@ -17,18 +17,19 @@ impl Report<'_> {
         );
         let caption = "An election: p5 dies in deployment 1, and p3, nearest to all that are left, leads.";
         let command = format!("pole lab watch {SCRIPT}");
-        self.page.figure("fig-election", &play.player(caption, usize::MAX), caption, &command);
-        self.figures.insert("election".to_owned(), play.diagram(caption, usize::MAX));
+        self.page.figure("fig-election", &recording.player(caption, usize::MAX), caption, &command);
+        self.figures.insert("election".to_owned(), recording.diagram(caption, usize::MAX));
     }
 }
 
-/// The part of the script that the page is about.
-fn election() -> Option<Play> {
+/// The part of the script that the page shows.
+fn election() -> Option<Recording> {
     let Find::One(_, script) = find(SCRIPT) else { return None };
-    let play = watch(script, false).ok()?.play;
-    let crash = play.steps.iter().position(|step| step.is_turn() && play.told(step).starts_with("> crash"))?;
-    let end = play.next_turn(play.next_turn(crash));
-    Some(play.part(crash..end))
+    let recording = watch(script, false).ok()?.recording;
+    let crash =
+        recording.steps.iter().position(|step| step.is_turn() && recording.describe(step).starts_with("> crash"))?;
+    let end = recording.next_turn(recording.next_turn(crash));
+    Some(recording.part(crash..end))
 }
 
 const SCRIPT: &str = "60-deployment-1-loses-its-leader";
@@ -39,9 +40,9 @@ mod tests {
 
     #[test]
     fn the_page_shows_the_death_of_p5_and_the_rise_of_p3() {
-        let play = election().expect("the script");
-        let last = play.steps.last().expect("steps");
-        assert_eq!(last.believed(&play.names), "1:3 2:3 3:* 4:3 5:x");
-        assert!(play.player("", usize::MAX).matches("class=\"row\"").count() < 150, "it has to be read");
+        let recording = election().expect("the script");
+        let last = recording.steps.last().expect("steps");
+        assert_eq!(last.views_summary(&recording.names), "1:3 2:3 3:* 4:3 5:x");
+        assert!(recording.player("", usize::MAX).matches("class=\"row\"").count() < 150, "it has to be read");
     }
 }
