@@ -78,6 +78,8 @@ struct Scoring {
 struct Chosen {
     choice: Proposal,
     established: Option<Epoch>,
+    /// Whether this server took part in the round that chose the leader. False for an incumbent and after a hand-over.
+    elected: bool,
 }
 
 impl Election {
@@ -101,9 +103,15 @@ impl Election {
 
     /// Starts an election (`new_election()` in the paper): the service has no leader, or gives up the one it has.
     pub fn start(&mut self, cause: Cause, host: &mut impl Host, out: &mut Vec<Output>) {
+        self.start_in(next_round(self.round, self.settled), cause, host, out);
+    }
+
+    /// Starts an election in a round that another server began. The round must be higher than the current one; a lower
+    /// one is replaced by the next.
+    pub fn start_in(&mut self, round: Round, cause: Cause, host: &mut impl Host, out: &mut Vec<Output>) {
         let lost_leader = if cause == Cause::LeaderLost { self.leader() } else { None };
         self.cancel_timers(out);
-        self.round = next_round(self.round, self.settled);
+        self.round = if round > self.round { round } else { next_round(self.round, self.settled) };
         self.settled = false;
         let mut campaign = Campaign::new(cause, lost_leader);
         campaign.trace.push(Step::Started { round: self.round });
@@ -216,7 +224,7 @@ impl Election {
     pub fn adopt(&mut self, round: Round, choice: Proposal) {
         if self.config.voters.contains(choice.id) && round.epoch <= ROUND_MAX {
             self.round = round;
-            self.stage = Stage::Chosen(Chosen { choice, established: None });
+            self.stage = Stage::Chosen(Chosen { choice, established: None, elected: false });
         }
     }
 
@@ -275,6 +283,13 @@ impl Election {
         }
     }
 
+    /// Whether the leader was elected in a round in which this server took part, and is not established yet. Servers
+    /// that adopted an incumbent are not in the round that they would answer for.
+    #[must_use]
+    pub fn awaits_elected_leader(&self) -> bool {
+        matches!(&self.stage, Stage::Chosen(Chosen { established: None, elected: true, .. }))
+    }
+
     /// The servers that vote.
     #[must_use]
     pub fn voters(&self) -> &Voters {
@@ -305,7 +320,7 @@ impl Election {
                 Ordering::Equal => electing.receive_proposal(from, propose, &self.config, host, out),
                 Ordering::Greater => self.advance_to_round(from, propose, host, out),
             },
-            Stage::Chosen(Chosen { choice, established }) => {
+            Stage::Chosen(Chosen { choice, established, .. }) => {
                 // Answered for any round: a stable leader is not given up because another server holds an election.
                 let vote = Vote { round: self.round, choice: choice.clone(), established: *established };
                 out.push(Output::Send { to: from, message: Message::Vote(vote) });
@@ -320,7 +335,7 @@ impl Election {
             Stage::Electing(electing) => &mut electing.campaign,
         };
         campaign.remember(from, &vote);
-        if let Some(incumbent) = incumbent(&self.config.voters, &campaign.votes) {
+        if let Some(incumbent) = incumbent(&self.config.voters, &campaign.votes, self.config.me, self.round) {
             self.follow_incumbent(incumbent, host, out);
         } else if let Stage::Electing(electing) = &mut self.stage {
             electing.receive_vote(from, vote, &self.config, host, out);
@@ -433,7 +448,7 @@ impl Election {
         standings.insert(self.config.me, host.standing());
         let record = Record::of(&ballot, &self.config.voters, campaign.cause, reason, &campaign.trace);
         out.push(Output::Elected(Elected { leader: ballot.choice.id, round: self.round, standings, record }));
-        self.stage = Stage::Chosen(Chosen { choice: ballot.choice, established: None });
+        self.stage = Stage::Chosen(Chosen { choice: ballot.choice, established: None, elected: true });
     }
 
     /// Ends the election by following a leader that a quorum already follows, in its round.
@@ -456,7 +471,7 @@ impl Election {
         let Incumbent { round, choice, established } = incumbent;
         out.push(Output::Elected(Elected { leader: choice.id, round, standings, record }));
         self.settled |= established.is_some();
-        self.stage = Stage::Chosen(Chosen { choice, established });
+        self.stage = Stage::Chosen(Chosen { choice, established, elected: false });
     }
 
     fn cancel_timers(&self, out: &mut Vec<Output>) {

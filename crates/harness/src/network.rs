@@ -80,6 +80,12 @@ impl Condition {
         Self { delay, ..Self::default() }
     }
 
+    /// How much later a chunk arrives at most, except for a cut.
+    #[must_use]
+    pub fn longest_delay(&self) -> Duration {
+        self.delay + if self.loss_percent > 0 { RETRANSMISSION } else { Duration::ZERO }
+    }
+
     /// A direction on which this percentage of chunks is retransmitted.
     #[must_use]
     pub fn lossy(loss_percent: usize) -> Self {
@@ -204,11 +210,15 @@ async fn proxy(
 ) {
     // Read before connecting: the far end may see the connection before we do, and a reset must count from then on.
     let resets = (there.borrow().resets, back.borrow().resets);
-    // The TCP handshake needs both directions.
-    for direction in [&mut there, &mut back] {
-        if direction.wait_for(|now| !now.cut).await.is_err() {
-            return;
-        }
+    // The TCP handshake needs both directions. If the client gives up before that, the far end never sees the connection.
+    let mut early = BytesMut::new();
+    let both_open =
+        async { there.wait_for(|now| !now.cut).await.is_ok() && back.wait_for(|now| !now.cut).await.is_ok() };
+    tokio::select! {
+        biased;
+        true = both_open => {}
+        () = closed(&mut near, &mut early) => return,
+        else => return,
     }
     let Ok(mut far) = TcpStream::connect(address).await else { return reset(&near) };
     let _ = (near.set_nodelay(true), far.set_nodelay(true));
@@ -216,7 +226,10 @@ async fn proxy(
         let ((near_in, near_out), (far_in, far_out)) = (near.split(), far.split());
         let (there_too, back_too) = (there.clone(), back.clone());
         let both = async {
-            tokio::join!(pump(near_in, far_out, there_too, seed), pump(far_in, near_out, back_too, !seed));
+            tokio::join!(
+                pump(near_in, far_out, early, there_too, seed),
+                pump(far_in, near_out, BytesMut::new(), back_too, !seed)
+            );
         };
         tokio::select! {
             () = both => false,
@@ -230,14 +243,33 @@ async fn proxy(
     }
 }
 
-/// Copies bytes in one direction until the connection ends. Each chunk is written once it is due and the direction is
-/// open.
-async fn pump(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, condition: watch::Receiver<Condition>, seed: u64) {
+/// Returns when the stream has ended. Bytes that arrive before are kept, up to a limit.
+async fn closed(stream: &mut TcpStream, early: &mut BytesMut) {
+    while early.len() < CHUNK_BYTES {
+        if stream.read_buf(early).await.unwrap_or(0) == 0 {
+            return;
+        }
+    }
+    std::future::pending().await
+}
+
+/// Copies bytes in one direction until the connection ends, beginning with those already read. Each chunk is written
+/// once it is due and the direction is open.
+async fn pump(
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    early: BytesMut,
+    condition: watch::Receiver<Condition>,
+    seed: u64,
+) {
     let (send, mut chunks) = mpsc::channel::<(Instant, Bytes)>(CHUNKS_MAX);
     let mut gate = condition.clone();
     let read = async move {
         let mut rng = Rng::new(seed);
         let mut due = Instant::now();
+        if !early.is_empty() && send.send((due, early.freeze())).await.is_err() {
+            return;
+        }
         loop {
             let mut chunk = BytesMut::with_capacity(CHUNK_BYTES);
             // A read error ends the direction like a regular end of stream: an empty chunk marks it.
@@ -327,6 +359,28 @@ mod tests {
         assert!(timeout(Duration::from_millis(100), far.read(&mut bytes)).await.is_err());
         network.set(A, B, Condition::default());
         assert_eq!(far.read(&mut bytes).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_connection_given_up_during_a_cut_never_arrives_and_one_that_waits_does() {
+        let network = Network::start().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let entry = network.open(A, B, listener.local_addr().unwrap()).unwrap();
+        network.set(B, A, Condition::CUT);
+        for (bytes, waits) in [(b"no", false), (b"go", true)] {
+            let mut near = TcpStream::connect(entry).await.unwrap();
+            near.write_all(bytes).await.unwrap();
+            if waits {
+                network.set(B, A, Condition::default());
+                let mut got = [0; 2];
+                listener.accept().await.unwrap().0.read_exact(&mut got).await.unwrap();
+                assert_eq!(&got, b"go");
+            } else {
+                near.shutdown().await.unwrap();
+                // The proxy closes its side once it has noticed.
+                assert_eq!(near.read(&mut [0; 1]).await.unwrap(), 0);
+            }
+        }
     }
 
     #[tokio::test]

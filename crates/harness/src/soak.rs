@@ -176,6 +176,7 @@ async fn soak(launcher: &Launcher, options: &Options, mut rng: Rng) -> Result<Re
         network.links.end();
     }
     faults.restore_all().await?;
+    ledger.end();
     let _ = stop.send(true);
     drain(&ledger).await;
     let left_behind = short.await.expect("no task of ours panics");

@@ -313,10 +313,17 @@ impl<M: Machine> Node<M> {
         match (channel, message) {
             (Channel::Election, Message::Election(message)) => {
                 self.demote_blank(&message, out);
+                let retry = match &message {
+                    pole_election::Message::Propose(propose) => Some(propose.round),
+                    pole_election::Message::Vote(_) => None,
+                };
+                let retry = retry.filter(|round| *round > self.election.round() && self.leader_is_silent());
                 let outcome =
                     self.with_election(out, |election, host, outputs| election.receive(from, message, host, outputs));
-                if let Err(error) = outcome {
-                    self.refuse(from, channel, error.to_string(), out);
+                match (outcome, retry) {
+                    (Err(error), _) => self.refuse(from, channel, error.to_string(), out),
+                    (Ok(()), Some(round)) => self.join_round(round, out),
+                    (Ok(()), None) => {}
                 }
             }
             (Channel::Election, Message::Heartbeat { seq, report }) => {

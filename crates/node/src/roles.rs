@@ -22,19 +22,27 @@ use crate::{Channel, Effect, Machine, Message, Note, Timer};
 impl<M: Machine> Node<M> {
     /// Starts an election.
     pub(crate) fn elect(&mut self, cause: Cause, out: &mut Vec<Effect>) {
+        self.elect_in(None, cause, out);
+    }
+
+    /// Starts an election, in the round of another server if one is given.
+    fn elect_in(&mut self, round: Option<Round>, cause: Cause, out: &mut Vec<Effect>) {
         self.step_down(out);
         if self.zab.is_restoring() || cause != Cause::Start && (self.disk_hangs() || !self.reaches_quorum()) {
             let me = self.config.me;
             self.with_election(out, |election, host, outputs| election.demote(me, host, outputs));
         }
         // Recorded before the election starts, because it may end at once.
-        let next = Round { epoch: self.election.round().epoch + 1, failed: 0 };
+        let next = round.unwrap_or(Round { epoch: self.election.round().epoch + 1, failed: 0 });
         self.leadership_changes.begin(cause, next, self.now);
         // Measures the round trips now: the answers arrive in time for the limits that apply after the election.
         let reachable: Vec<_> = self.scoring.reachable().collect();
         reachable.into_iter().for_each(|peer| self.heartbeat(peer, out));
         out.push(Effect::Note(Note::Electing { cause, round: next }));
-        self.with_election(out, |election, host, outputs| election.start(cause, host, outputs));
+        self.with_election(out, |election, host, outputs| match round {
+            Some(round) => election.start_in(round, cause, host, outputs),
+            None => election.start(cause, host, outputs),
+        });
     }
 
     /// Demotes a server without a history beside one that has a history: it could lead only after a whole history was
@@ -86,9 +94,19 @@ impl<M: Machine> Node<M> {
 
     /// Gives up the role for a reason, and starts an election.
     pub(crate) fn abandon(&mut self, reason: &str, cause: Cause, out: &mut Vec<Effect>) {
+        self.abandon_for(None, reason, cause, out);
+    }
+
+    /// Gives up a leader that was elected and stays silent, and joins the round that another server has begun instead.
+    /// It joins exactly that round: with a round of its own, two servers could outbid each other without end.
+    pub(crate) fn join_round(&mut self, round: Round, out: &mut Vec<Effect>) {
+        self.abandon_for(Some(round), "another server tries again", Cause::Retry, out);
+    }
+
+    fn abandon_for(&mut self, round: Option<Round>, reason: &str, cause: Cause, out: &mut Vec<Effect>) {
         self.leadership_changes.fail(reason);
         out.push(Effect::Note(Note::Abandoned { reason: reason.to_string() }));
-        self.elect(cause, out);
+        self.elect_in(round, cause, out);
     }
 
     /// Handles the loss of the leader, as a follower.
@@ -327,6 +345,14 @@ impl<M: Machine> Node<M> {
     /// by as much as failure detection tolerates. After that, the peer is considered dead.
     fn probe_patience(&self) -> Span {
         Span(self.config.liveness_timeout.0.saturating_sub(self.config.liveness.0)).saturating_mul(2)
+    }
+
+    /// Whether this server has elected a leader and not heard from it since. If another server gives up waiting for that
+    /// leader and begins a new round, there is nothing to wait for here either.
+    pub(crate) fn leader_is_silent(&self) -> bool {
+        self.zab.phase() == Phase::Greeting
+            && self.election.awaits_elected_leader()
+            && self.zab.leader().is_some_and(|leader| !self.liveness.has_received(leader))
     }
 
     /// Whether a quorum continued without the leader that we chose and that is not established, so that waiting for it

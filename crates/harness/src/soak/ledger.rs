@@ -44,6 +44,8 @@ struct Records {
     connected_to: Vec<Option<usize>>,
     /// Recent faults of servers and links, to explain a pause.
     faults: VecDeque<(At, String)>,
+    /// Whether gaps and pauses are measured.
+    measuring: bool,
     /// When this program last ran.
     ran: At,
     /// The last intervals in which this program did not run. It could not see acknowledgements then.
@@ -229,6 +231,12 @@ impl Ledger {
         records.counts.longest = Pause::default();
         records.pause = Pause::default();
         records.ran = at;
+        records.measuring = true;
+    }
+
+    /// Ends the measurement of gaps and pauses.
+    pub(super) fn end(&self) {
+        self.records.borrow_mut().measuring = false;
     }
 
     /// Records an event of a session that lasts until the end.
@@ -325,6 +333,9 @@ impl Pause {
 impl Records {
     fn acknowledged(&mut self, at: At) {
         self.counts.acknowledged += 1;
+        if !self.measuring {
+            return;
+        }
         let gap = Duration::from_micros(at.saturating_sub(self.last_acknowledged));
         if gap > GAP_SHOWN_MIN {
             let end = Duration::from_micros(at);
@@ -365,6 +376,9 @@ impl Records {
 
     fn count_pause(&mut self, at: At) {
         self.tick(at);
+        if !self.measuring {
+            return;
+        }
         let Some(Since { group, leader }) = self.connected.as_ref().map(Connected::since) else { return };
         let last = self.last_acknowledged;
         let pause = |since: At| {

@@ -21,6 +21,8 @@ pub(super) struct LinkFaults {
     rng: Rng,
     ledger: Ledger,
     active: Option<Active>,
+    /// Directions whose fault has ended, and when its last delayed bytes arrive.
+    settling: Vec<(Instant, Place, Place)>,
     next: Instant,
     /// The kinds of the next faults. One is drawn at random.
     upcoming: Vec<Kind>,
@@ -55,8 +57,9 @@ enum Kind {
 
 impl LinkFaults {
     pub(super) fn new(network: Network, servers: usize, sites: usize, rng: Rng, ledger: Ledger) -> Self {
-        let (upcoming, counts) = (Vec::new(), BTreeMap::new());
-        Self { network, servers, sites, rng, ledger, active: None, next: Instant::now(), upcoming, counts }
+        let (settling, upcoming, counts) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let next = Instant::now();
+        Self { network, servers, sites, rng, ledger, active: None, settling, next, upcoming, counts }
     }
 
     /// Ends, flaps or begins a fault if that is due. With `rest`, no new fault begins.
@@ -64,6 +67,9 @@ impl LinkFaults {
         let now = Instant::now();
         if self.active.as_ref().is_some_and(|active| active.until <= now) {
             self.end();
+        }
+        for (_, from, to) in self.settling.extract_if(.., |(at, _, _)| *at <= now) {
+            self.ledger.restored(from, to);
         }
         if let Some(active) = &mut self.active
             && let Some((next, span)) = &mut active.flap
@@ -84,17 +90,17 @@ impl LinkFaults {
     pub(super) fn end(&mut self) {
         if let Some(active) = self.active.take() {
             self.ledger.fault(format!("links: {} ends", active.name));
-            for (from, to, _) in &active.changes {
+            for (from, to, condition) in &active.changes {
                 self.network.set(*from, *to, Condition::default());
-                self.ledger.restored(*from, *to);
+                self.settling.push((Instant::now() + condition.longest_delay(), *from, *to));
             }
             self.next = Instant::now() + self.rng.between(PAUSE_MIN, PAUSE_MAX);
         }
     }
 
-    /// Whether there is no fault in progress.
+    /// Whether there is no fault in progress, and all bytes delayed by the last one have arrived.
     pub(super) fn is_quiet(&self) -> bool {
-        self.active.is_none()
+        self.active.is_none() && self.settling.is_empty()
     }
 
     /// The name of the current fault; empty if there is none.
