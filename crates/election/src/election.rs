@@ -335,7 +335,7 @@ impl Election {
             Stage::Electing(electing) => &mut electing.campaign,
         };
         campaign.remember(from, &vote);
-        if let Some(incumbent) = incumbent(&self.config.voters, &campaign.votes, self.config.me, self.round) {
+        if let Some(incumbent) = incumbent(&self.config.voters, &campaign.votes) {
             self.follow_incumbent(incumbent, host, out);
         } else if let Stage::Electing(electing) = &mut self.stage {
             electing.receive_vote(from, vote, &self.config, host, out);

@@ -411,9 +411,10 @@ impl Zab {
         );
     }
 
-    /// Whether this server never adopted a history, and so may have been wiped.
+    /// Whether this server never adopted a history, and so may have been wiped. Its log does not matter: it may hold a
+    /// part of a history whose transfer was interrupted.
     pub(crate) fn is_blank(&self) -> bool {
-        self.current_epoch == Epoch(0) && self.log.last() == Zxid::ZERO && !self.limits.trust_blank
+        self.current_epoch == Epoch(0) && !self.limits.trust_blank
     }
 
     /// Issues a write.
