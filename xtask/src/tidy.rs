@@ -4,6 +4,7 @@
 
 mod crates;
 mod dependencies;
+mod names;
 mod sources;
 mod text;
 

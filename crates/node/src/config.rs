@@ -34,6 +34,10 @@ pub struct Config {
     /// `znode.container.checkIntervalMs`: the interval between the leader's checks for expired containers and TTL
     /// nodes.
     pub chores_every: Span,
+    /// `znode.container.maxPerMinute`: how many of these nodes are deleted in a minute.
+    pub containers_per_minute: u64,
+    /// `fsync.warningthresholdms`: a write that takes longer is reported.
+    pub slow_write: Span,
     /// How long the disk may take before it counts as hung.
     pub disk_timeout: Span,
     /// The minimum time that a new leader is given to gather its quorum.
@@ -76,6 +80,8 @@ impl Config {
             patience: Span::from_ms(10_000),
             tick: Span::from_ms(2_000),
             chores_every: Span::from_ms(60_000),
+            containers_per_minute: 10_000,
+            slow_write: Span::from_ms(1_000),
             disk_timeout: Span::from_ms(1_000),
             establish_floor: Span::from_ms(50),
             drain_limit: Span::from_ms(2_000),

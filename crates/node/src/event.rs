@@ -370,6 +370,8 @@ pub enum Note {
     },
     /// The disk has exceeded its time limit.
     DiskHangs,
+    /// A write took longer than `fsync.warningthresholdms`.
+    SlowWrite { took: Span },
 }
 
 impl Message {

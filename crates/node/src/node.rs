@@ -378,6 +378,9 @@ impl<M: Machine> Node<M> {
     fn written(&mut self, through: Ticket, out: &mut Vec<Effect>) {
         if let Some(took) = self.disk.end(through, self.now) {
             self.scoring.measurements.record_fsync(took);
+            if took > self.config.slow_write {
+                out.push(Effect::Note(Note::SlowWrite { took }));
+            }
         }
         self.arm_disk_watch(out);
         self.with_zab(|zab, outputs| zab.written(through, outputs));

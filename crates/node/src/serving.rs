@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::{ServerId, Zxid};
+use pole_election::{ServerId, Span, Zxid};
 use pole_zab::{Applied, Cxid, Entry, Epoch, HeldRequest, Origin, Phase, SessionId, Ticket};
 
 use crate::checkpoints::SinceCheckpoint;
@@ -342,11 +342,12 @@ impl<M: Machine> Node<M> {
         }
         if self.now >= self.chores_at && self.chores.is_empty() {
             // Each check scans a part of the state.
-            let (chores, next) = self.machine.chores(self.wall_ms, self.chores_from);
-            self.chores_from = next.unwrap_or(0);
-            if next.is_none() {
-                self.chores_at = self.now + self.config.chores_every;
-            }
+            let (mut chores, next) = self.machine.chores(self.wall_ms, self.chores_from);
+            let limit =
+                ContainerLimit { per_minute: self.config.containers_per_minute, every: self.config.chores_every };
+            let (from, after) = limit.apply(&mut chores, self.chores_from, next);
+            self.chores_from = from;
+            self.chores_at = self.now + after;
             self.chores.extend(chores.into_iter().map(|body| own(SessionId(0), body)));
         }
     }
@@ -536,3 +537,44 @@ const APPLIED_BYTES_PER_STEP_MAX: usize = 1 << 20;
 /// Advice to the operator when the state cannot be restored from what is stored here.
 const RECOVERY_HINT: &str = "a disk or a peer is damaged, or of another version; move the files of this server away \
                             and start it again, and the others send it their state";
+
+/// Limits how many containers and nodes with a time to live are deleted in a minute.
+struct ContainerLimit {
+    /// `znode.container.maxPerMinute`.
+    per_minute: u64,
+    /// The interval between two scans of the whole state.
+    every: Span,
+}
+
+impl ContainerLimit {
+    /// Shortens the deletions that a scan from `from` found to what may be deleted at once, a second's worth. Returns
+    /// where the next scan begins and after how much time: a shortened scan is repeated, and finds the rest again.
+    fn apply(&self, due: &mut Vec<Bytes>, from: u32, next: Option<u32>) -> (u32, Span) {
+        let burst = usize::try_from(self.per_minute.div_ceil(60)).unwrap_or(usize::MAX);
+        let is_shortened = due.len() > burst;
+        due.truncate(burst);
+        let pause = Span::from_us(60_000_000_u64.saturating_mul(due.len() as u64) / self.per_minute.max(1));
+        match next {
+            _ if is_shortened => (from, pause),
+            Some(next) => (next, pause),
+            None => (0, pause.max(self.every)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_containers_are_deleted_in_a_minute_than_the_limit_allows() {
+        let limit = ContainerLimit { per_minute: 600, every: Span::from_ms(60_000) };
+        let due = |count: usize| alloc::vec![Bytes::new(); count];
+        let mut many = due(25);
+        assert_eq!(limit.apply(&mut many, 7, Some(9)), (7, Span::from_ms(1_000)), "the rest is found again from 7");
+        assert_eq!(many.len(), 10);
+        assert_eq!(limit.apply(&mut due(5), 7, Some(9)), (9, Span::from_ms(500)));
+        assert_eq!(limit.apply(&mut due(0), 7, Some(9)), (9, Span::ZERO), "an empty part costs no time");
+        assert_eq!(limit.apply(&mut due(3), 7, None), (0, Span::from_ms(60_000)), "the scan is complete");
+    }
+}

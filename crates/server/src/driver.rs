@@ -25,7 +25,6 @@ use pole_storage::Writer;
 use pole_tree::Tree;
 use pole_zab::{DiskOp, Ticket, Zxid};
 
-use crate::awake::Awake;
 use crate::background::{Background, drop_in_background};
 use crate::client::Handle;
 use crate::clock::wall_ms;
@@ -52,7 +51,6 @@ pub(crate) struct Driver {
     writes: Vec<(Ticket, DiskOp)>,
     /// Moving average of the time that a write on this thread takes.
     write_took: Duration,
-    pub(crate) awake: Awake,
     /// The node has asked for `Event::Continue`: it has more work than it does in one step.
     must_continue: bool,
     pub(crate) longest_turn: Duration,
@@ -111,7 +109,6 @@ impl Driver {
         inbox: Inbox,
         disk: Writer,
     ) -> Self {
-        let awake = Awake::new(Duration::from_millis(shared.settings.config.pole.awake_ms));
         Self {
             background: Background::new(Arc::clone(&shared), &disk),
             node,
@@ -126,7 +123,6 @@ impl Driver {
             effects: Vec::new(),
             writes: Vec::new(),
             write_took: Duration::ZERO,
-            awake,
             must_continue: false,
             longest_turn: Duration::ZERO,
             dirty: Vec::new(),
@@ -248,11 +244,8 @@ impl Driver {
             return self.writes.drain(..).for_each(|(ticket, op)| self.disk.write(ticket, op));
         }
         let began = Instant::now();
-        self.awake.write_begins(began, self.write_took);
         if let Some(through) = self.disk.write_here(&mut self.writes) {
-            let ended = Instant::now();
-            self.awake.write_ended(ended);
-            self.write_took = (self.write_took * 7 + (ended - began)) / 8;
+            self.write_took = (self.write_took * 7 + began.elapsed()) / 8;
             self.events.push(Event::Written { through });
         }
     }

@@ -11,7 +11,6 @@
 
 mod activity;
 mod admin;
-mod awake;
 mod background;
 mod client;
 mod clock;

@@ -86,6 +86,10 @@ pub(crate) fn note(shared: &Shared, note: &Note) {
             shared.status.closed_by_snapshot.fetch_add(connections, Ordering::Relaxed);
             warn("installed", &[("zxid", &zxid.to_string()), ("what", "a snapshot of the leader; clients reconnect")]);
         }
+        Note::SlowWrite { took } => {
+            let what = "a write to the log took longer than fsync.warningthresholdms: look at the disk";
+            warn("slow_write", &[("took_ms", &(took.as_us() / 1_000).to_string()), ("what", what)]);
+        }
         Note::DiskHangs => error("disk_hangs", &[("what", "a write has not ended in time: look at the disk")]),
     }
 }

@@ -13,7 +13,7 @@ use pole_zab::SessionId;
 use tokio::sync::Notify;
 
 use crate::Settings;
-use crate::client::{Greetings, Handle, OutputTotal, Seats, SessionIds};
+use crate::client::{Greetings, Handle, OutputTotal, SessionIds, Slots};
 use crate::clock::Clock;
 use crate::mailbox::Mailbox;
 use crate::status::{Role, Status};
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) greetings: Greetings,
     /// How many client connections leave enough descriptors for files and other servers.
     pub(crate) descriptors_for_clients: usize,
-    pub(crate) seats: Seats,
+    pub(crate) slots: Slots,
     pub(crate) status: Status,
 }
 
@@ -68,7 +68,7 @@ impl Shared {
             output: Arc::new(OutputTotal::new(settings.output_bytes_max)),
             greetings: Greetings::new(settings.greetings_max),
             descriptors_for_clients: crate::descriptors::for_clients(),
-            seats: Seats::default(),
+            slots: Slots::default(),
             status: Status::default(),
             settings,
         }

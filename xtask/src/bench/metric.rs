@@ -152,7 +152,7 @@ impl Metric {
         match self {
             Self::WriteCpu | Self::ReadCpu => Goal::Part(1.0 / 3.0),
             Self::WriteRate | Self::ReadRate => Goal::Times(3.0),
-            Self::LeaderP50 | Self::LeaderP99 | Self::FollowerP50 | Self::FollowerP99 => Goal::Part(0.5),
+            Self::LeaderP50 | Self::LeaderP99 | Self::FollowerP50 | Self::FollowerP99 => Goal::Part(0.6),
             Self::Kill => Goal::PartAndMax(0.1, 50.0),
             Self::Freeze => Goal::Max(1000.0),
             Self::MemoryFresh => Goal::Part(0.125),
@@ -182,7 +182,7 @@ impl Goal {
     pub(super) fn text(self) -> String {
         match self {
             Self::Times(times) => format!("at least {times} ×"),
-            Self::Part(part) => format!("at most 1/{:.0}", 1.0 / part),
+            Self::Part(part) => format!("at most {}", fraction(part)),
             Self::PartAndMax(part, max) => format!("at most 1/{:.0} and {max:.0}", 1.0 / part),
             Self::Max(max) => format!("at most {max:.0}"),
             Self::Min(min) => format!("at least {min}"),
@@ -205,6 +205,12 @@ impl Goal {
 
 /// Above this share of the machine, the generator may limit the rate.
 pub(super) const GENERATOR_PERCENT_MAX: f64 = 15.0;
+
+/// A fraction as people write it: 1/3 rather than 0.333, but 0.6.
+fn fraction(part: f64) -> String {
+    let whole = 1.0 / part;
+    if (whole - whole.round()).abs() < 0.01 { format!("1/{whole:.0}") } else { format!("{part:.1}") }
+}
 
 #[test]
 fn goals_are_reached_at_their_limit_and_missed_beyond() {

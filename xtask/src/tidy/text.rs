@@ -22,6 +22,22 @@ pub(super) fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
+/// Whether `name` occurs in the text as a whole name.
+pub(super) fn has_name(text: &str, name: &str) -> bool {
+    let continues = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    text.match_indices(name)
+        .any(|(at, _)| !continues(text[..at].chars().next_back()) && !continues(text[at + name.len()..].chars().next()))
+}
+
+/// The paths of the repository that a line of Markdown quotes: between backticks, and in one of its folders.
+pub(super) fn paths(line: &str) -> impl Iterator<Item = &str> {
+    let quoted = line.split('`').skip(1).step_by(2);
+    let folders = ["crates/", "xtask/", "docs/", "fuzz/", "compat/", "mutants/"];
+    quoted.filter(move |text| {
+        folders.iter().any(|folder| text.starts_with(folder)) && !text.contains(|c: char| "*{<$ …".contains(c))
+    })
+}
+
 /// Whether a line contains an absolute path of a particular machine.
 fn has_absolute_path(line: &str) -> bool {
     ["work", "home", "root"].iter().any(|folder| {
@@ -79,4 +95,11 @@ fn comments_and_longer_names_do_not_match() {
     assert_eq!(code("let a = 1; // HashMap"), "let a = 1; ");
     assert!(has_word("use rand::Rng", "rand::"));
     assert!(!has_word("operand::new()", "rand::"));
+}
+
+#[test]
+fn names_are_whole_and_paths_are_quoted() {
+    assert!(has_name("let desk = Desk::new()", "Desk") && !has_name("Desktop, MyDesk", "Desk"));
+    let line = "See `crates/node/src/lib.rs`, `docs/*.md`, crates/zab and `cargo run`.";
+    assert_eq!(paths(line).collect::<Vec<_>>(), ["crates/node/src/lib.rs"]);
 }

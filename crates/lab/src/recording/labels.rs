@@ -138,6 +138,7 @@ pub(super) fn note(note: &Note) -> Option<String> {
         Note::BadOracle { version, error } => format!("cannot build the oracle of {version}: {error}"),
         Note::Installed { zxid } => format!("installs a snapshot at {zxid}"),
         Note::DiskHangs => "finds its disk hanging".to_owned(),
+        Note::SlowWrite { took } => format!("waits {} ms for its disk", took.as_us() / 1_000),
         Note::Leading { .. } | Note::Following { .. } => return None,
     })
 }

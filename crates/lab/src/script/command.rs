@@ -162,7 +162,7 @@ pub(crate) enum Command {
         wait: Option<Switch>,
     },
     /// Connects a ZooKeeper client to a server, with its session if it has one.
-    Guest {
+    Connect {
         name: String,
         id: u64,
         #[arg(key)]

@@ -11,7 +11,7 @@
 //!          [retain=bytes] [snapshot=n] [piece=bytes]      rate, a weight or a probe is better if higher, all others if
 //!          [counter=max] [outstanding=n] [resign=on]      lower; or unknown, block, nan, overflow, empty
 //!          [window=pieces]                                pieces of a transfer sent ahead of their confirmation
-//!          [tree=yes]                                     with the tree of the service, for `guest` and `ask`
+//!          [tree=yes]                                     with the tree of the service, for `connect` and `ask`
 //!                                                         topology: a preset or a file
 //! elect [within=ms]                    until all running servers serve under one leader
 //! start ID... [wait=no]                until they serve
@@ -28,7 +28,7 @@
 //! attach SESSION ID                    the session of this name connects to the server
 //! write|create ID KEY VALUE    delete|read ID KEY    sync ID     by the session named like the server, or by
 //!          [session=NAME] [wait=no]                              another; without waiting for the answer
-//! guest NAME ID [timeout=ms]           a ZooKeeper client connects, with its session if it has one; it sends pings
+//! connect NAME ID [timeout=ms]           a ZooKeeper client connects, with its session if it has one; it sends pings
 //! ask NAME WHAT... [wait=no]           create PATH DATA [ephemeral] [sequential], set PATH DATA, delete PATH, acl PATH IP,
 //!                                      get|exists|children PATH [watch], watch PATH [recursive], sync, close,
 //!                                      multi CHANGE and CHANGE...

@@ -133,7 +133,7 @@ impl ScriptRunner {
             Command::Sync { id, session, wait } => {
                 self.send_request(*id, session.as_ref(), *wait, ClientOp::Sync, "sync".to_owned())
             }
-            Command::Guest { name, id, timeout, wait } => self.connect_sim_client(name, *id, *timeout, *wait),
+            Command::Connect { name, id, timeout, wait } => self.connect_sim_client(name, *id, *timeout, *wait),
             Command::Ask { name, what, wait } => self.sim_client_sends(name, what, *wait),
             Command::Leave { name } => self.sim_client_disconnects(name),
             Command::Tree { id } => {
@@ -413,7 +413,7 @@ impl ScriptRunner {
         let (client, new) = self.names.sim_client(name);
         let world = self.world()?;
         if new || !world.sim_clients[client].is_open() {
-            return Err(format!("{name} has no session: begin with `guest {name} ID`"));
+            return Err(format!("{name} has no session: begin with `connect {name} ID`"));
         }
         Ok((client, world))
     }

@@ -136,7 +136,7 @@ impl Transcript {
             }
             Note::Installed { zxid } => self.push_line(format!("{} installs a snapshot at {zxid}", id(server))),
             Note::DiskHangs => self.push_line(format!("{} finds its disk hanging", id(server))),
-            Note::Leading { .. } | Note::Following { .. } => {}
+            Note::Leading { .. } | Note::Following { .. } | Note::SlowWrite { .. } => {}
         }
     }
 

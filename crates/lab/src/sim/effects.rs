@@ -208,7 +208,8 @@ impl World {
             | Note::Resigning { .. }
             | Note::InvalidScore { .. }
             | Note::BadOracle { .. }
-            | Note::Installed { .. } => {}
+            | Note::Installed { .. }
+            | Note::SlowWrite { .. } => {}
         }
     }
 }

@@ -161,7 +161,8 @@ pub(crate) fn note(note: &Note) -> String {
         | Note::InvalidScore { .. }
         | Note::BadOracle { .. }
         | Note::Installed { .. }
-        | Note::DiskHangs => format!("{note:?}"),
+        | Note::DiskHangs
+        | Note::SlowWrite { .. } => format!("{note:?}"),
     }
 }
 

@@ -16,8 +16,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::four_letter;
-use super::habit::{Habit, Place};
 use super::handle::Handle;
+use super::placement::{Placement, Thread};
 use crate::limits::Limit;
 use crate::mailbox::Command;
 use crate::shared::Shared;
@@ -30,8 +30,7 @@ pub(crate) struct Connection<R, W> {
     /// The write half with TLS; without TLS the handle writes.
     writer: Option<W>,
     input: BytesMut,
-    /// Where it would be served best.
-    pub(super) habit: Habit,
+    pub(super) placement: Placement,
     /// Scratch buffers, reused to avoid reallocation.
     events: Vec<Event>,
     commands: Vec<Command>,
@@ -41,7 +40,7 @@ pub(crate) struct Connection<R, W> {
 pub(crate) enum Outcome<C> {
     /// It ended.
     Ended(End),
-    /// It is to be served on another thread.
+    /// It moves to another thread.
     Moves(C),
 }
 
@@ -68,13 +67,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             reader,
             writer,
             input: BytesMut::with_capacity(READ_BYTES),
-            habit: Habit::default(),
+            placement: Placement::default(),
             events: Vec::new(),
             commands: Vec::new(),
         }
     }
 
-    /// Serves the client until the connection ends, or would better be served on another thread.
+    /// Serves the client until the connection ends or should move to another thread.
     pub(crate) async fn run(mut self) -> Outcome<Self> {
         match self.serve().await {
             Ok(()) => Outcome::Moves(self),
@@ -89,11 +88,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Returns when the connection would better be served elsewhere.
+    /// Returns when the connection should move to another thread.
     async fn serve(&mut self) -> Result<(), End> {
         loop {
             self.progress().await;
-            if self.habit.is_to_move() {
+            if self.placement.should_move() {
                 return Ok(());
             }
             self.wait().await?;
@@ -112,7 +111,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             }
             let at = self.shared.call_context();
             if taken.count > 0 {
-                self.habit.learn(taken.count, taken.last_op, taken.is_alone);
+                self.placement.learn(taken.count, taken.last_op, taken.is_alone);
                 self.shared.status.tally.received(taken.count);
                 self.shared.status.tally.answered(taken.answered, began, at.now);
             }
@@ -244,15 +243,15 @@ impl<R, W> Connection<R, W> {
         }
     }
 
-    /// The same connection with another reader, and the one that it had.
+    /// Replaces the reader. Returns the previous one.
     pub(super) fn exchange_reader<S>(self, reader: S) -> (R, Connection<S, W>) {
-        let Self { shared, handle, reader: before, writer, input, habit, events, commands } = self;
-        (before, Connection { shared, handle, reader, writer, input, habit, events, commands })
+        let Self { shared, handle, reader: before, writer, input, placement, events, commands } = self;
+        (before, Connection { shared, handle, reader, writer, input, placement, events, commands })
     }
 
-    /// It is served here from now on.
-    pub(super) fn settle(&mut self, place: Place) {
-        self.habit.settle(place);
+    /// Records that it is served on this thread from now on.
+    pub(super) fn moved_to(&mut self, thread: Thread) {
+        self.placement.moved_to(thread);
     }
 }
 

@@ -24,7 +24,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::connection::{Connection, End, Outcome};
 use super::handle::Handle;
-use super::visit;
+use super::migration;
 use crate::limits::Limit;
 use crate::log;
 use crate::shared::Shared;
@@ -91,7 +91,7 @@ impl Listener {
         threads.spawn(async move {
             let Ok(stream) = TcpStream::from_std(stream) else { return };
             match tls {
-                None => visit::begin(shared, to, stream, address, permit).await,
+                None => migration::serve_new(shared, to, stream, address, permit).await,
                 Some(tls) => serve_tls(&shared, stream, address, &tls, permit).await,
             }
         });

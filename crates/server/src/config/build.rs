@@ -367,7 +367,6 @@ fn pole(values: &Values, ensemble: Option<&Ensemble>, read: ReadFile<'_>, report
         first_score_wait_ms: values.count("pole.firstScoreWaitMs"),
         patience_ms: values.count("pole.patienceMs"),
         diff_retain_mb: values.count("pole.diffRetainMb"),
-        awake_ms: values.count("pole.awakeMs"),
         peer_secret: values.text("pole.peer.secret").map(PathBuf::from),
         resign: values.bool("pole.resign"),
         resign_margin_percent: values.count("pole.resign.marginPercent"),

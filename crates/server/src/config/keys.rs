@@ -522,9 +522,11 @@ pub const KEYS: &[Key] = &[
     ours("pole.diffRetainMb", Number(1, 65_536), "32", "Megabytes of log kept in memory to bring others level."),
     ours(
         "pole.awakeMs",
-        Number(0, 1_000),
-        "1",
-        "Milliseconds that a processor waits awake for the next write, where writes follow each other that fast. It is the time of an otherwise idle processor, a core at most. 0: never.",
+        Unused(
+            "no thread keeps a processor busy between writes any more; this key is refused from the next release on",
+        ),
+        "",
+        "Milliseconds that a processor waited awake for the next write.",
     ),
     ours(
         "pole.peer.secret",

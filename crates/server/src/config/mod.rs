@@ -151,6 +151,8 @@ impl Config {
             rate_half_life: Span::from_ms(self.pole.rate_half_life_ms),
             tick,
             chores_every: Span::from_ms(self.service.container_check_ms),
+            containers_per_minute: self.service.container_max_per_minute,
+            slow_write: Span::from_ms(self.storage.fsync_warning_ms),
             liveness: Span::from_ms(liveness_ms),
             liveness_timeout: Span::from_ms(liveness_timeout_ms),
             sync_limit: tick.saturating_mul(self.timing.sync_limit),

@@ -286,8 +286,6 @@ pub struct Pole {
     pub patience_ms: u64,
     /// `pole.diffRetainMb`.
     pub diff_retain_mb: u64,
-    /// `pole.awakeMs`.
-    pub awake_ms: u64,
     /// `pole.peer.secret`: the path of the file.
     pub peer_secret: Option<PathBuf>,
     /// `pole.resign`.

@@ -225,7 +225,6 @@ impl Config {
             ("pole.firstScoreWaitMs", pole.first_score_wait_ms.to_string()),
             ("pole.patienceMs", pole.patience_ms.to_string()),
             ("pole.diffRetainMb", pole.diff_retain_mb.to_string()),
-            ("pole.awakeMs", pole.awake_ms.to_string()),
             ("pole.resign", switch("pole.resign", pole.resign)),
             ("pole.resign.marginPercent", pole.resign_margin_percent.to_string()),
             ("pole.resign.marginMs", pole.resign_margin_ms.to_string()),

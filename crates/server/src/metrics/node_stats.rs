@@ -30,8 +30,6 @@ pub(crate) struct NodeStats {
     pub(crate) replies_over_limit: u64,
     /// The longest turn of the node's thread since the start.
     pub(crate) longest_turn: Duration,
-    /// Processor time spent on waiting awake.
-    pub(crate) awake: Duration,
     pub(crate) fsync_p50: Span,
     pub(crate) fsync_p99: Span,
     pub(crate) rate_milli: u64,
@@ -64,7 +62,6 @@ impl NodeStats {
             refusals: node.machine().refusals(),
             replies_over_limit: node.machine().replies_over_limit(),
             longest_turn: driver.longest_turn,
-            awake: driver.awake.spent(),
             fsync_p50: report.fsync_p50,
             fsync_p99: report.fsync_p99,
             rate_milli: report.rate_milli,

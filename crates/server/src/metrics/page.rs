@@ -93,7 +93,7 @@ fn add_server(shared: &Shared, page: &mut Page) {
         "pole_lone_writers",
         "gauge",
         "Clients that ask for one write at a time, served on the node's thread.",
-        &shared.seats.taken(),
+        &shared.slots.taken(),
     );
     if let Some(bytes) = host::resident_bytes() {
         page.one("pole_resident_bytes", "gauge", "Memory that the process occupies.", &bytes);
@@ -136,12 +136,6 @@ fn add_node(stats: &NodeStats, page: &mut Page) {
         "gauge",
         "The longest turn of the thread that runs the protocol, since the start: nothing else happened meanwhile.",
         &stats.longest_turn.as_secs_f64(),
-    );
-    page.one(
-        "pole_awake_seconds_total",
-        "counter",
-        "Processor time spent on waiting awake for the next write (pole.awakeMs).",
-        &stats.awake.as_secs_f64(),
     );
     page.many(
         "pole_queue_depth",

@@ -14,8 +14,8 @@
 //!   proceed, with a secret: its proof ────────>
 //! ```
 //!
-//! Magic and version come first in all versions, so that any two versions can identify each other. See also ZAB.md,
-//! scenario 19 (short, random and oddly encoded bytes on the election port).
+//! Magic and version come first in all versions, so that any two versions can identify each other. Short, random
+//! and oddly encoded bytes are scenario 19 of `docs/scenarios.md`.
 
 use pole_election::ServerId;
 use pole_node::Channel;

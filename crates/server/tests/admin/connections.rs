@@ -16,7 +16,7 @@ fn who_writes_alone_moves_to_the_node_and_leaves_it_to_read() {
     assert_eq!(lone_writers(&server), 0);
     writer.write_alone(50);
     drop(writer);
-    server.wait_until("an empty seat", |server| lone_writers(server) == 0);
+    server.wait_until("a free slot", |server| lone_writers(server) == 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! value. The checks are incremental: only the server that stepped, and only what is new, is compared with one shared
 //! history.
 //!
-//! | invariant of ZAB.md | where |
+//! | invariant (`docs/zab.md`) | where |
 //! | --- | --- |
 //! | prefix consistency, agreement, total order, integrity, contiguous zxids | `history` |
 //! | local and global primary order, primary integrity, one established leader per epoch | `leaders` |

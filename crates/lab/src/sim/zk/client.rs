@@ -231,7 +231,7 @@ impl World {
                 let asleep = !self.faults.over && this.may_sleep && this.rng.per_mille(2);
                 if asleep {
                     let wakes = self.now + this.rng.between(timeout / 2, 2 * timeout);
-                    self.trace.line(self.now, 0, format_args!("guest {client} sleeps until {} ms", wakes / MS));
+                    self.trace.line(self.now, 0, format_args!("client {client} sleeps until {} ms", wakes / MS));
                     this.asleep = true;
                     return self.schedule_sim_client(client, wakes);
                 }
@@ -276,7 +276,7 @@ impl World {
         let slept = this.asleep || this.woke_at > this.last_received;
         let (server, since) = (this.server, this.last_received);
         let is_there = self.hosts[server].connections.contains_key(&this.connection);
-        self.trace.line(self.now, 0, format_args!("guest {client} despairs of server {}", server + 1));
+        self.trace.line(self.now, 0, format_args!("client {client} gives up server {}", server + 1));
         self.observe(|_| Some(Observation::SimClient { client, action: format!("gives {} up", server + 1) }));
         // Answers may be held back until the leader confirms the session, so a slow leader is an excuse too.
         let led = self.leader().is_some_and(|leader| self.hosts[leader].last_fault + 5 * SECOND < since);
@@ -382,7 +382,7 @@ impl World {
             Some(request @ Request::SetWatches2(_)) => (PendingKind::Watches, Frame::Request(cxid, request)),
             Some(request) => (PendingKind::Read(request.clone()), Frame::Request(cxid, request)),
         };
-        self.trace.line(self.now, 0, format_args!("guest {client} #{cxid} asks {kind:?}"));
+        self.trace.line(self.now, 0, format_args!("client {client} #{cxid} sends {kind:?}"));
         this.pending.push_back(Pending { cxid, kind });
         this.last_sent = self.now;
         self.sim_client_sends_frame(client, frame);
@@ -427,13 +427,13 @@ impl World {
         while self.sim_clients[client].connection == connection {
             let this = &mut self.sim_clients[client];
             let frame = Deframer::new(FRAME_BYTES_MAX).next(&mut this.arrived);
-            let frame = frame.map_err(|error| format!("guest {client} cannot cut a frame: {error}"))?;
+            let frame = frame.map_err(|error| format!("client {client} cannot cut a frame: {error}"))?;
             let Some(frame) = frame else { return Ok(()) };
             let message = match this.state {
                 State::Attaching => self.decode_session(connection, frame),
                 State::Away | State::Open | State::Closing => decode(frame),
             };
-            let message = message.map_err(|error| format!("guest {client} cannot read what it hears: {error}"))?;
+            let message = message.map_err(|error| format!("client {client} cannot decode a message: {error}"))?;
             self.sim_client_receives(client, connection, message)?;
         }
         Ok(())
@@ -461,7 +461,7 @@ impl World {
         let Some(service) = self.checker.service.as_mut().filter(|_| this.connection == connection) else {
             return Ok(());
         };
-        self.trace.line(self.now, 0, format_args!("guest {client} hears {message:?}"));
+        self.trace.line(self.now, 0, format_args!("client {client} receives {message:?}"));
         if let Some(observations) = &mut self.observations {
             let asked = this.pending.front().and_then(|pending| pending.kind.printed_request());
             observations.extend(
@@ -487,7 +487,7 @@ impl World {
                 let is_first =
                     this.pending.pop_front().is_some_and(|pending| matches!(pending.kind, PendingKind::Session));
                 if !is_first {
-                    return Err(format!("guest {client} has its session twice"));
+                    return Err(format!("client {client} has its session twice"));
                 }
                 service.attached(this.session, &response)?;
                 return self.sim_client_attached(client, &response);
