@@ -5,7 +5,9 @@
 //! memory or, where memory no longer reaches back, from disk ([`Output::ReadLog`]). Transactions proposed meanwhile are
 //! not queued for the receiver; they are sent from the log.
 //!
-//! Flow control: at most [`Limits::pieces_in_flight`](crate::Limits) messages are unconfirmed. The receiver sends
+//! Flow control: at most [`Limits::pieces_in_flight`](crate::Limits) messages are unconfirmed. While the log is sent under
+//! load, the receiver may stay behind by a constant distance: a window takes a round trip, and in a round trip as much is
+//! proposed. Then the window grows, up to [`WINDOW_GROWTH_MAX`] times. The receiver sends
 //! [`Message::Received`] for a piece when it is on its disk, and for the last piece of a snapshot when the state is
 //! restored. It thus holds no more than a few pieces and its state.
 
@@ -29,6 +31,8 @@ pub(crate) struct Transfer {
     opened: bool,
     /// Messages that the receiver has not confirmed.
     in_flight: usize,
+    /// How many of these there may be.
+    window: usize,
     step: Step,
 }
 
@@ -51,13 +55,36 @@ enum Step {
         sent: Zxid,
         /// A read from disk is under way.
         reading: bool,
+        round: Round,
     },
+}
+
+/// A part of the log in a transfer: everything that was logged when the part before was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Round {
+    /// The last position.
+    end: Zxid,
+    /// The number of entries. The maximum if the log begins in an older epoch, where they are not counted.
+    entries: u32,
+}
+
+impl Round {
+    fn new(sent: Zxid, last: Zxid) -> Self {
+        let is_one_epoch = sent.epoch() == last.epoch();
+        Self { end: last, entries: if is_one_epoch { last.counter() - sent.counter() } else { u32::MAX } }
+    }
+}
+
+impl Step {
+    fn log_after(sent: Zxid) -> Self {
+        Self::Log { sent, reading: false, round: Round { end: sent, entries: u32::MAX } }
+    }
 }
 
 impl Zab {
     /// Sends the log above `after`, which must be in memory.
     pub(crate) fn send_log(&mut self, to: ServerId, after: Zxid, out: &mut Vec<Output>) {
-        self.start_transfer(to, Step::Log { sent: after, reading: false }, out);
+        self.start_transfer(to, Step::log_after(after), out);
         self.advance_transfer(to, out);
         let after = match self.transfers.get(&to) {
             Some(Transfer { step: Step::Log { sent, .. }, .. }) => *sent,
@@ -96,7 +123,7 @@ impl Zab {
     pub fn log_is_read(&mut self, transfer: TransferId, entries: Vec<Entry>, out: &mut Vec<Output>) {
         let Some((to, transfer)) = self.transfers.iter_mut().find(|(_, other)| other.id == transfer) else { return };
         let to = *to;
-        let Step::Log { sent, reading } = &mut transfer.step else { return };
+        let Step::Log { sent, reading, .. } = &mut transfer.step else { return };
         let prev = *sent;
         if !core::mem::take(reading) {
             return;
@@ -118,7 +145,7 @@ impl Zab {
         if let Step::State { zxid, complete: true, .. } = transfer.step
             && transfer.in_flight == 0
         {
-            transfer.step = Step::Log { sent: zxid, reading: false };
+            transfer.step = Step::log_after(zxid);
         }
         out.push(Output::Progress);
         self.advance_transfer(from, out);
@@ -145,7 +172,8 @@ impl Zab {
         self.end_transfer(to, out);
         let id = self.next_transfer;
         self.next_transfer = TransferId(id.0 + 1);
-        self.transfers.insert(to, Transfer { id, opened: false, in_flight: 0, step });
+        let window = self.limits.pieces_in_flight.max(1);
+        self.transfers.insert(to, Transfer { id, opened: false, in_flight: 0, window, step });
     }
 
     fn open_transfer(&mut self, to: ServerId, after: Zxid, state: Option<Body>, out: &mut Vec<Output>) {
@@ -156,11 +184,12 @@ impl Zab {
 
     /// Sends or requests as much as may be in flight.
     fn advance_transfer(&mut self, to: ServerId, out: &mut Vec<Output>) {
-        let (bytes, window) = (self.limits.piece_bytes, self.limits.pieces_in_flight.max(1));
+        let bytes = self.limits.piece_bytes;
+        let window_max = self.limits.pieces_in_flight.max(1).saturating_mul(WINDOW_GROWTH_MAX);
         while let Some(transfer) = self.transfers.get_mut(&to) {
             match &mut transfer.step {
                 Step::State { requested, complete, .. } => {
-                    if !*complete && transfer.in_flight + *requested < window {
+                    if !*complete && transfer.in_flight + *requested < transfer.window {
                         *requested += 1;
                         out.push(Output::NextPiece { transfer: transfer.id, bytes });
                         continue;
@@ -169,9 +198,16 @@ impl Zab {
                 }
                 Step::Log { sent, .. } if *sent == self.log.last() => return self.transfer_is_complete(to, out),
                 Step::Log { reading: true, .. } => return,
-                Step::Log { .. } if transfer.in_flight >= window => return,
-                Step::Log { sent, reading } => {
+                Step::Log { .. } if transfer.in_flight >= transfer.window => return,
+                Step::Log { sent, reading, round } => {
                     let prev = *sent;
+                    if prev >= round.end {
+                        let next = Round::new(prev, self.log.last());
+                        if next.entries >= round.entries {
+                            transfer.window = (transfer.window * 2).min(window_max);
+                        }
+                        *round = next;
+                    }
                     if !self.log.reaches(prev) {
                         *reading = true;
                         // Not in memory, so it is committed and on our own disk.
@@ -198,3 +234,6 @@ impl Zab {
         }
     }
 }
+
+/// With the default limits, 64 MiB may be in flight to a server that is far away and behind under load.
+const WINDOW_GROWTH_MAX: usize = 8;

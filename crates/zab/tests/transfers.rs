@@ -175,3 +175,26 @@ fn a_follower_does_not_acknowledge_before_its_state_is_restored() {
     let level = Output::Send { to: leader, message: Message::AckLeader { epoch: Epoch(1), last: zxid } };
     assert!(out.contains(&level) && !zab.is_restoring(), "{out:?}");
 }
+
+#[test]
+fn the_window_grows_while_the_receiver_stays_behind_under_load() {
+    let (mut zab, _) = leader();
+    propose(&mut zab, 4);
+    deliver(&mut zab, JOINER, Message::Hello(Hello { round: ROUND, accepted_epoch: Epoch(1), taking_over: None }));
+    let last_zxid = Zxid::new(Epoch(1), 10);
+    let mut epochs = Epochs::starting_at(Zxid::ZERO);
+    epochs.push(last_zxid);
+    let promise = Promise { epoch: Epoch(1), fresh: false, current_epoch: Epoch(1), last_zxid, epochs, blank: false };
+    let out = deliver(&mut zab, JOINER, Message::AckEpoch(promise));
+    assert_eq!(sent(&out, "Entries"), WINDOW, "of the four that the joiner lacks");
+    // For every entry that is confirmed, another one is proposed.
+    for _ in 0..20 {
+        propose(&mut zab, 1);
+        let out = deliver(&mut zab, JOINER, Message::Received);
+        if sent(&out, "NewLeader") == 1 {
+            return assert!(sent(&out, "Entries") > 1, "a larger window holds everything that the joiner lacks");
+        }
+        assert_eq!(sent(&out, "Entries"), 1);
+    }
+    panic!("the joiner stays behind");
+}
