@@ -335,7 +335,7 @@ impl Election {
             Stage::Electing(electing) => &mut electing.campaign,
         };
         campaign.remember(from, &vote);
-        if let Some(incumbent) = incumbent(&self.config.voters, &campaign.votes) {
+        if let Some(incumbent) = incumbent(&self.config.voters, &campaign.votes, self.config.me, self.round) {
             self.follow_incumbent(incumbent, host, out);
         } else if let Stage::Electing(electing) = &mut self.stage {
             electing.receive_vote(from, vote, &self.config, host, out);
@@ -463,12 +463,12 @@ impl Election {
             }
         };
         participants.extend(campaign.votes.keys());
-        campaign.trace.push(Step::Decided(EndReason::Incumbent));
+        campaign.trace.push(Step::Decided(incumbent.reason));
         self.round = incumbent.round;
         let standings = BTreeMap::from([(self.config.me, host.standing())]);
         let (cause, voters) = (campaign.cause, &self.config.voters);
         let record = Record::of_incumbent(&incumbent, voters, participants, cause, &campaign.trace);
-        let Incumbent { round, choice, established } = incumbent;
+        let Incumbent { round, choice, established, .. } = incumbent;
         out.push(Output::Elected(Elected { leader: choice.id, round, standings, record }));
         self.settled |= established.is_some();
         self.stage = Stage::Chosen(Chosen { choice, established, elected: false });

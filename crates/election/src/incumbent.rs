@@ -7,26 +7,40 @@
 //! same epoch. Without the leader's own vote, servers that answer each other would adopt a dead leader again and again
 //! (scenario 33).
 //!
+//! A leader that was elected in the electing server's own round and is not established yet needs one voter less: the
+//! electing server counts itself. The others may have counted it when they decided, before a late proposal changed its
+//! choice, and would then wait for it until their time limit.
+//!
 //! The service monitors whether the leader is alive.
 
 use alloc::collections::BTreeMap;
 
 use crate::interface::Incumbent;
+use crate::trace::EndReason;
 use crate::{Epoch, Round, ServerId, Vote, Voters};
 
-/// Returns the leader that a quorum of these votes confirms. There is at most one, since two quorums share a voter.
-pub(crate) fn incumbent(voters: &Voters, votes: &BTreeMap<ServerId, Vote>) -> Option<Incumbent> {
+/// Returns the leader that a quorum of these votes confirms, as seen by server `me`, which is electing in `round`. There
+/// is at most one, since two quorums share a voter.
+pub(crate) fn incumbent(
+    voters: &Voters,
+    votes: &BTreeMap<ServerId, Vote>,
+    me: ServerId,
+    round: Round,
+) -> Option<Incumbent> {
     // A leader is confirmed only by its own vote, so the candidates are the servers that vote for themselves.
-    let own = votes.iter().filter(|(id, vote)| vote.choice.id == **id);
-    own.map(|(_, vote)| vote).find(|own| is_confirmed(voters, votes, own)).map(|own| Incumbent {
-        round: own.round,
-        choice: own.choice.clone(),
-        established: own.established,
+    let candidates = votes.iter().filter(|(id, vote)| vote.choice.id == **id).map(|(_, vote)| vote);
+    candidates.into_iter().find_map(|own| {
+        let followers = || votes.iter().filter(|(_, vote)| leadership(vote) == leadership(own)).map(|(id, _)| *id);
+        let is_of_this_round = own.established.is_none() && own.round == round;
+        let reason = if voters.is_quorum(followers()) {
+            EndReason::Incumbent
+        } else if is_of_this_round && voters.is_quorum(followers().chain([me])) {
+            EndReason::Joined
+        } else {
+            return None;
+        };
+        Some(Incumbent { round: own.round, choice: own.choice.clone(), established: own.established, reason })
     })
-}
-
-fn is_confirmed(voters: &Voters, votes: &BTreeMap<ServerId, Vote>, own: &Vote) -> bool {
-    voters.is_quorum(votes.iter().filter(|(_, vote)| leadership(vote) == leadership(own)).map(|(id, _)| *id))
 }
 
 /// The part of a vote that must be equal for two votes to name the same leader. The whole proposal is too much: its

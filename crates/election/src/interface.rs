@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::{Epoch, Input, Message, Proposal, Rank, Record, Round, ServerId, Span, Standing, Voters, Zxid};
+use crate::{EndReason, Epoch, Input, Message, Proposal, Rank, Record, Round, ServerId, Span, Standing, Voters, Zxid};
 
 /// The configuration of an election, fixed when it is created.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -169,4 +169,6 @@ pub(crate) struct Incumbent {
     pub(crate) round: Round,
     pub(crate) choice: Proposal,
     pub(crate) established: Option<Epoch>,
+    /// [`EndReason::Incumbent`] or [`EndReason::Joined`].
+    pub(crate) reason: EndReason,
 }

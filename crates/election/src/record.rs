@@ -170,7 +170,7 @@ impl Record {
             proposals: alloc::vec![Ranked { proposal: incumbent.choice.clone(), able: true }],
             winner: incumbent.choice.id,
             decided_by: DecidedBy::Incumbent,
-            end_reason: EndReason::Incumbent,
+            end_reason: incumbent.reason,
             runner_up: None,
             margin: None,
             failed_rounds: incumbent.round.failed,

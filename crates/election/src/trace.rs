@@ -95,6 +95,8 @@ pub enum EndReason {
     Waited,
     /// A quorum already follows this leader.
     Incumbent,
+    /// The leader was elected in this round, and a quorum follows it if this server does.
+    Joined,
 }
 
 /// The steps of one election so far.
@@ -164,6 +166,7 @@ impl fmt::Display for EndReason {
             Self::Gossip => "the silent rank lower by gossip",
             Self::Waited => "the wait is over",
             Self::Incumbent => "a quorum follows it already",
+            Self::Joined => "with this server a quorum follows it",
         })
     }
 }

@@ -327,7 +327,7 @@ fn a_server_that_names_our_choice_holds_it_even_with_another_score() {
 
 #[test]
 fn any_other_vote_is_neither_a_proposal_nor_held() {
-    for other in [vote(round(1, 0), (2, 20), None), vote(round(2, 0), (1, 10), None), vote(round(0, 0), (1, 1), None)] {
+    for other in [vote(round(1, 0), (3, 20), None), vote(round(2, 0), (1, 10), None), vote(round(0, 0), (1, 1), None)] {
         let mut server = TestServer::started(1, 3, 10);
         server.receive(2, other);
         assert_eq!((server.choice(), server.armed(Timer::Wait)), (1, None));
@@ -359,6 +359,32 @@ fn a_late_server_adopts_the_leader_that_a_quorum_and_itself_vote_for() {
     server.receive(2, vote(round(3, 0), (2, 20), Some(7)));
     assert_eq!((server.leader(), server.election.round()), (Some(2), round(3, 0)));
     assert_eq!(server.elected().record.decided_by, DecidedBy::Incumbent);
+}
+
+#[test]
+fn a_server_that_the_others_counted_joins_the_leader_that_they_elected_in_its_round() {
+    // Server 4 held 2, so 2 and 3 elected it. Then a late proposal of 5, which is better, changed the choice of 4.
+    let mut server = TestServer::started(4, 5, 10);
+    server.receive_proposal(2, 20, (2, 20));
+    server.receive_proposal(3, 15, (2, 20));
+    server.receive_proposal(5, 50, (5, 50));
+    assert_eq!(server.leader(), None);
+    let here = server.election.round();
+    server.receive(3, vote(here, (2, 20), None));
+    assert_eq!(server.leader(), None, "2 itself has not said that it leads");
+    server.receive(2, vote(here, (2, 20), None));
+    assert_eq!((server.leader(), server.election.round()), (Some(2), here), "with this server a quorum follows 2");
+    assert_eq!(server.elected().record.end_reason, EndReason::Joined);
+}
+
+#[test]
+fn a_server_counts_itself_neither_for_another_round_nor_for_an_established_leader() {
+    for (of, established) in [(round(3, 0), None), (round(1, 0), Some(7))] {
+        let mut server = TestServer::started(4, 5, 10);
+        server.receive(3, vote(of, (2, 20), established));
+        server.receive(2, vote(of, (2, 20), established));
+        assert_eq!(server.leader(), None);
+    }
 }
 
 #[test]

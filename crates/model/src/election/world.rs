@@ -275,11 +275,18 @@ impl World {
         }
         self.adopted.insert((at, leader));
         self.established_epochs[at] = None;
-        let incumbent = matches!(elected.record.steps.last(), Some(Step::Decided(EndReason::Incumbent)));
-        let holders = (0..SERVERS).filter(|peer| match incumbent {
+        let Some(Step::Decided(reason)) = elected.record.steps.last() else {
+            return Err(Violation::new(HELD, format!("server {} does not say why it elects {leader}", id(at))));
+        };
+        let incumbent = matches!(reason, EndReason::Incumbent | EndReason::Joined);
+        let holders = (0..SERVERS).filter(|peer| match reason {
             // Joining late: a quorum of other servers, the leader among them, has elected it.
-            true => *peer != at && self.adopted.contains(&(*peer, leader)),
-            false => self.held.contains(&(*peer, round, leader)),
+            EndReason::Incumbent => *peer != at && self.adopted.contains(&(*peer, leader)),
+            // Joining in the same round: with this server a quorum, the leader among them, has elected it.
+            EndReason::Joined => self.adopted.contains(&(*peer, leader)),
+            EndReason::AllResponded | EndReason::Gone | EndReason::Gossip | EndReason::Waited => {
+                self.held.contains(&(*peer, round, leader))
+            }
         });
         let holders: Vec<_> = holders.collect();
         let among = if incumbent { index(leader) } else { at };
