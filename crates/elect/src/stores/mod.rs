@@ -1,0 +1,74 @@
+//! The stores that an election can run on, each behind a feature, and [`open`], which picks one by its URL.
+//!
+//! Each adapter is one file, or one folder, that implements [`Store`](crate::store::Store) and has a function
+//! `open(&StoreUrl)`. It knows nothing of elections.
+
+#[cfg(feature = "mem")]
+mod mem;
+
+use std::sync::Arc;
+
+use crate::store::{self, Store};
+use crate::url::{InvalidUrl, StoreUrl};
+
+#[cfg(feature = "mem")]
+pub use mem::{MemImage, MemStore};
+
+/// Opens the store that a URL names. Adapters connect here, so that a wrong address is reported at once.
+///
+/// # Errors
+/// If the URL is invalid, the feature is missing from this build, or the store cannot be reached.
+pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, OpenError> {
+    match url.scheme.as_str() {
+        #[cfg(feature = "mem")]
+        "mem" => Ok(Arc::new(mem::open(url)?)),
+        scheme => match FEATURES.iter().find(|(known, _)| *known == scheme) {
+            Some((_, feature)) => Err(InvalidUrl::NotBuilt { scheme: scheme.to_owned(), feature }.into()),
+            None => Err(InvalidUrl::UnknownStore { scheme: scheme.to_owned() }.into()),
+        },
+    }
+}
+
+/// Schemes and the features that bring them.
+const FEATURES: &[(&str, &str)] = &[
+    ("mem", "mem"),
+    ("etcd", "etcd"),
+    ("etcds", "etcd"),
+    ("zk", "zookeeper"),
+    ("zks", "zookeeper"),
+    ("postgres", "postgres"),
+    ("postgresql", "postgres"),
+    ("consul", "consul"),
+    ("consuls", "consul"),
+    ("k8s", "kubernetes"),
+    ("nats", "nats"),
+    ("natss", "nats"),
+    ("redis", "redis"),
+    ("rediss", "redis"),
+];
+
+/// Why a store cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The URL is wrong.
+    #[error(transparent)]
+    Url(#[from] InvalidUrl),
+    /// The store does not answer or refuses.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_store_is_picked_by_its_scheme() {
+        let open = async |url: &str| open(&url.parse().unwrap()).await.map(|store| store.promises().store);
+        assert_eq!(open("mem://a").await, Ok("mem"));
+        let unknown = open("mongo://h/p").await.unwrap_err();
+        assert!(unknown.to_string().starts_with("unknown store \"mongo\""), "{unknown}");
+        let option = open("mem://a?ttl=3").await.unwrap_err();
+        assert!(option.to_string().starts_with("unknown option \"ttl\""), "{option}");
+    }
+}
