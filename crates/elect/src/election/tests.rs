@@ -1,0 +1,1 @@
+//! Claims about single candidates, event by event.
