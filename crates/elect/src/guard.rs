@@ -15,6 +15,7 @@ use pole_oracle::Time;
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::Clock;
+use crate::driver::Command;
 use crate::election::YieldReason;
 use crate::token::Token;
 
@@ -26,6 +27,8 @@ pub struct Guard {
     hold: Arc<Hold>,
     ended: watch::Receiver<Option<YieldReason>>,
     released: mpsc::UnboundedSender<Token>,
+    /// Keeps the candidate in the election.
+    _handle: Option<mpsc::Sender<Command>>,
 }
 
 impl Guard {
@@ -33,8 +36,9 @@ impl Guard {
         hold: Arc<Hold>,
         ended: watch::Receiver<Option<YieldReason>>,
         released: mpsc::UnboundedSender<Token>,
+        handle: Option<mpsc::Sender<Command>>,
     ) -> Self {
-        Self { hold, ended, released }
+        Self { hold, ended, released, _handle: handle }
     }
 
     /// Whether this process leads now, under [`Guard::token`].

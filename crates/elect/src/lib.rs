@@ -1,10 +1,14 @@
 //! Leader election by score over a store that is already there.
 #![warn(missing_docs)]
 
+mod candidate;
 mod challenge;
+pub mod clock;
 #[cfg(feature = "contract")]
 pub mod contract;
+mod driver;
 pub mod election;
+mod guard;
 pub mod promises;
 pub mod rank;
 pub mod record;
@@ -15,5 +19,9 @@ mod timing;
 mod token;
 pub mod url;
 
+pub use candidate::{Builder, CampaignError, Candidate, Change, Changes, InvalidScore};
+pub use driver::Counters;
+pub use election::{InvalidSettings, Strategy, YieldReason};
+pub use guard::{Check, Guard};
 pub use timing::{InvalidTiming, Timing};
 pub use token::{Fence, Token};

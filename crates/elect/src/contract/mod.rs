@@ -9,13 +9,18 @@
 //! election   what the algorithm promises on top of it
 //! ```
 
+mod elections;
+mod faulty;
 mod records;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::candidate::random;
 use crate::store::{BoxFuture, Error, Store};
+
+pub use faulty::Faulty;
 
 /// A store under test.
 pub trait Factory: Send + Sync {
@@ -91,7 +96,7 @@ type Case = for<'a> fn(&'a Bench<'a>) -> BoxFuture<'a, CaseResult>;
 /// Runs all cases, one after the other. Prints nothing; the caller prints the report.
 pub async fn run(factory: &dyn Factory) -> Report {
     let mut report = Report { store: factory.name(), cases: Vec::new() };
-    let cases = records::CASES.iter();
+    let cases = records::CASES.iter().chain(elections::CASES);
     for (name, case) in cases {
         report.cases.push((name, run_case(factory, name, *case).await));
     }
@@ -99,7 +104,7 @@ pub async fn run(factory: &dyn Factory) -> Report {
 }
 
 async fn run_case(factory: &dyn Factory, name: &str, case: Case) -> Outcome {
-    let election = format!("contract-{name}-{:08x}", unique() as u32);
+    let election = format!("contract-{name}-{:08x}", random() as u32);
     let bench = Bench { factory, election };
     match tokio::time::timeout(CASE_LIMIT + factory.ttl() * 20, case(&bench)).await {
         Ok(Ok(None)) => Outcome::Passed,
@@ -126,12 +131,6 @@ impl Bench<'_> {
     fn ttl(&self) -> Duration {
         self.factory.ttl()
     }
-}
-
-/// A number that is not used twice: random bits of the standard library's hasher.
-fn unique() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::hash::RandomState::new().build_hasher().finish()
 }
 
 /// Fails the case unless both are equal.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Bench, Case, CaseResult, same, unique};
+use super::{Bench, Case, CaseResult, same};
+use crate::candidate::random;
 use crate::promises::Judge;
 use crate::store::{BoxFuture, Entry, LeaseId, Plain, RECORD_MAX, Renewed, Store, Swap, Swapped, Target, Watch};
 
@@ -340,7 +341,7 @@ fn next(watch: &mut dyn Watch, limit: Duration) -> BoxFuture<'_, Result<Option<E
 }
 
 fn lease_id() -> LeaseId {
-    LeaseId((u128::from(unique()) << 64) | u128::from(unique()))
+    LeaseId((u128::from(random()) << 64) | u128::from(random()))
 }
 
 fn text(entry: &Entry) -> String {

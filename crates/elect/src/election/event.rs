@@ -37,6 +37,8 @@ pub enum Event {
         /// How long it holds; None for ever.
         ttl: Option<Span>,
     },
+    /// Whether we want to lead. Until the first one, and after `false`, we only take part as an observer.
+    Stand(bool),
     /// Give up leadership, if we lead, in favour of a candidate or of the best one.
     Resign {
         /// The successor.

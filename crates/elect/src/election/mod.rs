@@ -113,6 +113,8 @@ pub enum InvalidSettings {
     Id { got: usize },
     #[error("the name of an oracle has at most {ORACLE_MAX} bytes, got {got}")]
     Oracle { got: usize },
+    #[error("{store} grants a time-to-live of at least {least}, got {ttl}")]
+    Ttl { store: &'static str, ttl: Span, least: Span },
     #[error("a time-to-live of {ttl} is too short for a store that may end a lease {early} early")]
     Early { ttl: Span, early: Span },
 }
@@ -133,6 +135,8 @@ pub struct Election {
     /// What we publish about ourselves, and a number that changes with it.
     own: Candidate,
     content: u64,
+    /// The last content that the others must know soon: whether we stand, and whether there is a score.
+    urgent: u64,
     score_until: Option<Time>,
     priority_until: Option<Time>,
     lease: OwnLease,
@@ -220,7 +224,7 @@ enum Role {
 }
 
 impl Election {
-    /// A candidate that knows nothing yet. The first event should be a score or a timer.
+    /// A candidate that knows nothing yet and does not stand for election before [`Event::Stand`].
     ///
     /// # Errors
     /// If the settings cannot work.
@@ -234,11 +238,12 @@ impl Election {
             computed_ms: settings.wall_ms,
             score_ttl_ms: None,
             priority: 0,
-            never: settings.never,
+            never: true,
         };
         Ok(Self {
             own,
             content: 1,
+            urgent: 1,
             score_until: None,
             priority_until: None,
             lease: OwnLease::new(settings.incarnation),
@@ -285,6 +290,10 @@ impl Election {
                 self.priority_until = ttl.map(|ttl| now + ttl);
                 self.update_own(|own| own.priority = value);
             }
+            Event::Stand(stand) => {
+                let never = self.settings.never || !stand;
+                self.update_own(|own| own.never = never);
+            }
             Event::Resign { to } => self.resign(now, to),
             Event::Released(token) => self.released(now, token),
             Event::Leave => self.leaving = true,
@@ -314,6 +323,12 @@ impl Election {
         self.leader.record()
     }
 
+    /// The spans of the election.
+    #[must_use]
+    pub fn timing(&self) -> &Timing {
+        &self.settings.timing
+    }
+
     /// The highest token ever seen, to be remembered over a restart.
     #[must_use]
     pub fn highest(&self) -> Token {
@@ -326,10 +341,13 @@ impl Election {
     }
 
     fn update_own(&mut self, change: impl FnOnce(&mut Candidate)) {
-        let before = (self.own.score, self.own.priority);
+        let before = (self.own.score, self.own.priority, self.own.never);
         change(&mut self.own);
-        if (self.own.score, self.own.priority) != before {
+        if (self.own.score, self.own.priority, self.own.never) != before {
             self.content += 1;
+            if (self.own.score.is_some(), self.own.never) != (before.0.is_some(), before.2) {
+                self.urgent = self.content;
+            }
         }
     }
 
@@ -397,16 +415,23 @@ impl Election {
             };
             return self.send(now, Slot::Lease, Op::Publish { lease, record: self.own.encode(), ttl });
         }
-        let stagger = self.settings.timing.stagger;
         let Some(held) = &self.lease.held else { return };
         let changed = held.content != self.content;
-        let eager = changed && held.kind == Kind::Active && now >= held.sent + stagger;
+        let eager = self.eager_at().is_some_and(|at| now >= at);
         if held.renewal_due(now) || eager {
             let lease = held.id;
             self.renewing_content = changed.then_some(self.content);
             let record = changed.then(|| self.own.encode());
             self.send(now, Slot::Lease, Op::Renew { lease, record });
         }
+    }
+
+    /// When a change of our record is published before the next renewal is due. Those who are not near wait, so that ten
+    /// thousand changing scores are not ten thousand writes.
+    fn eager_at(&self) -> Option<Time> {
+        let held = self.lease.held.as_ref().filter(|held| held.content != self.content)?;
+        let eager = held.kind == Kind::Active || held.content < self.urgent || self.is_vacant();
+        eager.then(|| held.sent + self.settings.timing.stagger)
     }
 
     /// Whether the application does not stop, so that the lease is no longer renewed.
@@ -501,8 +526,7 @@ impl Election {
 
     fn next_wake(&self, now: Time) -> Option<Time> {
         let lease = (!self.slots.is_busy(Slot::Lease)).then(|| self.lease.wake_at(self.wanted_kind())).flatten();
-        let changed = self.lease.held.as_ref().filter(|held| held.content != self.content && held.kind == Kind::Active);
-        let eager = changed.map(|held| held.sent + self.settings.timing.stagger);
+        let eager = self.eager_at();
         let check = self.other_holder().map(|_| self.check_at);
         let times = [self.score_until, self.priority_until, lease, eager, check, self.read_leader_at]
             .into_iter()
