@@ -13,6 +13,8 @@ pub mod promises;
 pub mod rank;
 pub mod record;
 pub mod score;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod store;
 pub mod stores;
 mod timing;

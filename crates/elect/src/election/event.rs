@@ -128,6 +128,21 @@ pub enum Op {
     List,
 }
 
+#[cfg(feature = "sim")]
+impl Op {
+    /// The answer of the kind that this operation needs, when the store gave none.
+    pub(crate) fn unanswered(&self, error: Error) -> Answer {
+        match self {
+            Self::Read(_) => Answer::Read(Err(error)),
+            Self::Swap(_) => Answer::Swap(Err(error)),
+            Self::Publish { .. } => Answer::Publish(Err(error)),
+            Self::Renew { .. } => Answer::Renew(Err(error)),
+            Self::Withdraw(_) => Answer::Withdraw(Err(error)),
+            Self::List => Answer::List(Err(error)),
+        }
+    }
+}
+
 /// The answer to an operation of the same name.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the methods of `Store` say it")]
