@@ -10,7 +10,7 @@ use pole_oracle::{ResignConfig, Time};
 use super::client::{Client, DriftingClock};
 use super::random::Random;
 use super::store::ModelStore;
-use crate::election::{Answer, Effect, Event, Op, OpId, Strategy};
+use crate::election::{Answer, Effect, Event, Op, OpId, Strategy, YieldReason};
 use crate::record::{Leader, Record, ResignRequest};
 use crate::score::Value;
 use crate::store::{Entry, Error, Granted, LeaseId, Plain, Swap, Target};
@@ -47,6 +47,7 @@ pub fn run(seed: u64, trace: bool) -> Outcome {
     let clients = random.between(2, 9);
     let mut world = World::new(random, clients as usize, timing, strategy, trace);
     world.loss_permille = world.random.below(60);
+    world.slow_permille = world.random.below(150);
     world.run_faults();
     world.run_recovery();
     world.outcome.seconds = world.now / SECOND;
@@ -70,6 +71,8 @@ pub(super) struct World {
     /// The operations that were not answered yet, with the answer that their time-out gives.
     open: BTreeMap<(usize, u64, OpId), Answer>,
     pub(super) loss_permille: u64,
+    /// Messages that take up to twice a lease.
+    slow_permille: u64,
     pub(super) latency: (u64, u64),
     highest: Token,
     trace: bool,
@@ -107,6 +110,7 @@ enum What {
     /// The application has stopped.
     Stopped(usize, u64, Token),
     Resume(usize),
+    Cut(usize, u64),
     Boot(usize),
     Fault,
 }
@@ -130,6 +134,7 @@ impl World {
             watches: BTreeMap::new(),
             open: BTreeMap::new(),
             loss_permille: 0,
+            slow_permille: 0,
             latency: (100_000, 5_000_000),
             highest: Token::ZERO,
             trace,
@@ -150,8 +155,8 @@ impl World {
 
     /// All faults end. The election must recover within the time in which even idle candidates look at the leader.
     fn run_recovery(&mut self) {
-        self.queue.retain(|_, what| !matches!(what, What::Fault));
-        self.loss_permille = 0;
+        self.queue.retain(|_, what| !matches!(what, What::Fault | What::Cut(..)));
+        (self.loss_permille, self.slow_permille) = (0, 0);
         self.store_up_at = self.now;
         for client in 0..self.clients.len() {
             self.clients[client].cut_until = self.now;
@@ -220,6 +225,7 @@ impl World {
                 self.deliver(client, start, Event::Released(token));
             }
             What::Resume(client) => self.resume(client),
+            What::Cut(client, span) => self.partition(client, span),
             What::Boot(client) => self.boot(client),
             What::Fault => self.fault(),
         }
@@ -316,6 +322,7 @@ impl World {
             }
             Effect::Yield { token, reason } => {
                 self.note(|| format!("c{client:05}: yields {token}, {reason}"));
+                self.check_superseded(client, token, &reason);
                 self.clients[client].end();
                 let stopping = self.random.below(self.timing.ttl.0);
                 self.at(self.now + stopping, What::Stopped(client, start, token));
@@ -349,6 +356,14 @@ impl World {
         }
     }
 
+    /// A leader gives way to another record only if there is one: an old report must not end a term.
+    fn check_superseded(&mut self, client: usize, token: Token, reason: &YieldReason) {
+        let record = self.store.read(Target::Leader).and_then(|entry| Leader::decode(&entry.value).ok());
+        if *reason == YieldReason::Superseded && record.is_some_and(|record| record.token == token) {
+            self.violate(format!("c{client:05} gives up {token} for an old record"));
+        }
+    }
+
     fn send(&mut self, client: usize, start: u64, id: OpId, op: Op) {
         if let Op::Swap(Swap { record: Plain::Leader, value, .. }) = &op {
             let resigned = Leader::decode(value).is_ok_and(|record| record.resigned);
@@ -369,8 +384,10 @@ impl World {
     fn transit(&mut self, client: usize) -> Option<u64> {
         let lost = self.random.chance(self.loss_permille) || self.now < self.clients[client].cut_until;
         let (least, most) = self.latency;
-        let slow = self.loss_permille > 0 && self.random.chance(20);
-        let delay = if slow { self.random.below(self.timing.ttl.0 * 2) } else { self.random.between(least, most) };
+        // Most slow messages still arrive before the sender gives up.
+        let longest = if self.random.chance(800) { self.timing.operation.0 } else { self.timing.ttl.0 * 2 };
+        let slow = self.random.chance(self.slow_permille);
+        let delay = if slow { self.random.below(longest) } else { self.random.between(least, most) };
         (!lost).then_some(delay)
     }
 
@@ -529,6 +546,11 @@ impl World {
             self.note(|| format!("fault: c{client:05} pauses"));
             self.clients[client].paused = Some(Vec::new());
             self.at(self.now + span, What::Resume(client));
+            if self.random.chance(300) {
+                // Answers wait in the process, and it cannot ask again when it continues.
+                let answered = self.random.below(self.timing.ttl.0 / 4);
+                self.at(self.now + answered, What::Cut(client, self.timing.ttl.0 * 2));
+            }
         }
     }
 
