@@ -3,8 +3,26 @@
 //! Each adapter is one file, or one folder, that implements [`Store`](crate::store::Store) and has a function
 //! `open(&StoreUrl)`. It knows nothing of elections.
 
+#[cfg(feature = "consul")]
+mod consul;
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(feature = "_http")]
+mod http;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 #[cfg(feature = "mem")]
 mod mem;
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(feature = "_tls")]
+mod tls;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 use std::sync::Arc;
 
@@ -22,11 +40,35 @@ pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, OpenError> {
     match url.scheme.as_str() {
         #[cfg(feature = "mem")]
         "mem" => Ok(Arc::new(mem::open(url)?)),
+        #[cfg(feature = "consul")]
+        "consul" | "consuls" => Ok(Arc::new(consul::open(url).await?)),
+        #[cfg(feature = "etcd")]
+        "etcd" | "etcds" => Ok(Arc::new(etcd::open(url).await?)),
+        #[cfg(feature = "kubernetes")]
+        "k8s" => Ok(Arc::new(kubernetes::open(url).await?)),
+        #[cfg(feature = "nats")]
+        "nats" | "natss" => Ok(Arc::new(nats::open(url).await?)),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(Arc::new(postgres::open(url).await?)),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => Ok(Arc::new(redis::open(url).await?)),
+        #[cfg(feature = "zookeeper")]
+        "zk" | "zks" => Ok(Arc::new(zookeeper::open(url).await?)),
         scheme => match FEATURES.iter().find(|(known, _)| *known == scheme) {
             Some((_, feature)) => Err(InvalidUrl::NotBuilt { scheme: scheme.to_owned(), feature }.into()),
             None => Err(InvalidUrl::UnknownStore { scheme: scheme.to_owned() }.into()),
         },
     }
+}
+
+/// Refuses a record over the limit before it is sent.
+#[cfg(any(feature = "_tls", feature = "zookeeper"))]
+fn check_size(record: &bytes::Bytes) -> Result<(), store::Error> {
+    use crate::store::RECORD_MAX;
+    if record.len() <= RECORD_MAX {
+        return Ok(());
+    }
+    Err(store::Error::TooLarge(format!("a record has at most {RECORD_MAX} bytes, got {}", record.len())))
 }
 
 /// Schemes and the features that bring them.

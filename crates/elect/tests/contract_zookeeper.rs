@@ -1,0 +1,80 @@
+//! Apache ZooKeeper and Pole keep the contract.
+
+mod servers;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs};
+
+use servers::{OnServer, Server, check, program, skip, text, version};
+
+#[tokio::test]
+async fn apache_zookeeper_keeps_the_contract() {
+    let java = match program("POLE_ELECT_JAVA", "java") {
+        Ok(found) => found,
+        Err(why) => return skip("Apache ZooKeeper", &why),
+    };
+    let folder = env::var_os("POLE_ELECT_ZOOKEEPER_JARS").map_or_else(|| "/usr/share/java".into(), PathBuf::from);
+    if !folder.join("zookeeper.jar").is_file() {
+        let why = format!("no zookeeper.jar in {}; POLE_ELECT_ZOOKEEPER_JARS names another folder", folder.display());
+        return skip("Apache ZooKeeper", &why);
+    }
+    let class_path = JARS.iter().map(|jar| text(&folder.join(jar))).collect::<Vec<_>>().join(":");
+    let server = Server::launch("zookeeper", 1, |folder, ports| {
+        let config = write_config(folder, ports[0]);
+        let main = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+        [text(&java), "-Xmx256m".into(), "-cp".into(), class_path.clone(), main.into(), config].into()
+    });
+    let url = format!("zk://127.0.0.1:{}/ELECTION?tick={TICK_MS}", server.port());
+    check(&OnServer::new("Apache ZooKeeper", url, Duration::from_secs(2), server)).await;
+}
+
+#[tokio::test]
+async fn pole_keeps_the_contract() {
+    let pole = match program("POLE_BIN", "pole") {
+        Ok(found) => found,
+        Err(why) => return skip("Pole", &why),
+    };
+    let server = Server::launch("pole", 1, |folder, ports| {
+        let config = write_config(folder, ports[0]);
+        [text(&pole), "server".into(), "--config".into(), config].into()
+    });
+    let url = format!("zk://127.0.0.1:{}/ELECTION?tick={TICK_MS}", server.port());
+    check(&OnServer::new(format!("Pole, {}", version(&pole, "--version")), url, Duration::from_secs(2), server)).await;
+}
+
+/// One server without peers. 200 candidates come from one address, with two connections each.
+fn write_config(folder: &Path, port: u16) -> String {
+    let config = format!(
+        "tickTime={TICK_MS}\ninitLimit=10\nsyncLimit=5\ndataDir={}\nclientPort={port}\n\
+         clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n",
+        text(&folder.join("data"))
+    );
+    let file = folder.join("zoo.cfg");
+    fs::write(&file, config).expect("the configuration");
+    text(&file)
+}
+
+/// Ten times quicker than usual, so that sessions of 2 s end in time.
+const TICK_MS: u64 = 200;
+
+/// The jars that a server needs, as Debian names them.
+const JARS: &[&str] = &[
+    "zookeeper.jar",
+    "zookeeper-jute.jar",
+    "slf4j-api.jar",
+    "slf4j-nop.jar",
+    "commons-cli.jar",
+    "commons-io.jar",
+    "findbugs-annotations.jar",
+    "jackson-annotations.jar",
+    "jackson-core.jar",
+    "jackson-databind.jar",
+    "metrics-core.jar",
+    "netty-buffer.jar",
+    "netty-common.jar",
+    "netty-handler.jar",
+    "netty-transport.jar",
+    "netty-transport-native-epoll.jar",
+    "snappy-java.jar",
+];
