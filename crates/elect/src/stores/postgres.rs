@@ -456,9 +456,9 @@ const PUBLISH: &str = "INSERT INTO pole_elect_lease (election, lease, value, ttl
     RETURNING pg_notify('pole_elect_' || md5($1), $2)";
 
 /// Without new content nobody is notified.
-const RENEW: &str = "UPDATE pole_elect_lease SET ends = clock_timestamp() + ttl, value = COALESCE($3, value)
+const RENEW: &str = "UPDATE pole_elect_lease SET ends = clock_timestamp() + ttl, value = COALESCE($3::bytea, value)
     WHERE election = $1 AND lease = $2 AND ends > clock_timestamp()
-    RETURNING CASE WHEN $3 IS NOT NULL THEN pg_notify('pole_elect_' || md5($1), $2) END";
+    RETURNING CASE WHEN $3::bytea IS NOT NULL THEN pg_notify('pole_elect_' || md5($1), $2) END";
 
 const WITHDRAW: &str = "DELETE FROM pole_elect_lease WHERE election = $1 AND lease = $2
     RETURNING pg_notify('pole_elect_' || md5($1), $2)";

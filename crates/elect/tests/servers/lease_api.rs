@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 /// Starts the server on loopback; it ends with the runtime of the test. Returns its port.
-pub async fn start() -> u16 {
+pub(crate) async fn start() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
     let port = listener.local_addr().expect("its address").port();
     let leases = Arc::new(Leases { state: Mutex::default(), changed: watch::channel(0).0 });
