@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! PATH/leader, PATH/succession     keys without a lease
-//! PATH/candidates/<lease id>       keys with an etcd lease, whose id is taken from ours
+//! PATH/candidates/<lease id>       keys with an etcd lease, whose id is a digest of ours
 //! ```
 //!
 //! A swap is one transaction that compares the mod revision of the record and the creation revisions of the candidates.
@@ -374,9 +374,13 @@ fn entry(kv: &Value) -> Result<Entry, Error> {
     Ok(Entry { value: decode(&kv["value"])?.into(), revision })
 }
 
-/// etcd's leases are named by 63 bits. Ours are random, so 63 of their bits are unique too.
+/// etcd's leases are named by 63 bits: a digest of our id (the last step of SplitMix64), whose halves are not both random.
 fn etcd_id(lease: LeaseId) -> i64 {
-    ((lease.0 as u64) & (i64::MAX as u64)).max(1).cast_signed()
+    let mut bits = ((lease.0 >> 64) as u64) ^ (lease.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^= bits >> 31;
+    (bits & (i64::MAX as u64)).max(1).cast_signed()
 }
 
 fn encode(key: &str) -> String {
@@ -427,6 +431,14 @@ const PAGE: usize = 1000;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn leases_of_different_candidates_have_different_ids() {
+        let id = |incarnation: u128, counter: u128| etcd_id(LeaseId((incarnation << 64) | counter));
+        let ids = std::collections::BTreeSet::from_iter((1..100).flat_map(|a| (0..100).map(move |b| id(a, b))));
+        assert_eq!(ids.len(), 9900);
+        assert!(ids.iter().all(|id| *id > 0));
+    }
 
     #[test]
     fn events_are_understood() {
