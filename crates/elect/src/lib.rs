@@ -1,6 +1,7 @@
 //! Leader election by score over a store that is already there.
 #![warn(missing_docs)]
 
+pub mod admin;
 mod candidate;
 mod challenge;
 pub mod clock;
@@ -9,6 +10,7 @@ pub mod contract;
 mod driver;
 pub mod election;
 mod guard;
+mod observer;
 pub mod promises;
 pub mod rank;
 pub mod record;
@@ -25,5 +27,6 @@ pub use candidate::{Builder, CampaignError, Candidate, Change, Changes, InvalidS
 pub use driver::Counters;
 pub use election::{InvalidSettings, Strategy, YieldReason};
 pub use guard::{Check, Guard};
+pub use observer::{Observed, Observer};
 pub use timing::{InvalidTiming, Timing};
 pub use token::{Fence, Token};
