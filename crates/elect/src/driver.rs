@@ -140,18 +140,15 @@ impl Driver {
 
     /// A report of a task. Those of watches that were ended meanwhile are dropped.
     fn accept(&mut self, number: u64, event: Event) -> Option<Event> {
-        match &event {
-            Event::Watched(target, _) | Event::WatchFailed(target) => {
-                self.watches.get(target).filter(|(current, _)| *current == number)?;
-                self.counters.watched.fetch_add(1, Ordering::Relaxed);
-                if matches!(event, Event::WatchFailed(_)) {
-                    self.watches.remove(target);
-                }
+        if let Event::Watched(target, _) | Event::WatchFailed(target) = &event {
+            self.watches.get(target).filter(|(current, _)| *current == number)?;
+            self.counters.watched.fetch_add(1, Ordering::Relaxed);
+            if matches!(event, Event::WatchFailed(_)) {
+                self.watches.remove(target);
             }
-            Event::Answer(_, answer) if failed(answer) => {
-                self.counters.failures.fetch_add(1, Ordering::Relaxed);
-            }
-            _ => {}
+        }
+        if matches!(&event, Event::Answer(_, answer) if failed(answer)) {
+            self.counters.failures.fetch_add(1, Ordering::Relaxed);
         }
         Some(event)
     }
