@@ -39,9 +39,8 @@ impl Script {
 
     /// The last operation that was sent and fits, with its number. Earlier effects are forgotten.
     fn sent(&mut self, fits: impl Fn(&Op) -> bool) -> (OpId, Op) {
-        let found = self.effects.iter().rev().find_map(|effect| match effect {
-            Effect::Store(id, op) if fits(op) => Some((*id, op.clone())),
-            _ => None,
+        let found = self.effects.iter().rev().find_map(|effect| {
+            if let Effect::Store(id, op) = effect { Some((*id, op.clone())).filter(|(_, op)| fits(op)) } else { None }
         });
         let found = found.unwrap_or_else(|| panic!("not sent: {:?}", self.effects));
         self.effects.clear();
@@ -96,10 +95,9 @@ impl Script {
     }
 
     fn yielded(&self) -> Option<YieldReason> {
-        self.effects.iter().find_map(|effect| match effect {
-            Effect::Yield { reason, .. } => Some(reason.clone()),
-            _ => None,
-        })
+        self.effects
+            .iter()
+            .find_map(|effect| if let Effect::Yield { reason, .. } = effect { Some(reason.clone()) } else { None })
     }
 
     fn sees_leader(&mut self, record: &Leader, revision: u128) {
