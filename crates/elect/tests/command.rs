@@ -154,6 +154,22 @@ fn a_score_command_decides_nothing_alone_but_is_run() {
 }
 
 #[test]
+fn metrics_are_served_while_the_candidate_runs() {
+    let pipe = Pipe::new("metrics");
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut child = start(&pipe, "echo started; sleep 1000", &["--metrics", &port.to_string()]);
+    assert_eq!(line(&mut pipe.open()), "started");
+    let mut stream = std::net::TcpStream::connect(port).unwrap();
+    std::io::Write::write_all(&mut stream, b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("\npole_elect_leading 1\n") && answer.contains("\npole_elect_terms_total 1\n"), "{answer}");
+    signal(&child, Signal::TERM);
+    child.wait().unwrap();
+}
+
+#[test]
 fn bad_arguments_end_with_2() {
     let run = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_pole-elect")).args(args).output().unwrap();
     for args in [&["mem://"][..], &["nonsense", "status"], &["mem://", "--id", "a", "--ttl", "1ms", "--", "true"]] {

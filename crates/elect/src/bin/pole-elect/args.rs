@@ -104,6 +104,9 @@ pub(crate) struct RunArgs {
     /// The first candidate that notices a vacancy leads, whatever the scores
     #[arg(long)]
     pub(crate) first_come: bool,
+    /// Serve metrics over HTTP at this address
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) metrics: Option<String>,
     /// Never hand over to a better candidate
     #[arg(long)]
     pub(crate) stay: bool,

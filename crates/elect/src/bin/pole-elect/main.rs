@@ -10,6 +10,7 @@ mod args;
 mod failure;
 mod http;
 mod log;
+mod metrics;
 mod query;
 mod run;
 mod score;

@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::RunArgs;
 use crate::failure::Failure;
-use crate::{log, score, supervise};
+use crate::{log, metrics, score, supervise};
 
 /// Campaigns, runs the command in each term, and ends with the command's exit code when it ends by itself, or with 0
 /// after SIGTERM or SIGINT.
@@ -25,6 +25,9 @@ pub(crate) async fn run(store: Arc<dyn Store>, args: RunArgs, command: Vec<OsStr
     let candidate = join(store, &args, &id, ttl)?;
     let limits = Limits::new(ttl, args.grace.map(|grace| grace.0))?;
     log::info("starting", &[("id", &id), ("ttl_ms", &ttl.as_millis().to_string())]);
+    if let Some(address) = &args.metrics {
+        metrics::start(&candidate, address).await?;
+    }
     tokio::spawn(report_trouble(candidate.clone()));
     tokio::spawn(report_leader(candidate.clone()));
     score::start(&candidate, &args).await?;
