@@ -43,10 +43,15 @@ impl Drop for Pipe {
 
 /// Starts a candidate with a lease of one second that runs a script, with the pipe as its output.
 fn start(pipe: &Pipe, script: &str, options: &[&str]) -> Child {
+    command(pipe, script, options).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn command(pipe: &Pipe, script: &str, options: &[&str]) -> Command {
     let script = format!("exec >{}; {script}", pipe.path());
     let mut command = Command::new(env!("CARGO_BIN_EXE_pole-elect"));
     command.args(["mem://", "--id", "a", "--score", "1", "--ttl", "1s"]).args(options);
-    command.args(["--", "sh", "-c", &script]).stderr(Stdio::null()).spawn().unwrap()
+    command.args(["--", "sh", "-c", &script]);
+    command
 }
 
 fn line(pipe: &mut BufReader<File>) -> String {
@@ -156,11 +161,13 @@ fn a_score_command_decides_nothing_alone_but_is_run() {
 #[test]
 fn metrics_are_served_while_the_candidate_runs() {
     let pipe = Pipe::new("metrics");
-    // A port that was free a moment ago.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut child = start(&pipe, "echo started; sleep 1000", &["--metrics", &port.to_string()]);
+    let options = ["--metrics", "127.0.0.1:0"];
+    let mut child = command(&pipe, "echo started; sleep 1000", &options).stderr(Stdio::piped()).spawn().unwrap();
+    let log = BufReader::new(child.stderr.take().unwrap());
+    let found = |line: String| line.split_once(" metrics address=").map(|(_, address)| address.to_owned());
+    let address = log.lines().find_map(|line| found(line.unwrap())).unwrap();
     assert_eq!(line(&mut pipe.open()), "started");
-    let mut stream = std::net::TcpStream::connect(port).unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
     std::io::Write::write_all(&mut stream, b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -9,12 +9,16 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::failure::Failure;
+use crate::log;
 
 /// Listens, and answers in a task of its own.
 pub(crate) async fn start(candidate: &Candidate, address: &str) -> Result<(), Failure> {
     let listener = TcpListener::bind(address)
         .await
         .map_err(|error| Failure::bad_input(format!("--metrics {address}: {error}")))?;
+    if let Ok(address) = listener.local_addr() {
+        log::info("metrics", &[("address", &address.to_string())]);
+    }
     let candidate = candidate.clone();
     tokio::spawn(async move {
         // One at a time: whoever collects metrics does so every few seconds.
