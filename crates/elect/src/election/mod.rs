@@ -145,7 +145,7 @@ enum Role {
 }
 
 impl Election {
-    /// A candidate that knows nothing yet and does not stand for election before [`Event::Stand`].
+    /// A candidate that knows nothing yet and does not stand for election before [`Event::Eligible`].
     ///
     /// # Errors
     /// If the settings cannot work.
@@ -211,7 +211,7 @@ impl Election {
                 self.priority_until = ttl.map(|ttl| now + ttl);
                 self.update_own(|own| own.priority = value);
             }
-            Event::Stand(stand) => {
+            Event::Eligible(stand) => {
                 let never = self.settings.never || !stand;
                 self.update_own(|own| own.never = never);
             }

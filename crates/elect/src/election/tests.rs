@@ -19,7 +19,7 @@ impl Script {
         let election = Election::new(Settings::new(id, 7)).unwrap();
         let mut script = Self { election, now: Time(1), effects: Vec::new() };
         script.event(Event::Score { value: Some(Value::from_milli(1000)), ttl: None, computed_ms: 0 });
-        script.event(Event::Stand(true));
+        script.event(Event::Eligible(true));
         script
     }
 

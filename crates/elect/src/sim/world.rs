@@ -215,7 +215,7 @@ impl World {
         self.note(|| format!("c{client:05}: starts"));
         let start = self.clients[client].start;
         self.new_score(client);
-        self.deliver(client, start, Event::Stand(true));
+        self.deliver(client, start, Event::Eligible(true));
     }
 
     pub(super) fn new_score(&mut self, client: usize) {
