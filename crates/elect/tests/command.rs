@@ -41,7 +41,7 @@ impl Drop for Pipe {
     }
 }
 
-/// Starts a candidate with a lease of one second that runs a script, with the pipe as its output.
+/// Starts a candidate with a lease of two seconds that runs a script, with the pipe as its output.
 fn start(pipe: &Pipe, script: &str, options: &[&str]) -> Child {
     command(pipe, script, options).stderr(Stdio::null()).spawn().unwrap()
 }
@@ -49,7 +49,7 @@ fn start(pipe: &Pipe, script: &str, options: &[&str]) -> Child {
 fn command(pipe: &Pipe, script: &str, options: &[&str]) -> Command {
     let script = format!("exec >{}; {script}", pipe.path());
     let mut command = Command::new(env!("CARGO_BIN_EXE_pole-elect"));
-    command.args(["mem://", "--id", "a", "--score", "1", "--ttl", "1s"]).args(options);
+    command.args(["mem://", "--id", "a", "--score", "1", "--ttl", "2s"]).args(options);
     command.args(["--", "sh", "-c", &script]);
     command
 }
@@ -131,7 +131,7 @@ fn a_stopped_pole_elect_does_not_keep_the_command_beyond_the_lease() {
     let stopped = Instant::now();
     signal(&child, Signal::STOP);
     assert_eq!(rest(&mut output), "asked\n");
-    assert!(stopped.elapsed() < Duration::from_secs(1), "after {:?}, with a lease of 1 s", stopped.elapsed());
+    assert!(stopped.elapsed() < Duration::from_secs(2), "after {:?}, with a lease of 2 s", stopped.elapsed());
     signal(&child, Signal::KILL);
     signal(&child, Signal::CONT);
     child.wait().unwrap();
@@ -140,7 +140,7 @@ fn a_stopped_pole_elect_does_not_keep_the_command_beyond_the_lease() {
 #[test]
 fn the_command_outlives_many_renewals() {
     let pipe = Pipe::new("renew");
-    let mut child = start(&pipe, "sleep 2.5; echo done", &[]);
+    let mut child = start(&pipe, "sleep 3; echo done", &[]);
     assert_eq!(rest(&mut pipe.open()), "done\n");
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
