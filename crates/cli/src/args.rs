@@ -1,5 +1,6 @@
 //! Commands and options, and the help that they show.
 
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -72,6 +73,14 @@ pub(crate) enum Command {
     /// Give a server a score of your own, for the oracle `custom`
     #[command(subcommand)]
     Score(ScoreCommand),
+    /// Elect a leader through a store such as etcd, and run a command only while leading
+    ///
+    /// All arguments are those of the program `pole-elect`; `pole elect --help` shows them.
+    #[command(disable_help_flag = true)]
+    Elect {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "STORE, OPTIONS")]
+        args: Vec<OsString>,
+    },
     /// Experiments in the simulator: what a choice of leader does
     #[command(subcommand)]
     Lab(LabCommand),
@@ -313,6 +322,13 @@ mod tests {
     #[test]
     fn the_commands_fit_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn arguments_of_elect_are_passed_on_unchanged() {
+        let line = ["pole", "elect", "mem://a", "--id", "x", "--help", "--", "sh", "--json"];
+        let Ok(Cli { command: Some(Command::Elect { args }), json, .. }) = Cli::try_parse_from(line) else { panic!() };
+        assert_eq!((args, json), (line[2..].iter().map(OsString::from).collect::<Vec<_>>(), false));
     }
 
     #[test]

@@ -7,11 +7,13 @@
 //! up                  an ensemble of child processes          -> this program again, once for each server
 //! status, explain …   requests to a running server            -> `admin`, over HTTP; `show` formats the answers
 //! lab                 experiments in the simulator            -> the crate `lab`; on real servers -> `real`
+//! elect               an election over another store          -> the program `pole-elect`
 //! ```
 
 mod admin;
 mod api;
 mod args;
+mod elect;
 mod failure;
 mod http;
 mod lab;
@@ -70,6 +72,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Admin::new(&at).set_score(value, ttl)?;
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
         }
+        Command::Elect { args } => Err(elect::run(&args, cli.json)),
         Command::Lab(LabCommand::Paper(args)) => lab::paper(&args),
         Command::Lab(LabCommand::Story { seed }) => story(seed),
         Command::Lab(LabCommand::Compare(args)) => lab::compare(&args),

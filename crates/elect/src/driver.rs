@@ -131,7 +131,7 @@ impl Driver {
             Some(token) = self.released.recv() => Some(self.guard_dropped(token)),
             () = waiter_gone(&mut self.waiter) => {
                 self.waiter = None;
-                Some(Event::Stand(false))
+                Some(Event::Eligible(false))
             }
             message = self.inbox.recv() => message.and_then(|(number, event)| self.accept(number, event)),
             command = self.commands.recv(), if !leaving => self.command(command),
@@ -140,18 +140,15 @@ impl Driver {
 
     /// A report of a task. Those of watches that were ended meanwhile are dropped.
     fn accept(&mut self, number: u64, event: Event) -> Option<Event> {
-        match &event {
-            Event::Watched(target, _) | Event::WatchFailed(target) => {
-                self.watches.get(target).filter(|(current, _)| *current == number)?;
-                self.counters.watched.fetch_add(1, Ordering::Relaxed);
-                if matches!(event, Event::WatchFailed(_)) {
-                    self.watches.remove(target);
-                }
+        if let Event::Watched(target, _) | Event::WatchFailed(target) = &event {
+            self.watches.get(target).filter(|(current, _)| *current == number)?;
+            self.counters.watched.fetch_add(1, Ordering::Relaxed);
+            if matches!(event, Event::WatchFailed(_)) {
+                self.watches.remove(target);
             }
-            Event::Answer(_, answer) if failed(answer) => {
-                self.counters.failures.fetch_add(1, Ordering::Relaxed);
-            }
-            _ => {}
+        }
+        if matches!(&event, Event::Answer(_, answer) if failed(answer)) {
+            self.counters.failures.fetch_add(1, Ordering::Relaxed);
         }
         Some(event)
     }
@@ -159,7 +156,7 @@ impl Driver {
     fn guard_dropped(&mut self, token: Token) -> Event {
         // Without a new campaign nobody would get the next guard.
         let stand = self.waiter.is_some();
-        self.step(Event::Stand(stand));
+        self.step(Event::Eligible(stand));
         Event::Released(token)
     }
 
@@ -171,7 +168,7 @@ impl Driver {
                     return None;
                 }
                 self.waiter = Some(reply);
-                Some(Event::Stand(true))
+                Some(Event::Eligible(true))
             }
             Some(Command::Score(value, ttl)) => Some(Event::Score { value, ttl, computed_ms: wall_ms() }),
             Some(Command::Priority(value, ttl)) => Some(Event::Priority { value, ttl }),

@@ -38,7 +38,7 @@ pub enum Event {
         ttl: Option<Span>,
     },
     /// Whether we want to lead. Until the first one, and after `false`, we only take part as an observer.
-    Stand(bool),
+    Eligible(bool),
     /// Give up leadership, if we lead, in favour of a candidate or of the best one.
     Resign {
         /// The successor.

@@ -16,11 +16,13 @@
 //! random   numbers from a seed
 //! store    the model store: plain records, leases, watches
 //! client   one candidate with its clock, its guard and its application
-//! world    the queue of events, the network, the faults, the checks
+//! world    the queue of events, the network, the checks
+//! faults   what goes wrong, and the recovery
 //! large    thousands of candidates without faults: operations and wake-ups counted
 //! ```
 
 mod client;
+mod faults;
 mod large;
 mod random;
 mod store;

@@ -18,7 +18,7 @@ impl Random {
 
     /// A number below `limit`.
     pub(super) fn below(&mut self, limit: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(limit.max(1)) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(limit.max(1))) >> 64) as u64
     }
 
     /// A number from `least` to `most`.

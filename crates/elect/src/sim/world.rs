@@ -11,7 +11,7 @@ use super::client::{Client, DriftingClock};
 use super::random::Random;
 use super::store::ModelStore;
 use crate::election::{Answer, Effect, Event, Op, OpId, Strategy, YieldReason};
-use crate::record::{Leader, Record, ResignRequest};
+use crate::record::{Leader, Record};
 use crate::score::Value;
 use crate::store::{Entry, Error, Granted, LeaseId, Plain, Swap, Target};
 use crate::timing::Timing;
@@ -57,22 +57,22 @@ pub fn run(seed: u64, trace: bool) -> Outcome {
 pub(super) struct World {
     pub(super) now: u64,
     pub(super) random: Random,
-    timing: Timing,
+    pub(super) timing: Timing,
     strategy: Strategy,
-    store: ModelStore,
+    pub(super) store: ModelStore,
     store_clock: DriftingClock,
     /// Messages that arrive before this time are lost.
-    store_up_at: u64,
+    pub(super) store_up_at: u64,
     pub(super) clients: Vec<Client>,
-    queue: BTreeMap<(u64, u64), What>,
+    pub(super) queue: BTreeMap<(u64, u64), What>,
     sequence: u64,
     /// The watches of each record.
-    watches: BTreeMap<Target, BTreeMap<usize, SimWatch>>,
+    pub(super) watches: BTreeMap<Target, BTreeMap<usize, SimWatch>>,
     /// The operations that were not answered yet, with the answer that their time-out gives.
     open: BTreeMap<(usize, u64, OpId), Answer>,
     pub(super) loss_permille: u64,
     /// Messages that take up to twice a lease.
-    slow_permille: u64,
+    pub(super) slow_permille: u64,
     pub(super) latency: (u64, u64),
     highest: Token,
     trace: bool,
@@ -80,7 +80,7 @@ pub(super) struct World {
 }
 
 /// A watch in the store.
-struct SimWatch {
+pub(super) struct SimWatch {
     start: u64,
     number: u64,
     /// The state that was sent last.
@@ -92,7 +92,7 @@ struct SimWatch {
 }
 
 /// Something that happens at a time.
-enum What {
+pub(super) enum What {
     /// An event of a client. The second number is the start that it belongs to.
     Client(usize, u64, Event),
     /// The timer with that number.
@@ -142,37 +142,6 @@ impl World {
         }
     }
 
-    /// Candidates come and go, and faults happen, for a number of leases.
-    fn run_faults(&mut self) {
-        for client in 0..self.clients.len() {
-            let at = self.random.below(self.timing.ttl.0);
-            self.at(at, What::Boot(client));
-        }
-        self.at(self.timing.ttl.0 / 2, What::Fault);
-        let until = self.timing.ttl.0 * self.random.between(10, 40);
-        self.run_until(until);
-    }
-
-    /// All faults end. The election must recover within the time in which even idle candidates look at the leader.
-    fn run_recovery(&mut self) {
-        self.queue.retain(|_, what| !matches!(what, What::Fault | What::Cut(..)));
-        (self.loss_permille, self.slow_permille) = (0, 0);
-        self.store_up_at = self.now;
-        for client in 0..self.clients.len() {
-            self.clients[client].cut_until = self.now;
-            self.resume(client);
-            if self.clients[client].election.is_none() {
-                self.boot(client);
-            }
-        }
-        let until = self.now + self.timing.idle_ttl.0 * 2 + self.timing.ttl.0 * 10;
-        self.run_until(until);
-        let valid: Vec<usize> = (0..self.clients.len()).filter(|one| self.clients[*one].is_valid(self.now)).collect();
-        if valid.len() != 1 {
-            self.violate(format!("{} leaders after all faults ended", valid.len()));
-        }
-    }
-
     pub(super) fn run_until(&mut self, until: u64) {
         while self.outcome.violation.is_none() {
             let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= until) else { break };
@@ -185,7 +154,7 @@ impl World {
         self.now = self.now.max(until);
     }
 
-    fn at(&mut self, at: u64, what: What) {
+    pub(super) fn at(&mut self, at: u64, what: What) {
         self.sequence += 1;
         self.queue.insert((at, self.sequence), what);
     }
@@ -246,17 +215,17 @@ impl World {
         self.note(|| format!("c{client:05}: starts"));
         let start = self.clients[client].start;
         self.new_score(client);
-        self.deliver(client, start, Event::Stand(true));
+        self.deliver(client, start, Event::Eligible(true));
     }
 
-    fn new_score(&mut self, client: usize) {
+    pub(super) fn new_score(&mut self, client: usize) {
         let value = Some(Value::from_milli(self.random.between(1_000, 100_000) as i64));
         let ttl = self.random.chance(100).then_some(self.timing.ttl);
         let start = self.clients[client].start;
         self.deliver(client, start, Event::Score { value, ttl, computed_ms: 0 });
     }
 
-    fn resume(&mut self, client: usize) {
+    pub(super) fn resume(&mut self, client: usize) {
         let start = self.clients[client].start;
         for event in self.clients[client].paused.take().unwrap_or_default() {
             self.deliver(client, start, event);
@@ -452,7 +421,7 @@ impl World {
     }
 
     /// A record may have changed: reports go to its watches.
-    fn changed(&mut self, target: Target) {
+    pub(super) fn changed(&mut self, target: Target) {
         let Some(watches) = self.watches.get(&target) else { return };
         // A watch that has not arrived at the store yet reports when it does.
         let clients: Vec<(usize, u64)> = watches
@@ -485,7 +454,7 @@ impl World {
     }
 
     /// A report was lost. The client learns that its connection is broken, some time later.
-    fn fail_watch(&mut self, client: usize, target: Target) {
+    pub(super) fn fail_watch(&mut self, client: usize, target: Target) {
         let later = self.random.between(self.timing.retry.0, self.timing.ttl.0);
         let Some(watch) = self.watches.get_mut(&target).and_then(|watches| watches.get_mut(&client)) else { return };
         if !std::mem::replace(&mut watch.broken, true) {
@@ -503,112 +472,13 @@ impl World {
         }
     }
 
-    /// One random fault, and the time of the next.
-    fn fault(&mut self) {
-        self.outcome.faults += 1;
-        let ttl = self.timing.ttl.0;
-        let client = self.random.below(self.clients.len() as u64) as usize;
-        let span = self.random.below(ttl * 2) + 1;
-        match self.random.below(12) {
-            0 | 1 => {
-                self.note(|| format!("fault: c{client:05} crashes"));
-                self.crash(client);
-                self.at(self.now + span, What::Boot(client));
-            }
-            2..=4 => self.pause(client, span),
-            5 | 6 => self.partition(client, span),
-            7 => self.restart_store(span / 4),
-            8 => self.end_a_lease(),
-            9 => self.operator(),
-            10 => {
-                let to = self.random.chance(500).then(|| format!("c{:05}", self.random.below(9)));
-                let start = self.clients[client].start;
-                self.deliver(client, start, Event::Resign { to });
-            }
-            _ => self.new_score(client),
-        }
-        let next = self.random.between(ttl / 20, ttl);
-        self.at(self.now + next, What::Fault);
-    }
-
-    pub(super) fn crash(&mut self, client: usize) {
-        self.clients[client].crash();
-        for watches in self.watches.values_mut() {
-            watches.remove(&client);
-        }
-    }
-
-    /// Stops a process. The leader is preferred, because nobody notices the others.
-    fn pause(&mut self, client: usize, span: u64) {
-        let leader = (0..self.clients.len()).find(|one| self.clients[*one].is_valid(self.now));
-        let client = leader.filter(|_| self.random.chance(500)).unwrap_or(client);
-        if self.clients[client].election.is_some() && self.clients[client].paused.is_none() {
-            self.note(|| format!("fault: c{client:05} pauses"));
-            self.clients[client].paused = Some(Vec::new());
-            self.at(self.now + span, What::Resume(client));
-            if self.random.chance(300) {
-                // Answers wait in the process, and it cannot ask again when it continues.
-                let answered = self.random.below(self.timing.ttl.0 / 4);
-                self.at(self.now + answered, What::Cut(client, self.timing.ttl.0 * 2));
-            }
-        }
-    }
-
-    fn partition(&mut self, client: usize, span: u64) {
-        self.note(|| format!("fault: c{client:05} is cut off"));
-        self.clients[client].cut_until = self.now + span;
-        let targets: Vec<Target> = self
-            .watches
-            .iter()
-            .filter(|(_, watches)| watches.contains_key(&client))
-            .map(|(target, _)| *target)
-            .collect();
-        targets.into_iter().for_each(|target| self.fail_watch(client, target));
-    }
-
-    fn restart_store(&mut self, span: u64) {
-        self.note(|| "fault: the store restarts".to_owned());
-        self.store_up_at = self.now + span;
-        let broken = self.watches.iter().flat_map(|(target, watches)| watches.keys().map(|client| (*client, *target)));
-        let broken: Vec<(usize, Target)> = broken.collect();
-        broken.into_iter().for_each(|(client, target)| self.fail_watch(client, target));
-    }
-
-    /// An operator removes a candidate's record, or its lease is revoked.
-    ///
-    /// Not that of a leader: whoever ends the lease of a leader takes the protection away, in every store.
-    fn end_a_lease(&mut self) {
-        let index = self.random.below(16) as usize;
-        let leader = self.store.read(Target::Leader).and_then(|entry| Leader::decode(&entry.value).ok());
-        if let Some(lease) = self.store.lease_at(index).filter(|lease| leader.is_none_or(|one| one.lease != *lease)) {
-            self.note(|| format!("fault: lease {lease} is withdrawn"));
-            self.store.withdraw(lease);
-            self.changed(Target::Lease(lease));
-        }
-    }
-
-    /// An operator asks the leader to resign, or raises the epoch.
-    fn operator(&mut self) {
-        let Some(entry) = self.store.read(Target::Leader) else { return };
-        let Ok(mut record) = Leader::decode(&entry.value) else { return };
-        if self.random.chance(500) {
-            record.request = Some(ResignRequest { to: None });
-        } else {
-            record.epoch_floor = record.token.epoch() + 1;
-        }
-        self.note(|| "fault: an operator changes the leader record".to_owned());
-        let (record, expected) = (record.encode(), Some(entry.revision));
-        self.store.swap(Swap { record: Plain::Leader, expected, value: record, gone: None, alive: None });
-        self.changed(Target::Leader);
-    }
-
-    fn violate(&mut self, what: String) {
+    pub(super) fn violate(&mut self, what: String) {
         let text = format!("at {} ms: {what}", self.now / 1_000_000);
         self.note(|| format!("VIOLATION {what}"));
         self.outcome.violation.get_or_insert(text);
     }
 
-    fn note(&mut self, text: impl FnOnce() -> String) {
+    pub(super) fn note(&mut self, text: impl FnOnce() -> String) {
         if self.trace {
             let _ = writeln!(self.outcome.trace, "{:>10.3} ms  {}", self.now as f64 / 1e6, text());
         }
@@ -616,14 +486,14 @@ impl World {
 }
 
 fn brief(event: &Event) -> String {
-    match event {
-        Event::Answer(_, Answer::List(Ok(list))) => format!("list of {}", list.len()),
-        Event::Watched(target, entry) => {
-            let text = entry.as_ref().map(|entry| String::from_utf8_lossy(&entry.value).into_owned());
-            format!("sees {target}: {}", text.unwrap_or_else(|| "gone".to_owned()))
-        }
-        other => format!("{other:?}"),
+    if let Event::Answer(_, Answer::List(Ok(list))) = event {
+        return format!("list of {}", list.len());
     }
+    if let Event::Watched(target, entry) = event {
+        let text = entry.as_ref().map(|entry| String::from_utf8_lossy(&entry.value).into_owned());
+        return format!("sees {target}: {}", text.unwrap_or_else(|| "gone".to_owned()));
+    }
+    format!("{event:?}")
 }
 
 pub(super) const SECOND: u64 = 1_000_000_000;

@@ -1,6 +1,6 @@
 //! The stores that an election can run on, each behind a feature, and [`open`], which picks one by its URL.
 //!
-//! Each adapter is one file, or one folder, that implements [`Store`](crate::store::Store) and has a function
+//! Each adapter is one file, or one folder, that implements [`Store`] and has a function
 //! `open(&StoreUrl)`. It knows nothing of elections.
 
 #[cfg(feature = "consul")]

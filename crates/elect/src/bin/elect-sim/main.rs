@@ -22,7 +22,10 @@ fn main() -> ExitCode {
             "--first" => number().map(|got| first = got),
             "--seed" => number().map(|got| seed = Some(got)),
             "--large" => number().map(|got| candidates = Some(got)),
-            "--trace" => Some(trace = true),
+            "--trace" => {
+                trace = true;
+                Some(())
+            }
             _ => None,
         };
         if known.is_none() {

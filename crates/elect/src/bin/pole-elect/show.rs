@@ -1,0 +1,142 @@
+//! Answers as text for people and as JSON for programs.
+
+use std::fmt::Write as _;
+
+use pole_elect::Observed;
+use pole_elect::admin::Snapshot;
+use pole_elect::promises::Promises;
+use pole_elect::record::{Candidate, Cause, Chosen, Leader, Reason};
+use pole_elect::score::Value as Score;
+use serde_json::{Value, json};
+
+use crate::log::timestamp;
+
+pub(crate) fn observed(observed: &Observed) -> String {
+    match &observed.leader {
+        Some(leader) if observed.alive => format!("{} leads with token {}", leader.id, leader.token),
+        Some(leader) if leader.resigned => format!("vacant: {} resigned, last token {}", leader.id, leader.token),
+        Some(leader) => format!("vacant: {} is gone, last token {}", leader.id, leader.token),
+        None => "vacant: there was no leader yet".to_owned(),
+    }
+}
+
+pub(crate) fn observed_json(observed: &Observed) -> Value {
+    let leader = observed.leader.as_ref();
+    json!({
+        "leader": leader.filter(|_| observed.alive).map(|leader| &leader.id),
+        "token": leader.map(|leader| leader.token),
+        "resigned": leader.is_some_and(|leader| leader.resigned),
+    })
+}
+
+pub(crate) fn status(snapshot: &Snapshot, promises: &Promises) -> String {
+    let state = Observed { leader: snapshot.leader.clone(), alive: snapshot.alive };
+    let mut text = observed(&state) + "\n";
+    if let Some(leader) = &snapshot.leader {
+        let _ = writeln!(text, "epoch {}, term {}", leader.token.epoch(), leader.token.counter());
+    }
+    let listed: Vec<&str> = snapshot.succession.iter().flat_map(|one| &one.list).map(|one| one.id.as_str()).collect();
+    let _ = writeln!(text, "succession: {}", if listed.is_empty() { "none".to_owned() } else { listed.join(", ") });
+    let _ = writeln!(text, "candidates: {}", snapshot.candidates.len());
+    for candidate in &snapshot.candidates {
+        let _ = writeln!(text, "  {}", describe(candidate));
+    }
+    if snapshot.damaged > 0 {
+        let _ = writeln!(text, "records that cannot be understood: {}", snapshot.damaged);
+    }
+    let _ = writeln!(text, "store: {}; {}", promises.store, promises.note);
+    text
+}
+
+pub(crate) fn status_json(snapshot: &Snapshot, promises: &Promises) -> Value {
+    let mut value = serde_json::to_value(snapshot).unwrap_or_default();
+    let store = json!({
+        "name": promises.store,
+        "linearizable_reads": promises.linearizable_reads,
+        "lease_judged_by": format!("{:?}", promises.judge),
+        "transactions": promises.transactions,
+        "can_go_back": format!("{:?}", promises.can_go_back),
+        "ttl_min_ms": promises.ttl_min.as_millis() as u64,
+        "note": promises.note,
+    });
+    value["store"] = store;
+    value
+}
+
+pub(crate) fn explain(snapshot: &Snapshot) -> String {
+    let Some(leader) = &snapshot.leader else { return "There was no leader yet.\n".to_owned() };
+    let mut text = String::new();
+    let verb = if snapshot.alive { "leads" } else { "was the last leader" };
+    let _ =
+        writeln!(text, "{} {verb}, with token {}, since {}.", leader.id, leader.token, timestamp(leader.reason.at_ms));
+    let _ = writeln!(text, "{}", because(&leader.reason));
+    if let Some(succession) = snapshot.succession.as_ref().filter(|succession| !succession.decision.is_empty()) {
+        let _ = writeln!(text, "It stays because {}.", succession.decision);
+    }
+    let others = snapshot.candidates.iter().filter(|candidate| candidate.id != leader.id);
+    for candidate in others {
+        let _ = writeln!(text, "  {}: {}", candidate.id, against(candidate, leader));
+    }
+    for term in &leader.history {
+        let _ = writeln!(text, "before: {} with token {}, {}", term.id, term.token, because(&term.reason));
+    }
+    text
+}
+
+pub(crate) fn explain_json(snapshot: &Snapshot) -> Value {
+    let terms = snapshot.leader.iter().flat_map(|leader| {
+        let now = json!({"id": leader.id, "token": leader.token, "reason": leader.reason});
+        let before =
+            leader.history.iter().map(|term| json!({"id": term.id, "token": term.token, "reason": term.reason}));
+        std::iter::once(now).chain(before)
+    });
+    json!({
+        "terms": terms.collect::<Vec<_>>(),
+        "alive": snapshot.alive,
+        "decision": snapshot.succession.as_ref().map(|succession| &succession.decision),
+        "candidates": snapshot.candidates,
+    })
+}
+
+fn because(reason: &Reason) -> String {
+    let cause = match reason.cause {
+        Cause::First => "There was no leader before",
+        Cause::LeaderLost => "The lease of the leader before had ended",
+        Cause::Resigned => "The leader before had resigned",
+        Cause::HandedOver => "The leader before had handed over",
+    };
+    let chosen = match reason.chosen {
+        Chosen::Successor => "it was named as the successor".to_owned(),
+        Chosen::Listed(0) => "it was first on the succession list".to_owned(),
+        Chosen::Listed(position) => format!("the {position} before it on the succession list did not take over"),
+        Chosen::Ranked(0) => "it had the best score".to_owned(),
+        Chosen::Ranked(rank) => format!("it was the first to take over, of rank {rank}"),
+        Chosen::FirstCome => "it came first".to_owned(),
+    };
+    format!("{cause}, and {chosen}; its score was {} of {}.", score(reason.score), reason.oracle)
+}
+
+fn against(candidate: &Candidate, leader: &Leader) -> String {
+    match () {
+        () if candidate.never => "never leads, or does not stand".to_owned(),
+        () if candidate.oracle != leader.reason.oracle => {
+            format!("its score is of another oracle, {}", candidate.oracle)
+        }
+        () => describe(candidate),
+    }
+}
+
+fn describe(candidate: &Candidate) -> String {
+    let mut text = format!("{} score {} ({})", candidate.id, score(candidate.score), candidate.oracle);
+    if candidate.priority != 0 {
+        let _ = write!(text, " priority {}", candidate.priority);
+    }
+    if candidate.never {
+        text.push_str(" does not stand");
+    }
+    text
+}
+
+fn score(score: Option<Score>) -> String {
+    score.map_or_else(|| "unknown".to_owned(), |score| score.to_string())
+}
