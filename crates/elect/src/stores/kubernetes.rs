@@ -238,9 +238,8 @@ impl Shared {
     async fn swap(&self, swap: Swap) -> Result<Swapped, Error> {
         let target = swap.record.into();
         let present = self.find(&self.object_name(target)).await?;
-        if present.as_ref().map(|object| version(object)).transpose()?.map(|number| Revision(number.into()))
-            != swap.expected
-        {
+        let revision = present.as_ref().map(version).transpose()?.map(|number| Revision(number.into()));
+        if revision != swap.expected {
             return Ok(Swapped::Conflict);
         }
         // A Lease that is gone stays gone, so this may come before the change.

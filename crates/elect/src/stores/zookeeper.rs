@@ -363,10 +363,9 @@ impl ZooKeeperWatch {
                 Err(ZkError::NoNode) => {}
                 Err(why) => return Err(why),
             }
-            match self.client.check_and_watch_stat(&self.node).await? {
-                (None, watcher) => return Ok((None, watcher)),
-                // Created in between.
-                (Some(_), _) => {}
+            // It may have been created in between.
+            if let (None, watcher) = self.client.check_and_watch_stat(&self.node).await? {
+                return Ok((None, watcher));
             }
         }
     }
