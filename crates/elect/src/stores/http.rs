@@ -4,6 +4,8 @@
 //! ([`Client::call`]) or line by line ([`Client::stream`]). It never sends a request twice: a connection that turns out
 //! to be closed fails the call with [`Error::Unavailable`], unless nothing was sent.
 
+#![cfg_attr(not(feature = "all-stores"), allow(dead_code, reason = "each store uses a part of it"))]
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

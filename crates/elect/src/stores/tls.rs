@@ -3,6 +3,8 @@
 //! TLS is configured by the options of a store's URL, or by the environment variables that its own tools read:
 //! `cacert` (else the certificate authorities of the system), `cert` and `key` for a client certificate, all PEM files.
 
+#![cfg_attr(not(feature = "all-stores"), allow(dead_code, reason = "each store uses a part of it"))]
+
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
