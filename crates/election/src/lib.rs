@@ -17,24 +17,25 @@ extern crate alloc;
 mod ballot;
 mod electing;
 mod election;
-mod ids;
 mod incumbent;
 mod interface;
 mod links;
 mod message;
 mod order;
 mod record;
+mod round;
 mod score;
 mod timing;
 mod trace;
 
 pub use election::{DEMOTION_ROUNDS, Election};
-pub use ids::{Epoch, Round, ServerId, Span, Standing, Voters, Zxid};
 pub use interface::{Assessment, Cause, Config, Elected, Host, Output, Timer};
 pub use message::{
     Error, INPUT_NAME_MAX, INPUTS_MAX, Input, Message, Proposal, Propose, ROUND_MAX, Vote, check_choice,
 };
 pub use order::{Component, FALLBACK_FROM, Order, is_fallback};
+pub use pole_types::{Epoch, ServerId, Span, Voters, Zxid};
 pub use record::{DecidedBy, Margin, Ranked, Record};
+pub use round::{Round, Standing};
 pub use score::{Rank, Score};
 pub use trace::{EndReason, STEPS_MAX, Step};

@@ -8,8 +8,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use pole_election::{ServerId, Span};
-use pole_oracle::Time;
+use pole_types::{ServerId, Span, Time};
 
 /// When a message was last received from each watched peer.
 #[derive(Clone, Debug, Default)]

@@ -31,7 +31,6 @@ mod oracle;
 mod oracles;
 mod resign;
 mod spec;
-mod time;
 mod view;
 
 pub use class::Class;
@@ -45,5 +44,4 @@ pub use oracles::{
 };
 pub use resign::{Decision, ResignConfig, Resignation, Situation, StayReason};
 pub use spec::{Spec, SpecError};
-pub use time::Time;
 pub use view::{Moment, View};

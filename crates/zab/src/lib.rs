@@ -40,12 +40,12 @@ mod transfer;
 mod zab;
 
 pub use disk::{DiskOp, Recovered, Ticket};
-pub use entry::{Body, Cxid, Entry, Image, Origin, SessionId, Snapshot};
+pub use entry::{Body, Entry, Image, Origin, Snapshot};
 pub use history::Epochs;
 pub use interface::{Error, Limits, NotReady, Output, Phase};
 pub use log::Log;
 pub use message::{Hello, Message, Promise, SnapshotPart};
-pub use pole_election::{Epoch, Proposal, Round, ServerId, Standing, Voters, Zxid};
+pub use pole_election::{Proposal, Round, Standing};
 pub use requests::{Applied, HeldRequest, OutOfOrder, Requests};
 pub use transfer::TransferId;
 pub use zab::Zab;

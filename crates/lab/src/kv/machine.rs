@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pole_election::Zxid;
 use pole_node::{AttachAnswer, ClientId, Machine, Outcome, ReadResult, Request};
-use pole_zab::{Body, Entry, SessionId};
+use pole_types::{SessionId, Zxid};
+use pole_zab::{Body, Entry};
 
 use super::overlay::Overlay;
 use super::records::{pad, padding};
@@ -256,8 +256,9 @@ fn mix(hash: u64, word: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pole_election::{Epoch, ServerId};
-    use pole_zab::{Cxid, Origin};
+    use pole_types::Cxid;
+    use pole_types::{Epoch, ServerId};
+    use pole_zab::Origin;
 
     const SESSION: SessionId = SessionId(5);
 

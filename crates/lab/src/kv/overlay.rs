@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pole_election::Zxid;
+use pole_types::Zxid;
 
 /// Prepared items by key.
 #[derive(Clone, Debug)]

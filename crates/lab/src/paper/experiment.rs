@@ -4,9 +4,9 @@
 //!
 //! Source: section 4 of the paper (setting).
 
-use pole_election::Span;
 use pole_node::LeadershipChange;
 use pole_topology::Topology;
+use pole_types::Span;
 
 use crate::sim::{MS, SECOND, Sample, Setup, World};
 

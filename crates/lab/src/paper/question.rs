@@ -12,9 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use pole_election::{Epoch, ServerId, Span, Standing, Voters, Zxid};
-use pole_oracle::{Gossip, MeasureConfig, Measurements, Moment, Oracle, Recovery, Report, Time};
+use pole_election::Standing;
+use pole_oracle::{Gossip, MeasureConfig, Measurements, Moment, Oracle, Recovery, Report};
 use pole_topology::Topology;
+use pole_types::{Epoch, ServerId, Span, Time, Voters, Zxid};
 use serde::{Deserialize, Serialize};
 
 use super::experiment::DISK;

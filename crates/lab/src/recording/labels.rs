@@ -1,7 +1,7 @@
 //! Short texts for messages, events and notes: short enough for the label of an arrow.
 
-use pole_election::ServerId;
 use pole_node::{Channel, Event, Message, Note, Timer};
+use pole_types::ServerId;
 
 use super::StepKind;
 

@@ -17,7 +17,7 @@ mod lines;
 mod page;
 mod recorder;
 
-use pole_election::{Epoch, Zxid};
+use pole_types::{Epoch, Zxid};
 
 pub(crate) use recorder::{Delivery, Recorder, view};
 

@@ -5,8 +5,8 @@
 //!
 //! The output of scripts is in `script::transcript`, the lines for a failed seed in `sim::trace`.
 
-use pole_election::ServerId;
 use pole_node::{Event, Message, Note};
+use pole_types::ServerId;
 use pole_zab::{DiskOp, Phase};
 
 use super::labels::{self, index_of};

@@ -1,6 +1,7 @@
 //! Names of keys, values and sessions, which the key-value machine knows by number.
 
-use pole_zab::{Entry, SessionId};
+use pole_types::SessionId;
+use pole_zab::Entry;
 
 use crate::kv::{Key, Refusal, Txn, Value};
 

@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 use std::error::Error;
 
 use goldenscript::{Block, Context, Runner};
-use pole_election::{Epoch, Zxid};
 use pole_node::Event;
 use pole_topology::{PRESETS, Topology};
-use pole_zab::Cxid;
+use pole_types::{Cxid, Epoch, Zxid};
 
 use super::command::{Command, LinkState, List, Ms, Switch};
 use super::names::Names;
@@ -259,7 +258,7 @@ impl ScriptRunner {
         let world = self.world()?;
         let leader = world.leader().ok_or("nobody leads")?;
         let epoch = world.epoch_of(leader);
-        world.deliver_event(leader, Event::Transfer { to: to.map(pole_election::ServerId) });
+        world.deliver_event(leader, Event::Transfer { to: to.map(pole_types::ServerId) });
         if is_on(wait) {
             let changed = |world: &World| world.leader().is_some_and(|leader| world.epoch_of(leader) != epoch);
             world.run_until_condition(3 * SECOND, |world| changed(world) && world.is_settled());

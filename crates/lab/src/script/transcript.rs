@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use pole_election::{DecidedBy, Record, ServerId};
+use pole_election::{DecidedBy, Record};
 use pole_node::Note;
-use pole_zab::{Cxid, Entry, Message};
+use pole_types::{Cxid, ServerId};
+use pole_zab::{Entry, Message};
 
 use super::command::CrashPointArg;
 use super::names::{Names, refusal};
@@ -286,7 +287,7 @@ pub(crate) fn on_disk(disk: &DurableState) -> String {
 
 /// The positions of entries, as one range per epoch.
 pub(crate) fn ranges<'a>(entries: impl Iterator<Item = &'a Entry>) -> String {
-    let mut ranges: Vec<(pole_election::Zxid, pole_election::Zxid)> = Vec::new();
+    let mut ranges: Vec<(pole_types::Zxid, pole_types::Zxid)> = Vec::new();
     for entry in entries {
         match ranges.last_mut() {
             Some((first, last)) if first.epoch() == entry.zxid.epoch() => *last = entry.zxid,

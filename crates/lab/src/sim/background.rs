@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pole_election::Zxid;
 use pole_node::{Effect, Event, Machine};
+use pole_types::Zxid;
 use pole_zab::{Body, Ticket, TransferId};
 
 use super::MS;

@@ -1,7 +1,7 @@
 //! The interface through which benchmarks, tests and the story control a world.
 
-use pole_election::{ServerId, Zxid};
 use pole_node::Event;
+use pole_types::{ServerId, Zxid};
 
 use super::hosts::{CrashKind, Host};
 use super::world::World;

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use pole_election::{Epoch, Zxid};
+use pole_types::{Epoch, Zxid};
 use pole_zab::{DiskOp, Entry, Epochs, Recovered, Snapshot, Ticket};
 
 use super::marks::{Mark, Marks};

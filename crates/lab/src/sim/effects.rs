@@ -1,7 +1,7 @@
 //! Executes the effects of a step in the order in which the node returned them.
 
-use pole_election::ServerId;
 use pole_node::{AttachAnswer, Channel, ClientId, CloseReason, Effect, Event, Message, Note};
+use pole_types::ServerId;
 
 use super::checker::{CheckResult, Response};
 use super::disk::CrashPoint;

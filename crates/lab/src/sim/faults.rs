@@ -1,7 +1,7 @@
 //! Fault injection: which fault happens when, on which server, and when it ends.
 
-use pole_election::ServerId;
 use pole_node::Event;
+use pole_types::ServerId;
 use pole_zab::Phase;
 
 use super::checker::CheckResult;

@@ -5,10 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use pole_election::{ServerId, Zxid};
 use pole_node::{Contract, Effect, Event, Message, Node, Timer};
-use pole_oracle::Time;
-use pole_zab::{Cxid, DiskOp, Entry, Phase, SessionId, Ticket};
+use pole_types::{Cxid, ServerId, SessionId, Time, Zxid};
+use pole_zab::{DiskOp, Entry, Phase, Ticket};
 
 use super::background::Background;
 use super::checker::{CheckResult, SessionActivity};

@@ -1,7 +1,7 @@
 //! Events of links: arrivals, opened and closed connections, and redialling.
 
-use pole_election::ServerId;
 use pole_node::{Channel, Message};
+use pole_types::ServerId;
 
 use super::Mark;
 use super::checker::CheckResult;

@@ -9,9 +9,9 @@
 //! Each end has its own view of the connection, because a process that is paused or busy learns of changes late and a
 //! peer that lost power sends nothing: the two ends often disagree on whether a connection is open.
 
-use pole_election::ServerId;
 use pole_node::{Channel, Message};
 use pole_topology::Link as Line;
+use pole_types::ServerId;
 
 use crate::rng::Rng;
 

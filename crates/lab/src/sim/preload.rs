@@ -6,9 +6,9 @@
 //! All histories are prefixes of one, proposed by one leader. The checker knows it and checks all that follows.
 
 use bytes::Bytes;
-use pole_election::{Epoch, Zxid};
 use pole_node::{Event, Timer};
-use pole_zab::{Cxid, Entry, Origin, SessionId};
+use pole_types::{Cxid, Epoch, SessionId, Zxid};
+use pole_zab::{Entry, Origin};
 
 use super::disk::Image;
 use super::world::World;

@@ -3,8 +3,9 @@
 //! The wrapped oracle keeps its name, fingerprint and checks; only its score is replaced. A script about scores is
 //! about what an election makes of the scores of a real oracle, so a separate test oracle would not do.
 
-use pole_election::{Score, Zxid};
+use pole_election::Score;
 use pole_oracle::{Advantage, Assessed, Better, InvalidScore, Oracle, Scale, Spec, View};
+use pole_types::Zxid;
 
 /// The oracle of one server, with a fixed score if one is set.
 #[derive(Clone, Debug)]

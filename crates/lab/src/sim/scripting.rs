@@ -3,8 +3,8 @@
 //! Observations are kept in the order in which they happened. This is separate from `faults`: there the random
 //! generator decides what happens and when it ends, here a script does.
 
-use pole_election::{Epoch, ServerId, Zxid};
 use pole_node::{Message, Note};
+use pole_types::{Epoch, ServerId, Zxid};
 
 use super::disk::{CrashPoint, Image, Survival};
 use super::hosts::{CrashKind, Host};

@@ -3,10 +3,10 @@
 //! With every fault always enabled most runs look alike and some combinations never happen; a random subset with random
 //! rates reaches further (Groce et al., "Swarm testing", 2012).
 
-use pole_election::{ServerId, Span, Voters};
 use pole_node::Config;
 use pole_oracle::{ResignConfig, Spec};
 use pole_topology::{Link as Line, Topology};
+use pole_types::{ServerId, Span, Voters};
 
 use super::disk::Timing;
 use super::faults::FaultKind;

@@ -8,10 +8,10 @@ use std::cell::{RefCell, RefMut};
 use std::ops::{Deref, DerefMut};
 
 use bytes::Bytes;
-use pole_election::{Span, Zxid};
 use pole_node::{ClientId, Machine, Outcome, ReadResult, Request, TreeStore, Znodes};
 use pole_tree::{Rules, Tree, Watches};
-use pole_zab::{Body, Entry, SessionId};
+use pole_types::{SessionId, Span, Zxid};
+use pole_zab::{Body, Entry};
 
 use crate::kv::Kv;
 

@@ -6,9 +6,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use pole_election::ServerId;
 use pole_node::{ClientId, CloseReason, Event};
-use pole_zab::{Cxid, SessionId};
+use pole_types::{Cxid, ServerId, SessionId};
 
 use super::checker::{CheckResult, ClientOp, Response};
 use super::hosts::{CrashKind, Host};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pole_election::{Epoch, Record, Round, Zxid};
+use pole_election::{Record, Round};
 use pole_node::{AttachAnswer, Event, LeadershipChange, Message, Timer};
+use pole_types::{Epoch, Zxid};
 use pole_zab::Phase;
 
 use super::background::Work;

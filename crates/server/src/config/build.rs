@@ -11,9 +11,9 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use pole_election::ServerId;
 use pole_oracle::Spec;
 use pole_topology::Topology;
+use pole_types::ServerId;
 
 use super::properties::{self, Entry};
 use super::report::Report;

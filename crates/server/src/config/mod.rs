@@ -34,8 +34,8 @@ mod write;
 use std::io::{self, Read};
 use std::path::Path;
 
-use pole_election::{ServerId, Span, Voters};
 use pole_oracle::{ResignConfig, Spec, SpecError};
+use pole_types::{ServerId, Span, Voters};
 
 pub use report::{ConfigError, Problem, Warning};
 pub use servers::{Address, Server};

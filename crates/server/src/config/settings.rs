@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use pole_election::ServerId;
 use pole_topology::Topology;
+use pole_types::ServerId;
 
 use super::servers::{Address, Server};
 

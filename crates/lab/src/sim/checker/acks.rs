@@ -1,6 +1,6 @@
 //! Checks acknowledgements: each must match the sender's disk at that moment, and its earlier promises.
 
-use pole_election::{Epoch, Zxid};
+use pole_types::{Epoch, Zxid};
 use pole_zab::Message;
 
 use super::CheckResult;

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pole_election::Zxid;
 use pole_jute::{Txn, TxnEntry};
+use pole_types::Zxid;
 
 use super::CheckResult;
 

@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pole_election::Zxid;
 use pole_node::ClientId;
-use pole_zab::{Cxid, Entry, SessionId};
+use pole_types::{Cxid, SessionId, Zxid};
+use pole_zab::Entry;
 
 use super::CheckResult;
 use super::history::History;

@@ -6,9 +6,9 @@
 //! - Contiguity: each entry has the next counter, or the first one of a later epoch.
 //! - Digests: those of one model that applies the history.
 
-use pole_election::{Epoch, Zxid};
 use pole_node::Machine;
-use pole_zab::{Entry, SessionId};
+use pole_types::{Epoch, SessionId, Zxid};
+use pole_zab::Entry;
 
 use super::CheckResult;
 use crate::kv::{Key, Kv, KvRequest, Txn, Value};

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use pole_election::{Epoch, Zxid};
+use pole_types::{Epoch, Zxid};
 use pole_zab::{Entry, Log};
 
 use super::CheckResult;

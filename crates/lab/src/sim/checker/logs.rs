@@ -1,7 +1,7 @@
 //! Checks logs: what a server writes to its disk is contiguous, equals its log in memory, and never truncates committed
 //! entries.
 
-use pole_election::Zxid;
+use pole_types::Zxid;
 use pole_zab::{DiskOp, Log};
 
 use super::CheckResult;

@@ -27,8 +27,8 @@ mod service;
 mod sessions;
 mod watches;
 
-use pole_election::{Epoch, Zxid};
 use pole_node::{Machine, Node};
+use pole_types::{Epoch, Zxid};
 use pole_zab::{DiskOp, Entry, Message, Phase};
 
 use super::disk::Image;

@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pole_election::Zxid;
 use pole_jute::{
     ErrorCode, EventType, ExistsResponse, GetChildren2Response, GetDataResponse, Reader, Record, Request, Stat, Txn,
     TxnEntry,
 };
 use pole_tree::{Changes, Position, Prepared, RequestOrigin, SessionChange, Tree, WriteRequest};
-use pole_zab::{Cxid, Entry, SessionId};
+use pole_types::{Cxid, SessionId, Zxid};
+use pole_zab::Entry;
 
 use super::ephemerals::Ephemerals;
 use super::{CheckResult, Response};

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pole_zab::SessionId;
+use pole_types::SessionId;
 
 use super::CheckResult;
 

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use pole_election::Zxid;
 use pole_jute::{EventType, SetWatches2, WatcherEvent};
+use pole_types::Zxid;
 
 use super::CheckResult;
 use super::service::{NodeEvent, Service};

@@ -8,14 +8,13 @@
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
-use pole_election::Zxid;
 use pole_jute::{
     AddWatchMode, ConnectRequest, ConnectResponse, CreateResponse, Deframer, ErrorCode, OpCode, Reader, Record,
     ReplyHeader, Request, RequestHeader, SyncRequest, WatcherEvent, Writer, Xid,
 };
 use pole_node::{AttachAnswer, CloseReason, password};
 use pole_tree::{Caller, WriteRequest};
-use pole_zab::{Cxid, SessionId};
+use pole_types::{Cxid, SessionId, Zxid};
 
 use super::connections::ToServer;
 use super::{describe, requests};

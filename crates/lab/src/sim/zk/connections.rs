@@ -4,13 +4,11 @@
 //! their output in pieces of one frame each, as the server does with TLS; the others send byte streams split at random.
 
 use bytes::{Bytes, BytesMut};
-use pole_election::Zxid;
 use pole_node::{
     AttachAnswer, CallContext, ClientId, CloseReason, Connection, Effect, Event, Limits, Next, ServerContext,
 };
-use pole_oracle::Time;
 use pole_tree::{Caller, Watcher};
-use pole_zab::SessionId;
+use pole_types::{SessionId, Time, Zxid};
 
 use super::client::FromServer;
 use crate::sim::checker::CheckResult;
