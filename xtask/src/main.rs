@@ -43,9 +43,9 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
     };
     match name.as_str() {
         "test" => test::run(rest),
-        "sim" => lab::run("pole-lab", "sim", rest),
+        "sim" => lab::run("pole-sim", "sim", rest),
         "model" => lab::run("pole-model", "model", rest),
-        "failover" => lab::run("pole-lab", "failover", rest),
+        "failover" => lab::run("pole-sim", "failover", rest),
         "bench" => in_release(args, bench::run),
         "soak" => in_release(args, soak::run),
         "attack" => in_release(args, attack::run),

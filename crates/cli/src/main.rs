@@ -6,7 +6,7 @@
 //! server              one server in the foreground            -> the crate `server`
 //! up                  an ensemble of child processes          -> this program again, once for each server
 //! status, explain …   requests to a running server            -> `admin`, over HTTP; `show` formats the answers
-//! lab                 experiments in the simulator            -> the crate `lab`; on real servers -> `real`
+//! lab                 experiments in the simulator            -> the crate `lab`, if built with it
 //! ```
 
 mod admin;
@@ -14,9 +14,9 @@ mod api;
 mod args;
 mod failure;
 mod http;
+#[cfg(feature = "lab")]
 mod lab;
 mod paint;
-mod real;
 mod server;
 mod show;
 mod signals;
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use admin::Admin;
-use args::{Cli, Command, LabCommand, Ms, OracleCommand, ScoreCommand, UpArgs};
+use args::{Cli, Command, Ms, OracleCommand, ScoreCommand, UpArgs};
 use failure::Failure;
 use paint::Paint;
 
@@ -70,10 +70,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Admin::new(&at).set_score(value, ttl)?;
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
         }
-        Command::Lab(LabCommand::Paper(args)) => lab::paper(&args),
-        Command::Lab(LabCommand::Story { seed }) => story(seed),
-        Command::Lab(LabCommand::Compare(args)) => lab::compare(&args),
-        Command::Lab(LabCommand::Watch(args)) => lab::watch(&args, cli.json, paint),
+        #[cfg(feature = "lab")]
+        Command::Lab(command) => lab::run(&command, cli.json, paint),
     }
 }
 
@@ -96,11 +94,6 @@ fn transfer(admin: &Admin, to: Option<u64>, timeout: Ms, json: bool) -> Result<(
         ))),
         _ => Ok(()),
     }
-}
-
-fn story(seed: u64) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    ignore_broken_pipe(pole_lab::story::write(seed, &mut out).and_then(|()| out.flush()))
 }
 
 /// Prints to standard output and flushes.

@@ -10,7 +10,7 @@
 //! - [`tls`] makes certificates for the secure ports of an ensemble.
 //!
 //! Everything here runs against processes, sockets and disks. This crate does not link the server's code, so it can
-//! only observe what a client or an operator could. The simulator is in `pole-lab`.
+//! only observe what a client or an operator could. The simulator is in `pole-sim`.
 
 pub mod attack;
 pub mod client;

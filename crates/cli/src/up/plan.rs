@@ -74,6 +74,7 @@ impl Plan {
     }
 
     /// Adds lines to every configuration.
+    #[cfg(feature = "lab")]
     pub(crate) fn with_extra_config(self, extra_config: &str) -> Self {
         Self { extra_config: extra_config.to_owned(), ..self }
     }

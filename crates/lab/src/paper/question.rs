@@ -22,8 +22,8 @@ use super::experiment::DISK;
 use super::random::deployment;
 use super::regret::record_rate;
 use super::rows::ms;
-use crate::rng::Rng;
-use crate::sim::{SECOND, Setup, World};
+use pole_sim::Rng;
+use pole_sim::{SECOND, Setup, World};
 
 /// A deployment whose leader, the server with the highest id, has just crashed.
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ use super::figures::ORACLES;
 use super::formula::Formula;
 use super::random::deployment;
 use super::rows::DISK_MS;
-use crate::rng::Rng;
+use pole_sim::Rng;
 
 /// One oracle on one random topology.
 #[derive(Clone, Debug, PartialEq)]
