@@ -461,7 +461,7 @@ pub const KEYS: &[Key] = &[
         "pole.livenessTimeoutMs",
         Number(2, 3_600_000),
         "400",
-        "Silence, in milliseconds, after which a peer is given up; the slowest round trip of the last three seconds is added. A link may become slower by the difference to `pole.livenessMs` at once without that anybody is given up.",
+        "Silence, in milliseconds, after which a peer is given up; on a link whose round trip exceeds two fifths of it, half of it and five quarters of the round trip. A link may become slower by the difference to `pole.livenessMs` at once without that anybody is given up.",
     ),
     ours("pole.electionTimeoutMs", Number(1, 3_600_000), "200", "Milliseconds that an election waits for the silent."),
     ours(

@@ -33,7 +33,7 @@ use crate::ensemble::{Launcher, Product};
 use options::{Options, Part};
 
 /// Runs the parts that the arguments select.
-pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
+pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options = Options::parse(args)?;
     let launchers = launchers(&options)?;
     let mut all = Tally::default();

@@ -70,7 +70,7 @@ struct Plan {
 /// The measured values by metric and product, in the order of the rounds.
 type Samples = BTreeMap<(Metric, Product), Vec<f64>>;
 
-pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
+pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("bench", args)?;
     let products = match options.product {
         Choice::Apache => vec![Product::Apache],

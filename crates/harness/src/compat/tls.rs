@@ -10,7 +10,7 @@ use super::{Tally, work_dir};
 use crate::Failure;
 use crate::command::{logged, root};
 use crate::ensemble::{Ensemble, Launcher, Product, Setup};
-use pole_harness::tls::Certificates;
+use crate::tls::Certificates;
 
 /// Runs the program on every server of an ensemble.
 pub(super) fn run(_options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
