@@ -11,6 +11,7 @@ mod compat;
 mod fuzz;
 mod lab;
 mod mutants;
+mod release;
 mod scenarios;
 mod test;
 #[cfg(test)]
@@ -54,6 +55,7 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "mutants" => mutants::run(rest),
         "fuzz" => fuzz::run(rest),
         "scenarios" => scenarios::run(rest),
+        "release" => release::run(rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)
@@ -104,4 +106,6 @@ usage: cargo xtask CHORE [ARGUMENTS]
   fuzz [--seconds 300]    mutated bytes for every parser, guided by coverage
       [--only NAME,NAME] [--merge] | --replay [FILE...]
   scenarios               write docs/scenarios.md: each known trap and its scripts
+  release [--out DIR]     build the archive of a release, with its checksum and its notes
+      [--dirty]
   help                    this text";
