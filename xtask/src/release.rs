@@ -4,7 +4,8 @@
 //! `sha256sum`, and the release notes, which are the section of the version in CHANGELOG.md. The notes are printed too.
 //!
 //! The archive depends only on the binary, the documents and the time of the last commit: names are sorted, and owner
-//! and permissions are fixed. The binary is built with `--locked`, and without the paths of this machine.
+//! and permissions are fixed. The binary is built with `--locked`, and the Rust compiler writes no paths of this machine
+//! into it. The C compiler still does, into the debug information of the few dependencies in C.
 //!
 //! Tags, uploads and `cargo publish` are manual steps; CONTRIBUTING.md lists them.
 
