@@ -8,6 +8,7 @@
 
 mod fuzz;
 mod mutants;
+mod programs;
 mod release;
 mod scenarios;
 mod test;
@@ -34,13 +35,14 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
     };
     match name.as_str() {
         "test" => test::run(rest),
-        "sim" => release::run("pole-sim", "sim", rest),
-        "model" => release::run("pole-model", "model", rest),
-        "failover" => release::run("pole-sim", "failover", rest),
-        "attack" | "bench" | "compat" | "ensemble" | "soak" => release::run("pole-harness", "harness", args),
+        "sim" => programs::run("pole-sim", "sim", rest),
+        "model" => programs::run("pole-model", "model", rest),
+        "failover" => programs::run("pole-sim", "failover", rest),
+        "attack" | "bench" | "compat" | "ensemble" | "soak" => programs::run("pole-harness", "harness", args),
         "mutants" => mutants::run(rest),
         "fuzz" => fuzz::run(rest),
         "scenarios" => scenarios::run(rest),
+        "release" => release::run(rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)
@@ -77,4 +79,6 @@ usage: cargo xtask CHORE [ARGUMENTS]
   fuzz [--seconds 300]    mutated bytes for every parser, guided by coverage
       [--only NAME,NAME] [--merge] | --replay [FILE...]
   scenarios               write docs/scenarios.md: each known trap and its scripts
+  release [--out DIR]     build the archive of a release, with its checksum and its notes
+      [--dirty]
   help                    this text";

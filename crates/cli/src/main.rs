@@ -1,5 +1,13 @@
 //! The `pole` command. It dispatches to the other crates and makes no decisions of its own.
 //!
+//! ```sh
+//! pole                                # five servers in three emulated data centres on this machine
+//! pole server --config zoo.cfg        # one server in the foreground
+//! pole status                         # the servers, the leader, and the round trips between them
+//! pole explain                        # why that server leads
+//! pole lab watch 60                   # an election in the simulator, step by step
+//! ```
+//!
 //! It prints text for people or JSON for programs, and its exit code gives the kind of failure.
 //!
 //! ```text

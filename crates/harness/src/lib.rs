@@ -11,6 +11,20 @@
 //! - [`soak`] kills and stops servers under load and checks everything that clients observed.
 //! - [`tls`] makes certificates for the secure ports of an ensemble.
 //!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use pole_harness::ensemble::{Ensemble, Product, Setup};
+//!
+//! let mut ensemble = Ensemble::ready(&Product::Pole.launcher()?, &Setup::new("example", 3))?;
+//! let leader = ensemble.leader().expect("the ensemble is ready");
+//! ensemble.server(leader).kill()?;
+//! let successor = ensemble.wait_ready(Duration::from_secs(10))?;
+//! assert_ne!(successor, leader);
+//! ensemble.done()?;
+//! # Ok::<(), pole_harness::Failure>(())
+//! ```
+//!
 //! Everything here runs against processes, sockets and disks. This crate does not link the server's code, so it can
 //! only observe what a client or an operator could. The simulator is in `pole-sim`.
 

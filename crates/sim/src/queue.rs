@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// Items ordered by time, and at the same time by the order in which they were pushed.
 #[derive(Debug)]
 pub struct Queue<T> {
     heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
@@ -13,11 +14,14 @@ pub struct Queue<T> {
     pushed: u64,
 }
 
-impl<T> Queue<T> {
-    pub fn new() -> Self {
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
         Self { heap: BinaryHeap::new(), items: Vec::new(), free: Vec::new(), pushed: 0 }
     }
+}
 
+impl<T> Queue<T> {
+    /// Adds an item that is due at a time.
     pub fn push(&mut self, at: u64, item: T) {
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -51,7 +55,7 @@ mod tests {
 
     #[test]
     fn things_come_in_order_of_time_and_then_of_asking() {
-        let mut queue = Queue::new();
+        let mut queue = Queue::default();
         for (at, name) in [(5, "b"), (3, "a"), (5, "c"), (9, "late")] {
             queue.push(at, name);
         }

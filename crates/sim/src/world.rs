@@ -127,7 +127,7 @@ impl World {
         let sim_clients = (0..sim_clients).map(|g| SimClient::new(&setup, g, &rng)).collect();
         Self {
             now: 0,
-            queue: Queue::new(),
+            queue: Queue::default(),
             hosts,
             network,
             clients,

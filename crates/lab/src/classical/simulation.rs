@@ -140,7 +140,7 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
             repair,
             pre_vote,
             now: 0,
-            queue: Queue::new(),
+            queue: Queue::default(),
             hosts: Vec::new(),
             cut: vec![false; case.n],
             links: links(case),

@@ -91,7 +91,7 @@ fn unknown(wanted: &str) -> String {
 fn write_page(folder: &Path, name: &str, about: &str, recording: &Recording, command: &str) -> Result<(), Failure> {
     let title = Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.join(format!("{title}.html"));
-    let page = Player(&recording).page(&title, about, command);
+    let page = Player(recording).page(&title, about, command);
     let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, page));
     written.map_err(|error| {
         let path = path.display();
