@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use pole_topology::Topology;
+use crate::topology::Topology;
 use pole_types::ServerId;
 use tokio::time::{MissedTickBehavior, interval};
 

@@ -48,6 +48,7 @@ mod status;
 mod tally;
 mod threads;
 pub mod tls;
+mod topology;
 
 pub use driver::Exit;
 pub use server::{Server, StartError, Stopper};

@@ -11,8 +11,8 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use crate::topology::Topology;
 use pole_oracle::Spec;
-use pole_topology::Topology;
 use pole_types::ServerId;
 
 use super::properties::{self, Entry};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use pole_topology::Topology;
+use crate::topology::Topology;
 use pole_types::ServerId;
 
 use super::servers::{Address, Server};

@@ -225,6 +225,7 @@ fn servers_may_stand_in_a_file_of_their_own() {
     );
 }
 
+#[cfg(feature = "emulation")]
 #[test]
 fn an_emulation_sets_sites_and_causes_a_warning() {
     let text = format!("{THREE}pole.topology=/topology\n");
@@ -233,6 +234,12 @@ fn an_emulation_sets_sites_and_causes_a_warning() {
     assert!(warned(&text).contains("for tests only"));
     assert!(refused(&format!("{text}server.4=d:1:2")).contains("server 4 has no site there"));
     assert_eq!(good(&config.to_cfg()), config);
+}
+
+#[cfg(not(feature = "emulation"))]
+#[test]
+fn a_build_without_emulation_refuses_a_topology() {
+    assert!(refused(&format!("{THREE}pole.topology=/topology\n")).contains("without the feature `emulation`"));
 }
 
 #[test]

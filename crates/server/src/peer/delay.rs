@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 
-use pole_topology::{Link as Line, Topology};
+use crate::topology::{Link as Line, Topology};
 use pole_types::{ServerId, Time};
 
 /// The emulated lines to other servers. Messages to a server without an entry are not delayed.
@@ -109,7 +109,7 @@ fn draw(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "emulation"))]
 mod tests {
     use super::*;
 

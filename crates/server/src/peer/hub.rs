@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::topology::Link as Line;
 use pole_node::Channel;
-use pole_topology::Link as Line;
 use pole_types::ServerId;
 use tokio::net::TcpStream;
 

@@ -6,9 +6,9 @@
 //!
 //! The queue is first in, first out, and each message is encoded once. The caller bounds it with [`Outgoing::is_over`].
 
+use crate::topology::Link as Line;
 use bytes::{Buf, BytesMut};
 use pole_node::Message;
-use pole_topology::Link as Line;
 use pole_types::Time;
 
 use super::codec;

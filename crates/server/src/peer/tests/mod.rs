@@ -1,5 +1,6 @@
 //! Tests of links over real loopback sockets: several servers in one process, on one thread.
 
+#[cfg(feature = "emulation")]
 mod delays;
 mod links;
 mod strangers;
