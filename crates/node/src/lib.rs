@@ -10,10 +10,10 @@
 //! use std::collections::{BTreeMap, VecDeque};
 //!
 //! use bytes::Bytes;
-//! use pole_election::{ServerId, Voters, Zxid};
 //! use pole_node::{ClientId, Config, Effect, Event, Machine, Node, Outcome, ReadResult, Request};
-//! use pole_oracle::{Spec, Time};
-//! use pole_zab::{Body, Cxid, Entry, Recovered, SessionId};
+//! use pole_oracle::Spec;
+//! use pole_types::{Cxid, ServerId, SessionId, Time, Voters, Zxid};
+//! use pole_zab::{Body, Entry, Recovered};
 //!
 //! /// A state machine that counts its transactions. The one of the service is `Znodes`.
 //! struct Counter(u64);

@@ -10,7 +10,8 @@
 //! ```
 //! use pole_jute::{CreateSessionTxn, OpCode, Record, Txn, TxnEntry, TxnHeader};
 //! use pole_storage::{Config, open};
-//! use pole_zab::{Cxid, DiskOp, Entry, Epoch, Origin, SessionId, Ticket, Zxid};
+//! use pole_types::{Cxid, Epoch, SessionId, Zxid};
+//! use pole_zab::{DiskOp, Entry, Origin, Ticket};
 //!
 //! let dir = std::env::temp_dir().join(format!("pole-storage-example-{}", std::process::id()));
 //! # let _ = std::fs::remove_dir_all(&dir);
