@@ -27,6 +27,7 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, report: &mut Report) -
     let storage = storage(values, report);
     let servers = servers(values, read, report);
     let alone = servers.is_empty() || (servers.len() == 1 && values.bool("standaloneEnabled"));
+    let written = values.written(&servers);
     let only = servers.values().next().filter(|_| alone).and_then(|server| server.client.clone());
     let ensemble = if alone {
         if servers.is_empty() && !values.bool("standaloneEnabled") {
@@ -59,7 +60,7 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, report: &mut Report) -
         clients,
         storage,
         service,
-        written: values.written(),
+        written,
     }
 }
 

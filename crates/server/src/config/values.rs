@@ -8,9 +8,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use pole_types::ServerId;
+
 use super::keys::{self, Key, Kind};
 use super::properties::Entry;
 use super::report::Report;
+use super::servers::Server;
 use super::types::Secret;
 
 /// The settings of a file, each checked by itself.
@@ -105,16 +108,17 @@ impl Values {
         u64::try_from(self.number(key)).unwrap_or_else(|_| ticks * self.count("tickTime"))
     }
 
-    /// The settings that a file must contain to be read as these values, in the order of the table: without those that
-    /// have their default, and without `server.N`.
-    pub(super) fn written(&self) -> Written {
+    /// The settings that a file must contain to be read as these values, in the order of the table and without those
+    /// that have their default, then the servers.
+    pub(super) fn written(&self, servers: &BTreeMap<ServerId, Server>) -> Written {
         let keys = keys::KEYS.iter().filter(|key| key.name != "dynamicConfigFile");
         let pairs = keys.filter_map(|key| {
             let given = self.given.get(key.name).map(|given| normalized(key.kind, &given.value));
             let value = given.unwrap_or_else(|| key.default.to_owned());
-            (value != key.default || WITHOUT_DEFAULT.contains(&key.name)).then_some((key.name, value))
+            (value != key.default || WITHOUT_DEFAULT.contains(&key.name)).then_some((key.name.to_owned(), value))
         });
-        Written(pairs.collect())
+        let servers = servers.iter().map(|(id, server)| (format!("server.{id}"), server.to_string()));
+        Written(pairs.chain(servers).collect())
     }
 
     /// The value of a key of kind [`Kind::Word`], spelled as in its list.
@@ -135,7 +139,7 @@ impl Values {
 
 /// Settings as they are written. Among them are secrets, so `Debug` shows none.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Written(pub(super) Vec<(&'static str, String)>);
+pub(super) struct Written(pub(super) Vec<(String, String)>);
 
 impl fmt::Debug for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,16 +12,13 @@ impl Config {
     #[must_use]
     pub fn to_cfg(&self) -> String {
         let lines = self.written.0.iter().map(|(key, value)| format!("{key}={}\n", properties::escape(value)));
-        lines.collect::<String>() + &self.server_lines()
+        lines.collect()
     }
 
     /// Formats a `pole.toml` that reads back equal, like [`Config::to_cfg`].
     #[must_use]
     pub fn to_toml(&self) -> String {
-        let lines = self.written.0.iter().map(|(key, value)| toml::line(key, value));
-        let servers = self.ensemble.iter().flat_map(|ensemble| &ensemble.servers);
-        let servers = servers.map(|(id, server)| toml::line(&format!("server.{id}"), &server.to_string()));
-        lines.chain(servers).collect()
+        self.written.0.iter().map(|(key, value)| toml::line(key, value)).collect()
     }
 
     /// The content of `/zookeeper/config`: the servers and the version of the list, in hexadecimal. Empty on a
