@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use pole_jute::{CreateTxn, Deframer, OpCode, Txn, TxnEntry, TxnHeader};
 use pole_node::{AttachAnswer, ClientId, Connection, Event, Limits, CallContext, Next, ServerContext};
-use pole_oracle::Time;
+use pole_types::Time;
 use pole_tree::{Caller, Changes, Rules, Tree, Watcher, Watches};
 
 /// The input is a sequence of steps ([`crate::machine::steps`]). The selector of a step says what happens.

@@ -15,7 +15,7 @@
 use std::pin::pin;
 
 use bytes::Bytes;
-use pole_election::ServerId;
+use pole_types::ServerId;
 use pole_node::{Channel, Message};
 use pole_server::peer::frames::{Frame, FrameError, FrameReader};
 use pole_server::peer::handshake::{self, Greeting};

@@ -41,13 +41,19 @@ fn assert_config_round_trip(parsed: Result<(Config, Vec<Warning>), ConfigError>)
     match parsed {
         Ok((config, warnings)) => {
             warnings.iter().for_each(|warning| drop(warning.to_string()));
-            let text = config.to_cfg();
-            match Config::parse_cfg("again.cfg", &text, &read_file) {
-                Ok((again, _)) => assert_eq!(again, config, "{text}"),
-                Err(refused) => panic!("its own text is refused: {refused}\n{text}"),
-            }
+            let cfg = config.to_cfg();
+            assert_reads_as(&config, &cfg, Config::parse_cfg("again.cfg", &cfg, &read_file));
+            let toml = config.to_toml();
+            assert_reads_as(&config, &toml, Config::parse_toml("again.toml", &toml, &read_file));
         }
         Err(refused) => drop(refused.to_string()),
+    }
+}
+
+fn assert_reads_as(config: &Config, text: &str, parsed: Result<(Config, Vec<Warning>), ConfigError>) {
+    match parsed {
+        Ok((again, _)) => assert_eq!(again, *config, "{text}"),
+        Err(refused) => panic!("its own text is refused: {refused}\n{text}"),
     }
 }
 

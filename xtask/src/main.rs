@@ -3,36 +3,28 @@
 //! The exit code is 0 on success, 1 if a check failed, and 2 for bad arguments. It is a program and not a set of
 //! shell scripts, so it runs wherever the workspace builds, and its parts have tests.
 //!
-//! The simulator, the model checker and the benchmarks of leader changes are in `lab` and `model`; this program only
-//! starts them.
+//! The simulator (`sim`), the model checker (`model`) and everything that starts real servers (`harness`) are programs of
+//! their own; this one only builds and starts them.
 
-mod bench;
-mod compat;
 mod fuzz;
-mod lab;
 mod mutants;
+mod programs;
+mod release;
 mod scenarios;
 mod test;
 #[cfg(test)]
 mod tidy;
 
-use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
-use pole_harness::{Failure, arguments, attack, client, command, ensemble, soak};
+use pole_harness::{Failure, arguments, command};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match chore(&args) {
         Ok(code) => code,
-        Err(Failure::Usage(what)) => {
-            eprintln!("xtask: {what}\n\n{USAGE}");
-            ExitCode::from(2)
-        }
-        Err(Failure::Check(what)) => {
-            eprintln!("xtask: {what}");
-            ExitCode::from(1)
-        }
+        Err(Failure::Usage(what)) => Failure::Usage(format!("{what}\n\n{USAGE}")).exit(),
+        Err(failure @ Failure::Check(_)) => failure.exit(),
     }
 }
 
@@ -43,37 +35,20 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
     };
     match name.as_str() {
         "test" => test::run(rest),
-        "sim" => lab::run("pole-lab", "sim", rest),
-        "model" => lab::run("pole-model", "model", rest),
-        "failover" => lab::run("pole-lab", "failover", rest),
-        "bench" => in_release(args, bench::run),
-        "soak" => in_release(args, soak::run),
-        "attack" => in_release(args, attack::run),
-        "ensemble" => ensemble::run(rest),
-        "compat" => compat::run(rest),
+        "sim" => programs::run("pole-sim", "sim", rest),
+        "model" => programs::run("pole-model", "model", rest),
+        "failover" => programs::run("pole-sim", "failover", rest),
+        "attack" | "bench" | "compat" | "ensemble" | "soak" => programs::run("pole-harness", "harness", args),
         "mutants" => mutants::run(rest),
         "fuzz" => fuzz::run(rest),
         "scenarios" => scenarios::run(rest),
+        "release" => release::run(rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)
         }
         other => Err(Failure::Usage(format!("there is no chore called `{other}`"))),
     }
-}
-
-/// Runs a chore that generates load, in release: an unoptimised build would take CPU time from the servers.
-///
-/// The release binary replaces this process (`exec`), so that a signal to this process reaches it.
-fn in_release(args: &[String], chore: fn(&[String]) -> Result<ExitCode, Failure>) -> Result<ExitCode, Failure> {
-    if !cfg!(debug_assertions) {
-        return chore(&args[1..]);
-    }
-    let path = command::built_in_release("xtask", "xtask")?;
-    // The value that cargo would set.
-    let folder = command::root().join("xtask");
-    let why = command::program(&path.to_string_lossy()).env("CARGO_MANIFEST_DIR", folder).args(args).exec();
-    Err(Failure::io("run", &path, &why))
 }
 
 const USAGE: &str = "\
@@ -104,4 +79,6 @@ usage: cargo xtask CHORE [ARGUMENTS]
   fuzz [--seconds 300]    mutated bytes for every parser, guided by coverage
       [--only NAME,NAME] [--merge] | --replay [FILE...]
   scenarios               write docs/scenarios.md: each known trap and its scripts
+  release [--out DIR]     build the archive of a release, with its checksum and its notes
+      [--dirty]
   help                    this text";

@@ -85,7 +85,7 @@ fn evaluate(tree: &mut Worktree, mutant: &Mutant, options: &Options) -> Result<V
 fn find(tree: &Worktree, built: &Built, mutant: &Mutant, options: &Options) -> Result<Verdict, Failure> {
     let mut in_lab = false;
     for name in &mutant.crates {
-        in_lab |= tree.is_in_lab(name)?;
+        in_lab |= tree.is_simulated(name)?;
     }
     let mut verdict = if in_lab { by_scripts(tree, built)? } else { Verdict::NotFound };
     for name in &mutant.crates {

@@ -1,7 +1,7 @@
 //! `cargo xtask scenarios`: generates `docs/scenarios.md`, which lists the scripts that cover each known problem.
 //!
 //! The inputs are the table in `list` and the lines `# covers: 1 ZK-3911 ZK-4646` in the heads of
-//! `crates/lab/scripts/*`. The page is generated so that a problem without a script is visible to everyone.
+//! `crates/sim/scripts/*`. The page is generated so that a problem without a script is visible to everyone.
 
 mod covers;
 mod list;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
 }
 
 pub(crate) fn scripts_dir() -> PathBuf {
-    root().join("crates").join("lab").join("scripts")
+    root().join("crates").join("sim").join("scripts")
 }
 
 pub(crate) fn page_path() -> PathBuf {
@@ -110,7 +110,7 @@ mod tests {
     fn a_scenario_shows_its_scripts_and_what_is_open() {
         let scripts = [script("01-early-ack", "# A.\n# covers: 1 ZK-3911\n")];
         let line = row(&SCENARIOS[0], &scripts);
-        assert!(line.contains("[01-early-ack](../crates/lab/scripts/01-early-ack), not named yet: ZK-4646"), "{line}");
+        assert!(line.contains("[01-early-ack](../crates/sim/scripts/01-early-ack), not named yet: ZK-4646"), "{line}");
         assert!(row(&SCENARIOS[1], &scripts).contains("**missing**"));
         assert!(row(&SCENARIOS[18], &scripts).contains("`crates/server/src/peer`"));
         assert!(count(&scripts).starts_with("1 of 47 scenarios have a script; missing: 2, 3, "), "{}", count(&scripts));

@@ -2,9 +2,12 @@
 //!
 //! They cover the files that git tracks or would add. A failure names file, line and what to do.
 
+mod commands;
 mod crates;
 mod dependencies;
+mod how_to_add;
 mod names;
+mod packages;
 mod sources;
 mod text;
 

@@ -1,12 +1,20 @@
 //! The `pole` command. It dispatches to the other crates and makes no decisions of its own.
 //!
+//! ```sh
+//! pole                                # five servers in three emulated data centres on this machine
+//! pole server --config zoo.cfg        # one server in the foreground
+//! pole status                         # the servers, the leader, and the round trips between them
+//! pole explain                        # why that server leads
+//! pole lab watch 60                   # an election in the simulator, step by step
+//! ```
+//!
 //! It prints text for people or JSON for programs, and its exit code gives the kind of failure.
 //!
 //! ```text
 //! server              one server in the foreground            -> the crate `server`
 //! up                  an ensemble of child processes          -> this program again, once for each server
 //! status, explain …   requests to a running server            -> `admin`, over HTTP; `show` formats the answers
-//! lab                 experiments in the simulator            -> the crate `lab`; on real servers -> `real`
+//! lab                 experiments in the simulator            -> the crate `lab`, if built with it
 //! elect               an election over another store          -> the program `pole-elect`
 //! ```
 
@@ -16,9 +24,9 @@ mod args;
 mod elect;
 mod failure;
 mod http;
+#[cfg(feature = "lab")]
 mod lab;
 mod paint;
-mod real;
 mod server;
 mod show;
 mod signals;
@@ -30,7 +38,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use admin::Admin;
-use args::{Cli, Command, LabCommand, Ms, OracleCommand, ScoreCommand, UpArgs};
+use args::{Cli, Command, Ms, OracleCommand, ScoreCommand, UpArgs};
 use failure::Failure;
 use paint::Paint;
 
@@ -73,10 +81,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
         }
         Command::Elect { args } => Err(elect::run(&args, cli.json)),
-        Command::Lab(LabCommand::Paper(args)) => lab::paper(&args),
-        Command::Lab(LabCommand::Story { seed }) => story(seed),
-        Command::Lab(LabCommand::Compare(args)) => lab::compare(&args),
-        Command::Lab(LabCommand::Watch(args)) => lab::watch(&args, cli.json, paint),
+        #[cfg(feature = "lab")]
+        Command::Lab(command) => lab::run(&command, cli.json, paint),
     }
 }
 
@@ -99,11 +105,6 @@ fn transfer(admin: &Admin, to: Option<u64>, timeout: Ms, json: bool) -> Result<(
         ))),
         _ => Ok(()),
     }
-}
-
-fn story(seed: u64) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    ignore_broken_pipe(pole_lab::story::write(seed, &mut out).and_then(|()| out.flush()))
 }
 
 /// Prints to standard output and flushes.

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pole_election::Span;
 use pole_oracle::ResignConfig;
+use pole_types::Span;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{BootClock, Clock};

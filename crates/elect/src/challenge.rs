@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use pole_election::{Rank, Score, ServerId, Span};
+use pole_election::{Rank, Score};
 use pole_oracle::{
-    Advantage, Decision, InvalidScore, Oracle, ResignConfig, Resignation, Scale, Situation, StayReason, Time, View,
+    Advantage, Decision, InvalidScore, Oracle, ResignConfig, Resignation, Scale, Situation, StayReason, View,
 };
+use pole_types::{ServerId, Span, Time};
 
 use crate::record::Candidate;
 use crate::score::OracleTag;

@@ -5,7 +5,7 @@
 //! ago. A virtual machine that is paused by its host may see neither clock move until a moment after it resumes; only
 //! the fencing token protects from that.
 
-use pole_oracle::Time;
+use pole_types::Time;
 
 /// A clock that never goes back. Its zero is arbitrary.
 pub trait Clock: Send + Sync + 'static {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pole_oracle::Time;
+use pole_types::Time;
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::Clock;

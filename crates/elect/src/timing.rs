@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pole_election::Span;
+use pole_types::Span;
 
 use crate::record::LISTED_MAX;
 

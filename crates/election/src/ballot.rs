@@ -10,7 +10,8 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use crate::{Order, Proposal, Propose, Round, ServerId};
+use crate::{Order, Proposal, Propose, Round};
+use pole_types::ServerId;
 
 /// One round, from the point of view of this server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -18,10 +18,8 @@ use alloc::vec::Vec;
 use crate::ballot::{Ballot, BallotChanges};
 use crate::links::Links;
 use crate::trace::{ElectionTrace, EndReason, Step};
-use crate::{
-    Cause, Config, Host, Message, Output, Proposal, Propose, Rank, Score, ServerId, Span, Timer, Vote, is_fallback,
-    timing,
-};
+use crate::{Cause, Config, Host, Message, Output, Proposal, Propose, Rank, Score, Timer, Vote, is_fallback, timing};
+use pole_types::{ServerId, Span};
 
 /// State that lasts from `Election::start` until a leader is chosen, across all rounds joined in between.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

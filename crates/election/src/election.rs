@@ -26,9 +26,10 @@ use crate::links::Links;
 use crate::message::{INPUT_NAME_MAX, INPUTS_MAX, ROUND_MAX};
 use crate::trace::{EndReason, Step};
 use crate::{
-    Assessment, Cause, Config, Elected, Epoch, Error, Host, Message, Output, Proposal, Propose, Rank, Record, Round,
-    ServerId, Timer, Vote, Voters,
+    Assessment, Cause, Config, Elected, Error, Host, Message, Output, Proposal, Propose, Rank, Record, Round, Timer,
+    Vote,
 };
+use pole_types::{Epoch, ServerId, Voters};
 
 /// The election, from the point of view of one server.
 ///

@@ -17,7 +17,8 @@ use alloc::collections::BTreeMap;
 
 use crate::interface::Incumbent;
 use crate::trace::EndReason;
-use crate::{Epoch, Round, ServerId, Vote, Voters};
+use crate::{Round, Vote};
+use pole_types::{Epoch, ServerId, Voters};
 
 /// Returns the leader that a quorum of these votes confirms, as seen by server `me`, which is electing in `round`. There
 /// is at most one, since two quorums share a voter.

@@ -8,7 +8,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::{EndReason, Epoch, Input, Message, Proposal, Rank, Record, Round, ServerId, Span, Standing, Voters, Zxid};
+use crate::{EndReason, Input, Message, Proposal, Rank, Record, Round, Standing};
+use pole_types::{Epoch, ServerId, Span, Voters, Zxid};
 
 /// The configuration of an election, fixed when it is created.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@
 
 use alloc::collections::BTreeMap;
 
-use crate::ServerId;
+use pole_types::ServerId;
 
 /// The links by peer, true while up. A peer that is absent was never up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -10,7 +10,8 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::{Epoch, Rank, Round, ServerId, Standing, Voters, Zxid};
+use crate::{Rank, Round, Standing};
+use pole_types::{Epoch, ServerId, Voters, Zxid};
 
 /// One measurement behind a score, so that a record can explain the score.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -13,7 +13,8 @@ use alloc::collections::BTreeSet;
 use core::cmp::Ordering;
 use core::fmt;
 
-use crate::{Proposal, Round, ServerId};
+use crate::{Proposal, Round};
+use pole_types::ServerId;
 
 /// The order of one round.
 #[derive(Clone, Copy, Debug)]

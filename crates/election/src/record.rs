@@ -12,7 +12,8 @@ use core::fmt;
 use crate::ballot::Ballot;
 use crate::interface::Incumbent;
 use crate::trace::{ElectionTrace, EndReason, Step};
-use crate::{Cause, Component, Epoch, Proposal, Rank, Round, ServerId, Voters, Zxid, is_fallback};
+use crate::{Cause, Component, Proposal, Rank, Round, is_fallback};
+use pole_types::{Epoch, ServerId, Voters, Zxid};
 
 /// One election, as this server saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

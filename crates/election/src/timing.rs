@@ -4,7 +4,8 @@
 //! in lockstep, hence the jitter. It is a hash rather than a random number, so that a run can be replayed. Timers are
 //! run by the driver.
 
-use crate::{Config, Round, ServerId, Span};
+use crate::{Config, Round};
+use pole_types::{ServerId, Span};
 
 /// The delay of retry number `attempt`, from 0: T, doubled each time up to the ceiling, plus up to a quarter of
 /// jitter.
@@ -49,7 +50,7 @@ pub(crate) const DOUBLINGS_MAX: u32 = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Voters;
+    use pole_types::Voters;
 
     fn config(me: u64) -> Config {
         Config::new(ServerId(me), Voters::new((1..=3).map(ServerId)))

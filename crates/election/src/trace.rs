@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-use crate::{Round, ServerId, Span};
+use crate::Round;
+use pole_types::{ServerId, Span};
 
 /// One step of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

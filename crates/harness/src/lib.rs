@@ -3,18 +3,36 @@
 //! - [`ensemble`] starts servers of Pole or of Apache ZooKeeper as child processes on loopback.
 //! - [`client`] is a ZooKeeper client for load generation and for checks.
 //! - [`command`] runs other programs and locates the binaries of the workspace.
+//! - [`bench`](mod@bench) compares Pole with Apache ZooKeeper.
+//! - [`compat`] runs third-party clients and their tests on both.
 //! - [`attack`] sends servers hostile input and load, and checks that other clients are not disturbed.
 //! - [`rng`] is a seeded random number generator.
 //! - [`network`] puts TCP proxies between servers and clients, so that links can be cut, slowed and reset.
 //! - [`soak`] kills and stops servers under load and checks everything that clients observed.
 //! - [`tls`] makes certificates for the secure ports of an ensemble.
 //!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use pole_harness::ensemble::{Ensemble, Product, Setup};
+//!
+//! let mut ensemble = Ensemble::ready(&Product::Pole.launcher()?, &Setup::new("example", 3))?;
+//! let leader = ensemble.leader().expect("the ensemble is ready");
+//! ensemble.server(leader).kill()?;
+//! let successor = ensemble.wait_ready(Duration::from_secs(10))?;
+//! assert_ne!(successor, leader);
+//! ensemble.done()?;
+//! # Ok::<(), pole_harness::Failure>(())
+//! ```
+//!
 //! Everything here runs against processes, sockets and disks. This crate does not link the server's code, so it can
-//! only observe what a client or an operator could. The simulator is in `pole-lab`.
+//! only observe what a client or an operator could. The simulator is in `pole-sim`.
 
 pub mod attack;
+pub mod bench;
 pub mod client;
 pub mod command;
+pub mod compat;
 pub mod ensemble;
 pub mod network;
 pub mod rng;
@@ -31,6 +49,13 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Prints the reason and returns the exit code.
+    pub fn exit(self) -> std::process::ExitCode {
+        let (Self::Usage(what) | Self::Check(what)) = &self;
+        eprintln!("xtask: {what}");
+        std::process::ExitCode::from(if matches!(self, Self::Usage(_)) { 2 } else { 1 })
+    }
+
     /// A failed file operation: what was attempted (a verb), on which path, and the error of the operating system.
     pub fn io(doing: &str, what: &std::path::Path, why: &std::io::Error) -> Self {
         Self::Check(format!("cannot {doing} {}: {why}", what.display()))

@@ -1,18 +1,15 @@
 //! Jute: the records of ZooKeeper, on the wire and on disk.
 //!
-//! This crate decodes bytes from a client, a log or a snapshot into typed records, and encodes them again. Bytes that
-//! do not match are rejected with the record, the field and the position. It follows `zookeeper.jute` of Apache
-//! ZooKeeper 3.8, with the additions of 3.9 for clients.
+#![doc = include_str!("../README.md")]
+//!
+//! ## The code
+//!
+//! Request and reply of an operation are defined next to each other in `op`, transactions in `txn`, files in `disk`.
+//! [`Deframer`], [`Reader`] and [`Writer`], and [`Record`] are the three layers; [`Request`], [`Reply`] and [`Txn`] are
+//! closed enums over all operations.
 //!
 //! Invariants: no input makes a read panic or allocate more than a small multiple of the input size, and what is
 //! written reads back the same.
-//!
-//! The meaning and validity of a record are in `tree`, files and checksums in `storage`, sockets in `server`. Numbers
-//! are therefore plain integers here; a zxid or a session id gets its own type where it has a meaning.
-//!
-//! There are three layers, each usable alone: [`Deframer`] splits a stream into frames; [`Reader`] and [`Writer`]
-//! handle the primitive types; a [`Record`] is a list of fields. The enums [`Request`], [`Reply`] and [`Txn`] cover
-//! all operations.
 #![no_std]
 #![warn(missing_docs)]
 

@@ -1,17 +1,18 @@
-//! The lab: a deterministic simulator that drives whole ensembles of `node`s through faults and checks what they do.
+//! Experiments on the simulator: the evaluation of the POLE paper, and the classical election algorithms beside POLE.
 //!
-//! A seed gives the same run on every machine, byte for byte. Bugs of consensus protocols hide in the order of events;
-//! here the order is determined by a number that can be written down.
+//! The simulator is in `pole-sim`, and the protocol itself in `election`, `zab` and `node`: the lab runs that code, not a
+//! copy of it.
 //!
-//! Real time, sockets and files are in `server`. The protocol itself is in `election`, `zab` and `node`; the lab runs
-//! that code, not a copy of it.
+//! ```
+//! use pole_lab::classical::{Case, Kind};
+//!
+//! // The bully algorithm after the death of the leader of four, which one process notices.
+//! let outcome = Kind::Bully.run(&Case::leader_dead(4).suspected_by([0]));
+//! assert_eq!(outcome.leader, Some(2), "the highest of those that live");
+//! ```
 
 pub mod classical;
-pub mod kv;
 pub mod paper;
-pub mod recording;
+pub mod player;
 pub mod report;
-pub mod rng;
-pub mod script;
-pub mod sim;
 pub mod story;

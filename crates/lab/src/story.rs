@@ -10,7 +10,7 @@ use pole_node::{ChangeStatus, LeadershipChange};
 use pole_oracle::{Oracle, Spec, display_inputs};
 use pole_topology::Topology;
 
-use crate::sim::{MS, SECOND, Setup, World};
+use pole_sim::{MS, SECOND, Setup, World};
 
 /// Runs the demonstration and writes its text.
 ///

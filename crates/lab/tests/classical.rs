@@ -4,7 +4,7 @@ use pole_lab::classical::{
     Case, Comparison, Condition, Count, Detector, End, Finding, HEADER, Kind, Occurrence, Statistic, count, findings,
     measure_conditions,
 };
-use pole_lab::sim::{MS, SECOND};
+use pole_sim::{MS, SECOND};
 use pole_topology::Topology;
 
 /// Compares the counts of one algorithm with their formulas, for every N.

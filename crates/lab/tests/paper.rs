@@ -2,7 +2,7 @@
 //! latencies in ms that its formulas predict after the crash of p5.
 
 use pole_lab::paper::{DISK, Experiment, Recovered, Recovery};
-use pole_lab::sim::SECOND;
+use pole_sim::SECOND;
 use pole_topology::{Topology, favoured};
 
 /// The columns of the table.

@@ -8,7 +8,7 @@ use pole_lab::paper::{
     Case, DISK_MS, Figure, Formula, LEADERS, ORACLES, Options, PAPER_HEAD, REAL_MORE, RECOVERY_HEAD, REGRET_HEAD,
     RealOutcome, RealPlan, RealRun, SITES_HEAD, STATED, Scale, Share, Summary, random_topology, regrets, run,
 };
-use pole_lab::sim::{SECOND, Sample};
+use pole_sim::{SECOND, Sample};
 
 /// The table of section 5: deployment, load, then for each oracle the winner, the mean, and the worst where it is
 /// given.

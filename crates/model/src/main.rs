@@ -1,8 +1,13 @@
 //! The model checker: the production election and agreement in every order of events within bounds.
 //!
-//! Arguments: `--minutes M`, `--threads N`, `--only TEXT`, `--self-test`. It prints a line for each configuration, the
-//! steps to each violation, and a last line for programs. The exit code is 0, 1 for a violation (or a planted bug that
-//! was missed), or 2 for bad arguments.
+//! ```sh
+//! cargo xtask model --minutes 2           # all configurations, one after the other
+//! cargo xtask model --only agreement        # those whose names contain "agreement"
+//! cargo xtask model --self-test           # a planted bug must be found
+//! ```
+//!
+//! It prints a line for each configuration, the steps to each violation, and a last line for programs. The exit code is
+//! 0, 1 for a violation (or a planted bug that was missed), or 2 for bad arguments.
 //!
 //! A simulator covers the orders of events that its random numbers choose; within the bounds, the model checker covers
 //! all of them. There is no time (timers expire in any order), no sockets, and no snapshots, since the logs of such

@@ -4,9 +4,10 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::{Round, ServerId, Voters, Zxid};
-use pole_oracle::{Spec, Time};
-use pole_zab::{Body, Cxid, Entry, Epoch, Message as Zab, Origin, Phase, Recovered, SessionId, Ticket};
+use pole_election::Round;
+use pole_oracle::Spec;
+use pole_types::{Cxid, Epoch, ServerId, SessionId, Time, Voters, Zxid};
+use pole_zab::{Body, Entry, Message as Zab, Origin, Phase, Recovered, Ticket};
 
 use crate::{Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Note, Outcome, ReadResult, Request};
 

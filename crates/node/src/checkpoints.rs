@@ -4,7 +4,7 @@
 //! the limit, so that servers that log the same do not all write snapshots at the same time. The draw is a hash of this
 //! server and its position, so that a simulation is reproducible.
 
-use pole_election::Zxid;
+use pole_types::Zxid;
 
 use crate::Config;
 
@@ -51,7 +51,7 @@ fn mix(number: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use pole_election::{ServerId, Voters};
+    use pole_types::{ServerId, Voters};
 
     use super::*;
 

@@ -9,8 +9,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::Zxid;
-use pole_zab::{Cxid, SessionId};
+use pole_types::{Cxid, SessionId, Zxid};
 
 use crate::ClientId;
 

@@ -1,7 +1,7 @@
 //! The configuration of one server. It is parsed and validated elsewhere, and trusted here.
 
-use pole_election::{ServerId, Span, Voters};
 use pole_oracle::ResignConfig;
+use pole_types::{ServerId, Span, Voters};
 use pole_zab::Limits;
 
 /// The settings of one server. Names and defaults are those of the configuration keys.

@@ -8,7 +8,7 @@
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
-use pole_election::ServerId;
+use pole_types::ServerId;
 use pole_zab::Ticket;
 
 use crate::{Channel, ClientId, Effect, Event, Timer};
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_tree_published_before_its_events_are_queued_is_an_error() {
         let mut contract = started();
-        let event = Effect::Notify { client: ClientId(1), zxid: pole_election::Zxid(1), body: bytes::Bytes::new() };
+        let event = Effect::Notify { client: ClientId(1), zxid: pole_types::Zxid(1), body: bytes::Bytes::new() };
         contract.given(&event);
         contract.published().expect_err("the event is not queued");
         contract.carried_out(&event);
@@ -155,9 +155,9 @@ mod tests {
     #[test]
     fn connections_begin_once_and_end_once() {
         let mut contract = started();
-        let (client, session) = (ClientId(1), pole_zab::SessionId(7));
+        let (client, session) = (ClientId(1), pole_types::SessionId(7));
         contract.event(&Event::Detach { client }).expect_err("never attached");
-        contract.event(&Event::Sync { client, cxid: pole_zab::Cxid(1) }).expect_err("never attached");
+        contract.event(&Event::Sync { client, cxid: pole_types::Cxid(1) }).expect_err("never attached");
         let attach = Event::Attach { client, session, body: bytes::Bytes::new() };
         contract.event(&attach).expect("right");
         contract.event(&attach).expect_err("twice");

@@ -3,8 +3,7 @@
 //! It uses the clock only and never the disk: a watchdog that waits for the disk would hang along with it.
 
 use alloc::collections::VecDeque;
-use pole_election::Span;
-use pole_oracle::Time;
+use pole_types::{Span, Time};
 use pole_zab::Ticket;
 
 #[derive(Clone, Debug, Default)]

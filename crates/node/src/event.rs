@@ -12,9 +12,10 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::{Cause, Record, Round, ServerId, Span, Zxid};
-use pole_oracle::{Report, Time};
-use pole_zab::{Body, Cxid, DiskOp, Entry, Epoch, Origin, SessionId, Ticket, TransferId};
+use pole_election::{Cause, Record, Round};
+use pole_oracle::Report;
+use pole_types::{Cxid, Epoch, ServerId, SessionId, Span, Time, Zxid};
+use pole_zab::{Body, DiskOp, Entry, Origin, Ticket, TransferId};
 
 use crate::{AttachAnswer, CloseReason};
 

@@ -8,8 +8,9 @@
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use pole_election::{Cause, Proposal, Round, ServerId, Span, Zxid};
-use pole_zab::{Epoch, Phase, SessionId};
+use pole_election::{Cause, Proposal, Round};
+use pole_types::{Epoch, ServerId, SessionId, Span, Zxid};
+use pole_zab::Phase;
 
 use crate::node::Node;
 use crate::sessions::REMAINING_MAX;

@@ -5,8 +5,9 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use pole_election::{Rank, ServerId, Span, Zxid};
-use pole_oracle::{Assessed, Gossip, InvalidProbe, Measurements, Moment, Oracle, Report, Time, View};
+use pole_election::Rank;
+use pole_oracle::{Assessed, Gossip, InvalidProbe, Measurements, Moment, Oracle, Report, View};
+use pole_types::{ServerId, Span, Time, Zxid};
 
 use crate::node::Node;
 use crate::{Config, Machine};

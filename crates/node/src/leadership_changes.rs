@@ -7,8 +7,8 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use pole_election::{Cause, Epoch, Record, Round, ServerId, Span};
-use pole_oracle::Time;
+use pole_election::{Cause, Record, Round};
+use pole_types::{Epoch, ServerId, Span, Time};
 
 /// One election or hand-over as this server saw it.
 #[derive(Clone, Debug)]

@@ -13,8 +13,7 @@
 //!
 //! The lease is not enforced here: a driver checks it for each connection before it sends.
 
-use pole_election::Span;
-use pole_oracle::Time;
+use pole_types::{Span, Time};
 
 /// The lease of one connection.
 #[derive(Clone, Copy, Debug)]

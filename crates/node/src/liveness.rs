@@ -8,8 +8,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use pole_election::{ServerId, Span};
-use pole_oracle::Time;
+use pole_types::{ServerId, Span, Time};
 
 /// When a message was last received from each watched peer.
 #[derive(Clone, Debug, Default)]
@@ -69,10 +68,14 @@ impl Liveness {
     }
 }
 
-/// The silence after which a peer is considered lost. The floor tolerates an increase of the delay; the round trip is
-/// the time that the transport needs to repair a loss.
+/// The silence after which a peer is considered lost.
+///
+/// The floor tolerates an increase of the delay. On a long link the silence after a lost packet is longer than that: the
+/// sender learns of the loss after a round trip and waits a quarter of one for reordered packets (RACK, RFC 8985), and
+/// half of the floor is left for the messages that reveal the loss.
 pub(crate) fn timeout(floor: Span, cap: Span, slowest_round_trip: Option<Span>) -> Span {
-    floor.saturating_add(slowest_round_trip.unwrap_or_default()).min(cap.max(floor))
+    let repair = slowest_round_trip.unwrap_or_default().saturating_mul(5);
+    floor.max(Span(floor.0 / 2).saturating_add(Span(repair.0 / 4))).min(cap.max(floor))
 }
 
 #[cfg(test)]
@@ -83,7 +86,8 @@ mod tests {
     fn a_long_link_gets_a_longer_timeout_up_to_the_cap() {
         let (floor, cap) = (Span::from_ms(400), Span::from_ms(2_000));
         assert_eq!(timeout(floor, cap, None), floor);
-        assert_eq!(timeout(floor, cap, Some(Span::from_ms(170))), Span::from_ms(570));
+        assert_eq!(timeout(floor, cap, Some(Span::from_ms(100))), floor);
+        assert_eq!(timeout(floor, cap, Some(Span::from_ms(400))), Span::from_ms(700));
         assert_eq!(timeout(floor, cap, Some(Span::from_ms(1_900))), cap);
     }
 

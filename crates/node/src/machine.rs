@@ -6,8 +6,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::{Span, Zxid};
-use pole_zab::{Body, Entry, SessionId};
+use pole_types::{SessionId, Span, Zxid};
+use pole_zab::{Body, Entry};
 
 use crate::{AttachAnswer, ClientId, Request};
 

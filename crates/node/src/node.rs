@@ -11,9 +11,10 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::{Cause, Election, ServerId, Span, Zxid};
-use pole_oracle::{MeasureConfig, Oracle, Time};
-use pole_zab::{Output, Phase, Recovered, Requests, SessionId, Ticket, Zab};
+use pole_election::{Cause, Election};
+use pole_oracle::{MeasureConfig, Oracle};
+use pole_types::{ServerId, SessionId, Span, Time, Zxid};
+use pole_zab::{Output, Phase, Recovered, Requests, Ticket, Zab};
 
 use crate::checkpoints::SinceCheckpoint;
 use crate::clients::Clients;

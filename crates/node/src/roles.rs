@@ -9,9 +9,10 @@
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use pole_election::{Cause, Elected, Round, ServerId, Span, Standing, Zxid};
+use pole_election::{Cause, Elected, Round, Standing};
 use pole_oracle::Decision;
-use pole_zab::{Epoch, Phase, Zab};
+use pole_types::{Epoch, ServerId, Span, Zxid};
+use pole_zab::{Phase, Zab};
 
 use crate::leadership_changes::Milestone;
 use crate::liveness;

@@ -7,11 +7,12 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use pole_election::{Assessment, Host, Input, Proposal, Rank, ServerId, Span, Standing, Voters, Zxid};
+use pole_election::{Assessment, Host, Input, Proposal, Rank, Standing};
 use pole_oracle::{
     Assessed, Decision, Gossip, MeasureConfig, Measurements, Moment, Oracle, Report, ResignConfig, Resignation,
-    Situation, Time,
+    Situation,
 };
+use pole_types::{ServerId, Span, Time, Voters, Zxid};
 
 /// The oracle of this server and its inputs.
 pub(crate) struct Scoring {

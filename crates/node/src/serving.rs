@@ -9,8 +9,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::{ServerId, Span, Zxid};
-use pole_zab::{Applied, Cxid, Entry, Epoch, HeldRequest, Origin, Phase, SessionId, Ticket};
+use pole_types::{Cxid, Epoch, ServerId, SessionId, Span, Zxid};
+use pole_zab::{Applied, Entry, HeldRequest, Origin, Phase, Ticket};
 
 use crate::checkpoints::SinceCheckpoint;
 use crate::clients::Answer;

@@ -11,9 +11,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use pole_election::Span;
-use pole_oracle::Time;
-use pole_zab::SessionId;
+use pole_types::{SessionId, Span, Time};
 
 use crate::lease::margin;
 

@@ -7,8 +7,7 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use pole_election::{ServerId, Zxid};
-use pole_zab::Cxid;
+use pole_types::{Cxid, ServerId, Zxid};
 
 use crate::ClientId;
 

@@ -4,8 +4,7 @@
 //! first piece starts the clock and is not counted, since it is not known when it was sent.
 
 use alloc::collections::BTreeMap;
-use pole_election::{ServerId, Span};
-use pole_oracle::Time;
+use pole_types::{ServerId, Span, Time};
 
 /// Transfers under way, by sender.
 #[derive(Clone, Debug, Default)]

@@ -15,13 +15,13 @@ use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use core::fmt;
 use core::ops::{Deref, DerefMut};
-use pole_election::{Span, Zxid};
 use pole_jute::{ErrorCode, Reader, Record, TxnEntry, WatcherEvent, Writer};
 use pole_tree::{
     Changes, Operation, Position, Prepared, Refusals, RequestOrigin, Rules, SessionChange, Tree, Watcher, Watches,
     WriteRequest,
 };
-use pole_zab::{Body, Entry, Image, SessionId};
+use pole_types::{SessionId, Span, Zxid};
+use pole_zab::{Body, Entry, Image};
 
 use crate::{AttachAnswer, ClientId, Limits, Machine, Outcome, ReadResult, Request};
 
@@ -275,7 +275,8 @@ pub const ORACLE_PATH: &str = "/zookeeper/pole";
 mod tests {
     use super::*;
     use pole_jute::{Txn, TxnHeader};
-    use pole_zab::{Cxid, Epoch, Origin};
+    use pole_types::{Cxid, Epoch};
+    use pole_zab::Origin;
 
     #[test]
     fn an_entry_that_is_no_transaction_or_another_one_is_refused() {

@@ -1,12 +1,12 @@
 //! Whole ensembles over a perfect network: a smoke test of the composition. Faults are tested in the simulator.
 
 use bytes::Bytes;
-use pole_election::{ServerId, Span, Voters, Zxid};
 use pole_node::{
     Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Outcome, ReadResult, Request, Timer,
 };
-use pole_oracle::{Spec, Time};
-use pole_zab::{Cxid, Entry, Epoch, Recovered, SessionId, Ticket};
+use pole_oracle::Spec;
+use pole_types::{Cxid, Epoch, ServerId, SessionId, Span, Time, Voters, Zxid};
+use pole_zab::{Entry, Recovered, Ticket};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A machine that records what it applied.

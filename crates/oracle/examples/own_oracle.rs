@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pole_election::{Rank, Score, ServerId, Span, Standing, Voters, Zxid};
+use pole_election::{Rank, Score, Standing};
 use pole_oracle::{
     Assessed, Class, Combined, Decision, Gossip, InvalidScore, Latency, MeasureConfig, Measurements, Moment, Oracle,
-    Part, ResignConfig, Resignation, Situation, Time, View, display_inputs,
+    Part, ResignConfig, Resignation, Situation, View, display_inputs,
 };
+use pole_types::{ServerId, Span, Time, Voters, Zxid};
 
 /// Scores by the missing charge of the battery, in tenths of a percent: smaller is better.
 struct Battery {

@@ -1,17 +1,8 @@
 //! Leader quality: measurements, the scores computed from them, and the decision when a leader should resign.
 //!
-//! Round trips, request rates, transfers, positions in the history, the value of an external probe, and `now` come in.
-//! A score of this server with its inputs, and the decision to stay or to resign with its reason, come out. The
-//! election ([`pole_election`]) only compares integers, so a service with another notion of a good leader implements
-//! [`Oracle`] and changes nothing else.
+#![doc = include_str!("../README.md")]
 //!
-//! Invariants: a score depends only on the [`View`] and the epoch. A server that has not measured a quorum is unknown,
-//! never best. Calculations use integers; floats appear only in probe values and in human-readable output.
-//!
-//! How scores are sent and who wins is in `election`, the hand-over in `node` and `zab`. This crate uses no clocks or
-//! sockets.
-//!
-//! Source: Becker, Junqueira, Serafini, "Leader Election for Replicated Services Using Application Scores" (2011).
+//! ## The code
 //!
 //! ```text
 //! measure/   round trips, rates, bandwidths, disk   -> Measurements, Report (what is sent)
@@ -20,6 +11,9 @@
 //! resign     own score, other scores, now           -> Decision (stay or resign, and why)
 //! spec       "latency/1ms"                          -> Box<dyn Oracle>
 //! ```
+//!
+//! Invariants: a score depends only on the [`View`] and the epoch. Calculations use integers; floats appear only in
+//! probe values and in human-readable output, so that all machines agree.
 #![no_std]
 #![warn(missing_docs)]
 
@@ -31,7 +25,6 @@ mod oracle;
 mod oracles;
 mod resign;
 mod spec;
-mod time;
 mod view;
 
 pub use class::Class;
@@ -45,5 +38,4 @@ pub use oracles::{
 };
 pub use resign::{Decision, ResignConfig, Resignation, Situation, StayReason};
 pub use spec::{Spec, SpecError};
-pub use time::Time;
 pub use view::{Moment, View};

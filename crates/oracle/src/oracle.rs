@@ -8,7 +8,8 @@ use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use pole_election::{Score, Span};
+use pole_election::Score;
+use pole_types::Span;
 
 use crate::view::View;
 

@@ -21,10 +21,10 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use core::fmt;
 
-use pole_election::{Rank, Score, ServerId, Span};
+use pole_election::{Rank, Score};
+use pole_types::{ServerId, Span, Time};
 
 use crate::oracle::{Advantage, Oracle};
-use crate::time::Time;
 
 /// Configuration of resignations, the keys `pole.resign` and `pole.resign.*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

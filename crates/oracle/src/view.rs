@@ -11,10 +11,10 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use pole_election::{Score, ServerId, Span, Standing, Voters};
+use pole_election::{Score, Standing};
+use pole_types::{ServerId, Span, Time, Voters};
 
 use crate::measure::{Measurements, ReceivedReport, decayed};
-use crate::time::Time;
 
 /// The situation for which a score is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

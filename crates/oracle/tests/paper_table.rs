@@ -8,9 +8,10 @@ mod ensemble;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ensemble::{Ensemble, NOW, build};
-use pole_election::{Rank, ServerId, Span, Zxid};
+use pole_election::Rank;
 use pole_oracle::{Gossip, Measurements, Moment};
 use pole_topology::{Topology, favoured};
+use pole_types::{ServerId, Span, Zxid};
 
 /// The columns, in the order of the table.
 const ORACLES: [&str; 6] = ["history", "rotating", "request/10%", "consensus/1ms", "latency/1ms", "worst-case/1ms"];

@@ -3,9 +3,9 @@
 mod ensemble;
 
 use ensemble::{Ensemble, NOW, build};
-use pole_election::ServerId;
 use pole_oracle::{Measurements, Moment};
 use pole_topology::Topology;
+use pole_types::ServerId;
 
 #[test]
 fn p4_recovers_soonest_at_any_backlog_of_p1_and_any_round_trip_experiment_8a() {

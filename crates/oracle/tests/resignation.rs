@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ensemble::build;
-use pole_election::{Rank, Score, ServerId, Span};
-use pole_oracle::{Advantage, Decision, Oracle, ResignConfig, Resignation, Situation, StayReason, Time};
+use pole_election::{Rank, Score};
+use pole_oracle::{Advantage, Decision, Oracle, ResignConfig, Resignation, Situation, StayReason};
+use pole_types::{ServerId, Span, Time};
 use proptest::prelude::*;
 
 const SECOND: Span = Span::from_ms(1_000);

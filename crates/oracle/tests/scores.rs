@@ -6,9 +6,10 @@ mod ensemble;
 use std::collections::BTreeSet;
 
 use ensemble::{Ensemble, NOW, build, standing};
-use pole_election::{Rank, Score, ServerId, Span, Standing, Voters, Zxid};
-use pole_oracle::{Combined, Custom, Gossip, History, MeasureConfig, Measurements, Moment, Oracle, Part, Spec, Time};
+use pole_election::{Rank, Score, Standing};
+use pole_oracle::{Combined, Custom, Gossip, History, MeasureConfig, Measurements, Moment, Oracle, Part, Spec};
 use pole_topology::Topology;
+use pole_types::{ServerId, Span, Time, Voters, Zxid};
 use proptest::prelude::*;
 
 const P: [ServerId; 6] = [ServerId(0), ServerId(1), ServerId(2), ServerId(3), ServerId(4), ServerId(5)];
@@ -177,7 +178,7 @@ fn without_requests_the_latency_is_that_of_the_middle() {
 fn history_ranks_the_epoch_before_the_zxid_section_3() {
     let score = |epoch, zxid_epoch, counter| {
         let mut ensemble = d1();
-        let zxid = pole_election::Zxid::new(pole_election::Epoch(zxid_epoch), counter);
+        let zxid = pole_types::Zxid::new(pole_types::Epoch(zxid_epoch), counter);
         let standing = pole_election::Standing { last_zxid: zxid, ..standing(epoch, 0) };
         ensemble.standings.insert(P[4], standing);
         ensemble.assess(P[4], &History, 1).unwrap().score

@@ -9,11 +9,11 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use pole_election::ServerId;
 use pole_node::{Channel, Message};
 use pole_server::peer::{Arrival, Delays, Inbox, Listen, PeerAddress, PeerConfig, PeerLimits, Peers, codec, open};
 use pole_topology::Link as Line;
-use pole_zab::{Entry, Epoch, Message as Zab, Origin, Zxid};
+use pole_types::{Epoch, ServerId, Zxid};
+use pole_zab::{Entry, Message as Zab, Origin};
 
 fn main() {
     bytes_of_a_batch();

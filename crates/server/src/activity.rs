@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pole_oracle::Time;
+use pole_types::Time;
 
 /// The time of a client's last activity that has not been reported yet; 0 if there is none.
 #[derive(Debug, Default)]

@@ -14,7 +14,8 @@ use bytes::{Bytes, BytesMut};
 use pole_node::Event;
 use pole_storage::{LogReader, Pins, SnapshotReader, Writer};
 use pole_tree::{Restorer, Rules, Tree};
-use pole_zab::{Body, Ticket, TransferId, Zxid};
+use pole_types::Zxid;
+use pole_zab::{Body, Ticket, TransferId};
 
 use crate::log;
 use crate::mailbox::Command;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pole_oracle::Time;
+use pole_types::Time;
 
 /// Counts from the start of the server, including time in which the machine is suspended.
 ///
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_moment_of_the_clock_is_the_same_moment_for_timers() {
         let clock = Clock::start();
-        let later = clock.now() + pole_election::Span::from_ms(5_000);
+        let later = clock.now() + pole_types::Span::from_ms(5_000);
         let ahead = clock.instant(later).saturating_duration_since(Instant::now());
         assert!(ahead > Duration::from_secs(4) && ahead <= Duration::from_secs(5), "{ahead:?}");
     }

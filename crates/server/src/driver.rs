@@ -18,12 +18,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pole_election::Span;
 use pole_node::{ClientId, Contract, Effect, Event, Node, Timer, Znodes};
-use pole_oracle::Time;
 use pole_storage::Writer;
 use pole_tree::Tree;
-use pole_zab::{DiskOp, Ticket, Zxid};
+use pole_types::{Span, Time, Zxid};
+use pole_zab::{DiskOp, Ticket};
 
 use crate::background::{Background, drop_in_background};
 use crate::client::Handle;

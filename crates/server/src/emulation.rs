@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use pole_election::ServerId;
-use pole_topology::Topology;
+use crate::topology::Topology;
+use pole_types::ServerId;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config::Config;

@@ -3,6 +3,24 @@
 //! A [`config::Config`] goes in, a running [`Server`] comes out. The node decides; this crate carries out its effects
 //! and reports events back to it.
 //!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use pole_server::{Exit, Server, config::Config};
+//!
+//! let (config, warnings) = Config::load(Path::new("zoo.cfg"))?;
+//! warnings.iter().for_each(|warning| eprintln!("{warning}"));
+//! let server = Server::start(&config)?;
+//! println!("clients connect to {:?}", server.client_address());
+//! let stopper = server.stopper(); // stops it from another thread, for example on a signal
+//! # drop(stopper);
+//! match server.wait() {
+//!     Exit::Stopped => {}
+//!     Exit::Halted(reason) => eprintln!("halted: {reason}"),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! A client request takes this path: `client::connection` reads it and either answers it or posts it through `mailbox`
 //! to the node's thread (`driver`), which sends messages to other servers (`peer`), writes to disk (`storage`) and
 //! replies through `client::handle`.
@@ -30,6 +48,7 @@ mod status;
 mod tally;
 mod threads;
 pub mod tls;
+mod topology;
 
 pub use driver::Exit;
 pub use server::{Server, StartError, Stopper};

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pole_node::Event;
 use pole_tree::Tree;
-use pole_zab::{Ticket, Zxid};
+use pole_types::Zxid;
+use pole_zab::Ticket;
 use tokio::sync::Notify;
 
 use crate::client::{Handle, Task};

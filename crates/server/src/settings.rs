@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use pole_election::{ServerId, Span};
 use pole_node::Limits;
 use pole_tree::Rules;
+use pole_types::{ServerId, Span};
 
 use crate::config::{Config, FourLetterWords};
 

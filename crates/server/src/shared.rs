@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
 use pole_node::{CallContext, ClientId, RequestTotals, ServerContext, TreeStore};
-use pole_oracle::Time;
 use pole_tree::{Caller, Tree, Watcher, Watches};
-use pole_zab::SessionId;
+use pole_types::{SessionId, Time};
 use tokio::sync::Notify;
 
 use crate::Settings;

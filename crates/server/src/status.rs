@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use parking_lot::Mutex;
-use pole_election::{Epoch, ServerId, Span};
-use pole_oracle::Time;
+use pole_types::{Epoch, ServerId, Span, Time};
 
 use tokio::sync::Notify;
 

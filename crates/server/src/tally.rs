@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use pole_node::Latency;
-use pole_oracle::Time;
+use pole_types::Time;
 
 #[derive(Debug, Default)]
 pub(crate) struct Tally {

@@ -3,7 +3,8 @@
 //! `cargo run --release -p pole-storage --example bench [DIR]`. Each figure is the median of five rounds.
 
 use pole_storage::{Config, Event, open};
-use pole_zab::{Cxid, DiskOp, Entry, Epoch, Origin, SessionId, Ticket, Zxid};
+use pole_types::{Cxid, Epoch, SessionId, Zxid};
+use pole_zab::{DiskOp, Entry, Origin, Ticket};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};

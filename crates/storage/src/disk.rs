@@ -2,7 +2,8 @@
 //!
 //! Consecutive appends are combined into one write and one sync. Nothing is written after a failure.
 
-use pole_zab::{DiskOp, Snapshot, Ticket, Zxid};
+use pole_types::Zxid;
+use pole_zab::{DiskOp, Snapshot, Ticket};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};

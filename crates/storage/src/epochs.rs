@@ -2,7 +2,7 @@
 //!
 //! Invariant: each file changes atomically, and `currentEpoch` is not above `acceptedEpoch` after an operation.
 
-use pole_zab::{Epoch, Zxid};
+use pole_types::{Epoch, Zxid};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Errors at start and while writing, and the repairs that start-up makes by itself.
 
-use pole_zab::Zxid;
+use pole_types::Zxid;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};

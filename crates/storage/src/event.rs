@@ -1,6 +1,7 @@
 //! The events that the disk reports.
 
-use pole_zab::{Ticket, Zxid};
+use pole_types::Zxid;
+use pole_zab::Ticket;
 
 /// An event of the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,8 @@
 //! - Nothing on disk is changed before everything was read.
 
 use pole_jute::VERSION;
-use pole_zab::{Entry, Epochs, Zxid};
+use pole_types::Zxid;
+use pole_zab::{Entry, Epochs};
 use std::collections::VecDeque;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@
 //! For snapshots this follows phase 2 of Zab. Pole uses it for the hand-over as well, so that both epochs change
 //! together and the files never show a current epoch above the accepted one without an intent.
 
-use pole_zab::{Epoch, Zxid};
+use pole_types::{Epoch, Zxid};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;

@@ -5,7 +5,8 @@
 //! Invariant: nothing is written after a damaged record, because files of an earlier run are never continued. The first
 //! append after a start, a truncation or a checkpoint starts a new file.
 
-use pole_zab::{Entry, Zxid};
+use pole_types::Zxid;
+use pole_zab::Entry;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

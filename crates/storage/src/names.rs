@@ -1,6 +1,6 @@
 //! The names of the files in `version-2`, and listing them.
 
-use pole_zab::Zxid;
+use pole_types::Zxid;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! Parts of the log that must not be purged because they are about to be read.
 
-use pole_zab::Zxid;
+use pole_types::Zxid;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

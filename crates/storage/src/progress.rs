@@ -14,7 +14,7 @@
 //! Apache ZooKeeper does not touch the lock file. After Apache has written to the directory, the log has a newer file
 //! than the one named here, and the durable end no longer matters.
 
-use pole_zab::Zxid;
+use pole_types::Zxid;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

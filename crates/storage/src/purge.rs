@@ -3,7 +3,7 @@
 //! Only complete snapshots count (ZOOKEEPER-3231). The log file that contains the position of the oldest kept snapshot
 //! is kept, because Apache starts reading there.
 
-use pole_zab::Zxid;
+use pole_types::Zxid;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,8 @@
 //! Concurrent readers of a growing log and of an installed snapshot, for threads other than the disk's.
 
 use bytes::Bytes;
-use pole_zab::{Entry, Zxid};
+use pole_types::Zxid;
+use pole_zab::Entry;
 use simd_adler32::Adler32;
 use std::fmt;
 use std::fs::File;

@@ -8,7 +8,8 @@
 
 use bytes::Bytes;
 use pole_jute::{FileHeader, LOG_MAGIC, Record, TxnHeader, VERSION};
-use pole_zab::{Cxid, Entry, Origin, SessionId, Zxid};
+use pole_types::{Cxid, SessionId, Zxid};
+use pole_zab::{Entry, Origin};
 use rustix::fs::SeekFrom;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -8,7 +8,8 @@
 
 use bytes::Bytes;
 use pole_jute::VERSION;
-use pole_zab::{Recovered, Snapshot, Zxid};
+use pole_types::Zxid;
+use pole_zab::{Recovered, Snapshot};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

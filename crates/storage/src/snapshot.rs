@@ -8,7 +8,8 @@
 
 use bytes::Bytes;
 use pole_jute::{FileHeader, Record, SNAPSHOT_MAGIC, VERSION};
-use pole_zab::{Body, Zxid};
+use pole_types::Zxid;
+use pole_zab::Body;
 use simd_adler32::Adler32;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,7 +1,8 @@
 //! The state that start-up rebuilds from a snapshot and the log.
 
 use bytes::Bytes;
-use pole_zab::{Entry, Zxid};
+use pole_types::Zxid;
+use pole_zab::Entry;
 
 /// A state to which transactions are applied while the log is read. Otherwise start-up would have to keep the whole log
 /// above the snapshot in memory.

@@ -6,7 +6,8 @@
 //! Invariant: events come in the order of the tickets. The length of the queue is bounded by `zab`'s limit of data in
 //! flight.
 
-use pole_zab::{DiskOp, Ticket, Zxid};
+use pole_types::Zxid;
+use pole_zab::{DiskOp, Ticket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};

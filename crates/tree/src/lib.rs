@@ -8,6 +8,43 @@
 //! [`Watches`] turns those into events. A [`read()`] takes none of these steps. Each operation has one file in `op`,
 //! which covers all of its steps.
 //!
+//! ```
+//! use pole_jute::{Acl, CreateMode, CreateRequest, ErrorCode, Id, Perms, Record, Request, TxnEntry, Writer};
+//! use pole_tree::{Caller, Changes, Position, Prepared, RequestOrigin, Rules, Tree, WriteRequest};
+//!
+//! let mut tree = Tree::new(Rules::default());
+//! let mut prepared = Prepared::new();
+//! let session = 0x100;
+//!
+//! // The leader turns each request into one transaction, before the earlier ones are applied.
+//! let open = Acl { perms: Perms::ALL, id: Id { scheme: "world".into(), id: "anyone".into() } };
+//! let create = Request::Create(CreateRequest {
+//!     path: "/colour".into(),
+//!     data: Some("blue".into()),
+//!     acl: vec![open],
+//!     flags: CreateMode::Persistent.number(),
+//! });
+//! let mut body = Writer::new();
+//! create.write(&mut body);
+//! let create = WriteRequest::encode(create.op(), &Caller::default(), &body.into_bytes());
+//! let requests = [(1, WriteRequest::attach(4_000, false)), (2, create.clone()), (3, create)];
+//! let txns = requests.map(|(zxid, request)| {
+//!     let at = Position { zxid, wall_ms: 1_700_000_000_000 };
+//!     let origin = RequestOrigin { session, cxid: zxid as i32, floor: if zxid == 1 { 0 } else { 1 } };
+//!     prepared.prepare(&tree, at, origin, &request).expect("the session has not moved")
+//! });
+//!
+//! // Every server applies them, in order. The second `create` is a transaction too: it records the error.
+//! let codes = txns.map(|txn| {
+//!     let entry = TxnEntry::decode(txn).expect("a transaction");
+//!     let applied = tree.apply(&entry, true, &mut Changes::new());
+//!     prepared.applied(entry.header.zxid);
+//!     applied.reply.map(|(code, _)| code)
+//! });
+//! assert_eq!(codes[1..], [Some(ErrorCode::Ok), Some(ErrorCode::NodeExists)]);
+//! assert_eq!(tree.data("/colour"), Some(Some(&b"blue"[..])));
+//! ```
+//!
 //! Invariants: a transaction is validated once, and applying it cannot fail; equal histories have equal digests.
 //!
 //! The crate is pure, because the same transactions must give the same tree on every server, in the simulator and

@@ -7,7 +7,8 @@
 
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::{Epoch, Standing, Zxid};
+use pole_election::Standing;
+use pole_types::{Epoch, Zxid};
 
 use crate::{Entry, Snapshot};
 

@@ -7,7 +7,8 @@
 //! A leader takes the same steps for itself; `leading` calls the code here.
 
 use alloc::vec::Vec;
-use pole_election::{Epoch, Proposal, Round, ServerId, Zxid};
+use pole_election::{Proposal, Round};
+use pole_types::{Epoch, ServerId, Zxid};
 
 use crate::leading::Leading;
 use crate::plan::Plan;

@@ -5,7 +5,7 @@
 //! that both hold transactions of an epoch agree on that epoch up to the shorter one, and on everything before it.
 
 use alloc::vec::Vec;
-use pole_election::{Epoch, Zxid};
+use pole_types::{Epoch, Zxid};
 
 /// The epochs of a history, oldest first, each with its last counter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

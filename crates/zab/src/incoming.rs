@@ -5,7 +5,7 @@
 //! background.
 
 use alloc::vec::Vec;
-use pole_election::{Epoch, ServerId, Zxid};
+use pole_types::{Epoch, ServerId, Zxid};
 
 use crate::zab::OnDurable;
 use crate::{DiskOp, Epochs, Error, Log, Message, Output, SnapshotPart, Ticket, Zab};

@@ -1,6 +1,7 @@
 //! The interface of the agreement: outputs, errors of peers, phases and limits.
 
-use pole_election::{Epoch, Proposal, Round, ServerId, Zxid};
+use pole_election::{Proposal, Round};
+use pole_types::{Epoch, ServerId, Zxid};
 
 use crate::{Body, DiskOp, Message, Ticket, TransferId};
 

@@ -17,7 +17,8 @@ mod synchronisation;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use pole_election::{Epoch, Round, ServerId, Voters, Zxid};
+use pole_election::Round;
+use pole_types::{Epoch, ServerId, Voters, Zxid};
 
 use crate::{Phase, Promise};
 

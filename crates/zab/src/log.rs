@@ -6,7 +6,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use pole_election::Zxid;
+use pole_types::Zxid;
 
 use crate::{Entry, Epochs};
 

@@ -4,7 +4,8 @@
 
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::{Epoch, Proposal, Round, ServerId, Zxid};
+use pole_election::{Proposal, Round};
+use pole_types::{Epoch, ServerId, Zxid};
 
 use crate::{Entry, Epochs};
 

@@ -4,7 +4,7 @@
 //! The plan is made from our log and the shape of the other history. A leader uses it for its followers, and the source
 //! of a pull uses it for its leader.
 
-use pole_election::Zxid;
+use pole_types::Zxid;
 
 use crate::{Epochs, Log};
 

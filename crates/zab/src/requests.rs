@@ -12,9 +12,9 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use pole_election::Zxid;
+use pole_types::{Cxid, SessionId, Zxid};
 
-use crate::{Cxid, Entry, SessionId};
+use crate::Entry;
 
 /// The requests of all sessions attached to this server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -217,9 +217,10 @@ impl<R> Attached<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Origin, ServerId};
+    use crate::Origin;
     use bytes::Bytes;
-    use pole_election::Epoch;
+    use pole_types::Epoch;
+    use pole_types::ServerId;
 
     const SESSION: SessionId = SessionId(7);
 

@@ -13,7 +13,7 @@
 
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::{ServerId, Zxid};
+use pole_types::{ServerId, Zxid};
 
 use crate::log::is_contiguous;
 use crate::zab::Role;

@@ -12,7 +12,8 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::{Epoch, Round, ServerId, Standing, Voters, Zxid};
+use pole_election::{Round, Standing};
+use pole_types::{Epoch, ServerId, Voters, Zxid};
 
 use crate::following::Following;
 use crate::incoming::{Incoming, Restoring};

@@ -1,7 +1,8 @@
 //! Invalid messages of a peer are refused with an error that names the message and its sender, and change nothing.
 
 use bytes::Bytes;
-use pole_election::{Epoch, INPUTS_MAX, Input, Proposal, ROUND_MAX, Rank, Round, ServerId, Standing, Voters, Zxid};
+use pole_election::{INPUTS_MAX, Input, Proposal, ROUND_MAX, Rank, Round, Standing};
+use pole_types::{Epoch, ServerId, Voters, Zxid};
 use pole_zab::{
     Entry, Epochs, Error, Hello, Limits, Message, Origin, Output, Promise, Recovered, SnapshotPart, Ticket, Zab,
 };

@@ -1,7 +1,8 @@
 //! A server that never adopted a history does not count in discovery beside servers that have one.
 
 use bytes::Bytes;
-use pole_election::{Epoch, Round, ServerId, Voters, Zxid};
+use pole_election::Round;
+use pole_types::{Epoch, ServerId, Voters, Zxid};
 use pole_zab::{Entry, Epochs, Hello, Limits, Message, Origin, Output, Phase, Promise, Recovered, Ticket, Zab};
 
 const ROUND: Round = Round { epoch: 1, failed: 0 };

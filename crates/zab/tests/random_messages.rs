@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use pole_election::{Epoch, Proposal, Rank, Round, ServerId, Standing, Voters, Zxid};
+use pole_election::{Proposal, Rank, Round, Standing};
+use pole_types::{Epoch, ServerId, Voters, Zxid};
 use pole_zab::{
     Entry, Epochs, Hello, Limits, Message, Origin, Output, Phase, Promise, Recovered, SnapshotPart, Ticket, TransferId,
     Zab,

@@ -2,7 +2,8 @@
 //! acknowledgement before the state is restored.
 
 use bytes::Bytes;
-use pole_election::{Epoch, Round, ServerId, Voters, Zxid};
+use pole_election::Round;
+use pole_types::{Epoch, ServerId, Voters, Zxid};
 use pole_zab::{
     DiskOp, Entry, Epochs, Hello, Limits, Message, Origin, Output, Phase, Promise, Recovered, SnapshotPart, Ticket,
     TransferId, Zab,

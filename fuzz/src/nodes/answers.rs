@@ -2,9 +2,10 @@
 //!
 //! They bring the node into states in which deviations from the protocol are interesting.
 
-use pole_election::{Message as Election, Propose, ServerId, Vote, Zxid};
+use pole_election::{Message as Election, Propose, Vote};
+use pole_types::{Epoch, ServerId, Zxid};
 use pole_node::Message;
-use pole_zab::{Entry, Epoch, Hello, Message as Zab};
+use pole_zab::{Entry, Hello, Message as Zab};
 
 use super::choices::Choices;
 

@@ -6,16 +6,15 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pole_election::{
-    Input, Message as Election, Proposal, Propose, ROUND_MAX, Rank, Round, Score, ServerId, Span, Standing, Vote, Zxid,
-};
+use pole_election::{Input, Message as Election, Proposal, Propose, ROUND_MAX, Rank, Round, Score, Standing, Vote};
+use pole_types::{Cxid, Epoch, ServerId, SessionId, Span, Zxid};
 use pole_jute::{
     CloseSessionTxn, CreateSessionTxn, CreateTxn, DeleteTxn, ErrorTxn, Record, SetDataTxn, Txn, TxnEntry, TxnHeader,
 };
 use pole_node::{Message, Request};
 use pole_oracle::{Gossip, Report};
 use pole_tree::{WriteRequest, Caller};
-use pole_zab::{Cxid, Entry, Epoch, Epochs, Hello, Message as Zab, Origin, Promise, SessionId, SnapshotPart};
+use pole_zab::{Entry, Epochs, Hello, Message as Zab, Origin, Promise, SnapshotPart};
 
 /// The state of the node, on which choices are based.
 #[derive(Clone, Debug)]

@@ -73,7 +73,7 @@ impl Worktree {
     pub(super) fn build(&mut self) -> Result<Result<Built, String>, Failure> {
         let log = self.dir.join("build.log");
         let mut tests = self.cargo();
-        tests.args(["test", "--release", "--package", "pole-lab", "--test", "scripts", "--no-run"]);
+        tests.args(["test", "--release", "--package", "pole-sim", "--test", "scripts", "--no-run"]);
         let tests = logged(&mut tests, &log, None)?;
         if !tests.passed() {
             return Ok(Err(tail(&tests.output)));
@@ -104,20 +104,20 @@ impl Worktree {
         logged(&mut tests, &self.dir.join("tests.log"), Some(limit))
     }
 
-    /// Whether the lab depends on this crate. If not, neither scripts nor seeds can find a change of it.
-    pub(super) fn is_in_lab(&self, name: &str) -> Result<bool, Failure> {
+    /// Whether the simulator depends on this crate. If not, neither scripts nor seeds can find a change of it.
+    pub(super) fn is_simulated(&self, name: &str) -> Result<bool, Failure> {
         let mut tree = self.cargo();
-        let tree = tree.args(["tree", "--quiet", "--edges", "normal", "--prefix", "none", "--package", "pole-lab"]);
+        let tree = tree.args(["tree", "--quiet", "--edges", "normal", "--prefix", "none", "--package", "pole-sim"]);
         let package = package(name);
         Ok(output_of(tree)?.lines().any(|line| line.split(' ').next() == Some(package.as_str())))
     }
 
     /// Runs the script tests. Not through cargo: a program that hangs must be our own child to be killed.
     pub(super) fn run_scripts(&self, built: &Built, limit: Duration) -> Result<Finished, Failure> {
-        let lab = self.tree().join("crates").join("lab");
+        let sim = self.tree().join("crates").join("sim");
         let mut scripts = Command::new(&built.scripts);
         // As cargo would; but never re-record, or every mutant would pass.
-        scripts.current_dir(&lab).env("CARGO_MANIFEST_DIR", &lab).env_remove("UPDATE_GOLDENFILES");
+        scripts.current_dir(&sim).env("CARGO_MANIFEST_DIR", &sim).env_remove("UPDATE_GOLDENFILES");
         logged(&mut scripts, &self.dir.join("scripts.log"), Some(limit))
     }
 

@@ -61,7 +61,7 @@ impl Script {
 
     /// The script as a link from a page in `docs`.
     pub(super) fn link(&self) -> String {
-        format!("[{0}](../crates/lab/scripts/{0})", self.name)
+        format!("[{0}](../crates/sim/scripts/{0})", self.name)
     }
 
     fn add(&mut self, list: &str) -> Result<(), String> {

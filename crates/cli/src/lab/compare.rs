@@ -9,7 +9,7 @@ use std::path::Path;
 
 use pole_lab::classical::Comparison;
 
-use crate::args::CompareArgs;
+use super::args::CompareArgs;
 use crate::failure::{Failure, Kind};
 
 pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use pole_lab::paper::{Options, RealPlan, RealSummary, Scale, Summary};
 
+use super::args::PaperArgs;
 use super::progress::Bar;
-use crate::args::PaperArgs;
+use super::real;
 use crate::failure::Failure;
-use crate::real;
 
 /// Runs the evaluation and prints a short summary.
 pub(crate) fn run(args: &PaperArgs) -> Result<(), Failure> {

@@ -93,6 +93,9 @@ fn sites(plan: &Plan) -> BTreeSet<&str> {
 }
 
 fn round_trips(plan: &Plan, sites: &BTreeSet<&str>) -> String {
+    if !cfg!(feature = "emulation") {
+        return "without their delays, because this program was built without the feature `emulation`".to_owned();
+    }
     let mut parts = Vec::new();
     for (n, a) in sites.iter().enumerate() {
         for b in sites.iter().skip(n + 1) {
@@ -110,7 +113,10 @@ fn next_steps(plan: &Plan, rows: &[Row], leader: u64) -> String {
     let addresses: Vec<String> = plan.ids().map(|id| format!("127.0.0.1:{}", plan.ports(id).client)).collect();
     let admin = format!("--admin http://127.0.0.1:{}", plan.ports(leader).admin);
     let pid = rows.iter().find(|(id, ..)| *id == leader).and_then(|(.., pid)| *pid);
-    let links = plan.topology_file().display().to_string();
+    let links = match cfg!(feature = "emulation") {
+        true => format!("  change the links     edit {}\n", plan.topology_file().display()),
+        false => String::new(),
+    };
     let kept = if plan.is_temporary() { "and go with the ensemble" } else { "and stay there" };
     let kill = pid.map_or_else(String::new, |pid| format!("  lose the leader      kill -9 {pid}\n"));
     format!(
@@ -118,8 +124,7 @@ fn next_steps(plan: &Plan, rows: &[Row], leader: u64) -> String {
          \x20 see the servers      {pole} status {admin}\n\
          \x20 ask why it leads     {pole} explain {admin}\n\
          \x20 change the oracle    {pole} oracle set consensus {admin}\n\
-         \x20 change the links     edit {links}\n\
-         {kill}\n\
+         {links}{kill}\n\
          Data and logs are in {} {kept}. Ctrl-C stops all.\n\n",
         addresses.join(","),
         plan.dir().display(),

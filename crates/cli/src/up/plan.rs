@@ -74,6 +74,7 @@ impl Plan {
     }
 
     /// Adds lines to every configuration.
+    #[cfg(feature = "lab")]
     pub(crate) fn with_extra_config(self, extra_config: &str) -> Self {
         Self { extra_config: extra_config.to_owned(), ..self }
     }
@@ -168,16 +169,20 @@ impl Plan {
             let Ports { quorum, election, .. } = self.ports(id);
             format!("server.{id}=127.0.0.1:{quorum}:{election}\n")
         });
+        let place = match cfg!(feature = "emulation") {
+            true => format!("pole.topology={}", path(self.topology_file())),
+            false => format!("pole.site={}", self.site(id)),
+        };
         format!(
             "# Written by `pole up`, anew at each start.\n\
              tickTime=2000\ninitLimit=10\nsyncLimit=5\n\
              dataDir={data}\npreAllocSize={PREALLOCATE_KB}\n\
              clientPort={client}\nclientPortAddress=127.0.0.1\n4lw.commands.whitelist=*\n\
              admin.serverAddress=127.0.0.1\nadmin.serverPort={admin}\n\
-             pole.oracle={oracle}\npole.topology={topology}\npole.log=json\n{extra_config}{servers}",
+             pole.oracle={oracle}\n{place}\npole.log=json\n{extra_config}{servers}",
             data = path(self.server_dir(id).join("data")),
             oracle = self.oracle,
-            topology = path(self.topology_file()),
+            place = place,
             extra_config = self.extra_config,
             servers = servers.collect::<String>(),
         )

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pole_election::Span;
-use pole_oracle::{ResignConfig, Time};
+use pole_oracle::ResignConfig;
+use pole_types::{Span, Time};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};

@@ -7,8 +7,7 @@
 //! None of this matters for safety. The take-over is a swap that succeeds only if the record has not changed and the
 //! lease of the previous leader is gone; a wrong turn costs time.
 
-use pole_election::Span;
-use pole_oracle::Time;
+use pole_types::{Span, Time};
 
 use super::event::{Op, Slot};
 use super::{Election, Known, Role};

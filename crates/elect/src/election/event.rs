@@ -1,8 +1,7 @@
 //! What goes into an [`Election`](super::Election) and what comes out: two closed lists.
 
 use bytes::Bytes;
-use pole_election::Span;
-use pole_oracle::Time;
+use pole_types::{Span, Time};
 
 use crate::record::Leader;
 use crate::score::Value;

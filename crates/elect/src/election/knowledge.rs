@@ -1,6 +1,6 @@
 //! What a candidate knows of the leader record, and when it believes a report.
 
-use pole_oracle::Time;
+use pole_types::Time;
 
 use super::event::{Effect, Slot};
 use super::lease::backoff;

@@ -4,7 +4,7 @@
 //! ([`Event::Released`](super::Event::Released)), and only then the record is marked as resigned. If the lease is gone
 //! or its deadline has passed, there is nothing left to write.
 
-use pole_oracle::Time;
+use pole_types::Time;
 
 use super::event::{Effect, Op, Slot, YieldReason};
 use super::{Election, Known, Role};

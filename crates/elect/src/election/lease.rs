@@ -6,8 +6,7 @@
 //!
 //! A lease that is given up is never used again; the next one has a new id.
 
-use pole_election::Span;
-use pole_oracle::Time;
+use pole_types::{Span, Time};
 
 use crate::store::LeaseId;
 use crate::timing::Timing;

@@ -31,8 +31,8 @@ mod watches;
 
 use std::collections::BTreeSet;
 
-use pole_election::Span;
-use pole_oracle::{Time, fingerprint};
+use pole_oracle::fingerprint;
+use pole_types::{Span, Time};
 
 pub use event::{Answer, Effect, Event, Op, OpId, YieldReason};
 pub use settings::{InvalidSettings, Settings, Strategy};

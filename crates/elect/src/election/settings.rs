@@ -1,7 +1,7 @@
 //! The configuration of a candidate.
 
-use pole_election::Span;
 use pole_oracle::ResignConfig;
+use pole_types::Span;
 
 use crate::record::ID_MAX;
 use crate::score::{ORACLE_MAX, OracleTag};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pole_oracle::Time;
+use pole_types::Time;
 
 use super::event::{OpId, Slot};
 

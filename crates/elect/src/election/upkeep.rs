@@ -3,8 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pole_election::Span;
-use pole_oracle::Time;
+use pole_types::{Span, Time};
 
 use super::event::{Op, Slot};
 use super::lease::{self, Kind};

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pole_election::Span;
-use pole_oracle::Time;
+use pole_types::{Span, Time};
 
 use super::event::Effect;
 use crate::store::Target;

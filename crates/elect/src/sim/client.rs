@@ -1,7 +1,7 @@
 //! One candidate of the simulation: its state machine, its clock, its guard and its application.
 
-use pole_election::Span;
-use pole_oracle::{ResignConfig, Time};
+use pole_oracle::ResignConfig;
+use pole_types::{Span, Time};
 
 use super::random::Random;
 use crate::election::{Election, Event, Settings, Strategy};

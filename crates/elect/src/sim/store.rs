@@ -5,8 +5,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pole_election::Span;
-use pole_oracle::Time;
+use pole_types::{Span, Time};
 
 use crate::store::{Entry, LeaseId, Leased, Plain, Renewed, Revision, Swap, Swapped, Target};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use pole_election::Span;
-use pole_oracle::{ResignConfig, Time};
+use pole_oracle::ResignConfig;
+use pole_types::{Span, Time};
 
 use super::client::{Client, DriftingClock};
 use super::random::Random;

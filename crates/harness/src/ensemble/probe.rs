@@ -31,10 +31,15 @@ impl Probe {
         self.ask("srvr").as_deref().and_then(mode_of)
     }
 
+    /// The role of the server and the last transaction that it has applied, from one reply.
+    pub fn mode_and_zxid(self) -> Option<(Mode, u64)> {
+        let answer = self.ask("srvr")?;
+        Some((mode_of(&answer)?, zxid_of(&answer)?))
+    }
+
     /// The last transaction that the server has applied.
     pub fn zxid(self) -> Option<u64> {
-        let zxid = self.field("Zxid: 0x")?;
-        u64::from_str_radix(&zxid, 16).ok()
+        self.ask("srvr").as_deref().and_then(zxid_of)
     }
 
     /// The epoch of the last applied transaction.
@@ -76,6 +81,11 @@ fn mode_of(srvr: &str) -> Option<Mode> {
     })
 }
 
+fn zxid_of(srvr: &str) -> Option<u64> {
+    let zxid = srvr.lines().find_map(|line| line.strip_prefix("Zxid: 0x"))?;
+    u64::from_str_radix(zxid.trim(), 16).ok()
+}
+
 /// A running server answers in a millisecond, a stopped one never does.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -83,9 +93,9 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 #[test]
-fn the_mode_is_read_from_its_line() {
-    let answer = "Zookeeper version: 3.8.0\nLatency min/avg/max: 0/0.0/0\nMode: follower\nNode count: 5\n";
-    assert_eq!(mode_of(answer), Some(Mode::Follower));
+fn mode_and_zxid_are_read_from_their_lines() {
+    let answer = "Zookeeper version: 3.8.0\nLatency min/avg/max: 0/0.0/0\nZxid: 0x30000002a\nMode: follower\n";
+    assert_eq!((mode_of(answer), zxid_of(answer)), (Some(Mode::Follower), Some(0x3_0000_002a)));
     assert_eq!(mode_of("This ZooKeeper instance is not currently serving requests\n"), None);
     assert_eq!(mode_of("Mode: pondering\n"), None);
 }

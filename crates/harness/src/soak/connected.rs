@@ -1,7 +1,8 @@
 //! Tracks which servers and links are disturbed, and since when: it decides which pauses and disconnects count.
 //!
-//! A *group* is a majority of servers. It is connected while all its servers serve and no link between them is
-//! disturbed. A pause counts while the same group was connected all the time.
+//! A *group* is a majority of servers. It is connected while all its servers serve, no link between them is disturbed,
+//! and the link of some client to one of them is not disturbed either: otherwise there is nobody whose writes could
+//! succeed. A pause counts while the same group was connected all the time.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,9 @@ pub(super) struct Connected {
     servers: usize,
     /// Disturbed servers and links. The key of a server is the server twice; the key of a link is its ends in order.
     disturbed: BTreeMap<(Place, Place), Disturbed>,
+    /// The site of each client and the server that it was last connected to. A client that such a server disconnects
+    /// still counts: a service that drops all clients must not look as if it had none.
+    clients: BTreeMap<usize, (Place, usize)>,
     /// The connected groups, as bit sets of servers, and the time since when each is connected.
     groups: BTreeMap<u32, At>,
     /// The last known leader, and the time since when neither it nor its links were disturbed.
@@ -38,10 +42,16 @@ pub(super) struct Since {
 }
 
 impl Connected {
+    /// All servers and links are undisturbed, and no client is connected.
     pub(super) fn new(servers: usize) -> Self {
-        let mut connected = Self { servers, disturbed: BTreeMap::new(), groups: BTreeMap::new(), leader: None };
-        connected.recount(0);
-        connected
+        let (disturbed, clients, groups) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { servers, disturbed, clients, groups, leader: None }
+    }
+
+    /// A client connects to a server.
+    pub(super) fn connect(&mut self, client: usize, site: Place, server: usize, at: At) {
+        self.clients.insert(client, (site, server));
+        self.recount(at);
     }
 
     /// A fault begins at a link, or at a server if both places are the same.
@@ -113,7 +123,11 @@ impl Connected {
     fn recount(&mut self, at: At) {
         let is_open =
             |one: Place, other: Place| !matches!(self.disturbed.get(&ordered(one, other)), Some(Disturbed::Now(_)));
-        let groups = self.majorities().filter(|group| self.all_in(*group, is_open));
+        let reaches = |group: u32, (site, server): &(Place, usize)| {
+            group & (1 << server) != 0 && is_open(*site, Place::Server(*server))
+        };
+        let has_client = |group: u32| self.clients.values().any(|client| reaches(group, client));
+        let groups = self.majorities().filter(|group| self.all_in(*group, is_open) && has_client(*group));
         self.groups = groups.map(|group| (group, self.groups.get(&group).copied().unwrap_or(at))).collect();
     }
 
@@ -141,9 +155,33 @@ mod tests {
 
     const S: fn(usize) -> Place = Place::Server;
 
+    /// Three servers with a client at each.
+    fn three() -> Connected {
+        let mut connected = Connected::new(3);
+        (0..3).for_each(|server| connected.connect(server, Place::Site(9), server, 0));
+        connected
+    }
+
+    #[test]
+    fn a_majority_that_no_client_can_reach_does_not_count() {
+        let site = Place::Site(1);
+        let mut connected = Connected::new(3);
+        assert_eq!(connected.since().group, None);
+        connected.connect(7, site, 2, 1);
+        assert_eq!(connected.since().group, Some(1));
+        connected.disturb(S(2), S(2), 2);
+        assert_eq!(connected.since().group, None, "its server is down");
+        connected.connect(7, site, 0, 3);
+        assert_eq!(connected.since().group, Some(3));
+        connected.disturb(site, S(0), 4);
+        assert_eq!(connected.since().group, None, "its link is cut");
+        connected.restore(site, S(0), 5);
+        assert_eq!(connected.since().group, Some(5));
+    }
+
     #[test]
     fn a_majority_counts_from_when_the_same_servers_are_connected() {
-        let mut connected = Connected::new(3);
+        let mut connected = three();
         assert_eq!(connected.since().group, Some(0));
         connected.disturb(S(0), S(0), 5);
         assert_eq!(connected.since().group, Some(0), "the other two were connected all along");
@@ -155,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_place_disturbed_twice_is_restored_after_both() {
-        let mut connected = Connected::new(3);
+        let mut connected = three();
         for server in [0, 1] {
             connected.disturb(S(server), S(2), 1);
         }
@@ -169,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_leader_counts_while_it_is_undisturbed() {
-        let mut connected = Connected::new(3);
+        let mut connected = three();
         connected.leads(Some(1), 3);
         assert_eq!(connected.since().leader, Some(3));
         connected.disturb(S(0), S(2), 4);
@@ -183,7 +221,7 @@ mod tests {
     #[test]
     fn a_client_is_undisturbed_if_its_server_link_and_majority_were_for_long_enough() {
         let site = Place::Site(0);
-        let mut connected = Connected::new(3);
+        let mut connected = three();
         connected.disturb(S(2), S(2), 10);
         assert!(connected.is_undisturbed(site, 0, 11, 5), "two of three are well");
         assert!(!connected.is_undisturbed(site, 2, 11, 5));

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::disk;
 use super::ledger::Ledger;
 use crate::Failure;
-use crate::ensemble::{Ensemble, Mode};
+use crate::ensemble::{Ensemble, Mode, Probe};
 use crate::rng::Rng;
 
 /// The servers, and their faults.
@@ -305,19 +305,29 @@ impl Faults {
         Ok(())
     }
 
+    /// The server that reports to lead, unless another one has applied transactions of a later epoch: a leader that was
+    /// stopped still believes for a moment after it continues that it leads.
     async fn leader(&self, healthy: &[usize]) -> Option<usize> {
+        let (mut leader, mut newest) = (None, 0);
         for server in healthy {
-            if self.mode(*server).await == Some(Mode::Leader) {
-                return Some(*server);
+            let Some((mode, zxid)) = self.ask(*server, Probe::mode_and_zxid).await else { continue };
+            let epoch = zxid >> 32;
+            if mode == Mode::Leader {
+                leader = leader.max(Some((epoch, *server)));
             }
+            newest = newest.max(epoch);
         }
-        None
+        leader.filter(|(epoch, _)| *epoch == newest).map(|(_, server)| server)
+    }
+
+    async fn mode(&self, server: usize) -> Option<Mode> {
+        self.ask(server, Probe::mode).await
     }
 
     /// Asks on another thread, because a reply may take a second, and clients must go on.
-    async fn mode(&self, server: usize) -> Option<Mode> {
+    async fn ask<T: Send + 'static>(&self, server: usize, question: fn(Probe) -> Option<T>) -> Option<T> {
         let probe = self.ensemble.servers()[server].probe();
-        tokio::task::spawn_blocking(move || probe.mode()).await.unwrap_or(None)
+        tokio::task::spawn_blocking(move || question(probe)).await.unwrap_or(None)
     }
 }
 

@@ -244,7 +244,10 @@ impl Ledger {
         let at = self.now();
         let mut records = self.records.borrow_mut();
         match event {
-            Event::Connected(server) => records.connected_to[session] = Some(*server),
+            Event::Connected(server) => {
+                records.connected_to[session] = Some(*server);
+                records.change(at, |connected| connected.connect(session, site_of(session), *server, at));
+            }
             Event::Disconnected(..) => records.connected_to[session] = None,
             Event::ConnectFailed(_) | Event::WatchOvertaken(_) | Event::Watch(_) | Event::Expired => (),
         }
@@ -418,8 +421,7 @@ impl Records {
 
     fn is_excused(&self, session: usize, server: usize, at: At) -> bool {
         if let Some(connected) = &self.connected {
-            let site = Place::Site(session % SITES);
-            return !connected.is_undisturbed(site, server, at, UNDISTURBED_MIN.as_micros() as At);
+            return !connected.is_undisturbed(site_of(session), server, at, UNDISTURBED_MIN.as_micros() as At);
         }
         match self.excused[server] {
             Excuse::None => false,
@@ -478,6 +480,11 @@ pub(super) const TICK: Duration = Duration::from_millis(5);
 
 /// A longer time between two ticks counts as a stall.
 const STALL: Duration = Duration::from_millis(25);
+
+/// Sessions are spread over the client sites.
+fn site_of(session: usize) -> Place {
+    Place::Site(session % SITES)
+}
 
 /// The number of faults that are kept to explain a pause, and the time before it from which they are shown.
 const FAULTS_KEPT: usize = 100;

@@ -2,7 +2,7 @@
 
 use pole_topology::Topology;
 
-use crate::sim::{MS, SECOND};
+use pole_sim::{MS, SECOND};
 
 /// All parameters of a run.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::Algorithm;
-use crate::sim::MS;
+use pole_sim::MS;
 
 /// Two effective leaders at once.
 #[derive(Clone, Debug, PartialEq, Eq)]

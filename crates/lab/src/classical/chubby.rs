@@ -279,7 +279,7 @@ const RENEWAL: Timer = Timer("time to renew", 0);
 mod tests {
     use super::super::{Case, Occurrence, Outcome, RandomSource, Repair, run};
     use super::*;
-    use crate::sim::MS;
+    use pole_sim::MS;
 
     /// A replica that votes although its promise lasts.
     struct PromiseBreaker(Chubby);

@@ -14,7 +14,7 @@ use super::{
     Condition, Count, Finding, Kind, NetworkConditions, Quality, Statistic, count, findings, measure_conditions,
     quality,
 };
-use crate::sim::MS;
+use pole_sim::MS;
 
 /// All measurements.
 #[derive(Clone, Debug)]

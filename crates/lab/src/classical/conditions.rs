@@ -9,7 +9,7 @@ use pole_topology::Topology;
 
 use super::quality::crash;
 use super::{Case, End, Kind};
-use crate::sim::{MS, SECOND};
+use pole_sim::{MS, SECOND};
 
 /// A network condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

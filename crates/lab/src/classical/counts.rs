@@ -11,8 +11,8 @@
 use std::fmt;
 
 use super::{Case, End, Kind, Occurrence, Outcome, RandomSource};
-use crate::rng::Rng;
-use crate::sim::MS;
+use pole_sim::MS;
+use pole_sim::Rng;
 
 /// Which runs are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,7 @@
 //! readers of the comparison want to see that ring and bully fail, and how.
 
 use super::{Case, Detector, End, Kind, Occurrence, Outcome, Step};
-use crate::sim::MS;
+use pole_sim::MS;
 
 /// One prediction and its result.
 #[derive(Clone, Debug)]

@@ -40,7 +40,6 @@ mod santos;
 mod simulation;
 mod viewstamped;
 
-pub use crate::recording::{ProcessView, Recording, Step, StepKind};
 pub use case::{Case, Detector, Lines, Occurrence, RandomSource};
 pub use checker::Violation;
 pub use compare::{Comparison, HEADER, Progress};
@@ -48,6 +47,7 @@ pub use conditions::{Condition, NetworkConditions, measure_conditions};
 pub use counts::{Count, Figure, Statistic, count};
 pub use failures::{Finding, findings};
 pub use kind::Kind;
+pub use pole_sim::recording::{ProcessView, Recording, Step, StepKind};
 pub use quality::{Quality, quality};
 pub use simulation::{End, Outcome, run};
 

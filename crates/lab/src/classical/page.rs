@@ -3,6 +3,7 @@
 use super::compare::{DEPLOYMENTS, RUNS, TOPOLOGIES, cell, elected};
 use super::counts::formula;
 use super::{Comparison, Condition, Count, Finding, Kind, Recording, Statistic};
+use crate::player::Player;
 use crate::report::Page;
 use crate::report::chart::{self, Axes, Group, Series};
 
@@ -212,7 +213,7 @@ fn failures(comparison: &Comparison, command: &str, page: &mut Page) {
     };
     for (case, kind, steps, caption) in DRAWN {
         if let Some(recording) = recording(case, kind) {
-            let svg = recording.player(caption, steps);
+            let svg = Player(recording).controls(caption, steps);
             page.figure(&format!("play-{kind}-{case}"), &svg, caption, command);
         }
     }

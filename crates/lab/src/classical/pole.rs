@@ -12,9 +12,9 @@
 //! Source: `crates/election`; Becker, Junqueira, Serafini 2011.
 
 use pole_election::{
-    Assessment, Cause, Config, Election, Epoch, Host, Output, Proposal, Rank, Round, Score, ServerId, Span, Standing,
-    Timer as ElectionTimer, Voters, Zxid,
+    Assessment, Cause, Config, Election, Host, Output, Proposal, Rank, Round, Score, Standing, Timer as ElectionTimer,
 };
+use pole_types::{Epoch, ServerId, Span, Voters, Zxid};
 
 use super::following::{FollowMessage, Following, GATHER};
 use super::{Actions, Algorithm, AlgorithmMessage, Event, ProcessConfig, Timer, majority, others};

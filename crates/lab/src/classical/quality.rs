@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use pole_topology::Topology;
 
 use super::{Case, Kind, Occurrence};
-use crate::sim::MS;
+use pole_sim::MS;
 
 /// The quality of the leaders of one algorithm on one deployment.
 #[derive(Clone, Debug)]

@@ -269,7 +269,7 @@ const HEARTBEAT: Timer = Timer("heartbeat", 0);
 mod tests {
     use super::super::{Case, Occurrence, Outcome, RandomSource, Repair, run};
     use super::*;
-    use crate::sim::MS;
+    use pole_sim::MS;
 
     /// A process that forgets its vote, like one that does not write it to disk.
     struct Forgetful(Raft);

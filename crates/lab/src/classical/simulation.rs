@@ -18,9 +18,9 @@ use super::{
     Action, Actions, Algorithm, AlgorithmMessage, Case, Detector, Event, Lines, Occurrence, ProcessConfig,
     RandomSource, Repair, Timer,
 };
-use crate::recording::{ProcessView, Recording, Step, StepKind};
-use crate::rng::Rng;
-use crate::sim::Queue;
+use pole_sim::Queue;
+use pole_sim::Rng;
+use pole_sim::recording::{ProcessView, Recording, Step, StepKind};
 
 /// The result of a case.
 #[derive(Clone, Debug)]
@@ -140,7 +140,7 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
             repair,
             pre_vote,
             now: 0,
-            queue: Queue::new(),
+            queue: Queue::default(),
             hosts: Vec::new(),
             cut: vec![false; case.n],
             links: links(case),

@@ -4,11 +4,11 @@
 //!
 //! Source: section 4 of the paper (setting).
 
-use pole_election::Span;
 use pole_node::LeadershipChange;
 use pole_topology::Topology;
+use pole_types::Span;
 
-use crate::sim::{MS, SECOND, Sample, Setup, World};
+use pole_sim::{MS, SECOND, Sample, Setup, World};
 
 /// One run of an experiment.
 #[derive(Clone, Debug)]

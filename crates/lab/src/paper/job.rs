@@ -8,7 +8,7 @@ use super::experiment::{Experiment, Outcome, mean_ns};
 use super::question::{Answer, Question};
 use super::recovery::Recovery;
 use super::wander::{Wander, WanderResult};
-use crate::sim::{MS, SECOND, Sample};
+use pole_sim::{MS, SECOND, Sample};
 
 /// A run to execute.
 #[derive(Clone, Debug)]

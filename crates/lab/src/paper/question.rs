@@ -12,17 +12,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use pole_election::{Epoch, ServerId, Span, Standing, Voters, Zxid};
-use pole_oracle::{Gossip, MeasureConfig, Measurements, Moment, Oracle, Recovery, Report, Time};
+use pole_election::Standing;
+use pole_oracle::{Gossip, MeasureConfig, Measurements, Moment, Oracle, Recovery, Report};
 use pole_topology::Topology;
+use pole_types::{Epoch, ServerId, Span, Time, Voters, Zxid};
 use serde::{Deserialize, Serialize};
 
 use super::experiment::DISK;
 use super::random::deployment;
 use super::regret::record_rate;
 use super::rows::ms;
-use crate::rng::Rng;
-use crate::sim::{SECOND, Setup, World};
+use pole_sim::Rng;
+use pole_sim::{SECOND, Setup, World};
 
 /// A deployment whose leader, the server with the highest id, has just crashed.
 #[derive(Clone, Debug)]

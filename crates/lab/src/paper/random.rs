@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::rng::Rng;
+use pole_sim::Rng;
 
 /// Three to seven servers at two to five sites, with round trips log-uniform from 0.2 to 300 ms over links of `mbit`
 /// Mbit/s. Returns the text and the number of sites, which are named S1, S2 and so on.

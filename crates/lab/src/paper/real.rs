@@ -386,7 +386,7 @@ pub(super) const REAL_LIMIT_PERCENT: f64 = 15.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::{MS, SECOND, Sample};
+    use pole_sim::{MS, SECOND, Sample};
 
     fn scale() -> Scale {
         Scale::real(1)

@@ -8,7 +8,7 @@ use pole_node::{LeadershipChange, Milestone};
 use pole_topology::Topology;
 
 use super::experiment::Experiment;
-use crate::sim::{MS, SECOND, World};
+use pole_sim::{MS, SECOND, World};
 
 /// One run of a recovery experiment.
 #[derive(Clone, Debug)]

@@ -10,15 +10,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use pole_election::{Epoch, Rank, ServerId, Span, Standing, Voters, Zxid};
-use pole_oracle::{Gossip, MeasureConfig, Measurements, Moment, Oracle, Report, Spec, Time};
+use pole_election::{Rank, Standing};
+use pole_oracle::{Gossip, MeasureConfig, Measurements, Moment, Oracle, Report, Spec};
 use pole_topology::Topology;
+use pole_types::{Epoch, ServerId, Span, Time, Voters, Zxid};
 
 use super::figures::ORACLES;
 use super::formula::Formula;
 use super::random::deployment;
 use super::rows::DISK_MS;
-use crate::rng::Rng;
+use pole_sim::Rng;
 
 /// One oracle on one random topology.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! The size of a study: a few minutes, or the paper's scale.
 
 use super::figures::Share;
-use crate::sim::SECOND;
+use pole_sim::SECOND;
 
 /// The size of everything that `pole lab paper` runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

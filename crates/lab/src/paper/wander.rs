@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::experiment::{DISK, mean_ns};
 use super::formula::Formula;
-use crate::sim::{MS, SECOND, Setup, World};
+use pole_sim::{MS, SECOND, Setup, World};
 
 /// One run with a wandering load.
 #[derive(Clone, Debug)]

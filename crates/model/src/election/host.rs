@@ -1,6 +1,7 @@
 //! The host of an election in the model: a fixed score and no measurements.
 
-use pole_election::{Assessment, Host, Proposal, Rank, Score, ServerId, Span, Standing, Zxid};
+use pole_election::{Assessment, Host, Proposal, Rank, Score, Standing};
+use pole_types::{ServerId, Span, Zxid};
 
 /// The fixed answers of one server.
 #[derive(Clone, Copy, Debug)]

@@ -9,9 +9,8 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use pole_election::{
-    Cause, Config, Elected, Election, EndReason, Epoch, Message, Output, Round, ServerId, Step, Timer, Voters,
-};
+use pole_election::{Cause, Config, Elected, Election, EndReason, Message, Output, Round, Step, Timer};
+use pole_types::{Epoch, ServerId, Voters};
 
 use super::host::FixedScore;
 use crate::digest::digest;

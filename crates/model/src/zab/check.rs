@@ -13,7 +13,8 @@
 
 use std::collections::BTreeMap;
 
-use pole_zab::{Entry, Epoch, Message, ServerId, Zxid};
+use pole_types::{Epoch, ServerId, Zxid};
+use pole_zab::{Entry, Message};
 
 use super::world::{Server, World};
 use crate::violation::{NO_PANIC, Violation};

@@ -7,7 +7,8 @@
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
-use pole_zab::{DiskOp, Recovered, Ticket, Zxid};
+use pole_types::Zxid;
+use pole_zab::{DiskOp, Recovered, Ticket};
 
 use super::check;
 use crate::violation::Violation;

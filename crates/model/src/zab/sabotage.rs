@@ -2,7 +2,8 @@
 //!
 //! Each method maps an output of the correct state machine to what a machine with that bug would have produced.
 
-use pole_zab::{DiskOp, Epoch, Hello, Message};
+use pole_types::Epoch;
+use pole_zab::{DiskOp, Hello, Message};
 
 /// A disabled protection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

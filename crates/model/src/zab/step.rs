@@ -4,7 +4,8 @@
 //! lead notices a closed link at once. (It follows nobody else and sends only to its leader, so noticing later would
 //! show nothing new. A leader may notice late, and until then count what the peer had acknowledged.)
 
-use pole_zab::{Message, Origin, Phase, Proposal, Round, Standing, Zxid};
+use pole_types::Zxid;
+use pole_zab::{Message, Origin, Phase, Proposal, Round, Standing};
 
 use super::action::Action;
 use super::wire::{Packet, Wire};

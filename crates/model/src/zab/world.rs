@@ -12,7 +12,8 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use pole_zab::{Limits, Message, Output, Phase, Recovered, ServerId, Voters, Zab};
+use pole_types::{ServerId, Voters};
+use pole_zab::{Limits, Message, Output, Phase, Recovered, Zab};
 
 use super::check::{self, Observations};
 use super::disk::Disk;

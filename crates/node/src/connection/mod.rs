@@ -43,10 +43,9 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
-use pole_election::Span;
 use pole_jute::{Deframer, ErrorCode, ReplyHeader};
-use pole_oracle::Time;
 use pole_tree::{Caller, Watcher};
+use pole_types::{Span, Time};
 
 use crate::{ClientId, Event, Lease};
 pub use close::{AttachAnswer, CloseReason};

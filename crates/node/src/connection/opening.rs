@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use pole_jute::{ConnectRequest, ConnectResponse, Reader, Record, Writer};
 use pole_tree::WriteRequest;
-use pole_zab::SessionId;
+use pole_types::SessionId;
 
 use super::{CallContext, CloseReason, Connection, Next, ServerContext, State, password};
 use crate::Event;

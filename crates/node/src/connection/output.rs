@@ -5,7 +5,7 @@
 //! more, so that with two replies in one TLS record they would not notice the second one until the next ping.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use pole_oracle::Time;
+use pole_types::Time;
 
 #[derive(Debug, Default)]
 pub(super) struct Output {

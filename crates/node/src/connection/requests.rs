@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use core::ops::DerefMut;
 use pole_jute::{AuthPacket, ErrorCode, Id, OpCode, Reader, Record, Request, RequestHeader, Writer, Xid};
 use pole_tree::{Tree, Watcher, Watches, WriteRequest};
-use pole_zab::Cxid;
+use pole_types::Cxid;
 
 use super::output::REPLY_HEADER_BYTES;
 use super::{Blocked, CallContext, CloseReason, Connection, Next, Pending, PendingKind, ServerContext};

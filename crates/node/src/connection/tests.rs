@@ -5,14 +5,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use core::cell::{Cell, RefCell};
-use pole_election::Span;
 use pole_jute::{
     AuthPacket, ConnectRequest, ConnectResponse, CreateTxn, Deframer, ErrorCode, GetDataRequest, MultiReadOp,
     MultiReadRequest, OpCode, Reader, Record, ReplyHeader, RequestHeader, SyncRequest, Txn, TxnEntry, TxnHeader,
     Writer, Xid,
 };
-use pole_oracle::Time;
 use pole_tree::{Caller, Changes, Rules, Tree, Watcher, Watches};
+use pole_types::{Span, Time};
 
 use super::*;
 

@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use pole_election::{ServerId, Span};
+use pole_types::{ServerId, Span};
 
 /// The last bulk transfers to and from each peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

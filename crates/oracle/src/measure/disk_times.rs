@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use pole_election::Span;
+use pole_types::Span;
 
 /// The last fsyncs of this server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -10,11 +10,11 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use pole_election::{Rank, Score, ServerId, Span, Standing, Voters, Zxid};
+use pole_election::{Rank, Score, Standing};
+use pole_types::{ServerId, Span, Time, Voters, Zxid};
 
 use super::{Bandwidths, DiskTimes, Gossip, Report, RequestRate, RoundTrips};
 use crate::oracle::{Assessed, Oracle};
-use crate::time::Time;
 use crate::view::{Moment, View};
 
 /// How to measure. Only the heartbeat and the half-life are configurable.

@@ -6,11 +6,11 @@
 
 use alloc::collections::BTreeMap;
 
-use pole_election::{ServerId, Span, Standing};
+use pole_election::Standing;
+use pole_types::{ServerId, Span, Time};
 
 use super::{Bandwidths, DiskTimes, Measurements, Report, RequestRate, RoundTrips};
 use crate::measure::ReceivedReport;
-use crate::time::Time;
 
 impl Measurements {
     /// Returns what `peer` measured according to its last report, and its standing, or None if it never reported.
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use crate::{Gossip, Latency, MeasureConfig, Moment, Oracle, Request};
     use alloc::collections::BTreeSet;
-    use pole_election::{Voters, Zxid};
+    use pole_types::{Voters, Zxid};
 
     const NOW: Time = Time(60_000_000_000);
 

@@ -4,7 +4,8 @@
 
 use alloc::collections::BTreeMap;
 
-use pole_election::{Rank, ServerId, Span, Standing, Zxid};
+use pole_election::{Rank, Standing};
+use pole_types::{ServerId, Span, Zxid};
 
 /// The heartbeat of one server: its measurements, its position in the history, and its own ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

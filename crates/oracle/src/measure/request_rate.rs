@@ -9,9 +9,7 @@
 //! With A = the sum of count × 2^(−age / half-life), the rate is A × ln 2 / half-life / (1 − 2^(−running /
 //! half-life)).
 
-use pole_election::Span;
-
-use crate::time::Time;
+use pole_types::{Span, Time};
 
 /// An exponentially weighted rate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -13,9 +13,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use pole_election::{ServerId, Span};
-
-use crate::time::Time;
+use pole_types::{ServerId, Span, Time};
 
 /// The last round trips to each peer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,8 @@
 
 use alloc::vec::Vec;
 
-use pole_election::{Score, Span};
+use pole_election::Score;
+use pole_types::Span;
 
 use crate::oracle::{Assessed, InvalidScore, MICROS_MAX, Oracle, Scale, micros};
 use crate::view::View;

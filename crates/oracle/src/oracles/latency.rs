@@ -3,7 +3,8 @@
 //! The hop is a round trip: the request travels to the leader and the commit travels back. The paper's printed
 //! equation has the one-way delay, but its text and figures use the round trip.
 
-use pole_election::{Score, Span};
+use pole_election::Score;
+use pole_types::Span;
 
 use crate::oracle::{Assessed, InvalidScore, MICROS_MAX, Oracle, Scale, micros};
 use crate::oracles::consensus_time;

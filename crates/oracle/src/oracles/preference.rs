@@ -9,7 +9,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{collections::BTreeSet, format};
 
-use pole_election::{Score, ServerId};
+use pole_election::Score;
+use pole_types::ServerId;
 
 use crate::oracle::{Advantage, Assessed, Better, InvalidScore, Oracle, Scale};
 use crate::spec::SpecError;

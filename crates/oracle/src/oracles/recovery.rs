@@ -16,7 +16,8 @@
 
 use alloc::vec::Vec;
 
-use pole_election::{Score, ServerId, Span, Standing};
+use pole_election::{Score, Standing};
+use pole_types::{ServerId, Span};
 
 use crate::oracle::{Assessed, InvalidScore, MICROS_MAX, Oracle, Scale, micros};
 use crate::view::View;

@@ -4,9 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pole_election::{Epoch, Rank, ServerId, Span, Standing, Voters, Zxid};
-use pole_oracle::{Assessed, Gossip, MeasureConfig, Measurements, Moment, Oracle, Report, Spec, Time, View};
+use pole_election::{Rank, Standing};
+use pole_oracle::{Assessed, Gossip, MeasureConfig, Measurements, Moment, Oracle, Report, Spec, View};
 use pole_topology::Topology;
+use pole_types::{Epoch, ServerId, Span, Time, Voters, Zxid};
 
 /// The time at which everything is measured and assessed.
 pub(crate) const NOW: Time = Time(60_000_000_000);

@@ -13,10 +13,10 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use pole_election::Span;
 use pole_jute::{Create2Response, CreateRequest, ErrorCode, OpCode, Reader, Record, SetDataRequest, SetDataResponse};
 use pole_node::ORACLE_PATH;
 use pole_oracle::Spec;
+use pole_types::Span;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 

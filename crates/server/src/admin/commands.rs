@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
-use pole_election::Zxid;
+use pole_types::Zxid;
 use serde_json::{Map, Value, json};
 
 use super::v1::hex;

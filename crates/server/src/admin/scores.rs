@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use axum::response::Response;
-use pole_election::{Score, ServerId};
+use pole_election::Score;
 use pole_oracle::{Assessed, Moment, Oracle, View, display_inputs};
+use pole_types::ServerId;
 use serde_json::{Map, Value, json};
 
 use super::error::ApiError;

@@ -14,9 +14,8 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{ConnectInfo, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use pole_election::ServerId;
 use pole_node::{ChangeStatus, Event, Milestone};
-use pole_oracle::Time;
+use pole_types::{ServerId, Time};
 use pole_zab::Phase;
 use serde_json::{Value, json};
 

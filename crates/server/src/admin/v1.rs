@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use pole_election::{ServerId, Span, Zxid};
 use pole_node::ORACLE_PATH;
 use pole_oracle::{Report, Spec};
+use pole_types::{ServerId, Span, Zxid};
 use serde_json::{Map, Value, json};
 
 use super::error::ApiError;

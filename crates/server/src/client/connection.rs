@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use pole_node::{CloseReason, Event, Next, RequestTotals};
-use pole_oracle::Time;
 use pole_tree::Watcher;
+use pole_types::Time;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 

@@ -14,13 +14,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
-use pole_election::Span;
 use pole_jute::Id;
 use pole_node::{
     AttachAnswer, CallContext, ClientId, CloseReason, Connection, Counts, Event, Next, RequestTotals, UNREAD_BYTES_MAX,
 };
-use pole_oracle::Time;
 use pole_tree::Caller;
+use pole_types::{Span, Time};
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pole_election::ServerId;
+use pole_types::ServerId;
 
 /// Generates session ids: the id of this server in the first byte, then a number of 56 bits that it never reuses.
 #[derive(Debug)]

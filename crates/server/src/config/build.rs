@@ -6,19 +6,20 @@
 //!
 //! The form of `server.N` is parsed in `servers`, TLS in `ssl`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use pole_election::ServerId;
+use crate::topology::Topology;
 use pole_oracle::Spec;
-use pole_topology::Topology;
+use pole_types::ServerId;
 
 use super::properties::{self, Entry};
 use super::report::Report;
 use super::servers::{self, Address, Server};
-use super::settings::{Admin, Clients, Emulation, Ensemble, FourLetterWords, Pole, Secret, Service, Storage, Timing};
+use super::settings::{Admin, Clients, Ensemble, Pole, SNAPSHOTS_MIN, Service, Storage, Timing};
+use super::types::Emulation;
 use super::values::Values;
 use super::{Config, ReadFile, ssl};
 
@@ -26,6 +27,7 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, report: &mut Report) -
     let storage = storage(values, report);
     let servers = servers(values, read, report);
     let alone = servers.is_empty() || (servers.len() == 1 && values.bool("standaloneEnabled"));
+    let written = values.written(&servers);
     let only = servers.values().next().filter(|_| alone).and_then(|server| server.client.clone());
     let ensemble = if alone {
         if servers.is_empty() && !values.bool("standaloneEnabled") {
@@ -39,7 +41,7 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, report: &mut Report) -
     let mut clients = clients(values, report);
     join_client_port(&mut clients, ensemble.as_ref(), only, values, report);
     refuse_shared_ports(ensemble.as_ref(), &clients, values, report);
-    let service = service(values);
+    let service = Service::read(values);
     if service.extended_types && ensemble.as_ref().is_some_and(|ensemble| ensemble.me > LAST_ID_WITH_TTL) {
         let line = values.line("extendedTypesEnabled");
         report.problem(
@@ -58,6 +60,7 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, report: &mut Report) -
         clients,
         storage,
         service,
+        written,
     }
 }
 
@@ -65,25 +68,13 @@ fn storage(values: &Values, report: &mut Report) -> Storage {
     if values.text("dataDir").is_none() {
         report.problem(values.line("dataDir"), "dataDir", "", "not set: name a directory for snapshots and log");
     }
-    let data_dir = PathBuf::from(values.text("dataDir").unwrap_or_default());
     let retain = values.count("autopurge.snapRetainCount");
     if retain < SNAPSHOTS_MIN {
         let why = format!("at least {SNAPSHOTS_MIN} are kept");
         let key = "autopurge.snapRetainCount";
         report.warning(values.line(key), key, &retain.to_string(), why);
     }
-    Storage {
-        log_dir: values.text("dataLogDir").map_or_else(|| data_dir.clone(), PathBuf::from),
-        data_dir,
-        snap_count: values.count("snapCount"),
-        snap_size_limit_bytes: u64::try_from(values.number("snapSizeLimitInKb") << 10).ok().filter(|limit| *limit > 0),
-        trust_empty_snapshot: values.bool("snapshot.trust.empty"),
-        prealloc_bytes: values.count("preAllocSize") << 10,
-        snap_retain_count: retain.max(SNAPSHOTS_MIN),
-        purge_interval_hours: Some(values.count("autopurge.purgeInterval")).filter(|hours| *hours > 0),
-        force_sync: values.bool("forceSync"),
-        fsync_warning_ms: values.count("fsync.warningthresholdms"),
-    }
+    Storage::read(values)
 }
 
 /// Reads the `server.N` lines from this file or from the `dynamicConfigFile`.
@@ -179,7 +170,7 @@ fn ensemble(
     let listed = || servers.keys().map(ServerId::to_string).collect::<Vec<_>>().join(", ");
     let why = match read(&myid).as_deref().map(|text| text.lines().next().unwrap_or_default().trim().parse()) {
         Ok(Ok(id)) if servers.contains_key(&ServerId(id)) => {
-            return Some(Ensemble { me: ServerId(id), servers, listen_on_all: values.bool("quorumListenOnAllIPs") });
+            return Some(Ensemble { me: ServerId(id), servers, ..Ensemble::read(values) });
         }
         Ok(Ok(id)) => format!("says {id}, and there is no server.{id} line: allowed is one of {}", listed()),
         Ok(Err(_)) => format!("holds no number: write the id of this server into it, one of {}", listed()),
@@ -198,23 +189,10 @@ fn ensemble(
 }
 
 fn clients(values: &Values, report: &mut Report) -> Clients {
-    let read_only_mode = values.bool("readonlymode.enabled");
     Clients {
         plain: listener(values, "clientPort", "clientPortAddress", report),
         secure: listener(values, "secureClientPort", "secureClientPortAddress", report),
-        max_per_host: values.count("maxClientCnxns"),
-        max_total: values.count("maxCnxns"),
-        backlog: u32::try_from(values.number("clientPortListenBacklog")).ok(),
-        outstanding_max: values.count("globalOutstandingLimit"),
-        request_bytes_max: values.count("jute.maxbuffer"),
-        reply_bytes_max: values.count("pole.client.replyBytesMax"),
-        output_bytes_max: values.count("pole.client.outputBytesMax"),
-        watches_max: values.count("pole.client.watchesMax"),
-        identity_bytes_max: values.count("pole.client.identityBytesMax"),
-        greeting_timeout_ms: values.count("pole.client.greetingTimeoutMs"),
-        greetings_max: values.count("pole.client.greetingsMax"),
-        four_letter_words: four_letter_words(values.text("4lw.commands.whitelist").unwrap_or_default(), read_only_mode),
-        read_only_mode,
+        ..Clients::read(values)
     }
 }
 
@@ -233,14 +211,6 @@ fn listener(values: &Values, port: &'static str, host: &'static str, report: &mu
 
 fn parse_host(values: &Values, key: &'static str, name: &str, report: &mut Report) -> Option<String> {
     servers::host(name).map_err(|why| report.problem(values.line(key), key, name, why)).ok()
-}
-
-/// `srvr` is always allowed because `zkServer.sh` depends on it, and `isro` in read-only mode because clients do.
-fn four_letter_words(list: &str, read_only_mode: bool) -> FourLetterWords {
-    let named = list.split(',').map(properties::trim).filter(|word| !word.is_empty());
-    let always = ["srvr"].into_iter().chain(read_only_mode.then_some("isro"));
-    let mut named: BTreeSet<String> = named.chain(always).map(str::to_owned).collect();
-    FourLetterWords { all: named.remove("*"), named }
 }
 
 /// The client part of this server's `server.N` line is the client port. Both may be set if they agree.
@@ -295,34 +265,13 @@ fn refuse_shared_ports(ensemble: Option<&Ensemble>, clients: &Clients, values: &
 }
 
 fn timing(values: &Values, report: &mut Report) -> Timing {
-    let tick_ms = values.count("tickTime");
-    let timing = Timing {
-        tick_ms,
-        init_limit: values.count("initLimit"),
-        sync_limit: values.count("syncLimit"),
-        min_session_timeout_ms: u64::try_from(values.number("minSessionTimeout")).unwrap_or(2 * tick_ms),
-        max_session_timeout_ms: u64::try_from(values.number("maxSessionTimeout")).unwrap_or(20 * tick_ms),
-    };
+    let timing = Timing::read(values);
     let Timing { min_session_timeout_ms: min, max_session_timeout_ms: max, .. } = timing;
     if min > max {
         let line = values.line("minSessionTimeout").max(values.line("maxSessionTimeout"));
         report.problem(line, "minSessionTimeout", &min.to_string(), format!("is more than maxSessionTimeout={max}"));
     }
     timing
-}
-
-fn service(values: &Values) -> Service {
-    Service {
-        extended_types: values.bool("extendedTypesEnabled"),
-        container_check_ms: values.count("znode.container.checkIntervalMs"),
-        container_max_per_minute: values.count("znode.container.maxPerMinute"),
-        enforce_quota: values.bool("enforceQuota"),
-        skip_acl: values.bool("skipACL"),
-        super_digest: secret(values, "DigestAuthenticationProvider.superDigest"),
-        path_bytes_max: values.count("pole.tree.pathBytesMax"),
-        ephemerals_max: values.count("pole.tree.ephemeralsMax"),
-        x509_super_user: values.text("X509AuthenticationProvider.superUser").map(str::to_owned),
-    }
 }
 
 fn admin(values: &Values, report: &mut Report) -> Admin {
@@ -333,7 +282,7 @@ fn admin(values: &Values, report: &mut Report) -> Admin {
     let admin = Admin {
         address: address("admin.serverAddress", "admin.serverPort").filter(|_| values.bool("admin.enableServer")),
         metrics: address("metricsProvider.httpHost", "metricsProvider.httpPort").filter(|metrics| metrics.port > 0),
-        token: secret(values, "pole.admin.token"),
+        ..Admin::read(values)
     };
     if let (Some(Address { host, .. }), None) = (&admin.address, &admin.token)
         && host != "localhost"
@@ -345,39 +294,14 @@ fn admin(values: &Values, report: &mut Report) -> Admin {
     admin
 }
 
-fn secret(values: &Values, key: &'static str) -> Option<Secret> {
-    values.text(key).map(|text| Secret(text.to_owned()))
-}
-
 fn pole(values: &Values, ensemble: Option<&Ensemble>, read: ReadFile<'_>, report: &mut Report) -> Pole {
     let emulation = emulation(values, ensemble, read, report);
     let topology_site = emulation
         .as_ref()
         .zip(ensemble)
         .and_then(|(emulation, ensemble)| emulation.topology.site(ensemble.me.0).map(str::to_owned));
-    let pole = Pole {
-        oracle: values.text("pole.oracle").unwrap_or_default().to_owned(),
-        preference: values.text("pole.oracle.preference").map(str::to_owned),
-        combined: values.text("pole.oracle.combined").map(str::to_owned),
-        rate_half_life_ms: values.count("pole.oracle.rateHalfLifeMs"),
-        heartbeat_ms: values.count("pole.heartbeatMs"),
-        liveness_ms: values.count("pole.livenessMs"),
-        liveness_timeout_ms: values.count("pole.livenessTimeoutMs"),
-        election_timeout_ms: values.count("pole.electionTimeoutMs"),
-        first_score_wait_ms: values.count("pole.firstScoreWaitMs"),
-        patience_ms: values.count("pole.patienceMs"),
-        diff_retain_mb: values.count("pole.diffRetainMb"),
-        peer_secret: values.text("pole.peer.secret").map(PathBuf::from),
-        resign: values.bool("pole.resign"),
-        resign_margin_percent: values.count("pole.resign.marginPercent"),
-        resign_margin_ms: values.count("pole.resign.marginMs"),
-        resign_hold_ms: values.count("pole.resign.holdMs"),
-        resign_cooldown_ms: values.count("pole.resign.cooldownMs"),
-        resign_max_per_hour: values.count("pole.resign.maxPerHour"),
-        site: values.text("pole.site").map(str::to_owned).or(topology_site),
-        emulation,
-        log_json: values.word("pole.log") == Some("json"),
-    };
+    let mut pole = Pole { emulation, ..Pole::read(values) };
+    pole.site = pole.site.or(topology_site);
     if pole.liveness_timeout_ms < 2 * pole.liveness_ms {
         let why =
             format!("allowed is at least twice pole.livenessMs={}: one late message is no death", pole.liveness_ms);
@@ -437,7 +361,5 @@ fn emulation(
     Some(Emulation { file: PathBuf::from(file), topology })
 }
 
-/// Apache keeps as many, so that there is another one if the newest snapshot is damaged.
-const SNAPSHOTS_MIN: u64 = 3;
 /// The byte that holds the server id in a session id is 255 for nodes with a time to live.
 const LAST_ID_WITH_TTL: ServerId = ServerId(254);

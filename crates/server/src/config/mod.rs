@@ -15,9 +15,10 @@
 //!
 //! ```text
 //! properties, toml   text                      -> entries with lines
-//! values             entries + keys            -> checked values, defaults
+//! settings           the table of all settings, and the structs that hold them
+//! values             entries + table           -> checked values, defaults
 //! build              values + other files      -> Config (rules between keys)
-//! write              Config                    -> zoo.cfg, conf, /zookeeper/config
+//! write              Config                    -> zoo.cfg, pole.toml, conf, /zookeeper/config
 //! ```
 
 mod build;
@@ -28,24 +29,23 @@ mod servers;
 mod settings;
 mod ssl;
 mod toml;
+mod types;
 mod values;
 mod write;
 
 use std::io::{self, Read};
 use std::path::Path;
 
-use pole_election::{ServerId, Span, Voters};
 use pole_oracle::{ResignConfig, Spec, SpecError};
+use pole_types::{ServerId, Span, Voters};
 
 pub use report::{ConfigError, Problem, Warning};
 pub use servers::{Address, Server};
-pub use settings::{
-    Admin, ClientAuth, Clients, Emulation, Ensemble, FourLetterWords, Password, Pole, Secret, Service, Storage, Store,
-    StoreFormat, Timing, Tls, TlsSettings,
-};
+pub use settings::{Admin, Clients, Ensemble, Pole, Service, Storage, Timing, Tls};
+pub use types::{ClientAuth, Emulation, FourLetterWords, Password, Secret, Store, StoreFormat, TlsSettings};
 
 use report::Report;
-use values::Values;
+use values::{Values, Written};
 
 /// The settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub struct Config {
     pub tls: Tls,
     /// Pole's own keys.
     pub pole: Pole,
+    /// The settings of the file that are not the default, to write them again.
+    written: Written,
 }
 
 /// Reads a file that the configuration names. The parser accesses the disk only through this, so that it is otherwise a

@@ -1,318 +1,419 @@
-//! The typed settings: the content of a configuration file after parsing, checks and defaults.
+//! The table of all settings: key, allowed values, default, meaning, section, and the field that holds the value.
+//!
+//! Everything else derives from this table: the structs below, parsing, checks, messages, suggestions, printing, and
+//! `docs/configuration.md`. A setting with a field of its own is one row. Rules between keys are in `build`, the form of
+//! `server.N` in `servers`, TLS in `ssl`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pole_election::ServerId;
-use pole_topology::Topology;
+use pole_types::ServerId;
 
+use super::keys::Kind::{self, Bool, Family, Number, Only, Secret as Hidden, Text, Unused, Word};
+use super::keys::{Key, Origin};
 use super::servers::{Address, Server};
+use super::types::{Emulation, FourLetterWords, Secret, TlsSettings};
+use super::values::Values;
 
-/// The servers of an ensemble.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ensemble {
-    /// The id of this server, from the file `myid` in `dataDir`; always one of `servers`.
-    pub me: ServerId,
-    /// All voting servers.
-    pub servers: BTreeMap<ServerId, Server>,
-    /// `quorumListenOnAllIPs`.
-    pub listen_on_all: bool,
-}
-
-/// Ports and limits for clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Clients {
-    /// `clientPort` and `clientPortAddress`, or the client part of this server's `server.N`. The host `0.0.0.0` means
-    /// all addresses.
-    pub plain: Option<Address>,
-    /// `secureClientPort` and `secureClientPortAddress`.
-    pub secure: Option<Address>,
-    /// `maxClientCnxns`: connections from one address; 0 for no limit.
-    pub max_per_host: u64,
-    /// `maxCnxns`: connections in total; 0 for no limit.
-    pub max_total: u64,
-    /// `clientPortListenBacklog`; `None` for the system's default.
-    pub backlog: Option<u32>,
-    /// `globalOutstandingLimit`.
-    pub outstanding_max: u64,
-    /// `jute.maxbuffer`.
-    pub request_bytes_max: u64,
-    /// `pole.client.replyBytesMax`.
-    pub reply_bytes_max: u64,
-    /// `pole.client.outputBytesMax`.
-    pub output_bytes_max: u64,
-    /// `pole.client.watchesMax`.
-    pub watches_max: u64,
-    /// `pole.client.identityBytesMax`.
-    pub identity_bytes_max: u64,
-    /// `pole.client.greetingTimeoutMs`.
-    pub greeting_timeout_ms: u64,
-    /// `pole.client.greetingsMax`.
-    pub greetings_max: u64,
-    /// `4lw.commands.whitelist`.
-    pub four_letter_words: FourLetterWords,
-    /// `readonlymode.enabled`.
-    pub read_only_mode: bool,
-}
-
-/// The whitelist of four-letter words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FourLetterWords {
-    /// The list contains `*`.
-    pub all: bool,
-    /// The words in the list; always includes `srvr`, and `isro` in read-only mode.
-    pub named: BTreeSet<String>,
-}
-
-impl FourLetterWords {
-    /// Whether this word is answered, provided that it exists. Words that change the leader have to be named.
-    /// Otherwise, where `*` is set for the sake of a dashboard, anyone who can reach the client port could use them.
-    #[must_use]
-    pub fn allows(&self, word: &str) -> bool {
-        (self.all && !NAMED_ONLY.contains(&word)) || self.named.contains(word)
-    }
-}
-
-/// Words that `*` does not allow.
-const NAMED_ONLY: [&str; 2] = ["rqld", "ydld"];
-
-/// The tick and the timeouts based on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// `tickTime`.
-    pub tick_ms: u64,
-    /// `initLimit`, in ticks.
-    pub init_limit: u64,
-    /// `syncLimit`, in ticks.
-    pub sync_limit: u64,
-    /// `minSessionTimeout`, or two ticks.
-    pub min_session_timeout_ms: u64,
-    /// `maxSessionTimeout`, or twenty ticks.
-    pub max_session_timeout_ms: u64,
-}
-
-/// Directories, snapshots and log files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Storage {
-    /// `dataDir`.
-    pub data_dir: PathBuf,
-    /// `dataLogDir`, or `dataDir`.
-    pub log_dir: PathBuf,
-    /// `snapCount`.
-    pub snap_count: u64,
-    /// `snapSizeLimitInKb`, in bytes; `None` for no limit.
-    pub snap_size_limit_bytes: Option<u64>,
-    /// `snapshot.trust.empty`.
-    pub trust_empty_snapshot: bool,
-    /// `preAllocSize`, in bytes.
-    pub prealloc_bytes: u64,
-    /// `autopurge.snapRetainCount`, at least 3.
-    pub snap_retain_count: u64,
-    /// `autopurge.purgeInterval`; `None` for never.
-    pub purge_interval_hours: Option<u64>,
-    /// `forceSync`.
-    pub force_sync: bool,
-    /// `fsync.warningthresholdms`.
-    pub fsync_warning_ms: u64,
-}
-
-/// Znodes and permissions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Service {
-    /// `extendedTypesEnabled`: nodes with a time to live.
-    pub extended_types: bool,
-    /// `znode.container.checkIntervalMs`.
-    pub container_check_ms: u64,
-    /// `znode.container.maxPerMinute`.
-    pub container_max_per_minute: u64,
-    /// `enforceQuota`.
-    pub enforce_quota: bool,
-    /// `skipACL`.
-    pub skip_acl: bool,
-    /// `DigestAuthenticationProvider.superDigest`.
-    pub super_digest: Option<Secret>,
-    /// `pole.tree.pathBytesMax`.
-    pub path_bytes_max: u64,
-    /// `pole.tree.ephemeralsMax`.
-    pub ephemerals_max: u64,
-    /// `X509AuthenticationProvider.superUser`.
-    pub x509_super_user: Option<String>,
-}
-
-/// The admin server and metrics.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Admin {
-    /// `admin.serverAddress` and `admin.serverPort` (0 for any free one); `None` if `admin.enableServer` is false.
-    pub address: Option<Address>,
-    /// `metricsProvider.httpHost` and `metricsProvider.httpPort`.
-    pub metrics: Option<Address>,
-    /// `pole.admin.token`.
-    pub token: Option<Secret>,
-}
-
-/// TLS for clients and between servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tls {
-    /// `ssl.*`, for `secureClientPort`.
-    pub clients: TlsSettings,
-    /// `ssl.quorum.*`.
-    pub peers: TlsSettings,
-    /// `sslQuorum`.
-    pub between_servers: bool,
-    /// `ssl.handshakeDetectionTimeoutMillis`.
-    pub handshake_timeout_ms: u64,
-}
-
-/// TLS settings, for clients or between servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsSettings {
-    /// The key and certificates of this server.
-    pub key_store: Option<Store>,
-    /// The authorities that sign the certificates of the other side.
-    pub trust_store: Option<Store>,
-    /// Whether the connecting side must present a certificate.
-    pub client_auth: ClientAuth,
-    /// Whether a certificate must match the host name.
-    pub verify_host: bool,
-    /// Whether TLS 1.2 is enabled.
-    pub tls12: bool,
-    /// Whether TLS 1.3 is enabled.
-    pub tls13: bool,
-    /// Java's names of the enabled cipher suites, all known to Pole; empty for all.
-    pub cipher_suites: Vec<String>,
-}
-
-/// A key store or trust store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Store {
-    /// The path of the store.
-    pub location: PathBuf,
-    /// Its format, as configured or by the extension of the file.
-    pub format: StoreFormat,
-    /// The source of its password.
-    pub password: Password,
-}
-
-/// The format of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreFormat {
-    /// Java's own format. Current versions of Java write PKCS12 under this name; the old format is supported too.
-    Jks,
-    /// Key and certificates as PEM text in one file.
-    Pem,
-    /// PKCS12, which both Java and OpenSSL write.
-    Pkcs12,
-}
-
-impl StoreFormat {
-    /// The name in the configuration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Jks => "JKS",
-            Self::Pem => "PEM",
-            Self::Pkcs12 => "PKCS12",
+/// Defines [`KEYS`], and for each section a struct with a field for each row that has one (`=> field: type = reader`) and
+/// for what `build` computes from several keys (`+ field: type = initial value`).
+macro_rules! settings {
+    ($(
+        #[doc = $about:literal]
+        $title:literal: $section:ident {
+            $($origin:ident $name:literal, $kind:expr, $default:literal $(=> $field:ident: $type:ty = $read:expr)?,
+                $meaning:literal;)*
+            $($(#[doc = $doc:literal])* + $extra:ident: $extra_type:ty = $initial:expr;)*
         }
+    )*) => {
+        /// All keys, in the order of the documentation.
+        pub const KEYS: &[Key] = &[$($(Key {
+            name: $name,
+            kind: $kind,
+            default: $default,
+            origin: Origin::$origin,
+            meaning: $meaning,
+            section: $title,
+        },)*)*];
+
+        $(
+            #[doc = $about]
+            #[derive(Clone, Debug, PartialEq, Eq)]
+            pub struct $section {
+                $($(#[doc = concat!("`", $name, "`: ", $meaning)] pub $field: $type,)?)*
+                $($(#[doc = $doc])* pub $extra: $extra_type,)*
+            }
+
+            impl $section {
+                /// Takes what is in the table. `build` adds the rest.
+                pub(super) fn read(values: &Values) -> Self {
+                    Self {
+                        $($($field: values.get($name, $read),)?)*
+                        $($extra: $initial,)*
+                    }
+                }
+            }
+        )*
+    };
+}
+
+const TRUE_FALSE: Kind = Bool("true", "false");
+const YES_NO: Kind = Bool("yes", "no");
+const PORT: Kind = Number(0, 65_535);
+/// A count that Apache stores in a Java `int`.
+const COUNT: Kind = Number(0, i32::MAX as i64);
+/// Up to a day. More is a mistake, and with this limit sums of durations cannot overflow.
+const MS: Kind = Number(1, 86_400_000);
+const STORE_TYPES: Kind = Word(&["JKS", "PEM", "PKCS12"]);
+const SASL: &str = "Pole does not speak SASL; use digest or x509";
+const REVOCATION: &str = "revoked certificates are not looked up yet";
+const THREADS: &str = "Pole has other threads than Apache's server";
+const JVM: &str = "there is no JVM";
+
+/// Apache keeps as many, so that there is another one if the newest snapshot is damaged.
+pub(super) const SNAPSHOTS_MIN: u64 = 3;
+
+settings! {
+    /// The servers of an ensemble.
+    "The ensemble": Ensemble {
+        Apache "server.N", Family, "",
+            "A server that votes: `host:quorumPort:electionPort[:participant][;[address:]clientPort]`.";
+        Apache "dynamicConfigFile", Text, "",
+            "A file that holds the `server.N` lines instead of this one.";
+        Apache "standaloneEnabled", TRUE_FALSE, "true",
+            "Whether a single `server.N` line means a server on its own.";
+        Apache "reconfigEnabled", Unused("the ensemble cannot be changed at run time yet, and whoever asks is told so"), "",
+            "Changes of the ensemble at run time.";
+        Apache "electionAlg", Only(&["3"], "Apache removed the others too"), "3",
+            "Apache's number of the election algorithm.";
+        Apache "peerType", Only(&["participant"], "there are no observers yet"), "participant",
+            "The role of this server.";
+        Apache "group.N", Family, "",
+            "Refused: hierarchical quorums are not supported.";
+        Apache "weight.N", Family, "",
+            "Refused: hierarchical quorums are not supported.";
+        Apache "quorumListenOnAllIPs", TRUE_FALSE, "false" => listen_on_all: bool = Values::bool,
+            "Whether the quorum and election ports listen on all addresses.";
+        Apache "multiAddress.enabled", Only(&["false"], "a server has one address"), "false",
+            "Several addresses for a server.";
+        Apache "oraclePath", Only(&[], "Pole breaks no ties of two servers by a file"), "",
+            "Apache's tie-breaker for two servers.";
+        /// The id of this server, from the file `myid` in `dataDir`; always one of `servers`.
+        + me: ServerId = ServerId(0);
+        /// All voting servers.
+        + servers: BTreeMap<ServerId, Server> = BTreeMap::new();
     }
-}
-
-/// The source of the password of a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Password {
-    /// No password.
-    None,
-    /// The password itself.
-    Given(Secret),
-    /// The first line of this file.
-    InFile(PathBuf),
-}
-
-/// `ssl.clientAuth`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientAuth {
-    /// A certificate is required.
-    Need,
-    /// A certificate is optional, and verified if there is one.
-    Want,
-    /// No certificate is requested.
-    None,
-}
-
-impl ClientAuth {
-    /// The name in the configuration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Need => "need",
-            Self::Want => "want",
-            Self::None => "none",
-        }
+    /// The tick and the timeouts based on it.
+    "Time": Timing {
+        Apache "tickTime", Number(1, 3_600_000), "3000" => tick_ms: u64 = Values::count,
+            "Milliseconds of a tick, the unit of the limits below.";
+        Apache "initLimit", Number(1, 1_000_000), "10" => init_limit: u64 = Values::count,
+            "Ticks that a synchronisation may make no progress. Apache has no default.";
+        Apache "syncLimit", Number(1, 1_000_000), "5" => sync_limit: u64 = Values::count,
+            "Ticks that cap the liveness timeout. Apache has no default.";
+        Apache "connectToLearnerMasterLimit", Unused("a connection that fails is retried at once"), "",
+            "Ticks to connect to the leader.";
+        Apache "minSessionTimeout", Number(-1, i32::MAX as i64), "-1"
+            => min_session_timeout_ms: u64 = |values, key| values.ticks(key, 2),
+            "Least session timeout in milliseconds; -1: two ticks.";
+        Apache "maxSessionTimeout", Number(-1, i32::MAX as i64), "-1"
+            => max_session_timeout_ms: u64 = |values, key| values.ticks(key, 20),
+            "Greatest session timeout in milliseconds; -1: twenty ticks.";
+        Apache "cnxTimeout", Unused("connections between servers are retried at once"), "",
+            "Milliseconds to open an election connection.";
     }
-}
-
-/// A text that `Debug` does not print.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(hidden)")
+    /// Ports and limits for clients.
+    "Clients": Clients {
+        Apache "clientPort", PORT, "0",
+            "The port for clients; 0: none.";
+        Apache "clientPortAddress", Text, "",
+            "The address of that port; all addresses if not set.";
+        Apache "secureClientPort", PORT, "0",
+            "The port for clients with TLS; 0: none.";
+        Apache "secureClientPortAddress", Text, "",
+            "The address of that port; all addresses if not set.";
+        Apache "maxClientCnxns", COUNT, "60" => max_per_host: u64 = Values::count,
+            "Connections from one address; 0: no limit.";
+        Apache "maxCnxns", COUNT, "0" => max_total: u64 = Values::count,
+            "Connections in all; 0: no limit.";
+        Apache "clientPortListenBacklog", Number(-1, 65_535), "-1"
+            => backlog: Option<u32> = |values, key| u32::try_from(values.number(key)).ok(),
+            "Connections that may wait to be accepted; -1: the system's default.";
+        Apache "globalOutstandingLimit", Number(1, 1_000_000), "1000" => outstanding_max: u64 = Values::count,
+            "Requests under way at most; further ones wait.";
+        Apache "jute.maxbuffer", Number(1_024, 1 << 30), "1048575" => request_bytes_max: u64 = Values::count,
+            "Bytes of a request at most. Read from this file, unlike Apache's.";
+        Apache "readonlymode.enabled", TRUE_FALSE, "false" => read_only_mode: bool = Values::bool,
+            "Whether a server without a quorum serves read-only clients.";
+        Apache "4lw.commands.whitelist", Text, "srvr" => four_letter_words: FourLetterWords = FourLetterWords::read,
+            "Four-letter words that are answered, with commas; `*`: all but `rqld` and `ydld`, which have to be named.";
+        Apache "leaderServes", Unused("the leader serves clients"), "",
+            "Whether the leader serves clients.";
+        Apache "localSessionsEnabled", Unused("every session is known to the whole ensemble"), "",
+            "Sessions that only one server knows.";
+        Apache "localSessionsUpgradingEnabled", Unused("every session is known to the whole ensemble"), "",
+            "Their upgrade.";
+        Apache "tcpKeepAlive", Unused("peers watch each other by messages"), "",
+            "Keep-alive of election connections.";
+        Apache "serverCnxnFactory", Unused("both ports work without"), "",
+            "The class that serves connections.";
+        Apache "nio.numSelectorThreads", Unused(THREADS), "",
+            "Threads of Apache's server.";
+        Apache "nio.numWorkerThreads", Unused(THREADS), "",
+            "Threads of Apache's server.";
+        Apache "commitProcessor.numWorkerThreads", Unused(THREADS), "",
+            "Threads of Apache's server.";
+        Apache "quorum.cnxn.threads.size", Unused(THREADS), "",
+            "Threads of Apache's server.";
+        Pole "pole.client.replyBytesMax", Number(65_536, 1 << 30), "16777216" => reply_bytes_max: u64 = Values::count,
+            "Bytes of a reply. A read that needs more is answered with MarshallingError (-5).";
+        Pole "pole.client.outputBytesMax", Number(1 << 20, 1 << 40), "268435456"
+            => output_bytes_max: u64 = Values::count,
+            "Bytes that all clients of a server together may leave unread. Beyond that, connections with more than 1 MB unread are closed.";
+        Pole "pole.client.identityBytesMax", Number(256, 1 << 20), "8192" => identity_bytes_max: u64 = Values::count,
+            "Bytes of the identities of one connection (addAuth, certificate). They travel with every write; beyond the limit authentication fails.";
+        Pole "pole.client.greetingTimeoutMs", Number(100, 3_600_000), "10000"
+            => greeting_timeout_ms: u64 = Values::count,
+            "Milliseconds from an accepted connection to its whole first request, TLS handshake included.";
+        Pole "pole.client.greetingsMax", Number(1, 1_000_000), "1000" => greetings_max: u64 = Values::count,
+            "Connections whose first request has not arrived. When there is one more, the oldest is closed.";
+        Pole "pole.client.watchesMax", Number(1, 100_000_000), "500000" => watches_max: u64 = Values::count,
+            "Paths that one connection may watch; a further watch is refused with QuotaExceeded (-125). A watch takes about 200 bytes.";
+        /// `clientPort` and `clientPortAddress`, or the client part of this server's `server.N`. The host `0.0.0.0` means all addresses.
+        + plain: Option<Address> = None;
+        /// `secureClientPort` and `secureClientPortAddress`.
+        + secure: Option<Address> = None;
     }
-}
-
-/// Pole's own settings: elections, measurements, resignation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pole {
-    /// `pole.oracle`; see [`super::Config::oracle`].
-    pub oracle: String,
-    /// `pole.oracle.preference`, even if another oracle is configured, since it may be chosen at run time.
-    pub preference: Option<String>,
-    /// `pole.oracle.combined`, likewise even if another oracle is configured.
-    pub combined: Option<String>,
-    /// `pole.oracle.rateHalfLifeMs`.
-    pub rate_half_life_ms: u64,
-    /// `pole.heartbeatMs`.
-    pub heartbeat_ms: u64,
-    /// `pole.livenessMs`.
-    pub liveness_ms: u64,
-    /// `pole.livenessTimeoutMs`.
-    pub liveness_timeout_ms: u64,
-    /// `pole.electionTimeoutMs`.
-    pub election_timeout_ms: u64,
-    /// `pole.firstScoreWaitMs`.
-    pub first_score_wait_ms: u64,
-    /// `pole.patienceMs`.
-    pub patience_ms: u64,
-    /// `pole.diffRetainMb`.
-    pub diff_retain_mb: u64,
-    /// `pole.peer.secret`: the path of the file.
-    pub peer_secret: Option<PathBuf>,
-    /// `pole.resign`.
-    pub resign: bool,
-    /// `pole.resign.marginPercent`.
-    pub resign_margin_percent: u64,
-    /// `pole.resign.marginMs`.
-    pub resign_margin_ms: u64,
-    /// `pole.resign.holdMs`.
-    pub resign_hold_ms: u64,
-    /// `pole.resign.cooldownMs`.
-    pub resign_cooldown_ms: u64,
-    /// `pole.resign.maxPerHour`.
-    pub resign_max_per_hour: u64,
-    /// `pole.topology`.
-    pub emulation: Option<Emulation>,
-    /// `pole.site`, or the site that the topology gives to this server.
-    pub site: Option<String>,
-    /// `pole.log=json`.
-    pub log_json: bool,
-}
-
-/// Emulated delays on the links to other servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Emulation {
-    /// The path of the topology file.
-    pub file: PathBuf,
-    /// The content of the file.
-    pub topology: Topology,
+    /// Directories, snapshots and log files.
+    "Disk": Storage {
+        Apache "dataDir", Text, "" => data_dir: PathBuf = |values, key| values.path(key).unwrap_or_default(),
+            "Where snapshots, `myid` and epochs are kept. Needed.";
+        Apache "dataLogDir", Text, ""
+            => log_dir: PathBuf = |values, key| values.path(key).or(values.path("dataDir")).unwrap_or_default(),
+            "Where the log is kept; `dataDir` if not set.";
+        Apache "snapCount", Number(2, i32::MAX as i64), "100000" => snap_count: u64 = Values::count,
+            "Transactions between two snapshots.";
+        Apache "snapSizeLimitInKb", Number(-1, i64::MAX >> 10), "4194304"
+            => snap_size_limit_bytes: Option<u64> = |values, key| u64::try_from(values.number(key) << 10).ok().filter(|limit| *limit > 0),
+            "Kilobytes of log between two snapshots, drawn anew between half of it and all of it; 0 or less: no limit.";
+        Apache "preAllocSize", Number(64, 4_194_304), "65536"
+            => prealloc_bytes: u64 = |values, key| values.count(key) << 10,
+            "Kilobytes by which a log file grows.";
+        Apache "autopurge.snapRetainCount", COUNT, "3"
+            => snap_retain_count: u64 = |values, key| values.count(key).max(SNAPSHOTS_MIN),
+            "Snapshots that a purge leaves; at least 3.";
+        Apache "autopurge.purgeInterval", Number(0, 100_000), "0"
+            => purge_interval_hours: Option<u64> = |values, key| Some(values.count(key)).filter(|hours| *hours > 0),
+            "Hours between purges; 0: never.";
+        Apache "forceSync", YES_NO, "yes" => force_sync: bool = Values::bool,
+            "Whether a write is on the disk before it counts. `no` loses data in a power cut.";
+        Apache "fsync.warningthresholdms", COUNT, "1000" => fsync_warning_ms: u64 = Values::count,
+            "Milliseconds after which a slow disk is logged.";
+        Apache "syncEnabled", Unused("there are no observers yet"), "",
+            "Whether observers log.";
+        Apache "snapshot.trust.empty", TRUE_FALSE, "false" => trust_empty_snapshot: bool = Values::bool,
+            "Whether a log without any snapshot is read as the whole history, for one start. Otherwise it is refused.";
+        Apache "snapshot.compression.method", Unused("snapshots are written plain; plain ones are read"), "",
+            "Compression of snapshots.";
+        Apache "digest.enabled", Unused("Pole compares digests of its own"), "",
+            "Apache's digest of the tree.";
+    }
+    /// Znodes and permissions.
+    "Znodes and permissions": Service {
+        Apache "extendedTypesEnabled", TRUE_FALSE, "false" => extended_types: bool = Values::bool,
+            "Whether nodes with a time to live can be made.";
+        Apache "znode.container.checkIntervalMs", MS, "60000" => container_check_ms: u64 = Values::count,
+            "Milliseconds between looks for empty containers and old nodes.";
+        Apache "znode.container.maxPerMinute", Number(1, i32::MAX as i64), "10000"
+            => container_max_per_minute: u64 = Values::count,
+            "How many of them may go in a minute.";
+        Apache "enforceQuota", TRUE_FALSE, "false" => enforce_quota: bool = Values::bool,
+            "Whether a quota refuses, or only logs.";
+        Apache "skipACL", YES_NO, "no" => skip_acl: bool = Values::bool,
+            "Whether permissions are not checked.";
+        Apache "DigestAuthenticationProvider.superDigest", Hidden, "" => super_digest: Option<Secret> = Values::secret,
+            "`super:` and the digest of the superuser's password.";
+        Apache "X509AuthenticationProvider.superUser", Text, "" => x509_super_user: Option<String> = Values::owned,
+            "The subject of the certificate that is a superuser.";
+        Apache "authProvider.N", Family, "",
+            "Apache's class of an authentication scheme. The x509 and digest ones are built in; SASL is refused.";
+        Apache "sessionRequireClientSASLAuth", Only(&["false"], SASL), "false",
+            "Whether clients must use SASL.";
+        Apache "quorum.auth.enableSasl", Only(&["false"], SASL), "false",
+            "Whether servers use SASL.";
+        Apache "enforce.auth.enabled", Only(&["false"], "clients without authentication cannot be refused yet"), "false",
+            "Whether clients must authenticate.";
+        Apache "enforce.auth.schemes", Unused("see enforce.auth.enabled"), "",
+            "The schemes that count for it.";
+        Pole "pole.tree.pathBytesMax", Number(256, 1 << 20), "16384" => path_bytes_max: u64 = Values::count,
+            "Bytes of a path that may be created; longer ones are answered with BadArguments (-8). Existing nodes are served.";
+        Pole "pole.tree.ephemeralsMax", Number(1, 10_000_000), "50000" => ephemerals_max: u64 = Values::count,
+            "Ephemeral nodes of one session; a further one is answered with QuotaExceeded (-125). They are deleted together.";
+    }
+    /// TLS for clients and between servers.
+    "TLS": Tls {
+        Apache "ssl.keyStore.location", Text, "",
+            "Key and certificates of the server for clients.";
+        Apache "ssl.keyStore.password", Hidden, "",
+            "Its password.";
+        Apache "ssl.keyStore.passwordPath", Text, "",
+            "A file with its password; goes before the password.";
+        Apache "ssl.keyStore.type", STORE_TYPES, "",
+            "Its format; by the ending of the file if not set.";
+        Apache "ssl.trustStore.location", Text, "",
+            "Certificates of those who sign clients.";
+        Apache "ssl.trustStore.password", Hidden, "",
+            "Its password.";
+        Apache "ssl.trustStore.passwordPath", Text, "",
+            "A file with its password; goes before the password.";
+        Apache "ssl.trustStore.type", STORE_TYPES, "",
+            "Its format; by the ending of the file if not set.";
+        Apache "ssl.clientAuth", Word(&["need", "want", "none"]), "need",
+            "Whether clients show a certificate.";
+        Apache "ssl.hostnameVerification", TRUE_FALSE, "true",
+            "Concerns clients that Apache's server opens; no effect on the ports of a server.";
+        Apache "ssl.protocol", Text, "",
+            "`TLSv1.2`, `TLSv1.3` or `TLS` for both; both if not set.";
+        Apache "ssl.enabledProtocols", Text, "",
+            "The same as a list; goes before `ssl.protocol`.";
+        Apache "ssl.ciphersuites", Text, "",
+            "Cipher suites in Java's names, with commas; all safe ones if not set.";
+        Apache "ssl.authProvider", Only(&["x509"], "there is no other"), "x509",
+            "The scheme that certificates authenticate.";
+        Apache "ssl.crl", Only(&["false"], REVOCATION), "false",
+            "Lists of revoked certificates.";
+        Apache "ssl.ocsp", Only(&["false"], REVOCATION), "false",
+            "Questions after revoked certificates.";
+        Apache "ssl.handshakeDetectionTimeoutMillis", MS, "5000" => handshake_timeout_ms: u64 = Values::count,
+            "Milliseconds for the TLS handshake of a client.";
+        Apache "client.portUnification", Only(&["false"], "use clientPort and secureClientPort side by side"), "false",
+            "TLS and plain text on one port.";
+        Apache "sslQuorum", TRUE_FALSE, "false" => between_servers: bool = Values::bool,
+            "Whether servers talk to each other over TLS, both showing certificates.";
+        Apache "portUnification", Only(&["false"], "plain text beside TLS is not accepted between servers"), "false",
+            "TLS and plain text between servers.";
+        Apache "sslQuorumReloadCertFiles", Unused("certificates are read at the start"), "",
+            "Whether changed certificates are read again.";
+        Apache "ssl.quorum.keyStore.location", Text, "",
+            "Key and certificates of this server for the others.";
+        Apache "ssl.quorum.keyStore.password", Hidden, "",
+            "Its password.";
+        Apache "ssl.quorum.keyStore.passwordPath", Text, "",
+            "A file with its password; goes before the password.";
+        Apache "ssl.quorum.keyStore.type", STORE_TYPES, "",
+            "Its format; by the ending of the file if not set.";
+        Apache "ssl.quorum.trustStore.location", Text, "",
+            "Certificates of those who sign servers.";
+        Apache "ssl.quorum.trustStore.password", Hidden, "",
+            "Its password.";
+        Apache "ssl.quorum.trustStore.passwordPath", Text, "",
+            "A file with its password; goes before the password.";
+        Apache "ssl.quorum.trustStore.type", STORE_TYPES, "",
+            "Its format; by the ending of the file if not set.";
+        Apache "ssl.quorum.clientAuth", Only(&["need"], "servers always show certificates to each other"), "need",
+            "Whether servers show certificates.";
+        Apache "ssl.quorum.hostnameVerification", TRUE_FALSE, "true",
+            "Whether a server's certificate must name its host.";
+        Apache "ssl.quorum.protocol", Text, "",
+            "As `ssl.protocol`.";
+        Apache "ssl.quorum.enabledProtocols", Text, "",
+            "As `ssl.enabledProtocols`.";
+        Apache "ssl.quorum.ciphersuites", Text, "",
+            "As `ssl.ciphersuites`.";
+        Apache "ssl.quorum.crl", Only(&["false"], REVOCATION), "false",
+            "Lists of revoked certificates.";
+        Apache "ssl.quorum.ocsp", Only(&["false"], REVOCATION), "false",
+            "Questions after revoked certificates.";
+        /// `ssl.*`, for `secureClientPort`.
+        + clients: TlsSettings = TlsSettings::default();
+        /// `ssl.quorum.*`.
+        + peers: TlsSettings = TlsSettings::default();
+    }
+    /// The admin server and metrics.
+    "Admin and metrics": Admin {
+        Apache "admin.enableServer", TRUE_FALSE, "true",
+            "Whether there is an admin server.";
+        Apache "admin.serverAddress", Text, "127.0.0.1",
+            "Its address. Apache's default is all addresses.";
+        Apache "admin.serverPort", PORT, "8080",
+            "Its port; 0: any free one. If taken, the server warns and goes on.";
+        Apache "admin.commandURL", Only(&["/commands"], "tools know it by this name"), "/commands",
+            "Where the commands are.";
+        Apache "admin.idleTimeout", Unused("a connection is closed after its answer"), "",
+            "Milliseconds before an idle connection is closed.";
+        Apache "admin.portUnification", Only(&["false"], "the admin server speaks plain HTTP"), "false",
+            "TLS on the admin port.";
+        Apache "metricsProvider.className", Unused("metrics are always there for Prometheus"), "",
+            "Apache's class of metrics.";
+        Apache "metricsProvider.httpHost", Text, "127.0.0.1",
+            "The address of the port below. Apache's default is all addresses.";
+        Apache "metricsProvider.httpPort", PORT, "0",
+            "A port that serves `/metrics` too; 0: only the admin server does.";
+        Apache "metricsProvider.exportJvmInfo", Unused(JVM), "",
+            "Metrics of the JVM.";
+        Apache "jvm.pause.monitor", Unused(JVM), "",
+            "The watch over pauses of the JVM.";
+        Apache "jvm.pause.info-threshold.ms", Unused(JVM), "",
+            "The watch over pauses of the JVM.";
+        Apache "jvm.pause.warn-threshold.ms", Unused(JVM), "",
+            "The watch over pauses of the JVM.";
+        Apache "jvm.pause.sleep.time.ms", Unused(JVM), "",
+            "The watch over pauses of the JVM.";
+        Pole "pole.admin.token", Hidden, "" => token: Option<Secret> = Values::secret,
+            "What a caller from elsewhere than loopback must show to change something.";
+        /// `admin.serverAddress` and `admin.serverPort` (0 for any free one); `None` if `admin.enableServer` is false.
+        + address: Option<Address> = None;
+        /// `metricsProvider.httpHost` and `metricsProvider.httpPort`.
+        + metrics: Option<Address> = None;
+    }
+    /// Pole's own settings: elections, measurements, resignation.
+    "Pole's own": Pole {
+        Pole "pole.oracle", Text, "history" => oracle: String = |values, key| values.owned(key).unwrap_or_default(),
+            "Who would lead best: `history`, `request`, `consensus`, `latency`, `worst-case`, `rotating`, `preference`, `recovery`, `combined` or `custom`. The initial value; a change at run time goes before. In a table of `pole.toml`: `name`.";
+        Pole "pole.oracle.preference", Text, "" => preference: Option<String> = Values::owned,
+            "For `preference`: `3,1,2`, or weights `3:10,1:5` (higher first; 0: never).";
+        Pole "pole.oracle.combined", Text, "" => combined: Option<String> = Values::owned,
+            "For `combined`: oracles in order, with classes: `latency/10ms,recovery/50ms,history`.";
+        Pole "pole.oracle.rateHalfLifeMs", MS, "10000" => rate_half_life_ms: u64 = Values::count,
+            "Milliseconds after which an old request counts half in the request rate.";
+        Pole "pole.heartbeatMs", Number(10, 3_600_000), "1000" => heartbeat_ms: u64 = Values::count,
+            "Milliseconds between measurements.";
+        Pole "pole.livenessMs", Number(1, 3_600_000), "50" => liveness_ms: u64 = Values::count,
+            "Milliseconds between signs of life that leader and followers send each other.";
+        Pole "pole.livenessTimeoutMs", Number(2, 3_600_000), "400" => liveness_timeout_ms: u64 = Values::count,
+            "Silence, in milliseconds, after which a peer is given up; on a link whose round trip exceeds two fifths of it, half of it and five quarters of the round trip. A link may become slower by the difference to `pole.livenessMs` at once without that anybody is given up.";
+        Pole "pole.electionTimeoutMs", Number(1, 3_600_000), "200" => election_timeout_ms: u64 = Values::count,
+            "Milliseconds that an election waits for the silent.";
+        Pole "pole.firstScoreWaitMs", Number(0, 3_600_000), "100" => first_score_wait_ms: u64 = Values::count,
+            "Milliseconds that the first election waits for measurements.";
+        Pole "pole.patienceMs", Number(0, 86_400_000), "10000" => patience_ms: u64 = Values::count,
+            "Milliseconds that clients are kept without a leader.";
+        Pole "pole.diffRetainMb", Number(1, 65_536), "32" => diff_retain_mb: u64 = Values::count,
+            "Megabytes of log kept in memory to bring others level.";
+        Pole "pole.awakeMs", Unused( "no thread keeps a processor busy between writes any more; this key is refused from the next release on", ), "",
+            "Milliseconds that a processor waited awake for the next write.";
+        Pole "pole.peer.secret", Text, "" => peer_secret: Option<PathBuf> = Values::path,
+            "File with a secret of 16 to 4096 bytes, the same for all servers (`openssl rand -hex 32`): on the ports for other servers only who knows it is let in. Without it and without `sslQuorum` anybody who reaches these ports can pass for a server whose link is down.";
+        Pole "pole.resign", Bool("on", "off"), "on" => resign: bool = Values::bool,
+            "Whether a leader gives way to a better one. In a table of `pole.toml`: `enabled`.";
+        Pole "pole.resign.marginPercent", Number(0, 10_000), "10" => resign_margin_percent: u64 = Values::count,
+            "Percent by which the other must be better.";
+        Pole "pole.resign.marginMs", Number(0, 3_600_000), "1" => resign_margin_ms: u64 = Values::count,
+            "And milliseconds, where the oracle scores waiting.";
+        Pole "pole.resign.holdMs", Number(0, 86_400_000), "10000" => resign_hold_ms: u64 = Values::count,
+            "Milliseconds that it must stay better.";
+        Pole "pole.resign.cooldownMs", Number(0, 86_400_000), "60000" => resign_cooldown_ms: u64 = Values::count,
+            "Milliseconds between two resignations; grows.";
+        Pole "pole.resign.maxPerHour", Number(0, 3_600), "6" => resign_max_per_hour: u64 = Values::count,
+            "Resignations in an hour at most.";
+        Pole "pole.topology", Text, "",
+            "A topology file whose delays are put on the links to other servers. For tests: warns at the start.";
+        Pole "pole.site", Text, "" => site: Option<String> = Values::owned,
+            "The site of this server, for display and for the topology.";
+        Pole "pole.log", Word(&["text", "json"]), "text"
+            => log_json: bool = |values, key| values.word(key) == Some("json"),
+            "The form of the log.";
+        /// `pole.topology`.
+        + emulation: Option<Emulation> = None;
+    }
 }

@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use super::report::Report;
-use super::settings::{ClientAuth, Password, Secret, Store, StoreFormat, Tls, TlsSettings};
+use super::settings::Tls;
+use super::types::{ClientAuth, Password, Secret, Store, StoreFormat, TlsSettings};
 use super::values::Values;
 use crate::tls;
 
@@ -14,8 +15,7 @@ pub(super) fn tls(values: &Values, report: &mut Report) -> Tls {
     let tls = Tls {
         clients: settings(&CLIENTS, values, report),
         peers: settings(&PEERS, values, report),
-        between_servers: values.bool("sslQuorum"),
-        handshake_timeout_ms: values.count("ssl.handshakeDetectionTimeoutMillis"),
+        ..Tls::read(values)
     };
     if values.count("secureClientPort") > 0 {
         need(&tls.clients, &CLIENTS, "secureClientPort", values, report);

@@ -35,6 +35,10 @@ fn good(text: &str) -> Config {
     parse(text).unwrap_or_else(|error| panic!("{error}")).0
 }
 
+fn good_toml(text: &str) -> Config {
+    Config::parse_toml("pole.toml", text, &read_file).unwrap_or_else(|error| panic!("{error}\n{text}")).0
+}
+
 fn refused(text: &str) -> String {
     parse(text).expect_err(text).to_string()
 }
@@ -225,6 +229,7 @@ fn servers_may_stand_in_a_file_of_their_own() {
     );
 }
 
+#[cfg(feature = "emulation")]
 #[test]
 fn an_emulation_sets_sites_and_causes_a_warning() {
     let text = format!("{THREE}pole.topology=/topology\n");
@@ -233,6 +238,12 @@ fn an_emulation_sets_sites_and_causes_a_warning() {
     assert!(warned(&text).contains("for tests only"));
     assert!(refused(&format!("{text}server.4=d:1:2")).contains("server 4 has no site there"));
     assert_eq!(good(&config.to_cfg()), config);
+}
+
+#[cfg(not(feature = "emulation"))]
+#[test]
+fn a_build_without_emulation_refuses_a_topology() {
+    assert!(refused(&format!("{THREE}pole.topology=/topology\n")).contains("without the feature `emulation`"));
 }
 
 #[test]
@@ -315,7 +326,7 @@ fn toml_means_the_same() {
     let toml = "dataDir = '/data'\nclientPort = 2181\n[server]\n1 = 'a:2888:3888'\n2 = 'b:2888:3888'\n3 = 'c:2888:3888'\n\
                 [pole.oracle]\nname = 'combined'\ncombined = ['latency/10ms', 'history']\n[pole.resign]\nenabled = false\n";
     let cfg = format!("{THREE}pole.oracle=combined\npole.oracle.combined=latency/10ms,history\npole.resign=off");
-    assert_eq!(Config::parse_toml("pole.toml", toml, &read_file).unwrap().0, good(&cfg));
+    assert_eq!(good_toml(toml), good(&cfg));
     let error =
         Config::parse_toml("pole.toml", "dataDir='/d'\n[pole]\nlivenesMs = 5", &read_file).unwrap_err().to_string();
     assert_eq!(error, "pole.toml:3: pole.livenesMs=5: unknown key; did you mean pole.livenessMs?");
@@ -331,6 +342,20 @@ fn a_file_that_is_not_there_is_an_error_with_its_name() {
 fn what_is_written_names_the_limits_that_apache_asks_for() {
     let written = good(THREE).to_cfg();
     assert!(written.contains("initLimit=10\n") && written.contains("syncLimit=5\n"), "{written}");
+}
+
+#[test]
+fn a_server_on_its_own_keeps_the_client_port_of_its_line() {
+    let config = good("dataDir=/data\nserver.1=localhost:2888:3888;2181\n");
+    assert!(config.ensemble.is_none() && config.clients.plain.is_some());
+    assert_eq!(good(&config.to_cfg()), config);
+    assert_eq!(good_toml(&config.to_toml()), config);
+}
+
+#[test]
+fn toml_text_is_escaped() {
+    let config = good("dataDir=/da\\u0074a \"x\" \\\\\\t\nclientPort=2181\n");
+    assert_eq!(good_toml(&config.to_toml()), config);
 }
 
 /// A file in which every key has an effect.
@@ -371,6 +396,7 @@ fn every_key_that_is_used_changes_something_and_is_written_back() {
         let changed = good(&format!("{THREE}{FULL}{line}"));
         assert_ne!(changed, base, "{line}");
         assert_eq!(good(&changed.to_cfg()), changed, "{line}");
+        assert_eq!(good_toml(&changed.to_toml()), changed, "{line}");
     }
 }
 
@@ -388,7 +414,8 @@ proptest! {
     #[test]
     fn what_is_written_reads_back_equal(text in some_settings()) {
         let config = good(&text);
-        prop_assert_eq!(good(&config.to_cfg()), config);
+        prop_assert_eq!(good(&config.to_cfg()), config.clone());
+        prop_assert_eq!(good_toml(&config.to_toml()), config);
     }
 
     #[test]

@@ -27,6 +27,30 @@ pub(super) fn parse(text: &str, report: &mut Report) -> Vec<Entry> {
     entries
 }
 
+/// One setting as a line of a file.
+pub(super) fn line(key: &str, value: &str) -> String {
+    // A key that is also a table has a name within it.
+    let name = match key {
+        "pole.oracle" => "pole.oracle.name",
+        "pole.resign" => "pole.resign.enabled",
+        other => other,
+    };
+    let is_bare =
+        value.parse::<i64>().is_ok_and(|number| number.to_string() == value) || ["true", "false"].contains(&value);
+    let value = if is_bare { value.to_owned() } else { format!("\"{}\"", escaped(value)) };
+    format!("{name} = {value}\n")
+}
+
+/// The content of a basic string.
+fn escaped(text: &str) -> String {
+    let escape = |c: char| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+        c => c.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
 struct Reader<'a> {
     text: &'a str,
     entries: Vec<Entry>,

@@ -5,10 +5,16 @@
 //! invalid value is replaced by the default, so that parsing can continue and find further problems.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use pole_types::ServerId;
 
 use super::keys::{self, Key, Kind};
 use super::properties::Entry;
 use super::report::Report;
+use super::servers::Server;
+use super::types::Secret;
 
 /// The settings of a file, each checked by itself.
 #[derive(Debug, Default)]
@@ -80,6 +86,41 @@ impl Values {
         self.text(key).and_then(parse_bool).expect("switches and their defaults are checked")
     }
 
+    /// Reads a key with the reader of its row in the table.
+    pub(super) fn get<T>(&self, key: &'static str, read: impl Fn(&Self, &'static str) -> T) -> T {
+        read(self, key)
+    }
+
+    pub(super) fn owned(&self, key: &'static str) -> Option<String> {
+        self.text(key).map(str::to_owned)
+    }
+
+    pub(super) fn path(&self, key: &'static str) -> Option<PathBuf> {
+        self.text(key).map(PathBuf::from)
+    }
+
+    pub(super) fn secret(&self, key: &'static str) -> Option<Secret> {
+        self.owned(key).map(Secret)
+    }
+
+    /// A time in milliseconds. A negative one stands for so many ticks.
+    pub(super) fn ticks(&self, key: &'static str, ticks: u64) -> u64 {
+        u64::try_from(self.number(key)).unwrap_or_else(|_| ticks * self.count("tickTime"))
+    }
+
+    /// The settings that a file must contain to be read as these values, in the order of the table and without those
+    /// that have their default, then the servers.
+    pub(super) fn written(&self, servers: &BTreeMap<ServerId, Server>) -> Written {
+        let keys = keys::KEYS.iter().filter(|key| key.name != "dynamicConfigFile");
+        let pairs = keys.filter_map(|key| {
+            let given = self.given.get(key.name).map(|given| normalized(key.kind, &given.value));
+            let value = given.unwrap_or_else(|| key.default.to_owned());
+            (value != key.default || WITHOUT_DEFAULT.contains(&key.name)).then_some((key.name.to_owned(), value))
+        });
+        let servers = servers.iter().map(|(id, server)| (format!("server.{id}"), server.to_string()));
+        Written(pairs.chain(servers).collect())
+    }
+
     /// The value of a key of kind [`Kind::Word`], spelled as in its list.
     pub(super) fn word(&self, key: &'static str) -> Option<&'static str> {
         let text = self.text(key)?;
@@ -94,6 +135,32 @@ impl Values {
             | Kind::Family => None,
         }
     }
+}
+
+/// Settings as they are written. Among them are secrets, so `Debug` shows none.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct Written(pub(super) Vec<(String, String)>);
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Written(hidden)")
+    }
+}
+
+/// Apache's server does not start without these, and it must be able to read the file.
+const WITHOUT_DEFAULT: [&str; 2] = ["initLimit", "syncLimit"];
+
+/// The spelling of a valid value that the documentation uses.
+fn normalized(kind: Kind, value: &str) -> String {
+    let spelled = match kind {
+        Kind::Number(..) => value.parse::<i64>().ok().map(|number| number.to_string()),
+        Kind::Bool(yes, no) => parse_bool(value).map(|on| if on { yes } else { no }.to_owned()),
+        Kind::Word(words) | Kind::Only(words, _) => {
+            words.iter().find(|word| word.eq_ignore_ascii_case(value)).map(|word| (*word).to_owned())
+        }
+        Kind::Text | Kind::Secret | Kind::Unused(_) | Kind::Family => None,
+    };
+    spelled.unwrap_or_else(|| value.to_owned())
 }
 
 /// Whether a key of this kind may have this value.

@@ -132,7 +132,7 @@ pub(crate) fn zab_state(phase: Phase) -> &'static str {
     peer_state(phase).rsplit(" - ").next().unwrap_or_default()
 }
 
-pub(crate) fn ms(span: pole_election::Span) -> f64 {
+pub(crate) fn ms(span: pole_types::Span) -> f64 {
     span.as_us() as f64 / 1000.0
 }
 

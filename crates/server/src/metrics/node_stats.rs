@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pole_election::{Epoch, ServerId, Span};
 use pole_node::{Milestone, Queues};
-use pole_oracle::{Moment, Oracle, Spec, Time};
+use pole_oracle::{Moment, Oracle, Spec};
 use pole_tree::Refusals;
+use pole_types::{Epoch, ServerId, Span, Time};
 use pole_zab::Phase;
 
 use crate::admin::query;
@@ -49,7 +49,7 @@ impl NodeStats {
         let zab = node.zab();
         let standing = zab.standing();
         let last = zab.log().last();
-        let is_synced = |acked: pole_election::Zxid| acked == last || acked.epoch() == standing.current_epoch;
+        let is_synced = |acked: pole_types::Zxid| acked == last || acked.epoch() == standing.current_epoch;
         let report = node.own_report(now);
         Self {
             phase: zab.phase(),

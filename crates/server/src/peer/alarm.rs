@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pole_oracle::Time;
+use pole_types::Time;
 
 /// A clock with precise timers. Clones share the thread.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use pole_election::ServerId;
+use pole_types::ServerId;
 
 use super::codec::BATCH_BYTES_MAX;
 use super::delay::Delays;

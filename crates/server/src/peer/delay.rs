@@ -10,9 +10,8 @@
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 
-use pole_election::ServerId;
-use pole_oracle::Time;
-use pole_topology::{Link as Line, Topology};
+use crate::topology::{Link as Line, Topology};
+use pole_types::{ServerId, Time};
 
 /// The emulated lines to other servers. Messages to a server without an entry are not delayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,7 +109,7 @@ fn draw(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "emulation"))]
 mod tests {
     use super::*;
 

@@ -17,8 +17,8 @@
 //! Magic and version come first in all versions, so that any two versions can identify each other. Short, random
 //! and oddly encoded bytes are scenario 19 of `docs/scenarios.md`.
 
-use pole_election::ServerId;
 use pole_node::Channel;
+use pole_types::ServerId;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::secret::{NONCE_BYTES, PROOF_BYTES, PeerSecret, Side};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pole_election::ServerId;
+use crate::topology::Link as Line;
 use pole_node::Channel;
-use pole_topology::Link as Line;
+use pole_types::ServerId;
 use tokio::net::TcpStream;
 
 use super::alarm::Alarm;

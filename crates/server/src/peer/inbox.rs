@@ -13,8 +13,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use pole_election::ServerId;
 use pole_node::{Channel, Message};
+use pole_types::ServerId;
 use tokio::sync::Notify;
 
 /// An event on a link.

@@ -13,9 +13,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pole_election::ServerId;
 use pole_node::{Channel, Message};
-use pole_oracle::Time;
+use pole_types::{ServerId, Time};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;

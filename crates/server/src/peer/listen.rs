@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pole_election::ServerId;
 use pole_node::Channel;
+use pole_types::ServerId;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::{sleep, timeout};

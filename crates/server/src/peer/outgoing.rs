@@ -6,10 +6,10 @@
 //!
 //! The queue is first in, first out, and each message is encoded once. The caller bounds it with [`Outgoing::is_over`].
 
+use crate::topology::Link as Line;
 use bytes::{Buf, BytesMut};
 use pole_node::Message;
-use pole_oracle::Time;
-use pole_topology::Link as Line;
+use pole_types::Time;
 
 use super::codec;
 use super::delay::DelayLine;
@@ -98,8 +98,8 @@ mod tests {
 
     fn batch(bytes: usize) -> Message {
         let body = vec![bytes as u8; bytes].into();
-        let request = pole_node::Request { origin: pole_zab::Origin::default(), floor: pole_zab::Zxid::ZERO, body };
-        Message::Forward { epoch: pole_zab::Epoch(1), requests: vec![request] }
+        let request = pole_node::Request { origin: pole_zab::Origin::default(), floor: pole_types::Zxid::ZERO, body };
+        Message::Forward { epoch: pole_types::Epoch(1), requests: vec![request] }
     }
 
     proptest! {

@@ -5,8 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use pole_election::ServerId;
 use pole_node::{Channel, Message};
+use pole_types::ServerId;
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, spawn_local};
 

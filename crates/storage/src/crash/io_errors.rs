@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use pole_zab::{DiskOp, Entry, Epoch, Epochs, Recovered, Snapshot, Ticket, Zxid};
+use pole_types::{Epoch, Zxid};
+use pole_zab::{DiskOp, Entry, Epochs, Recovered, Snapshot, Ticket};
 
 use super::random_operations::entry;
 use super::{Faults, Scratch};

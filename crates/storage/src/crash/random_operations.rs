@@ -6,7 +6,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 use pole_jute::{Record, TxnHeader};
-use pole_zab::{Cxid, DiskOp, Entry, Epoch, Epochs, Origin, Recovered, SessionId, Snapshot, Ticket, Zxid};
+use pole_types::{Cxid, Epoch, SessionId, Zxid};
+use pole_zab::{DiskOp, Entry, Epochs, Origin, Recovered, Snapshot, Ticket};
 
 use super::image::{Image, Survival};
 use super::{Rng, Scratch, Trace};

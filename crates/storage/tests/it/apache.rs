@@ -2,7 +2,8 @@
 
 use pole_jute::{Record, TxnEntry};
 use pole_storage::Recovered;
-use pole_zab::{DiskOp, Epoch, Zxid};
+use pole_types::{Epoch, Zxid};
+use pole_zab::DiskOp;
 use std::fs;
 
 use crate::scratch::{Scratch, append, perform, zxid, zxids};

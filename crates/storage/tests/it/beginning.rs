@@ -1,7 +1,8 @@
 //! A history whose beginning or middle is missing is refused.
 
 use pole_storage::{Config, OpenError, open};
-use pole_zab::{DiskOp, Epoch};
+use pole_types::Epoch;
+use pole_zab::DiskOp;
 use std::fs;
 
 use crate::scratch::{Scratch, append, perform, snapshot, zxid, zxids};

@@ -1,7 +1,8 @@
 //! The files in a directory: which are created, which are refused, and the content of the epoch files.
 
 use pole_storage::{Config, OpenError, open};
-use pole_zab::{DiskOp, Epoch, Recovered};
+use pole_types::Epoch;
+use pole_zab::{DiskOp, Recovered};
 use std::fs;
 
 use crate::scratch::{Scratch, append, snapshot, zxid};

@@ -1,7 +1,8 @@
 //! Tests of each operation through the public interface.
 
 use pole_storage::{Config, Event, WriteError, open};
-use pole_zab::{DiskOp, Epoch, Ticket, Zxid};
+use pole_types::{Epoch, Zxid};
+use pole_zab::{DiskOp, Ticket};
 use proptest::prelude::*;
 use std::fs;
 use std::sync::mpsc;

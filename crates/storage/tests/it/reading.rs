@@ -1,7 +1,8 @@
 //! Reading concurrently with the writer.
 
 use pole_storage::{Config, LogReader, SnapshotReader, open};
-use pole_zab::{DiskOp, Ticket, Zxid};
+use pole_types::Zxid;
+use pole_zab::{DiskOp, Ticket};
 use std::time::Duration;
 
 use crate::scratch::{Scratch, append, perform, receive, snapshot, zxid};
@@ -52,7 +53,7 @@ fn a_snapshot_that_was_received_is_read_back_and_a_damaged_one_is_refused() {
     let scratch = Scratch::new();
     let at = zxid(2, 7);
     let body: &'static [u8] = vec![7; 3 << 20].leak();
-    scratch.write(vec![DiskOp::AcceptedEpoch(pole_zab::Epoch(2)), receive(at, body), DiskOp::Install { zxid: at }]);
+    scratch.write(vec![DiskOp::AcceptedEpoch(pole_types::Epoch(2)), receive(at, body), DiskOp::Install { zxid: at }]);
     let path = scratch.file("snapshot.200000007");
     let read = || {
         let mut reader = SnapshotReader::open(path.parent().unwrap(), at)?;

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use pole_jute::{Record, TxnHeader};
 use pole_storage::{Config, Disk, OpenError, Recovered, Repair, open};
-use pole_zab::{Cxid, DiskOp, Entry, Epoch, Epochs, Origin, SessionId, Snapshot, Ticket, Zxid};
+use pole_types::{Cxid, Epoch, SessionId, Zxid};
+use pole_zab::{DiskOp, Entry, Epochs, Origin, Snapshot, Ticket};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

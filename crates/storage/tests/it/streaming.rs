@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use pole_storage::{Config, Recovered, State, open, open_into};
-use pole_zab::{DiskOp, Entry, Zxid};
+use pole_types::Zxid;
+use pole_zab::{DiskOp, Entry};
 use std::fs;
 
 use crate::scratch::{Scratch, append, perform, snapshot, zxid, zxids};

@@ -8,7 +8,8 @@ use pole_jute::{
     StatPersisted, Txn, TxnEntry, TxnHeader, Writer,
 };
 use pole_storage::{Config, open};
-use pole_zab::{Cxid, DiskOp, Entry, Epoch, Epochs, Origin, SessionId, Snapshot, Zxid};
+use pole_types::{Cxid, Epoch, SessionId, Zxid};
+use pole_zab::{DiskOp, Entry, Epochs, Origin, Snapshot};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;

@@ -4,7 +4,7 @@
 //! what it has durably.
 
 use alloc::vec::Vec;
-use pole_election::{Epoch, ServerId, Zxid};
+use pole_types::{Epoch, ServerId, Zxid};
 
 use super::{PeerStage, Step};
 use crate::zab::Role;

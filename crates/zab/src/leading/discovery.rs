@@ -8,7 +8,8 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use pole_election::{Epoch, Round, ServerId, Zxid};
+use pole_election::Round;
+use pole_types::{Epoch, ServerId, Zxid};
 
 use super::{Leading, Peer, PeerStage, Step};
 use crate::zab::{OnDurable, Role, Waiting};

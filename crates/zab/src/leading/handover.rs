@@ -4,7 +4,8 @@
 //! discover and nothing to synchronise.
 
 use alloc::vec::Vec;
-use pole_election::{Epoch, Proposal, Round, ServerId, Zxid};
+use pole_election::{Proposal, Round};
+use pole_types::{Epoch, ServerId, Zxid};
 
 use super::{PeerStage, Step};
 use crate::zab::Role;

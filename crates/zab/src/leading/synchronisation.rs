@@ -6,7 +6,7 @@
 //! Invariant: nothing is proposed before a quorum has the whole history durably.
 
 use alloc::vec::Vec;
-use pole_election::{Epoch, ServerId, Zxid};
+use pole_types::{Epoch, ServerId, Zxid};
 
 use super::{PeerStage, Step};
 use crate::plan::Plan;

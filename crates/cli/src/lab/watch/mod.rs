@@ -13,11 +13,12 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use pole_lab::classical::{Case, Kind};
-use pole_lab::recording::Recording;
-use pole_lab::script::{self, BUILT_IN, Find};
+use pole_lab::player::Player;
+use pole_sim::recording::Recording;
+use pole_sim::script::{self, BUILT_IN, Find};
 
-use crate::args::WatchArgs;
 use crate::failure::Failure;
+use crate::lab::args::WatchArgs;
 use crate::paint::Paint;
 
 use terminal::Terminal;
@@ -90,7 +91,7 @@ fn unknown(wanted: &str) -> String {
 fn write_page(folder: &Path, name: &str, about: &str, recording: &Recording, command: &str) -> Result<(), Failure> {
     let title = Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.join(format!("{title}.html"));
-    let page = recording.page(&title, about, command);
+    let page = Player(recording).page(&title, about, command);
     let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, page));
     written.map_err(|error| {
         let path = path.display();

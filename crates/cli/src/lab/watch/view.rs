@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use pole_lab::recording::{ProcessView, Recording, Step, StepKind};
+use pole_sim::recording::{ProcessView, Recording, Step, StepKind};
 
 use crate::paint::Paint;
 
@@ -193,7 +193,7 @@ mod tests {
     fn view() -> View {
         let script =
             "ensemble servers=3 oracle=request scores=\"10,20,30\"\nelect\nwrite 1 colour red\ncrash 3\nelect\nstate\n";
-        View::new("a script", pole_lab::script::watch(script, false).expect("a script").recording)
+        View::new("a script", pole_sim::script::watch(script, false).expect("a script").recording)
     }
 
     fn screen(view: &View) -> Vec<String> {

@@ -153,7 +153,7 @@ impl Report<'_> {
     fn method(&mut self) {
         let scale = &self.options.scale;
         self.page.section("how", "How it was run");
-        let seconds = |ns: u64| ns / crate::sim::SECOND;
+        let seconds = |ns: u64| ns / pole_sim::SECOND;
         self.page.text(&format!(
             "{} requests a second in all, {} s before the crash of p5 and {} s after it, means from {} s after the crash on; \
              seeds {:?}. Delays are Pareto distributed with a jitter of 2 %. Latency scores are compared in classes of 1 ms and \
@@ -161,7 +161,7 @@ impl Report<'_> {
             10 * scale.load_percent,
             seconds(scale.before),
             seconds(scale.after),
-            (scale.after / 3 / crate::sim::SECOND).min(10),
+            (scale.after / 3 / pole_sim::SECOND).min(10),
             scale.seeds,
         ));
         self.page.text(

@@ -5,7 +5,7 @@ use super::super::rows::{deviation, mean, ms};
 use super::super::wander::{Wander, WanderResult};
 use super::Report;
 use crate::report::chart::{Axes, Panel, Series};
-use crate::sim::SECOND;
+use pole_sim::SECOND;
 
 impl Report<'_> {
     pub(super) fn regret(&mut self) {

@@ -84,7 +84,7 @@ impl Report<'_> {
 }
 
 fn method(real: &Real) -> String {
-    let seconds = |ns: u64| ns / crate::sim::SECOND;
+    let seconds = |ns: u64| ns / pole_sim::SECOND;
     format!(
         "Each run is five processes `pole server` on this machine, with the links of the deployment emulated between them, and \
          clients that speak ZooKeeper's protocol to the server that they stand beside. Writes of 1 kB in open loop, {} a second \

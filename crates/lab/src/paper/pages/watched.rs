@@ -1,8 +1,9 @@
 //! The election behind the paper's figures, message by message.
 
 use super::Report;
-use crate::recording::Recording;
-use crate::script::{Find, find, watch};
+use crate::player::Player;
+use pole_sim::recording::Recording;
+use pole_sim::script::{Find, find, watch};
 
 impl Report<'_> {
     /// Deployment 1 loses its leader: from the crash until all running servers follow the next one.
@@ -17,8 +18,8 @@ impl Report<'_> {
         );
         let caption = "An election: p5 dies in deployment 1, and p3, nearest to all that are left, leads.";
         let command = format!("pole lab watch {SCRIPT}");
-        self.page.figure("fig-election", &recording.player(caption, usize::MAX), caption, &command);
-        self.figures.insert("election".to_owned(), recording.diagram(caption, usize::MAX));
+        self.page.figure("fig-election", &Player(&recording).controls(caption, usize::MAX), caption, &command);
+        self.figures.insert("election".to_owned(), Player(&recording).diagram(caption, usize::MAX));
     }
 }
 
@@ -43,6 +44,9 @@ mod tests {
         let recording = election().expect("the script");
         let last = recording.steps.last().expect("steps");
         assert_eq!(last.views_summary(&recording.names), "1:3 2:3 3:* 4:3 5:x");
-        assert!(recording.player("", usize::MAX).matches("class=\"row\"").count() < 150, "it has to be read");
+        assert!(
+            Player(&recording).controls("", usize::MAX).matches("class=\"row\"").count() < 150,
+            "it has to be read"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use pole_jute::OpCode;
-use pole_oracle::Time;
+use pole_types::Time;
 
 use crate::client::Handle;
 use crate::clock::wall_ms;

@@ -4,8 +4,8 @@
 //! They need no session and no identity, so they are answered only if the whitelist names them, and a server accepts at
 //! most one per [`COOL_DOWN`]: in a loop they would keep the ensemble changing leaders.
 
-use pole_election::Span;
 use pole_node::Event;
+use pole_types::Span;
 
 use crate::mailbox::Command;
 use crate::shared::Shared;
@@ -53,7 +53,7 @@ const TOO_SOON: &str = "Another leader was asked for less than 10 s ago: not ask
 
 #[cfg(test)]
 mod tests {
-    use pole_election::{Epoch, ServerId};
+    use pole_types::{Epoch, ServerId};
 
     use super::*;
 

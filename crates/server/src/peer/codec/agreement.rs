@@ -2,7 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use pole_node::Request;
-use pole_zab::{Cxid, Entry, Epoch, Epochs, Hello, Message, Origin, Promise, SessionId, SnapshotPart, Zxid};
+use pole_types::{Cxid, Epoch, SessionId, Zxid};
+use pole_zab::{Entry, Epochs, Hello, Message, Origin, Promise, SnapshotPart};
 
 use super::kind;
 use super::wire::{Cause, Error, Reader, Wire, newtype, put_list, record};

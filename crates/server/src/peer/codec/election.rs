@@ -1,8 +1,9 @@
 //! Encoding of election messages, measurements and the shared basic types.
 
 use bytes::BytesMut;
-use pole_election::{Epoch, Input, Proposal, Propose, Rank, Round, Score, ServerId, Span, Standing, Vote, Zxid};
+use pole_election::{Input, Proposal, Propose, Rank, Round, Score, Standing, Vote};
 use pole_oracle::{Gossip, Report};
+use pole_types::{Epoch, ServerId, Span, Zxid};
 
 use super::wire::{Cause, Error, Reader, Wire, newtype, record};
 

@@ -28,7 +28,8 @@ mod wire;
 use bytes::{Bytes, BytesMut};
 use pole_election::Message as Election;
 use pole_node::{Message, Request};
-use pole_zab::{Entry, Message as Zab, Zxid};
+use pole_types::Zxid;
+use pole_zab::{Entry, Message as Zab};
 
 pub use wire::{Cause, Error};
 use wire::{Reader, Wire};

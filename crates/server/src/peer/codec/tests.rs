@@ -1,8 +1,9 @@
 //! Properties of the codec on generated messages, and encodings that must not change.
 
-use pole_election::{Epoch, Input, Proposal, Propose, Rank, Round, Score, ServerId, Span, Standing, Vote};
+use pole_election::{Input, Proposal, Propose, Rank, Round, Score, Standing, Vote};
 use pole_oracle::{Gossip, Report};
-use pole_zab::{Cxid, Epochs, Hello, Origin, Promise, SessionId, SnapshotPart};
+use pole_types::{Cxid, Epoch, ServerId, SessionId, Span};
+use pole_zab::{Epochs, Hello, Origin, Promise, SnapshotPart};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;

@@ -1,5 +1,6 @@
 //! Tests of links over real loopback sockets: several servers in one process, on one thread.
 
+#[cfg(feature = "emulation")]
 mod delays;
 mod links;
 mod strangers;
@@ -11,8 +12,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use bytes::Bytes;
-use pole_election::ServerId;
 use pole_node::{Channel, Message};
+use pole_types::ServerId;
 use pole_zab::Message as Zab;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
@@ -136,11 +137,11 @@ fn received(from: u64, message: Message) -> Arrival {
 fn proposals(count: u32, bytes: usize) -> Message {
     let body = Bytes::from(vec![7; bytes]);
     let entry = |n| pole_zab::Entry {
-        zxid: pole_zab::Zxid::new(pole_zab::Epoch(1), n),
+        zxid: pole_types::Zxid::new(pole_types::Epoch(1), n),
         origin: pole_zab::Origin::default(),
         body: body.clone(),
     };
-    let (epoch, prev, committed) = (pole_zab::Epoch(1), pole_zab::Zxid::ZERO, pole_zab::Zxid::ZERO);
+    let (epoch, prev, committed) = (pole_types::Epoch(1), pole_types::Zxid::ZERO, pole_types::Zxid::ZERO);
     Message::Zab(Zab::Propose { epoch, prev, entries: (1..=count).map(entry).collect(), committed })
 }
 
