@@ -10,8 +10,8 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use pole_election::{Cause, Proposal, Round};
 use pole_types::{Epoch, ServerId, SessionId, Span, Zxid};
-use pole_zab::Phase;
 
+use crate::leadership::Leadership;
 use crate::node::Node;
 use crate::sessions::REMAINING_MAX;
 use crate::{Channel, Effect, Machine, Message, Note, Timer};
@@ -25,18 +25,18 @@ pub(crate) struct Transfer {
     /// The end of our log when the hand-over began. A target that has acknowledged this keeps up with us.
     mark: Zxid,
     /// New proposals wait.
-    frozen: bool,
+    pub(crate) frozen: bool,
 }
 
 impl<M: Machine> Node<M> {
     /// Handles a request for another leader. Only a leader can hand over, so a follower forwards the request.
     pub(crate) fn transfer_requested(&mut self, to: Option<ServerId>, out: &mut Vec<Effect>) {
-        match (self.zab.leader(), self.zab.serving_epoch()) {
-            (Some(leader), Some(epoch)) if leader != self.config.me => {
+        match self.serving().filter(|(leader, _)| *leader != self.config.me) {
+            Some((leader, epoch)) => {
                 let message = Message::TransferAsk { epoch, to };
                 out.push(Effect::Send { to: leader, channel: Channel::Quorum, message });
             }
-            (_, _) => self.transfer(to, Cause::Transfer, out),
+            None => self.transfer(to, Cause::Transfer, out),
         }
     }
 
@@ -58,33 +58,25 @@ impl<M: Machine> Node<M> {
     pub(crate) fn transfer(&mut self, to: Option<ServerId>, cause: Cause, out: &mut Vec<Effect>) {
         let best = || self.scoring.successors(self.now).first().map(|(id, _)| *id);
         let target = to.or_else(best).filter(|to| *to != self.config.me && self.config.voters.contains(*to));
-        let refusal = match (self.zab.phase(), target) {
-            (Phase::Established, Some(_)) if self.transfer.is_none() => None,
-            (Phase::Established, Some(_)) => Some("another hand-over is under way"),
-            (Phase::Established, None) => Some("no other server is known to be fit"),
-            (_, _) => Some("this server does not lead"),
-        };
-        match (refusal, target) {
-            (None, Some(to)) => {
-                self.transfer =
-                    Some(Transfer { to, asked: cause == Cause::Transfer, mark: self.zab.log().last(), frozen: false });
+        let refusal = match (&mut self.leadership, target) {
+            (Some(Leadership { transfer: Some(_), .. }), Some(_)) => "another hand-over is under way",
+            (Some(leadership), Some(to)) => {
+                let (asked, mark) = (cause == Cause::Transfer, self.zab.log().last());
+                leadership.transfer = Some(Transfer { to, asked, mark, frozen: false });
                 self.scoring.record_resignation(self.now);
                 out.push(Effect::Note(Note::Resigning { to, cause }));
                 out.push(Effect::Arm { timer: Timer::Drain, after: self.config.drain_limit });
+                return;
             }
-            (Some(reason), _) => out.push(Effect::Note(Note::ResignationAborted { reason: reason.to_string() })),
-            (None, None) => {}
-        }
-    }
-
-    /// Whether new proposals wait for a hand-over.
-    pub(crate) fn is_frozen(&self) -> bool {
-        self.transfer.is_some_and(|transfer| transfer.frozen)
+            (Some(_), None) => "no other server is known to be fit",
+            (None, _) => "this server does not lead",
+        };
+        out.push(Effect::Note(Note::ResignationAborted { reason: refusal.to_string() }));
     }
 
     /// Advances a hand-over as far as possible now.
     pub(crate) fn try_hand_over(&mut self, out: &mut Vec<Effect>) {
-        let Some(transfer) = &mut self.transfer else { return };
+        let Some(transfer) = self.leadership.as_mut().and_then(|leadership| leadership.transfer.as_mut()) else { return };
         let Transfer { to, asked, mark, .. } = *transfer;
         transfer.frozen |= self.zab.followers().any(|(id, acked)| id == to && acked >= mark);
         if !transfer.frozen || self.zab.can_hand_over(to).is_err() {
@@ -96,14 +88,12 @@ impl<M: Machine> Node<M> {
         let choice = self.scoring.proposal_of(to, self.now);
         let handed_over = self.with_zab(|zab, outputs| zab.hand_over(round, choice, asked, outputs));
         debug_assert!(handed_over.is_ok(), "it could be handed over a moment ago");
-        out.push(Effect::Cancel(Timer::Drain));
-        self.transfer = None;
     }
 
     /// Leader: sends the target the time left to sessions, in messages of bounded size.
     fn send_remaining(&self, to: ServerId, out: &mut Vec<Effect>) {
-        let Some(epoch) = self.zab.serving_epoch() else { return };
-        let remaining = self.expiry.remaining(self.now);
+        let (Some(epoch), Some(leadership)) = (self.zab.serving_epoch(), &self.leadership) else { return };
+        let remaining = leadership.expiry.remaining(self.now);
         // At least one part, which discards what was sent before an aborted hand-over.
         let parts = remaining.len().div_ceil(REMAINING_PIECE).max(1);
         for part in 0..parts {
@@ -122,7 +112,7 @@ impl<M: Machine> Node<M> {
         begins: bool,
         sessions: Vec<(SessionId, Span)>,
     ) {
-        if self.zab.leader() == Some(from) && self.zab.serving_epoch() == Some(epoch) {
+        if self.serving() == Some((from, epoch)) {
             if begins {
                 self.remaining.clear();
             }
@@ -133,7 +123,7 @@ impl<M: Machine> Node<M> {
 
     /// The target did not catch up in time: continue to lead.
     pub(crate) fn drain_expired(&mut self, out: &mut Vec<Effect>) {
-        if let Some(transfer) = self.transfer.take() {
+        if let Some(transfer) = self.leadership.as_mut().and_then(|leadership| leadership.transfer.take()) {
             let reason = alloc::format!("server {} was not level within the time limit", transfer.to);
             out.push(Effect::Note(Note::ResignationAborted { reason }));
         }
@@ -144,7 +134,7 @@ impl<M: Machine> Node<M> {
         let to = choice.id;
         self.end_leadership(out);
         // The resigning leader recorded it when the hand-over began.
-        if !self.scoring.is_led_by(self.config.me) {
+        if self.scoring.last_leader() != Some(self.config.me) {
             self.scoring.record_resignation(self.now);
         }
         self.leadership_changes.begin(if asked { Cause::Transfer } else { Cause::Resigned }, round, self.now);

@@ -100,6 +100,7 @@ mod disk_watch;
 mod event;
 mod handover;
 mod inspect;
+mod leadership;
 mod leadership_changes;
 mod lease;
 mod liveness;

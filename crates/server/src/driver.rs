@@ -389,7 +389,10 @@ impl Driver {
                     self.dirty.push(handle);
                 }
             }
-            Effect::Note(note) => log::note(&self.shared, &note),
+            Effect::Note(note) => {
+                self.shared.record(&note);
+                log::note(&note);
+            }
             Effect::Halt { reason } => self.stopping = Some(Exit::Halted(reason)),
         }
     }

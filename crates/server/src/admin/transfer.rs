@@ -27,7 +27,6 @@ use crate::driver::Driver;
 use crate::mailbox::Command;
 use crate::metrics::ms;
 use crate::shared::Shared;
-use crate::status::Role;
 
 pub(crate) async fn transfer(
     State(shared): State<Arc<Shared>>,
@@ -84,7 +83,7 @@ fn check(driver: &Driver, to: Option<ServerId>) -> Result<Precheck, ApiError> {
     if let Some(to) = to.filter(|to| !voters.contains(*to)) {
         return Err(ApiError::bad_value(format!("to: {to} is no server of this ensemble")));
     }
-    let Role::Serving { leader, .. } = driver.shared.status.role() else { return Err(ApiError::no_quorum()) };
+    let Some((leader, _)) = node.serving() else { return Err(ApiError::no_quorum()) };
     let allowed = Precheck::Allowed { leader, began: node.leadership_changes().next().map(|change| change.began) };
     if to == Some(leader) {
         return Ok(Precheck::AlreadyLeads { leader });

@@ -50,11 +50,9 @@ pub(crate) async fn oracle(State(shared): State<Arc<Shared>>) -> Result<Response
 }
 
 fn ensemble_json(driver: &mut Driver) -> Value {
-    let role = driver.shared.status.role();
-    let (leader, epoch) = match role {
-        Role::Serving { leader, epoch } => (Some(leader), epoch),
-        Role::Starting | Role::Looking { .. } => (None, driver.node.zab().standing().current_epoch),
-    };
+    let serving = driver.node.serving();
+    let leader = serving.map(|(leader, _)| leader);
+    let epoch = serving.map_or(driver.node.zab().standing().current_epoch, |(_, epoch)| epoch);
     let servers: Vec<Value> = driver.node.config().voters.iter().map(|id| server_json(driver, id, leader)).collect();
     json!({
         "leader": leader.map(|id| id.0),
