@@ -38,9 +38,9 @@ impl Leading {
         asked: bool,
         out: &mut Vec<Output>,
     ) -> Role {
-        let (epoch, last) = (self.epoch, state.log.last());
+        let (me, epoch, last) = (state.me, self.epoch, state.log.last());
         let next = self.accepted_max.max(state.accepted_epoch).next();
-        for (id, peer) in self.peers.iter().filter(|(id, _)| **id != state.me) {
+        for (id, peer) in self.peers.iter().filter(|(id, _)| **id != me) {
             if peer.stage == PeerStage::Level {
                 send(*id, Message::Handover { epoch, next, last, round, choice: choice.clone(), asked }, out);
             } else {
