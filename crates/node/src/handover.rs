@@ -76,7 +76,9 @@ impl<M: Machine> Node<M> {
 
     /// Advances a hand-over as far as possible now.
     pub(crate) fn try_hand_over(&mut self, out: &mut Vec<Effect>) {
-        let Some(transfer) = self.leadership.as_mut().and_then(|leadership| leadership.transfer.as_mut()) else { return };
+        let Some(transfer) = self.leadership.as_mut().and_then(|leadership| leadership.transfer.as_mut()) else {
+            return;
+        };
         let Transfer { to, asked, mark, .. } = *transfer;
         transfer.frozen |= self.zab.followers().any(|(id, acked)| id == to && acked >= mark);
         if !transfer.frozen || self.zab.can_hand_over(to).is_err() {

@@ -346,12 +346,12 @@ impl<M: Machine> Node<M> {
         Span(self.config.liveness_timeout.0.saturating_sub(self.config.liveness.0)).saturating_mul(2)
     }
 
-    /// Whether this server has elected a leader and not heard from it since. If another server gives up waiting for that
-    /// leader and begins a new round, there is nothing to wait for here either.
+    /// Whether this server has elected a leader and not heard from it since, or adopted one that it has no link to. If
+    /// another server gives that leader up and begins a new round, there is nothing to wait for here either.
     pub(crate) fn leader_is_silent(&self) -> bool {
-        self.zab.phase() == Phase::Greeting
-            && self.election.awaits_elected_leader()
-            && self.zab.leader().is_some_and(|leader| !self.liveness.has_received(leader))
+        let is_awaited = |leader| self.election.awaits_elected_leader() || !self.zab.is_linked(leader);
+        let is_silent = |leader| is_awaited(leader) && !self.liveness.has_received(leader);
+        self.zab.phase() == Phase::Greeting && self.zab.leader().is_some_and(is_silent)
     }
 
     /// Whether a quorum continued without the leader that we chose and that is not established, so that waiting for it

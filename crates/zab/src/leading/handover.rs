@@ -74,13 +74,7 @@ impl Leading {
 
     /// A follower that accepted the hand-over already has the history up to `last` and only waits for us to be
     /// established. What we have proposed since is sent as proposals.
-    pub(super) fn skip_synchronisation(
-        &mut self,
-        state: &mut State,
-        id: ServerId,
-        last: Zxid,
-        out: &mut Vec<Output>,
-    ) {
+    pub(super) fn skip_synchronisation(&mut self, state: &mut State, id: ServerId, last: Zxid, out: &mut Vec<Output>) {
         let (epoch, ours, committed) = (self.epoch, state.log.last(), state.committed);
         let peer = self.peer(id);
         peer.stage = PeerStage::Level;

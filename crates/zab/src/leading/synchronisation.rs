@@ -111,9 +111,7 @@ impl Leading {
     pub(super) fn try_establish(&mut self, state: &mut State, out: &mut Vec<Output>) {
         let me = state.me;
         let we_are_level = self.peers[&me].stage == PeerStage::Level;
-        if self.step != Step::Synchronising
-            || !we_are_level
-            || !state.voters.is_quorum(self.level().map(|(id, _)| id))
+        if self.step != Step::Synchronising || !we_are_level || !state.voters.is_quorum(self.level().map(|(id, _)| id))
         {
             return;
         }
