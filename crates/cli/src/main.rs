@@ -18,7 +18,6 @@
 //! ```
 
 mod admin;
-mod api;
 mod args;
 mod failure;
 mod http;

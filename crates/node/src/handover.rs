@@ -6,22 +6,20 @@
 //! Clients wait from the freeze to the first commit of the new leader, so only the drain happens in between. The freeze
 //! cannot wait until the target has everything, because over a long link it never does while proposals continue.
 
-use alloc::string::ToString;
 use alloc::vec::Vec;
 use pole_election::{Cause, Proposal, Round};
 use pole_types::{Epoch, ServerId, SessionId, Span, Zxid};
 
-use crate::leadership::Leadership;
 use crate::node::Node;
 use crate::sessions::REMAINING_MAX;
-use crate::{Channel, Effect, Machine, Message, Note, Timer};
+use crate::{Channel, Effect, Machine, Message, Note, Timer, TransferRefusal};
 
 /// A hand-over being prepared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
     to: ServerId,
-    /// Whether it was requested; otherwise the leader resigns by itself.
-    asked: bool,
+    /// The server where it was requested; `None` if the leader resigns by itself.
+    asked_by: Option<ServerId>,
     /// The end of our log when the hand-over began. A target that has acknowledged this keeps up with us.
     mark: Zxid,
     /// New proposals wait.
@@ -36,7 +34,7 @@ impl<M: Machine> Node<M> {
                 let message = Message::TransferAsk { epoch, to };
                 out.push(Effect::Send { to: leader, channel: Channel::Quorum, message });
             }
-            None => self.transfer(to, Cause::Transfer, out),
+            None => self.transfer(to, Some(self.config.me), out),
         }
     }
 
@@ -50,36 +48,72 @@ impl<M: Machine> Node<M> {
         out: &mut Vec<Effect>,
     ) {
         if self.zab.is_followed_by(from, epoch) {
-            self.transfer(to, Cause::Transfer, out);
+            self.transfer(to, Some(from), out);
         }
     }
 
-    /// Prepares to hand over to `to`, or to the server with the best score.
-    pub(crate) fn transfer(&mut self, to: Option<ServerId>, cause: Cause, out: &mut Vec<Effect>) {
-        let best = || self.scoring.successors(self.now).first().map(|(id, _)| *id);
-        let target = to.or_else(best).filter(|to| *to != self.config.me && self.config.voters.contains(*to));
-        let refusal = match (&mut self.leadership, target) {
-            (Some(Leadership { transfer: Some(_), .. }), Some(_)) => "another hand-over is under way",
-            (Some(leadership), Some(to)) => {
-                let (asked, mark) = (cause == Cause::Transfer, self.zab.log().last());
-                leadership.transfer = Some(Transfer { to, asked, mark, frozen: false });
+    /// The leader refused the hand-over that was requested here, or gave it up.
+    pub(crate) fn transfer_refused(
+        &mut self,
+        from: ServerId,
+        epoch: Epoch,
+        refusal: TransferRefusal,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.serving() == Some((from, epoch)) {
+            out.push(Effect::TransferRefused(refusal));
+        }
+    }
+
+    /// Prepares to hand over to `to`, or to the server with the best score. `asked_by` is the server where that was
+    /// requested; `None` if the leader resigns by itself.
+    pub(crate) fn transfer(&mut self, to: Option<ServerId>, asked_by: Option<ServerId>, out: &mut Vec<Effect>) {
+        match self.transfer_target(to) {
+            Err(refusal) => self.refuse_transfer(asked_by, refusal, out),
+            Ok(to) => {
+                let mark = self.zab.log().last();
+                if let Some(leadership) = &mut self.leadership {
+                    leadership.transfer = Some(Transfer { to, asked_by, mark, frozen: false });
+                }
                 self.scoring.record_resignation(self.now);
+                let cause = if asked_by.is_some() { Cause::Transfer } else { Cause::Resigned };
                 out.push(Effect::Note(Note::Resigning { to, cause }));
                 out.push(Effect::Arm { timer: Timer::Drain, after: self.config.drain_limit });
-                return;
             }
-            (Some(_), None) => "no other server is known to be fit",
-            (None, _) => "this server does not lead",
-        };
-        out.push(Effect::Note(Note::ResignationAborted { reason: refusal.to_string() }));
+        }
+    }
+
+    fn transfer_target(&self, to: Option<ServerId>) -> Result<ServerId, TransferRefusal> {
+        let leadership = self.leadership.as_ref().ok_or(TransferRefusal::NotLeading)?;
+        if self.is_alone() {
+            return Err(TransferRefusal::Alone);
+        }
+        if leadership.transfer.is_some() {
+            return Err(TransferRefusal::UnderWay);
+        }
+        let best = || self.scoring.successors(self.now).first().map(|(id, _)| *id);
+        let target = to.or_else(best).ok_or(TransferRefusal::NoneFit)?;
+        let follows = self.zab.followers().any(|(id, _)| id == target);
+        if follows { Ok(target) } else { Err(TransferRefusal::NotFollowing(target)) }
+    }
+
+    /// Tells whoever asked for a hand-over that there will be none.
+    fn refuse_transfer(&self, asked_by: Option<ServerId>, refusal: TransferRefusal, out: &mut Vec<Effect>) {
+        out.push(Effect::Note(Note::ResignationAborted { refusal }));
+        match (asked_by, self.serving()) {
+            (Some(asker), _) if asker == self.config.me => out.push(Effect::TransferRefused(refusal)),
+            (Some(to), Some((_, epoch))) => {
+                let message = Message::TransferRefused { epoch, refusal };
+                out.push(Effect::Send { to, channel: Channel::Quorum, message });
+            }
+            (Some(_), None) | (None, _) => {}
+        }
     }
 
     /// Advances a hand-over as far as possible now.
     pub(crate) fn try_hand_over(&mut self, out: &mut Vec<Effect>) {
-        let Some(transfer) = self.leadership.as_mut().and_then(|leadership| leadership.transfer.as_mut()) else {
-            return;
-        };
-        let Transfer { to, asked, mark, .. } = *transfer;
+        let Some(transfer) = self.leadership.as_mut().and_then(|leadership| leadership.transfer.as_mut()) else { return };
+        let Transfer { to, asked_by, mark, .. } = *transfer;
         transfer.frozen |= self.zab.followers().any(|(id, acked)| id == to && acked >= mark);
         if !transfer.frozen || self.zab.can_hand_over(to).is_err() {
             return;
@@ -88,7 +122,7 @@ impl<M: Machine> Node<M> {
         self.send_remaining(to, out);
         let round = self.election.next_round();
         let choice = self.scoring.proposal_of(to, self.now);
-        let handed_over = self.with_zab(|zab, outputs| zab.hand_over(round, choice, asked, outputs));
+        let handed_over = self.with_zab(|zab, outputs| zab.hand_over(round, choice, asked_by.is_some(), outputs));
         debug_assert!(handed_over.is_ok(), "it could be handed over a moment ago");
     }
 
@@ -126,8 +160,7 @@ impl<M: Machine> Node<M> {
     /// The target did not catch up in time: continue to lead.
     pub(crate) fn drain_expired(&mut self, out: &mut Vec<Effect>) {
         if let Some(transfer) = self.leadership.as_mut().and_then(|leadership| leadership.transfer.take()) {
-            let reason = alloc::format!("server {} was not level within the time limit", transfer.to);
-            out.push(Effect::Note(Note::ResignationAborted { reason }));
+            self.refuse_transfer(transfer.asked_by, TransferRefusal::NotLevel(transfer.to), out);
         }
     }
 

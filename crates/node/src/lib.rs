@@ -120,7 +120,7 @@ pub use connection::{
     UNREAD_BYTES_MAX, password,
 };
 pub use contract::Contract;
-pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer};
+pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer, TransferRefusal};
 pub use inspect::Queues;
 pub use leadership_changes::{ChangeStatus, LeadershipChange, Milestone};
 pub use lease::Lease;

@@ -339,10 +339,13 @@ impl<M: Machine> Node<M> {
                 self.remaining_received(from, epoch, begins, sessions);
             }
             (Channel::Quorum, Message::TransferAsk { epoch, to }) => self.transfer_forwarded(from, epoch, to, out),
+            (Channel::Quorum, Message::TransferRefused { epoch, refusal }) => {
+                self.transfer_refused(from, epoch, refusal, out);
+            }
             (Channel::Election, message @ (Message::Zab(_) | Message::Forward { .. } | Message::SyncAsk { .. }))
             | (Channel::Election, message @ (Message::SyncDone { .. } | Message::Touch { .. }))
             | (Channel::Election, message @ (Message::TouchDone { .. } | Message::TransferAsk { .. }))
-            | (Channel::Election, message @ Message::Remaining { .. })
+            | (Channel::Election, message @ (Message::Remaining { .. } | Message::TransferRefused { .. }))
             | (Channel::Quorum, message @ (Message::Election(_) | Message::Heartbeat { .. } | Message::Echo { .. })) => {
                 let what = message.name();
                 self.refuse(from, channel, alloc::format!("{what} does not belong on the {channel:?} link"), out);

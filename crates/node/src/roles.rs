@@ -410,7 +410,7 @@ impl<M: Machine> Node<M> {
             let (pause, epoch) = (self.time_to_gather(), self.election.round().epoch + 1);
             let standing = self.zab.standing();
             if let Decision::Resign { to, .. } = self.scoring.consider_resignation(self.now, standing, epoch, pause) {
-                self.transfer(Some(to), Cause::Resigned, out);
+                self.transfer(Some(to), None, out);
             }
         }
     }

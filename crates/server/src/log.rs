@@ -59,7 +59,7 @@ pub(crate) fn note(note: &Note) {
         Note::Resigning { to, cause } => {
             info("resigning", &[("to", &to.to_string()), ("cause", &cause.to_string())]);
         }
-        Note::ResignationAborted { reason } => warn("resignation_aborted", &[("reason", reason)]),
+        Note::ResignationAborted { refusal } => warn("resignation_aborted", &[("reason", &refusal.to_string())]),
         Note::HandedOver { to } => info("handed_over", &[("to", &to.to_string())]),
         Note::Abandoned { reason } => warn("abandoned", &[("reason", reason)]),
         Note::OutOfOrder { error } => warn("out_of_order", &[("error", error)]),
