@@ -24,7 +24,7 @@ fn the_document_is_the_schema_of_the_types() {
 /// For each page the schema of its answer and of its request, if it has a body.
 fn schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
-    let mut answer = |schema: schemars::Schema, request: Option<schemars::Schema>| match request {
+    let answer = |schema: schemars::Schema, request: Option<schemars::Schema>| match request {
         None => json!({ "answer": schema }),
         Some(request) => json!({ "request": request, "answer": schema }),
     };

@@ -92,7 +92,7 @@ impl<M: Machine> Node<M> {
             return Err(TransferRefusal::UnderWay);
         }
         let best = || self.scoring.successors(self.now).first().map(|(id, _)| *id);
-        let target = to.or_else(best).ok_or(TransferRefusal::NoneFit)?;
+        let target = to.or_else(best).filter(|to| *to != self.config.me).ok_or(TransferRefusal::NoneFit)?;
         let follows = self.zab.followers().any(|(id, _)| id == target);
         if follows { Ok(target) } else { Err(TransferRefusal::NotFollowing(target)) }
     }
@@ -112,7 +112,9 @@ impl<M: Machine> Node<M> {
 
     /// Advances a hand-over as far as possible now.
     pub(crate) fn try_hand_over(&mut self, out: &mut Vec<Effect>) {
-        let Some(transfer) = self.leadership.as_mut().and_then(|leadership| leadership.transfer.as_mut()) else { return };
+        let Some(transfer) = self.leadership.as_mut().and_then(|leadership| leadership.transfer.as_mut()) else {
+            return;
+        };
         let Transfer { to, asked_by, mark, .. } = *transfer;
         transfer.frozen |= self.zab.followers().any(|(id, acked)| id == to && acked >= mark);
         if !transfer.frozen || self.zab.can_hand_over(to).is_err() {

@@ -24,10 +24,10 @@ use pole_tree::Tree;
 use pole_types::{Span, Time, Zxid};
 use pole_zab::{DiskOp, Ticket};
 
+use crate::admin::PendingTransfer;
 use crate::background::{Background, drop_in_background};
 use crate::client::Handle;
 use crate::clock::wall_ms;
-use crate::admin::PendingTransfer;
 use crate::log;
 use crate::mailbox::Command;
 use crate::peer::{Arrival, Delays, Inbox, Peers};
@@ -136,7 +136,7 @@ impl Driver {
     }
 
     /// Replaces the emulated delays of the links to other servers.
-    pub(crate) fn set_delays(&mut self, delays: Delays) {
+    fn set_delays(&mut self, delays: Delays) {
         if let Some(peers) = &mut self.peers {
             peers.set_delays(Some(delays));
         }
@@ -300,6 +300,7 @@ impl Driver {
                     self.events.push(event);
                 }
                 Command::Ask(question) => self.answer(question),
+                Command::SetDelays(delays) => self.set_delays(delays),
                 Command::Serve(connection) => drop(tokio::task::spawn_local(connection)),
                 Command::Restored { ticket, zxid, tree } => self.install_restored(ticket, zxid, tree),
                 Command::LogInfo(text) => log::info("disk", &[("what", &text)]),

@@ -18,6 +18,7 @@ use pole_zab::Ticket;
 use tokio::sync::Notify;
 
 use crate::client::{Handle, Task};
+use crate::peer::Delays;
 use crate::question::Question;
 
 /// A command for the node's thread.
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     Attach { handle: Arc<Handle>, event: Event },
     /// A question of another thread, with the place for its answer.
     Ask(Question),
+    /// Replaces the emulated delays of the links to other servers.
+    SetDelays(Delays),
     /// A connection that is served best on this thread.
     Serve(Task),
     /// Reports the end of a restore.

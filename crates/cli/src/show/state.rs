@@ -112,7 +112,7 @@ mod tests {
         let ensemble = serde_json::from_str(
             r#"{"leader":3,"epoch":2,"oracle":{"name":"latency","version":"0x0","params":{}},"servers":[
                 {"id":1,"site":"D3","mode":"follower","zxid":"0x200000007","rtt_ms":{"3":53.26},"write_rate":166.0,"alive":true},
-                {"id":2,"site":"D2","mode":null,"zxid":null,"rtt_ms":{"3":null},"alive":false},
+                {"id":2,"site":"D2","mode":null,"zxid":null,"rtt_ms":{},"alive":false},
                 {"id":3,"site":"D2","mode":"leader","zxid":"0x200000007","rtt_ms":{"1":53.3,"2":0.1},"write_rate":0.5,"alive":true}]}"#,
         );
         assert_eq!(

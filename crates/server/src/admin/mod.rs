@@ -131,7 +131,7 @@ impl Driver {
             Question::ScoreMetrics(reply) => drop(reply.send(metrics::all_scores(self))),
             Question::RecordProbe { value, ttl, reply } => {
                 let now = self.shared.clock.now();
-                drop(reply.send(self.node.record_probe(value, ttl, now)));
+                let _ = reply.send(self.node.record_probe(value, ttl, now));
             }
             Question::Transfer { to, reply } => self.begin_transfer(to, reply),
         }

@@ -74,11 +74,7 @@ pub(crate) struct PendingTransfer {
 
 impl Driver {
     /// Requests a hand-over, and keeps the question until it is settled.
-    pub(crate) fn begin_transfer(
-        &mut self,
-        to: Option<ServerId>,
-        reply: Reply<Result<Transferred, TransferError>>,
-    ) {
+    pub(crate) fn begin_transfer(&mut self, to: Option<ServerId>, reply: Reply<Result<Transferred, TransferError>>) {
         let newest = self.node.leadership_changes().next().map(|change| change.began);
         let refusal = match (to, self.node.serving()) {
             (Some(to), _) if !self.node.config().voters.contains(to) => Err(TransferError::NoSuchServer(to)),
