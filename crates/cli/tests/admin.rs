@@ -171,8 +171,11 @@ fn any_server_is_asked_to_hand_over_and_its_refusal_is_printed() {
     let (code, said, _) = run(&["transfer", "--to", "3", "--timeout", "2s", "--admin", &server.url]);
     assert_eq!((code, said.as_str()), (0, "Server 3 leads. No write was answered for 4.1 ms.\n"));
     assert_eq!(server.next_request().body, r#"{"to":3,"timeout_ms":2000}"#);
-    let refusal = r#"{"error":"server 3 does not follow: it is not caught up","code":"conflict"}"#;
-    let server = ScriptedServer::answering(&[("POST /v1/transfer", 409, refusal)]);
+    let server = ScriptedServer::answering(&[(
+        "POST /v1/transfer",
+        409,
+        r#"{"error":"server 3 does not follow: it is not caught up","code":"conflict"}"#,
+    )]);
     let (code, _, complaint) = run(&["transfer", "--to", "3", "--admin", &server.url]);
     assert_eq!(code, 1);
     assert!(complaint.contains("does not follow"), "{complaint}");
