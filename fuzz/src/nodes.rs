@@ -318,7 +318,7 @@ impl Server {
                 }
             }
             Effect::Reply { body, .. } | Effect::Notify { body, .. } => return body.len(),
-            Effect::Attached { .. } | Effect::Confirmed { .. } | Effect::Note(_) => {}
+            Effect::Attached { .. } | Effect::Confirmed { .. } | Effect::TransferRefused(_) | Effect::Note(_) => {}
             Effect::Halt { .. } => self.halted = true,
         }
         0
@@ -387,7 +387,8 @@ fn channel_of(message: &Message) -> Channel {
         | Message::SyncAsk { .. }
         | Message::SyncDone { .. }
         | Message::Remaining { .. }
-        | Message::TransferAsk { .. } => Channel::Quorum,
+        | Message::TransferAsk { .. }
+        | Message::TransferRefused { .. } => Channel::Quorum,
     }
 }
 

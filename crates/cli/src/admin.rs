@@ -7,11 +7,13 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use pole_api::{
+    ChooseOracle, Election, Ensemble, Health, OracleChosen, Refusal, Scores, SetScore, Transfer, Transferred,
+};
 use pole_oracle::Spec;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
 
-use crate::api::{Election, Ensemble, Health, OracleSet, Refusal, Scores, Transferred};
 use crate::args::{AdminArgs, Ms, Param};
 use crate::failure::{Failure, Kind};
 use crate::http::{Request, Response, Url};
@@ -44,15 +46,16 @@ impl Admin {
         self.send(&self.leader_first()?, "GET", &format!("/v1/election?last={last}"), "", LIMIT)
     }
 
-    pub(crate) fn set_oracle(&self, name: &str, params: &[Param]) -> Result<Reply<OracleSet>, Failure> {
+    pub(crate) fn set_oracle(&self, name: &str, params: &[Param]) -> Result<Reply<OracleChosen>, Failure> {
         // The short forms contain a parameter in the name. A plain name is checked by the server, which may know more
         // oracles.
         let short = name.contains(['/', '=']);
         let spec = if short { Spec::parse(name) } else { Ok(Spec::new(name)) };
         let spec = spec.map_err(|error| Failure::bad_input(error.to_string()))?;
         let spec = params.iter().fold(spec, |spec, Param { key, value }| spec.with(key, value));
-        let body = json!({ "name": spec.name, "params": spec.params });
-        self.send(&self.urls()?, "PUT", "/v1/oracle", &body.to_string(), LIMIT)
+        let params = spec.params.into_iter().map(|(name, value)| (name, pole_api::Param::Text(value))).collect();
+        let body = ChooseOracle { name: spec.name, params: Some(params) };
+        self.send(&self.urls()?, "PUT", "/v1/oracle", &text(&body), LIMIT)
     }
 
     pub(crate) fn set_score(&self, value: f64, ttl: Ms) -> Result<(), Failure> {
@@ -62,19 +65,14 @@ impl Admin {
         let [url] = &self.urls()?[..] else {
             return Err(Failure::bad_input("a score belongs to one server: name one address with --admin"));
         };
-        let body = json!({ "value": value, "ttl_ms": ttl.0 }).to_string();
+        let body = text(&SetScore { value, ttl_ms: Some(ttl.0) });
         self.send::<()>(std::slice::from_ref(url), "PUT", "/v1/score", &body, LIMIT).map(drop)
     }
 
-    /// Every server accepts this, but only the leader explains a refusal, so it is asked first if it is among the
-    /// addresses.
     pub(crate) fn transfer(&self, to: Option<u64>, timeout: Ms) -> Result<Reply<Transferred>, Failure> {
-        let mut body = json!({ "timeout_ms": timeout.0 });
-        if let Some(to) = to {
-            body["to"] = to.into();
-        }
+        let body = text(&Transfer { to, timeout_ms: Some(timeout.0) });
         let limit = LIMIT + Duration::from_millis(timeout.0);
-        self.send(&self.leader_first()?, "POST", "/v1/transfer", &body.to_string(), limit)
+        self.send(&self.urls()?, "POST", "/v1/transfer", &body, limit)
     }
 
     /// The addresses with the leader first. With a single address no request is needed.
@@ -128,6 +126,11 @@ impl Admin {
         }
         Err(no_quorum.unwrap_or_else(|| unreachable(&failures)))
     }
+}
+
+/// The body of a request.
+fn text(body: &impl Serialize) -> String {
+    serde_json::to_string(body).expect("names and numbers are always JSON")
 }
 
 fn unreachable(failures: &[String]) -> Failure {

@@ -19,7 +19,6 @@
 //! ```
 
 mod admin;
-mod api;
 mod args;
 mod elect;
 mod failure;
@@ -100,7 +99,7 @@ fn transfer(admin: &Admin, to: Option<u64>, timeout: Ms, json: bool) -> Result<(
     print(&answer.text(json, show::transferred)?)?;
     // The server that was to lead may have lost its quorum at once, and another may have been elected.
     match (to, answer.typed()?.leader) {
-        (Some(wanted), Some(leader)) if wanted != leader => Err(Failure::failed(format!(
+        (Some(wanted), leader) if wanted != leader => Err(Failure::failed(format!(
             "server {wanted} was to lead, and {leader} does; `pole explain --last 3` says why"
         ))),
         _ => Ok(()),

@@ -147,7 +147,7 @@ fn a_score_goes_with_its_time_to_live_and_the_token_of_the_environment() {
     let mut command = pole(&["score", "set", "-12.5", "--ttl", "2m", "--admin", &server.url]);
     assert!(command.env("POLE_ADMIN_TOKEN", "secret").output().unwrap().status.success());
     let received = server.next_request();
-    assert_eq!(received.body, r#"{"ttl_ms":120000,"value":-12.5}"#);
+    assert_eq!(received.body, r#"{"value":-12.5,"ttl_ms":120000}"#);
     assert_eq!(received.token.as_deref(), Some("Bearer secret"));
 }
 
@@ -158,23 +158,25 @@ fn a_score_needs_a_single_server() {
 }
 
 #[test]
-fn the_leader_is_asked_to_hand_over() {
-    let follower = ScriptedServer::answering(&[("GET /v1/health", 200, r#"{"id":1,"leader":2}"#)]);
-    let leader = ScriptedServer::answering(&[
-        ("GET /v1/health", 200, r#"{"id":2,"leader":2}"#),
-        ("POST /v1/transfer", 200, r#"{"leader":3,"pause_ms":4.1}"#),
-    ]);
-    let urls = format!("{},{}", follower.url, leader.url);
-    let (code, said, _) = run(&["transfer", "--to", "3", "--timeout", "2s", "--admin", &urls]);
-    assert_eq!((code, said.as_str()), (0, "Server 3 leads. No write was answered for 4.1 ms.\n"));
-    leader.next_request();
-    assert_eq!(leader.next_request().body, r#"{"timeout_ms":2000,"to":3}"#);
-}
-
-#[test]
 fn a_hand_over_to_another_server_than_requested_has_failed() {
     let server = ScriptedServer::answering(&[("POST /v1/transfer", 200, r#"{"leader":2,"pause_ms":69.2}"#)]);
     let (code, _, said) = run(&["transfer", "--to", "3", "--admin", &server.url]);
     assert_eq!(code, 1);
     assert!(said.contains("server 3 was to lead, and 2 does"), "{said}");
+}
+
+#[test]
+fn any_server_is_asked_to_hand_over_and_its_refusal_is_printed() {
+    let server = ScriptedServer::answering(&[("POST /v1/transfer", 200, r#"{"leader":3,"pause_ms":4.1}"#)]);
+    let (code, said, _) = run(&["transfer", "--to", "3", "--timeout", "2s", "--admin", &server.url]);
+    assert_eq!((code, said.as_str()), (0, "Server 3 leads. No write was answered for 4.1 ms.\n"));
+    assert_eq!(server.next_request().body, r#"{"to":3,"timeout_ms":2000}"#);
+    let server = ScriptedServer::answering(&[(
+        "POST /v1/transfer",
+        409,
+        r#"{"error":"server 3 does not follow: it is not caught up","code":"conflict"}"#,
+    )]);
+    let (code, _, complaint) = run(&["transfer", "--to", "3", "--admin", &server.url]);
+    assert_eq!(code, 1);
+    assert!(complaint.contains("does not follow"), "{complaint}");
 }

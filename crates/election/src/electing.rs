@@ -18,7 +18,9 @@ use alloc::vec::Vec;
 use crate::ballot::{Ballot, BallotChanges};
 use crate::links::Links;
 use crate::trace::{ElectionTrace, EndReason, Step};
-use crate::{Cause, Config, Host, Message, Output, Proposal, Propose, Rank, Score, Timer, Vote, is_fallback, timing};
+use crate::{
+    Cause, Config, Host, Message, Output, Proposal, Propose, Rank, Round, Score, Timer, Vote, is_fallback, timing,
+};
 use pole_types::{ServerId, Span};
 
 /// State that lasts from `Election::start` until a leader is chosen, across all rounds joined in between.
@@ -71,6 +73,14 @@ impl Campaign {
             self.trace.push(Step::Voted { from, leader: vote.choice.id });
         }
     }
+
+    /// A peer proposes in `round`: it no longer follows the leader that it voted for in an older one. Without this, votes
+    /// that were delayed until after the leader's end would bring a server to follow it.
+    pub(crate) fn forget_older_vote(&mut self, from: ServerId, round: Round) {
+        if self.votes.get(&from).is_some_and(|vote| vote.round < round) {
+            self.votes.remove(&from);
+        }
+    }
 }
 
 impl Electing {
@@ -103,6 +113,7 @@ impl Electing {
         host: &impl Host,
         out: &mut Vec<Output>,
     ) {
+        self.campaign.forget_older_vote(from, propose.round);
         let changes = self.record_proposal(from, propose, host, out);
         if changes.adopted || !changes.demoted.is_empty() {
             self.send_to_all(config, out);

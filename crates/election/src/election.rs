@@ -311,6 +311,7 @@ impl Election {
                     self.round = propose.round;
                     scoring.proposals.clear();
                 }
+                scoring.campaign.forget_older_vote(from, propose.round);
                 if propose.round == self.round {
                     scoring.proposals.insert(from, propose);
                 }

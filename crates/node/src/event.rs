@@ -218,6 +218,8 @@ pub enum Effect {
     Close { client: ClientId, reason: CloseReason },
     /// A notable event for logs and records.
     Note(Note),
+    /// A hand-over that was requested here will not happen, or was given up.
+    TransferRefused(TransferRefusal),
     /// The server cannot continue: stop the process. Nothing more is acknowledged.
     Halt { reason: String },
 }
@@ -313,6 +315,36 @@ pub enum Message {
         /// The target; `None` for the server with the best score.
         to: Option<ServerId>,
     },
+    /// Quorum channel, leader to follower: the answer to a `TransferAsk` if there will be no other leader.
+    TransferRefused {
+        /// The leader's epoch.
+        epoch: Epoch,
+        /// The reason.
+        refusal: TransferRefusal,
+    },
+}
+
+/// Why a leader does not hand over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum TransferRefusal {
+    /// The server that was asked does not lead.
+    #[error("the server that was asked does not lead")]
+    NotLeading,
+    /// The ensemble has one server.
+    #[error("there is no other server to hand over to")]
+    Alone,
+    /// A hand-over is being prepared.
+    #[error("another hand-over is under way: wait for it")]
+    UnderWay,
+    /// The target does not follow the leader.
+    #[error("server {0} does not follow: it is not caught up")]
+    NotFollowing(ServerId),
+    /// Nobody was named, and no other server has a score.
+    #[error("no other server is known to be fit")]
+    NoneFit,
+    /// The target did not acknowledge the whole history in time.
+    #[error("server {0} was not level within the time limit")]
+    NotLevel(ServerId),
 }
 
 /// A client's write on its way to validation.
@@ -346,7 +378,7 @@ pub enum Note {
         cause: Cause,
     },
     /// The hand-over was not possible within its limit.
-    ResignationAborted { reason: String },
+    ResignationAborted { refusal: TransferRefusal },
     /// The leader handed over.
     HandedOver { to: ServerId },
     /// This server gave up its role.
@@ -392,6 +424,7 @@ impl Message {
             Self::SyncDone { .. } => "SyncDone",
             Self::Remaining { .. } => "Remaining",
             Self::TransferAsk { .. } => "TransferAsk",
+            Self::TransferRefused { .. } => "TransferRefused",
         }
     }
 
@@ -404,7 +437,8 @@ impl Message {
             | Self::SyncAsk { .. }
             | Self::SyncDone { .. }
             | Self::TouchDone { .. }
-            | Self::TransferAsk { .. } => 32,
+            | Self::TransferAsk { .. }
+            | Self::TransferRefused { .. } => 32,
             Self::Touch { sessions, .. } => 32 + sessions.len() * size_of::<SessionId>(),
             Self::Remaining { sessions, .. } => 32 + sessions.len() * size_of::<(SessionId, Span)>(),
             Self::Zab(message) => message.size_bytes(),

@@ -6,37 +6,35 @@
 //! Clients wait from the freeze to the first commit of the new leader, so only the drain happens in between. The freeze
 //! cannot wait until the target has everything, because over a long link it never does while proposals continue.
 
-use alloc::string::ToString;
 use alloc::vec::Vec;
 use pole_election::{Cause, Proposal, Round};
 use pole_types::{Epoch, ServerId, SessionId, Span, Zxid};
-use pole_zab::Phase;
 
 use crate::node::Node;
 use crate::sessions::REMAINING_MAX;
-use crate::{Channel, Effect, Machine, Message, Note, Timer};
+use crate::{Channel, Effect, Machine, Message, Note, Timer, TransferRefusal};
 
 /// A hand-over being prepared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
     to: ServerId,
-    /// Whether it was requested; otherwise the leader resigns by itself.
-    asked: bool,
+    /// The server where it was requested; `None` if the leader resigns by itself.
+    asked_by: Option<ServerId>,
     /// The end of our log when the hand-over began. A target that has acknowledged this keeps up with us.
     mark: Zxid,
     /// New proposals wait.
-    frozen: bool,
+    pub(crate) frozen: bool,
 }
 
 impl<M: Machine> Node<M> {
     /// Handles a request for another leader. Only a leader can hand over, so a follower forwards the request.
     pub(crate) fn transfer_requested(&mut self, to: Option<ServerId>, out: &mut Vec<Effect>) {
-        match (self.zab.leader(), self.zab.serving_epoch()) {
-            (Some(leader), Some(epoch)) if leader != self.config.me => {
+        match self.serving().filter(|(leader, _)| *leader != self.config.me) {
+            Some((leader, epoch)) => {
                 let message = Message::TransferAsk { epoch, to };
                 out.push(Effect::Send { to: leader, channel: Channel::Quorum, message });
             }
-            (_, _) => self.transfer(to, Cause::Transfer, out),
+            None => self.transfer(to, Some(self.config.me), out),
         }
     }
 
@@ -50,42 +48,74 @@ impl<M: Machine> Node<M> {
         out: &mut Vec<Effect>,
     ) {
         if self.zab.is_followed_by(from, epoch) {
-            self.transfer(to, Cause::Transfer, out);
+            self.transfer(to, Some(from), out);
         }
     }
 
-    /// Prepares to hand over to `to`, or to the server with the best score.
-    pub(crate) fn transfer(&mut self, to: Option<ServerId>, cause: Cause, out: &mut Vec<Effect>) {
-        let best = || self.scoring.successors(self.now).first().map(|(id, _)| *id);
-        let target = to.or_else(best).filter(|to| *to != self.config.me && self.config.voters.contains(*to));
-        let refusal = match (self.zab.phase(), target) {
-            (Phase::Established, Some(_)) if self.transfer.is_none() => None,
-            (Phase::Established, Some(_)) => Some("another hand-over is under way"),
-            (Phase::Established, None) => Some("no other server is known to be fit"),
-            (_, _) => Some("this server does not lead"),
-        };
-        match (refusal, target) {
-            (None, Some(to)) => {
-                self.transfer =
-                    Some(Transfer { to, asked: cause == Cause::Transfer, mark: self.zab.log().last(), frozen: false });
+    /// The leader refused the hand-over that was requested here, or gave it up.
+    pub(crate) fn transfer_refused(
+        &mut self,
+        from: ServerId,
+        epoch: Epoch,
+        refusal: TransferRefusal,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.serving() == Some((from, epoch)) {
+            out.push(Effect::TransferRefused(refusal));
+        }
+    }
+
+    /// Prepares to hand over to `to`, or to the server with the best score. `asked_by` is the server where that was
+    /// requested; `None` if the leader resigns by itself.
+    pub(crate) fn transfer(&mut self, to: Option<ServerId>, asked_by: Option<ServerId>, out: &mut Vec<Effect>) {
+        match self.transfer_target(to) {
+            Err(refusal) => self.refuse_transfer(asked_by, refusal, out),
+            Ok(to) => {
+                let mark = self.zab.log().last();
+                if let Some(leadership) = &mut self.leadership {
+                    leadership.transfer = Some(Transfer { to, asked_by, mark, frozen: false });
+                }
                 self.scoring.record_resignation(self.now);
+                let cause = if asked_by.is_some() { Cause::Transfer } else { Cause::Resigned };
                 out.push(Effect::Note(Note::Resigning { to, cause }));
                 out.push(Effect::Arm { timer: Timer::Drain, after: self.config.drain_limit });
             }
-            (Some(reason), _) => out.push(Effect::Note(Note::ResignationAborted { reason: reason.to_string() })),
-            (None, None) => {}
         }
     }
 
-    /// Whether new proposals wait for a hand-over.
-    pub(crate) fn is_frozen(&self) -> bool {
-        self.transfer.is_some_and(|transfer| transfer.frozen)
+    fn transfer_target(&self, to: Option<ServerId>) -> Result<ServerId, TransferRefusal> {
+        let leadership = self.leadership.as_ref().ok_or(TransferRefusal::NotLeading)?;
+        if self.is_alone() {
+            return Err(TransferRefusal::Alone);
+        }
+        if leadership.transfer.is_some() {
+            return Err(TransferRefusal::UnderWay);
+        }
+        let best = || self.scoring.successors(self.now).first().map(|(id, _)| *id);
+        let target = to.or_else(best).filter(|to| *to != self.config.me).ok_or(TransferRefusal::NoneFit)?;
+        let follows = self.zab.followers().any(|(id, _)| id == target);
+        if follows { Ok(target) } else { Err(TransferRefusal::NotFollowing(target)) }
+    }
+
+    /// Tells whoever asked for a hand-over that there will be none.
+    fn refuse_transfer(&self, asked_by: Option<ServerId>, refusal: TransferRefusal, out: &mut Vec<Effect>) {
+        out.push(Effect::Note(Note::ResignationAborted { refusal }));
+        match (asked_by, self.serving()) {
+            (Some(asker), _) if asker == self.config.me => out.push(Effect::TransferRefused(refusal)),
+            (Some(to), Some((_, epoch))) => {
+                let message = Message::TransferRefused { epoch, refusal };
+                out.push(Effect::Send { to, channel: Channel::Quorum, message });
+            }
+            (Some(_), None) | (None, _) => {}
+        }
     }
 
     /// Advances a hand-over as far as possible now.
     pub(crate) fn try_hand_over(&mut self, out: &mut Vec<Effect>) {
-        let Some(transfer) = &mut self.transfer else { return };
-        let Transfer { to, asked, mark, .. } = *transfer;
+        let Some(transfer) = self.leadership.as_mut().and_then(|leadership| leadership.transfer.as_mut()) else {
+            return;
+        };
+        let Transfer { to, asked_by, mark, .. } = *transfer;
         transfer.frozen |= self.zab.followers().any(|(id, acked)| id == to && acked >= mark);
         if !transfer.frozen || self.zab.can_hand_over(to).is_err() {
             return;
@@ -94,16 +124,14 @@ impl<M: Machine> Node<M> {
         self.send_remaining(to, out);
         let round = self.election.next_round();
         let choice = self.scoring.proposal_of(to, self.now);
-        let handed_over = self.with_zab(|zab, outputs| zab.hand_over(round, choice, asked, outputs));
+        let handed_over = self.with_zab(|zab, outputs| zab.hand_over(round, choice, asked_by.is_some(), outputs));
         debug_assert!(handed_over.is_ok(), "it could be handed over a moment ago");
-        out.push(Effect::Cancel(Timer::Drain));
-        self.transfer = None;
     }
 
     /// Leader: sends the target the time left to sessions, in messages of bounded size.
     fn send_remaining(&self, to: ServerId, out: &mut Vec<Effect>) {
-        let Some(epoch) = self.zab.serving_epoch() else { return };
-        let remaining = self.expiry.remaining(self.now);
+        let (Some(epoch), Some(leadership)) = (self.zab.serving_epoch(), &self.leadership) else { return };
+        let remaining = leadership.expiry.remaining(self.now);
         // At least one part, which discards what was sent before an aborted hand-over.
         let parts = remaining.len().div_ceil(REMAINING_PIECE).max(1);
         for part in 0..parts {
@@ -122,7 +150,7 @@ impl<M: Machine> Node<M> {
         begins: bool,
         sessions: Vec<(SessionId, Span)>,
     ) {
-        if self.zab.leader() == Some(from) && self.zab.serving_epoch() == Some(epoch) {
+        if self.serving() == Some((from, epoch)) {
             if begins {
                 self.remaining.clear();
             }
@@ -133,9 +161,8 @@ impl<M: Machine> Node<M> {
 
     /// The target did not catch up in time: continue to lead.
     pub(crate) fn drain_expired(&mut self, out: &mut Vec<Effect>) {
-        if let Some(transfer) = self.transfer.take() {
-            let reason = alloc::format!("server {} was not level within the time limit", transfer.to);
-            out.push(Effect::Note(Note::ResignationAborted { reason }));
+        if let Some(transfer) = self.leadership.as_mut().and_then(|leadership| leadership.transfer.take()) {
+            self.refuse_transfer(transfer.asked_by, TransferRefusal::NotLevel(transfer.to), out);
         }
     }
 
@@ -144,7 +171,7 @@ impl<M: Machine> Node<M> {
         let to = choice.id;
         self.end_leadership(out);
         // The resigning leader recorded it when the hand-over began.
-        if !self.scoring.is_led_by(self.config.me) {
+        if self.scoring.last_leader() != Some(self.config.me) {
             self.scoring.record_resignation(self.now);
         }
         self.leadership_changes.begin(if asked { Cause::Transfer } else { Cause::Resigned }, round, self.now);

@@ -7,8 +7,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use pole_election::Rank;
 use pole_oracle::{Assessed, Gossip, InvalidProbe, Measurements, Moment, Oracle, Report, View};
-use pole_types::{ServerId, Span, Time, Zxid};
+use pole_types::{Epoch, ServerId, Span, Time, Zxid};
 
+use crate::leadership::Leadership;
 use crate::node::Node;
 use crate::{Config, Machine};
 
@@ -65,7 +66,7 @@ impl<M: Machine> Node<M> {
     /// reports allow; `None` for a server that never reported. For the situation after a crash of the leader, the
     /// leader is not included.
     pub fn views(&self, moment: Moment, now: Time) -> BTreeMap<ServerId, Option<View>> {
-        let (leader, suspected) = (self.scoring.leader(), self.scoring.suspected());
+        let (leader, suspected) = (self.scoring.last_leader(), self.scoring.suspected());
         let measurements = &self.scoring.measurements;
         let own = self.own_report(now);
         let view = |id: ServerId| {
@@ -100,9 +101,16 @@ impl<M: Machine> Node<M> {
             .then_some(&gossip.rank)
     }
 
+    /// The leader under which clients are served now, and its epoch. Everything that depends on the present leader asks
+    /// here or the agreement, which this reads.
+    pub fn serving(&self) -> Option<(ServerId, Epoch)> {
+        self.zab.leader().zip(self.zab.serving_epoch())
+    }
+
     /// Whether a hand-over is being prepared, and if so whether writes already wait for it.
     pub fn hand_over(&self) -> Option<bool> {
-        self.transfer.map(|_| self.is_frozen())
+        let leadership = self.leadership.as_ref()?;
+        leadership.transfer.map(|transfer| transfer.frozen)
     }
 
     pub fn queues(&self) -> Queues {
@@ -114,7 +122,7 @@ impl<M: Machine> Node<M> {
         };
         Queues {
             held: self.requests.len(),
-            unproposed: self.inbox.len(),
+            unproposed: self.leadership.as_ref().map_or(0, Leadership::unproposed),
             uncommitted: if leads { uncommitted } else { 0 },
             log_entries: self.zab.log().len(),
             log_bytes: self.zab.log().bytes(),

@@ -100,6 +100,7 @@ mod disk_watch;
 mod event;
 mod handover;
 mod inspect;
+mod leadership;
 mod leadership_changes;
 mod lease;
 mod liveness;
@@ -119,7 +120,7 @@ pub use connection::{
     UNREAD_BYTES_MAX, password,
 };
 pub use contract::Contract;
-pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer};
+pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer, TransferRefusal};
 pub use inspect::Queues;
 pub use leadership_changes::{ChangeStatus, LeadershipChange, Milestone};
 pub use lease::Lease;

@@ -19,12 +19,12 @@ use pole_zab::{Output, Phase, Recovered, Requests, Ticket, Zab};
 use crate::checkpoints::SinceCheckpoint;
 use crate::clients::Clients;
 use crate::disk_watch::DiskWatch;
-use crate::handover::Transfer;
+use crate::leadership::Leadership;
 use crate::leadership_changes::{LeadershipChanges, Milestone};
 use crate::liveness::Liveness;
 use crate::scoring::{ElectionHost, Scoring};
-use crate::sessions::{Expiry, Touches};
-use crate::syncs::{Confirmations, PendingSyncs};
+use crate::sessions::Touches;
+use crate::syncs::PendingSyncs;
 use crate::transfers::Transfers;
 use crate::{Channel, Config, Effect, Event, LeadershipChange, Machine, Message, Note, Request, Timer};
 
@@ -48,31 +48,19 @@ pub struct Node<M> {
     pub(crate) attachments: u32,
     /// As follower: requests of this step, to be forwarded in one message.
     pub(crate) outbox: Vec<Request>,
-    /// As leader: requests not yet proposed, with the server that they came from.
-    pub(crate) inbox: VecDeque<(ServerId, Request)>,
-    /// As leader: its own requests. A few of them at a time are proposed between those of clients.
-    pub(crate) chores: VecDeque<Request>,
-    /// How many of `chores` may still be proposed in this step.
-    pub(crate) chores_allowed: usize,
+    /// What only an established leader has.
+    pub(crate) leadership: Option<Leadership>,
     /// Not everything that is ready was applied, and [`Effect::Continue`] was returned.
     pub(crate) continue_requested: bool,
     pub(crate) pending_syncs: PendingSyncs,
-    pub(crate) confirmations: Confirmations,
     pub(crate) liveness: Liveness,
     pub(crate) touches: Touches,
     /// As the target of a hand-over: the time left to sessions, as the last leader sent it.
     pub(crate) remaining: BTreeMap<SessionId, Span>,
-    /// As leader: the expiry of sessions.
-    pub(crate) expiry: Expiry,
-    /// As leader: when to scan next for what is due by the wall clock.
-    pub(crate) chores_at: Time,
-    /// Where that scan continues.
-    pub(crate) chores_from: u32,
     /// The wall clock in milliseconds since 1970.
     pub(crate) wall_ms: i64,
     disk: DiskWatch,
     transfers: Transfers,
-    pub(crate) transfer: Option<Transfer>,
     pub(crate) leadership_changes: LeadershipChanges,
     /// Whether clients wait for a leader and [`Timer::Grace`] is running.
     pub(crate) grace: bool,
@@ -128,22 +116,15 @@ impl<M: Machine> Node<M> {
             requests: Requests::default(),
             attachments: 0,
             outbox: Vec::new(),
-            inbox: VecDeque::new(),
-            chores: VecDeque::new(),
-            chores_allowed: 0,
+            leadership: None,
             continue_requested: false,
             pending_syncs: PendingSyncs::default(),
-            confirmations: Confirmations::default(),
             liveness: Liveness::default(),
             touches: Touches::default(),
             remaining: BTreeMap::new(),
-            expiry: Expiry::default(),
-            chores_at: now,
-            chores_from: 0,
             wall_ms: 0,
             disk: DiskWatch::default(),
             transfers: Transfers::default(),
-            transfer: None,
             leadership_changes: LeadershipChanges::default(),
             grace: false,
             phase_since: None,
@@ -168,7 +149,7 @@ impl<M: Machine> Node<M> {
             return;
         }
         self.now = now.max(self.now);
-        self.chores_allowed = CHORES_PER_STEP_MAX;
+        self.leadership.iter_mut().for_each(Leadership::allow_chores);
         self.dispatch(event, out);
         self.settle(out);
         self.zab.assert_invariants();
@@ -178,7 +159,7 @@ impl<M: Machine> Node<M> {
     /// that they are sent and written together.
     pub fn step_all(&mut self, events: impl IntoIterator<Item = Event>, now: Time, out: &mut Vec<Effect>) {
         self.now = now.max(self.now);
-        self.chores_allowed = CHORES_PER_STEP_MAX;
+        self.leadership.iter_mut().for_each(Leadership::allow_chores);
         for event in events {
             let is_batched = event.is_batched();
             if self.halted {
@@ -358,10 +339,13 @@ impl<M: Machine> Node<M> {
                 self.remaining_received(from, epoch, begins, sessions);
             }
             (Channel::Quorum, Message::TransferAsk { epoch, to }) => self.transfer_forwarded(from, epoch, to, out),
+            (Channel::Quorum, Message::TransferRefused { epoch, refusal }) => {
+                self.transfer_refused(from, epoch, refusal, out);
+            }
             (Channel::Election, message @ (Message::Zab(_) | Message::Forward { .. } | Message::SyncAsk { .. }))
             | (Channel::Election, message @ (Message::SyncDone { .. } | Message::Touch { .. }))
             | (Channel::Election, message @ (Message::TouchDone { .. } | Message::TransferAsk { .. }))
-            | (Channel::Election, message @ Message::Remaining { .. })
+            | (Channel::Election, message @ (Message::Remaining { .. } | Message::TransferRefused { .. }))
             | (Channel::Quorum, message @ (Message::Election(_) | Message::Heartbeat { .. } | Message::Echo { .. })) => {
                 let what = message.name();
                 self.refuse(from, channel, alloc::format!("{what} does not belong on the {channel:?} link"), out);
@@ -534,7 +518,7 @@ impl<M: Machine> Node<M> {
             }
             Output::Progress => self.progress(out),
             Output::Established { epoch } => self.established(epoch, out),
-            Output::Serving { epoch } => self.serving(epoch, out),
+            Output::Serving { epoch } => self.joined_leader(epoch, out),
             Output::LeaderLost { leader, reason } => self.leader_lost(leader, reason, out),
             Output::QuorumLost => {
                 if self.is_leading_past_promises() {
@@ -550,7 +534,3 @@ impl<M: Machine> Node<M> {
         matches!(self.zab.phase(), Phase::Promising | Phase::Pulling | Phase::Synchronising | Phase::Established)
     }
 }
-
-/// The number of the leader's own requests proposed in one step. It keeps ten thousand sessions that expire at once
-/// from delaying the requests of clients.
-const CHORES_PER_STEP_MAX: usize = 64;

@@ -14,6 +14,7 @@ use pole_oracle::Decision;
 use pole_types::{Epoch, ServerId, Span, Zxid};
 use pole_zab::{Phase, Zab};
 
+use crate::leadership::Leadership;
 use crate::leadership_changes::Milestone;
 use crate::liveness;
 use crate::node::Node;
@@ -84,11 +85,8 @@ impl<M: Machine> Node<M> {
     /// Drops the work that a leader has under way and will not finish.
     pub(crate) fn end_leadership(&mut self, out: &mut Vec<Effect>) {
         self.machine.forget_prepared();
-        self.inbox.clear();
-        self.chores.clear();
         self.outbox.clear();
-        self.confirmations.clear();
-        if self.transfer.take().is_some() {
+        if self.leadership.take().is_some_and(|leadership| leadership.transfer.is_some()) {
             out.push(Effect::Cancel(Timer::Drain));
         }
     }
@@ -220,18 +218,17 @@ impl<M: Machine> Node<M> {
         self.machine.forget_prepared();
         self.scoring.became_leader(self.now);
         let remaining = core::mem::take(&mut self.remaining);
-        self.expiry = Expiry::begin(self.now, self.config.tick, self.machine.sessions(), &remaining);
-        self.chores_at = self.now + self.config.chores_every;
-        self.chores_from = 0;
-        self.serve(self.config.me, epoch, out);
+        let expiry = Expiry::begin(self.now, self.config.tick, self.machine.sessions(), &remaining);
         // Requests found in the history need nothing more; the others are proposed now.
-        let me = self.config.me;
-        self.inbox = self.unlogged_requests().into_iter().map(|request| (me, request)).collect();
+        let unlogged = self.unlogged_requests();
+        let chores_at = self.now + self.config.chores_every;
+        self.leadership = Some(Leadership::new(self.config.me, unlogged, expiry, chores_at));
+        self.serve(self.config.me, epoch, out);
         self.resend_syncs(out);
     }
 
     /// We follow an established leader and have its history.
-    pub(crate) fn serving(&mut self, epoch: Epoch, out: &mut Vec<Effect>) {
+    pub(crate) fn joined_leader(&mut self, epoch: Epoch, out: &mut Vec<Effect>) {
         let Some(leader) = self.zab.leader() else { return };
         self.serve(leader, epoch, out);
         self.outbox = self.unlogged_requests();
@@ -255,8 +252,9 @@ impl<M: Machine> Node<M> {
     /// The leader accepted a follower: what came over its older links is void, and the follower will send it again.
     pub(crate) fn joined(&mut self, peer: ServerId) {
         self.liveness.watch(peer, self.now);
-        self.inbox.retain(|(from, _)| *from != peer);
-        self.confirmations.forget(peer);
+        if let Some(leadership) = &mut self.leadership {
+            leadership.forget(peer);
+        }
     }
 
     /// A server promised a higher epoch to another candidate: opens one above it, limited by `reopen_pause`.
@@ -348,12 +346,12 @@ impl<M: Machine> Node<M> {
         Span(self.config.liveness_timeout.0.saturating_sub(self.config.liveness.0)).saturating_mul(2)
     }
 
-    /// Whether this server has elected a leader and not heard from it since. If another server gives up waiting for that
-    /// leader and begins a new round, there is nothing to wait for here either.
+    /// Whether this server has elected a leader and not heard from it since, or adopted one that it has no link to. If
+    /// another server gives that leader up and begins a new round, there is nothing to wait for here either.
     pub(crate) fn leader_is_silent(&self) -> bool {
-        self.zab.phase() == Phase::Greeting
-            && self.election.awaits_elected_leader()
-            && self.zab.leader().is_some_and(|leader| !self.liveness.has_received(leader))
+        let is_awaited = |leader| self.election.awaits_elected_leader() || !self.zab.is_linked(leader);
+        let is_silent = |leader| is_awaited(leader) && !self.liveness.has_received(leader);
+        self.zab.phase() == Phase::Greeting && self.zab.leader().is_some_and(is_silent)
     }
 
     /// Whether a quorum continued without the leader that we chose and that is not established, so that waiting for it
@@ -408,11 +406,11 @@ impl<M: Machine> Node<M> {
         for peer in peers {
             self.heartbeat(peer, out);
         }
-        if self.zab.phase() == Phase::Established && self.transfer.is_none() {
+        if self.leadership.as_ref().is_some_and(|leadership| leadership.transfer.is_none()) {
             let (pause, epoch) = (self.time_to_gather(), self.election.round().epoch + 1);
             let standing = self.zab.standing();
             if let Decision::Resign { to, .. } = self.scoring.consider_resignation(self.now, standing, epoch, pause) {
-                self.transfer(Some(to), Cause::Resigned, out);
+                self.transfer(Some(to), None, out);
             }
         }
     }

@@ -23,8 +23,8 @@ pub(crate) struct Scoring {
     voters: Voters,
     /// Peers whose election link is closed.
     suspected: BTreeSet<ServerId>,
-    /// The leader, or the last one if it was just lost.
-    leader: Option<ServerId>,
+    /// The last established leader. It may be gone by now: an election compares servers as its successors.
+    last_leader: Option<ServerId>,
     /// Whether the next election follows a crash or a resignation.
     pub(crate) moment: Moment,
     resignation: Resignation,
@@ -47,7 +47,7 @@ impl Scoring {
             version: Zxid::ZERO,
             suspected: voters.peers(me).collect(),
             voters,
-            leader: None,
+            last_leader: None,
             moment: Moment::AfterCrash,
             resignation: Resignation::new(resign),
             sent: BTreeMap::new(),
@@ -81,9 +81,9 @@ impl Scoring {
         self.voters.peers(self.measurements.me()).filter(|peer| !self.suspected.contains(peer))
     }
 
-    /// The leader, or the last one if it was just lost.
-    pub(crate) fn leader(&self) -> Option<ServerId> {
-        self.leader
+    /// The last established leader, which may be gone by now.
+    pub(crate) fn last_leader(&self) -> Option<ServerId> {
+        self.last_leader
     }
 
     pub(crate) fn link_up(&mut self, peer: ServerId) {
@@ -98,13 +98,8 @@ impl Scoring {
 
     /// Sets the established leader. The next election is assumed to follow its crash.
     pub(crate) fn set_leader(&mut self, leader: ServerId) {
-        self.leader = Some(leader);
+        self.last_leader = Some(leader);
         self.moment = Moment::AfterCrash;
-    }
-
-    /// Whether this is the leader, or the last one if it was just lost.
-    pub(crate) fn is_led_by(&self, leader: ServerId) -> bool {
-        self.leader == Some(leader)
     }
 
     /// This server is established as leader.
@@ -166,7 +161,7 @@ impl Scoring {
     }
 
     fn assess(&mut self, now: Time, standing: Standing, moment: Moment, epoch: u64) -> Option<Assessed> {
-        let view = self.measurements.view(now, self.leader, &self.suspected, moment, standing);
+        let view = self.measurements.view(now, self.last_leader, &self.suspected, moment, standing);
         self.measurements.assess(self.oracle.as_ref(), &view, epoch)
     }
 
@@ -184,7 +179,7 @@ impl Scoring {
         let own = self.gossip(now, standing, Moment::BeforeResignation, epoch).rank;
         let fingerprint = self.oracle.fingerprint();
         let candidates = self.measurements.candidates(now, self.version, fingerprint, &self.suspected);
-        let view = self.measurements.view(now, self.leader, &self.suspected, Moment::BeforeResignation, standing);
+        let view = self.measurements.view(now, self.last_leader, &self.suspected, Moment::BeforeResignation, standing);
         let rate_milli = view.rates_milli().values().sum();
         let oracle = self.oracle.as_ref();
         self.resignation.consider(now, &Situation { oracle, own: &own, candidates: &candidates, pause, rate_milli })

@@ -57,21 +57,10 @@ impl<M: Machine> Node<M> {
 
     /// Submits a request for validation if there is a leader. Otherwise it remains held until there is one.
     fn submit(&mut self, request: Request) {
-        match self.zab.phase() {
-            Phase::Established => {
-                self.expiry.touch(request.origin.session, self.now);
-                self.inbox.push_back((self.config.me, request));
-            }
-            Phase::Serving => self.outbox.push(request),
-            Phase::Looking
-            | Phase::Greeting
-            | Phase::Promised
-            | Phase::Joining
-            | Phase::TakingOver
-            | Phase::Gathering
-            | Phase::Promising
-            | Phase::Pulling
-            | Phase::Synchronising => {}
+        if let Some(leadership) = &mut self.leadership {
+            leadership.submit(self.config.me, request, self.now);
+        } else if self.zab.phase() == Phase::Serving {
+            self.outbox.push(request);
         }
     }
 
@@ -113,35 +102,34 @@ impl<M: Machine> Node<M> {
     /// ours, and it sends them again. The same holds for those that arrive before it joined over this link: earlier
     /// ones may have been lost with the previous link.
     pub(crate) fn forwarded(&mut self, from: ServerId, epoch: Epoch, requests: Vec<Request>) {
-        if self.zab.is_followed_by(from, epoch) {
-            for request in requests {
-                // The session counts as active when the request arrives, however long it waits to be proposed.
-                self.expiry.touch(request.origin.session, self.now);
-                self.inbox.push_back((from, request));
-            }
+        if let Some(leadership) = &mut self.leadership
+            && self.zab.is_followed_by(from, epoch)
+        {
+            requests.into_iter().for_each(|request| leadership.submit(from, request, self.now));
         }
     }
 
     /// Leader: turns requests into transactions, up to the limit of transactions under way.
     pub(crate) fn propose_inbox(&mut self) {
-        if self.zab.phase() != Phase::Established || self.is_frozen() {
+        let mut room = self.config.outstanding_max.saturating_sub(self.under_way());
+        let Some(leadership) = &mut self.leadership else { return };
+        if self.zab.phase() != Phase::Established || leadership.is_frozen() || leadership.is_idle() {
             return;
         }
         // A request is validated against everything before it, so that must be applied first.
-        if self.applied < self.zab.ready() || (self.inbox.is_empty() && self.chores.is_empty()) {
+        if self.applied < self.zab.ready() {
             return;
         }
         let mut batch = Vec::new();
         let first = self.zab.next_zxid();
-        let mut room = self.config.outstanding_max.saturating_sub(self.under_way());
         while room > 0
             && !self.machine.is_waiting()
-            && let Some(request) = self.next_request()
+            && let Some(request) = leadership.next_request()
         {
             let zxid = Zxid::new(first.epoch(), first.counter() + batch.len() as u32);
             if request.origin.cxid != Cxid::OWN {
-                self.expiry.touch(request.origin.session, self.now);
-            } else if !self.expiry.is_silent(request.origin.session) {
+                leadership.expiry.touch(request.origin.session, self.now);
+            } else if !leadership.expiry.is_silent(request.origin.session) {
                 continue; // the session was active before its end was proposed
             }
             if let Some(body) = self.machine.prepare(zxid, &request, self.wall_ms) {
@@ -150,17 +138,6 @@ impl<M: Machine> Node<M> {
             }
         }
         self.with_zab(|zab, outputs| zab.propose(batch, outputs));
-    }
-
-    /// The next request to propose: a few of our own, then those of clients.
-    fn next_request(&mut self) -> Option<Request> {
-        if let Some(left) = self.chores_allowed.checked_sub(1)
-            && let Some(request) = self.chores.pop_front()
-        {
-            self.chores_allowed = left;
-            return Some(request);
-        }
-        self.inbox.pop_front().map(|(_, request)| request)
     }
 
     /// Proposals that are not yet committed.
@@ -267,8 +244,8 @@ impl<M: Machine> Node<M> {
         let applied = self.requests.applied(entry);
         let outcome = self.machine.apply(entry, matches!(applied, Applied::Answers(_)))?;
         self.applied = zxid;
-        if let Some((session, timeout)) = outcome.opened {
-            self.expiry.track(session, timeout, self.now);
+        if let (Some((session, timeout)), Some(leadership)) = (outcome.opened, &mut self.leadership) {
+            leadership.expiry.track(session, timeout, self.now);
         }
         if outcome.oracle {
             self.update_oracle(out);
@@ -280,7 +257,9 @@ impl<M: Machine> Node<M> {
             Applied::Supersedes(_) => self.close_session(session, CloseReason::SessionMoved, out),
         }
         if let Some(ended) = outcome.ended {
-            self.expiry.forget(ended);
+            if let Some(leadership) = &mut self.leadership {
+                leadership.expiry.forget(ended);
+            }
             self.touches.forget(ended);
             self.requests.detach(ended);
             self.close_session(ended, CloseReason::SessionEnded, out);
@@ -330,25 +309,22 @@ impl<M: Machine> Node<M> {
 
     /// Leader: closes expired sessions, and does what is due by the wall clock.
     pub(crate) fn check_sessions(&mut self, ping: u64) {
-        for session in self.touches.report_to_quorum(ping, self.now) {
-            self.expiry.touch(session, self.now);
-        }
-        if self.zab.phase() != Phase::Established {
-            return;
-        }
+        let active = self.touches.report_to_quorum(ping, self.now);
+        let Some(leadership) = &mut self.leadership else { return };
+        leadership.touch(active, self.now);
         let own = |session, body| Request { origin: Origin { session, cxid: Cxid::OWN }, floor: Zxid::ZERO, body };
-        for session in self.expiry.advance(self.now) {
-            self.chores.push_back(own(session, self.machine.closing()));
+        for session in leadership.expiry.advance(self.now) {
+            leadership.chores.push_back(own(session, self.machine.closing()));
         }
-        if self.now >= self.chores_at && self.chores.is_empty() {
+        if self.now >= leadership.chores_at && leadership.chores.is_empty() {
             // Each check scans a part of the state.
-            let (mut chores, next) = self.machine.chores(self.wall_ms, self.chores_from);
+            let (mut chores, next) = self.machine.chores(self.wall_ms, leadership.chores_from);
             let limit =
                 ContainerLimit { per_minute: self.config.containers_per_minute, every: self.config.chores_every };
-            let (from, after) = limit.apply(&mut chores, self.chores_from, next);
-            self.chores_from = from;
-            self.chores_at = self.now + after;
-            self.chores.extend(chores.into_iter().map(|body| own(SessionId(0), body)));
+            let (from, after) = limit.apply(&mut chores, leadership.chores_from, next);
+            leadership.chores_from = from;
+            leadership.chores_at = self.now + after;
+            leadership.chores.extend(chores.into_iter().map(|body| own(SessionId(0), body)));
         }
     }
 
@@ -371,8 +347,10 @@ impl<M: Machine> Node<M> {
         sessions: Vec<SessionId>,
         out: &mut Vec<Effect>,
     ) {
-        if self.zab.is_followed_by(from, epoch) {
-            sessions.into_iter().for_each(|session| self.expiry.touch(session, self.now));
+        if let Some(leadership) = &mut self.leadership
+            && self.zab.is_followed_by(from, epoch)
+        {
+            leadership.touch(sessions, self.now);
             let message = Message::TouchDone { epoch, id };
             out.push(Effect::Send { to: from, channel: Channel::Quorum, message });
         }
@@ -380,7 +358,7 @@ impl<M: Machine> Node<M> {
 
     /// The leader confirms a report of active clients.
     pub(crate) fn touch_done(&mut self, from: ServerId, epoch: Epoch, id: u64, out: &mut Vec<Effect>) {
-        if self.zab.leader() == Some(from) && self.zab.serving_epoch() == Some(epoch) {
+        if self.serving() == Some((from, epoch)) {
             out.extend(self.touches.answered(id).map(|at| Effect::Confirmed { at }));
         }
     }
@@ -402,13 +380,12 @@ impl<M: Machine> Node<M> {
     }
 
     fn send_sync(&mut self, id: u64, out: &mut Vec<Effect>) {
-        let Some(epoch) = self.zab.serving_epoch() else { return };
-        match self.zab.leader() {
-            Some(leader) if leader == self.config.me => self.sync_requested(leader, epoch, id),
-            Some(to) => {
-                out.push(Effect::Send { to, channel: Channel::Quorum, message: Message::SyncAsk { epoch, id } });
-            }
-            None => {}
+        let Some((leader, epoch)) = self.serving() else { return };
+        if leader == self.config.me {
+            self.sync_requested(leader, epoch, id);
+        } else {
+            let message = Message::SyncAsk { epoch, id };
+            out.push(Effect::Send { to: leader, channel: Channel::Quorum, message });
         }
     }
 
@@ -422,27 +399,29 @@ impl<M: Machine> Node<M> {
     /// Leader: handles a sync.
     pub(crate) fn sync_requested(&mut self, from: ServerId, epoch: Epoch, id: u64) {
         let ours = from == self.config.me && self.zab.serving_epoch() == Some(epoch);
-        if self.zab.phase() == Phase::Established && (ours || self.zab.is_followed_by(from, epoch)) {
-            self.confirmations.add(from, id, self.zab.log().last());
+        if let Some(leadership) = &mut self.leadership
+            && (ours || self.zab.is_followed_by(from, epoch))
+        {
+            leadership.confirmations.add(from, id, self.zab.log().last());
         }
     }
 
     /// Leader: starts a round of pings for the syncs of this step, and answers those that are confirmed and committed.
     pub(crate) fn confirm_syncs(&mut self, out: &mut Vec<Effect>) {
-        if self.confirmations.needs_round() {
+        if self.leadership.as_ref().is_some_and(|leadership| leadership.confirmations.needs_round()) {
             let round = self.with_zab(pole_zab::Zab::ping);
-            self.confirmations.round_began(round);
+            self.leadership.iter_mut().for_each(|leadership| leadership.confirmations.round_began(round));
         }
-        let Some(epoch) = self.zab.serving_epoch() else { return };
-        if self.zab.leader() == Some(self.config.me) {
-            out.extend(self.touches.answered(self.zab.confirmed()).map(|at| Effect::Confirmed { at }));
-        }
-        while let Some((server, id, zxid)) = self.confirmations.done(self.zab.confirmed(), self.zab.committed()) {
-            if server == self.config.me {
-                self.sync_done(server, epoch, id, zxid);
-            } else {
-                let message = Message::SyncDone { epoch, id, zxid };
-                out.push(Effect::Send { to: server, channel: Channel::Quorum, message });
+        if let (Some(epoch), Some(leadership)) = (self.zab.serving_epoch(), &mut self.leadership) {
+            let (confirmed, committed) = (self.zab.confirmed(), self.zab.committed());
+            out.extend(self.touches.answered(confirmed).map(|at| Effect::Confirmed { at }));
+            while let Some((server, id, zxid)) = leadership.confirmations.done(confirmed, committed) {
+                if server == self.config.me {
+                    self.pending_syncs.answered(id, zxid);
+                } else {
+                    let message = Message::SyncDone { epoch, id, zxid };
+                    out.push(Effect::Send { to: server, channel: Channel::Quorum, message });
+                }
             }
         }
         self.finish_syncs(out);
@@ -461,7 +440,7 @@ impl<M: Machine> Node<M> {
 
     /// Handles the leader's answer to a sync, which completes when that position is applied here.
     pub(crate) fn sync_done(&mut self, from: ServerId, epoch: Epoch, id: u64, zxid: Zxid) {
-        if self.zab.leader() == Some(from) && self.zab.serving_epoch() == Some(epoch) {
+        if self.serving() == Some((from, epoch)) {
             self.pending_syncs.answered(id, zxid);
         }
     }

@@ -163,7 +163,7 @@ impl Expiry {
         self.sessions.get(&session).is_none_or(|tracked| tracked.is_silent)
     }
 
-    /// Removes a session that has ended. Followers do so too, because their queue is never processed.
+    /// Removes a session that has ended.
     pub(crate) fn forget(&mut self, session: SessionId) {
         if let Some(tracked) = self.sessions.remove(&session) {
             self.queue.remove(&(tracked.queued_at, session));

@@ -114,8 +114,4 @@ impl Confirmations {
     pub(crate) fn forget(&mut self, server: ServerId) {
         self.open.retain(|confirmation| confirmation.server != server);
     }
-
-    pub(crate) fn clear(&mut self) {
-        self.open.clear();
-    }
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use pole_node::{
     Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Outcome, ReadResult, Request, Timer,
+    TransferRefusal,
 };
 use pole_oracle::Spec;
 use pole_types::{Cxid, Epoch, ServerId, SessionId, Span, Time, Voters, Zxid};
@@ -60,6 +61,7 @@ struct Ensemble {
     replies: Vec<(ClientId, Cxid, Bytes)>,
     attached: Vec<ClientId>,
     closed: Vec<ClientId>,
+    refusals: Vec<(ServerId, TransferRefusal)>,
     halted: BTreeMap<ServerId, String>,
     now: Time,
 }
@@ -79,6 +81,7 @@ impl Ensemble {
             replies: Vec::new(),
             attached: Vec::new(),
             closed: Vec::new(),
+            refusals: Vec::new(),
             halted: BTreeMap::new(),
             now: Time(0),
         };
@@ -140,6 +143,7 @@ impl Ensemble {
                 | Effect::ReadLog { .. }
                 | Effect::CloseTransfer { .. }
                 | Effect::Restore { .. } => unreachable!("no log is trimmed here, and no difference is long"),
+                Effect::TransferRefused(refusal) => self.refusals.push((id, refusal)),
                 Effect::Notify { .. } | Effect::Confirmed { .. } => {}
                 Effect::Note(note) => println!("{:>8} {id}: {note:?}", self.now.0 / 1000),
                 Effect::Halt { reason } => drop(self.halted.insert(id, reason)),
@@ -230,6 +234,21 @@ fn a_follower_forwards_a_request_for_another_leader() {
     ensemble.queue.push_back((ServerId(2), Event::Transfer { to: None }));
     ensemble.run(Span::from_ms(10));
     assert_ne!(ensemble.leader(), Some(ServerId(1)), "another server, with the best score");
+}
+
+#[test]
+fn a_refused_transfer_reaches_the_server_that_was_asked() {
+    let mut ensemble = Ensemble::new(3, "history");
+    ensemble.run(Span::from_ms(1_500));
+    let leader = ensemble.leader().expect("a leader");
+    ensemble.kill(ServerId(1));
+    ensemble.run(Span::from_ms(1_500));
+    for asked in [ServerId(2), leader] {
+        ensemble.queue.push_back((asked, Event::Transfer { to: Some(ServerId(1)) }));
+        ensemble.run(Span::from_ms(10));
+        assert_eq!(ensemble.refusals.pop(), Some((asked, TransferRefusal::NotFollowing(ServerId(1)))));
+    }
+    assert_eq!((ensemble.leader(), ensemble.refusals.len()), (Some(leader), 0));
 }
 
 #[test]

@@ -24,6 +24,7 @@ use pole_tree::Tree;
 use pole_types::{Span, Time, Zxid};
 use pole_zab::{DiskOp, Ticket};
 
+use crate::admin::PendingTransfer;
 use crate::background::{Background, drop_in_background};
 use crate::client::Handle;
 use crate::clock::wall_ms;
@@ -45,13 +46,15 @@ pub(crate) struct Driver {
     timers: BTreeMap<Timer, Time>,
     /// Scratch buffers, reused to avoid reallocation.
     commands: Vec<Command>,
-    events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     effects: Vec<Effect>,
     writes: Vec<(Ticket, DiskOp)>,
     /// Moving average of the time that a write on this thread takes.
     write_took: Duration,
     /// The node has asked for `Event::Continue`: it has more work than it does in one step.
     must_continue: bool,
+    /// Hand-overs that somebody waits for.
+    pub(crate) transfers: Vec<PendingTransfer>,
     pub(crate) longest_turn: Duration,
     /// Connections with output to send at the end of the turn.
     dirty: Vec<Arc<Handle>>,
@@ -123,6 +126,7 @@ impl Driver {
             writes: Vec::new(),
             write_took: Duration::ZERO,
             must_continue: false,
+            transfers: Vec::new(),
             longest_turn: Duration::ZERO,
             dirty: Vec::new(),
             hand_over_deadline: None,
@@ -132,7 +136,7 @@ impl Driver {
     }
 
     /// Replaces the emulated delays of the links to other servers.
-    pub(crate) fn set_delays(&mut self, delays: Delays) {
+    fn set_delays(&mut self, delays: Delays) {
         if let Some(peers) = &mut self.peers {
             peers.set_delays(Some(delays));
         }
@@ -186,6 +190,7 @@ impl Driver {
             self.publish();
         }
         self.write();
+        self.settle_transfers();
         self.longest_turn = self.longest_turn.max(began.elapsed());
         // No hand-over in progress also means that no server could take over.
         let is_done = |until: Time| now >= until || !self.leads() || self.node.hand_over().is_none();
@@ -294,7 +299,8 @@ impl Driver {
                     self.clients.insert(handle.id, handle);
                     self.events.push(event);
                 }
-                Command::Query(query) => query(self),
+                Command::Ask(question) => self.answer(question),
+                Command::SetDelays(delays) => self.set_delays(delays),
                 Command::Serve(connection) => drop(tokio::task::spawn_local(connection)),
                 Command::Restored { ticket, zxid, tree } => self.install_restored(ticket, zxid, tree),
                 Command::LogInfo(text) => log::info("disk", &[("what", &text)]),
@@ -389,7 +395,11 @@ impl Driver {
                     self.dirty.push(handle);
                 }
             }
-            Effect::Note(note) => log::note(&self.shared, &note),
+            Effect::TransferRefused(refusal) => self.refuse_transfers(refusal),
+            Effect::Note(note) => {
+                self.shared.record(&note);
+                log::note(&note);
+            }
             Effect::Halt { reason } => self.stopping = Some(Exit::Halted(reason)),
         }
     }

@@ -35,7 +35,7 @@ pub(crate) async fn watch(config: Option<(PathBuf, ServerId)>, shared: Arc<Share
         match read(&file) {
             Ok(topology) => {
                 let delays = Delays::of(&topology, me, me.0);
-                shared.mailbox.post(Command::Query(Box::new(move |driver| driver.set_delays(delays))));
+                shared.mailbox.post(Command::SetDelays(delays));
                 log::info("topology", &[("what", "the links are as the file says now")]);
             }
             Err(reason) => log::warn("topology", &[("what", &reason), ("links", "as before")]),

@@ -41,6 +41,7 @@ pub mod log;
 mod mailbox;
 mod metrics;
 pub mod peer;
+mod question;
 mod server;
 mod settings;
 mod shared;

@@ -23,7 +23,6 @@ use crate::client::End;
 use crate::clock::wall_ms;
 use crate::limits::Limit;
 use crate::shared::Shared;
-use crate::status::Role;
 
 /// Selects JSON or text for all further lines.
 pub fn set_json(json: bool) {
@@ -45,32 +44,23 @@ pub fn error(event: &str, fields: &[(&str, &str)]) {
     line("ERROR", event, fields);
 }
 
-/// Logs a note of the node and updates the status accordingly.
-pub(crate) fn note(shared: &Shared, note: &Note) {
+/// Logs a note of the node.
+pub(crate) fn note(note: &Note) {
     match note {
         Note::Electing { cause, round } => {
-            if let Role::Starting | Role::Serving { .. } = shared.status.role() {
-                shared.status.set_role(Role::Looking { since: shared.clock.now() });
-            }
-            shared.status.elections.fetch_add(1, Ordering::Relaxed);
             info("electing", &[("cause", &cause.to_string()), ("round", &round.to_string())]);
         }
         Note::Elected(record) => info("elected", &[("why", &record.to_string())]),
         Note::Leading { round } => info("leading", &[("round", &round.to_string())]),
         Note::Following { leader } => info("following", &[("leader", &leader.to_string())]),
         Note::Serving { leader, epoch } => {
-            shared.status.set_role(Role::Serving { leader: *leader, epoch: *epoch });
-            shared.status.leader_changes.fetch_add(1, Ordering::Relaxed);
             info("serving", &[("leader", &leader.to_string()), ("epoch", &epoch.to_string())]);
         }
         Note::Resigning { to, cause } => {
             info("resigning", &[("to", &to.to_string()), ("cause", &cause.to_string())]);
         }
-        Note::ResignationAborted { reason } => warn("resignation_aborted", &[("reason", reason)]),
-        Note::HandedOver { to } => {
-            shared.status.hand_overs.fetch_add(1, Ordering::Relaxed);
-            info("handed_over", &[("to", &to.to_string())]);
-        }
+        Note::ResignationAborted { refusal } => warn("resignation_aborted", &[("reason", &refusal.to_string())]),
+        Note::HandedOver { to } => info("handed_over", &[("to", &to.to_string())]),
         Note::Abandoned { reason } => warn("abandoned", &[("reason", reason)]),
         Note::OutOfOrder { error } => warn("out_of_order", &[("error", error)]),
         Note::BadPeer { from, error } => warn("bad_peer", &[("from", &from.to_string()), ("error", error)]),
@@ -81,9 +71,6 @@ pub(crate) fn note(shared: &Shared, note: &Note) {
             warn("bad_oracle", &[("version", &version.to_string()), ("error", error)]);
         }
         Note::Installed { zxid } => {
-            shared.status.installed.fetch_add(1, Ordering::Relaxed);
-            let connections = shared.clients.lock().len() as u64;
-            shared.status.closed_by_snapshot.fetch_add(connections, Ordering::Relaxed);
             warn("installed", &[("zxid", &zxid.to_string()), ("what", "a snapshot of the leader; clients reconnect")]);
         }
         Note::SlowWrite { took } => {

@@ -18,7 +18,8 @@ use pole_zab::Ticket;
 use tokio::sync::Notify;
 
 use crate::client::{Handle, Task};
-use crate::driver::Driver;
+use crate::peer::Delays;
+use crate::question::Question;
 
 /// A command for the node's thread.
 pub(crate) enum Command {
@@ -26,8 +27,10 @@ pub(crate) enum Command {
     Event(Event),
     /// Registers a connection that asks for a session.
     Attach { handle: Arc<Handle>, event: Event },
-    /// Runs a closure on the node's thread, to read or change what belongs to it.
-    Query(Box<dyn FnOnce(&mut Driver) + Send>),
+    /// A question of another thread, with the place for its answer.
+    Ask(Question),
+    /// Replaces the emulated delays of the links to other servers.
+    SetDelays(Delays),
     /// A connection that is served best on this thread.
     Serve(Task),
     /// Reports the end of a restore.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
-use pole_node::{CallContext, ClientId, RequestTotals, ServerContext, TreeStore};
+use pole_node::{CallContext, ClientId, Note, RequestTotals, ServerContext, TreeStore};
 use pole_tree::{Caller, Tree, Watcher, Watches};
 use pole_types::{SessionId, Time};
 use tokio::sync::Notify;
@@ -98,6 +98,40 @@ impl Shared {
         if added.count > 0 {
             self.outstanding.fetch_add(added.count, Ordering::AcqRel);
             self.outstanding_bytes.fetch_add(added.bytes, Ordering::AcqRel);
+        }
+    }
+
+    /// Updates the status that other threads read from a note of the node.
+    pub(crate) fn record(&self, note: &Note) {
+        let status = &self.status;
+        match note {
+            Note::Electing { .. } => {
+                if let Role::Starting | Role::Serving { .. } = status.role() {
+                    status.set_role(Role::Looking { since: self.clock.now() });
+                }
+                status.elections.fetch_add(1, Ordering::Relaxed);
+            }
+            Note::Serving { leader, epoch } => {
+                status.set_role(Role::Serving { leader: *leader, epoch: *epoch });
+                status.leader_changes.fetch_add(1, Ordering::Relaxed);
+            }
+            Note::HandedOver { .. } => drop(status.hand_overs.fetch_add(1, Ordering::Relaxed)),
+            Note::Installed { .. } => {
+                status.installed.fetch_add(1, Ordering::Relaxed);
+                status.closed_by_snapshot.fetch_add(self.clients.lock().len() as u64, Ordering::Relaxed);
+            }
+            Note::Elected(_)
+            | Note::Leading { .. }
+            | Note::Following { .. }
+            | Note::Resigning { .. }
+            | Note::ResignationAborted { .. }
+            | Note::Abandoned { .. }
+            | Note::OutOfOrder { .. }
+            | Note::BadPeer { .. }
+            | Note::InvalidScore { .. }
+            | Note::BadOracle { .. }
+            | Note::SlowWrite { .. }
+            | Note::DiskHangs => {}
         }
     }
 

@@ -53,7 +53,8 @@ impl CoolDown {
     }
 }
 
-/// The role of the server in the ensemble.
+/// The role of the server in the ensemble: a copy for other threads of what the node's agreement knows. The node itself,
+/// and what runs on its thread, asks `Node::serving`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The node has not started yet.

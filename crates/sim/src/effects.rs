@@ -101,6 +101,8 @@ impl World {
                 self.hosts[server].clients.remove(&client.0);
                 Ok(())
             }
+            // Whoever asked learns the same from the note of the leader.
+            Effect::TransferRefused(_) => Ok(()),
             Effect::Note(note) => {
                 self.handle_note(server, &note);
                 Ok(())

@@ -629,6 +629,7 @@ pub(crate) fn acknowledges(effect: &Effect) -> bool {
         | Effect::Notify { .. }
         | Effect::Confirmed { .. }
         | Effect::Close { .. }
+        | Effect::TransferRefused(_)
         | Effect::Note(_)
         | Effect::Halt { .. } => false,
     }

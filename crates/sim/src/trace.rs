@@ -55,6 +55,7 @@ pub(crate) fn message(message: &Message) -> String {
         Message::SyncDone { epoch, id, zxid } => format!("SyncDone epoch={epoch} id={id} zxid={zxid}"),
         Message::Remaining { epoch, sessions, .. } => format!("Remaining epoch={epoch} sessions={}", sessions.len()),
         Message::TransferAsk { epoch, to } => format!("TransferAsk epoch={epoch} to={to:?}"),
+        Message::TransferRefused { epoch, refusal } => format!("TransferRefused epoch={epoch} {refusal}"),
     }
 }
 

@@ -4,16 +4,16 @@
 //! - Nothing of a lower epoch than the one promised is appended or acknowledged.
 //! - The history becomes durable before the epoch, and the epoch before its acknowledgement.
 //!
-//! A leader takes the same steps for itself; `leading` calls the code here.
+//! A leader takes the same steps for itself, see `leading`.
 
 use alloc::vec::Vec;
 use pole_election::{Proposal, Round};
 use pole_types::{Epoch, ServerId, Zxid};
 
-use crate::leading::Leading;
 use crate::plan::Plan;
-use crate::zab::{OnDurable, Role};
-use crate::{DiskOp, Entry, Epochs, Error, Hello, Message, Output, Phase, Promise, Zab};
+use crate::role::Role;
+use crate::state::{OnDurable, State, send};
+use crate::{DiskOp, Entry, Epochs, Error, Hello, Message, Output, Phase, Promise};
 
 /// A follower's state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,9 +39,30 @@ enum Stage {
     Serving { epoch: Epoch },
 }
 
+/// The sequence number of an unsolicited [`Message::Pong`]; a leader's pings count from 1.
+const UNSOLICITED: u64 = 0;
+
 impl Following {
-    pub(crate) fn new(leader: ServerId, round: Round) -> Self {
-        Self { leader, round, stage: Stage::Greeting }
+    /// Begins to follow, as the election decided.
+    pub(crate) fn new(state: &State, leader: ServerId, round: Round, out: &mut Vec<Output>) -> Self {
+        let mut following = Self { leader, round, stage: Stage::Greeting };
+        following.send_hello(state, out);
+        following
+    }
+
+    /// Begins to follow the target of a hand-over, which is being written.
+    pub(crate) fn taking_over(
+        state: &mut State,
+        leader: ServerId,
+        round: Round,
+        epoch: Epoch,
+        out: &mut Vec<Output>,
+    ) -> Self {
+        let stage = Stage::TakingOver { epoch, last: state.log.last(), durable: false };
+        let mut following = Self { leader, round, stage };
+        state.decline_waiting(round, out);
+        following.send_hello(state, out);
+        following
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -53,222 +74,155 @@ impl Following {
             Stage::Serving { .. } => Phase::Serving,
         }
     }
-}
 
-/// The sequence number of an unsolicited [`Message::Pong`]; a leader's pings count from 1.
-const UNSOLICITED: u64 = 0;
+    /// Whether our promise is durable and was sent, and the history not complete yet.
+    pub(crate) fn has_reported_promise(&self) -> bool {
+        matches!(self.stage, Stage::Promised { reported: true, .. })
+    }
 
-impl Zab {
     /// Sends our Hello to the leader if its link is open, and starts over unless a hand-over is under way.
-    pub(crate) fn send_hello(&mut self, out: &mut Vec<Output>) {
-        let accepted_epoch = self.accepted_epoch;
-        let Role::Following(following) = &mut self.role else { return };
-        let Following { leader, round, stage } = *following;
-        if !self.links.contains(&leader) {
+    pub(crate) fn send_hello(&mut self, state: &State, out: &mut Vec<Output>) {
+        let Self { leader, round, stage } = *self;
+        if !state.links.contains(&leader) {
             return;
         }
         let taking_over = match stage {
             Stage::TakingOver { epoch, .. } => Some(epoch),
             Stage::Greeting | Stage::Promised { .. } | Stage::Joining { .. } | Stage::Serving { .. } => {
-                following.stage = Stage::Greeting;
+                self.stage = Stage::Greeting;
                 None
             }
         };
-        Self::send(leader, Message::Hello(Hello { round, accepted_epoch, taking_over }), out);
+        send(leader, Message::Hello(Hello { round, accepted_epoch: state.accepted_epoch, taking_over }), out);
         if let Stage::TakingOver { epoch, last, durable: true } = stage {
-            Self::send(leader, Message::TakenOver { epoch, last }, out);
+            send(leader, Message::TakenOver { epoch, last }, out);
         }
     }
 
     /// Handles the reply of a server that we chose and that does not lead.
-    pub(crate) fn on_decline(&mut self, from: ServerId, out: &mut Vec<Output>) -> Result<(), Error> {
-        if self.following(from).is_some() {
-            out.push(Output::LeaderLost { leader: from, reason: "it does not lead" });
-        }
-        Ok(())
+    pub(crate) fn on_decline(&self, out: &mut Vec<Output>) {
+        out.push(Output::LeaderLost { leader: self.leader, reason: "it does not lead" });
     }
 
     /// Promises an epoch above the one promised so far, confirms an equal one, and refuses a lower one by naming ours.
-    pub(crate) fn on_new_epoch(&mut self, from: ServerId, epoch: Epoch, out: &mut Vec<Output>) -> Result<(), Error> {
-        let accepted = self.accepted_epoch;
-        self.check_epoch(from, "NewEpoch", epoch)?;
-        let Some(following) = self.following(from) else { return Ok(()) };
+    pub(crate) fn on_new_epoch(&mut self, state: &mut State, epoch: Epoch, out: &mut Vec<Output>) {
+        let accepted = state.accepted_epoch;
         if epoch < accepted {
-            Self::send(from, Message::RefuseEpoch { refused: epoch, accepted }, out);
-            return Ok(());
+            send(self.leader, Message::RefuseEpoch { refused: epoch, accepted }, out);
+            return;
         }
-        if epoch == accepted && following.stage != Stage::Greeting {
-            return Ok(()); // a duplicate: we are past it
+        if epoch == accepted && self.stage != Stage::Greeting {
+            return; // a duplicate: we are past it
         }
-        following.stage = Stage::Promised { epoch, reported: false };
-        self.end_transfers(out);
-        self.accepted_epoch = epoch;
-        self.void_promises();
+        self.stage = Stage::Promised { epoch, reported: false };
+        state.end_transfers(out);
+        state.accepted_epoch = epoch;
+        state.void_promises();
         // Queued behind all appends, because the answer reports the last of them. Written again even if equal, so that
         // the answer waits for the writes under way.
-        let on_durable = OnDurable::Promised { epoch, leader: from, fresh: epoch > accepted };
-        self.write(DiskOp::AcceptedEpoch(epoch), on_durable, out);
+        let on_durable = OnDurable::Promised { epoch, leader: self.leader, fresh: epoch > accepted };
+        state.write(DiskOp::AcceptedEpoch(epoch), on_durable, out);
         out.push(Output::Promised { epoch });
-        Ok(())
     }
 
-    /// A promise became durable: reports it, unless it is void by now.
-    pub(crate) fn promise_is_durable(&mut self, epoch: Epoch, leader: ServerId, fresh: bool, out: &mut Vec<Output>) {
-        let promise = self.promise(epoch, fresh);
-        if leader == self.me {
-            self.own_promise_is_durable(promise, out);
-        } else if let Some(following) = self.following(leader)
-            && following.stage == (Stage::Promised { epoch, reported: false })
-        {
-            following.stage = Stage::Promised { epoch, reported: true };
-            Self::send(leader, Message::AckEpoch(promise), out);
-        }
-    }
-
-    /// Our promise of `epoch`, with the history that we report along with it.
-    pub(crate) fn promise(&self, epoch: Epoch, fresh: bool) -> Promise {
-        Promise {
-            epoch,
-            fresh,
-            current_epoch: self.current_epoch,
-            last_zxid: self.log.last(),
-            epochs: self.log.epochs().clone(),
-            blank: self.is_blank(),
+    /// Our promise became durable: reports it, unless it is void by now.
+    pub(crate) fn promise_is_durable(&mut self, promise: Promise, out: &mut Vec<Output>) {
+        let epoch = promise.epoch;
+        if self.stage == (Stage::Promised { epoch, reported: false }) {
+            self.stage = Stage::Promised { epoch, reported: true };
+            send(self.leader, Message::AckEpoch(promise), out);
         }
     }
 
     /// Sends a leader that is behind us what it lacks.
-    pub(crate) fn on_pull(&mut self, from: ServerId, epochs: &Epochs, out: &mut Vec<Output>) -> Result<(), Error> {
-        let Some(following) = self.following(from) else { return Ok(()) };
-        if !matches!(following.stage, Stage::Promised { reported: true, .. }) {
-            return Err(self.unexpected(from, "Pull"));
+    pub(crate) fn on_pull(&self, state: &mut State, epochs: &Epochs, out: &mut Vec<Output>) -> Result<(), Error> {
+        if !self.has_reported_promise() {
+            return Err(self.unexpected("Pull"));
         }
-        if !epochs.is_well_formed() {
-            return Err(Error::MalformedHistory(from));
-        }
-        match Plan::make(&self.log, epochs) {
+        match Plan::make(&state.log, epochs) {
             Plan::Difference { truncate, after } => {
                 if truncate {
-                    Self::send(from, Message::Truncate { to: after }, out);
+                    send(self.leader, Message::Truncate { to: after }, out);
                 }
-                self.send_log(from, after, out);
+                if state.send_log(self.leader, after, out).is_complete() {
+                    self.history_is_sent(state, out);
+                }
             }
-            Plan::Snapshot => self.request_snapshot(from, out),
+            Plan::Snapshot => state.request_snapshot(self.leader, out),
         }
         Ok(())
     }
 
-    /// Truncates the log to what we share with the sender.
-    pub(crate) fn on_truncate(&mut self, from: ServerId, to: Zxid, out: &mut Vec<Output>) -> Result<(), Error> {
-        if !self.is_synchronised_by(from) {
-            return Ok(());
-        }
-        self.cut(from, to, out)?;
-        out.push(Output::Progress);
-        Ok(())
-    }
-
-    /// Appends a part of the difference.
-    pub(crate) fn on_entries(
-        &mut self,
-        from: ServerId,
-        prev: Zxid,
-        entries: Vec<Entry>,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Error> {
-        if !self.is_synchronised_by(from) {
-            return Ok(());
-        }
-        let received = Some((from, self.accepted_epoch));
-        self.append(from, "Entries", prev, entries, received, out)?;
-        out.push(Output::Progress);
-        Ok(())
+    /// The leader was sent everything that it lacked.
+    pub(crate) fn history_is_sent(&self, state: &State, out: &mut Vec<Output>) {
+        send(self.leader, Message::PullEnd { last: state.log.last() }, out);
     }
 
     /// Handles the end of the difference: the history becomes durable, then the epoch, then it is acknowledged.
     pub(crate) fn on_new_leader(
         &mut self,
-        from: ServerId,
+        state: &mut State,
         epoch: Epoch,
         last: Zxid,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
-        let ours = self.log.last();
-        let Some(following) = self.following(from) else { return Ok(()) };
-        if following.stage != (Stage::Promised { epoch, reported: true }) {
-            return Err(self.unexpected(from, "NewLeader"));
+        if self.stage != (Stage::Promised { epoch, reported: true }) {
+            return Err(self.unexpected("NewLeader"));
         }
-        if last != ours {
-            return Err(Error::WrongEnd { from, message: "NewLeader", claimed: last, last: ours });
+        if last != state.log.last() {
+            return Err(self.wrong_end("NewLeader", last, state));
         }
-        following.stage = Stage::Joining { epoch, reported: false };
-        self.adopt_epoch(epoch, from, out);
+        self.stage = Stage::Joining { epoch, reported: false };
+        state.adopt_epoch(epoch, self.leader, out);
         out.push(Output::Progress);
         Ok(())
     }
 
-    /// Queues the write of `current_epoch` behind the history that it refers to.
-    pub(crate) fn adopt_epoch(&mut self, epoch: Epoch, leader: ServerId, out: &mut Vec<Output>) {
-        self.current_epoch = epoch;
-        let last = self.log.last();
-        self.write(DiskOp::CurrentEpoch(epoch), OnDurable::AdoptedEpoch { epoch, leader, last }, out);
-    }
-
-    /// History and epoch are durable: acknowledges them, or defers that while the state is being restored.
-    pub(crate) fn epoch_is_durable(&mut self, epoch: Epoch, leader: ServerId, last: Zxid, out: &mut Vec<Output>) {
-        if let Some(restoring) = &mut self.restoring {
-            restoring.held = Some((epoch, leader, last));
-            return; // a server that acknowledges must serve, and there is no state to serve from yet
-        }
-        if leader == self.me {
-            self.own_epoch_is_durable(epoch, last, out);
-        } else if let Some(following) = self.following(leader)
-            && following.stage == (Stage::Joining { epoch, reported: false })
-        {
-            following.stage = Stage::Joining { epoch, reported: true };
-            Self::send(leader, Message::AckLeader { epoch, last }, out);
+    /// History and epoch are durable: acknowledges them.
+    pub(crate) fn epoch_is_durable(&mut self, epoch: Epoch, last: Zxid, out: &mut Vec<Output>) {
+        if self.stage == (Stage::Joining { epoch, reported: false }) {
+            self.stage = Stage::Joining { epoch, reported: true };
+            send(self.leader, Message::AckLeader { epoch, last }, out);
         }
     }
 
     /// The leader is established: what we adopted is committed.
     pub(crate) fn on_up_to_date(
         &mut self,
-        from: ServerId,
+        state: &mut State,
         epoch: Epoch,
         committed: Zxid,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
-        let last = self.log.last();
-        let Some(following) = self.following(from) else { return Ok(()) };
-        let expected = match following.stage {
+        let expected = match self.stage {
             Stage::Joining { epoch: ours, reported } => reported && ours == epoch,
             Stage::TakingOver { epoch: ours, durable, .. } => durable && ours == epoch,
             Stage::Greeting | Stage::Promised { .. } | Stage::Serving { .. } => false,
         };
         if !expected {
-            return Err(self.unexpected(from, "UpToDate"));
+            return Err(self.unexpected("UpToDate"));
         }
-        if committed > last {
-            return Err(Error::WrongEnd { from, message: "UpToDate", claimed: committed, last });
+        if committed > state.log.last() {
+            return Err(self.wrong_end("UpToDate", committed, state));
         }
-        following.stage = Stage::Serving { epoch };
-        self.commit(committed, out);
+        self.stage = Stage::Serving { epoch };
+        state.commit(committed, out);
         out.push(Output::Serving { epoch });
         Ok(())
     }
 
     /// Logs new transactions. They are acknowledged when they are durable.
     pub(crate) fn on_propose(
-        &mut self,
-        from: ServerId,
+        &self,
+        state: &mut State,
         epoch: Epoch,
         prev: Zxid,
         entries: Vec<Entry>,
         committed: Zxid,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
-        let Some(following) = self.following(from) else { return Ok(()) };
-        let serving = match following.stage {
+        let from = self.leader;
+        let serving = match self.stage {
             Stage::Serving { epoch: ours } if ours == epoch => true,
             Stage::Joining { epoch: ours, .. } if ours == epoch => false,
             // Sent before the leader opened a higher epoch, or by a leader that does not know yet that we accepted
@@ -283,159 +237,110 @@ impl Zab {
             let reason = "a leader proposes in its own epoch";
             return Err(Error::ImpossibleEpoch { from, message: "Propose", epoch: wrong.zxid.epoch(), reason });
         }
-        if entries.last().is_some_and(|e| e.zxid <= self.log.last()) {
+        if entries.last().is_some_and(|e| e.zxid <= state.log.last()) {
             return Ok(()); // a duplicate
         }
-        self.append(from, "Propose", prev, entries, None, out)?;
+        state.append(from, "Propose", prev, entries, None, out)?;
         if serving {
-            self.commit(committed.min(self.log.last()), out);
+            state.commit(committed.min(state.log.last()), out);
         }
         Ok(())
     }
 
     /// Commits earlier proposals.
     pub(crate) fn on_commit(
-        &mut self,
-        from: ServerId,
+        &self,
+        state: &mut State,
         epoch: Epoch,
         zxid: Zxid,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
-        let last = self.log.last();
-        let Some(following) = self.following(from) else { return Ok(()) };
-        if following.stage != (Stage::Serving { epoch }) {
+        if self.stage != (Stage::Serving { epoch }) {
             return Ok(());
         }
-        if zxid > last {
-            return Err(Error::WrongEnd { from, message: "Commit", claimed: zxid, last });
+        if zxid > state.log.last() {
+            return Err(self.wrong_end("Commit", zxid, state));
         }
-        self.commit(zxid, out);
+        state.commit(zxid, out);
         Ok(())
     }
 
     /// More of the log is durable: acknowledges it, if our history is the leader's.
-    pub(crate) fn log_is_durable(&mut self, out: &mut Vec<Output>) {
-        let (durable, server) = (self.durable, self.me);
-        match &self.role {
-            Role::Looking => {}
-            Role::Leading(_) => self.own_log_is_durable(out),
-            Role::Following(following) => match following.stage {
-                Stage::Joining { epoch, reported: true } | Stage::Serving { epoch } => {
-                    Self::send(following.leader, Message::Ack { epoch, zxid: durable, server }, out);
-                }
-                Stage::Greeting | Stage::Promised { .. } | Stage::Joining { .. } | Stage::TakingOver { .. } => {}
-            },
+    pub(crate) fn log_is_durable(&self, state: &State, out: &mut Vec<Output>) {
+        match self.stage {
+            Stage::Joining { epoch, reported: true } | Stage::Serving { epoch } => {
+                send(self.leader, Message::Ack { epoch, zxid: state.durable, server: state.me }, out);
+            }
+            Stage::Greeting | Stage::Promised { .. } | Stage::Joining { .. } | Stage::TakingOver { .. } => {}
         }
     }
 
-    /// Handles a hand-over. A follower whose log ends where the leader's does promises and adopts the next epoch in one
-    /// step.
+    /// Handles a hand-over, and returns our role after it. A follower whose log ends where the leader's does promises
+    /// and adopts the next epoch in one step.
     pub(crate) fn on_handover(
-        &mut self,
-        from: ServerId,
+        &self,
+        state: &mut State,
         epoch: Epoch,
         next: Epoch,
         last: Zxid,
         (round, choice, asked): (Round, Proposal, bool),
         out: &mut Vec<Output>,
-    ) -> Result<(), Error> {
-        self.check_epoch(from, "Handover", next)?;
-        let Some(following) = self.following(from) else { return Ok(()) };
-        if following.stage != (Stage::Serving { epoch }) || self.accepted_epoch != epoch || self.current_epoch != epoch
-        {
-            return Ok(()); // we have promised another epoch since
+    ) -> Result<Option<Role>, Error> {
+        let from = self.leader;
+        if self.stage != (Stage::Serving { epoch }) || state.accepted_epoch != epoch || state.current_epoch != epoch {
+            return Ok(None); // we have promised another epoch since
         }
         let target = choice.id;
-        if !self.voters.contains(target) {
+        if !state.voters.contains(target) {
             return Err(Error::Foreign(target));
         }
-        pole_election::check_choice(from, round, &choice, &self.voters)?;
+        pole_election::check_choice(from, round, &choice, &state.voters)?;
         if next <= epoch {
             let reason = "a hand-over opens a higher epoch";
             return Err(Error::ImpossibleEpoch { from, message: "Handover", epoch: next, reason });
         }
-        if last < self.log.last() || (target == self.me && last != self.log.last()) {
-            return Err(Error::WrongEnd { from, message: "Handover", claimed: last, last: self.log.last() });
+        if last < state.log.last() || (target == state.me && last != state.log.last()) {
+            return Err(self.wrong_end("Handover", last, state));
         }
-        if last == self.log.last() {
-            self.commit(last, out);
-            self.take_over(next, target, round, out);
+        let role = if last == state.log.last() {
+            state.commit(last, out);
+            Role::take_over(state, next, target, round, out)
         } else {
-            self.end_transfers(out);
-            self.role = Role::Following(Following::new(target, round));
-            self.send_hello(out);
-        }
+            state.end_transfers(out);
+            Role::Following(Self::new(state, target, round, out))
+        };
         out.push(Output::HandedOver { round, choice, asked });
-        Ok(())
-    }
-
-    /// Promises and adopts epoch `next` under `target`, which may be this server.
-    pub(crate) fn take_over(&mut self, next: Epoch, target: ServerId, round: Round, out: &mut Vec<Output>) {
-        let last = self.log.last();
-        self.end_transfers(out);
-        self.accepted_epoch = next;
-        self.current_epoch = next;
-        if target == self.me {
-            self.role = Role::Leading(Leading::taking_over(self.me, round, next));
-            self.write(DiskOp::TakeOver(next), OnDurable::TookOver { epoch: next, leader: target, last }, out);
-            self.admit_waiting(out);
-        } else {
-            let stage = Stage::TakingOver { epoch: next, last, durable: false };
-            self.role = Role::Following(Following { leader: target, round, stage });
-            self.write(DiskOp::TakeOver(next), OnDurable::TookOver { epoch: next, leader: target, last }, out);
-            self.decline_waiting(round, out);
-            self.send_hello(out);
-        }
+        Ok(Some(role))
     }
 
     /// The hand-over is durable here: reports that to the target.
-    pub(crate) fn take_over_is_durable(&mut self, epoch: Epoch, leader: ServerId, last: Zxid, out: &mut Vec<Output>) {
-        if leader == self.me {
-            self.own_take_over_is_durable(epoch, last, out);
-        } else if let Some(following) = self.following(leader)
-            && following.stage == (Stage::TakingOver { epoch, last, durable: false })
-        {
-            following.stage = Stage::TakingOver { epoch, last, durable: true };
-            if self.links.contains(&leader) {
-                Self::send(leader, Message::TakenOver { epoch, last }, out);
+    pub(crate) fn take_over_is_durable(&mut self, state: &State, epoch: Epoch, last: Zxid, out: &mut Vec<Output>) {
+        if self.stage == (Stage::TakingOver { epoch, last, durable: false }) {
+            self.stage = Stage::TakingOver { epoch, last, durable: true };
+            if state.links.contains(&self.leader) {
+                send(self.leader, Message::TakenOver { epoch, last }, out);
             }
         }
     }
 
-    /// Sends the leader an unsolicited sign of life, if this server follows one. It confirms no ping. If followers only
-    /// answered pings, the leader would notice them a whole round trip late whenever a link becomes slower.
-    pub fn send_keepalive(&mut self, out: &mut Vec<Output>) {
-        if let Role::Following(following) = &self.role
-            && self.links.contains(&following.leader)
-        {
-            Self::send(following.leader, Message::Pong { seq: UNSOLICITED, accepted: self.accepted_epoch }, out);
+    /// Sends the leader an unsolicited sign of life. It confirms no ping. If followers only answered pings, the leader
+    /// would notice them a whole round trip late whenever a link becomes slower.
+    pub(crate) fn send_keepalive(&self, state: &State, out: &mut Vec<Output>) {
+        if state.links.contains(&self.leader) {
+            send(self.leader, Message::Pong { seq: UNSOLICITED, accepted: state.accepted_epoch }, out);
         }
     }
 
     /// Answers the leader's question whether we still follow it.
-    pub(crate) fn on_ping(&mut self, from: ServerId, seq: u64, out: &mut Vec<Output>) -> Result<(), Error> {
-        if self.leader() == Some(from) {
-            Self::send(from, Message::Pong { seq, accepted: self.accepted_epoch }, out);
-        }
-        Ok(())
+    pub(crate) fn on_ping(&self, state: &State, seq: u64, out: &mut Vec<Output>) {
+        send(self.leader, Message::Pong { seq, accepted: state.accepted_epoch }, out);
     }
 
-    /// Our state as a follower of `from`, if we follow it.
-    fn following(&mut self, from: ServerId) -> Option<&mut Following> {
-        match &mut self.role {
-            Role::Following(following) if following.leader == from => Some(following),
-            Role::Following(_) | Role::Looking | Role::Leading(_) => None,
-        }
+    fn wrong_end(&self, message: &'static str, claimed: Zxid, state: &State) -> Error {
+        Error::WrongEnd { from: self.leader, message, claimed, last: state.log.last() }
     }
 
-    /// Whether `from` may change our history: it is our leader and has our promise, or it is the source of our pull.
-    pub(crate) fn is_synchronised_by(&self, from: ServerId) -> bool {
-        match &self.role {
-            Role::Looking => false,
-            Role::Following(following) => {
-                following.leader == from && matches!(following.stage, Stage::Promised { reported: true, .. })
-            }
-            Role::Leading(leading) => leading.source() == Some(from),
-        }
+    fn unexpected(&self, message: &'static str) -> Error {
+        Error::Unexpected { from: self.leader, message, phase: self.phase() }
     }
 }

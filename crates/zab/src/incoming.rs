@@ -1,4 +1,4 @@
-//! Receiving a snapshot, and restoring the state from it.
+//! Receiving history, as a difference or as a snapshot, and restoring the state from a snapshot.
 //!
 //! Parts arrive in order on one link; a part that does not continue the previous ones is refused and the link is
 //! closed. No bytes are kept here: each part is written to disk at once, and the state is restored from disk in the
@@ -7,8 +7,8 @@
 use alloc::vec::Vec;
 use pole_types::{Epoch, ServerId, Zxid};
 
-use crate::zab::OnDurable;
-use crate::{DiskOp, Epochs, Error, Log, Message, Output, SnapshotPart, Ticket, Zab};
+use crate::state::{OnDurable, State};
+use crate::{DiskOp, Entry, Epochs, Error, Log, Output, SnapshotPart, Ticket};
 
 /// The progress of a snapshot that is being received.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,10 +25,10 @@ pub(crate) struct Incoming {
 pub(crate) struct Restoring {
     /// The write that installs the snapshot. It identifies this restoration.
     ticket: Ticket,
-    zxid: Zxid,
+    pub(crate) zxid: Zxid,
     /// The sender, and the promise under which it sent. Its last part is confirmed when the state is restored.
-    from: ServerId,
-    epoch: Epoch,
+    pub(crate) from: ServerId,
+    pub(crate) epoch: Epoch,
     /// An epoch that is durable but must not be acknowledged before the state is restored, because a server that has
     /// acknowledged serves clients. Epoch, leader, last position.
     pub(crate) held: Option<(Epoch, ServerId, Zxid)>,
@@ -53,7 +53,28 @@ impl Incoming {
     }
 }
 
-impl Zab {
+impl State {
+    /// Truncates the log to what we share with the sender.
+    pub(crate) fn on_truncate(&mut self, from: ServerId, to: Zxid, out: &mut Vec<Output>) -> Result<(), Error> {
+        self.cut(from, to, out)?;
+        out.push(Output::Progress);
+        Ok(())
+    }
+
+    /// Appends a part of the difference.
+    pub(crate) fn on_entries(
+        &mut self,
+        from: ServerId,
+        prev: Zxid,
+        entries: Vec<Entry>,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Error> {
+        let received = Some((from, self.accepted_epoch));
+        self.append(from, "Entries", prev, entries, received, out)?;
+        out.push(Output::Progress);
+        Ok(())
+    }
+
     /// Handles a part of the snapshot that replaces our history: stages it on disk.
     pub(crate) fn on_snapshot(
         &mut self,
@@ -61,10 +82,10 @@ impl Zab {
         part: SnapshotPart,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
-        if !self.is_synchronised_by(from) {
-            return Ok(());
+        if part.zxid < self.committed {
+            return Err(Error::CutsCommitted { from, to: part.zxid, committed: self.committed });
         }
-        self.check_snapshot(from, &part)?;
+        self.check_history(from, "Snapshot", part.zxid.epoch())?;
         let (zxid, last) = (part.zxid, self.log.last());
         if !Incoming::take(&mut self.incoming, from, &part) {
             return Err(Error::Gap { from, message: "Snapshot", prev: zxid, last });
@@ -79,17 +100,6 @@ impl Zab {
             self.install(from, zxid, epochs, out);
         }
         out.push(Output::Progress);
-        Ok(())
-    }
-
-    fn check_snapshot(&self, from: ServerId, part: &SnapshotPart) -> Result<(), Error> {
-        if part.zxid < self.committed {
-            return Err(Error::CutsCommitted { from, to: part.zxid, committed: self.committed });
-        }
-        self.check_history(from, "Snapshot", part.zxid.epoch())?;
-        if !part.epochs.is_well_formed() || part.epochs.last().unwrap_or(Zxid::ZERO) != part.zxid {
-            return Err(Error::MalformedHistory(from));
-        }
         Ok(())
     }
 
@@ -118,32 +128,9 @@ impl Zab {
         }
     }
 
-    /// Reports that the state of the snapshot installed by `ticket` was restored, as [`Output::Restore`] asked. Returns
-    /// its position, or `None` if another snapshot has replaced it since.
-    pub fn restored(&mut self, ticket: Ticket, out: &mut Vec<Output>) -> Option<Zxid> {
-        let Restoring { zxid, from, epoch, held, .. } =
-            self.restoring.take_if(|restoring| restoring.ticket == ticket)?;
-        self.confirm_received(from, epoch, out);
-        if let Some((epoch, leader, last)) = held {
-            self.epoch_is_durable(epoch, leader, last, out);
-        }
-        self.request_snapshots(out);
-        self.report_ready(out);
-        Some(zxid)
-    }
-
-    /// Whether the state is being restored. Until that is done, this server can neither serve nor lead.
-    #[must_use]
-    pub fn is_restoring(&self) -> bool {
-        self.restoring.is_some()
-    }
-
-    /// Confirms a message of a transfer, if its sender still synchronises us.
-    pub(crate) fn confirm_received(&mut self, from: ServerId, epoch: Epoch, out: &mut Vec<Output>) {
-        if self.accepted_epoch == epoch && self.is_synchronised_by(from) {
-            Self::send(from, Message::Received, out);
-            out.push(Output::Progress);
-        }
+    /// Takes the restoration that `ticket` began, unless another snapshot has replaced it since.
+    pub(crate) fn take_restored(&mut self, ticket: Ticket) -> Option<Restoring> {
+        self.restoring.take_if(|restoring| restoring.ticket == ticket)
     }
 
     /// Requests a snapshot of our state for `to`, as soon as the state is restored.
@@ -152,7 +139,7 @@ impl Zab {
         self.request_snapshots(out);
     }
 
-    fn request_snapshots(&mut self, out: &mut Vec<Output>) {
+    pub(crate) fn request_snapshots(&mut self, out: &mut Vec<Output>) {
         if self.restoring.is_none() {
             out.extend(self.wants_snapshot.iter().map(|to| Output::WantsSnapshot { to: *to }));
         }

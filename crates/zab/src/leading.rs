@@ -20,7 +20,8 @@ use alloc::vec::Vec;
 use pole_election::Round;
 use pole_types::{Epoch, ServerId, Voters, Zxid};
 
-use crate::{Phase, Promise};
+use crate::state::State;
+use crate::{Output, Phase, Promise};
 
 /// A leader's state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -89,29 +90,46 @@ enum PeerStage {
 }
 
 impl Leading {
-    fn new(me: ServerId, round: Round, reported: BTreeMap<ServerId, Epoch>, accepted_max: Epoch) -> Self {
-        let peers = BTreeMap::from([(me, Peer::new())]);
-        let (epoch, announced) = (Epoch(0), Zxid::ZERO);
-        Self {
-            round,
-            epoch,
-            step: Step::Gathering,
-            promised: Vec::new(),
-            peers,
-            reported,
-            accepted_max,
-            announced,
-            pings: 0,
-        }
+    /// Begins to lead, as the election decided. `accepted` are epochs reported by votes.
+    pub(crate) fn new(
+        state: &mut State,
+        round: Round,
+        accepted: impl IntoIterator<Item = (ServerId, Epoch)>,
+        out: &mut Vec<Output>,
+    ) -> Self {
+        // The epochs in votes only help to pick an epoch, so an impossible one is ignored without an error.
+        let plausible = |(id, epoch): &(ServerId, Epoch)| state.check_epoch(*id, "vote", *epoch).is_ok();
+        let mut reported: BTreeMap<_, _> = accepted.into_iter().filter(plausible).collect();
+        reported.insert(state.me, state.accepted_epoch);
+        let accepted_max = reported.values().copied().max().unwrap_or_default();
+        let mut leading = Self::gathering(state.me, round, reported, accepted_max);
+        leading.admit_waiting(state, out);
+        leading.try_pick_epoch(state, out);
+        leading
     }
 
     /// A leader by hand-over: its epoch is given, and its own promise is being written.
-    pub(crate) fn taking_over(me: ServerId, round: Round, epoch: Epoch) -> Self {
-        let mut leading = Self::new(me, round, BTreeMap::new(), epoch);
+    pub(crate) fn taking_over(state: &mut State, round: Round, epoch: Epoch, out: &mut Vec<Output>) -> Self {
+        let mut leading = Self::gathering(state.me, round, BTreeMap::new(), epoch);
         leading.epoch = epoch;
         leading.step = Step::Promising;
-        leading.peer(me).stage = PeerStage::PromiseRequested;
+        leading.peer(state.me).stage = PeerStage::PromiseRequested;
+        leading.admit_waiting(state, out);
         leading
+    }
+
+    fn gathering(me: ServerId, round: Round, reported: BTreeMap<ServerId, Epoch>, accepted_max: Epoch) -> Self {
+        Self {
+            round,
+            epoch: Epoch(0),
+            step: Step::Gathering,
+            promised: Vec::new(),
+            peers: BTreeMap::from([(me, Peer::new())]),
+            reported,
+            accepted_max,
+            announced: Zxid::ZERO,
+            pings: 0,
+        }
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -130,6 +148,16 @@ impl Leading {
             Step::Pulling { source } => Some(source),
             Step::Gathering | Step::Promising | Step::Synchronising | Step::Established => None,
         }
+    }
+
+    /// Whether a quorum has adopted our history.
+    pub(crate) fn is_established(&self) -> bool {
+        self.step == Step::Established
+    }
+
+    /// Our followers and the last position that each of them has acknowledged.
+    pub(crate) fn followers(&self, me: ServerId) -> impl Iterator<Item = (ServerId, Zxid)> + '_ {
+        self.peers.iter().filter(move |(id, _)| **id != me).map(|(id, peer)| (*id, peer.acked))
     }
 
     fn peer(&mut self, id: ServerId) -> &mut Peer {

@@ -4,8 +4,9 @@
 //!
 //! ## The code
 //!
-//! [`Zab`] holds what every server has; `following` and `leading` hold what belongs to a role. Its inputs are
-//! [`Zab::receive`], [`Zab::written`], [`Zab::link_up`] and others, its outputs are listed in [`Output`].
+//! [`Zab`] has a state that does not depend on the role (`state`), and a role (`following`, `leading`) whose handlers get
+//! that state. Its inputs are [`Zab::receive`], [`Zab::written`], [`Zab::link_up`] and others, its outputs are listed in
+//! [`Output`].
 //!
 //! Invariants:
 //! - An acknowledgement is emitted only by the event that reports its write as durable.
@@ -15,6 +16,7 @@
 
 extern crate alloc;
 
+mod checks;
 mod disk;
 mod entry;
 mod following;
@@ -26,6 +28,8 @@ mod log;
 mod message;
 mod plan;
 mod requests;
+mod role;
+mod state;
 mod transfer;
 mod zab;
 

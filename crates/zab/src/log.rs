@@ -6,7 +6,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use pole_types::Zxid;
+use pole_types::{Epoch, Zxid};
 
 use crate::{Entry, Epochs};
 
@@ -46,6 +46,13 @@ impl Log {
     #[must_use]
     pub fn last(&self) -> Zxid {
         self.entries.back().map_or(self.base, |e| e.zxid)
+    }
+
+    /// The position of the next entry, which a leader of `epoch` appends.
+    #[must_use]
+    pub fn next_zxid(&self, epoch: Epoch) -> Zxid {
+        let last = self.last();
+        if last.epoch() < epoch { Zxid::new(epoch, 1) } else { Zxid::new(last.epoch(), last.counter() + 1) }
     }
 
     /// The shape of the history.

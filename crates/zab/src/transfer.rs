@@ -16,8 +16,8 @@ use bytes::Bytes;
 use pole_types::{ServerId, Zxid};
 
 use crate::log::is_contiguous;
-use crate::zab::Role;
-use crate::{Body, Entry, Epochs, Message, Output, Snapshot, SnapshotPart, Zab};
+use crate::state::{State, send};
+use crate::{Body, Entry, Epochs, Message, Output, Snapshot, SnapshotPart};
 
 /// Identifies a transfer. Not reused by the same process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,66 +81,89 @@ impl Step {
     }
 }
 
-impl Zab {
+/// What an event did to a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Progress {
+    /// It goes on, or there is no such transfer.
+    Continues,
+    /// Everything was sent: the receiver can be asked to adopt it.
+    Complete { to: ServerId },
+    /// The log could not be read: the receiver has to start over.
+    Unreadable { to: ServerId },
+}
+
+impl Progress {
+    pub(crate) fn is_complete(self) -> bool {
+        matches!(self, Self::Complete { .. })
+    }
+}
+
+impl State {
     /// Sends the log above `after`, which must be in memory.
-    pub(crate) fn send_log(&mut self, to: ServerId, after: Zxid, out: &mut Vec<Output>) {
+    pub(crate) fn send_log(&mut self, to: ServerId, after: Zxid, out: &mut Vec<Output>) -> Progress {
         self.start_transfer(to, Step::log_after(after), out);
-        self.advance_transfer(to, out);
-        let after = match self.transfers.get(&to) {
-            Some(Transfer { step: Step::Log { sent, .. }, .. }) => *sent,
-            Some(_) | None => return, // it is already complete
-        };
-        self.open_transfer(to, after, None, out);
+        let progress = self.advance_transfer(to, out);
+        if let Some(Transfer { step: Step::Log { sent: after, .. }, .. }) = self.transfers.get(&to) {
+            let after = *after;
+            self.open_transfer(to, after, None, out);
+        }
+        progress
     }
 
     /// Sends a snapshot and the log above it.
-    pub(crate) fn send_state(&mut self, to: ServerId, snapshot: Snapshot, out: &mut Vec<Output>) {
+    pub(crate) fn send_state(&mut self, to: ServerId, snapshot: Snapshot, out: &mut Vec<Output>) -> Progress {
         let Snapshot { zxid, epochs, body } = snapshot;
         self.start_transfer(to, Step::State { zxid, epochs, offset: 0, requested: 0, complete: false }, out);
         self.open_transfer(to, zxid, Some(body), out);
-        self.advance_transfer(to, out);
+        self.advance_transfer(to, out)
     }
 
     /// Takes the next piece of the state passed to [`Output::OpenTransfer`]. `last`: there are no more.
-    pub fn piece_is_ready(&mut self, transfer: TransferId, body: Bytes, last: bool, out: &mut Vec<Output>) {
-        let Some((to, transfer)) = self.transfers.iter_mut().find(|(_, other)| other.id == transfer) else { return };
-        let to = *to;
-        let Step::State { zxid, epochs, offset, requested, complete } = &mut transfer.step else { return };
+    pub(crate) fn piece_is_ready(
+        &mut self,
+        transfer: TransferId,
+        body: Bytes,
+        last: bool,
+        out: &mut Vec<Output>,
+    ) -> Progress {
+        let Some((to, transfer)) = self.find_transfer(transfer) else { return Progress::Continues };
+        let Step::State { zxid, epochs, offset, requested, complete } = &mut transfer.step else {
+            return Progress::Continues;
+        };
         if *complete {
-            return; // more pieces were requested than there are
+            return Progress::Continues; // more pieces were requested than there are
         }
         let part = SnapshotPart { zxid: *zxid, epochs: epochs.clone(), offset: *offset, last, body };
         *offset += part.body.len();
         *requested = requested.saturating_sub(1);
         *complete = last;
         transfer.in_flight += 1;
-        Self::send(to, Message::Snapshot(part), out);
-        self.advance_transfer(to, out);
+        send(to, Message::Snapshot(part), out);
+        self.advance_transfer(to, out)
     }
 
     /// Takes the entries that [`Output::ReadLog`] requested; they must be contiguous. An empty list means that they
-    /// could not be read: the receiver's link is closed and it starts over.
-    pub fn log_is_read(&mut self, transfer: TransferId, entries: Vec<Entry>, out: &mut Vec<Output>) {
-        let Some((to, transfer)) = self.transfers.iter_mut().find(|(_, other)| other.id == transfer) else { return };
-        let to = *to;
-        let Step::Log { sent, reading, .. } = &mut transfer.step else { return };
+    /// could not be read.
+    pub(crate) fn log_is_read(&mut self, transfer: TransferId, entries: Vec<Entry>, out: &mut Vec<Output>) -> Progress {
+        let Some((to, transfer)) = self.find_transfer(transfer) else { return Progress::Continues };
+        let Step::Log { sent, reading, .. } = &mut transfer.step else { return Progress::Continues };
         let prev = *sent;
         if !core::mem::take(reading) {
-            return;
+            return Progress::Continues;
         }
         let Some(last) = entries.last().map(|entry| entry.zxid).filter(|_| is_contiguous(prev, &entries)) else {
-            self.reset(to, out);
-            return self.peer_left(to, out);
+            return Progress::Unreadable { to };
         };
         *sent = last;
         transfer.in_flight += 1;
-        Self::send(to, Message::Entries { prev, entries }, out);
-        self.advance_transfer(to, out);
+        send(to, Message::Entries { prev, entries }, out);
+        self.advance_transfer(to, out)
     }
 
     /// The receiver confirms one message.
-    pub(crate) fn on_received(&mut self, from: ServerId, out: &mut Vec<Output>) {
-        let Some(transfer) = self.transfers.get_mut(&from) else { return };
+    pub(crate) fn on_received(&mut self, from: ServerId, out: &mut Vec<Output>) -> Progress {
+        let Some(transfer) = self.transfers.get_mut(&from) else { return Progress::Continues };
         transfer.in_flight = transfer.in_flight.saturating_sub(1);
         if let Step::State { zxid, complete: true, .. } = transfer.step
             && transfer.in_flight == 0
@@ -148,7 +171,7 @@ impl Zab {
             transfer.step = Step::log_after(zxid);
         }
         out.push(Output::Progress);
-        self.advance_transfer(from, out);
+        self.advance_transfer(from, out)
     }
 
     /// Ends a transfer, complete or not.
@@ -168,6 +191,10 @@ impl Zab {
         }
     }
 
+    fn find_transfer(&mut self, id: TransferId) -> Option<(ServerId, &mut Transfer)> {
+        self.transfers.iter_mut().find(|(_, transfer)| transfer.id == id).map(|(to, transfer)| (*to, transfer))
+    }
+
     fn start_transfer(&mut self, to: ServerId, step: Step, out: &mut Vec<Output>) {
         self.end_transfer(to, out);
         let id = self.next_transfer;
@@ -183,7 +210,7 @@ impl Zab {
     }
 
     /// Sends or requests as much as may be in flight.
-    fn advance_transfer(&mut self, to: ServerId, out: &mut Vec<Output>) {
+    fn advance_transfer(&mut self, to: ServerId, out: &mut Vec<Output>) -> Progress {
         let bytes = self.limits.piece_bytes;
         let window_max = self.limits.pieces_in_flight.max(1).saturating_mul(WINDOW_GROWTH_MAX);
         while let Some(transfer) = self.transfers.get_mut(&to) {
@@ -194,11 +221,14 @@ impl Zab {
                         out.push(Output::NextPiece { transfer: transfer.id, bytes });
                         continue;
                     }
-                    return;
+                    return Progress::Continues;
                 }
-                Step::Log { sent, .. } if *sent == self.log.last() => return self.transfer_is_complete(to, out),
-                Step::Log { reading: true, .. } => return,
-                Step::Log { .. } if transfer.in_flight >= transfer.window => return,
+                Step::Log { sent, .. } if *sent == self.log.last() => {
+                    self.end_transfer(to, out);
+                    return Progress::Complete { to };
+                }
+                Step::Log { reading: true, .. } => return Progress::Continues,
+                Step::Log { .. } if transfer.in_flight >= transfer.window => return Progress::Continues,
                 Step::Log { sent, reading, round } => {
                     let prev = *sent;
                     if prev >= round.end {
@@ -213,25 +243,16 @@ impl Zab {
                         // Not in memory, so it is committed and on our own disk.
                         let through = self.log.base();
                         out.push(Output::ReadLog { transfer: transfer.id, after: prev, through, bytes });
-                        return;
+                        return Progress::Continues;
                     }
                     let entries = self.log.piece(prev, bytes);
                     *sent = entries.last().map_or(prev, |entry| entry.zxid);
                     transfer.in_flight += 1;
-                    Self::send(to, Message::Entries { prev, entries }, out);
+                    send(to, Message::Entries { prev, entries }, out);
                 }
             }
         }
-    }
-
-    /// Everything was sent: asks the receiver to adopt it.
-    fn transfer_is_complete(&mut self, to: ServerId, out: &mut Vec<Output>) {
-        self.end_transfer(to, out);
-        match &self.role {
-            Role::Looking => {}
-            Role::Leading(_) => self.history_is_sent(to, out),
-            Role::Following(_) => Self::send(to, Message::PullEnd { last: self.log.last() }, out),
-        }
+        Progress::Continues
     }
 }
 

@@ -61,3 +61,31 @@ fn a_wiped_leader_with_a_part_of_a_history_still_does_not_count() {
     assert_eq!(zab.phase(), Phase::Promising, "{out:?}");
     assert!(!out.iter().any(|output| matches!(output, Output::Send { message: Message::Pull { .. }, .. })), "{out:?}");
 }
+
+/// Whether a leader of three without a history is established with a follower that has an epoch, the third being lost.
+fn is_established_beside_one_epoch(limits: Limits) -> bool {
+    let voters = Voters::new([1, 2, 3].map(ServerId));
+    let mut zab = Zab::new(ServerId(1), voters, limits, Recovered::blank());
+    zab.link_up(AHEAD, &mut Vec::new());
+    let mut out = Vec::new();
+    zab.lead(ROUND, [(AHEAD, Epoch(1))], &mut out);
+    zab.written(Ticket(u64::MAX), &mut out);
+    deliver(&mut zab, AHEAD, Message::Hello(Hello { round: ROUND, accepted_epoch: Epoch(1), taking_over: None }));
+    let promise = Promise {
+        epoch: Epoch(2),
+        fresh: true,
+        current_epoch: Epoch(1),
+        last_zxid: Zxid::ZERO,
+        epochs: Epochs::starting_at(Zxid::ZERO),
+        blank: false,
+    };
+    deliver(&mut zab, AHEAD, Message::AckEpoch(promise));
+    deliver(&mut zab, AHEAD, Message::AckLeader { epoch: Epoch(2), last: Zxid::ZERO });
+    zab.phase() == Phase::Established
+}
+
+#[test]
+fn only_the_operator_lets_a_blank_server_count_beside_an_epoch() {
+    assert!(!is_established_beside_one_epoch(Limits::default()));
+    assert!(is_established_beside_one_epoch(Limits { trust_blank: true, ..Limits::default() }));
+}

@@ -42,7 +42,8 @@ impl Choices<'_> {
             | Message::TouchDone { .. }
             | Message::SyncDone { .. }
             | Message::Remaining { .. }
-            | Message::TransferAsk { .. } => Vec::new(),
+            | Message::TransferAsk { .. }
+            | Message::TransferRefused { .. } => Vec::new(),
         }
     }
 

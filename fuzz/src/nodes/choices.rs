@@ -11,7 +11,7 @@ use pole_types::{Cxid, Epoch, ServerId, SessionId, Span, Zxid};
 use pole_jute::{
     CloseSessionTxn, CreateSessionTxn, CreateTxn, DeleteTxn, ErrorTxn, Record, SetDataTxn, Txn, TxnEntry, TxnHeader,
 };
-use pole_node::{Message, Request};
+use pole_node::{Message, Request, TransferRefusal};
 use pole_oracle::{Gossip, Report};
 use pole_tree::{WriteRequest, Caller};
 use pole_zab::{Entry, Epochs, Hello, Message as Zab, Origin, Promise, SnapshotPart};
@@ -293,6 +293,10 @@ impl Choices<'_> {
                 let (epoch, begins) = (self.epoch(), self.bool());
                 let sessions = (0..4).map(|id| (SessionId(id), self.span())).collect();
                 return Message::Remaining { epoch, begins, sessions };
+            }
+            14 if self.bool() => {
+                let (epoch, refusal) = (self.epoch(), TransferRefusal::NotLevel(self.server()));
+                return Message::TransferRefused { epoch, refusal };
             }
             14 => return Message::TransferAsk { epoch: self.epoch(), to: self.bool().then(|| self.server()) },
             15 | 16 => Zab::Hello(self.hello()),

@@ -2,7 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::api::{Election, Proposal};
+use pole_api::{Election, Proposal};
+
 use crate::paint::{Paint, Table};
 
 use super::values::{Unit, distinguishable, input, number, servers, with_unit};
@@ -16,7 +17,8 @@ pub(crate) fn explain(elections: &[Election], paint: Paint) -> String {
 
 /// One line: the reason why the winner won.
 pub(crate) fn why(election: &Election) -> String {
-    let unit = Unit::of(&election.oracle);
+    let oracle = oracle(election);
+    let unit = Unit::of(oracle);
     let score_of =
         |id: Option<u64>| election.proposals.iter().find(|proposal| Some(proposal.id) == id && proposal.known)?.score;
     let second = election.runner_up.map_or_else(|| "any other".to_owned(), |id| format!("server {id}"));
@@ -24,14 +26,14 @@ pub(crate) fn why(election: &Election) -> String {
         Some("score") => match (score_of(election.winner), score_of(election.runner_up)) {
             (Some(first), Some(next)) => {
                 let (first, next) = distinguishable(first, next, unit);
-                format!("{} of {first}, against {next} of {second}", election.oracle)
+                format!("{oracle} of {first}, against {next} of {second}")
             }
             (Some(first), None) => {
-                format!("{} of {}; that of {second} is not known", election.oracle, with_unit(first, unit))
+                format!("{oracle} of {}; that of {second} is not known", with_unit(first, unit))
             }
-            (None, _) => format!("the best score by {}", election.oracle),
+            (None, _) => format!("the best score by {oracle}"),
         },
-        Some("id") => format!("its id, as {} scores no other better", election.oracle),
+        Some("id") => format!("its id, as {oracle} scores no other better"),
         Some("history") => "its history, after scores had failed to bring a leader".to_owned(),
         Some("able") => format!("{second} was better, but had just failed to lead"),
         Some("oracle") => format!("{second} was scored by an older oracle"),
@@ -40,6 +42,11 @@ pub(crate) fn why(election: &Election) -> String {
         Some(other) => other.to_owned(),
         None => "the last leader chose it".to_owned(),
     }
+}
+
+/// The name of the oracle that decided; empty for a hand-over.
+fn oracle(election: &Election) -> &str {
+    election.oracle.as_deref().unwrap_or_default()
 }
 
 fn describe(election: &Election, now_ms: i64, paint: Paint) -> String {
@@ -58,14 +65,14 @@ fn describe(election: &Election, now_ms: i64, paint: Paint) -> String {
 fn headline(election: &Election, now_ms: i64, paint: Paint) -> String {
     // A successor chosen by the last leader was not elected.
     let how = if election.decided_by.is_some() { "was elected" } else { "took over" };
-    let headline = match (election.ended.as_deref(), election.winner, election.epoch) {
-        (Some("failed"), _, _) => "An election failed".to_owned(),
-        (_, Some(winner), Some(epoch)) => format!("Server {winner} {how} for epoch {epoch}"),
-        (_, Some(winner), None) => format!("Server {winner} {how}"),
-        (_, None, _) => "An election is under way".to_owned(),
+    let headline = match (election.ended.as_str(), election.winner) {
+        ("failed", _) => "An election failed".to_owned(),
+        (_, Some(winner)) => format!("Server {winner} {how} for epoch {}", election.epoch),
+        (_, None) => "An election is under way".to_owned(),
     };
-    let ago = election.at_ms.filter(|at_ms| *at_ms > YEAR_2001_MS).map(|at_ms| format!(", {}", ago(now_ms - at_ms)));
-    format!("{}{}.\n", paint.bold(&headline), ago.unwrap_or_default())
+    let is_date = election.at_ms > YEAR_2001_MS;
+    let ago = if is_date { format!(", {}", ago(now_ms - election.at_ms)) } else { String::new() };
+    format!("{}{ago}.\n", paint.bold(&headline))
 }
 
 fn ago(ms: i64) -> String {
@@ -107,15 +114,16 @@ fn participants(election: &Election) -> String {
 }
 
 fn proposals(election: &Election, paint: Paint) -> String {
-    let unit = Unit::of(&election.oracle);
-    let mut table = Table::new(&["", "server", &format!(">{}", election.oracle), "history up to", "measured"], paint);
+    let oracle = oracle(election);
+    let unit = Unit::of(oracle);
+    let mut table = Table::new(&["", "server", &format!(">{oracle}"), "history up to", "measured"], paint);
     for proposal in &election.proposals {
         let won = Some(proposal.id) == election.winner;
         let cells = [
             if won { "→" } else { "" }.to_owned(),
             proposal.id.to_string(),
             score(proposal, unit),
-            proposal.zxid.clone().unwrap_or_default(),
+            proposal.zxid.clone(),
             measured(proposal),
         ];
         table.row(cells, |text| if won { paint.green(text) } else { text.to_owned() });
@@ -125,7 +133,7 @@ fn proposals(election: &Election, paint: Paint) -> String {
         Some(version) => format!(", set at {version}"),
     };
     let better = unit.map_or(String::new(), |unit| format!(" ({})", unit.which_is_better()));
-    format!("Scores by the oracle {}{better}{version}:\n\n{}", election.oracle, table.text())
+    format!("Scores by the oracle {oracle}{better}{version}:\n\n{}", table.text())
 }
 
 fn score(proposal: &Proposal, unit: Option<Unit>) -> String {
@@ -137,21 +145,21 @@ fn score(proposal: &Proposal, unit: Option<Unit>) -> String {
 
 fn measured(proposal: &Proposal) -> String {
     let mut parts: Vec<String> = proposal.inputs.iter().map(|(name, value)| input(name, *value)).collect();
-    if proposal.able == Some(false) {
+    if !proposal.able {
         parts.push("had just failed to lead".to_owned());
     }
     parts.join(", ")
 }
 
 fn decision(election: &Election) -> String {
-    if election.ended.as_deref() == Some("failed") {
-        let reason = election.reason.as_deref().filter(|reason| !reason.is_empty());
-        return format!("It came to nothing: {}.\n", reason.unwrap_or("no reason was given"));
+    if election.ended == "failed" {
+        let reason = if election.reason.is_empty() { "no reason was given" } else { &election.reason };
+        return format!("It came to nothing: {reason}.\n");
     }
     let Some(winner) = election.winner else { return String::new() };
     let margin = election.margin.filter(|_| election.decided_by.as_deref() == Some("score"));
     let ahead = margin.zip(election.runner_up).map(|(margin, second)| {
-        format!(" That is ahead of server {second} by {}.", with_unit(margin.abs(), Unit::of(&election.oracle)))
+        format!(" That is ahead of server {second} by {}.", with_unit(margin.abs(), Unit::of(oracle(election))))
     });
     format!("Why server {winner}: {}.{}\n", why(election), ahead.unwrap_or_default())
 }
@@ -216,8 +224,7 @@ It took 31.2 ms: 1.2 ms until decided, 30 ms until serving.
 
     #[test]
     fn a_failed_election_says_why_it_failed() {
-        let election =
-            Election { ended: Some("failed".into()), reason: Some("no quorum".into()), ..Election::default() };
+        let election = Election { ended: "failed".into(), reason: "no quorum".into(), ..Election::default() };
         let text = describe(&election, 0, Paint::new(Color::Never));
         assert!(text.starts_with("An election failed.\n"), "{text}");
         assert!(text.ends_with("It came to nothing: no quorum.\n"), "{text}");
@@ -225,7 +232,7 @@ It took 31.2 ms: 1.2 ms until decided, 30 ms until serving.
 
     #[test]
     fn a_hand_over_is_no_election() {
-        let text = r#"{"epoch":2,"at_ms":null,"cause":"transfer","oracle":null,"participants":null,"proposals":[],
+        let text = r#"{"epoch":2,"cause":"transfer","oracle":null,"proposals":[],
             "winner":1,"decided_by":null,"runner_up":null,"margin":null,"steps":[],"ended":"established"}"#;
         assert_eq!(
             describe(&serde_json::from_str(text).unwrap(), 0, Paint::new(Color::Never)),

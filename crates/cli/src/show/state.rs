@@ -1,6 +1,7 @@
 //! The output of `pole status`, `pole oracle get` and `pole transfer`.
 
-use crate::api::{Ensemble, OracleInForce, OracleScores, Scores, Server, Transferred};
+use pole_api::{Ensemble, OracleInForce, OracleScores, Scores, Server, Transferred};
+
 use crate::paint::{Paint, Table};
 
 use super::values::number;
@@ -33,32 +34,27 @@ pub(crate) fn status(ensemble: &Ensemble, paint: Paint) -> String {
 }
 
 fn headline(ensemble: &Ensemble, paint: Paint) -> String {
-    let leads = match (ensemble.leader, ensemble.epoch) {
-        (Some(leader), Some(epoch)) => format!("Server {leader} leads in epoch {epoch}"),
-        (Some(leader), None) => format!("Server {leader} leads"),
-        (None, _) => "There is no leader".to_owned(),
+    let leads = match ensemble.leader {
+        Some(leader) => format!("Server {leader} leads in epoch {}", ensemble.epoch),
+        None => "There is no leader".to_owned(),
     };
     format!("{}; the oracle is {}.\n\n", paint.bold(&leads), in_force(&ensemble.oracle))
 }
 
 fn in_force(oracle: &OracleInForce) -> String {
-    let plain = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let params = oracle.params.iter().map(|(key, value)| format!(" {key}={}", plain(value)));
+    let params = oracle.params.iter().map(|(key, value)| format!(" {key}={value}"));
     oracle.name.clone() + &params.collect::<String>()
 }
 
 fn mode(server: &Server) -> &str {
-    match server.alive {
-        Some(false) => "down",
-        Some(true) | None => server.mode.as_deref().unwrap_or("?"),
-    }
+    if server.alive { server.mode.as_deref().unwrap_or("?") } else { "down" }
 }
 
 fn rtt(server: &Server, other: u64) -> String {
     if server.id == other {
         return "-".to_owned();
     }
-    server.rtt_ms.get(&other).copied().flatten().map_or_else(unknown, number)
+    server.rtt_ms.get(&other).copied().map_or_else(unknown, number)
 }
 
 fn unknown() -> String {
@@ -67,10 +63,10 @@ fn unknown() -> String {
 
 /// The current oracle, and the server that each oracle would choose.
 pub(crate) fn oracle(ensemble: &Ensemble, scores: &Scores, paint: Paint) -> String {
-    let since = match ensemble.oracle.version.as_deref() {
+    let since = match ensemble.oracle.version.as_str() {
         // Not changed at run time yet.
-        None | Some("0x0" | "") => "as configured".to_owned(),
-        Some(version) => format!("since {version}"),
+        "0x0" | "" => "as configured".to_owned(),
+        version => format!("since {version}"),
     };
     let headline = paint.bold(&format!("The oracle is {}", in_force(&ensemble.oracle)));
     let mut table = Table::new(&["oracle", ">would elect", ">score", "", "better", ">next", ">score", ""], paint);
@@ -101,11 +97,8 @@ fn is_better(of: &OracleScores, one: f64, other: f64) -> bool {
 
 /// The result of a hand-over.
 pub(crate) fn transferred(transferred: &Transferred) -> String {
-    let leader = transferred.leader.map_or_else(unknown, |id| id.to_string());
-    match transferred.pause_ms {
-        Some(pause) => format!("Server {leader} leads. No write was answered for {} ms.\n", number(pause)),
-        None => format!("Server {leader} leads.\n"),
-    }
+    let Transferred { leader, pause_ms } = transferred;
+    format!("Server {leader} leads. No write was answered for {} ms.\n", number(*pause_ms))
 }
 
 #[cfg(test)]
@@ -119,7 +112,7 @@ mod tests {
         let ensemble = serde_json::from_str(
             r#"{"leader":3,"epoch":2,"oracle":{"name":"latency","version":"0x0","params":{}},"servers":[
                 {"id":1,"site":"D3","mode":"follower","zxid":"0x200000007","rtt_ms":{"3":53.26},"write_rate":166.0,"alive":true},
-                {"id":2,"site":"D2","mode":null,"zxid":null,"rtt_ms":{"3":null},"alive":false},
+                {"id":2,"site":"D2","mode":null,"zxid":null,"rtt_ms":{},"alive":false},
                 {"id":3,"site":"D2","mode":"leader","zxid":"0x200000007","rtt_ms":{"1":53.3,"2":0.1},"write_rate":0.5,"alive":true}]}"#,
         );
         assert_eq!(

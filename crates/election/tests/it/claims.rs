@@ -467,6 +467,22 @@ fn failed_counts_the_rounds_since_a_leader_was_established() {
 }
 
 #[test]
+fn a_server_that_proposes_again_no_longer_follows_the_leader_of_its_vote() {
+    // Messages that waited on a link for long: the votes for server 3 are older than its end.
+    for proposes_again in [false, true] {
+        let mut server = TestServer::started(5, 5, 1);
+        let own = server.election.round();
+        server.receive(1, vote(round(0, 0), (3, 30), Some(7)));
+        if proposes_again {
+            server.receive(1, propose(own, (1, 10), (1, 10), &[]));
+        }
+        server.receive(2, vote(round(0, 0), (3, 30), Some(7)));
+        server.receive(3, vote(round(0, 0), (3, 30), Some(7)));
+        assert_eq!(server.leader(), if proposes_again { None } else { Some(3) });
+    }
+}
+
+#[test]
 fn an_established_incumbent_ends_the_count_of_failed_rounds() {
     let mut server = TestServer::started(3, 3, 1);
     server.start(Cause::Retry);

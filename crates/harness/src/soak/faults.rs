@@ -297,12 +297,25 @@ impl Faults {
         let ended: Vec<usize> = self.active.iter().filter(|fault| fault.ended).map(|fault| fault.server).collect();
         for server in ended {
             self.ensemble.server(server).check_running()?;
-            if self.mode(server).await.is_some() {
+            let newest = self.newest_of_others().await;
+            let serving = self.ask(server, Probe::mode_and_zxid).await;
+            if serving.is_some_and(|(_, zxid)| zxid >= newest) {
                 self.active.retain(|fault| fault.server != server);
                 self.ledger.recovered(server);
             }
         }
         Ok(())
+    }
+
+    /// The last transaction that any server without a fault has applied. A server that was stopped says for a moment after
+    /// it continues that it serves, but it is not level.
+    async fn newest_of_others(&self) -> u64 {
+        let mut newest = 0;
+        let faulty: Vec<usize> = self.active.iter().map(|fault| fault.server).collect();
+        for server in (0..self.ensemble.servers().len()).filter(|server| !faulty.contains(server)) {
+            newest = newest.max(self.ask(server, Probe::mode_and_zxid).await.map_or(0, |(_, zxid)| zxid));
+        }
+        newest
     }
 
     /// The server that reports to lead, unless another one has applied transactions of a later epoch: a leader that was
@@ -318,10 +331,6 @@ impl Faults {
             newest = newest.max(epoch);
         }
         leader.filter(|(epoch, _)| *epoch == newest).map(|(_, server)| server)
-    }
-
-    async fn mode(&self, server: usize) -> Option<Mode> {
-        self.ask(server, Probe::mode).await
     }
 
     /// Asks on another thread, because a reply may take a second, and clients must go on.

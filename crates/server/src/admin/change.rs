@@ -13,17 +13,20 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
+use pole_api::{ChooseOracle, OracleChosen, SetScore};
 use pole_jute::{Create2Response, CreateRequest, ErrorCode, OpCode, Reader, Record, SetDataRequest, SetDataResponse};
 use pole_node::ORACLE_PATH;
 use pole_oracle::Spec;
 use pole_types::Span;
-use serde_json::{Map, Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::error::ApiError;
 use super::internal_client::InternalClient;
 use super::listener::RemoteAddress;
-use super::{page, query};
+use super::page;
+use crate::question::{Question, ask};
 use crate::shared::Shared;
 use crate::status::Role;
 
@@ -35,7 +38,7 @@ pub(crate) async fn oracle(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, ApiError> {
     check_permission(&shared, from, &headers)?;
-    let text = spec(&fields(body, &["name", "params"])?)?.to_string();
+    let text = spec(body_of(body)?)?.to_string();
     if !matches!(shared.status.role(), Role::Serving { .. }) {
         return Err(ApiError::no_quorum());
     }
@@ -43,7 +46,7 @@ pub(crate) async fn oracle(
     let committed = tokio::spawn(async move { timeout(COMMIT_LIMIT, choose(&shared, &text)).await });
     let late = "the choice was not committed in time, and may be later: look at /v1/ensemble before trying again";
     let version = committed.await.ok().and_then(Result::ok).ok_or_else(|| ApiError::timeout(late))??;
-    Ok(page(&json!({"version": format!("{version:#x}")})))
+    Ok(page(&OracleChosen { version: format!("{version:#x}") }))
 }
 
 /// `PUT /v1/score`: sets the score that a probe gives this server, for as long as it asks.
@@ -54,14 +57,9 @@ pub(crate) async fn score(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<StatusCode, ApiError> {
     check_permission(&shared, from, &headers)?;
-    let fields = fields(body, &["value", "ttl_ms"])?;
-    let value = fields.get("value").and_then(Value::as_f64);
-    let value = value.ok_or_else(|| ApiError::bad_value("value: expected a finite number, higher is better"))?;
-    let ttl_ms = whole_number(&fields, "ttl_ms", TTL_MS_DEFAULT, TTL_MS_MAX)?;
-    let recorded = query(&shared, move |driver| {
-        let now = driver.shared.clock.now();
-        driver.node.record_probe(value, Span::from_ms(ttl_ms), now)
-    });
+    let SetScore { value, ttl_ms } = body_of(body)?;
+    let ttl = Span::from_ms(within("ttl_ms", ttl_ms.unwrap_or(TTL_MS_DEFAULT), TTL_MS_MAX)?);
+    let recorded = ask(&shared, |reply| Question::RecordProbe { value, ttl, reply });
     match recorded.await {
         Some(Ok(())) => Ok(StatusCode::NO_CONTENT),
         Some(Err(error)) => Err(ApiError::bad_value(error.to_string())),
@@ -95,44 +93,33 @@ fn is_same(shown: &[u8], token: &[u8]) -> bool {
     shown.len() == token.len() && differing == 0
 }
 
-/// Returns the fields of the body and refuses unknown names. A missing body is an object without fields.
-pub(crate) fn fields(body: Result<Bytes, BytesRejection>, known: &[&str]) -> Result<Map<String, Value>, ApiError> {
+/// Parses a body. A missing one is an object without fields.
+pub(crate) fn body_of<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, ApiError> {
     let body = body.map_err(|error| ApiError::bad_value(format!("body: {error}")))?;
-    if body.is_empty() {
-        return Ok(Map::new());
+    let body = if body.is_empty() { b"{}" } else { &body[..] };
+    let value: Value =
+        serde_json::from_slice(body).map_err(|error| ApiError::bad_value(format!("body: not JSON: {error}")))?;
+    if !value.is_object() {
+        return Err(ApiError::bad_value("body: expected an object"));
     }
-    let value =
-        serde_json::from_slice(&body).map_err(|error| ApiError::bad_value(format!("body: not JSON: {error}")))?;
-    let Value::Object(fields) = value else { return Err(ApiError::bad_value("body: expected an object")) };
-    match fields.keys().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => Err(ApiError::bad_value(format!("{name}: no such field, there are {}", known.join(", ")))),
-        None => Ok(fields),
-    }
+    // The error itself does not name the field; its path does.
+    serde_path_to_error::deserialize(value).map_err(|error| ApiError::bad_value(error.to_string()))
 }
 
-/// Returns a field that must be an integer from 1 to `most`.
-pub(crate) fn whole_number(fields: &Map<String, Value>, name: &str, default: u64, most: u64) -> Result<u64, ApiError> {
-    let given = fields.get(name).filter(|value| !value.is_null()).map_or(Some(default), Value::as_u64);
-    given
-        .filter(|value| (1..=most).contains(value))
-        .ok_or_else(|| ApiError::bad_value(format!("{name}: expected a whole number from 1 to {most}")))
+/// Checks a number that must be from 1 to `most`.
+pub(crate) fn within(name: &str, value: u64, most: u64) -> Result<u64, ApiError> {
+    let error = || ApiError::bad_value(format!("{name}: expected a whole number from 1 to {most}"));
+    (1..=most).contains(&value).then_some(value).ok_or_else(error)
 }
 
 /// Returns the oracle that the body names, if it can be built and stored as text.
-fn spec(fields: &Map<String, Value>) -> Result<Spec, ApiError> {
-    let name = fields.get("name").and_then(Value::as_str);
-    let name = name.ok_or_else(|| ApiError::bad_value("name: expected the name of an oracle, such as \"latency\""))?;
-    let params = match fields.get("params") {
-        None | Some(Value::Null) => Ok(BTreeMap::new()),
-        Some(Value::Object(params)) => {
-            params.iter().map(|(name, value)| Some((name.clone(), text(value)?))).collect::<Option<_>>().ok_or(())
-        }
-        Some(_) => Err(()),
-    };
-    let params = params.map_err(|()| ApiError::bad_value("params: expected an object of texts or numbers"))?;
-    let plain = params.is_empty().then(|| Spec::parse(name));
+fn spec(body: ChooseOracle) -> Result<Spec, ApiError> {
+    let ChooseOracle { name, params } = body;
+    let params: BTreeMap<_, _> =
+        params.unwrap_or_default().into_iter().map(|(name, value)| (name, value.to_string())).collect();
+    let plain = params.is_empty().then(|| Spec::parse(&name));
     let spec = plain.unwrap_or_else(|| {
-        let spec = Spec { name: name.to_owned(), params };
+        let spec = Spec { name, params };
         spec.build().map(|_| spec)
     });
     let spec = spec.map_err(|error| ApiError::bad_value(error.to_string()))?;
@@ -141,14 +128,6 @@ fn spec(fields: &Map<String, Value>) -> Result<Spec, ApiError> {
         Ok(_) | Err(_) => Err(ApiError::bad_value(
             "combined: a preference within it cannot be chosen at run time: set pole.oracle.preference in the files",
         )),
-    }
-}
-
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 

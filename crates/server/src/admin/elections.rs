@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use axum::response::Response;
+use pole_api::{Election, Step};
 use pole_election::{Margin, Proposal, Rank, Ranked, Record, Score};
 use pole_node::{ChangeStatus, LeadershipChange};
-use pole_oracle::{Oracle, Spec};
-use serde_json::{Value, json};
+use pole_oracle::{Oracle, Spec, display_inputs};
 
 use super::error::ApiError;
-use super::scores::inputs;
+use super::page;
 use super::v1::hex;
-use super::{page, query};
 use crate::clock::wall_ms;
 use crate::driver::Driver;
 use crate::metrics::ms;
+use crate::question::{Question, ask};
 use crate::shared::Shared;
 
 pub(crate) async fn elections(
@@ -30,18 +30,16 @@ pub(crate) async fn elections(
         Some(Ok(count @ 1..)) => count,
         Some(Ok(_) | Err(_)) => return Err(ApiError::bad_value("last: expected a whole number from 1")),
     };
-    query(&shared, move |driver| elections_json(driver, last))
-        .await
-        .map(|value| page(&value))
-        .ok_or_else(ApiError::busy)
+    let elections = ask(&shared, |reply| Question::Elections { last, reply }).await;
+    elections.map(|elections| page(&elections)).ok_or_else(ApiError::busy)
 }
 
-fn elections_json(driver: &Driver, last: usize) -> Value {
+pub(crate) fn elections_of(driver: &Driver, last: usize) -> Vec<Election> {
     let oracles = Oracles::known_to(driver);
-    driver.node.leadership_changes().take(last).map(|change| change_json(driver, &oracles, change)).collect()
+    driver.node.leadership_changes().take(last).map(|change| election_of(driver, &oracles, change)).collect()
 }
 
-fn change_json(driver: &Driver, oracles: &Oracles, change: &LeadershipChange) -> Value {
+fn election_of(driver: &Driver, oracles: &Oracles, change: &LeadershipChange) -> Election {
     let ago_ms = (driver.shared.clock.now() - change.began).0 / 1_000_000;
     let (ended, epoch, reason) = match &change.status {
         ChangeStatus::Open => ("open", change.round.epoch, String::new()),
@@ -51,52 +49,49 @@ fn change_json(driver: &Driver, oracles: &Oracles, change: &LeadershipChange) ->
     let record = change.record.as_ref();
     let choice = record.and_then(|record| winning_proposal(record));
     let oracle = choice.and_then(|proposal| oracles.by_fingerprint(proposal.fingerprint));
-    let participants: Vec<u64> = record.iter().flat_map(|record| &record.participants).map(|id| id.0).collect();
-    let steps: Vec<Value> =
-        change.steps.iter().map(|(step, after)| json!({"step": step.to_string(), "ms": ms(*after)})).collect();
-    json!({
-        "epoch": epoch,
-        "at_ms": wall_ms() - i64::try_from(ago_ms).unwrap_or(0),
-        "cause": change.cause.to_string(),
-        "oracle": oracle.map(|(name, _)| name),
-        "oracle_version": choice.map(|proposal| hex(proposal.version)),
-        "participants": participants,
-        "proposals": record.map(|record| proposals(oracles, record)).unwrap_or_default(),
-        "failed_rounds": record.map_or(change.round.failed, |record| record.failed_rounds),
-        "winner": change.winner.map(|id| id.0),
-        // Null for a hand-over, which the previous leader decided.
-        "decided_by": record.map(|record| record.decided_by.to_string()),
-        "runner_up": record.and_then(|record| record.runner_up).map(|id| id.0),
-        "margin": record.and_then(|record| margin(record, oracle.map(|(_, oracle)| oracle))),
-        "steps": steps,
-        "ended": ended,
-        "reason": reason,
-    })
+    let steps = change.steps.iter().map(|(step, after)| Step { step: step.to_string(), ms: ms(*after) });
+    Election {
+        epoch,
+        at_ms: wall_ms() - i64::try_from(ago_ms).unwrap_or(0),
+        cause: change.cause.to_string(),
+        oracle: oracle.map(|(name, _)| name.to_owned()),
+        oracle_version: choice.map(|proposal| hex(proposal.version)),
+        participants: record.iter().flat_map(|record| &record.participants).map(|id| id.0).collect(),
+        proposals: record.map(|record| proposals(oracles, record)).unwrap_or_default(),
+        failed_rounds: record.map_or(change.round.failed, |record| record.failed_rounds),
+        winner: change.winner.map(|id| id.0),
+        // None for a hand-over, which the previous leader decided.
+        decided_by: record.map(|record| record.decided_by.to_string()),
+        runner_up: record.and_then(|record| record.runner_up).map(|id| id.0),
+        margin: record.and_then(|record| margin(record, oracle.map(|(_, oracle)| oracle))),
+        steps: steps.collect(),
+        ended: ended.to_owned(),
+        reason,
+    }
 }
 
 fn winning_proposal(record: &Record) -> Option<&Proposal> {
     record.proposals.iter().map(|ranked| &ranked.proposal).find(|proposal| proposal.id == record.winner)
 }
 
-fn proposals(oracles: &Oracles, record: &Record) -> Vec<Value> {
-    record.proposals.iter().map(|ranked| proposal_json(oracles, ranked)).collect()
+fn proposals(oracles: &Oracles, record: &Record) -> Vec<pole_api::Proposal> {
+    record.proposals.iter().map(|ranked| proposal_of(oracles, ranked)).collect()
 }
 
-fn proposal_json(oracles: &Oracles, Ranked { proposal, able }: &Ranked) -> Value {
+fn proposal_of(oracles: &Oracles, Ranked { proposal, able }: &Ranked) -> pole_api::Proposal {
     let score = match &proposal.rank {
         Rank::Known(score) => oracles.by_fingerprint(proposal.fingerprint).map(|(_, oracle)| oracle.value(score)),
         Rank::Unknown => None,
     };
-    let named_inputs: Vec<(String, i64)> =
-        proposal.inputs.iter().map(|input| (input.name.clone(), input.value)).collect();
-    json!({
-        "id": proposal.id.0,
-        "score": score,
-        "known": matches!(proposal.rank, Rank::Known(_)),
-        "zxid": hex(proposal.standing.last_zxid),
-        "able": able,
-        "inputs": inputs(&named_inputs),
-    })
+    let inputs: Vec<(String, i64)> = proposal.inputs.iter().map(|input| (input.name.clone(), input.value)).collect();
+    pole_api::Proposal {
+        id: proposal.id.0,
+        score,
+        known: matches!(proposal.rank, Rank::Known(_)),
+        zxid: hex(proposal.standing.last_zxid),
+        able: *able,
+        inputs: display_inputs(&inputs).into_iter().collect(),
+    }
 }
 
 /// By how much the winner was better, in the unit of the oracle; `None` if no number decided.

@@ -1,8 +1,10 @@
 //! Errors of the HTTP API: a sentence for people and a code for programs.
 
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use pole_api::Refusal;
+
+use super::page;
 
 /// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +53,6 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = format!("{}\n", json!({"error": self.error, "code": self.code}));
-        (self.status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+        (self.status, page(&Refusal { error: self.error, code: self.code.to_owned() })).into_response()
     }
 }

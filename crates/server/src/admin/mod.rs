@@ -23,7 +23,6 @@ mod elections;
 mod error;
 mod internal_client;
 mod listener;
-mod query;
 mod scores;
 mod transfer;
 mod v1;
@@ -37,12 +36,14 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
-use serde_json::Value;
+use serde::Serialize;
 use tokio::runtime::Handle;
 
-pub(crate) use query::query;
+pub(crate) use transfer::{PendingTransfer, TransferError};
 
 use crate::config::{Address, Config};
+use crate::driver::Driver;
+use crate::question::Question;
 use crate::server::resolve;
 use crate::shared::Shared;
 use crate::{log, metrics};
@@ -113,8 +114,28 @@ async fn metrics_page(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 /// A JSON response, with a newline at its end for the sake of curl.
-fn page(value: &Value) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], format!("{value}\n")).into_response()
+fn page(value: &impl Serialize) -> Response {
+    let body = serde_json::to_string(value).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
+    ([(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
+}
+
+impl Driver {
+    /// Answers a question of another thread. Whoever asked may have given up.
+    pub(crate) fn answer(&mut self, question: Question) {
+        match question {
+            Question::Ensemble(reply) => drop(reply.send(v1::ensemble_of(self))),
+            Question::Oracle(reply) => drop(reply.send(v1::oracle_of(self))),
+            Question::Scores { moment, reply } => drop(reply.send(scores::scores_of(self, moment))),
+            Question::Elections { last, reply } => drop(reply.send(elections::elections_of(self, last))),
+            Question::Stats(reply) => drop(reply.send(metrics::NodeStats::of(self))),
+            Question::ScoreMetrics(reply) => drop(reply.send(metrics::all_scores(self))),
+            Question::RecordProbe { value, ttl, reply } => {
+                let now = self.shared.clock.now();
+                let _ = reply.send(self.node.record_probe(value, ttl, now));
+            }
+            Question::Transfer { to, reply } => self.begin_transfer(to, reply),
+        }
+    }
 }
 
 /// The largest valid body holds the name of an oracle and a few parameters.

@@ -11,16 +11,17 @@ use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use axum::response::Response;
+use pole_api::{OracleScores, Scores, ServerScore};
 use pole_election::Score;
 use pole_oracle::{Assessed, Moment, Oracle, View, display_inputs};
 use pole_types::ServerId;
-use serde_json::{Map, Value, json};
 
 use super::error::ApiError;
+use super::page;
 use super::v1::active_name;
-use super::{page, query};
 use crate::driver::Driver;
 use crate::metrics::for_each_oracle;
+use crate::question::{Question, ask};
 use crate::shared::Shared;
 
 pub(crate) async fn scores(
@@ -35,36 +36,40 @@ pub(crate) async fn scores(
             return Err(ApiError::bad_value(error));
         }
     };
-    query(&shared, move |driver| scores_json(driver, moment)).await.map(|value| page(&value)).ok_or_else(ApiError::busy)
+    let scores = ask(&shared, |reply| Question::Scores { moment, reply }).await;
+    scores.map(|scores| page(&scores)).ok_or_else(ApiError::busy)
 }
 
-fn scores_json(driver: &Driver, moment: Moment) -> Value {
-    let mut oracles = Map::new();
+pub(crate) fn scores_of(driver: &Driver, moment: Moment) -> Scores {
+    let mut oracles = BTreeMap::new();
     let active = active_name(driver);
     let in_force = driver.node.oracle().fingerprint();
     let views = driver.node.views(moment, driver.shared.clock.now());
     for_each_oracle(driver, |name, oracle| {
         // The active one is listed under the name by which it was chosen.
         let name = if oracle.fingerprint() == in_force { &active } else { name };
-        oracles.insert(name.to_owned(), oracle_json(driver, oracle, &views));
+        oracles.insert(name.to_owned(), oracle_scores(driver, oracle, &views));
     });
     let kind = match moment {
         Moment::AfterCrash => "after-crash",
         Moment::BeforeResignation => "before-resignation",
     };
-    json!({"active": active, "kind": kind, "oracles": oracles})
+    Scores { active, kind: kind.to_owned(), oracles }
 }
 
-fn oracle_json(driver: &Driver, oracle: &dyn Oracle, views: &BTreeMap<ServerId, Option<View>>) -> Value {
+fn oracle_scores(driver: &Driver, oracle: &dyn Oracle, views: &BTreeMap<ServerId, Option<View>>) -> OracleScores {
     let now = driver.shared.clock.now();
     let score = |view: &Option<View>| driver.node.score(oracle, view.as_ref()?, now);
     let scores: BTreeMap<_, _> = views.iter().map(|(id, view)| (*id, score(view))).collect();
     let known = scores.iter().filter_map(|(id, assessed)| Some((&assessed.as_ref()?.score, *id)));
     let winner = known.min_by(|a, b| better(*a, *b)).map(|(_, id)| id.0);
-    let servers: Map<String, Value> =
-        scores.iter().map(|(id, assessed)| (id.to_string(), server_json(oracle, assessed.as_ref()))).collect();
     let scale = oracle.scale();
-    json!({"better": scale.better.as_str(), "unit": scale.unit, "winner": winner, "servers": servers})
+    OracleScores {
+        better: scale.better.as_str().to_owned(),
+        unit: scale.unit.to_owned(),
+        winner,
+        servers: scores.iter().map(|(id, assessed)| (id.0, server_score(oracle, assessed.as_ref()))).collect(),
+    }
 }
 
 /// Orders servers as an election does: by smaller score, then by higher id.
@@ -72,16 +77,13 @@ fn better(a: (&Score, ServerId), b: (&Score, ServerId)) -> std::cmp::Ordering {
     a.0.cmp(b.0).then(b.1.cmp(&a.1))
 }
 
-fn server_json(oracle: &dyn Oracle, assessed: Option<&Assessed>) -> Value {
+fn server_score(oracle: &dyn Oracle, assessed: Option<&Assessed>) -> ServerScore {
     match assessed {
-        None => json!({"score": null, "known": false, "inputs": {}}),
-        Some(known) => {
-            json!({"score": oracle.value(&known.score), "known": true, "inputs": inputs(&known.inputs)})
-        }
+        None => ServerScore::default(),
+        Some(known) => ServerScore {
+            score: Some(oracle.value(&known.score)),
+            known: true,
+            inputs: display_inputs(&known.inputs).into_iter().collect(),
+        },
     }
-}
-
-/// The inputs of a score, in human-readable units.
-pub(crate) fn inputs(inputs: &[(String, i64)]) -> Value {
-    Value::Object(display_inputs(inputs).into_iter().map(|(name, value)| (name, value.into())).collect())
 }

@@ -7,15 +7,16 @@ use std::sync::atomic::Ordering;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use pole_api::{Ensemble, Health, OracleInForce, Server};
 use pole_node::ORACLE_PATH;
 use pole_oracle::{Report, Spec};
-use pole_types::{ServerId, Span, Zxid};
-use serde_json::{Map, Value, json};
+use pole_types::{ServerId, Zxid};
 
 use super::error::ApiError;
-use super::{page, query};
+use super::page;
 use crate::driver::Driver;
 use crate::metrics::{mode, ms};
+use crate::question::{Question, ask};
 use crate::shared::Shared;
 use crate::status::Role;
 
@@ -26,45 +27,42 @@ pub(crate) async fn health(State(shared): State<Arc<Shared>>) -> Response {
         Role::Serving { leader, epoch } => (Some(leader.0), epoch),
         Role::Starting | Role::Looking { .. } => (None, zxid.epoch()),
     };
-    let body = json!({
-        "id": shared.settings.me.0,
-        "mode": mode(&shared),
-        "leader": leader,
-        "epoch": epoch.0,
-        "zxid": hex(zxid),
-        "quorum": leader.is_some(),
-        "version": env!("CARGO_PKG_VERSION"),
-    });
+    let health = Health {
+        id: shared.settings.me.0,
+        mode: mode(&shared).to_owned(),
+        leader,
+        epoch: epoch.0,
+        zxid: hex(zxid),
+        quorum: leader.is_some(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
     let status = if leader.is_some() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, page(&body)).into_response()
+    (status, page(&health)).into_response()
 }
 
 /// `GET /v1/ensemble`.
 pub(crate) async fn ensemble(State(shared): State<Arc<Shared>>) -> Result<Response, ApiError> {
-    query(&shared, ensemble_json).await.map(|value| page(&value)).ok_or_else(ApiError::busy)
+    ask(&shared, Question::Ensemble).await.map(|ensemble| page(&ensemble)).ok_or_else(ApiError::busy)
 }
 
 /// `GET /v1/oracle`: the part of `/v1/ensemble` that `PUT` changes.
 pub(crate) async fn oracle(State(shared): State<Arc<Shared>>) -> Result<Response, ApiError> {
-    query(&shared, |driver| oracle_json(driver)).await.map(|value| page(&value)).ok_or_else(ApiError::busy)
+    ask(&shared, Question::Oracle).await.map(|oracle| page(&oracle)).ok_or_else(ApiError::busy)
 }
 
-fn ensemble_json(driver: &mut Driver) -> Value {
-    let role = driver.shared.status.role();
-    let (leader, epoch) = match role {
-        Role::Serving { leader, epoch } => (Some(leader), epoch),
-        Role::Starting | Role::Looking { .. } => (None, driver.node.zab().standing().current_epoch),
-    };
-    let servers: Vec<Value> = driver.node.config().voters.iter().map(|id| server_json(driver, id, leader)).collect();
-    json!({
-        "leader": leader.map(|id| id.0),
-        "epoch": epoch.0,
-        "oracle": oracle_json(driver),
-        "servers": servers,
-    })
+pub(crate) fn ensemble_of(driver: &Driver) -> Ensemble {
+    let serving = driver.node.serving();
+    let leader = serving.map(|(leader, _)| leader);
+    let epoch = serving.map_or(driver.node.zab().standing().current_epoch, |(_, epoch)| epoch);
+    Ensemble {
+        leader: leader.map(|id| id.0),
+        epoch: epoch.0,
+        oracle: oracle_of(driver),
+        servers: driver.node.config().voters.iter().map(|id| server_of(driver, id, leader)).collect(),
+    }
 }
 
-fn server_json(driver: &Driver, id: ServerId, leader: Option<ServerId>) -> Value {
+fn server_of(driver: &Driver, id: ServerId, leader: Option<ServerId>) -> Server {
     let (node, now) = (&driver.node, driver.shared.clock.now());
     let is_me = id == driver.shared.settings.me;
     let alive = node.is_alive(id);
@@ -87,21 +85,19 @@ fn server_json(driver: &Driver, id: ServerId, leader: Option<ServerId>) -> Value
         (false, true) => Some("looking"),
         (false, false) => None,
     };
-    json!({
-        "id": id.0,
-        "site": site(&driver.shared, id),
-        "mode": mode,
-        "zxid": zxid.map(hex),
-        "rtt_ms": round_trips(report),
-        "write_rate": report.map(|report| report.rate_milli as f64 / 1000.0),
-        "alive": alive,
-    })
+    Server {
+        id: id.0,
+        site: site(&driver.shared, id),
+        mode: mode.map(str::to_owned),
+        zxid: zxid.map(hex),
+        rtt_ms: report.map(round_trips).unwrap_or_default(),
+        write_rate: report.map(|report| report.rate_milli as f64 / 1000.0),
+        alive,
+    }
 }
 
-fn round_trips(report: Option<&Report>) -> Value {
-    let none = BTreeMap::new();
-    let known: &BTreeMap<ServerId, Span> = report.map_or(&none, |report| &report.round_trips);
-    Value::Object(known.iter().map(|(id, span)| (id.to_string(), ms(*span).into())).collect())
+fn round_trips(report: &Report) -> BTreeMap<u64, f64> {
+    report.round_trips.iter().map(|(id, span)| (id.0, ms(*span))).collect()
 }
 
 fn site(shared: &Shared, id: ServerId) -> Option<String> {
@@ -111,11 +107,9 @@ fn site(shared: &Shared, id: ServerId) -> Option<String> {
     own.cloned().or_else(placed)
 }
 
-fn oracle_json(driver: &Driver) -> Value {
-    let version = driver.node.oracle_version();
-    let params: Map<String, Value> =
-        active_spec(driver).params.into_iter().map(|(param, value)| (param, value.into())).collect();
-    json!({"name": active_name(driver), "version": hex(version), "params": params})
+pub(crate) fn oracle_of(driver: &Driver) -> OracleInForce {
+    let Spec { name, params } = active_spec(driver);
+    OracleInForce { name, version: hex(driver.node.oracle_version()), params }
 }
 
 /// The name by which the active oracle was chosen, such as `latency` even if it is divided into classes.

@@ -308,6 +308,10 @@ fn pole(values: &Values, ensemble: Option<&Ensemble>, read: ReadFile<'_>, report
         let key = "pole.livenessTimeoutMs";
         report.problem(values.line(key), key, &pole.liveness_timeout_ms.to_string(), why);
     }
+    if pole.trust_blank {
+        let why = "a server without a history votes as if it never had one: set it back when the ensemble serves";
+        report.warning(values.line("pole.trustBlank"), "pole.trustBlank", "true", why);
+    }
     check_oracle(&pole, values, report);
     pole
 }

@@ -38,6 +38,7 @@ use std::path::Path;
 
 use pole_oracle::{ResignConfig, Spec, SpecError};
 use pole_types::{ServerId, Span, Voters};
+use pole_zab::Limits;
 
 pub use report::{ConfigError, Problem, Warning};
 pub use servers::{Address, Server};
@@ -169,6 +170,7 @@ impl Config {
             snapshot_bytes: self.storage.snap_size_limit_bytes,
             outstanding_max: usize::try_from(self.clients.outstanding_max).unwrap_or(usize::MAX),
             resign: self.resign(),
+            limits: Limits { trust_blank: self.pole.trust_blank, ..Limits::default() },
             ..pole_node::Config::new(self.me(), self.voters())
         }
     }

@@ -406,6 +406,8 @@ settings! {
             "Milliseconds between two resignations; grows.";
         Pole "pole.resign.maxPerHour", Number(0, 3_600), "6" => resign_max_per_hour: u64 = Values::count,
             "Resignations in an hour at most.";
+        Pole "pole.trustBlank", TRUE_FALSE, "false" => trust_blank: bool = Values::bool,
+            "Whether this server, if it has no history, votes as if it never had one. For an ensemble that lost a server for good before its first write. If its disk was wiped instead, acknowledged writes can be lost: warns at every start.";
         Pole "pole.topology", Text, "",
             "A topology file whose delays are put on the links to other servers. For tests: warns at the start.";
         Pole "pole.site", Text, "" => site: Option<String> = Values::owned,

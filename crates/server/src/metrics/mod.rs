@@ -11,7 +11,7 @@ mod page;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use host::{directory_bytes, environment, version};
-pub(crate) use node_stats::{NodeStats, for_each_oracle};
+pub(crate) use node_stats::{NodeStats, all_scores, for_each_oracle};
 pub(crate) use page::page;
 
 use pole_zab::Phase;

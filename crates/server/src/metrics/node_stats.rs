@@ -9,8 +9,8 @@ use pole_tree::Refusals;
 use pole_types::{Epoch, ServerId, Span, Time};
 use pole_zab::Phase;
 
-use crate::admin::query;
 use crate::driver::Driver;
+use crate::question::{Question, ask};
 use crate::shared::Shared;
 
 /// The state of the node at one moment.
@@ -40,10 +40,10 @@ pub(crate) struct NodeStats {
 impl NodeStats {
     /// Returns `None` if the node does not answer in time.
     pub(crate) async fn query(shared: &Shared) -> Option<Self> {
-        query(shared, Self::of).await
+        ask(shared, Question::Stats).await
     }
 
-    fn of(driver: &mut Driver) -> Self {
+    pub(crate) fn of(driver: &Driver) -> Self {
         let now = driver.shared.clock.now();
         let node = &driver.node;
         let zab = node.zab();
@@ -89,10 +89,10 @@ pub(crate) fn for_each_oracle(driver: &Driver, mut visit: impl FnMut(&str, &dyn 
 
 /// The scores if the leader resigned now, by oracle and server, in the unit of the oracle.
 pub(crate) async fn scores(shared: &Shared) -> Vec<(String, ServerId, f64)> {
-    query(shared, |driver| all_scores(driver)).await.unwrap_or_default()
+    ask(shared, Question::ScoreMetrics).await.unwrap_or_default()
 }
 
-fn all_scores(driver: &Driver) -> Vec<(String, ServerId, f64)> {
+pub(crate) fn all_scores(driver: &Driver) -> Vec<(String, ServerId, f64)> {
     let now = driver.shared.clock.now();
     let views = driver.node.views(Moment::BeforeResignation, now);
     let mut scores = Vec::new();

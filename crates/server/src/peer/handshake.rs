@@ -250,7 +250,7 @@ fn channel_byte(channel: Channel) -> u8 {
 const MAGIC: [u8; 4] = *b"Pole";
 
 /// The version of greetings and frames. It must change with any byte of either.
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 
 const HEAD_BYTES: usize = MAGIC.len() + 2;
 

@@ -120,14 +120,19 @@ fn a_follower_forwards_a_transfer() {
 #[test]
 fn nothing_is_handed_over_to_a_server_that_does_not_follow() {
     let (mut servers, leader) = three();
-    let gone = (leader + 1) % 3;
+    let (gone, follower) = ((leader + 1) % 3, (leader + 2) % 3);
     servers[gone].stop();
-    let leader = &servers[leader];
+    let (leader, follower) = (&servers[leader], &servers[follower]);
     leader.wait_until("its absence", |server| server.get("/v1/ensemble")["servers"][gone]["alive"] == json!(false));
     let refused = |server: &TestServer| server.change("POST", "/v1/transfer", &json!({"to": gone + 1}).to_string());
     leader.wait_until("a refusal", |server| refused(server).0 == 409);
-    let (_, answer) = refused(leader);
-    assert_eq!(answer["code"], "conflict", "{answer}");
+    // A follower passes the refusal on.
+    for server in [leader, follower] {
+        let (status, answer) = refused(server);
+        assert_eq!((status, &answer["code"]), (409, &json!("conflict")), "{answer}");
+        let error = answer["error"].as_str().expect("a sentence");
+        assert!(error.contains(&format!("server {} does not follow", gone + 1)), "{error}");
+    }
     assert_eq!(leader.health().1["mode"], "leader");
 }
 

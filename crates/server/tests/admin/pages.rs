@@ -117,7 +117,7 @@ fn bad_input_is_refused_with_what_would_be_right() {
         ("PUT", "/v1/oracle", r#"{"name":"latency","params":[]}"#, "params"),
         ("PUT", "/v1/oracle", r#"{"name":"latency","colour":"red"}"#, "colour"),
         ("PUT", "/v1/oracle", r#"{"name":"combined","params":{"combined":"preference","preference":"1"}}"#, "files"),
-        ("PUT", "/v1/score", r#"{"value":"NaN"}"#, "finite"),
+        ("PUT", "/v1/score", r#"{"value":"NaN"}"#, "value"),
         ("PUT", "/v1/score", r#"{"value":NaN}"#, "not JSON"),
         ("PUT", "/v1/score", r#"{"value":1e13}"#, "1e12"),
         ("PUT", "/v1/score", r#"{"value":1e999}"#, "not JSON"),

@@ -20,6 +20,7 @@ pub(super) fn message(message: &Message) -> String {
         Message::Remaining { sessions, .. } => format!("Remaining of {} sessions", sessions.len()),
         Message::TransferAsk { to: Some(to), .. } => format!("TransferAsk {to}"),
         Message::TransferAsk { to: None, .. } => "TransferAsk".to_owned(),
+        Message::TransferRefused { .. } => "TransferRefused".to_owned(),
     }
 }
 
@@ -64,7 +65,8 @@ pub(super) fn is_upkeep(message: &Message) -> bool {
         | Message::SyncAsk { .. }
         | Message::SyncDone { .. }
         | Message::Remaining { .. }
-        | Message::TransferAsk { .. } => false,
+        | Message::TransferAsk { .. }
+        | Message::TransferRefused { .. } => false,
     }
 }
 
@@ -129,7 +131,7 @@ pub(super) fn note(note: &Note) -> Option<String> {
         Note::Elected(record) => format!("elects {} by {}", record.winner, record.decided_by),
         Note::Serving { leader, epoch } => format!("serves under {leader} in epoch {epoch}"),
         Note::Resigning { to, cause } => format!("resigns for {to}: {cause}"),
-        Note::ResignationAborted { reason } => format!("does not resign: {reason}"),
+        Note::ResignationAborted { refusal } => format!("does not resign: {refusal}"),
         Note::HandedOver { to } => format!("hands over to {to}"),
         Note::Abandoned { reason } => format!("gives up: {reason}"),
         Note::BadPeer { from, error } => format!("closes its link to {from}: {error}"),

@@ -119,7 +119,9 @@ impl Transcript {
             }
             Note::Serving { leader, .. } => self.follows(server, leader),
             Note::Resigning { to, cause } => self.push_line(format!("{} resigns for {to}: {cause}", id(server))),
-            Note::ResignationAborted { reason } => self.push_line(format!("{} does not resign: {reason}", id(server))),
+            Note::ResignationAborted { refusal } => {
+                self.push_line(format!("{} does not resign: {refusal}", id(server)))
+            }
             Note::HandedOver { to } => {
                 self.chosen.insert(server, Chosen::HandedOver);
                 self.share(server, format!("takes the hand-over to {to}"), format!("take the hand-over to {to}"));

@@ -263,6 +263,7 @@ impl World {
             | Effect::Reset { .. }
             | Effect::Arm { .. }
             | Effect::Cancel(_)
+            | Effect::TransferRefused(_)
             | Effect::Note(_)
             | Effect::Halt { .. } => {}
         }

@@ -4,142 +4,127 @@
 //! what it has durably.
 
 use alloc::vec::Vec;
+use bytes::Bytes;
 use pole_types::{Epoch, ServerId, Zxid};
 
-use super::{PeerStage, Step};
-use crate::zab::Role;
-use crate::{Entry, Error, Message, Output, Zab};
+use super::{Leading, PeerStage};
+use crate::state::{OnDurable, State, send};
+use crate::{DiskOp, Entry, Error, Message, Origin, Output};
 
-impl Zab {
-    /// Sends proposals to every follower that was sent the whole history before them.
-    pub(crate) fn broadcast(&mut self, prev: Zxid, entries: &[Entry], out: &mut Vec<Output>) {
-        let (me, committed, last) = (self.me, self.committed, self.log.last());
-        let Role::Leading(leading) = &mut self.role else { return };
-        let epoch = leading.epoch;
-        for (id, peer) in leading.peers.iter_mut().filter(|(id, peer)| **id != me && peer.is_in_broadcast()) {
-            assert_eq!(peer.sent, prev, "a follower in the broadcast was sent everything before");
-            peer.sent = last;
-            Self::send(*id, Message::Propose { epoch, prev, entries: entries.to_vec(), committed }, out);
+impl Leading {
+    /// Proposes transactions in order; the first gets [`Log::next_zxid`](crate::Log::next_zxid).
+    pub(crate) fn propose(&mut self, state: &mut State, batch: Vec<(Origin, Bytes)>, out: &mut Vec<Output>) {
+        assert!(self.is_established(), "only an established leader proposes");
+        let after = state.log.last();
+        let mut entries = Vec::with_capacity(batch.len());
+        for (origin, body) in batch {
+            let entry = Entry { zxid: state.log.next_zxid(self.epoch), origin, body };
+            state.log.push(entry.clone());
+            entries.push(entry);
         }
-        leading.announced = committed;
+        let last = state.log.last();
+        out.push(Output::Logged { after, through: last });
+        self.broadcast(state, after, &entries, out);
+        state.write(DiskOp::Append(entries), OnDurable::Appended { last, received: None }, out);
     }
 
-    pub(crate) fn own_log_is_durable(&mut self, out: &mut Vec<Output>) {
-        let (me, durable) = (self.me, self.durable);
-        let Role::Leading(leading) = &self.role else { return };
-        self.acknowledged(me, leading.epoch, durable, out);
+    /// Sends proposals to every follower that was sent the whole history before them.
+    fn broadcast(&mut self, state: &State, prev: Zxid, entries: &[Entry], out: &mut Vec<Output>) {
+        let (epoch, committed, last) = (self.epoch, state.committed, state.log.last());
+        for (id, peer) in self.peers.iter_mut().filter(|(id, peer)| **id != state.me && peer.is_in_broadcast()) {
+            assert_eq!(peer.sent, prev, "a follower in the broadcast was sent everything before");
+            peer.sent = last;
+            send(*id, Message::Propose { epoch, prev, entries: entries.to_vec(), committed }, out);
+        }
+        self.announced = committed;
+    }
+
+    pub(crate) fn own_log_is_durable(&mut self, state: &mut State, out: &mut Vec<Output>) {
+        self.acknowledged(state, state.me, self.epoch, state.durable, out);
     }
 
     pub(crate) fn on_ack(
         &mut self,
+        state: &mut State,
         from: ServerId,
         epoch: Epoch,
         zxid: Zxid,
-        server: ServerId,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
-        if server != from {
-            return Err(Error::Foreign(server));
+        if epoch == self.epoch && zxid > state.log.last() {
+            return Err(Error::WrongEnd { from, message: "Ack", claimed: zxid, last: state.log.last() });
         }
-        let Role::Leading(leading) = &self.role else { return Ok(()) };
-        if epoch == leading.epoch && zxid > self.log.last() {
-            return Err(Error::WrongEnd { from, message: "Ack", claimed: zxid, last: self.log.last() });
-        }
-        self.acknowledged(from, epoch, zxid, out);
+        self.acknowledged(state, from, epoch, zxid, out);
         Ok(())
     }
 
-    fn acknowledged(&mut self, from: ServerId, epoch: Epoch, zxid: Zxid, out: &mut Vec<Output>) {
-        let Role::Leading(leading) = &mut self.role else { return };
-        let Some(peer) = leading.peers.get_mut(&from) else { return };
-        if epoch == leading.epoch && peer.stage == PeerStage::Level {
+    fn acknowledged(&mut self, state: &mut State, from: ServerId, epoch: Epoch, zxid: Zxid, out: &mut Vec<Output>) {
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        if epoch == self.epoch && peer.stage == PeerStage::Level {
             peer.acked = peer.acked.max(zxid);
-            self.try_commit(out);
+            self.try_commit(state, out);
         }
     }
 
     /// Commits what a quorum has durably.
-    pub(super) fn try_commit(&mut self, out: &mut Vec<Output>) {
-        let Role::Leading(leading) = &self.role else { return };
-        if leading.step != Step::Established {
+    pub(super) fn try_commit(&self, state: &mut State, out: &mut Vec<Output>) {
+        if !self.is_established() {
             return;
         }
         let mut acked: Vec<_> =
-            leading.level().filter(|(id, _)| self.voters.contains(*id)).map(|(_, p)| p.acked).collect();
+            self.level().filter(|(id, _)| state.voters.contains(*id)).map(|(_, p)| p.acked).collect();
         acked.sort_unstable_by(|a, b| b.cmp(a));
-        if let Some(zxid) = acked.get(self.voters.quorum() - 1) {
-            self.commit(*zxid, out);
+        if let Some(zxid) = acked.get(state.voters.quorum() - 1) {
+            state.commit(*zxid, out);
         }
     }
 
     /// Sends commits that were not announced along with a proposal.
-    pub(crate) fn announce_commits(&mut self, out: &mut Vec<Output>) {
-        let (me, zxid) = (self.me, self.committed);
-        let Role::Leading(leading) = &mut self.role else { return };
-        if leading.step != Step::Established || leading.announced >= zxid {
+    pub(crate) fn announce_commits(&mut self, state: &State, out: &mut Vec<Output>) {
+        let (epoch, zxid) = (self.epoch, state.committed);
+        if !self.is_established() || self.announced >= zxid {
             return;
         }
-        leading.announced = zxid;
-        let epoch = leading.epoch;
-        for (id, _) in leading.peers.iter().filter(|(id, peer)| **id != me && peer.stage == PeerStage::Level) {
-            Self::send(*id, Message::Commit { epoch, zxid }, out);
+        self.announced = zxid;
+        for (id, _) in self.peers.iter().filter(|(id, peer)| **id != state.me && peer.stage == PeerStage::Level) {
+            send(*id, Message::Commit { epoch, zxid }, out);
         }
     }
 
-    /// Asks all followers whether they still follow us. Returns the sequence number of the ping, or 0 if we do not
-    /// lead.
-    pub fn ping(&mut self, out: &mut Vec<Output>) -> u64 {
-        let me = self.me;
-        let Role::Leading(leading) = &mut self.role else { return 0 };
-        leading.pings += 1;
-        let seq = leading.pings;
-        leading.peer(me).pong = seq;
-        for id in leading.peers.keys().filter(|id| **id != me) {
-            Self::send(*id, Message::Ping { seq }, out);
+    /// Asks all followers whether they still follow us. Returns the sequence number of the ping.
+    pub(crate) fn ping(&mut self, me: ServerId, out: &mut Vec<Output>) -> u64 {
+        self.pings += 1;
+        let seq = self.pings;
+        self.peer(me).pong = seq;
+        for id in self.peers.keys().filter(|id| **id != me) {
+            send(*id, Message::Ping { seq }, out);
         }
         seq
     }
 
-    pub(crate) fn on_pong(&mut self, from: ServerId, seq: u64, accepted: Epoch) -> Result<(), Error> {
-        let Role::Leading(leading) = &mut self.role else { return Ok(()) };
+    pub(crate) fn on_pong(&mut self, from: ServerId, seq: u64, accepted: Epoch) {
         // A larger number answers a ping of an earlier epoch of ours: after a hand-over the link may still be the same.
-        if seq <= leading.pings
-            && accepted == leading.epoch
-            && let Some(peer) = leading.peers.get_mut(&from)
+        if seq <= self.pings
+            && accepted == self.epoch
+            && let Some(peer) = self.peers.get_mut(&from)
         {
             peer.pong = peer.pong.max(seq);
         }
-        Ok(())
     }
 
-    /// The last ping that a quorum answered as followers of this established epoch. When that ping was sent, no higher
-    /// epoch was established. Returns 0 if there is none.
-    #[must_use]
-    pub fn confirmed(&self) -> u64 {
-        let Role::Leading(leading) = &self.role else { return 0 };
-        if leading.step != Step::Established {
+    /// The last ping that a quorum answered as followers of this established epoch, or 0.
+    pub(crate) fn confirmed(&self, state: &State) -> u64 {
+        if !self.is_established() {
             return 0;
         }
-        let mut pongs: Vec<_> = leading.level().map(|(_, peer)| peer.pong).collect();
+        let mut pongs: Vec<_> = self.level().map(|(_, peer)| peer.pong).collect();
         pongs.sort_unstable_by(|a, b| b.cmp(a));
-        pongs.get(self.voters.quorum() - 1).copied().unwrap_or(0)
+        pongs.get(state.voters.quorum() - 1).copied().unwrap_or(0)
     }
 
-    /// Whether we are established in `epoch` and `peer` has joined it over its present link. Only then are forwarded
-    /// requests of its clients accepted.
-    #[must_use]
-    pub fn is_followed_by(&self, peer: ServerId, epoch: Epoch) -> bool {
-        let Role::Leading(leading) = &self.role else { return false };
-        let joined = leading.peers.get(&peer).is_some_and(|peer| peer.stage == PeerStage::Level);
-        leading.step == Step::Established && leading.epoch == epoch && joined
-    }
-
-    /// Our followers and the last position that each of them has acknowledged.
-    pub fn followers(&self) -> impl Iterator<Item = (ServerId, Zxid)> + '_ {
-        let peers = match &self.role {
-            Role::Leading(leading) => Some(&leading.peers),
-            Role::Following(_) | Role::Looking => None,
-        };
-        peers.into_iter().flatten().filter(|(id, _)| **id != self.me).map(|(id, peer)| (*id, peer.acked))
+    /// Whether we are established in `epoch` and `peer` has joined it over its present link.
+    pub(crate) fn is_followed_by(&self, peer: ServerId, epoch: Epoch) -> bool {
+        let joined = self.peers.get(&peer).is_some_and(|peer| peer.stage == PeerStage::Level);
+        self.is_established() && self.epoch == epoch && joined
     }
 }

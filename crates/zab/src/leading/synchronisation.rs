@@ -8,89 +8,90 @@
 use alloc::vec::Vec;
 use pole_types::{Epoch, ServerId, Zxid};
 
-use super::{PeerStage, Step};
+use super::{Leading, PeerStage, Step};
 use crate::plan::Plan;
-use crate::zab::Role;
-use crate::{Error, Message, Output, Zab};
+use crate::state::{State, send};
+use crate::{Error, Message, Output};
 
-impl Zab {
-    pub(super) fn start_synchronising(&mut self, out: &mut Vec<Output>) {
-        let me = self.me;
-        let Role::Leading(leading) = &mut self.role else { return };
-        leading.step = Step::Synchronising;
-        let epoch = leading.epoch;
-        let promised: Vec<_> = leading
+impl Leading {
+    pub(super) fn start_synchronising(&mut self, state: &mut State, out: &mut Vec<Output>) {
+        let (me, epoch) = (state.me, self.epoch);
+        self.step = Step::Synchronising;
+        let promised: Vec<_> = self
             .peers
             .iter()
             .filter(|(id, peer)| **id != me && matches!(peer.stage, PeerStage::Promised(_)))
             .map(|(id, _)| *id)
             .collect();
-        let own = leading.peer(me);
+        let own = self.peer(me);
         own.stage = PeerStage::Synchronising;
         match own.took_over {
-            Some(last) => self.became_level(me, epoch, last, out),
-            None => self.adopt_epoch(epoch, me, out),
+            Some(last) => self.became_level(state, me, epoch, last, out),
+            None => state.adopt_epoch(epoch, me, out),
         }
-        promised.into_iter().for_each(|id| self.synchronise(id, out));
+        promised.into_iter().for_each(|id| self.synchronise(state, id, out));
     }
 
     /// Starts the synchronisation of one follower with the plan for its history.
-    pub(super) fn synchronise(&mut self, id: ServerId, out: &mut Vec<Output>) {
-        let Role::Leading(leading) = &mut self.role else { return };
-        let peer = leading.peer(id);
+    pub(super) fn synchronise(&mut self, state: &mut State, id: ServerId, out: &mut Vec<Output>) {
+        let peer = self.peer(id);
         let PeerStage::Promised(promise) = &peer.stage else { return };
         if let Some(last) = peer.took_over {
-            return self.skip_synchronisation(id, last, out);
+            return self.skip_synchronisation(state, id, last, out);
         }
-        let plan = Plan::make(&self.log, &promise.epochs);
+        let plan = Plan::make(&state.log, &promise.epochs);
         peer.stage = PeerStage::Transferring;
         match plan {
             Plan::Difference { truncate, after } => {
                 if truncate {
-                    Self::send(id, Message::Truncate { to: after }, out);
+                    send(id, Message::Truncate { to: after }, out);
                 }
-                self.send_log(id, after, out);
+                if state.send_log(id, after, out).is_complete() {
+                    self.history_is_sent(state, id, out);
+                }
             }
-            Plan::Snapshot => self.request_snapshot(id, out),
+            Plan::Snapshot => state.request_snapshot(id, out),
         }
     }
 
     /// A follower was sent our whole history: asks it to make that durable. From now on it is sent all proposals.
-    pub(crate) fn history_is_sent(&mut self, id: ServerId, out: &mut Vec<Output>) {
-        let last = self.log.last();
-        let Role::Leading(leading) = &mut self.role else { return };
-        let epoch = leading.epoch;
-        let peer = leading.peer(id);
+    pub(crate) fn history_is_sent(&mut self, state: &State, id: ServerId, out: &mut Vec<Output>) {
+        let (epoch, last) = (self.epoch, state.log.last());
+        let peer = self.peer(id);
         peer.stage = PeerStage::Synchronising;
         peer.sent = last;
-        Self::send(id, Message::NewLeader { epoch, last }, out);
-    }
-
-    pub(crate) fn own_epoch_is_durable(&mut self, epoch: Epoch, last: Zxid, out: &mut Vec<Output>) {
-        self.became_level(self.me, epoch, last, out);
+        send(id, Message::NewLeader { epoch, last }, out);
     }
 
     pub(crate) fn on_ack_leader(
         &mut self,
+        state: &mut State,
         from: ServerId,
         epoch: Epoch,
         last: Zxid,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
-        if last > self.log.last() {
-            return Err(Error::WrongEnd { from, message: "AckLeader", claimed: last, last: self.log.last() });
+        if last > state.log.last() {
+            return Err(Error::WrongEnd { from, message: "AckLeader", claimed: last, last: state.log.last() });
         }
-        self.became_level(from, epoch, last, out);
+        self.became_level(state, from, epoch, last, out);
         Ok(())
     }
 
-    fn became_level(&mut self, from: ServerId, epoch: Epoch, last: Zxid, out: &mut Vec<Output>) {
-        let Role::Leading(leading) = &mut self.role else { return };
-        let established = leading.step == Step::Established;
-        if epoch != leading.epoch {
+    /// A server, perhaps this one, has our history and our epoch durably.
+    pub(crate) fn became_level(
+        &mut self,
+        state: &mut State,
+        from: ServerId,
+        epoch: Epoch,
+        last: Zxid,
+        out: &mut Vec<Output>,
+    ) {
+        let established = self.is_established();
+        if epoch != self.epoch {
             return;
         }
-        let Some(peer) = leading.peers.get_mut(&from) else { return };
+        let Some(peer) = self.peers.get_mut(&from) else { return };
         if peer.stage != PeerStage::Synchronising {
             return;
         }
@@ -98,55 +99,49 @@ impl Zab {
         peer.acked = last;
         if established {
             peer.counts = true;
-            self.send_up_to_date(from, out);
-            self.try_commit(out);
+            self.send_up_to_date(state, from, out);
+            self.try_commit(state, out);
         } else {
             out.push(Output::Progress);
-            self.try_establish(out);
+            self.try_establish(state, out);
         }
     }
 
     /// Commits the history once a quorum, ourselves included, has it durably.
-    pub(super) fn try_establish(&mut self, out: &mut Vec<Output>) {
-        let me = self.me;
-        let Role::Leading(leading) = &mut self.role else { return };
-        let we_are_level = leading.peers[&me].stage == PeerStage::Level;
-        if leading.step != Step::Synchronising
-            || !we_are_level
-            || !self.voters.is_quorum(leading.level().map(|(id, _)| id))
+    pub(super) fn try_establish(&mut self, state: &mut State, out: &mut Vec<Output>) {
+        let me = state.me;
+        let we_are_level = self.peers[&me].stage == PeerStage::Level;
+        if self.step != Step::Synchronising || !we_are_level || !state.voters.is_quorum(self.level().map(|(id, _)| id))
         {
             return;
         }
-        leading.step = Step::Established;
-        let epoch = leading.epoch;
+        self.step = Step::Established;
         let mut level = Vec::new();
-        for (id, peer) in leading.peers.iter_mut().filter(|(_, peer)| peer.stage == PeerStage::Level) {
+        for (id, peer) in self.peers.iter_mut().filter(|(_, peer)| peer.stage == PeerStage::Level) {
             peer.counts = true;
             level.push(*id);
         }
-        self.commit(self.log.last(), out);
-        out.push(Output::Established { epoch });
-        level.into_iter().filter(|id| *id != me).for_each(|id| self.send_up_to_date(id, out));
+        state.commit(state.log.last(), out);
+        out.push(Output::Established { epoch: self.epoch });
+        level.into_iter().filter(|id| *id != me).for_each(|id| self.send_up_to_date(state, id, out));
     }
 
     /// Lets a synchronised follower serve.
-    pub(super) fn send_up_to_date(&mut self, id: ServerId, out: &mut Vec<Output>) {
-        let Role::Leading(leading) = &self.role else { return };
-        Self::send(id, Message::UpToDate { epoch: leading.epoch, committed: self.committed }, out);
+    fn send_up_to_date(&self, state: &State, id: ServerId, out: &mut Vec<Output>) {
+        send(id, Message::UpToDate { epoch: self.epoch, committed: state.committed }, out);
     }
 
     /// A follower's link was closed.
-    pub(crate) fn follower_left(&mut self, id: ServerId, out: &mut Vec<Output>) {
-        self.end_transfer(id, out);
-        let Role::Leading(leading) = &mut self.role else { return };
-        if leading.peers.remove(&id).is_none() {
+    pub(crate) fn follower_left(&mut self, state: &mut State, id: ServerId, out: &mut Vec<Output>) {
+        state.end_transfer(id, out);
+        if self.peers.remove(&id).is_none() {
             return;
         }
-        match leading.step {
+        match self.step {
             Step::Gathering | Step::Promising => {}
-            Step::Pulling { source } if source == id => self.replace_source(out),
+            Step::Pulling { source } if source == id => self.replace_source(state, out),
             Step::Pulling { .. } | Step::Synchronising | Step::Established => {
-                if !self.voters.is_quorum(leading.peers.keys().copied()) {
+                if !state.voters.is_quorum(self.peers.keys().copied()) {
                     out.push(Output::QuorumLost);
                 }
             }
@@ -154,17 +149,14 @@ impl Zab {
     }
 
     /// The source of the pull is gone: chooses the best of the remaining promises, if they are a quorum.
-    fn replace_source(&mut self, out: &mut Vec<Output>) {
-        let me = self.me;
-        let Role::Leading(leading) = &self.role else { return };
+    fn replace_source(&mut self, state: &mut State, out: &mut Vec<Output>) {
         // Our own promise now includes what we have pulled so far.
-        let own = self.promise(leading.epoch, true);
-        let Role::Leading(leading) = &mut self.role else { return };
-        leading.step = Step::Promising;
-        leading.peer(me).stage = PeerStage::Promised(own);
-        let remaining = leading.promises(&self.voters).into_keys();
-        if self.voters.is_quorum(remaining) {
-            self.try_choose_history(out);
+        let own = state.promise(self.epoch, true);
+        self.step = Step::Promising;
+        self.peer(state.me).stage = PeerStage::Promised(own);
+        let remaining = self.promises(&state.voters).into_keys();
+        if state.voters.is_quorum(remaining) {
+            self.try_choose_history(state, out);
         } else {
             out.push(Output::QuorumLost);
         }

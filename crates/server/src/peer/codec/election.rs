@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 use pole_election::{Input, Proposal, Propose, Rank, Round, Score, Standing, Vote};
+use pole_node::TransferRefusal;
 use pole_oracle::{Gossip, Report};
 use pole_types::{Epoch, ServerId, Span, Zxid};
 
@@ -33,6 +34,39 @@ record!(Report {
     after_crash: Gossip,
     before_resignation: Gossip,
 });
+
+impl Wire for TransferRefusal {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, out: &mut BytesMut) {
+        match self {
+            Self::NotLeading => 0_u8.put(out),
+            Self::Alone => 1_u8.put(out),
+            Self::UnderWay => 2_u8.put(out),
+            Self::NoneFit => 3_u8.put(out),
+            Self::NotFollowing(id) => {
+                4_u8.put(out);
+                id.put(out);
+            }
+            Self::NotLevel(id) => {
+                5_u8.put(out);
+                id.put(out);
+            }
+        }
+    }
+
+    fn take(from: &mut Reader) -> Result<Self, Error> {
+        Ok(match from.field("TransferRefusal.kind")? {
+            0_u8 => Self::NotLeading,
+            1 => Self::Alone,
+            2 => Self::UnderWay,
+            3 => Self::NoneFit,
+            4 => Self::NotFollowing(from.field("TransferRefusal.server")?),
+            5 => Self::NotLevel(from.field("TransferRefusal.server")?),
+            got => return Err(from.error(Cause::Unknown { expected: "0 to 5 (a refusal)", got: got.into() })),
+        })
+    }
+}
 
 impl Wire for Rank {
     const BYTES_MIN: usize = 1;

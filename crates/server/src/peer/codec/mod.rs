@@ -69,6 +69,9 @@ pub fn encode(message: &Message, out: &mut BytesMut) {
             frame(out, |out| put!(out, kind::REMAINING, epoch, begins, sessions))
         }
         Message::TransferAsk { epoch, to } => frame(out, |out| put!(out, kind::TRANSFER_ASK, epoch, to)),
+        Message::TransferRefused { epoch, refusal } => {
+            frame(out, |out| put!(out, kind::TRANSFER_REFUSED, epoch, refusal))
+        }
     }
 }
 
@@ -110,6 +113,10 @@ pub fn decode(frame: Bytes) -> Result<Message, Error> {
         kind::TRANSFER_ASK => {
             Message::TransferAsk { epoch: from.field("TransferAsk.epoch")?, to: from.field("TransferAsk.to")? }
         }
+        kind::TRANSFER_REFUSED => Message::TransferRefused {
+            epoch: from.field("TransferRefused.epoch")?,
+            refusal: from.field("TransferRefused.refusal")?,
+        },
         got => Message::Zab(agreement::take_message(got, &mut from)?),
     };
     from.finish()?;
@@ -180,6 +187,7 @@ mod kind {
     pub(super) const TOUCH_DONE: u8 = 0x09;
     pub(super) const TRANSFER_ASK: u8 = 0x0a;
     pub(super) const REMAINING: u8 = 0x0b;
+    pub(super) const TRANSFER_REFUSED: u8 = 0x0e;
     pub(super) const HELLO: u8 = 0x20;
     pub(super) const DECLINE: u8 = 0x21;
     pub(super) const NEW_EPOCH: u8 = 0x22;

@@ -1,6 +1,7 @@
 //! Properties of the codec on generated messages, and encodings that must not change.
 
 use pole_election::{Input, Proposal, Propose, Rank, Round, Score, Standing, Vote};
+use pole_node::TransferRefusal;
 use pole_oracle::{Gossip, Report};
 use pole_types::{Cxid, Epoch, ServerId, SessionId, Span};
 use pole_zab::{Epochs, Hello, Origin, Promise, SnapshotPart};
@@ -182,6 +183,18 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(epoch, begins, sessions)| Message::Remaining { epoch, begins, sessions }),
         (epoch(), option::of(any::<u64>().prop_map(ServerId)))
             .prop_map(|(epoch, to)| Message::TransferAsk { epoch, to }),
+        (epoch(), refusal()).prop_map(|(epoch, refusal)| Message::TransferRefused { epoch, refusal }),
+    ]
+}
+
+fn refusal() -> impl Strategy<Value = TransferRefusal> {
+    prop_oneof![
+        Just(TransferRefusal::NotLeading),
+        Just(TransferRefusal::Alone),
+        Just(TransferRefusal::UnderWay),
+        Just(TransferRefusal::NoneFit),
+        any::<u64>().prop_map(|id| TransferRefusal::NotFollowing(ServerId(id))),
+        any::<u64>().prop_map(|id| TransferRefusal::NotLevel(ServerId(id))),
     ]
 }
 

@@ -1,0 +1,54 @@
+//! Checks that `docs/api.schema.json` is the schema of the types.
+
+use std::path::Path;
+
+use pole_api::{
+    ChooseOracle, Election, Ensemble, Health, OracleChosen, OracleInForce, Refusal, Scores, SetScore, Transfer,
+    Transferred,
+};
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+#[test]
+fn the_document_is_the_schema_of_the_types() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api.schema.json");
+    let current = format!("{:#}\n", schema());
+    if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
+        std::fs::write(&path, current).expect("the document is written");
+        return;
+    }
+    let written = std::fs::read_to_string(&path).expect("docs/api.schema.json is there");
+    assert_eq!(written, current, "write it again with UPDATE_GOLDENFILES=1");
+}
+
+/// For each page the schema of its answer and of its request, if it has a body.
+fn schema() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let answer = |schema: schemars::Schema, request: Option<schemars::Schema>| match request {
+        None => json!({ "answer": schema }),
+        Some(request) => json!({ "request": request, "answer": schema }),
+    };
+    let pages = json!({
+        "GET /v1/health": answer(generator.subschema_for::<Health>(), None),
+        "GET /v1/ensemble": answer(generator.subschema_for::<Ensemble>(), None),
+        "GET /v1/oracle": answer(generator.subschema_for::<OracleInForce>(), None),
+        "GET /v1/scores": answer(generator.subschema_for::<Scores>(), None),
+        "GET /v1/election": answer(generator.subschema_for::<Vec<Election>>(), None),
+        "PUT /v1/oracle": answer(
+            generator.subschema_for::<OracleChosen>(),
+            Some(generator.subschema_for::<ChooseOracle>()),
+        ),
+        "PUT /v1/score": { "request": generator.subschema_for::<SetScore>() },
+        "POST /v1/transfer": answer(
+            generator.subschema_for::<Transferred>(),
+            Some(generator.subschema_for::<Transfer>()),
+        ),
+        "refusals": answer(generator.subschema_for::<Refusal>(), None),
+    });
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "The admin port of Pole, version 1",
+        "pages": pages,
+        "$defs": generator.take_definitions(true),
+    })
+}

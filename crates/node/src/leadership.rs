@@ -1,0 +1,98 @@
+//! What only an established leader has: requests to propose, syncs to confirm, sessions to expire, a hand-over.
+//!
+//! It exists from the moment in which a quorum has adopted our history until we lead no longer, and ends as a whole, so
+//! that nothing of one leadership reaches the next.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use pole_types::{ServerId, SessionId, Time};
+
+use crate::Request;
+use crate::handover::Transfer;
+use crate::sessions::Expiry;
+use crate::syncs::Confirmations;
+
+/// The state of an established leader.
+pub(crate) struct Leadership {
+    /// Requests not yet proposed, with the server that they came from.
+    inbox: VecDeque<(ServerId, Request)>,
+    /// The leader's own requests. A few of them at a time are proposed between those of clients.
+    pub(crate) chores: VecDeque<Request>,
+    /// How many of `chores` may still be proposed in this step.
+    chores_allowed: usize,
+    /// When to scan next for what is due by the wall clock.
+    pub(crate) chores_at: Time,
+    /// Where that scan continues.
+    pub(crate) chores_from: u32,
+    pub(crate) confirmations: Confirmations,
+    pub(crate) expiry: Expiry,
+    pub(crate) transfer: Option<Transfer>,
+}
+
+impl Leadership {
+    /// Begins with the requests of our own clients that are not in the history.
+    pub(crate) fn new(me: ServerId, unlogged: Vec<Request>, expiry: Expiry, chores_at: Time) -> Self {
+        Self {
+            inbox: unlogged.into_iter().map(|request| (me, request)).collect(),
+            chores: VecDeque::new(),
+            chores_allowed: 0,
+            chores_at,
+            chores_from: 0,
+            confirmations: Confirmations::default(),
+            expiry,
+            transfer: None,
+        }
+    }
+
+    /// A step begins.
+    pub(crate) fn allow_chores(&mut self) {
+        self.chores_allowed = CHORES_PER_STEP_MAX;
+    }
+
+    /// Queues a request. The session counts as active when the request arrives, however long it waits to be proposed.
+    pub(crate) fn submit(&mut self, from: ServerId, request: Request, now: Time) {
+        self.expiry.touch(request.origin.session, now);
+        self.inbox.push_back((from, request));
+    }
+
+    /// The number of requests of clients that are not proposed yet.
+    pub(crate) fn unproposed(&self) -> usize {
+        self.inbox.len()
+    }
+
+    /// Whether there is nothing to propose.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.inbox.is_empty() && self.chores.is_empty()
+    }
+
+    /// The next request to propose: a few of our own, then those of clients.
+    pub(crate) fn next_request(&mut self) -> Option<Request> {
+        if let Some(left) = self.chores_allowed.checked_sub(1)
+            && let Some(request) = self.chores.pop_front()
+        {
+            self.chores_allowed = left;
+            return Some(request);
+        }
+        self.inbox.pop_front().map(|(_, request)| request)
+    }
+
+    /// Whether new proposals wait for a hand-over.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.transfer.is_some_and(|transfer| transfer.frozen)
+    }
+
+    /// Drops what a follower sent over its older links. It will send that again.
+    pub(crate) fn forget(&mut self, peer: ServerId) {
+        self.inbox.retain(|(from, _)| *from != peer);
+        self.confirmations.forget(peer);
+    }
+
+    /// Records activity of sessions.
+    pub(crate) fn touch(&mut self, sessions: Vec<SessionId>, now: Time) {
+        sessions.into_iter().for_each(|session| self.expiry.touch(session, now));
+    }
+}
+
+/// The number of the leader's own requests proposed in one step. It keeps ten thousand sessions that expire at once
+/// from delaying the requests of clients.
+const CHORES_PER_STEP_MAX: usize = 64;
