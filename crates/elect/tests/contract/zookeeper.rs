@@ -1,15 +1,12 @@
 //! Apache ZooKeeper and Pole keep the contract.
 
-mod servers;
-
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs};
 
-use servers::{OnServer, Server, check, program, skip, text, version};
+use crate::servers::{OnServer, Server, check, program, skip, text, version};
 
-#[tokio::test]
-async fn apache_zookeeper_keeps_the_contract() {
+pub(crate) async fn apache_keeps_the_contract() {
     let java = match program("POLE_ELECT_JAVA", "java") {
         Ok(found) => found,
         Err(why) => return skip("Apache ZooKeeper", &why),
@@ -29,8 +26,7 @@ async fn apache_zookeeper_keeps_the_contract() {
     check(&OnServer::new("Apache ZooKeeper", url, Duration::from_secs(2), server)).await;
 }
 
-#[tokio::test]
-async fn pole_keeps_the_contract() {
+pub(crate) async fn pole_keeps_the_contract() {
     let pole = match program("POLE_BIN", "pole") {
         Ok(found) => found,
         Err(why) => return skip("Pole", &why),

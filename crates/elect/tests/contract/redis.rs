@@ -1,13 +1,10 @@
 //! One node of Redis or Valkey keeps the contract.
 
-mod servers;
-
 use std::time::Duration;
 
-use servers::{OnServer, Server, check, program, skip, text, version};
+use crate::servers::{OnServer, Server, check, program, skip, text, version};
 
-#[tokio::test]
-async fn redis_keeps_the_contract() {
+pub(crate) async fn keeps_the_contract() {
     let redis = match program("POLE_ELECT_REDIS", "redis-server") {
         Ok(found) => found,
         Err(why) => return skip("redis", &why),

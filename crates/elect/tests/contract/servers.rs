@@ -13,8 +13,6 @@
 //! | NATS | `POLE_ELECT_NATS` | `nats-server` |
 //! | Consul | `POLE_ELECT_CONSUL` | `consul` |
 //! | Kubernetes | `POLE_ELECT_KUBE_APISERVER` | `kube-apiserver` (and an etcd) |
-#![allow(dead_code, reason = "each test uses a part of it")]
-#![allow(unreachable_pub, reason = "a module of several test programs")]
 
 use std::env;
 use std::fs::{self, File};
@@ -30,7 +28,7 @@ use pole_elect::store::{BoxFuture, Error, Store};
 use pole_elect::stores;
 
 /// Runs the contract against a server, prints the report and fails if a case failed.
-pub async fn check(factory: &dyn Factory) {
+pub(crate) async fn check(factory: &dyn Factory) {
     wait_until_ready(factory).await;
     let report = contract::run(factory).await;
     println!("{report}");
@@ -38,23 +36,23 @@ pub async fn check(factory: &dyn Factory) {
 }
 
 /// Says that a store is skipped.
-pub fn skip(store: &str, why: &str) {
+pub(crate) fn skip(store: &str, why: &str) {
     println!("{store}: skipped, {why}");
     println!("{store}: 0 passed, 0 failed, all skipped");
 }
 
 /// A store on a server of ours, for the contract.
-pub struct OnServer {
-    pub name: String,
+pub(crate) struct OnServer {
+    pub(crate) name: String,
     /// The URL with `ELECTION` where the name of the election stands.
-    pub url: String,
-    pub ttl: Duration,
-    pub server: Mutex<Server>,
-    pub can_restart: bool,
+    pub(crate) url: String,
+    pub(crate) ttl: Duration,
+    pub(crate) server: Mutex<Server>,
+    pub(crate) can_restart: bool,
 }
 
 impl OnServer {
-    pub fn new(name: impl Into<String>, url: String, ttl: Duration, server: Server) -> Self {
+    pub(crate) fn new(name: impl Into<String>, url: String, ttl: Duration, server: Server) -> Self {
         Self { name: name.into(), url, ttl, server: Mutex::new(server), can_restart: true }
     }
 }
@@ -97,7 +95,7 @@ async fn wait_until_ready(factory: &dyn Factory) {
 }
 
 /// A server process with its folder. Both end with the value.
-pub struct Server {
+pub(crate) struct Server {
     folder: Folder,
     command: Vec<String>,
     variables: Vec<(String, String)>,
@@ -105,17 +103,17 @@ pub struct Server {
     user: Option<&'static str>,
     child: Option<Child>,
     /// Ended after this one.
-    pub beside: Option<Box<Server>>,
+    pub(crate) beside: Option<Box<Server>>,
 }
 
 impl Server {
     /// Starts a server, given the folder and the ports of a first attempt. Between the choice of a port and its use
     /// another program may take it, so there are several attempts.
-    pub fn launch(name: &str, ports: usize, command: impl Fn(&Path, &[u16]) -> Vec<String>) -> Self {
+    pub(crate) fn launch(name: &str, ports: usize, command: impl Fn(&Path, &[u16]) -> Vec<String>) -> Self {
         Self::launch_as(name, ports, None, command)
     }
 
-    pub fn launch_as(
+    pub(crate) fn launch_as(
         name: &str,
         ports: usize,
         user: Option<&'static str>,
@@ -137,11 +135,11 @@ impl Server {
         panic!("{name} did not start");
     }
 
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.ports[0]
     }
 
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder.0
     }
 
@@ -213,10 +211,10 @@ impl Drop for Server {
 }
 
 /// A temporary folder, removed with the value.
-pub struct Folder(pub PathBuf);
+pub(crate) struct Folder(pub PathBuf);
 
 impl Folder {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = env::temp_dir().join(format!("pole-elect-{name}-{}-{number}", std::process::id()));
@@ -232,7 +230,7 @@ impl Drop for Folder {
 }
 
 /// The programs that a variable names, else the one in PATH.
-pub fn programs(variable: &str, name: &str) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn programs(variable: &str, name: &str) -> Result<Vec<PathBuf>, String> {
     let named: Vec<PathBuf> = env::var_os(variable).map(|list| env::split_paths(&list).collect()).unwrap_or_default();
     if let Some(missing) = named.iter().find(|file| !file.is_file()) {
         return Err(format!("{variable}: no program {}", missing.display()));
@@ -245,22 +243,22 @@ pub fn programs(variable: &str, name: &str) -> Result<Vec<PathBuf>, String> {
 }
 
 /// The first of [`programs`].
-pub fn program(variable: &str, name: &str) -> Result<PathBuf, String> {
+pub(crate) fn program(variable: &str, name: &str) -> Result<PathBuf, String> {
     programs(variable, name).map(|mut found| found.remove(0))
 }
 
-pub fn find_in_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn find_in_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// The output of `program argument`, for the version.
-pub fn version(program: &Path, argument: &str) -> String {
+pub(crate) fn version(program: &Path, argument: &str) -> String {
     let output = Command::new(program).arg(argument).output().map(|output| output.stdout).unwrap_or_default();
     String::from_utf8_lossy(&output).lines().next().unwrap_or("unknown version").to_owned()
 }
 
-pub fn text(path: &Path) -> String {
+pub(crate) fn text(path: &Path) -> String {
     path.display().to_string()
 }
 

@@ -3,20 +3,16 @@
 //! Against a real `kube-apiserver` beside an etcd, if there is one, and always against a small server of ours that
 //! follows the documented behaviour of Lease objects.
 
-#[path = "servers/lease_api.rs"]
-mod lease_api;
-mod servers;
-
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::lease_api;
+use crate::servers::{OnServer, Server, check, program, skip, text, version};
 use pole_elect::contract::Factory;
 use pole_elect::store::{BoxFuture, Error, Store};
-use servers::{OnServer, Server, check, program, skip, text, version};
 
-#[tokio::test]
-async fn a_model_of_kubernetes_keeps_the_contract() {
+pub(crate) async fn model_keeps_the_contract() {
     let port = lease_api::start().await;
     check(&Model { port }).await;
 }
@@ -43,8 +39,7 @@ impl Factory for Model {
     }
 }
 
-#[tokio::test]
-async fn kubernetes_keeps_the_contract() {
+pub(crate) async fn keeps_the_contract() {
     let found = program("POLE_ELECT_KUBE_APISERVER", "kube-apiserver")
         .and_then(|apiserver| Ok((apiserver, program("POLE_ELECT_ETCD", "etcd")?)));
     let (apiserver, etcd) = match found {

@@ -1,13 +1,10 @@
 //! Every etcd that is found keeps the contract.
 
-mod servers;
-
 use std::time::Duration;
 
-use servers::{OnServer, Server, check, programs, skip, text, version};
+use crate::servers::{OnServer, Server, check, programs, skip, text, version};
 
-#[tokio::test]
-async fn etcd_keeps_the_contract() {
+pub(crate) async fn keeps_the_contract() {
     let found = match programs("POLE_ELECT_ETCD", "etcd") {
         Ok(found) => found,
         Err(why) => return skip("etcd", &why),

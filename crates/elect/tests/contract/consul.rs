@@ -1,14 +1,11 @@
 //! Consul keeps the contract.
 
-mod servers;
-
 use std::fs;
 use std::time::Duration;
 
-use servers::{OnServer, Server, check, program, skip, text, version};
+use crate::servers::{OnServer, Server, check, program, skip, text, version};
 
-#[tokio::test]
-async fn consul_keeps_the_contract() {
+pub(crate) async fn keeps_the_contract() {
     let consul = match program("POLE_ELECT_CONSUL", "consul") {
         Ok(found) => found,
         Err(why) => return skip("consul", &why),

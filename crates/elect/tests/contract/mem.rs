@@ -26,8 +26,7 @@ impl Factory for Mem {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_in_process_store_keeps_the_contract() {
+pub(crate) async fn keeps_the_contract() {
     let report = contract::run(&Mem).await;
     println!("{report}");
     assert!(report.passed(), "{report}");

@@ -1,13 +1,10 @@
 //! NATS JetStream keeps the contract.
 
-mod servers;
-
 use std::time::Duration;
 
-use servers::{OnServer, Server, check, program, skip, text, version};
+use crate::servers::{OnServer, Server, check, program, skip, text, version};
 
-#[tokio::test]
-async fn nats_keeps_the_contract() {
+pub(crate) async fn keeps_the_contract() {
     let nats = match program("POLE_ELECT_NATS", "nats-server") {
         Ok(found) => found,
         Err(why) => return skip("nats", &why),

@@ -1,14 +1,11 @@
 //! PostgreSQL keeps the contract.
 
-mod servers;
-
 use std::process::Command;
 use std::time::Duration;
 
-use servers::{OnServer, Server, check, find_in_path, program, skip, text, version};
+use crate::servers::{OnServer, Server, check, find_in_path, program, skip, text, version};
 
-#[tokio::test]
-async fn postgresql_keeps_the_contract() {
+pub(crate) async fn keeps_the_contract() {
     let postgres = match program("POLE_ELECT_POSTGRES", "postgres") {
         Ok(found) => found.canonicalize().expect("the path of a program"),
         Err(why) => return skip("postgres", &why),
