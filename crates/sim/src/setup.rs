@@ -207,6 +207,14 @@ impl Setup {
         // Narrow at times, but never so narrow that transferring a history takes longer than clients wait.
         let least = WINDOW_BYTES_MIN / setup.tuning.piece_bytes;
         setup.tuning.pieces_in_flight = (*rng.fork("window", 0).pick(&[1, 3, 16])).max(least);
+        // A request may come after those of all clients. Few at a time over long links take longer than clients wait.
+        let rtt_max = match setup.line {
+            LineKind::Even(line) => line.rtt_ns,
+            LineKind::Spread { rtt_max, .. } => rtt_max,
+        };
+        let ahead = setup.clients as u64 * setup.depth_max as u64;
+        let least = (ahead * rtt_max).div_ceil(QUEUE_TIME_MAX) as usize;
+        setup.tuning.outstanding_max = setup.tuning.outstanding_max.max(least);
         setup
     }
 
@@ -292,3 +300,6 @@ fn random_oracle(rng: &mut Rng, servers: usize) -> String {
 
 /// The smallest window of a transfer: any history of a seed is transferred within a few round trips.
 const WINDOW_BYTES_MIN: usize = 64 << 10;
+
+/// How long the requests of all clients may take one after another.
+const QUEUE_TIME_MAX: u64 = SECOND;
