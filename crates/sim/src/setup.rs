@@ -212,7 +212,7 @@ impl Setup {
             LineKind::Even(line) => line.rtt_ns,
             LineKind::Spread { rtt_max, .. } => rtt_max,
         };
-        let ahead = setup.clients as u64 * setup.depth_max as u64;
+        let ahead = setup.clients as u64 * setup.depth_max;
         let least = (ahead * rtt_max).div_ceil(QUEUE_TIME_MAX) as usize;
         setup.tuning.outstanding_max = setup.tuning.outstanding_max.max(least);
         setup
