@@ -53,7 +53,7 @@ fn embeddable_crates_depend_on_each_other_with_the_version_of_the_workspace() {
 fn wrong_versions(manifest: &str) -> Vec<String> {
     let version = manifest.lines().find(|line| line.starts_with("version = ")).unwrap_or_default();
     let is_right = |name: &str| {
-        let declared = format!("pole-{name} = {{ path = \"crates/{name}\", {version} }}");
+        let declared = format!("pole-{name} = {{ path = \"crates/{name}\", {version}");
         has_line(manifest, &declared)
     };
     EMBEDDABLE.iter().filter(|name| !is_right(name)).map(|name| format!("pole-{name}: {version}")).collect()
