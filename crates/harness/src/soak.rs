@@ -19,6 +19,7 @@ mod check;
 mod clients;
 mod connected;
 mod disk;
+mod disk_probe;
 mod ending;
 mod faults;
 mod history;
@@ -42,6 +43,7 @@ use crate::rng::Rng;
 use crate::{Failure, arguments};
 use check::{Violation, violations};
 use clients::{WATCHED, Writer};
+use disk_probe::DiskProbe;
 use faults::{Faults, STEP};
 use history::History;
 use ledger::{Counts, Ledger, Pause, SITES, TICK};
@@ -158,7 +160,8 @@ async fn soak(launcher: &Launcher, options: &Options, mut rng: Rng) -> Result<Re
     let short = tokio::task::spawn_local(short);
 
     ledger.begin();
-    tokio::task::spawn_local(tick(ledger.clone()));
+    let probe = DiskProbe::start(ensemble.folder()).map_err(|why| Failure::Check(format!("no disk probe: {why}")))?;
+    let ticks = tokio::task::spawn_local(tick(ledger.clone(), probe));
     let mut links = network.map(|(network, _)| {
         ledger.with_network(options.servers, limits(options));
         let rng = Rng::new(rng.below(usize::MAX) as u64);
@@ -177,6 +180,8 @@ async fn soak(launcher: &Launcher, options: &Options, mut rng: Rng) -> Result<Re
     }
     faults.restore_all().await?;
     ledger.end();
+    // With its probe, which would keep a file open.
+    ticks.abort();
     let _ = stop.send(true);
     drain(&ledger).await;
     let left_behind = short.await.expect("no task of ours panics");
@@ -293,10 +298,11 @@ fn set_up_network(ensemble: &Ensemble) -> Result<(network::Network, Vec<Vec<Sock
     Ok((network, sites))
 }
 
-/// Calls [`Ledger::tick`] for as long as the soak lasts.
-async fn tick(ledger: Ledger) {
+/// Calls [`Ledger::tick`], and notes slow writes of the probe, for as long as the soak lasts.
+async fn tick(ledger: Ledger, probe: DiskProbe) {
     loop {
         ledger.tick();
+        probe.slow_writes().into_iter().for_each(|took| ledger.slow_disk(took));
         sleep(TICK).await;
     }
 }
@@ -355,6 +361,11 @@ impl Report {
         println!(
             "this program was stalled for {:.3} s in total, which is not counted in pauses",
             counts.stalled.as_secs_f64()
+        );
+        println!(
+            "writes of this program to the same disk that took over 30 ms: {}, the longest {} ms",
+            counts.slow_writes,
+            counts.slowest_write.as_millis()
         );
         if let Some((summary, _)) = &self.network {
             println!("{summary}");

@@ -94,6 +94,9 @@ pub(super) struct Counts {
     pub(super) longest_gap: Duration,
     /// The total time in which this program was stalled. It is not counted in pauses.
     pub(super) stalled: Duration,
+    /// Slow writes of this program to the disk of the servers, and the slowest.
+    pub(super) slow_writes: u64,
+    pub(super) slowest_write: Duration,
     /// The longest pauses that count. Only with a network.
     pub(super) longest: Pause,
 }
@@ -131,6 +134,14 @@ impl Ledger {
         if faults.len() > FAULTS_KEPT {
             faults.pop_front();
         }
+    }
+
+    /// A write of this program to the disk of the servers was slow.
+    pub(super) fn slow_disk(&self, took: Duration) {
+        self.fault(format!("a write of this program to the same disk took {} ms", took.as_millis()));
+        let counts = &mut self.records.borrow_mut().counts;
+        counts.slow_writes += 1;
+        counts.slowest_write = counts.slowest_write.max(took);
     }
 
     /// A fault of a link begins.
