@@ -169,6 +169,7 @@ impl<M: Machine> Node<M> {
     /// The leader handed over, here or elsewhere: the target leads without an election.
     pub(crate) fn handed_over(&mut self, round: Round, choice: Proposal, asked: bool, out: &mut Vec<Effect>) {
         let to = choice.id;
+        self.electing_elsewhere.clear();
         self.end_leadership(out);
         // The resigning leader recorded it when the hand-over began.
         if self.scoring.last_leader() != Some(self.config.me) {

@@ -7,7 +7,7 @@
 //! requests), `handover` (resignation and transfer) and `scoring` (the oracle).
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -66,6 +66,8 @@ pub struct Node<M> {
     pub(crate) grace: bool,
     /// When the present phase began, if its time limit depends on the round trips.
     pub(crate) phase_since: Option<Time>,
+    /// Servers that hold an election in an older round, as far as we know, since our own election ended.
+    pub(crate) electing_elsewhere: BTreeSet<ServerId>,
     /// The number of attempts to lead or to follow that made no progress since we last served.
     pub(crate) failed_attempts: u32,
     /// When we last opened an epoch because another server had promised a higher one.
@@ -128,6 +130,7 @@ impl<M: Machine> Node<M> {
             leadership_changes: LeadershipChanges::default(),
             grace: false,
             phase_since: None,
+            electing_elsewhere: BTreeSet::new(),
             failed_attempts: 0,
             reopened: None,
             pending: VecDeque::new(),
@@ -295,17 +298,19 @@ impl<M: Machine> Node<M> {
         match (channel, message) {
             (Channel::Election, Message::Election(message)) => {
                 self.demote_blank(&message, out);
-                let retry = match &message {
+                let proposed = match &message {
                     pole_election::Message::Propose(propose) => Some(propose.round),
                     pole_election::Message::Vote(_) => None,
                 };
-                let retry = retry.filter(|round| *round > self.election.round() && self.leader_is_silent());
+                let retry = proposed.filter(|round| *round > self.election.round() && self.leader_is_silent());
+                let is_elsewhere = proposed.is_some_and(|round| round < self.election.round());
                 let outcome =
                     self.with_election(out, |election, host, outputs| election.receive(from, message, host, outputs));
                 match (outcome, retry) {
                     (Err(error), _) => self.refuse(from, channel, error.to_string(), out),
                     (Ok(()), Some(round)) => self.join_round(round, out),
-                    (Ok(()), None) => {}
+                    (Ok(()), None) if is_elsewhere => self.elects_elsewhere(from, out),
+                    (Ok(()), None) => drop(self.electing_elsewhere.remove(&from)),
                 }
             }
             (Channel::Election, Message::Heartbeat { seq, report }) => {

@@ -137,6 +137,7 @@ impl<M: Machine> Node<M> {
     /// Takes the role that the election decided.
     fn elected(&mut self, elected: Elected, out: &mut Vec<Effect>) {
         let Elected { leader, round, standings, record } = elected;
+        self.electing_elsewhere.clear();
         self.leadership_changes.decided(record.clone(), self.now);
         out.push(Effect::Note(Note::Elected(Box::new(record))));
         if leader == self.config.me {
@@ -252,6 +253,7 @@ impl<M: Machine> Node<M> {
     /// The leader accepted a follower: what came over its older links is void, and the follower will send it again.
     pub(crate) fn joined(&mut self, peer: ServerId) {
         self.liveness.watch(peer, self.now);
+        self.electing_elsewhere.remove(&peer);
         if let Some(leadership) = &mut self.leadership {
             leadership.forget(peer);
         }
@@ -346,12 +348,34 @@ impl<M: Machine> Node<M> {
         Span(self.config.liveness_timeout.0.saturating_sub(self.config.liveness.0)).saturating_mul(2)
     }
 
-    /// Whether this server has elected a leader and not heard from it since, or adopted one that it has no link to. If
-    /// another server gives that leader up and begins a new round, there is nothing to wait for here either.
+    /// Whether this server has elected a leader and not heard from it since. If another server gives up waiting for that
+    /// leader and begins a new round, there is nothing to wait for here either.
     pub(crate) fn leader_is_silent(&self) -> bool {
-        let is_awaited = |leader| self.election.awaits_elected_leader() || !self.zab.is_linked(leader);
-        let is_silent = |leader| is_awaited(leader) && !self.liveness.has_received(leader);
-        self.zab.phase() == Phase::Greeting && self.zab.leader().is_some_and(is_silent)
+        self.zab.phase() == Phase::Greeting
+            && self.election.awaits_elected_leader()
+            && self.zab.leader().is_some_and(|leader| !self.liveness.has_received(leader))
+    }
+
+    /// Another server holds an election in an older round than ours: it does not follow the leader that we chose, which
+    /// may be this server, and cannot learn of it from a quorum of votes if too few are left to vote. This happens when
+    /// most servers were restarted during an election and begin with the first round again.
+    pub(crate) fn elects_elsewhere(&mut self, peer: ServerId, out: &mut Vec<Effect>) {
+        let leader = self.zab.leader();
+        let waits = match self.zab.phase() {
+            Phase::Gathering | Phase::Promising => true,
+            Phase::Greeting => leader.is_some_and(|leader| !self.liveness.has_received(leader)),
+            Phase::Looking | Phase::Promised | Phase::Joining | Phase::TakingOver | Phase::Pulling => false,
+            Phase::Synchronising | Phase::Serving | Phase::Established => false,
+        };
+        if !waits {
+            return;
+        }
+        self.electing_elsewhere.insert(peer);
+        let left = self.config.voters.iter().filter(|id| !self.electing_elsewhere.contains(id));
+        let is_enough = self.config.voters.is_quorum(left);
+        if leader == Some(peer) || !is_enough {
+            self.abandon("too many servers hold another election", Cause::Retry, out);
+        }
     }
 
     /// Whether a quorum continued without the leader that we chose and that is not established, so that waiting for it
