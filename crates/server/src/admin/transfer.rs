@@ -90,9 +90,18 @@ impl Driver {
         drop(reply.send(refusal));
     }
 
-    /// The leader refused a hand-over that was requested here. It refuses any other one as well.
+    /// The leader refused a hand-over that was requested here. If another one is under way, that is the answer to the
+    /// last request; those before it still wait for the other one. Any other reason concerns all of them.
     pub(crate) fn refuse_transfers(&mut self, refusal: TransferRefusal) {
-        for pending in self.transfers.drain(..) {
+        let first = match refusal {
+            TransferRefusal::UnderWay => self.transfers.len().saturating_sub(1),
+            TransferRefusal::NotLeading
+            | TransferRefusal::Alone
+            | TransferRefusal::NotFollowing(_)
+            | TransferRefusal::NoneFit
+            | TransferRefusal::NotLevel(_) => 0,
+        };
+        for pending in self.transfers.drain(first..) {
             drop(pending.reply.send(Err(TransferError::Refused(refusal))));
         }
     }
