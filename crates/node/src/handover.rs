@@ -97,7 +97,7 @@ impl<M: Machine> Node<M> {
         if follows { Ok(target) } else { Err(TransferRefusal::NotFollowing(target)) }
     }
 
-    /// Tells whoever asked for a hand-over that there will be none.
+    /// Reports to the server where a hand-over was requested that there will be none.
     fn refuse_transfer(&self, asked_by: Option<ServerId>, refusal: TransferRefusal, out: &mut Vec<Effect>) {
         out.push(Effect::Note(Note::ResignationAborted { refusal }));
         match (asked_by, self.serving()) {

@@ -16,7 +16,7 @@ use crate::mailbox::Command;
 use crate::metrics::NodeStats;
 use crate::shared::Shared;
 
-/// Where an answer goes. Nobody may wait there any more.
+/// Where an answer goes. Its receiver may have timed out.
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
 /// A question for the node's thread, or a change that only it can make.

@@ -101,7 +101,7 @@ impl World {
                 self.hosts[server].clients.remove(&client.0);
                 Ok(())
             }
-            // Whoever asked learns the same from the note of the leader.
+            // The simulator has no operator who waits for the answer; the note of the leader is recorded.
             Effect::TransferRefused(_) => Ok(()),
             Effect::Note(note) => {
                 self.handle_note(server, &note);

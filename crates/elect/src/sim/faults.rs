@@ -118,7 +118,7 @@ impl World {
 
     /// An operator removes a candidate's record, or its lease is revoked.
     ///
-    /// Not that of a leader: whoever ends the lease of a leader takes the protection away, in every store.
+    /// Never the lease of a leader: ending it would remove the protection against a second leader, in every store.
     pub(super) fn end_a_lease(&mut self) {
         let index = self.random.below(16) as usize;
         let leader = self.store.read(Target::Leader).and_then(|entry| Leader::decode(&entry.value).ok());

@@ -120,7 +120,7 @@ fn page(value: &impl Serialize) -> Response {
 }
 
 impl Driver {
-    /// Answers a question of another thread. Whoever asked may have given up.
+    /// Answers a question of another thread. Its receiver may have timed out, which is no error.
     pub(crate) fn answer(&mut self, question: Question) {
         match question {
             Question::Ensemble(reply) => drop(reply.send(v1::ensemble_of(self))),

@@ -86,7 +86,7 @@ impl Driver {
                 return self.events.push(Event::Transfer { to });
             }
         };
-        // Whoever asked may have given up.
+        // The receiver may have timed out, which is no error.
         drop(reply.send(refusal));
     }
 

@@ -21,7 +21,7 @@ pub(crate) async fn start(candidate: &Candidate, address: &str) -> Result<(), Fa
     }
     let candidate = candidate.clone();
     tokio::spawn(async move {
-        // One at a time: whoever collects metrics does so every few seconds.
+        // One connection at a time: a collector of metrics connects every few seconds.
         loop {
             if let Ok((stream, _)) = listener.accept().await {
                 let _ = tokio::time::timeout(LIMIT, answer(stream, &candidate)).await;
