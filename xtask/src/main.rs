@@ -17,7 +17,7 @@ mod tidy;
 
 use std::process::ExitCode;
 
-use pole_harness::{Failure, arguments, command};
+use pole_command::{self as command, Failure, arguments};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -61,7 +61,7 @@ usage: cargo xtask CHORE [ARGUMENTS]
   model [--minutes M]     the model checker on election and agreement
   failover                how long a leader change takes, in the simulator
   bench [--rounds 5]      Apache ZooKeeper and Pole side by side, and who reached what
-      [--only writes,reads,latency,kill,freeze,memory,start,sessions,scaling]
+      [--only writes,reads,latency,curve,kill,freeze,memory,start,sessions,scaling]
       [--product apache|pole|both] [--quick]
   soak [--seconds 600]    real servers killed and stopped under load, and all that clients saw checked
       [--product pole|apache] [--servers 5] [--sessions 30] [--rate 1000] [--majority N] [--seed S]

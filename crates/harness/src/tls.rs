@@ -30,7 +30,7 @@ impl Certificates {
         let key = KeyPair::generate().map_err(|why| failed(&why))?;
         let root = params.self_signed(&key).map_err(|why| failed(&why))?;
         let authority = folder.join("authority.pem");
-        fs::write(&authority, root.pem()).map_err(|why| Failure::io("write", &authority, &why))?;
+        fs::write(&authority, pem("CERTIFICATE", root.der())?).map_err(|why| Failure::io("write", &authority, &why))?;
         let issuer = Issuer::new(params, key);
 
         let key = KeyPair::generate().map_err(|why| failed(&why))?;
@@ -38,8 +38,8 @@ impl Certificates {
         let params = CertificateParams::new(names).map_err(|why| failed(&why))?;
         let leaf = params.signed_by(&key, &issuer).map_err(|why| failed(&why))?;
         let key_store = folder.join("server.pem");
-        fs::write(&key_store, key.serialize_pem() + &leaf.pem())
-            .map_err(|why| Failure::io("write", &key_store, &why))?;
+        let contents = pem("PRIVATE KEY", &key.serialize_der())? + &pem("CERTIFICATE", leaf.der())?;
+        fs::write(&key_store, contents).map_err(|why| Failure::io("write", &key_store, &why))?;
 
         let mut roots = RootCertStore::empty();
         roots.add(root.der().clone()).map_err(|why| failed(&why))?;
@@ -64,4 +64,9 @@ impl Certificates {
             self.key_store.display()
         )
     }
+}
+
+fn pem(label: &str, der: &[u8]) -> Result<String, Failure> {
+    pem_rfc7468::encode_string(label, pem_rfc7468::LineEnding::LF, der)
+        .map_err(|why| Failure::Check(format!("cannot encode a {label}: {why}")))
 }

@@ -1,9 +1,10 @@
-//! Every dependency is declared once, in the root manifest, with its reason above it.
+//! Every dependency is declared once, in the root manifest, with its reason above it, and built once.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use super::{assert_none, files};
-use crate::command::root;
+use crate::command::{output_of, program, root};
 
 #[test]
 fn every_dependency_has_a_reason() {
@@ -43,6 +44,30 @@ fn own_versions(manifest: &str) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// The programs of other packages are built together with `pole-cli` (see `built_in_release`). A feature that one of them
+/// adds to a dependency of `pole-cli` makes cargo build that dependency a second time, and all crates above it: minutes.
+#[test]
+fn programs_of_the_tools_use_the_build_of_pole() {
+    let shipped = with_features(&["pole-cli"]);
+    for package in ["pole-harness", "pole-sim"] {
+        let together = with_features(&["pole-cli", package]);
+        let changed: Vec<String> = shipped.difference(&together).cloned().collect();
+        assert_none(&changed, &format!("{package} adds features to these; declare the same ones for both:"));
+    }
+}
+
+/// All packages that a release build of these packages compiles, each with its features.
+fn with_features(packages: &[&str]) -> BTreeSet<String> {
+    let mut tree = program("cargo");
+    tree.args(["tree", "--quiet", "--locked", "--edges", "normal,build", "--prefix", "none", "--no-dedupe"]);
+    tree.args(["--format", "{p} {f}"]);
+    for package in packages {
+        tree.args(["--package", package]);
+    }
+    let listed = output_of(&mut tree).expect("cargo lists the dependencies");
+    listed.lines().map(str::to_owned).collect()
 }
 
 fn is_dependency(line: &str) -> bool {

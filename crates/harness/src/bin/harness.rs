@@ -4,7 +4,8 @@
 
 use std::process::ExitCode;
 
-use pole_harness::{Failure, attack, bench, compat, ensemble, soak};
+use pole_command::Failure;
+use pole_harness::{attack, bench, compat, ensemble, soak};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -1,7 +1,16 @@
-//! Runs other programs, keeps their output, and kills them at a time limit.
+//! What the development tools share: arguments, failures, and other programs that they run.
 //!
-//! Output goes to a file, standard output and standard error together. This keeps their order and needs no reader
-//! thread.
+//! ```
+//! use pole_command::{output_of, program};
+//!
+//! assert_eq!(output_of(program("echo").arg("hello"))?, "hello");
+//! # Ok::<(), pole_command::Failure>(())
+//! ```
+//!
+//! The output of a program goes to a file, standard output and standard error together ([`logged`]). This keeps their
+//! order and needs no reader thread.
+//!
+//! The crate has few dependencies on purpose: `cargo xtask` builds it before anything else, with features of its own.
 
 use std::env;
 use std::fs::{self, File};
@@ -12,7 +21,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::Failure;
+mod failure;
+
+pub use failure::{Failure, arguments};
 
 /// The root directory of the workspace.
 ///
@@ -55,7 +66,7 @@ pub fn program(name: &str) -> Command {
 ///
 /// Cargo unifies the features of dependencies over the packages that are built together. A package built alone would
 /// get other features than `pole-cli`, and their shared dependencies would be built twice, so `pole-cli` is always
-/// built too.
+/// built too. A check of `cargo xtask test tidy` makes sure that no package adds a feature to what `pole-cli` uses.
 pub fn built_in_release(package: &str, binary: &str) -> Result<PathBuf, Failure> {
     let mut cargo = program("cargo");
     cargo.args(["build", "--quiet", "--release", "--package", "pole-cli", "--package", package, "--bin", binary]);
