@@ -11,6 +11,8 @@ pub(super) enum Row {
     Reads,
     /// One session, one outstanding write.
     Latency,
+    /// 1 to 100 sessions with one outstanding write each.
+    Curve,
     /// Time without a write after `kill -9` of the leader.
     Kill,
     /// Time without a write after SIGSTOP of the leader.
@@ -64,6 +66,12 @@ pub(super) enum Metric {
     LoneCpu,
     /// The disk's share of one write at a time.
     DiskP50,
+    /// This many sessions with one outstanding write each.
+    CurveP50(u16),
+    /// This many sessions with one outstanding write each.
+    CurveP99(u16),
+    /// CPU time of all servers for a write of these.
+    CurveCpu(u16),
     /// From the kill to the next write.
     Kill,
     /// From the freeze to the next write.
@@ -103,8 +111,11 @@ pub(super) enum Goal {
 
 impl Metric {
     /// The name in the table.
-    pub(super) fn name(self) -> &'static str {
-        match self {
+    pub(super) fn name(self) -> String {
+        let name = match self {
+            Self::CurveP50(writers) => return format!("writers with one write at a time: {writers}, p50"),
+            Self::CurveP99(writers) => return format!("writers with one write at a time: {writers}, p99"),
+            Self::CurveCpu(writers) => return format!("writers with one write at a time: {writers}, CPU per write"),
             Self::WriteCpu => "writes: CPU of all servers per write",
             Self::WriteRate => "writes a second",
             Self::WriteP50 => "writes: latency p50",
@@ -132,17 +143,19 @@ impl Metric {
             Self::StartTree => "start: one server on the 100,000 znodes",
             Self::Sessions => "1,000 sessions connecting",
             Self::Scaling => "reads inside a server, two threads over one",
-        }
+        };
+        name.to_owned()
     }
 
     pub(super) fn unit(self) -> &'static str {
         match self {
-            Self::WriteCpu | Self::ReadCpu | Self::LoneCpu => "µs",
+            Self::WriteCpu | Self::ReadCpu | Self::LoneCpu | Self::CurveCpu(_) => "µs",
             Self::WriteRate | Self::ReadRate => "/s",
             Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => "%",
             Self::MemoryFresh | Self::MemoryLoaded | Self::MemoryTree => "MB",
             Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 => "ms",
             Self::LeaderP50 | Self::LeaderP99 | Self::FollowerP50 | Self::FollowerP99 | Self::DiskP50 => "ms",
+            Self::CurveP50(_) | Self::CurveP99(_) => "ms",
             Self::Kill | Self::Freeze | Self::StartThree | Self::StartTree | Self::Sessions => "ms",
             Self::Scaling => "×",
         }
@@ -161,7 +174,7 @@ impl Metric {
             Self::Scaling => Goal::Min(1.7),
             Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 | Self::DiskP50 => Goal::Informative,
             Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => Goal::Informative,
-            Self::LoneCpu => Goal::Informative,
+            Self::LoneCpu | Self::CurveP50(_) | Self::CurveP99(_) | Self::CurveCpu(_) => Goal::Informative,
         }
     }
 

@@ -23,7 +23,10 @@ pub(super) fn run(
     record: &mut dyn FnMut(Metric, f64),
 ) -> Result<(), Failure> {
     let selected = |row| rows.contains(&row);
-    if ![Row::Start, Row::Memory, Row::Sessions, Row::Writes, Row::Reads, Row::Latency].into_iter().any(selected) {
+    if ![Row::Start, Row::Memory, Row::Sessions, Row::Writes, Row::Reads, Row::Latency, Row::Curve]
+        .into_iter()
+        .any(selected)
+    {
         return Ok(());
     }
     let (mut ensemble, first_write) = to_first_write(launcher)?;
@@ -40,7 +43,7 @@ pub(super) fn run(
     }
     if selected(Row::Writes) || selected(Row::Memory) {
         let write = |path: &str| client::set_data(path, &[b'x'; PAYLOAD_BYTES]);
-        let found = with_retries("writes", || under_load(&ensemble, plan, write))?;
+        let found = with_retries("writes", || under_load(&ensemble, plan, FULL_LOAD, write))?;
         if selected(Row::Writes) {
             found.record(WRITES, record);
         }
@@ -50,7 +53,7 @@ pub(super) fn run(
     }
     if selected(Row::Reads) {
         let read = |path: &str| client::get_data(path, false);
-        with_retries("reads", || under_load(&ensemble, plan, read))?.record(READS, record);
+        with_retries("reads", || under_load(&ensemble, plan, FULL_LOAD, read))?.record(READS, record);
     }
     if selected(Row::Latency) {
         let by_leader = with_retries("one write at a time via the leader", || one_at_a_time(&mut ensemble, 0, plan))?;
@@ -62,6 +65,9 @@ pub(super) fn run(
         let replies = (by_leader.tally.replies + by_follower.tally.replies) as f64;
         record(Metric::LoneCpu, (by_leader.servers + by_follower.servers).as_secs_f64() * 1e6 / replies);
         record(Metric::DiskP50, disk::two_of_three_ms(ensemble.folder(), plan.window / 5)?);
+    }
+    if selected(Row::Curve) {
+        curve(&ensemble, plan, record)?;
     }
     ensemble.done()
 }
@@ -186,19 +192,47 @@ impl LoadResult {
     }
 }
 
+/// Writers with one outstanding write each, spread over the servers: from one to more than the cores can serve at once.
+fn curve(ensemble: &Ensemble, plan: Plan, record: &mut dyn FnMut(Metric, f64)) -> Result<(), Failure> {
+    let half = Plan { warm_up: plan.warm_up / 2, window: plan.window / 2, ..plan };
+    for writers in WRITERS {
+        let shape = Shape { sessions: writers.into(), outstanding: 1 };
+        let write = |path: &str| client::set_data(path, &[b'x'; PAYLOAD_BYTES]);
+        let found = with_retries(&format!("{writers} writers"), || under_load(ensemble, half, shape, write))?;
+        record(Metric::CurveP50(writers), ms(&found.tally, 50.0));
+        record(Metric::CurveP99(writers), ms(&found.tally, 99.0));
+        record(Metric::CurveCpu(writers), found.servers.as_secs_f64() * 1e6 / found.tally.replies as f64);
+    }
+    Ok(())
+}
+
+/// The size of a load.
+#[derive(Clone, Copy)]
+struct Shape {
+    sessions: usize,
+    /// Requests in flight of each session.
+    outstanding: usize,
+}
+
 /// Every session has a node of its own and repeats the same request.
-fn under_load(ensemble: &Ensemble, plan: Plan, request: impl Fn(&str) -> Request) -> Result<LoadResult, MeasureError> {
+fn under_load(
+    ensemble: &Ensemble,
+    plan: Plan,
+    shape: Shape,
+    request: impl Fn(&str) -> Request,
+) -> Result<LoadResult, MeasureError> {
+    let Shape { sessions, outstanding } = shape;
     let path = |session: usize| format!("/bench-{session}");
     let addresses = ensemble.addresses();
-    let lanes: Vec<Lane> = (0..SESSIONS)
+    let lanes: Vec<Lane> = (0..sessions)
         .map(|session| {
             let address = addresses[session % addresses.len()];
-            Lane { address, request: request(&path(session)), outstanding: OUTSTANDING }
+            Lane { address, request: request(&path(session)), outstanding }
         })
         .collect();
     drive(async {
-        let nodes = (0..SESSIONS).map(|n| client::create(&path(n), &[b'x'; PAYLOAD_BYTES], CreateMode::Persistent));
-        load::send_all(addresses[0], nodes, OUTSTANDING, Some(ErrorCode::NodeExists)).await?;
+        let nodes = (0..sessions).map(|n| client::create(&path(n), &[b'x'; PAYLOAD_BYTES], CreateMode::Persistent));
+        load::send_all(addresses[0], nodes, FULL_LOAD.outstanding, Some(ErrorCode::NodeExists)).await?;
         // A read at another server must find the node.
         for address in &addresses {
             load::send_all(*address, std::iter::once(client::sync()), 1, None).await?;
@@ -282,8 +316,9 @@ const ATTEMPTS: usize = 3;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
 
 const SERVERS: usize = 3;
-const SESSIONS: usize = 30;
-const OUTSTANDING: usize = 16;
+const FULL_LOAD: Shape = Shape { sessions: 30, outstanding: 16 };
+/// The points of the curve.
+const WRITERS: [u16; 7] = [1, 2, 4, 8, 16, 30, 100];
 const PAYLOAD_BYTES: usize = 1024;
 const MANY_SESSIONS: usize = 1000;
 

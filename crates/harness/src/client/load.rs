@@ -107,8 +107,9 @@ impl Load {
 
     /// Keeps all lanes at their number of outstanding requests until the window ends, and closes their sessions.
     pub async fn run(self, window: Window) -> Result<Tally, Error> {
-        // A single lane measures latency, which pacing would distort.
-        let pacer = (self.lanes.len() > 1).then(|| tokio::task::spawn_local(pace()));
+        // Lanes with one outstanding request measure latency, which pacing would distort.
+        let is_paced = self.lanes.iter().any(|(_, outstanding)| *outstanding > 1);
+        let pacer = is_paced.then(|| tokio::task::spawn_local(pace()));
         // One timer for all lanes: one for each reply would cost the generator too much CPU time.
         let ended = timeout_at((window.until + ANSWER_LIMIT).into(), self.replies(window)).await;
         if let Some(pacer) = pacer {
