@@ -5,7 +5,8 @@
 //! if a mutant was not found or its patch no longer applies. A protection whose loss is not noticed is not tested.
 //!
 //! All mutants share one worktree and one build folder, so that each builds only what its patch touches. The
-//! unchanged code must pass first; otherwise every mutant would seem to be found.
+//! unchanged code must pass whatever a mutant is judged by ([`Baseline`]); otherwise every mutant would seem to be
+//! found.
 
 mod options;
 mod patch;
@@ -32,11 +33,15 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
         return Err(Failure::Check("no patch in mutants/ was chosen".to_owned()));
     }
     let mut tree = Worktree::prepare(options.dirty)?;
-    unchanged_code_passes(&mut tree, &mutants, &options)?;
+    println!("first the unchanged code: it has to pass");
+    let start = Instant::now();
+    let mut baseline = Baseline::default();
+    baseline.require(&mut tree, &Check::Scripts, &options)?;
+    println!("it passes, in {:.0} s\n\n{:<34} {:<40} {:>7}", start.elapsed().as_secs_f64(), "mutant", "found by", "s");
     let mut rows = Vec::new();
     for mutant in &mutants {
         let start = Instant::now();
-        let verdict = evaluate(&mut tree, mutant, &options)?;
+        let verdict = evaluate(&mut tree, mutant, &mut baseline, &options)?;
         let row = Row { mutant, verdict, took: start.elapsed() };
         println!("{}", row.line());
         rows.push(row);
@@ -48,53 +53,83 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(not_found > 0)))
 }
 
-/// Checks that nothing fails without a patch.
-fn unchanged_code_passes(tree: &mut Worktree, mutants: &[Mutant], options: &Options) -> Result<(), Failure> {
-    println!("first the unchanged code: it has to pass");
-    let start = Instant::now();
-    tree.reset()?;
-    let verdict = match tree.build()? {
-        Err(tail) => return Err(Failure::Check(format!("the unchanged code does not build:\n{tail}"))),
-        Ok(built) => {
-            let crates: BTreeSet<String> = mutants.iter().flat_map(|mutant| mutant.crates.iter().cloned()).collect();
-            let in_lab = by_scripts(tree, &built)?.and(by_seeds(tree, options)?);
-            crates.iter().try_fold(in_lab, |verdict, name| Ok(verdict.and(by_tests(tree, name)?)))?
-        }
-    };
-    if verdict != Verdict::NotFound {
-        return Err(Failure::Check(format!("the unchanged code fails by itself: {verdict}")));
-    }
-    println!("it passes, in {:.0} s\n\n{:<34} {:<40} {:>7}", start.elapsed().as_secs_f64(), "mutant", "found by", "s");
-    Ok(())
+/// What a mutant can be found by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Check {
+    /// The scripts of the simulator.
+    Scripts,
+    /// The tests of a crate.
+    Tests(String),
+    /// Seeds of the simulator.
+    Seeds,
 }
 
-fn evaluate(tree: &mut Worktree, mutant: &Mutant, options: &Options) -> Result<Verdict, Failure> {
-    tree.reset()?;
-    if let Err(why) = tree.apply(&mutant.path) {
-        return Ok(Verdict::DoesNotApply(why));
-    }
-    match tree.build()? {
-        Err(tail) => Ok(Verdict::DoesNotCompile(tail)),
-        Ok(built) => find(tree, &built, mutant, options),
+impl Check {
+    /// Builds what is needed and runs it on the code in the worktree.
+    fn run(&self, tree: &mut Worktree, options: &Options) -> Result<Verdict, Failure> {
+        if let Self::Tests(name) = self {
+            return by_tests(tree, name);
+        }
+        match tree.build()? {
+            Err(tail) => Ok(Verdict::DoesNotCompile(tail)),
+            Ok(built) if *self == Self::Scripts => by_scripts(tree, &built),
+            Ok(_) => by_seeds(tree, options),
+        }
     }
 }
 
-/// Runs the scripts, which take seconds, then the tests of the crates that the patch changes, then the seeds. Stops
-/// at the first that finds the mutant, unless all were requested. Scripts and seeds cannot find a change of a crate
-/// that the lab does not use.
-fn find(tree: &Worktree, built: &Built, mutant: &Mutant, options: &Options) -> Result<Verdict, Failure> {
-    let mut in_lab = false;
-    for name in &mutant.crates {
-        in_lab |= tree.is_simulated(name)?;
-    }
-    let mut verdict = if in_lab { by_scripts(tree, built)? } else { Verdict::NotFound };
-    for name in &mutant.crates {
-        if options.both || !verdict.is_found() {
-            verdict = verdict.and(by_tests(tree, name)?);
+/// The checks that the unchanged code has passed. Each is run when it is first needed: most mutants are found by scripts.
+#[derive(Default)]
+struct Baseline {
+    passed: BTreeSet<Check>,
+}
+
+impl Baseline {
+    /// Makes sure that the unchanged code passes. May leave it in the worktree; returns whether it did.
+    fn require(&mut self, tree: &mut Worktree, check: &Check, options: &Options) -> Result<bool, Failure> {
+        if self.passed.contains(check) {
+            return Ok(false);
         }
+        tree.reset()?;
+        let verdict = check.run(tree, options)?;
+        if verdict != Verdict::NotFound {
+            let why = format!("the unchanged code fails by itself: {verdict}\n{}", verdict.details());
+            return Err(Failure::Check(why));
+        }
+        Ok(self.passed.insert(check.clone()))
     }
-    if in_lab && (options.both || !verdict.is_found()) {
-        verdict = verdict.and(by_seeds(tree, options)?);
+}
+
+/// Runs the checks that can find a mutant, cheap ones first. Stops at the first that finds it, unless all were
+/// requested. Scripts and seeds cannot find a change of a crate that the simulator does not use.
+fn evaluate(
+    tree: &mut Worktree,
+    mutant: &Mutant,
+    baseline: &mut Baseline,
+    options: &Options,
+) -> Result<Verdict, Failure> {
+    let mut is_simulated = false;
+    for name in &mutant.crates {
+        is_simulated |= tree.is_simulated(name)?;
+    }
+    let tests = mutant.crates.iter().map(|name| Check::Tests(name.clone()));
+    let checks = [Check::Scripts].into_iter().chain(tests).chain([Check::Seeds]);
+    let mut verdict = Verdict::NotFound;
+    let mut is_applied = false;
+    for check in checks.filter(|check| is_simulated || matches!(check, Check::Tests(_))) {
+        let goes_on = verdict == Verdict::NotFound || (options.both && verdict.is_found());
+        if !goes_on {
+            break;
+        }
+        is_applied &= !baseline.require(tree, &check, options)?;
+        if !is_applied {
+            tree.reset()?;
+            if let Err(why) = tree.apply(&mutant.path) {
+                return Ok(Verdict::DoesNotApply(why));
+            }
+            is_applied = true;
+        }
+        verdict = verdict.and(check.run(tree, options)?);
     }
     Ok(verdict)
 }

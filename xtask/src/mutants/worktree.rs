@@ -1,13 +1,14 @@
 //! The git worktree in which all mutants are built, separate from the working files.
 //!
-//! It is in `target/mutants/tree`, with its builds in `target/mutants/build`. Both are kept between runs.
+//! It is in `target/mutants/tree`, with its programs in `target/mutants/build`. Both are kept between runs. What cargo
+//! builds on the way is in the target folder of the workspace, where most dependencies are built already.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use crate::Failure;
-use crate::command::{Finished, logged, output_of, program, root};
+use crate::command::{Finished, logged, output_of, program, target_dir};
 
 pub(super) struct Worktree {
     /// `target/mutants`.
@@ -26,7 +27,7 @@ impl Worktree {
     /// Creates the worktree, or reuses the one of the last run, and determines what the mutants start from: the last
     /// commit, or with `dirty` the working files.
     pub(super) fn prepare(dirty: bool) -> Result<Self, Failure> {
-        let dir = root().join("target").join("mutants");
+        let dir = target_dir().join("mutants");
         std::fs::create_dir_all(&dir).map_err(|why| Failure::io("create", &dir, &why))?;
         let base = if dirty { tree_of_files(&dir.join("index"))? } else { tree_of_head()? };
         let worktree = Self { dir, base };
@@ -73,7 +74,18 @@ impl Worktree {
     pub(super) fn build(&mut self) -> Result<Result<Built, String>, Failure> {
         let log = self.dir.join("build.log");
         let mut tests = self.cargo();
-        tests.args(["test", "--release", "--package", "pole-sim", "--test", "scripts", "--no-run"]);
+        // Together with `pole-cli`, so that dependencies have the features of `built_in_release`.
+        tests.args([
+            "test",
+            "--release",
+            "--package",
+            "pole-cli",
+            "--package",
+            "pole-sim",
+            "--test",
+            "scripts",
+            "--no-run",
+        ]);
         let tests = logged(&mut tests, &log, None)?;
         if !tests.passed() {
             return Ok(Err(tail(&tests.output)));
@@ -148,8 +160,9 @@ impl Worktree {
     fn cargo(&self) -> Command {
         let mut cargo = program("cargo");
         cargo.current_dir(self.tree()).env("CARGO_TARGET_DIR", self.build_dir());
+        cargo.env("CARGO_BUILD_BUILD_DIR", target_dir());
         // There are dozens of builds that differ by a line each.
-        cargo.env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
+        cargo.env("CARGO_INCREMENTAL", "1");
         cargo
     }
 }
