@@ -137,7 +137,10 @@ impl<S: Read + Write> Session<S> {
         while self.state.in_flight() > 0 {
             let frame = self.connection.frame()?;
             match self.state.receive(frame)? {
-                Received::Reply(Completed { result, .. }) => replies.push(result),
+                Received::Reply(Completed { result, removed_watches, .. }) => {
+                    self.events.extend(removed_watches);
+                    replies.push(result);
+                }
                 Received::Event(event) => self.events.push(event),
                 Received::Nothing => {}
             }

@@ -52,7 +52,7 @@ struct InFlight<T> {
 pub enum Received<T> {
     /// The reply to a request.
     Reply(Completed<T>),
-    /// A watch fired, or the server reports that one was removed.
+    /// A watch fired.
     Event(WatcherEvent),
     /// The reply to a ping, or to something that [`SessionState::accepted`] sent.
     Nothing,
@@ -71,6 +71,8 @@ pub struct Completed<T> {
     pub result: Result<Reply, ErrorCode>,
     /// The reply shows a change of a node before the event of our watch on it arrived. The protocol forbids that.
     pub overtook_watch: bool,
+    /// Watches that the request has removed, as events.
+    pub removed_watches: Vec<WatcherEvent>,
 }
 
 impl<T> SessionState<T> {
@@ -167,7 +169,8 @@ impl<T> SessionState<T> {
         let result = body.ok_or(header.err);
         let overtook_watch = self.watches.is_overtaken_by(&request, &result);
         self.watches.replied(&request, &result);
-        Ok(Completed { request, tag, zxid: header.zxid, result, overtook_watch })
+        let removed_watches = self.watches.removed(&request, &result);
+        Ok(Completed { request, tag, zxid: header.zxid, result, overtook_watch, removed_watches })
     }
 
     fn complete_auth(&mut self, frame: Bytes) -> Result<Received<T>, Error> {
@@ -180,8 +183,8 @@ impl<T> SessionState<T> {
                 if let (Request::Auth(identity), Ok(_)) = (&request, &result) {
                     self.identities.push(identity.clone());
                 }
-                let zxid = header.zxid;
-                Ok(Received::Reply(Completed { request, tag, zxid, result, overtook_watch: false }))
+                let (zxid, overtook_watch, removed_watches) = (header.zxid, false, Vec::new());
+                Ok(Received::Reply(Completed { request, tag, zxid, result, overtook_watch, removed_watches }))
             }
         }
     }

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pole_jute::{
-    AddWatchMode, ErrorCode, EventType, Reply, Request, SetWatches, SetWatches2, WatcherEvent, WatcherType,
+    AddWatchMode, ErrorCode, EventType, KeeperState, RemoveWatchesRequest, Reply, Request, SetWatches, SetWatches2,
+    WatcherEvent, WatcherType,
 };
 
 /// Watched paths by the kind of watch.
@@ -52,9 +53,32 @@ impl Watches {
                 };
                 kind.insert(request.path.clone());
             }
-            (Request::RemoveWatches(request), Ok(_)) => self.remove(&request.path, request.kind),
             _ => {}
         }
+    }
+
+    /// Removes the watches that a successful removeWatches names. Returns an event for each kind, as Apache's client
+    /// does; servers send none.
+    pub(crate) fn removed(&mut self, request: &Request, result: &Result<Reply, ErrorCode>) -> Vec<WatcherEvent> {
+        let (Request::RemoveWatches(RemoveWatchesRequest { path, kind }), Ok(_)) = (request, result) else {
+            return Vec::new();
+        };
+        let is_persistent = self.persistent.contains(path) || self.recursive.contains(path);
+        let had = [
+            (self.child.contains(path), EventType::ChildWatchRemoved),
+            (self.data.contains_key(path) || self.exist.contains(path), EventType::DataWatchRemoved),
+            (is_persistent, EventType::PersistentWatchRemoved),
+        ];
+        let meant = |event: &EventType| match kind {
+            WatcherType::Children => *event == EventType::ChildWatchRemoved,
+            WatcherType::Data => *event == EventType::DataWatchRemoved,
+            WatcherType::Persistent | WatcherType::PersistentRecursive => *event == EventType::PersistentWatchRemoved,
+            WatcherType::Any => true,
+        };
+        self.remove(path, *kind);
+        let events = had.into_iter().filter(|(had, event)| *had && meant(event));
+        let event = |(_, kind)| WatcherEvent { kind, state: KeeperState::SyncConnected, path: path.clone() };
+        events.map(event).collect()
     }
 
     /// A one-shot watch is gone when it has fired. A persistent one stays.
@@ -67,7 +91,7 @@ impl Watches {
                 self.remove(path, WatcherType::Data);
                 self.remove(path, WatcherType::Children);
             }
-            // The reply to removeWatches says the same, and also which kind was meant.
+            // Known from the reply to removeWatches.
             EventType::DataWatchRemoved | EventType::ChildWatchRemoved | EventType::PersistentWatchRemoved => {}
             EventType::None => {}
         }
@@ -153,10 +177,7 @@ const SET_WATCHES_BYTES_MAX: usize = 128 << 10;
 
 #[cfg(test)]
 mod tests {
-    use pole_jute::{
-        AddWatchRequest, ExistsRequest, GetChildrenRequest, GetChildrenResponse, GetDataResponse, KeeperState,
-        RemoveWatchesRequest, Stat,
-    };
+    use pole_jute::{AddWatchRequest, ExistsRequest, GetChildrenRequest, GetChildrenResponse, GetDataResponse, Stat};
 
     use super::*;
 
@@ -242,11 +263,14 @@ mod tests {
     fn removed_watches_are_not_set_again() {
         let mut watches = watches(&[data_watch("/a"), child_watch("/a"), persistent_watch("/a")]);
         let remove = |kind| Request::RemoveWatches(RemoveWatchesRequest { path: "/a".into(), kind });
-        watches.replied(&remove(WatcherType::Children), &Err(ErrorCode::NoWatcher));
+        assert!(watches.removed(&remove(WatcherType::Children), &Err(ErrorCode::NoWatcher)).is_empty());
         assert_eq!(paths(&watches)[2], ["/a"]);
-        watches.replied(&remove(WatcherType::Children), &Ok(Reply::RemoveWatches));
+        let removed = watches.removed(&remove(WatcherType::Children), &Ok(Reply::RemoveWatches));
+        assert_eq!(removed, [event(EventType::ChildWatchRemoved, "/a")]);
         assert_eq!(paths(&watches)[2], Vec::<String>::new());
-        watches.replied(&remove(WatcherType::Any), &Ok(Reply::RemoveWatches));
+        let removed = watches.removed(&remove(WatcherType::Any), &Ok(Reply::RemoveWatches));
+        let expected = [EventType::DataWatchRemoved, EventType::PersistentWatchRemoved];
+        assert_eq!(removed, expected.map(|kind| event(kind, "/a")));
         assert!(watches.set_again(0).is_empty());
     }
 

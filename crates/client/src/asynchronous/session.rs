@@ -73,7 +73,7 @@ pub enum Event {
         /// The reason, for people.
         why: String,
     },
-    /// A watch fired.
+    /// A watch fired, or was removed.
     Watch(WatcherEvent),
     /// A read saw a change of this node before the event of the watch on it arrived. The protocol forbids that.
     WatchOvertaken(String),
@@ -226,6 +226,7 @@ impl SessionTask {
                 if let (true, Request::GetData(read)) = (done.overtook_watch, done.request) {
                     self.emit(Event::WatchOvertaken(read.path));
                 }
+                done.removed_watches.into_iter().for_each(|event| self.emit(Event::Watch(event)));
                 let zxid = done.zxid;
                 let answer = done.result.map(|reply| Answer { zxid, reply }).map_err(|code| Refusal::Code(code, zxid));
                 // The caller may have dropped the future.
