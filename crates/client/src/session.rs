@@ -180,7 +180,9 @@ impl<T> SessionState<T> {
         match tag {
             None => result.map(|_| Received::Nothing).map_err(Error::Refused),
             Some(tag) => {
-                if let (Request::Auth(identity), Ok(_)) = (&request, &result) {
+                if let (Request::Auth(identity), Ok(_)) = (&request, &result)
+                    && !self.identities.contains(identity)
+                {
                     self.identities.push(identity.clone());
                 }
                 let (zxid, overtook_watch, removed_watches) = (header.zxid, false, Vec::new());

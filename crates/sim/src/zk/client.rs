@@ -8,8 +8,8 @@
 //! It encodes and splits frames by [`pole_client::Frames`], as our clients on sockets do, but keeps its own session
 //! instead of [`pole_client::SessionState`]. The checker compares the bodies of replies byte by byte with what the
 //! service must answer, so they stay undecoded; which watch must fire is the checker's own knowledge, and sharing it
-//! with a client would prove the client by itself; and session ids are the simulator's, so that a seed gives the same
-//! run whatever a server would assign.
+//! with a client would prove the client by itself; and the client chooses the ids of its sessions, so that the checker
+//! knows them in advance.
 
 use std::collections::VecDeque;
 
