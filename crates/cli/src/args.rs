@@ -71,6 +71,8 @@ pub(crate) enum Command {
     /// Give a server a score of your own, for the oracle `custom`
     #[command(subcommand)]
     Score(ScoreCommand),
+    /// Run the commands of ZooKeeper's command line: one, those of standard input, or at a prompt
+    Shell(ShellArgs),
     /// Elect a leader through a store such as etcd, and run a command only while leading
     ///
     /// All arguments are those of the program `pole-elect`; `pole elect --help` shows them.
@@ -128,6 +130,22 @@ const TOPOLOGY_DEFAULT: &str = "d1";
 const BASE_PORT_DEFAULT: u16 = 21_810;
 /// The latency that most clients observe.
 const ORACLE_DEFAULT: &str = "latency";
+
+#[derive(Debug, Args)]
+pub(crate) struct ShellArgs {
+    /// Client addresses of servers
+    #[arg(long, value_name = "HOST:PORT[,HOST:PORT]", default_value = "127.0.0.1:2181")]
+    pub(crate) server: String,
+    /// The session timeout, and the limit for the first connection
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) timeout: Ms,
+    /// A line to run; may be given several times
+    #[arg(short = 'c', value_name = "LINE", conflicts_with = "words")]
+    pub(crate) commands: Vec<String>,
+    /// A command with its arguments, such as `ls -s /`; `help` lists all
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<String>,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct AdminArgs {

@@ -40,6 +40,10 @@ impl Failure {
         Self::new(Kind::BadInput, text)
     }
 
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.kind as u8)
     }

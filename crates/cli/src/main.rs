@@ -5,6 +5,7 @@
 //! pole server --config zoo.cfg        # one server in the foreground
 //! pole status                         # the servers, the leader, and the round trips between them
 //! pole explain                        # why that server leads
+//! pole shell -- ls /                  # the commands of ZooKeeper's command line
 //! pole lab watch 60                   # an election in the simulator, step by step
 //! ```
 //!
@@ -14,6 +15,7 @@
 //! server              one server in the foreground            -> the crate `server`
 //! up                  an ensemble of child processes          -> this program again, once for each server
 //! status, explain …   requests to a running server            -> `admin`, over HTTP; `show` formats the answers
+//! shell               a ZooKeeper client                      -> `shell`, over the client's protocol
 //! lab                 experiments in the simulator            -> the crate `lab`, if built with it
 //! elect               an election over another store          -> the program `pole-elect`
 //! ```
@@ -27,6 +29,7 @@ mod http;
 mod lab;
 mod paint;
 mod server;
+mod shell;
 mod show;
 mod signals;
 mod up;
@@ -79,6 +82,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Admin::new(&at).set_score(value, ttl)?;
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
         }
+        Command::Shell(args) => shell::run(&args, cli.json),
         Command::Elect { args } => Err(elect::run(&args, cli.json)),
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(&command, cli.json, paint),

@@ -2,14 +2,13 @@
 
 mod common;
 
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
+use std::io::Read as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use common::{LIMIT, Running, free_base_port, run, send};
-use pole_jute::{ConnectRequest, ConnectResponse, Record as _};
+use pole_client::blocking::Session;
 
 /// An ensemble that is ready.
 struct UpProcess {
@@ -48,8 +47,9 @@ impl UpProcess {
     }
 
     /// A client session at each server.
-    fn clients(&self) -> Vec<TcpStream> {
-        (1..=5).map(|id| session(self.base + id)).collect()
+    fn clients(&self) -> Vec<Session> {
+        let address = |id| SocketAddr::from((Ipv4Addr::LOCALHOST, self.base + id));
+        (1..=5).map(|id| Session::connect(address(id), LIMIT).unwrap()).collect()
     }
 }
 
@@ -113,7 +113,7 @@ fn the_servers_end_when_the_command_is_killed() {
     up.running.signal("-KILL");
     for mut client in clients {
         // An end of the stream or a reset means that the process is gone; a timeout does not.
-        if let Err(error) = client.read(&mut [0]) {
+        if let Err(error) = client.stream().read(&mut [0]) {
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
         }
     }
@@ -126,28 +126,4 @@ fn it_can_end_as_soon_as_it_is_ready() {
     let (code, output, _) = run(&["up", "--until-ready", "--base-port", &free_base_port().to_string()]);
     assert_eq!(code, 0, "{output}");
     assert!(output.starts_with("Pole is up: 5 servers in 3 data centres"), "{output}");
-}
-
-/// Opens a session, as every ZooKeeper client does first.
-fn session(port: u16) -> TcpStream {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-    stream.set_read_timeout(Some(LIMIT)).unwrap();
-    let request = ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: 0,
-        timeout: 40_000,
-        session_id: 0,
-        passwd: Some(Bytes::from_static(&[0; 16])),
-        read_only: Some(false),
-    }
-    .encode();
-    stream.write_all(&(request.len() as u32).to_be_bytes()).unwrap();
-    stream.write_all(&request).unwrap();
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).unwrap();
-    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut answer).unwrap();
-    let answer = ConnectResponse::decode(answer.into()).unwrap();
-    assert!(answer.timeout > 0 && answer.session_id != 0, "{answer:?}");
-    stream
 }

@@ -2,16 +2,9 @@
 
 mod common;
 
-use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
-
+use common::terminal::Terminal;
 use common::{Scratch, run};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Termios, tcgetattr};
 
 #[test]
 fn without_a_terminal_it_prints_every_step_and_ends() {
@@ -67,92 +60,33 @@ fn a_page_is_written_that_needs_nothing_else() {
 
 #[test]
 fn keys_step_through_it_and_the_terminal_is_restored() {
-    let mut terminal = WatchProcess::start("18a");
+    let mut terminal = Terminal::start(&["lab", "watch", "18a"]);
     terminal.until("q quit");
     terminal.type_keys("]]");
     terminal.until("> start 3");
     terminal.type_keys("q");
+    // The cursor is visible again, and the main screen is back.
+    terminal.until("\x1b[?25h\x1b[?1049l");
     terminal.assert_restored();
 }
 
 #[test]
 fn ctrl_c_restores_the_terminal() {
-    let mut terminal = WatchProcess::start("18a");
+    let mut terminal = Terminal::start(&["lab", "watch", "18a"]);
     terminal.until("q quit");
     terminal.type_keys("\x03");
+    // The cursor is visible again, and the main screen is back.
+    terminal.until("\x1b[?25h\x1b[?1049l");
     terminal.assert_restored();
 }
 
 #[test]
 fn a_signal_restores_the_terminal() {
-    let mut terminal = WatchProcess::start("18a");
+    let mut terminal = Terminal::start(&["lab", "watch", "18a"]);
     terminal.until("q quit");
     let pid = Pid::from_child(&terminal.child);
     kill_process(pid, Signal::TERM).unwrap();
+    // The cursor is visible again, and the main screen is back.
+    terminal.until("\x1b[?25h\x1b[?1049l");
     terminal.assert_restored();
 }
-
-/// The command on a pseudo-terminal.
-struct WatchProcess {
-    child: Child,
-    keyboard: File,
-    /// A second handle on the terminal, to check its state afterwards.
-    terminal: File,
-    before: String,
-    output: Receiver<Vec<u8>>,
-    seen: String,
-}
-
-impl WatchProcess {
-    fn start(script: &str) -> Self {
-        let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&keyboard).unwrap();
-        unlockpt(&keyboard).unwrap();
-        let name = ptsname(&keyboard, Vec::new()).unwrap().into_string().unwrap();
-        let terminal = File::options().read(true).write(true).open(name).unwrap();
-        let before = settings(&tcgetattr(&terminal).unwrap());
-        let end = || Stdio::from(terminal.try_clone().unwrap());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pole"));
-        let child = command.args(["lab", "watch", script]).stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
-        let keyboard = File::from(keyboard);
-        let (mut screen, (sender, output)) = (keyboard.try_clone().unwrap(), channel());
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(read @ 1..) = screen.read(&mut bytes) {
-                if sender.send(bytes[..read].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { child, keyboard, terminal, before, output, seen: String::new() }
-    }
-
-    fn type_keys(&mut self, keys: &str) {
-        self.keyboard.write_all(keys.as_bytes()).unwrap();
-    }
-
-    /// Waits until the screen has shown `expected`.
-    fn until(&mut self, expected: &str) {
-        while !self.seen.contains(expected) {
-            match self.output.recv_timeout(LIMIT) {
-                Ok(bytes) => self.seen += &String::from_utf8_lossy(&bytes),
-                Err(error) => panic!("no {expected:?} ({error}) in\n{:?}", self.seen),
-            }
-        }
-        self.seen.clear();
-    }
-
-    fn assert_restored(mut self) {
-        // The cursor is visible again, and the main screen is back.
-        self.until("\x1b[?25h\x1b[?1049l");
-        assert!(self.child.wait().unwrap().success());
-        assert_eq!(settings(&tcgetattr(&self.terminal).unwrap()), self.before);
-    }
-}
-
-fn settings(of: &Termios) -> String {
-    format!("{:?} {:?} {:?} {:?}", of.input_modes, of.output_modes, of.control_modes, of.local_modes)
-}
-
-/// Longer than any command takes to draw a screen, also on a busy machine.
-const LIMIT: Duration = Duration::from_secs(30);

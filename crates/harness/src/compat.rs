@@ -32,6 +32,8 @@ use crate::command::{is_installed, program, target_dir};
 use crate::ensemble::{Launcher, Product};
 use options::{Options, Part};
 
+pub use cli::replay as replay_cli;
+
 /// Runs the parts that the arguments select.
 pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options = Options::parse(args)?;

@@ -217,14 +217,14 @@ fn json(level: &str, event: &str, fields: &[(&str, &str)]) -> String {
 /// Formats a time in milliseconds since 1970 as ISO 8601, in UTC.
 pub(crate) fn timestamp(wall_ms: i64) -> String {
     let (days, ms) = (wall_ms.div_euclid(86_400_000), wall_ms.rem_euclid(86_400_000));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = civil_date(days);
     let (hour, minute, second, ms) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60, ms % 1_000);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }
 
-/// The date of a day counted from 1970-01-01. Years are counted from March, which puts the leap day last; the calendar
+/// The date (year, month, day) of a day counted from 1970-01-01. Years are counted from March, which puts the leap day last; the calendar
 /// repeats every 400 years.
-fn civil(days: i64) -> (i64, i64, i64) {
+pub fn civil_date(days: i64) -> (i64, i64, i64) {
     let from_march = days + 719_468;
     let (era, day_of_era) = (from_march.div_euclid(146_097), from_march.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

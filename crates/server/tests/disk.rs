@@ -9,26 +9,24 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use pole_jute::{Acl, CreateRequest, ExistsRequest, Id, OpCode, Perms};
+use pole_client::blocking::Session;
+use pole_jute::CreateMode;
 use pole_server::Exit;
-use test_server::{Client, TestServer};
+use test_server::TestServer;
 
-fn create(client: &mut Client, path: &str, bytes: usize) {
-    let id = Id { scheme: "world".into(), id: "anyone".into() };
-    let acl = vec![Acl { perms: Perms::ALL, id }];
-    let data = Some(vec![b'x'; bytes].into());
-    client.request(OpCode::Create, &CreateRequest { path: path.into(), data, acl, flags: 0 });
+fn create(client: &mut Session, path: &str, bytes: usize) {
+    client.ask(pole_client::create(path, &vec![b'x'; bytes], CreateMode::Persistent)).expect("it is created");
 }
 
-fn exists(client: &mut Client, path: &str) {
-    client.request(OpCode::Exists, &ExistsRequest { path: path.into(), watch: false });
+fn exists(client: &mut Session, path: &str) {
+    client.ask(pole_client::exists(path)).expect("it exists");
 }
 
 #[test]
 fn a_server_whose_disk_refuses_a_snapshot_ends_and_the_others_go_on() {
     let mut servers = TestServer::three("snapCount=10\npreAllocSize=64\n");
     servers[0].wait_until_serving();
-    let mut client = Client::connect(servers[0].client);
+    let mut client = servers[0].session();
     create(&mut client, "/before", 10);
 
     // Directories block the paths where the third server would write its next snapshots.
@@ -63,7 +61,7 @@ fn newest_snapshot(dir: &Path) -> Option<u64> {
 fn a_snapshot_is_written_when_the_log_exceeds_its_size_limit() {
     let server = TestServer::standalone("snapSizeLimitInKb=100\n");
     server.wait_until_serving();
-    let mut client = Client::connect(server.client);
+    let mut client = server.session();
     (0..4).for_each(|number| create(&mut client, &format!("/small-{number}"), 10_000));
     assert_eq!(newest_snapshot(&server.dir), Some(0));
     (0..7).for_each(|number| create(&mut client, &format!("/large-{number}"), 10_000));
@@ -71,7 +69,7 @@ fn a_snapshot_is_written_when_the_log_exceeds_its_size_limit() {
 
     let server = TestServer::standalone("snapSizeLimitInKb=0\n");
     server.wait_until_serving();
-    let mut client = Client::connect(server.client);
+    let mut client = server.session();
     (0..30).for_each(|number| create(&mut client, &format!("/large-{number}"), 10_000));
     assert_eq!(newest_snapshot(&server.dir), Some(0));
 }
@@ -80,7 +78,7 @@ fn a_snapshot_is_written_when_the_log_exceeds_its_size_limit() {
 fn session_ids_are_reserved_before_they_are_given() {
     let server = TestServer::standalone("");
     server.wait_until_serving();
-    let session = Client::connect(server.client).session;
+    let session = server.session().id();
     // The record is documented in docs/storage.md.
     let lock = fs::read(server.dir.join("version-2/lock")).unwrap();
     let reserved = i64::from_be_bytes(lock[4100..4108].try_into().unwrap());

@@ -15,10 +15,9 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pole_jute::{
-    Acl, ConnectRequest, CreateRequest, GetDataRequest, Id, OpCode, Perms, Record, SetDataRequest, Writer,
-};
-use test_server::{Client, TestServer, free_port};
+use pole_client::{connect_frame, connect_request, create, get_data, set_data_at};
+use pole_jute::CreateMode;
+use test_server::{TestServer, free_port};
 
 #[test]
 fn a_server_on_its_own_serves_through_a_storm() {
@@ -60,8 +59,8 @@ enum Port {
 fn storm(server: &TestServer, ports: &[(Port, SocketAddr)]) {
     count_panics();
     server.wait_until_serving();
-    let mut client = Client::connect(server.client);
-    client.request(OpCode::Create, &node());
+    let mut client = server.session();
+    client.ask(create(PATH, b"", CreateMode::Persistent)).expect("it is created");
     let before = resident_bytes();
     let is_over = AtomicBool::new(false);
     let attempts = AtomicU64::new(0);
@@ -77,14 +76,13 @@ fn storm(server: &TestServer, ports: &[(Port, SocketAddr)]) {
         let start = Instant::now();
         while start.elapsed() < STORM || attempts.load(Ordering::Relaxed) < ATTEMPTS_MIN {
             // The version ensures that each write happened once and none was lost.
-            client.request(OpCode::SetData, &SetDataRequest { path: PATH.into(), data: None, version: written });
-            client.request(OpCode::GetData, &GetDataRequest { path: PATH.into(), watch: false });
+            client.ask(set_data_at(PATH, b"", written)).expect("it is written once");
+            client.ask(get_data(PATH, false)).expect("it is read");
             written += 1;
         }
     });
     let grown = resident_bytes().saturating_sub(before);
-    let mut new_client = Client::connect(server.client);
-    new_client.request(OpCode::SetData, &SetDataRequest { path: PATH.into(), data: None, version: written });
+    server.session().ask(set_data_at(PATH, b"", written)).expect("a new client is served");
     assert_eq!(server.health().0, 200);
     assert_eq!(PANICS.load(Ordering::Relaxed), 0, "a thread panicked: see above");
     assert!(grown < GROWTH_BYTES_MAX, "grew by {grown} bytes");
@@ -163,30 +161,13 @@ fn valid_bytes(port: Port) -> Vec<u8> {
         [b"Pole\0\x01", &[channel][..], &ids].concat()
     };
     match port {
-        Port::Client => {
-            let request = ConnectRequest {
-                protocol_version: 0,
-                last_zxid_seen: 0,
-                timeout: 1_000,
-                session_id: 0,
-                passwd: Some(vec![0; 16].into()),
-                read_only: Some(false),
-            };
-            let mut writer = Writer::new();
-            writer.frame(|writer| request.write(writer));
-            writer.into_bytes().to_vec()
-        }
+        Port::Client => connect_frame(&connect_request(Duration::from_secs(1))).to_vec(),
         Port::Admin => {
             b"PUT /v1/score HTTP/1.1\r\nHost: test\r\nContent-Length: 999999999999\r\n\r\n{\"value\":".to_vec()
         }
         Port::Election => greeting(1),
         Port::Quorum => greeting(2),
     }
-}
-
-fn node() -> CreateRequest {
-    let anyone = Acl { perms: Perms::ALL, id: Id { scheme: "world".into(), id: "anyone".into() } };
-    CreateRequest { path: PATH.into(), data: None, acl: vec![anyone], flags: 0 }
 }
 
 /// A random number of random bytes, below the limit.

@@ -3,9 +3,9 @@
 
 use std::io;
 
-use pole_jute::{Acl, CreateMode, CreateRequest, ErrorCode, Id, Perms, Request, SetAclRequest};
+use pole_client::{add_auth, request_frame};
+use pole_jute::{Acl, CreateMode, CreateRequest, ErrorCode, Id, Perms, Request, SetAclRequest, Xid};
 
-use super::raw::add_auth;
 use super::{Attack, EnsembleAttack, Findings, Target, no_preparation};
 
 pub(super) const ATTACK: Attack = Attack::on_ensemble(
@@ -18,7 +18,7 @@ pub(super) const ATTACK: Attack = Attack::on_ensemble(
 fn run(target: &Target) -> io::Result<Findings> {
     let mut raw = target.session(target.leader)?;
     for number in 0..IDENTITIES {
-        raw.send(&add_auth("digest", format!("u{number}:p").as_bytes()))?;
+        raw.send(&request_frame(Xid::AUTH, &add_auth("digest", format!("u{number}:p").as_bytes())))?;
         raw.frame()?;
     }
     let acl: Vec<Acl> = (0..ENTRIES)

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use pole_jute::ErrorCode;
+use pole_client::{add_auth, request_frame};
+use pole_jute::{ErrorCode, Xid};
 
-use super::raw::add_auth;
 use super::{Attack, EnsembleAttack, Findings, Target, no_preparation};
 use crate::client;
 
@@ -22,7 +22,7 @@ fn run(target: &Target) -> io::Result<Findings> {
     for number in 0..NAMES {
         let auth = format!("{number:02}{}:password", "n".repeat(NAME_BYTES));
         // A server that has enough identities closes the connection.
-        if raw.send(&add_auth("digest", auth.as_bytes())).is_err() {
+        if raw.send(&request_frame(Xid::AUTH, &add_auth("digest", auth.as_bytes()))).is_err() {
             break;
         }
         sent += auth.len();

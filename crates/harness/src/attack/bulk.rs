@@ -3,7 +3,8 @@
 use std::io;
 
 use bytes::Bytes;
-use pole_jute::{Acl, CreateMode, CreateRequest, DeleteRequest, Id, MultiOp, MultiRequest, Perms, Request};
+use pole_client::open_acl;
+use pole_jute::{CreateMode, CreateRequest, DeleteRequest, MultiOp, MultiRequest, Request};
 
 use super::raw::{RawClient, check_ok};
 
@@ -27,8 +28,7 @@ pub(super) fn run_multis(raw: &mut RawClient, ops: impl Iterator<Item = MultiOp>
 
 /// A create request with the open ACL (`world:anyone`, all permissions).
 pub(super) fn create(path: String, data: &Bytes, mode: CreateMode) -> CreateRequest {
-    let acl = Acl { perms: Perms::ALL, id: Id { scheme: "world".into(), id: "anyone".into() } };
-    CreateRequest { path, data: Some(data.clone()), acl: vec![acl], flags: mode.number() }
+    CreateRequest { path, data: Some(data.clone()), acl: open_acl(), flags: mode.number() }
 }
 
 /// Creates an empty persistent node.

@@ -177,7 +177,7 @@ async fn listen(client: usize, server: usize, mut events: UnboundedReceiver<Even
             Event::Disconnected(_, why) => {
                 shared.report_problem(format!("client {client} lost server {server}: {why}"))
             }
-            Event::ConnectFailed(_) => {
+            Event::ConnectFailed { .. } => {
                 shared.report_problem(format!("client {client} was not taken by server {server}"))
             }
             Event::Expired => {

@@ -3,8 +3,9 @@
 use std::fs;
 use std::time::Duration;
 
+use pole_client::blocking::Session;
+
 use super::disk::DAMAGED;
-use super::raw::RawClient;
 use super::target::SESSION_TIMEOUT;
 use super::{Attack, Findings};
 use crate::Failure;
@@ -81,12 +82,11 @@ fn epoch_files(ensemble: &Ensemble) -> Result<Vec<String>, Failure> {
 }
 
 fn others_serve(ensemble: &Ensemble) -> bool {
-    let serves = |index: usize| -> std::io::Result<bool> {
-        let mut raw = RawClient::plain(ensemble.servers()[index].address())?;
-        raw.open_session(SESSION_TIMEOUT)?;
-        raw.ask(&client::set_data("/", b"")).map(|code| code == pole_jute::ErrorCode::Ok)
+    let serves = |index: usize| {
+        let session = Session::connect(ensemble.servers()[index].address(), SESSION_TIMEOUT);
+        session.and_then(|mut session| session.ask(client::set_data("/", b""))).is_ok()
     };
-    (0..ensemble.servers().len()).filter(|index| *index != VICTIM).all(|index| serves(index).unwrap_or(false))
+    (0..ensemble.servers().len()).filter(|index| *index != VICTIM).all(serves)
 }
 
 const VICTIM: usize = 2;

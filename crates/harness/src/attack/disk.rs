@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pole_jute::CreateMode;
+use pole_client::blocking::Session;
+use pole_jute::{CreateMode, Reply};
 
-use super::raw::RawClient;
 use super::target::SESSION_TIMEOUT;
 use crate::Failure;
 use crate::client;
@@ -113,28 +113,26 @@ pub(super) fn zxid_of(path: &Path) -> u64 {
     name.rsplit('.').next().and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0)
 }
 
-fn write_keys(server: &Server, keys: std::ops::Range<usize>) -> std::io::Result<()> {
-    let mut raw = RawClient::plain(server.address())?;
-    raw.open_session(SESSION_TIMEOUT)?;
+fn write_keys(server: &Server, keys: std::ops::Range<usize>) -> Result<(), client::Error> {
+    let mut session = Session::connect(server.address(), SESSION_TIMEOUT)?;
     for key in keys {
-        raw.expect_ok(&client::create(&path(key), value(key).as_bytes(), CreateMode::Persistent))?;
+        session.ask(client::create(&path(key), value(key).as_bytes(), CreateMode::Persistent))?;
     }
     Ok(())
 }
 
 /// The number of keys that are missing or have another value. All of them if the server does not answer.
 fn missing_keys(server: &Server) -> usize {
-    let count = || -> std::io::Result<usize> {
-        let mut raw = RawClient::plain(server.address())?;
-        raw.open_session(SESSION_TIMEOUT)?;
+    let count = || -> Result<usize, client::Error> {
+        let mut session = Session::connect(server.address(), SESSION_TIMEOUT)?;
         let mut missing = 0;
         for key in 0..KEYS {
-            let bytes = raw.encode_next(&client::get_data(&path(key), false));
-            raw.send(&bytes)?;
-            let frame = raw.frame()?;
-            // The header (xid, zxid and error code) has 16 bytes, the length of the data 4.
-            let data = frame.get(20..20 + value(key).len());
-            missing += usize::from(data != Some(value(key).as_bytes()));
+            let is_there = match session.ask(client::get_data(&path(key), false)) {
+                Ok(Reply::GetData(reply)) => reply.data.is_some_and(|data| data == value(key).as_bytes()),
+                Ok(_) | Err(client::Error::Refused(_)) => false,
+                Err(why) => return Err(why),
+            };
+            missing += usize::from(!is_there);
         }
         Ok(missing)
     };

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use pole_client::request_frame;
 use pole_jute::{CreateMode, DeleteRequest, ErrorCode, Request, Xid};
 
 use super::bulk::{create, create_node};
-use super::raw::{RawClient, frame};
+use super::raw::RawClient;
 use super::{Attack, EnsembleAttack, Findings, Target};
 
 pub(super) const ATTACK: Attack = Attack::on_ensemble(
@@ -27,7 +28,7 @@ fn run(target: &Target) -> io::Result<Findings> {
     let mut all = open(target);
     let opened = start.elapsed();
     // All sessions send their last ping at the same time.
-    all.iter_mut().for_each(|raw| drop(raw.send(&frame(Xid::PING, &Request::Ping))));
+    all.iter_mut().for_each(|raw| drop(raw.send(&request_frame(Xid::PING, &Request::Ping))));
     let count = all.len();
     drop(all);
     let silent = Instant::now();

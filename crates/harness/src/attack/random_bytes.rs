@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::raw::{connect, connect_frame};
+use pole_client::{connect_frame, connect_request};
+
+use super::raw::connect;
 use super::target::{SESSION_TIMEOUT, loopback};
 use super::{Attack, EnsembleAttack, Findings, Target, no_preparation};
 use crate::rng::Rng;
@@ -41,10 +43,10 @@ fn run(target: &Target) -> io::Result<Findings> {
 /// first bytes of a greeting between servers.
 fn opening(kind: usize, round: usize, rng: &mut Rng) -> Vec<u8> {
     match (kind, round % 3) {
-        (0, 1) => connect_frame(SESSION_TIMEOUT).to_vec(),
+        (0, 1) => connect_frame(&connect_request(SESSION_TIMEOUT)).to_vec(),
         (0, 2) => {
             // A connect request, and a request with a plausible length and random content.
-            let mut bytes = connect_frame(SESSION_TIMEOUT).to_vec();
+            let mut bytes = connect_frame(&connect_request(SESSION_TIMEOUT)).to_vec();
             bytes.extend((64 + rng.below(4096) as u32).to_be_bytes());
             bytes.extend(1_u32.to_be_bytes());
             bytes.extend((rng.below(110) as u32).to_be_bytes());

@@ -7,18 +7,16 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use pole_jute::{
-    ConnectRequest, ConnectResponse, Deframer, ErrorCode, Reader, Record as _, ReplyHeader, Request, RequestHeader,
-    Writer, Xid,
-};
+use bytes::Bytes;
+use pole_client::blocking::Connection;
+use pole_client::{Error, connect_request, request_frame};
+use pole_jute::{ConnectResponse, ErrorCode, Reader, Record as _, ReplyHeader, Request};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use socket2::SockRef;
 
 /// One connection of an attacker.
 pub(super) struct RawClient {
-    socket: Socket,
-    received: BytesMut,
+    connection: Connection<Socket>,
     last_xid: i32,
 }
 
@@ -41,33 +39,29 @@ impl RawClient {
     }
 
     /// A second handle to the same connection without TLS, so that one thread can read while another writes.
-    pub(super) fn clone_plain(&self) -> io::Result<Self> {
+    pub(super) fn clone_plain(&mut self) -> io::Result<Self> {
         Ok(Self::over(Socket::Plain(self.stream().try_clone()?)))
     }
 
     fn over(socket: Socket) -> Self {
-        Self { socket, received: BytesMut::new(), last_xid: 0 }
+        Self { connection: Connection::new(socket), last_xid: 0 }
     }
 
     /// Opens a session. Fails if the server refuses it.
     pub(super) fn open_session(&mut self, timeout: Duration) -> io::Result<ConnectResponse> {
-        self.send(&connect_frame(timeout))?;
-        let response = ConnectResponse::decode(self.frame()?).map_err(io::Error::other)?;
-        if response.timeout <= 0 {
-            return Err(io::Error::other("no session was opened"));
-        }
-        Ok(response)
+        self.connection.open(&connect_request(timeout)).map_err(io_error)
     }
 
+    /// Sends bytes, which need not be a request.
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.socket.write_all(bytes)?;
-        self.socket.flush()
+        self.connection.stream().write_all(bytes)?;
+        self.connection.stream().flush()
     }
 
     /// Encodes a request with the next xid.
     pub(super) fn encode_next(&mut self, request: &Request) -> Bytes {
         self.last_xid += 1;
-        frame(self.last_xid, request)
+        request_frame(self.last_xid, request)
     }
 
     /// Sends a request and waits for the next reply. Watch events in between are dropped.
@@ -94,28 +88,18 @@ impl RawClient {
 
     /// Waits for the next frame.
     pub(super) fn frame(&mut self) -> io::Result<Bytes> {
-        let deframer = Deframer::new(FRAME_BYTES_MAX);
-        let mut piece = vec![0; PIECE_BYTES];
-        loop {
-            if let Some(frame) = deframer.next(&mut self.received).map_err(io::Error::other)? {
-                return Ok(frame);
-            }
-            match self.socket.read(&mut piece)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => self.received.extend_from_slice(&piece[..count]),
-            }
-        }
+        self.connection.frame().map_err(io_error)
     }
 
     /// Sets the timeout of reads and writes.
-    pub(super) fn set_timeout(&self, limit: Duration) -> io::Result<()> {
+    pub(super) fn set_timeout(&mut self, limit: Duration) -> io::Result<()> {
         self.stream().set_read_timeout(Some(limit))?;
         self.stream().set_write_timeout(Some(limit))
     }
 
     /// The TCP socket.
-    pub(super) fn stream(&self) -> &TcpStream {
-        match &self.socket {
+    pub(super) fn stream(&mut self) -> &TcpStream {
+        match self.connection.stream() {
             Socket::Plain(stream) => stream,
             Socket::Tls(stream) => stream.get_ref(),
         }
@@ -163,41 +147,20 @@ pub(super) fn check_ok(code: ErrorCode) -> io::Result<()> {
     if code == ErrorCode::Ok { Ok(()) } else { Err(io::Error::other(format!("refused: {code}"))) }
 }
 
-/// The connect request of a new session, as a frame.
-pub(super) fn connect_frame(timeout: Duration) -> Bytes {
-    let request = ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: 0,
-        timeout: timeout.as_millis() as i32,
-        session_id: 0,
-        passwd: Some(Bytes::from_static(&[0; 16])),
-        read_only: Some(false),
-    };
-    let mut writer = Writer::new();
-    writer.frame(|writer| request.write(writer));
-    writer.into_bytes()
-}
-
-/// One request as a frame.
-pub(super) fn frame(xid: i32, request: &Request) -> Bytes {
-    let mut writer = Writer::new();
-    writer.frame(|writer| {
-        RequestHeader { xid, op: request.op().number() }.write(writer);
-        request.write(writer);
-    });
-    writer.into_bytes()
-}
-
-/// A request that adds an identity to the connection, as a frame.
-pub(super) fn add_auth(scheme: &str, auth: &[u8]) -> Bytes {
-    let packet = pole_jute::AuthPacket { kind: 0, scheme: scheme.to_owned(), auth: Some(auth.to_vec().into()) };
-    frame(Xid::AUTH, &Request::Auth(packet))
+/// The error of a client as one of I/O. A server that closes the connection is the usual outcome of an attack.
+fn io_error(why: Error) -> io::Error {
+    match why {
+        Error::Io(why) => why,
+        Error::Closed => io::ErrorKind::UnexpectedEof.into(),
+        Error::Silent(_)
+        | Error::Expired
+        | Error::Frame(_)
+        | Error::Decode(_)
+        | Error::Length { .. }
+        | Error::Order { .. }
+        | Error::Refused(_) => io::Error::other(why),
+    }
 }
 
 /// The default timeout of reads and writes. Servers may answer an attacker later; the attack goes on without the reply.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(15);
-
-/// Larger than any reply that an attack waits for.
-const FRAME_BYTES_MAX: usize = 64 << 20;
-
-const PIECE_BYTES: usize = 64 << 10;

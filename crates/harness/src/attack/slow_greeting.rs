@@ -6,7 +6,9 @@ use std::io::{self, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::raw::{connect, connect_frame};
+use pole_client::{connect_frame, connect_request};
+
+use super::raw::connect;
 use super::target::loopback;
 use super::{Attack, EnsembleAttack, Findings, Target, no_preparation};
 
@@ -52,7 +54,7 @@ struct SlowConnection {
 impl SlowConnection {
     /// Sends the next byte. Returns false if the server has closed the connection.
     fn send_byte(&mut self) -> bool {
-        let greeting = connect_frame(Duration::from_secs(10));
+        let greeting = connect_frame(&connect_request(Duration::from_secs(10)));
         // The last byte is never sent. With TLS, the bytes are the header of a record with a ClientHello, and zeros.
         let byte = match (self.secure, self.sent) {
             (true, 0..5) => CLIENT_HELLO[self.sent],

@@ -4,10 +4,10 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use pole_client::request_frame;
 use pole_jute::{Request, SetWatches, Xid};
 
 use super::bulk::{create_node, delete, persistent, run_multis};
-use super::raw::frame;
 use super::{Attack, EnsembleAttack, Findings, Target};
 
 pub(super) const ATTACK: Attack = Attack::on_ensemble(
@@ -28,7 +28,7 @@ fn run(target: &Target) -> io::Result<Findings> {
         let paths = (set..set + WATCHES_PER_REQUEST).map(path).collect();
         let watches =
             SetWatches { relative_zxid: 0, data_watches: Vec::new(), exist_watches: paths, child_watches: Vec::new() };
-        watcher.send(&frame(Xid::SET_WATCHES, &Request::SetWatches(watches)))?;
+        watcher.send(&request_frame(Xid::SET_WATCHES, &Request::SetWatches(watches)))?;
         watcher.frame()?;
         set += WATCHES_PER_REQUEST;
     }

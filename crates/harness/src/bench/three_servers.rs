@@ -333,7 +333,7 @@ fn a_permanent_absence_is_an_error() {
     let mut attempts = 0;
     let gone = with_retries("one write", || {
         attempts += 1;
-        Err::<(), _>(client::Error::NoReply(Duration::from_secs(5)).into())
+        Err::<(), _>(client::Error::Silent(Duration::from_secs(5)).into())
     });
     assert_eq!(attempts, ATTEMPTS);
     assert!(matches!(gone, Err(Failure::Check(what)) if what.contains("one write: no figure")));

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hdrhistogram::Histogram;
-use pole_jute::{ConnectRequest, ErrorCode, Request};
+use pole_client::{connect_request, template};
+use pole_jute::{ErrorCode, Request};
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
 
-use super::connection::template;
 use super::{Connection, Error};
 
 /// The load of one session: one request, sent repeatedly to one server.
@@ -70,7 +70,9 @@ impl Tally {
 pub async fn connect(addresses: &[SocketAddr]) -> Result<Vec<Connection>, Error> {
     let mut opening = JoinSet::new();
     for address in addresses.iter().copied() {
-        opening.spawn_local(async move { Connection::open(address, &new_session(), CONNECT_LIMIT).await });
+        opening.spawn_local(async move {
+            Connection::open(address, &connect_request(SESSION_TIMEOUT), CONNECT_LIMIT).await
+        });
     }
     let mut connections = Vec::new();
     while let Some(opened) = opening.join_next().await {
@@ -94,7 +96,8 @@ impl Load {
         let mut opening = JoinSet::new();
         for lane in lanes.iter().cloned() {
             opening.spawn_local(async move {
-                let (connection, _) = Connection::open(lane.address, &new_session(), CONNECT_LIMIT).await?;
+                let (connection, _) =
+                    Connection::open(lane.address, &connect_request(SESSION_TIMEOUT), CONNECT_LIMIT).await?;
                 Ok::<_, Error>((Runner::new(connection, template(&lane.request)), lane.outstanding))
             });
         }
@@ -116,7 +119,7 @@ impl Load {
             pacer.abort();
         }
         match ended.map_err(|_| Error::Silent(ANSWER_LIMIT))?? {
-            tally if tally.replies == 0 => Err(Error::NoReply(window.until - window.from)),
+            tally if tally.replies == 0 => Err(Error::Silent(window.until - window.from)),
             tally => Ok(tally),
         }
     }
@@ -155,7 +158,7 @@ pub async fn send_all(
     outstanding: usize,
     allowed: Option<ErrorCode>,
 ) -> Result<u64, Error> {
-    let (mut connection, _) = Connection::open(address, &new_session(), CONNECT_LIMIT).await?;
+    let (mut connection, _) = Connection::open(address, &connect_request(SESSION_TIMEOUT), CONNECT_LIMIT).await?;
     let mut requests = requests.peekable();
     let (mut sent, mut done) = (0, 0);
     while requests.peek().is_some() || done < sent {
@@ -166,7 +169,7 @@ pub async fn send_all(
         }
         connection.flush().await?;
         connection.fill().await?;
-        while let Some(header) = connection.skip()? {
+        while let Some(header) = connection.skip_reply()? {
             if header.err != ErrorCode::Ok && Some(header.err) != allowed {
                 return Err(Error::Refused(header.err));
             }
@@ -179,11 +182,11 @@ pub async fn send_all(
 
 /// Opens a session, sends one request, and drops the connection. Fails on an error reply.
 pub async fn once(address: SocketAddr, request: &Request) -> Result<(), Error> {
-    let (mut connection, _) = Connection::open(address, &new_session(), CONNECT_LIMIT).await?;
+    let (mut connection, _) = Connection::open(address, &connect_request(SESSION_TIMEOUT), CONNECT_LIMIT).await?;
     connection.send(1, request);
     connection.flush().await?;
     loop {
-        match connection.skip()?.map(|header| header.err) {
+        match connection.skip_reply()?.map(|header| header.err) {
             Some(ErrorCode::Ok) => return Ok(()),
             Some(code) => return Err(Error::Refused(code)),
             None => connection.fill().await?,
@@ -221,7 +224,7 @@ impl Runner {
         let mut now = Instant::now();
         loop {
             while now < window.until && self.sent.len() < outstanding {
-                self.connection.send_template(self.next_xid, &self.frame);
+                self.connection.frames().send_template(self.next_xid, &self.frame);
                 self.next_xid += 1;
                 self.sent.push_back(now);
             }
@@ -232,7 +235,7 @@ impl Runner {
             self.connection.flush().await?;
             self.connection.fill().await?;
             now = Instant::now();
-            while let Some(header) = self.connection.skip()? {
+            while let Some(header) = self.connection.skip_reply()? {
                 self.record(header, now, window)?;
             }
         }
@@ -255,20 +258,8 @@ impl Runner {
     }
 }
 
-/// The connect request of a client without a session.
-pub(super) fn new_session() -> ConnectRequest {
-    ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: 0,
-        timeout: SESSION_TIMEOUT_MS,
-        session_id: 0,
-        passwd: Some(Bytes::from_static(&[0; 16])),
-        read_only: Some(false),
-    }
-}
-
 /// Longer than any pause between two requests of a load, so that no pings are needed.
-const SESSION_TIMEOUT_MS: i32 = 40_000;
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// A server that takes longer than this to open a session fails the benchmark.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
@@ -306,7 +297,7 @@ mod tests {
             frame(&mut stream).await;
             let session = ConnectResponse {
                 protocol_version: 0,
-                timeout: SESSION_TIMEOUT_MS,
+                timeout: SESSION_TIMEOUT.as_millis() as i32,
                 session_id: 1,
                 passwd: None,
                 read_only: None,
@@ -354,7 +345,7 @@ mod tests {
     #[tokio::test]
     async fn a_window_without_a_reply_is_an_error() {
         let measured = measure(answers_all, Duration::ZERO).await;
-        assert!(matches!(measured, Err(Error::NoReply(Duration::ZERO))), "{measured:?}");
+        assert!(matches!(measured, Err(Error::Silent(Duration::ZERO))), "{measured:?}");
     }
 
     #[tokio::test]

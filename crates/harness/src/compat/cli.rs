@@ -9,13 +9,16 @@ mod normalize;
 mod script;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::Command;
 
 use super::options::Options;
 use super::{Tally, message, servers, work_dir};
 use crate::Failure;
 use crate::command::root;
 use crate::ensemble::{Ensemble, Launcher, Product, Setup};
+use client::Client;
 use script::Script;
 
 /// Runs all scripts for this size.
@@ -36,6 +39,27 @@ pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Res
         }
     }
     Ok(tally)
+}
+
+/// Types a script into another command line, which `shell` prepares for a server. Returns the commands whose answers
+/// differ from those of Apache's command line on Apache's server.
+pub fn replay(name: &str, server: SocketAddr, shell: &dyn Fn(SocketAddr) -> Command) -> Result<Vec<String>, Failure> {
+    let scripts = Script::all(&root().join("compat/cli"))?;
+    let script = scripts.iter().find(|script| script.name == name);
+    let script = script.ok_or_else(|| Failure::Check(format!("there is no script compat/cli/{name}.zk")))?;
+    let session = normalize::session(&script.run(&[server], &|at| Client::start(shell(at)))?);
+    let path = &script.expected;
+    let expected = fs::read_to_string(path).map_err(|why| Failure::io("read", path, &why))?;
+    Ok(differences(&without_java(&expected), &session))
+}
+
+/// The recording without the class names of Java exceptions, which no other command line prints.
+fn without_java(recorded: &str) -> String {
+    let line = |line: &str| match line.split_once("Exception: ") {
+        Some((class, message)) if class.starts_with("org.apache.") => format!("{message}\n"),
+        Some(_) | None => format!("{line}\n"),
+    };
+    recorded.lines().map(line).collect()
 }
 
 /// The differences from the recording, which is first updated if requested.
@@ -64,7 +88,7 @@ fn run_script(script: &Script, size: usize, launcher: &Launcher) -> Result<Strin
         true => servers::with_addresses(launcher, &setup)?,
         false => Ensemble::ready(launcher, &setup)?,
     };
-    let session = normalize::session(&script.run(&ensemble.addresses())?);
+    let session = normalize::session(&script.run(&ensemble.addresses(), &Client::apache)?);
     ensemble.done()?;
     let path = session_path(&script.name, size, launcher.product);
     fs::create_dir_all(path.parent().expect("it lies in a folder"))

@@ -260,7 +260,7 @@ impl Ledger {
                 records.change(at, |connected| connected.connect(session, site_of(session), *server, at));
             }
             Event::Disconnected(..) => records.connected_to[session] = None,
-            Event::ConnectFailed(_) | Event::WatchOvertaken(_) | Event::Watch(_) | Event::Expired => (),
+            Event::ConnectFailed { .. } | Event::WatchOvertaken(_) | Event::Watch(_) | Event::Expired => (),
         }
         match event {
             Event::Connected(_) => (),
@@ -275,7 +275,7 @@ impl Ledger {
                     records.counts.unexcused_examples.push(example);
                 }
             }
-            Event::ConnectFailed(server) => {
+            Event::ConnectFailed { server, .. } => {
                 records.counts.failed_connects += u64::from(!records.is_excused(session, *server, at))
             }
             Event::WatchOvertaken(path) => records.history.overtaken.push((session, path.clone())),

@@ -14,7 +14,7 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use pole_api::{ChooseOracle, OracleChosen, SetScore};
-use pole_jute::{Create2Response, CreateRequest, ErrorCode, OpCode, Reader, Record, SetDataRequest, SetDataResponse};
+use pole_jute::{Create2Response, CreateRequest, ErrorCode, Reply, Request, SetDataRequest, SetDataResponse};
 use pole_node::ORACLE_PATH;
 use pole_oracle::Spec;
 use pole_types::Span;
@@ -141,28 +141,29 @@ async fn choose(shared: &Arc<Shared>, text: &str) -> Result<i64, ApiError> {
 
 async fn write(client: &mut InternalClient, text: &str) -> Result<i64, ApiError> {
     let data = Some(pole_text(text));
-    let set = SetDataRequest { path: ORACLE_PATH.into(), data: data.clone(), version: -1 }.encode();
-    let create = CreateRequest { path: ORACLE_PATH.into(), data, acl: Vec::new(), flags: 0 }.encode();
+    let set = SetDataRequest { path: ORACLE_PATH.into(), data: data.clone(), version: -1 };
+    let create = CreateRequest { path: ORACLE_PATH.into(), data, acl: Vec::new(), flags: 0 };
     // Twice, because another operator may create the node between our two requests.
     for _ in 0..2 {
-        match client.request(OpCode::SetData, &set).await? {
-            (ErrorCode::Ok, body) => {
-                let reply = SetDataResponse::read(&mut Reader::new(body)).map_err(refused)?;
-                return Ok(reply.stat.mzxid);
-            }
-            (ErrorCode::NoNode, _) => {}
-            (code, _) => return Err(refused(code)),
+        match client.request(Request::SetData(set.clone())).await? {
+            Ok(reply) => return mzxid(&reply),
+            Err(ErrorCode::NoNode) => {}
+            Err(code) => return Err(refused(code)),
         }
-        match client.request(OpCode::Create2, &create).await? {
-            (ErrorCode::Ok, body) => {
-                let reply = Create2Response::read(&mut Reader::new(body)).map_err(refused)?;
-                return Ok(reply.stat.mzxid);
-            }
-            (ErrorCode::NodeExists, _) => {}
-            (code, _) => return Err(refused(code)),
+        match client.request(Request::Create2(create.clone())).await? {
+            Ok(reply) => return mzxid(&reply),
+            Err(ErrorCode::NodeExists) => {}
+            Err(code) => return Err(refused(code)),
         }
     }
     Err(ApiError::conflict("another operator chose at the same time: look at /v1/ensemble and try again"))
+}
+
+fn mzxid(reply: &Reply) -> Result<i64, ApiError> {
+    let (Reply::SetData(SetDataResponse { stat }) | Reply::Create2(Create2Response { stat, .. })) = reply else {
+        return Err(refused(format_args!("the reply is one to {:?}", reply.op())));
+    };
+    Ok(stat.mzxid)
 }
 
 fn pole_text(text: &str) -> bytes::Bytes {

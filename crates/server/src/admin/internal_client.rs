@@ -6,10 +6,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use pole_jute::{ConnectRequest, ConnectResponse, Deframer, ErrorCode, OpCode, Reader, Record, ReplyHeader};
-use pole_jute::{RequestHeader, Writer};
+use pole_client::{Frames, Received, SessionState, decode_session};
+use pole_jute::{ErrorCode, Reply, Request};
 use pole_node::{Event, Next};
 use pole_tree::Caller;
 
@@ -22,69 +23,62 @@ use crate::shared::Shared;
 pub(crate) struct InternalClient {
     shared: Arc<Shared>,
     handle: Arc<Handle>,
-    /// Requests for the connection, and replies from it.
+    state: SessionState<()>,
+    frames: Frames,
+    /// Requests that the connection has not taken yet.
     input: BytesMut,
-    received: BytesMut,
-    xid: i32,
 }
 
 impl InternalClient {
     pub(crate) async fn open(shared: &Arc<Shared>) -> Result<Self, ApiError> {
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let handle = Arc::new(Handle::new(shared, nowhere, Caller::admin(), None));
-        let (input, received) = (BytesMut::new(), BytesMut::new());
-        let mut client = Self { shared: Arc::clone(shared), handle, input, received, xid: 0 };
-        let request = ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: 0,
-            timeout: shared.settings.limits.session_timeout_min_ms,
-            session_id: 0,
-            passwd: None,
-            read_only: None,
-        };
-        let response = client.exchange(|w| request.write(w)).await?;
-        let response = ConnectResponse::read(&mut Reader::new(response)).map_err(unreadable)?;
-        if response.session_id == 0 { Err(ApiError::no_quorum()) } else { Ok(client) }
+        let timeout_ms = u64::try_from(shared.settings.limits.session_timeout_min_ms).unwrap_or_default();
+        let state = SessionState::new(Duration::from_millis(timeout_ms));
+        let (frames, input) = (Frames::default(), BytesMut::new());
+        let mut client = Self { shared: Arc::clone(shared), handle, state, frames, input };
+        client.frames.connect(&client.state.connect_request());
+        match decode_session(client.frame().await?) {
+            Ok(response) => client.state.accepted(response, &mut client.frames),
+            Err(pole_client::Error::Expired) => return Err(ApiError::no_quorum()),
+            Err(error) => return Err(unreadable(error)),
+        }
+        Ok(client)
     }
 
-    /// Sends a request and waits for its reply: an error code and, on success, a body.
-    pub(crate) async fn request(&mut self, op: OpCode, body: &[u8]) -> Result<(ErrorCode, Bytes), ApiError> {
-        self.xid += 1;
-        let header = RequestHeader { xid: self.xid, op: op.number() };
-        let frame = self.exchange(|w| {
-            header.write(w);
-            w.raw(body);
-        });
-        let mut reader = Reader::new(frame.await?);
-        let header = ReplyHeader::read(&mut reader).map_err(unreadable)?;
-        Ok((header.err, reader.rest()))
+    /// Sends a request and waits for its reply.
+    pub(crate) async fn request(&mut self, request: Request) -> Result<Result<Reply, ErrorCode>, ApiError> {
+        self.state.send(&mut self.frames, request, ());
+        loop {
+            let frame = self.frame().await?;
+            if let Received::Reply(done) = self.state.receive(frame).map_err(unreadable)? {
+                return Ok(done.result);
+            }
+        }
     }
 
     /// Ends the session.
     pub(crate) async fn close(mut self) -> Result<(), ApiError> {
-        self.request(OpCode::CloseSession, &[]).await.map(drop)
+        self.request(Request::CloseSession).await.map(drop)
     }
 
-    /// Sends a frame and waits for the next one.
-    async fn exchange(&mut self, request: impl FnOnce(&mut Writer)) -> Result<Bytes, ApiError> {
-        let mut writer = Writer::new();
-        writer.frame(request);
-        self.input.extend_from_slice(&writer.into_bytes());
-        let deframer = Deframer::new(FRAME_BYTES_MAX);
+    /// Sends what is not sent yet and waits for the next frame.
+    async fn frame(&mut self) -> Result<Bytes, ApiError> {
+        self.input.extend_from_slice(&self.frames.take_output());
         let (shared, handle) = (Arc::clone(&self.shared), Arc::clone(&self.handle));
         loop {
             // Created before `wants` is called, so that no notification in between is missed.
             let (confirmed, room) = (shared.confirmation_changed.notified(), shared.room.notified());
             self.advance();
             loop {
-                let piece = handle.take_piece(FRAME_BYTES_MAX, shared.call_context());
+                let piece = handle.take_piece(PIECE_BYTES_MAX, shared.call_context());
                 if piece.is_empty() {
                     break;
                 }
-                self.received.extend_from_slice(&piece);
+                self.frames.input().extend_from_slice(&piece);
                 handle.piece_sent();
             }
-            if let Some(frame) = deframer.next(&mut self.received).map_err(unreadable)? {
+            if let Some(frame) = self.frames.next_frame().map_err(unreadable)? {
                 return Ok(frame);
             }
             let wants = handle.wants(&self.input, shared.clock.now());
@@ -130,4 +124,4 @@ fn unreadable(error: impl std::fmt::Display) -> ApiError {
 }
 
 /// Replies to these requests are small.
-const FRAME_BYTES_MAX: usize = 1 << 20;
+const PIECE_BYTES_MAX: usize = 1 << 20;

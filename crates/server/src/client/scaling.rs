@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use pole_jute::{
-    ConnectRequest, CreateTxn, GetDataRequest, OpCode, Record, RequestHeader, Txn, TxnEntry, TxnHeader, Writer,
-};
+use bytes::BytesMut;
+use pole_client::{connect_frame, connect_request, get_data, request_frame};
+use pole_jute::{CreateTxn, OpCode, Txn, TxnEntry, TxnHeader};
 use pole_node::AttachAnswer;
 use pole_tree::{Caller, Changes};
 use tokio::io::{Empty, Sink};
@@ -86,17 +86,8 @@ fn connection(shared: &Arc<Shared>) -> Connection<Empty, Sink> {
     let address = ([127, 0, 0, 1], 1).into();
     let handle = Handle::new(shared, address, Caller::default(), None);
     let handle = Arc::new(handle);
-    let mut request = Writer::new();
-    let connect = ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: 0,
-        timeout: 40_000,
-        session_id: 0,
-        passwd: None,
-        read_only: None,
-    };
-    request.frame(|w| connect.write(w));
-    handle.advance(shared, &mut request.into_inner(), &mut Vec::new());
+    let request = connect_frame(&connect_request(Duration::from_secs(40)));
+    handle.advance(shared, &mut BytesMut::from(request), &mut Vec::new());
     handle.attached(AttachAnswer::Opened { timeout_ms: 40_000 });
     while !handle.take_piece(usize::MAX, shared.call_context()).is_empty() {
         handle.piece_sent();
@@ -105,14 +96,8 @@ fn connection(shared: &Arc<Shared>) -> Connection<Empty, Sink> {
 }
 
 fn batch(thread: u64) -> Vec<u8> {
-    let mut writer = Writer::new();
-    for number in 0..BATCH {
-        writer.frame(|w| {
-            RequestHeader { xid: 1, op: OpCode::GetData.number() }.write(w);
-            GetDataRequest { path: path((thread * 31 + number) % NODES), watch: false }.write(w);
-        });
-    }
-    writer.into_bytes().to_vec()
+    let read = |number| request_frame(1, &get_data(&path((thread * 31 + number) % NODES), false));
+    (0..BATCH).flat_map(read).collect()
 }
 
 fn path(number: u64) -> String {

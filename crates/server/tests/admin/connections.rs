@@ -1,8 +1,10 @@
 //! Connections that move between the threads, as their clients and operators see it.
 
-use pole_jute::{Acl, CreateRequest, GetDataRequest, Id, OpCode, Perms, SetDataRequest};
+use pole_client::blocking::Session;
+use pole_client::{create, get_data, set_data_at};
+use pole_jute::CreateMode;
 
-use crate::test_server::{Client, TestServer};
+use crate::test_server::TestServer;
 
 #[test]
 fn who_writes_alone_moves_to_the_node_and_leaves_it_to_read() {
@@ -42,16 +44,15 @@ fn nothing_is_lost_or_out_of_order_while_many_move_to_and_fro() {
 
 /// A client whose writes fail if one before them was lost or done twice.
 struct Writer {
-    client: Client,
+    client: Session,
     path: String,
     version: i32,
 }
 
 impl Writer {
     fn new(server: &TestServer, path: &str) -> Self {
-        let mut client = Client::connect(server.client);
-        let acl = vec![Acl { perms: Perms::ALL, id: Id { scheme: "world".into(), id: "anyone".into() } }];
-        client.request(OpCode::Create, &CreateRequest { path: path.into(), data: None, acl, flags: 0 });
+        let mut client = server.session();
+        client.ask(create(path, b"", CreateMode::Persistent)).expect("it is created");
         Self { client, path: path.into(), version: 0 }
     }
 
@@ -62,15 +63,14 @@ impl Writer {
     }
 
     fn write_together(&mut self, count: i32) {
-        let write = |version| SetDataRequest { path: self.path.clone(), data: Some("x".into()), version };
-        let writes: Vec<_> = (self.version..self.version + count).map(write).collect();
-        self.client.request_pipelined(OpCode::SetData, &writes);
+        let writes = (self.version..self.version + count).map(|version| set_data_at(&self.path, b"x", version));
+        self.client.ask_all(writes).expect("each is written once");
         self.version += count;
     }
 
     fn read(&mut self, count: usize) {
         for _ in 0..count {
-            self.client.request(OpCode::GetData, &GetDataRequest { path: self.path.clone(), watch: false });
+            self.client.ask(get_data(&self.path, false)).expect("it is read");
         }
     }
 }

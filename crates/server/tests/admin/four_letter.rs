@@ -1,21 +1,18 @@
 //! Four-letter words, compared with the answers of Apache 3.8.
 
-use pole_jute::{Acl, CreateRequest, GetDataRequest, Id, OpCode, Perms};
+use pole_client::blocking::Session;
+use pole_client::{create, get_data};
+use pole_jute::CreateMode;
 
-use crate::test_server::{Client, TestServer};
-
-fn anyone() -> Vec<Acl> {
-    vec![Acl { perms: Perms::ALL, id: Id { scheme: "world".into(), id: "anyone".into() } }]
-}
+use crate::test_server::TestServer;
 
 /// A server with a client that has an ephemeral node and a watch.
-fn with_client() -> (TestServer, Client) {
+fn with_client() -> (TestServer, Session) {
     let server = TestServer::standalone("4lw.commands.whitelist=*,rqld,ydld\n");
     server.wait_until_serving();
-    let mut client = Client::connect(server.client);
-    let create = CreateRequest { path: "/e".into(), data: Some("x".into()), acl: anyone(), flags: 1 };
-    client.request(OpCode::Create, &create);
-    client.request(OpCode::GetData, &GetDataRequest { path: "/e".into(), watch: true });
+    let mut client = server.session();
+    client.ask(create("/e", b"x", CreateMode::Ephemeral)).expect("it is created");
+    client.ask(get_data("/e", true)).expect("it is read");
     (server, client)
 }
 
@@ -48,7 +45,7 @@ fn srvr_and_stat_have_the_lines_of_apache() {
     assert!(srvr.contains("\nReceived: 2\nSent: 2\n") && srvr.contains("\nMode: standalone\n"), "{srvr}");
     let stat = server.word("stat");
     assert!(stat.contains("Clients:\n /127.0.0.1:") && stat.contains("](queued=0,recved=2,sent=2)\n"), "{stat}");
-    assert!(server.word("cons").contains(&format!(",sid={:#x},lop=GETD,est=", client.session)));
+    assert!(server.word("cons").contains(&format!(",sid={:#x},lop=GETD,est=", client.id())));
 }
 
 #[test]
@@ -75,7 +72,7 @@ fn mntr_counts_what_there_is() {
 #[test]
 fn sessions_and_watches_are_listed_as_apache_lists_them() {
     let (server, client) = with_client();
-    let session = client.session;
+    let session = client.id();
     assert_eq!(server.word("wchs"), "1 connections watching 1 paths\nTotal watches:1\n");
     assert_eq!(server.word("wchc"), format!("{session:#x}\n\t/e\n\n"));
     assert_eq!(server.word("wchp"), format!("/e\n\t{session:#x}\n\n"));

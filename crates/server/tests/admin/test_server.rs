@@ -1,4 +1,4 @@
-//! Servers within the test process, and a minimal client for them.
+//! Servers within the test process.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use pole_jute::{ConnectRequest, ConnectResponse, OpCode, Reader, Record, ReplyHeader, RequestHeader, Writer};
+use pole_client::blocking::Session;
 use pole_server::Server;
 use pole_server::config::Config;
 use serde_json::Value;
@@ -58,6 +58,11 @@ impl TestServer {
             server.stopper().stop();
             server.wait();
         }
+    }
+
+    /// Opens a session of a client.
+    pub(crate) fn session(&self) -> Session {
+        Session::connect(self.client, TEST_TIMEOUT).expect("a session")
     }
 
     /// Sends a four-letter word and returns the answer.
@@ -124,69 +129,6 @@ impl Drop for TestServer {
     fn drop(&mut self) {
         self.stop();
         let _ = fs::remove_dir_all(&self.dir);
-    }
-}
-
-/// A client with a session.
-pub(crate) struct Client {
-    stream: TcpStream,
-    pub(crate) session: i64,
-    last_xid: i32,
-}
-
-impl Client {
-    pub(crate) fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the client port is open");
-        stream.set_read_timeout(Some(TEST_TIMEOUT)).expect("a limit");
-        let request = ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: 0,
-            timeout: 10_000,
-            session_id: 0,
-            passwd: Some(vec![0; 16].into()),
-            read_only: Some(false),
-        };
-        let mut client = Self { stream, session: 0, last_xid: 0 };
-        client.send(|writer| request.write(writer));
-        let answer = ConnectResponse::read(&mut client.frame()).expect("a response");
-        client.session = answer.session_id;
-        client
-    }
-
-    /// Sends a request and expects it to succeed.
-    pub(crate) fn request(&mut self, op: OpCode, request: &impl Record) {
-        self.request_pipelined(op, std::slice::from_ref(request));
-    }
-
-    /// Sends requests without waiting in between, and expects all to succeed, in order.
-    pub(crate) fn request_pipelined(&mut self, op: OpCode, requests: &[impl Record]) {
-        let mut writer = Writer::new();
-        for (xid, request) in (self.last_xid + 1..).zip(requests) {
-            writer.frame(|writer| {
-                RequestHeader { xid, op: op.number() }.write(writer);
-                request.write(writer);
-            });
-        }
-        self.stream.write_all(&writer.into_bytes()).expect("the server reads");
-        for _ in requests {
-            self.last_xid += 1;
-            let reply = ReplyHeader::read(&mut self.frame()).expect("a reply");
-            assert_eq!((reply.xid, reply.err), (self.last_xid, pole_jute::ErrorCode::Ok), "{op:?}");
-        }
-    }
-
-    fn send(&mut self, body: impl FnOnce(&mut Writer)) {
-        let mut writer = Writer::new();
-        writer.frame(body);
-        self.stream.write_all(&writer.into_bytes()).expect("the server reads");
-    }
-
-    fn frame(&mut self) -> Reader {
-        let mut length = [0; 4];
-        self.stream.read_exact(&mut length).expect("a length");
-        let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).expect("a length")];
-        self.stream.read_exact(&mut body).expect("a frame");
-        Reader::new(body.into())
     }
 }
 

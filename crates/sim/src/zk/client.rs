@@ -4,13 +4,20 @@
 //! As in ZooKeeper's own clients: a ping after a third of the timeout without a request; a server that is silent for
 //! two thirds of it is left for another; a session is over only when a server says so. All that it receives is
 //! checked (`checker::service`, `checker::watches`).
+//!
+//! It encodes and splits frames by [`pole_client::Frames`], as our clients on sockets do, but keeps its own session
+//! instead of [`pole_client::SessionState`]. The checker compares the bodies of replies byte by byte with what the
+//! service must answer, so they stay undecoded; which watch must fire is the checker's own knowledge, and sharing it
+//! with a client would prove the client by itself; and the client chooses the ids of its sessions, so that the checker
+//! knows them in advance.
 
 use std::collections::VecDeque;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use pole_client::{Frames, connect_frame, request_frame};
 use pole_jute::{
-    AddWatchMode, ConnectRequest, ConnectResponse, CreateResponse, Deframer, ErrorCode, OpCode, Reader, Record,
-    ReplyHeader, Request, RequestHeader, SyncRequest, WatcherEvent, Writer, Xid,
+    AddWatchMode, ConnectRequest, ConnectResponse, CreateResponse, ErrorCode, Reader, Record, ReplyHeader, Request,
+    WatcherEvent, Writer, Xid,
 };
 use pole_node::{AttachAnswer, CloseReason, password};
 use pole_tree::{Caller, WriteRequest};
@@ -36,8 +43,8 @@ pub(crate) struct SimClient {
     in_doubt: bool,
     state: State,
     connection: u64,
-    /// Received bytes that are not a whole frame yet.
-    arrived: BytesMut,
+    /// The bytes of the connection that arrived.
+    frames: Frames,
     /// When the last bytes sent arrive at the server. Later bytes do not overtake them.
     sent_until: u64,
     server: usize,
@@ -114,14 +121,6 @@ pub(crate) enum FromServer {
     Reset,
 }
 
-/// A frame that a client sends.
-enum Frame {
-    Connect(ConnectRequest),
-    Ping,
-    Sync(Cxid),
-    Request(Cxid, Request),
-}
-
 /// A decoded message of a server, or the end of the connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Incoming {
@@ -142,7 +141,7 @@ impl SimClient {
             in_doubt: false,
             state: State::Away,
             connection: 0,
-            arrived: BytesMut::new(),
+            frames: Frames::default(),
             sent_until: 0,
             server: own_rng.below(setup.servers as u64) as usize,
             attached: Zxid::ZERO,
@@ -197,7 +196,7 @@ impl SimClient {
         self.in_doubt |= matches!(self.state, State::Attaching | State::Closing);
         self.state = State::Away;
         self.connection = 0;
-        self.arrived.clear();
+        self.frames = Frames::default();
         self.pending.clear();
         self.watches.connection_lost();
     }
@@ -242,7 +241,7 @@ impl World {
                 let this = &mut self.sim_clients[client];
                 if this.state == State::Open && this.last_sent + timeout / 3 <= self.now {
                     this.last_sent = self.now;
-                    self.sim_client_sends_frame(client, Frame::Ping);
+                    self.sim_client_sends_bytes(client, request_frame(Xid::PING, &Request::Ping));
                 }
                 let this = &mut self.sim_clients[client];
                 if this.state == State::Open && !this.scripted && !self.faults.over && this.rng.per_mille(2) {
@@ -334,17 +333,15 @@ impl World {
         if let Some(service) = &mut self.checker.service {
             service.session_requested(session, &WriteRequest::attach(timeout_ms, resume));
         }
-        self.sim_client_sends_frame(
-            client,
-            Frame::Connect(ConnectRequest {
-                protocol_version: 0,
-                last_zxid_seen: seen.0.cast_signed(),
-                timeout: timeout_ms,
-                session_id: if resume { session.0 } else { 0 },
-                passwd: Some(Bytes::copy_from_slice(&password(session.0))),
-                read_only: Some(false),
-            }),
-        );
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: seen.0.cast_signed(),
+            timeout: timeout_ms,
+            session_id: if resume { session.0 } else { 0 },
+            passwd: Some(Bytes::copy_from_slice(&password(session.0))),
+            read_only: Some(false),
+        };
+        self.sim_client_sends_bytes(client, connect_frame(&request));
     }
 
     fn sim_client_sends_random(&mut self, client: usize) {
@@ -366,8 +363,8 @@ impl World {
         let this = &mut self.sim_clients[client];
         let cxid = Cxid(this.next_cxid);
         this.next_cxid += 1;
-        let (kind, frame) = match request {
-            None => (PendingKind::Sync(service.acknowledged()), Frame::Sync(cxid)),
+        let (kind, request) = match request {
+            None => (PendingKind::Sync(service.acknowledged()), pole_client::sync()),
             Some(request) if pole_tree::is_write(request.op()) => {
                 if request == Request::CloseSession {
                     this.state = State::Closing;
@@ -376,19 +373,18 @@ impl World {
                 request.write(&mut writer);
                 let body = WriteRequest::encode(request.op(), &Caller::default(), &writer.into_bytes());
                 service.write_requested(this.session, cxid, this.attached, body);
-                (PendingKind::Write(request.clone()), Frame::Request(cxid, request))
+                (PendingKind::Write(request.clone()), request)
             }
-            Some(request @ Request::SetWatches2(_)) => (PendingKind::Watches, Frame::Request(cxid, request)),
-            Some(request) => (PendingKind::Read(request.clone()), Frame::Request(cxid, request)),
+            Some(request @ Request::SetWatches2(_)) => (PendingKind::Watches, request),
+            Some(request) => (PendingKind::Read(request.clone()), request),
         };
         self.trace.line(self.now, 0, format_args!("client {client} #{cxid} sends {kind:?}"));
         this.pending.push_back(Pending { cxid, kind });
         this.last_sent = self.now;
-        self.sim_client_sends_frame(client, frame);
+        self.sim_client_sends_bytes(client, request_frame(cxid.0, &request));
     }
 
-    fn sim_client_sends_frame(&mut self, client: usize, frame: Frame) {
-        let mut bytes = encode(frame);
+    fn sim_client_sends_bytes(&mut self, client: usize, mut bytes: Bytes) {
         // Sometimes a frame arrives in two parts.
         if bytes.len() > 1 && self.cuts.per_mille(50) {
             let at = 1 + self.cuts.below(bytes.len() as u64 - 1) as usize;
@@ -417,7 +413,7 @@ impl World {
             return Ok(());
         }
         match input {
-            FromServer::Bytes(bytes) => self.sim_clients[client].arrived.extend_from_slice(&bytes),
+            FromServer::Bytes(bytes) => self.sim_clients[client].frames.input().extend_from_slice(&bytes),
             FromServer::Closed(reason) => {
                 return self.sim_client_receives(client, connection, Incoming::Closed(reason));
             }
@@ -425,8 +421,8 @@ impl World {
         }
         while self.sim_clients[client].connection == connection {
             let this = &mut self.sim_clients[client];
-            let frame = Deframer::new(FRAME_BYTES_MAX).next(&mut this.arrived);
-            let frame = frame.map_err(|error| format!("client {client} cannot cut a frame: {error}"))?;
+            let frame =
+                this.frames.next_frame().map_err(|error| format!("client {client} cannot cut a frame: {error}"))?;
             let Some(frame) = frame else { return Ok(()) };
             let message = match this.state {
                 State::Attaching => self.decode_session(connection, frame),
@@ -648,24 +644,6 @@ impl SimClient {
     }
 }
 
-/// Encodes a frame with its length.
-fn encode(frame: Frame) -> Bytes {
-    let mut writer = Writer::new();
-    writer.frame(|w| match frame {
-        Frame::Connect(request) => request.write(w),
-        Frame::Ping => RequestHeader { xid: Xid::PING, op: OpCode::Ping.number() }.write(w),
-        Frame::Sync(cxid) => {
-            RequestHeader { xid: cxid.0, op: OpCode::Sync.number() }.write(w);
-            SyncRequest { path: "/".into() }.write(w);
-        }
-        Frame::Request(cxid, request) => {
-            RequestHeader { xid: cxid.0, op: request.op().number() }.write(w);
-            request.write(w);
-        }
-    });
-    writer.into_bytes()
-}
-
 /// Decodes a frame after the first one.
 fn decode(frame: Bytes) -> Result<Incoming, String> {
     let mut reader = Reader::new(frame);
@@ -680,9 +658,6 @@ fn decode(frame: Bytes) -> Result<Incoming, String> {
         }
     })
 }
-
-/// Longer than any reply in the simulation.
-const FRAME_BYTES_MAX: usize = 16 << 20;
 
 /// The longest step of a slow server, see `FaultKind::Slow`.
 const STEP_MAX: u64 = 5 * MS;

@@ -3,6 +3,7 @@
 //! `/usr/share/java` or those that `ZOOKEEPER_CLASSPATH` names.
 
 use bytes::Bytes;
+use pole_client::blocking::Session;
 use pole_jute::{
     Acl, CreateSessionTxn, CreateTxn, DataNode, Id, OPEN_ACL_REFERENCE, OpCode, Perms, Record, SnapshotNode,
     StatPersisted, Txn, TxnEntry, TxnHeader, Writer,
@@ -10,7 +11,7 @@ use pole_jute::{
 use pole_storage::{Config, open};
 use pole_types::{Cxid, Epoch, SessionId, Zxid};
 use pole_zab::{DiskOp, Entry, Epochs, Origin, Snapshot};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -195,20 +196,8 @@ impl Server {
 
     /// Opens a session, which is a transaction.
     fn connect(&self) {
-        let mut stream = self.stream();
-        let request = pole_jute::ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: 0,
-            timeout: 10_000,
-            session_id: 0,
-            passwd: Some(Bytes::from_static(&[0; 16])),
-            read_only: Some(false),
-        };
-        let mut writer = Writer::new();
-        writer.frame(|frame| request.write(frame));
-        stream.write_all(&writer.into_bytes()).unwrap();
-        let mut length = [0; 4];
-        stream.read_exact(&mut length).unwrap();
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], self.port));
+        Session::connect(address, std::time::Duration::from_secs(10)).unwrap();
     }
 }
 

@@ -6,19 +6,17 @@
 //! the client connects to the nearest one that is alive. Writes without a reply, or with an error, give no sample. As
 //! in the simulator there is no emulated link between a client and its own server.
 
-use std::collections::VecDeque;
-use std::io::{self, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
-use pole_jute::{
-    Acl, ConnectRequest, CreateMode, CreateRequest, Deframer, ErrorCode, Id, Perms, Reader, Record as _, ReplyHeader,
-    Request, RequestHeader, SetDataRequest, Writer,
-};
+use bytes::Bytes;
+use pole_client::blocking::Connection;
+use pole_client::{Completed, Error, Frames, Received, SessionState, create, set_data};
+use pole_jute::CreateMode;
 use pole_sim::Sample;
 
 /// A client with its schedule.
@@ -48,7 +46,7 @@ impl Client {
         let mut samples = Vec::new();
         let mut due = Instant::now() + self.first;
         for number in 0.. {
-            let opened = self.ports.iter().find_map(|port| Connection::open(*port, self.server).ok());
+            let opened = self.ports.iter().find_map(|port| Opened::open(*port, self.server).ok());
             let is_stopped = match opened {
                 Some(opened) => {
                     // Writes that were due in between are skipped.
@@ -71,8 +69,6 @@ impl Client {
 
     /// Writes on one connection; false if it breaks, true when the client is to stop.
     fn write(&self, reader: &ReplyReader, number: usize, due: &mut Instant, wakes: &Receiver<Wake>) -> bool {
-        let request = write(self.server);
-        let mut xid = FIRST_XID;
         loop {
             match wakes.recv_timeout(due.saturating_duration_since(Instant::now())) {
                 Ok(Wake::Closed(closed)) if closed == number => return false,
@@ -80,12 +76,11 @@ impl Client {
                 Ok(Wake::Closed(_)) => {}
                 Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return true,
                 Err(RecvTimeoutError::Timeout) => {
-                    reader.pending().push_back((xid, Instant::now()));
-                    if (&*reader.stream).write_all(&frame(xid, &request)).is_err() {
+                    let bytes = reader.exchange().write(self.server, Instant::now());
+                    if (&*reader.stream).write_all(&bytes).is_err() {
                         return false;
                     }
                     *due += self.interval;
-                    xid += 1;
                 }
             }
         }
@@ -99,32 +94,58 @@ fn is_stop(woken: Result<Wake, RecvTimeoutError>) -> bool {
 /// A connection whose replies are read by a thread of its own.
 struct ReplyReader {
     stream: Arc<TcpStream>,
-    pending: Arc<Mutex<Pending>>,
+    exchange: Arc<Mutex<Exchange>>,
     thread: JoinHandle<Vec<Sample>>,
 }
 
-/// Writes under way, in the order in which they were sent.
-type Pending = VecDeque<(i32, Instant)>;
+/// The session and the bytes of its connection. Each write is tagged with the time when it was sent.
+struct Exchange {
+    state: SessionState<Instant>,
+    frames: Frames,
+}
+
+impl Exchange {
+    /// The next write, as bytes to send.
+    fn write(&mut self, server: u64, now: Instant) -> Bytes {
+        self.state.send(&mut self.frames, set_data(&path(server), &[b'.'; WRITE_BYTES]), now);
+        self.frames.take_output()
+    }
+
+    /// Takes bytes that arrived, and returns the writes that they complete.
+    fn receive(&mut self, bytes: &[u8]) -> Result<Vec<Completed<Instant>>, Error> {
+        self.frames.input().extend_from_slice(bytes);
+        let mut completed = Vec::new();
+        while let Some(frame) = self.frames.next_frame()? {
+            if let Received::Reply(done) = self.state.receive(frame)? {
+                completed.push(done);
+            }
+        }
+        Ok(completed)
+    }
+}
 
 impl ReplyReader {
-    fn start(opened: Connection, server: u64, start: Instant, number: usize, wake: &Sender<Wake>) -> Self {
-        let Connection { stream, mut frames } = opened;
-        let (stream, pending) = (Arc::new(stream), Arc::new(Mutex::new(Pending::new())));
-        let (source, sent, wake) = (Arc::clone(&stream), Arc::clone(&pending), wake.clone());
+    fn start(opened: Opened, server: u64, start: Instant, number: usize, wake: &Sender<Wake>) -> Self {
+        let (stream, exchange) = (Arc::new(opened.stream), Arc::new(Mutex::new(opened.exchange)));
+        let (source, shared, wake) = (Arc::clone(&stream), Arc::clone(&exchange), wake.clone());
         let thread = thread::spawn(move || {
             let mut samples = Vec::new();
-            while let Ok(frame) = frames.next(&source) {
-                samples.extend(sample_of(frame, &mut lock(&sent), server, start));
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = (&*source).read(&mut buffer) {
+                let now = Instant::now();
+                let Ok(completed) = lock(&shared).receive(&buffer[..read]) else { break };
+                let answered = completed.into_iter().filter(|done| done.result.is_ok());
+                samples.extend(answered.map(|done| sample(done.tag, now, server, start)));
             }
             // An error means that the client has stopped.
             let _ = wake.send(Wake::Closed(number));
             samples
         });
-        Self { stream, pending, thread }
+        Self { stream, exchange, thread }
     }
 
-    fn pending(&self) -> MutexGuard<'_, Pending> {
-        lock(&self.pending)
+    fn exchange(&self) -> MutexGuard<'_, Exchange> {
+        lock(&self.exchange)
     }
 
     fn end(self) -> Vec<Sample> {
@@ -134,94 +155,39 @@ impl ReplyReader {
     }
 }
 
-fn lock(pending: &Mutex<Pending>) -> MutexGuard<'_, Pending> {
-    pending.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(exchange: &Mutex<Exchange>) -> MutexGuard<'_, Exchange> {
+    exchange.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The sample of a reply. Replies come in the order of the requests.
-fn sample_of(frame: Bytes, pending: &mut Pending, server: u64, start: Instant) -> Option<Sample> {
-    let now = Instant::now();
-    let header = ReplyHeader::read(&mut Reader::new(frame)).ok()?;
-    let (_, at) = pending.pop_front_if(|(xid, _)| *xid == header.xid)?;
+fn sample(sent: Instant, now: Instant, server: u64, start: Instant) -> Sample {
     let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-    let sample = Sample { asked: nanos(at.duration_since(start)), home: server, took: nanos(now.duration_since(at)) };
-    (header.err == ErrorCode::Ok).then_some(sample)
+    Sample { asked: nanos(sent.duration_since(start)), home: server, took: nanos(now.duration_since(sent)) }
 }
 
 /// A connection with a session and an existing node to write to.
-struct Connection {
+struct Opened {
     stream: TcpStream,
-    frames: Frames,
+    exchange: Exchange,
 }
 
-impl Connection {
-    fn open(port: u16, server: u64) -> io::Result<Self> {
+impl Opened {
+    fn open(port: u16, server: u64) -> Result<Self, Error> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stream = TcpStream::connect_timeout(&address, OPEN_LIMIT)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(OPEN_LIMIT))?;
-        let mut frames = Frames { arrived: BytesMut::new(), deframer: Deframer::default() };
-        let mut out = Writer::new();
-        out.frame(|writer| session().write(writer));
-        (&stream).write_all(&out.take())?;
-        frames.next(&stream)?;
+        let mut state = SessionState::new(SESSION_TIMEOUT);
+        let mut connection = Connection::new(stream);
+        let response = connection.open(&state.connect_request())?;
+        state.accepted(response, connection.frames());
+        state.send(connection.frames(), create(&path(server), b"", CreateMode::Persistent), Instant::now());
+        connection.flush()?;
         // The node may exist already.
-        (&stream).write_all(&frame(1, &create(server)))?;
-        frames.next(&stream)?;
+        state.receive(connection.frame()?)?;
+        let (stream, frames) = connection.into_parts();
         stream.set_read_timeout(None)?;
-        Ok(Self { stream, frames })
+        Ok(Self { stream, exchange: Exchange { state, frames } })
     }
-}
-
-struct Frames {
-    arrived: BytesMut,
-    deframer: Deframer,
-}
-
-impl Frames {
-    fn next(&mut self, mut stream: &TcpStream) -> io::Result<Bytes> {
-        loop {
-            if let Some(frame) = self.deframer.next(&mut self.arrived).map_err(io::Error::other)? {
-                return Ok(frame);
-            }
-            let mut buffer = [0; 4096];
-            match stream.read(&mut buffer)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                read => self.arrived.extend_from_slice(&buffer[..read]),
-            }
-        }
-    }
-}
-
-fn frame(xid: i32, request: &Request) -> Bytes {
-    let mut out = Writer::new();
-    out.frame(|writer| {
-        RequestHeader { xid, op: request.op().number() }.write(writer);
-        request.write(writer);
-    });
-    out.take()
-}
-
-fn session() -> ConnectRequest {
-    ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: 0,
-        timeout: SESSION_MS,
-        session_id: 0,
-        passwd: Some(Bytes::from_static(&[0; 16])),
-        read_only: Some(false),
-    }
-}
-
-fn create(server: u64) -> Request {
-    let everyone = Acl { perms: Perms::ALL, id: Id { scheme: "world".to_owned(), id: "anyone".to_owned() } };
-    let flags = CreateMode::Persistent.number();
-    Request::Create(CreateRequest { path: path(server), data: None, acl: vec![everyone], flags })
-}
-
-fn write(server: u64) -> Request {
-    let data = Some(Bytes::from_static(&[b'.'; WRITE_BYTES]));
-    Request::SetData(SetDataRequest { path: path(server), data, version: -1 })
 }
 
 fn path(server: u64) -> String {
@@ -230,9 +196,7 @@ fn path(server: u64) -> String {
 
 /// As in the paper.
 const WRITE_BYTES: usize = 1_000;
-/// The xid of the first write on a connection, above those of the setup requests.
-const FIRST_XID: i32 = 10;
-const SESSION_MS: i32 = 10_000;
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// For opening a session and creating a node, also while a leader is elected.
 const OPEN_LIMIT: Duration = Duration::from_secs(2);
 /// The delay before all servers are tried again.

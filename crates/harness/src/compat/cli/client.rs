@@ -1,8 +1,8 @@
-//! One process of Apache's command line, used one command at a time.
+//! One process of a command line, Apache's or ours, used one command at a time.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -21,12 +21,19 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Starts the command line and waits for its session.
-    pub(super) fn connect(server: SocketAddr) -> Result<Self, Failure> {
-        let (reader, out) = std::io::pipe().map_err(failed("make a pipe"))?;
-        let err = out.try_clone().map_err(failed("make a pipe"))?;
+    /// Starts Apache's command line and waits for its session.
+    pub(super) fn apache(server: SocketAddr) -> Result<Self, Failure> {
         let mut command = java::client()?;
         command.args(["org.apache.zookeeper.ZooKeeperMain", "-server", &server.to_string()]);
+        let mut client = Self::start(command)?;
+        client.wait_connected()?;
+        Ok(client)
+    }
+
+    /// Starts a program that takes commands from its standard input, and waits until it answers.
+    pub(super) fn start(mut command: Command) -> Result<Self, Failure> {
+        let (reader, out) = std::io::pipe().map_err(failed("make a pipe"))?;
+        let err = out.try_clone().map_err(failed("make a pipe"))?;
         let process = command.stdin(Stdio::piped()).stdout(out).stderr(err).spawn();
         // Our own copies of the pipe's end must be closed, or the reader would never see the end.
         drop(command);
@@ -41,7 +48,6 @@ impl Client {
         });
         let mut client = Self { process, stdin, lines, events: Vec::new(), after_mark: false };
         client.run_command("")?;
-        client.wait_connected()?;
         Ok(client)
     }
 

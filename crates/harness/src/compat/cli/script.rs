@@ -54,8 +54,12 @@ impl Script {
         self.name.starts_with("ensemble-addresses")
     }
 
-    /// Runs the script, and returns commands and answers unchanged.
-    pub(super) fn run(&self, servers: &[SocketAddr]) -> Result<String, Failure> {
+    /// Runs the script, and returns commands and answers unchanged. `start` starts a client of a server.
+    pub(super) fn run(
+        &self,
+        servers: &[SocketAddr],
+        start: &dyn Fn(SocketAddr) -> Result<Client, Failure>,
+    ) -> Result<String, Failure> {
         let mut clients: BTreeMap<usize, Client> = BTreeMap::new();
         let mut text = String::new();
         for step in &self.steps {
@@ -63,7 +67,7 @@ impl Script {
                 Step::Type { client: number, line } => {
                     let server = servers[(number - 1) % servers.len()];
                     if !clients.contains_key(number) {
-                        clients.insert(*number, Client::connect(server)?);
+                        clients.insert(*number, start(server)?);
                     }
                     let client = clients.get_mut(number).expect("it was just put there");
                     let prompt = if *number == 1 { String::new() } else { number.to_string() };

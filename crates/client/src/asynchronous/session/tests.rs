@@ -2,14 +2,14 @@
 
 use bytes::BytesMut;
 use pole_jute::{
-    ConnectResponse, Deframer, GetDataResponse, KeeperState, Record as _, ReplyHeader, RequestHeader, SetDataResponse,
-    Stat, Writer,
+    ConnectRequest, ConnectResponse, Deframer, GetDataResponse, KeeperState, Record as _, ReplyHeader, RequestHeader,
+    SetDataResponse, Stat, Writer, Xid,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::super::{drive, get_data, set_data};
 use super::*;
+use crate::{get_data, set_data};
 
 #[test]
 fn a_session_moves_with_its_identity_its_last_zxid_and_its_watches() {
@@ -198,11 +198,9 @@ async fn until(events: &mut mpsc::UnboundedReceiver<Event>, matches: impl Fn(&Ev
 }
 
 fn run(test: impl Future<Output = ()>) {
-    drive(async {
-        timeout(Duration::from_secs(60), test).await.expect("it ends within a minute");
-        Ok::<_, crate::Failure>(())
-    })
-    .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limited = async { timeout(Duration::from_secs(60), test).await };
+    tokio::task::LocalSet::new().block_on(&runtime, limited).expect("it ends within a minute");
 }
 
 async fn listen() -> TcpListener {

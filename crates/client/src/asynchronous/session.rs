@@ -8,18 +8,16 @@
 //! because their outcome is unknown; requests that were not sent yet wait for the next connection. The last zxid seen
 //! never decreases.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pole_jute::{ConnectRequest, ErrorCode, GetDataRequest, OpCode, Reply, Request, SetWatches, WatcherEvent, Xid};
+use pole_jute::{ErrorCode, OpCode, Reply, Request, WatcherEvent};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::connection::{decode, xid_of};
-use super::{Connection, Error};
-use crate::rng::Rng;
+use super::Connection;
+use crate::{Due, Error, KeepAlive, Received, SessionState};
 
 /// A handle to a session. Clones refer to the same session. When the last handle is dropped, the connection is closed
 /// without closing the session, which then expires.
@@ -66,9 +64,16 @@ pub enum Event {
     Connected(usize),
     /// The connection to the server with this index broke, for this reason.
     Disconnected(usize, String),
-    /// A connection attempt to the server with this index failed. The next server will be tried.
-    ConnectFailed(usize),
-    /// A watch fired.
+    /// A connection attempt failed. The next server will be tried.
+    ConnectFailed {
+        /// The index of the server.
+        server: usize,
+        /// Whether a server accepted the connection. It may have no quorum then.
+        is_reached: bool,
+        /// The reason, for people.
+        why: String,
+    },
+    /// A watch fired, or was removed.
     Watch(WatcherEvent),
     /// A read saw a change of this node before the event of the watch on it arrived. The protocol forbids that.
     WatchOvertaken(String),
@@ -85,16 +90,11 @@ impl Session {
         let (requests, incoming) = mpsc::unbounded_channel();
         let (events, event_receiver) = mpsc::unbounded_channel();
         let task = SessionTask {
-            rng: Rng::new(first as u64),
-            server: first % servers.len(),
+            order: ServerOrder::new(servers.len(), first),
             servers,
             timing,
-            identity: Identity { id: 0, password: Bytes::from_static(&[0; 16]) },
-            last_zxid: 0,
-            next_xid: 1,
+            state: SessionState::new(timing.session_timeout),
             requests: incoming,
-            in_flight: VecDeque::new(),
-            data_watches: BTreeMap::new(),
             events,
         };
         tokio::task::spawn_local(task.run());
@@ -113,32 +113,18 @@ impl Session {
 
 struct PendingRequest {
     request: Request,
-    reply_to: oneshot::Sender<Result<Answer, Refusal>>,
+    reply_to: ReplyTo,
 }
 
-/// Identifies a session when it reconnects.
-struct Identity {
-    id: i64,
-    password: Bytes,
-}
+type ReplyTo = oneshot::Sender<Result<Answer, Refusal>>;
 
 /// The task that runs a session.
 struct SessionTask {
     servers: Vec<SocketAddr>,
-    /// The index of the server that we are connected to or try next.
-    server: usize,
-    /// Chooses the server after that. If all sessions tried the servers in the same order, they would all end up at the
-    /// server with the longest uptime and stay there.
-    rng: Rng,
+    order: ServerOrder,
     timing: Timing,
-    identity: Identity,
-    last_zxid: i64,
-    next_xid: i32,
+    state: SessionState<ReplyTo>,
     requests: mpsc::UnboundedReceiver<PendingRequest>,
-    /// Requests without a reply, by xid, oldest first.
-    in_flight: VecDeque<(i32, PendingRequest)>,
-    /// Watches that were set by `getData` and have not fired, each with the mzxid that the read saw.
-    data_watches: BTreeMap<String, i64>,
     events: mpsc::UnboundedSender<Event>,
 }
 
@@ -153,21 +139,14 @@ impl SessionTask {
     async fn run(mut self) {
         while let Some(mut connection) = self.connect().await {
             let end = self.serve(&mut connection).await;
-            for (_, pending) in self.in_flight.drain(..) {
-                let _ = pending.reply_to.send(Err(Refusal::Lost));
+            for reply_to in self.state.disconnected() {
+                let _ = reply_to.send(Err(Refusal::Lost));
             }
             match end {
                 ServeEnd::Done => return,
-                ServeEnd::Broken(why) => self.emit(Event::Disconnected(self.server, why.to_string())),
+                ServeEnd::Broken(why) => self.emit(Event::Disconnected(self.order.current, why.to_string())),
             }
-            self.choose_next_server();
-        }
-    }
-
-    /// Chooses a random other server, if there is one.
-    fn choose_next_server(&mut self) {
-        if self.servers.len() > 1 {
-            self.server = (self.server + 1 + self.rng.below(self.servers.len() - 1)) % self.servers.len();
+            self.order.choose_next();
         }
     }
 
@@ -175,11 +154,11 @@ impl SessionTask {
     /// all handles were dropped.
     async fn connect(&mut self) -> Option<Connection> {
         loop {
-            match Connection::open(self.servers[self.server], &self.connect_request(), self.timing.silence_max).await {
+            let (server, request) = (self.order.current, self.state.connect_request());
+            match Connection::open(self.servers[server], &request, self.timing.silence_max).await {
                 Ok((mut connection, response)) => {
-                    self.identity = Identity { id: response.session_id, password: response.passwd.unwrap_or_default() };
-                    self.restore_watches(&mut connection);
-                    self.emit(Event::Connected(self.server));
+                    self.state.accepted(response, connection.frames());
+                    self.emit(Event::Connected(server));
                     return Some(connection);
                 }
                 Err(Error::Expired) => {
@@ -187,42 +166,27 @@ impl SessionTask {
                     return None;
                 }
                 Err(_) if self.requests.is_closed() => return None,
-                Err(_) => {
-                    self.emit(Event::ConnectFailed(self.server));
-                    self.choose_next_server();
+                Err(why) => {
+                    let is_reached = !matches!(why, Error::Io(_));
+                    self.emit(Event::ConnectFailed { server, is_reached, why: why.to_string() });
+                    self.order.choose_next();
                     sleep(self.timing.reconnect_pause).await;
                 }
             }
         }
     }
 
-    fn connect_request(&self) -> ConnectRequest {
-        ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: self.last_zxid,
-            timeout: i32::try_from(self.timing.session_timeout.as_millis()).unwrap_or(i32::MAX),
-            session_id: self.identity.id,
-            passwd: Some(self.identity.password.clone()),
-            read_only: Some(false),
-        }
-    }
-
-    fn restore_watches(&self, connection: &mut Connection) {
-        if !self.data_watches.is_empty() {
-            let watches = SetWatches {
-                relative_zxid: self.last_zxid,
-                data_watches: self.data_watches.keys().cloned().collect(),
-                exist_watches: Vec::new(),
-                child_watches: Vec::new(),
-            };
-            connection.send(Xid::SET_WATCHES, &Request::SetWatches(watches));
-        }
-    }
-
     async fn serve(&mut self, connection: &mut Connection) -> ServeEnd {
-        let mut last_received = Instant::now();
-        let mut next_ping = last_received + self.timing.silence_max / 3;
+        let mut timers = KeepAlive::new(self.timing.silence_max, Instant::now().into());
         loop {
+            let wake = match timers.due(Instant::now().into()) {
+                Due::Silent => return ServeEnd::Broken(Error::Silent(self.timing.silence_max)),
+                Due::Ping => {
+                    self.state.ping(connection.frames());
+                    continue;
+                }
+                Due::At(time) => time,
+            };
             // A stopped server also blocks writes, once the socket buffers are full.
             match timeout(self.timing.silence_max, connection.flush()).await {
                 Ok(Ok(())) => (),
@@ -231,7 +195,7 @@ impl SessionTask {
             }
             tokio::select! {
                 frame = connection.frame() => {
-                    last_received = Instant::now();
+                    timers.received(Instant::now().into());
                     match frame.and_then(|frame| self.receive(frame)) {
                         Ok(Some(OpCode::CloseSession)) => return ServeEnd::Done,
                         Ok(_) => (),
@@ -240,75 +204,68 @@ impl SessionTask {
                 }
                 request = self.requests.recv() => match request {
                     None => return ServeEnd::Done,
-                    Some(request) => self.send(connection, request),
-                },
-                () = sleep_until(next_ping.min(last_received + self.timing.silence_max)) => {
-                    if last_received.elapsed() >= self.timing.silence_max {
-                        return ServeEnd::Broken(Error::Silent(self.timing.silence_max));
+                    Some(PendingRequest { request, reply_to }) => {
+                        self.state.send(connection.frames(), request, reply_to);
                     }
-                    connection.send(Xid::PING, &Request::Ping);
-                    next_ping = Instant::now() + self.timing.silence_max / 3;
-                }
+                },
+                () = sleep_until(wake.into()) => (),
             }
         }
     }
 
-    fn send(&mut self, connection: &mut Connection, pending: PendingRequest) {
-        let xid = self.next_xid;
-        // Negative xids are reserved by the protocol.
-        self.next_xid = self.next_xid.checked_add(1).unwrap_or(1);
-        connection.send(xid, &pending.request);
-        self.in_flight.push_back((xid, pending));
-    }
-
-    /// Handles a frame: a watch event, the reply to one of our own pings, or the reply to the oldest request. Returns
-    /// the operation of that request.
+    /// Handles a frame. Returns the operation that it completes.
     fn receive(&mut self, frame: Bytes) -> Result<Option<OpCode>, Error> {
-        match xid_of(&frame)? {
-            Xid::NOTIFICATION => {
-                if let (_, Some(Reply::Notification(event))) = decode(frame, OpCode::Notification)? {
-                    self.data_watches.remove(&event.path);
-                    self.emit(Event::Watch(event));
-                }
+        match self.state.receive(frame)? {
+            Received::Nothing => Ok(None),
+            Received::Event(event) => {
+                self.emit(Event::Watch(event));
                 Ok(None)
             }
-            Xid::PING | Xid::SET_WATCHES | Xid::AUTH => Ok(None),
-            xid => self.complete_oldest(xid, frame).map(Some),
-        }
-    }
-
-    fn complete_oldest(&mut self, xid: i32, frame: Bytes) -> Result<OpCode, Error> {
-        let oldest = self.in_flight.front().filter(|(oldest, _)| *oldest == xid);
-        let Some((_, pending)) = oldest else {
-            let expected = self.in_flight.front().map_or(0, |(oldest, _)| *oldest);
-            return Err(Error::Order { expected, got: xid });
-        };
-        let op = pending.request.op();
-        let (header, body) = decode(frame, op)?;
-        let (_, pending) = self.in_flight.pop_front().expect("it was there a moment ago");
-        self.last_zxid = self.last_zxid.max(header.zxid);
-        if let (Request::GetData(GetDataRequest { path, watch }), Some(Reply::GetData(read))) =
-            (&pending.request, &body)
-        {
-            if self.data_watches.get(path).is_some_and(|seen| *seen < read.stat.mzxid) {
-                self.emit(Event::WatchOvertaken(path.clone()));
-            }
-            if *watch {
-                self.data_watches.insert(path.clone(), read.stat.mzxid);
+            Received::Reply(done) => {
+                let op = done.request.op();
+                if let (true, Request::GetData(read)) = (done.overtook_watch, done.request) {
+                    self.emit(Event::WatchOvertaken(read.path));
+                }
+                done.removed_watches.into_iter().for_each(|event| self.emit(Event::Watch(event)));
+                let zxid = done.zxid;
+                let answer = done.result.map(|reply| Answer { zxid, reply }).map_err(|code| Refusal::Code(code, zxid));
+                // The caller may have dropped the future.
+                let _ = done.tag.send(answer);
+                Ok(Some(op))
             }
         }
-        let answer = match body {
-            Some(reply) => Ok(Answer { zxid: header.zxid, reply }),
-            None => Err(Refusal::Code(header.err, header.zxid)),
-        };
-        // The caller may have dropped the future.
-        let _ = pending.reply_to.send(answer);
-        Ok(op)
     }
 
     fn emit(&self, event: Event) {
         // The receiver may have been dropped.
         let _ = self.events.send(event);
+    }
+}
+
+/// Chooses servers in a random order. If all sessions tried the servers in the same order, they would all end up at
+/// the server with the longest uptime and stay there.
+struct ServerOrder {
+    count: usize,
+    /// The index of the server that we are connected to or try next.
+    current: usize,
+    /// A xorshift generator (Marsaglia).
+    random: u64,
+}
+
+impl ServerOrder {
+    fn new(count: usize, first: usize) -> Self {
+        // The state must not be 0, and consecutive numbers should not produce similar sequences.
+        Self { count, current: first % count, random: (first as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
+    }
+
+    /// Chooses a random other server, if there is one.
+    fn choose_next(&mut self) {
+        if self.count > 1 {
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            self.current = (self.current + 1 + (self.random >> 11) as usize % (self.count - 1)) % self.count;
+        }
     }
 }
 
