@@ -30,8 +30,10 @@ use crate::client::Handle;
 use crate::clock::wall_ms;
 use crate::log;
 use crate::mailbox::Command;
+use crate::metrics::{Counter, NodeMeter};
 use crate::peer::{Arrival, Delays, Inbox, Peers};
 use crate::shared::{Shared, SharedTree};
+use crate::tally::RequestKind;
 
 /// Runs the node and carries out its effects.
 pub(crate) struct Driver {
@@ -61,6 +63,7 @@ pub(crate) struct Driver {
     /// Set when a leader was told to stop: it waits until then at most for its hand-over to finish.
     hand_over_deadline: Option<Time>,
     stopping: Option<Exit>,
+    meter: NodeMeter,
     contract: ContractChecker,
 }
 
@@ -113,6 +116,7 @@ impl Driver {
     ) -> Self {
         Self {
             background: Background::new(Arc::clone(&shared), &disk),
+            meter: NodeMeter::new(shared.settings.me),
             node,
             shared,
             peers,
@@ -166,7 +170,9 @@ impl Driver {
     /// Processes everything that has happened since the last turn.
     fn turn(&mut self) {
         let (now, began) = (self.shared.clock.now(), Instant::now());
-        self.node.set_wall_ms(wall_ms());
+        let wall_ms = wall_ms();
+        self.node.set_wall_ms(wall_ms);
+        self.meter.set_wall_ms(wall_ms);
         self.take_commands();
         self.take_expired(now);
         if mem::take(&mut self.must_continue) {
@@ -213,13 +219,18 @@ impl Driver {
         }
         let mut effects = mem::take(&mut self.effects);
         self.contract.events(&self.events);
+        let status = &self.shared.status;
+        self.events.iter().for_each(|event| self.meter.event(event, now, status));
         self.node.step_all(self.events.drain(..), now, &mut effects);
+        self.meter.follow(self.node.serving(), self.node.zab().committed());
         self.contract.given(&effects);
         for effect in effects.drain(..) {
             self.contract.carried_out(&effect);
             self.carry_out(effect, now);
         }
         self.effects = effects;
+        self.meter.advanced(self.node.zab().committed(), self.node.applied(), now, &self.shared.status);
+        self.meter.end_step(now, &self.shared.status);
     }
 
     /// Starts the writes of this turn.
@@ -350,11 +361,18 @@ impl Driver {
     fn carry_out(&mut self, effect: Effect, now: Time) {
         match effect {
             Effect::Send { to, channel, message } => {
+                let leads = self.leads();
+                self.meter.sent(to, &message, leads, now, &self.shared.status);
                 if let Some(peers) = &mut self.peers {
                     peers.send(to, channel, &message);
                 }
             }
-            Effect::Write { ticket, op } => self.writes.push((ticket, op)),
+            Effect::Write { ticket, op } => {
+                if let DiskOp::Append(entries) = &op {
+                    self.meter.appended(ticket, entries, now, &self.shared.status);
+                }
+                self.writes.push((ticket, op));
+            }
             Effect::OpenTransfer { transfer, after, state } => self.background.open_transfer(transfer, after, state),
             Effect::NextPiece { transfer, bytes } => self.background.next_piece(transfer, bytes),
             Effect::ReadLog { transfer, after, through, bytes } => {
@@ -377,14 +395,16 @@ impl Driver {
             }
             Effect::Reply { client, cxid, zxid, body } => {
                 let Some(handle) = self.clients.get(&client) else { return };
-                if let Some((asked, settled)) = handle.reply(cxid.0, zxid.0.cast_signed(), &body, now) {
-                    self.shared.remove_outstanding(settled);
-                    self.shared.status.tally.answered(1, asked, now);
+                if let Some((asked, bytes)) = handle.reply(cxid.0, zxid.0.cast_signed(), &body, now) {
+                    self.shared.remove_outstanding(asked.totals);
+                    let kind = if asked.is_write { RequestKind::Update } else { RequestKind::Read };
+                    self.shared.status.tally.answered(kind, 1, bytes, asked.arrived, now);
                 }
                 self.dirty.push(Arc::clone(handle));
             }
             Effect::Notify { client, zxid, body } => {
                 let Some(handle) = self.clients.get(&client) else { return };
+                self.meter.notified(&body, now, &self.shared.status);
                 handle.notify(zxid.0.cast_signed(), &body);
                 self.dirty.push(Arc::clone(handle));
             }
@@ -398,9 +418,13 @@ impl Driver {
             Effect::TransferRefused(refusal) => self.refuse_transfers(refusal),
             Effect::Note(note) => {
                 self.shared.record(&note);
+                self.meter.note(&note, now, &self.shared.status);
                 log::note(&note);
             }
-            Effect::Halt { reason } => self.stopping = Some(Exit::Halted(reason)),
+            Effect::Halt { reason } => {
+                self.shared.status.counters.add(Counter::UnrecoverableErrorCount, 1);
+                self.stopping = Some(Exit::Halted(reason));
+            }
         }
     }
 

@@ -16,12 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pole_node::Note;
+use pole_node::{CloseReason, Note};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 
 use crate::client::End;
 use crate::clock::wall_ms;
 use crate::limits::Limit;
+use crate::metrics::Counter;
 use crate::shared::Shared;
 
 /// Selects JSON or text for all further lines.
@@ -87,12 +88,16 @@ pub(crate) fn connection_ended(shared: &Shared, address: SocketAddr, end: &End) 
         return;
     }
     count_limit(shared, end);
+    if matches!(end, End::Closed(CloseReason::NoLeader | CloseReason::NoQuorum)) {
+        shared.status.counters.add(Counter::CnxnClosedWithoutZkServerRunning, 1);
+    }
     rate_limited("INFO", "connection_ended", &[("from", &address.to_string()), ("why", &end.to_string())]);
 }
 
 /// Logs a failed TLS handshake.
 pub(crate) fn tls_refused(shared: &Shared, address: SocketAddr, end: &End) {
     count_limit(shared, end);
+    shared.status.counters.add(Counter::UnsuccessfulHandshake, 1);
     rate_limited("INFO", "tls_refused", &[("from", &address.to_string()), ("error", &end.to_string())]);
 }
 
