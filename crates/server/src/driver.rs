@@ -23,15 +23,21 @@ use pole_storage::Writer;
 use pole_tree::Tree;
 use pole_types::{Span, Time, Zxid};
 use pole_zab::{DiskOp, Ticket};
+use tracing::{info, warn};
 
 use crate::admin::PendingTransfer;
 use crate::background::{Background, drop_in_background};
 use crate::client::Handle;
 use crate::clock::wall_ms;
-use crate::log;
+use crate::log::{
+    self,
+    target::{DISK, PEER},
+};
 use crate::mailbox::Command;
+use crate::metrics::{Counter, NodeMeter};
 use crate::peer::{Arrival, Delays, Inbox, Peers};
 use crate::shared::{Shared, SharedTree};
+use crate::tally::RequestKind;
 
 /// Runs the node and carries out its effects.
 pub(crate) struct Driver {
@@ -61,6 +67,7 @@ pub(crate) struct Driver {
     /// Set when a leader was told to stop: it waits until then at most for its hand-over to finish.
     hand_over_deadline: Option<Time>,
     stopping: Option<Exit>,
+    meter: NodeMeter,
     contract: ContractChecker,
 }
 
@@ -113,6 +120,7 @@ impl Driver {
     ) -> Self {
         Self {
             background: Background::new(Arc::clone(&shared), &disk),
+            meter: NodeMeter::new(shared.settings.me),
             node,
             shared,
             peers,
@@ -166,7 +174,9 @@ impl Driver {
     /// Processes everything that has happened since the last turn.
     fn turn(&mut self) {
         let (now, began) = (self.shared.clock.now(), Instant::now());
-        self.node.set_wall_ms(wall_ms());
+        let wall_ms = wall_ms();
+        self.node.set_wall_ms(wall_ms);
+        self.meter.set_wall_ms(wall_ms);
         self.take_commands();
         self.take_expired(now);
         if mem::take(&mut self.must_continue) {
@@ -213,13 +223,18 @@ impl Driver {
         }
         let mut effects = mem::take(&mut self.effects);
         self.contract.events(&self.events);
+        let status = &self.shared.status;
+        self.events.iter().for_each(|event| self.meter.event(event, now, status));
         self.node.step_all(self.events.drain(..), now, &mut effects);
+        self.meter.follow(self.node.serving(), self.node.zab().committed());
         self.contract.given(&effects);
         for effect in effects.drain(..) {
             self.contract.carried_out(&effect);
             self.carry_out(effect, now);
         }
         self.effects = effects;
+        self.meter.advanced(self.node.zab().committed(), self.node.applied(), now, &self.shared.status);
+        self.meter.end_step(now, &self.shared.status);
     }
 
     /// Starts the writes of this turn.
@@ -303,8 +318,8 @@ impl Driver {
                 Command::SetDelays(delays) => self.set_delays(delays),
                 Command::Serve(connection) => drop(tokio::task::spawn_local(connection)),
                 Command::Restored { ticket, zxid, tree } => self.install_restored(ticket, zxid, tree),
-                Command::LogInfo(text) => log::info("disk", &[("what", &text)]),
-                Command::LogWarning(text) => log::warn("disk", &[("what", &text)]),
+                Command::LogInfo(text) => info!(target: DISK, what = text, "disk"),
+                Command::LogWarning(text) => warn!(target: DISK, what = text, "disk"),
                 Command::Stop => self.begin_stop(),
             }
         }
@@ -331,7 +346,7 @@ impl Driver {
             Arrival::Up { peer, channel, .. } => Event::LinkUp { peer, channel },
             Arrival::Down { peer, channel } => Event::LinkDown { peer, channel },
             Arrival::Received { from, channel, message } => Event::Received { from, channel, message },
-            Arrival::Note { text } => return log::warn("peer", &[("what", &text)]),
+            Arrival::Note { text } => return warn!(target: PEER, what = text, "peer"),
         });
     }
 
@@ -350,11 +365,18 @@ impl Driver {
     fn carry_out(&mut self, effect: Effect, now: Time) {
         match effect {
             Effect::Send { to, channel, message } => {
+                let leads = self.leads();
+                self.meter.sent(to, &message, leads, now, &self.shared.status);
                 if let Some(peers) = &mut self.peers {
                     peers.send(to, channel, &message);
                 }
             }
-            Effect::Write { ticket, op } => self.writes.push((ticket, op)),
+            Effect::Write { ticket, op } => {
+                if let DiskOp::Append(entries) = &op {
+                    self.meter.appended(ticket, entries, now, &self.shared.status);
+                }
+                self.writes.push((ticket, op));
+            }
             Effect::OpenTransfer { transfer, after, state } => self.background.open_transfer(transfer, after, state),
             Effect::NextPiece { transfer, bytes } => self.background.next_piece(transfer, bytes),
             Effect::ReadLog { transfer, after, through, bytes } => {
@@ -377,14 +399,16 @@ impl Driver {
             }
             Effect::Reply { client, cxid, zxid, body } => {
                 let Some(handle) = self.clients.get(&client) else { return };
-                if let Some((asked, settled)) = handle.reply(cxid.0, zxid.0.cast_signed(), &body, now) {
-                    self.shared.remove_outstanding(settled);
-                    self.shared.status.tally.answered(1, asked, now);
+                if let Some((asked, bytes)) = handle.reply(cxid.0, zxid.0.cast_signed(), &body, now) {
+                    self.shared.remove_outstanding(asked.totals);
+                    let kind = if asked.is_write { RequestKind::Update } else { RequestKind::Read };
+                    self.shared.status.tally.answered(kind, 1, bytes, asked.arrived, now);
                 }
                 self.dirty.push(Arc::clone(handle));
             }
             Effect::Notify { client, zxid, body } => {
                 let Some(handle) = self.clients.get(&client) else { return };
+                self.meter.notified(&body, now, &self.shared.status);
                 handle.notify(zxid.0.cast_signed(), &body);
                 self.dirty.push(Arc::clone(handle));
             }
@@ -398,9 +422,13 @@ impl Driver {
             Effect::TransferRefused(refusal) => self.refuse_transfers(refusal),
             Effect::Note(note) => {
                 self.shared.record(&note);
+                self.meter.note(&note, now, &self.shared.status);
                 log::note(&note);
             }
-            Effect::Halt { reason } => self.stopping = Some(Exit::Halted(reason)),
+            Effect::Halt { reason } => {
+                self.shared.status.counters.add(Counter::UnrecoverableErrorCount, 1);
+                self.stopping = Some(Exit::Halted(reason));
+            }
         }
     }
 

@@ -109,8 +109,12 @@ impl LimitHits {
         }
     }
 
+    pub(crate) fn get(&self, limit: Limit) -> u64 {
+        self.0[limit as usize].load(Ordering::Relaxed)
+    }
+
     pub(crate) fn each(&self) -> impl Iterator<Item = (Limit, u64)> {
-        Limit::ALL.into_iter().map(|limit| (limit, self.0[limit as usize].load(Ordering::Relaxed)))
+        Limit::ALL.into_iter().map(|limit| (limit, self.get(limit)))
     }
 }
 

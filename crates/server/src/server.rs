@@ -8,25 +8,30 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pole_node::{Machine as _, Node, TreeStore as _, Znodes};
 use pole_storage::{Disk, State};
 use pole_tree::{Restorer, Rules, Tree};
-use pole_types::Zxid;
+use pole_types::{Span, Zxid};
 use pole_zab::{Entry, Recovered};
 use tokio::runtime::Builder;
 use tokio::task::{LocalSet, spawn_local};
 use tokio_rustls::TlsAcceptor;
+use tracing::{info, warn};
 
 use crate::admin;
 use crate::client::{Listener, SessionIds};
 use crate::clock::{Clock, wall_ms};
 use crate::config::{Address, Config};
 use crate::driver::{Driver, Exit};
-use crate::log;
+use crate::log::{
+    self,
+    target::{DISK, PEER, SERVER},
+};
 use crate::mailbox::Command;
+use crate::metrics::Summary;
 use crate::peer::{
     self, Delays, Inbox, Listen, PeerAddress, PeerConfig, PeerError, PeerLimits, PeerSecret, SecretError,
 };
@@ -84,16 +89,20 @@ pub enum StartError {
 }
 
 impl Server {
-    /// Opens the disk and the ports, and starts all threads.
+    /// Opens the disk and the ports, and starts all threads. Events are logged as by [`log::init`].
     pub fn start(config: &Config) -> Result<Self, StartError> {
+        log::init(config);
         let wall = wall_ms();
         descriptors::raise_limit();
         let clients = Threads::start()?;
         let shared = Arc::new(Shared::new(Settings::new(config), Clock::start(), wall));
         let storage = storage(config, &shared);
-        let (disk, recovered, repairs) = pole_storage::open_into(storage, &mut Rebuild::new(config, &shared))?;
+        let mut rebuild = Rebuild::new(config, &shared);
+        let (mut disk, recovered, repairs) = pole_storage::open_into(storage, &mut rebuild)?;
+        rebuild.finish(&shared);
+        observe_flushes(&mut disk, &shared);
         for repair in &repairs {
-            log::warn("torn_tail", &[("what", &repair.to_string())]);
+            warn!(target: DISK, what = %repair, "torn_tail");
         }
         reserve_sessions(&shared, &disk, &recovered, wall)?;
         let client_address = listen(config, &shared, &clients)?;
@@ -142,7 +151,7 @@ pub struct Stopper(Arc<Shared>);
 impl Stopper {
     /// Asks the server to stop, and returns at once.
     pub fn stop(&self) {
-        log::info("stopping", &[]);
+        info!(target: SERVER, "stopping");
         self.0.mailbox.post(Command::Stop);
     }
 }
@@ -184,20 +193,40 @@ struct Rebuild {
     rules: Rules,
     /// Set while a snapshot is being read.
     restorer: Option<Restorer>,
+    /// When it began, and when the last snapshot was complete.
+    began: Instant,
+    restored: Option<Instant>,
+    transactions: u64,
 }
 
 impl Rebuild {
     fn new(config: &Config, shared: &Shared) -> Self {
         let rules = shared.settings.rules;
         let machine = Znodes::new(SharedTree::new(shared), rules, config.membership().into());
-        Self { machine, rules, restorer: None }
+        Self { machine, rules, restorer: None, began: Instant::now(), restored: None, transactions: 0 }
+    }
+
+    /// Ends it, which lets others read the tree, and records how long the snapshot and the log took to load.
+    fn finish(self, shared: &Shared) {
+        let (now, summaries) = (shared.clock.now(), &shared.status.summaries);
+        let in_all = self.began.elapsed();
+        let snapshot = self.restored.map_or(Duration::ZERO, |restored| restored - self.began);
+        let times = [
+            (Summary::DbInitTime, in_all),
+            (Summary::StartupSnapLoadTime, snapshot),
+            (Summary::StartupTxnsLoadTime, in_all - snapshot),
+        ];
+        for (summary, time) in times {
+            summaries.record_time(summary, span(time), 1, now);
+        }
+        summaries.record(Summary::StartupTxnsLoaded, self.transactions, 1, now);
     }
 }
 
 impl State for Rebuild {
     fn clear(&mut self) {
         *self.machine.store_mut().tree_mut() = Tree::new(self.rules);
-        self.restorer = None;
+        (self.restorer, self.restored, self.transactions) = (None, None, 0);
     }
 
     fn restore(&mut self, piece: Bytes) -> Result<(), String> {
@@ -209,12 +238,31 @@ impl State for Rebuild {
         let restorer = self.restorer.take().unwrap_or_else(|| Restorer::new(self.rules));
         let tree = restorer.finish().map_err(|error| error.to_string())?;
         self.machine.replace(zxid, tree);
+        self.restored = Some(Instant::now());
         Ok(())
     }
 
     fn apply(&mut self, entry: &Entry) -> Result<(), String> {
+        self.transactions += 1;
         self.machine.apply(entry, false).map(drop)
     }
+}
+
+/// Measures the writes to the log, on the thread that makes them.
+fn observe_flushes(disk: &mut Disk, shared: &Arc<Shared>) {
+    let (shared, is_synced) = (Arc::clone(shared), shared.settings.config.storage.force_sync);
+    disk.on_flush(move |flush| {
+        let (now, summaries) = (shared.clock.now(), &shared.status.summaries);
+        summaries.record(Summary::SyncProcessorBatchSize, flush.transactions, 1, now);
+        summaries.record_time(Summary::SyncProcessorQueueFlushTime, span(flush.took), 1, now);
+        if is_synced {
+            summaries.record_time(Summary::FsyncTime, span(flush.took), 1, now);
+        }
+    });
+}
+
+fn span(duration: Duration) -> Span {
+    Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// The configuration of the disk. A server without history writes `blank`, its initial state, as a first snapshot.
@@ -257,11 +305,11 @@ fn peer_config(config: &Config, shared: &Shared) -> Result<Option<PeerConfig>, S
     let secret = config.pole.peer_secret.as_deref().map(PeerSecret::read).transpose()?;
     if tls.is_none() && secret.is_none() {
         let ports = format!("{} and {}", own.quorum_port, own.election_port);
-        let what = format!(
+        let what = format_args!(
             "the ports for other servers ({ports}) are open to anybody who reaches them: set sslQuorum=true or \
              pole.peer.secret, or keep strangers off with a firewall"
         );
-        log::warn("peer", &[("what", &what)]);
+        warn!(target: PEER, %what, "peer");
     }
     let delays = config.pole.emulation.as_ref();
     Ok(Some(PeerConfig {
@@ -320,9 +368,9 @@ fn start_node(
                     }
                 },
             };
-            let mailbox = Arc::clone(&shared);
+            let to = Arc::clone(&shared);
             let (transactions, bytes) = disk.replayed();
-            let disk = disk.start(move |event| mailbox.mailbox.post(disk_command(event)));
+            let disk = disk.start(move |event| to.mailbox.post(disk_command(event, &to)));
             let machine = Znodes::new(SharedTree::new(&shared), rules, membership);
             let mut node = Node::resume(node, oracle, machine, recovered, shared.clock.now());
             node.count_since_snapshot(transactions, bytes);
@@ -338,11 +386,12 @@ fn start_node(
 }
 
 /// Converts an event of the disk thread into a command for the node's thread.
-fn disk_command(event: pole_storage::Event) -> Command {
+fn disk_command(event: pole_storage::Event, shared: &Shared) -> Command {
     match event {
         pole_storage::Event::Written { through } => Command::Event(pole_node::Event::Written { through }),
         pole_storage::Event::Failed { reason } => Command::Event(pole_node::Event::DiskFailed { reason }),
-        pole_storage::Event::Checkpointed { zxid, purged } => {
+        pole_storage::Event::Checkpointed { zxid, purged, took } => {
+            shared.status.summaries.record_time(Summary::SnapshotTime, span(took), 1, shared.clock.now());
             Command::LogInfo(format!("snapshot at {zxid} written, {purged} old files removed"))
         }
         pole_storage::Event::CheckpointFailed { zxid, reason } => {

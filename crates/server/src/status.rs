@@ -9,6 +9,7 @@ use pole_types::{Epoch, ServerId, Span, Time};
 use tokio::sync::Notify;
 
 use crate::limits::LimitHits;
+use crate::metrics::{Counters, ProposalSizes, Summaries};
 use crate::peer::PeerCounters;
 use crate::tally::Tally;
 
@@ -21,6 +22,12 @@ pub(crate) struct Status {
     pub(crate) refused: AtomicU64,
     pub(crate) limits: LimitHits,
     pub(crate) tally: Tally,
+    pub(crate) summaries: Summaries,
+    pub(crate) counters: Counters,
+    /// `None` before this server has proposed anything.
+    pub(crate) proposal_sizes: Mutex<Option<ProposalSizes>>,
+    /// TLS handshakes of clients under way.
+    pub(crate) handshakes: AtomicUsize,
     /// Elections in which this server took part.
     pub(crate) elections: AtomicU64,
     /// Leaders that this server followed or was itself.
@@ -67,6 +74,14 @@ pub(crate) enum Role {
 }
 
 impl Status {
+    /// Resets the statistics that `srst` resets.
+    pub(crate) fn reset_statistics(&self) {
+        self.tally.reset();
+        self.summaries.reset();
+        self.counters.reset();
+        *self.proposal_sizes.lock() = None;
+    }
+
     pub(crate) fn role(&self) -> Role {
         *self.role.lock()
     }

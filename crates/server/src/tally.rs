@@ -9,49 +9,86 @@ use parking_lot::Mutex;
 use pole_node::Latency;
 use pole_types::Time;
 
+use crate::metrics::{Distribution, LazySamples};
+
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     shares: [Share; SHARES],
 }
 
-/// The counter of a thread, on a cache line of its own.
+/// The counters of a thread, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Share(Mutex<Packets>);
+struct Share(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    packets: Packets,
+    /// The latency of the replies in microseconds, by [`RequestKind`].
+    latencies: [LazySamples; 2],
+}
+
+/// What kind of request was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    /// A write of a client of this server.
+    Update,
+    /// Everything else.
+    Read,
+}
 
 /// Requests, replies, and the latency of the replies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packets {
     pub(crate) received: u64,
+    pub(crate) received_bytes: u64,
     pub(crate) sent: u64,
+    pub(crate) sent_bytes: u64,
     pub(crate) latency: Latency,
 }
 
 impl Tally {
-    pub(crate) fn received(&self, count: u64) {
-        self.own().0.lock().received += count;
+    /// Counts requests. `bytes` may include a connect request, which is not counted.
+    pub(crate) fn received(&self, count: u64, bytes: usize) {
+        let mut counted = self.own().0.lock();
+        counted.packets.received += count;
+        counted.packets.received_bytes += bytes as u64;
     }
 
-    /// Counts replies to requests received at `asked`.
-    pub(crate) fn answered(&self, count: u64, asked: Time, now: Time) {
-        let mut packets = self.own().0.lock();
-        packets.sent += count;
-        packets.latency.record(asked, now, count);
+    /// Counts replies to requests received at `asked`, with `bytes` in all.
+    pub(crate) fn answered(&self, kind: RequestKind, count: u64, bytes: usize, asked: Time, now: Time) {
+        if count == 0 {
+            return;
+        }
+        let mut counted = self.own().0.lock();
+        counted.packets.sent += count;
+        counted.packets.sent_bytes += bytes as u64;
+        counted.packets.latency.record(asked, now, count);
+        counted.latencies[kind as usize].record((now - asked).as_us(), count, now);
     }
 
     pub(crate) fn sum(&self) -> Packets {
         let mut sum = Packets::default();
         for share in &self.shares {
-            let packets = *share.0.lock();
+            let packets = share.0.lock().packets;
             sum.received += packets.received;
+            sum.received_bytes += packets.received_bytes;
             sum.sent += packets.sent;
+            sum.sent_bytes += packets.sent_bytes;
             sum.latency.add(&packets.latency);
         }
         sum
     }
 
+    /// The latency of replies to requests of this kind, in microseconds.
+    pub(crate) fn latency(&self, kind: RequestKind, now: Time) -> Distribution {
+        let mut sum = Distribution::default();
+        self.shares.iter().for_each(|share| share.0.lock().latencies[kind as usize].add_to(&mut sum, now));
+        sum
+    }
+
     pub(crate) fn reset(&self) {
-        self.shares.iter().for_each(|share| *share.0.lock() = Packets::default());
+        self.shares.iter().for_each(|share| *share.0.lock() = Counted::default());
     }
 
     fn own(&self) -> &Share {
@@ -80,16 +117,20 @@ mod tests {
             for ms in 1..=40 {
                 let tally = &tally;
                 scope.spawn(move || {
-                    tally.received(3);
-                    tally.answered(2, Time(0), Time(ms * 1_000_000));
+                    tally.received(3, 100);
+                    tally.answered(RequestKind::Read, 2, 50, Time(0), Time(ms * 1_000_000));
+                    tally.answered(RequestKind::Update, 1, 7, Time(0), Time(1_000_000));
                 });
             }
         });
-        let Packets { received, sent, latency } = tally.sum();
-        assert_eq!((received, sent, latency.count), (120, 80, 80));
-        assert_eq!((latency.min_ms, latency.max_ms, latency.mean_ms()), (1, 40, 20.5));
+        let Packets { received, received_bytes, sent, sent_bytes, latency } = tally.sum();
+        assert_eq!((received, received_bytes, sent, sent_bytes, latency.count), (120, 4_000, 120, 2_280, 120));
+        assert_eq!((latency.min_ms, latency.max_ms), (1, 40));
+        let reads = tally.latency(RequestKind::Read, Time(40_000_000));
+        assert_eq!((reads.count, reads.min(), reads.max, reads.mean()), (80, 1_000, 40_000, 20_500.0));
+        assert_eq!(tally.latency(RequestKind::Update, Time(40_000_000)).count, 40);
         tally.reset();
-        assert_eq!(tally.sum().received, 0);
+        assert_eq!((tally.sum().received, tally.latency(RequestKind::Read, Time(0)).count), (0, 0));
         assert_eq!((tally.sum().latency.min_ms, tally.sum().latency.count), (0, 0));
     }
 }

@@ -125,7 +125,7 @@ impl Shared {
         while let Some(snapshot) = self.next() {
             let zxid = snapshot.zxid;
             match self.write(&snapshot) {
-                Ok(Some(purged)) => send_event(report, Event::Checkpointed { zxid, purged }),
+                Ok(Some((took, purged))) => send_event(report, Event::Checkpointed { zxid, purged, took }),
                 Ok(None) => {}
                 Err(error) => {
                     let reason = format!("snapshot at {zxid}: {error}");
@@ -143,15 +143,18 @@ impl Shared {
         next
     }
 
-    /// Writes a snapshot and purges old files. Returns the number of files purged, or `None` if it was cancelled.
-    fn write(&self, snapshot: &Snapshot) -> Result<Option<usize>, FileError> {
+    /// Writes a snapshot and purges old files. Returns how long the snapshot took and the number of files purged, or
+    /// `None` if it was cancelled.
+    fn write(&self, snapshot: &Snapshot) -> Result<Option<(Duration, usize)>, FileError> {
+        let began = Instant::now();
         let (dir, Snapshot { zxid, body, .. }) = (&self.dir, snapshot);
         let should_continue = || !self.cancelled.load(Ordering::Relaxed);
         if snapshot::prepare(&self.volume, dir, *zxid, body, &should_continue)?.is_none() {
             return Ok(None);
         }
         snapshot::publish(&self.volume, dir, *zxid)?;
-        self.purge().map(Some)
+        let took = began.elapsed();
+        Ok(Some((took, self.purge()?)))
     }
 
     fn purge(&self) -> Result<usize, FileError> {

@@ -15,7 +15,7 @@ use crate::log::Log;
 use crate::progress::Progress;
 use crate::snapshot::Receiving;
 use crate::volume::Volume;
-use crate::{Config, Counts, Event, OpenError, Pins, WriteError, Writer, epochs, intent, snapshot};
+use crate::{Config, Counts, Event, Flush, OpenError, Pins, WriteError, Writer, epochs, intent, snapshot};
 
 /// An open data directory. No other process can open it until this is dropped.
 pub struct Disk {
@@ -72,6 +72,11 @@ impl Disk {
     /// Sets the callback for the results of checkpoints, when operations are performed on the caller's thread.
     pub fn on_event(&mut self, report: impl Fn(Event) + Send + 'static) {
         self.report = Arc::new(Mutex::new(Box::new(report)));
+    }
+
+    /// Sets the callback for completed writes to the log. It is called on the thread that writes, and delays it.
+    pub fn on_flush(&mut self, observe: impl FnMut(Flush) + Send + 'static) {
+        self.log.on_flush(observe);
     }
 
     /// Moves the disk to a separate thread, which calls `report`.

@@ -2,6 +2,7 @@
 
 use pole_types::Zxid;
 use pole_zab::Ticket;
+use std::time::Duration;
 
 /// An event of the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum Event {
         zxid: Zxid,
         /// The number of old files removed after it.
         purged: usize,
+        /// How long it took to write, without the removal of old files.
+        took: Duration,
     },
     /// A snapshot of our own state could not be started. This is a warning: no data is lost, but the log grows.
     CheckpointFailed {
@@ -27,4 +30,12 @@ pub enum Event {
         /// The operation, the file, and advice to the operator.
         reason: String,
     },
+}
+
+/// A write of transactions to the log that is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush {
+    pub transactions: u64,
+    /// How long the write took, with the sync unless [`crate::Config::sync`] is off.
+    pub took: Duration,
 }

@@ -78,7 +78,7 @@ mod crash;
 pub use config::Config;
 pub use disk::Disk;
 pub use error::{Damage, FileError, OpenError, Repair, WriteError};
-pub use event::Event;
+pub use event::{Event, Flush};
 pub use pins::Pins;
 pub use pole_zab::Recovered;
 pub use reader::{LogReader, SnapshotReader};

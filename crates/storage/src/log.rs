@@ -11,13 +11,14 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use crate::blocks::{BLOCK_BYTES, Blocks};
 use crate::progress::{Mark, Progress};
 use crate::records::{self, Next, Records};
 use crate::tail::BATCH_BYTES_MAX;
 use crate::volume::{Output, Volume};
-use crate::{FileError, WriteError, names};
+use crate::{FileError, Flush, WriteError, names};
 
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -32,6 +33,9 @@ pub(crate) struct Log {
     blocks: Blocks,
     /// The first entry to be written.
     first: Zxid,
+    /// The number of entries to be written.
+    pending: u64,
+    observer: Observer,
     /// The last entry, whether written or not.
     last: Zxid,
     progress: Progress,
@@ -65,8 +69,15 @@ impl Log {
             active: None,
             blocks: Blocks::default(),
             first: Zxid::ZERO,
+            pending: 0,
+            observer: Observer::default(),
             last,
         }
+    }
+
+    /// Sets the callback for completed writes.
+    pub(crate) fn on_flush(&mut self, observe: impl FnMut(Flush) + Send + 'static) {
+        self.observer = Observer(Some(Box::new(observe)));
     }
 
     /// The shared position up to which entries are committed.
@@ -86,6 +97,7 @@ impl Log {
             return Err(WriteError::Mislabelled { zxid: entry.zxid, bytes: entry.body.len() });
         }
         self.last = entry.zxid;
+        self.pending += 1;
         if self.blocks.pending() >= BATCH_BYTES_MAX { self.flush() } else { Ok(()) }
     }
 
@@ -110,11 +122,13 @@ impl Log {
         }
         let (whole, before) = self.blocks.whole();
         let padding = whole.len() - before - bytes;
+        let began = Instant::now();
         if self.sync {
             active.output.write_through(whole, active.end - before as u64)?;
         } else {
             active.output.write_at(whole, active.end - before as u64)?;
         }
+        let flush = Flush { transactions: std::mem::take(&mut self.pending), took: began.elapsed() };
         self.blocks.mark_written(padding);
         if created {
             self.volume.sync_dir(&self.dir)?;
@@ -126,6 +140,7 @@ impl Log {
             active.zero_ahead();
         }
         self.active = Some(active);
+        self.observer.call(flush);
         Ok(())
     }
 
@@ -179,6 +194,24 @@ impl Log {
             self.blocks.end().extend_from_slice(&records::file_header(self.last));
         }
         Ok(())
+    }
+}
+
+/// The callback for completed writes.
+#[derive(Default)]
+struct Observer(Option<Box<dyn FnMut(Flush) + Send>>);
+
+impl Observer {
+    fn call(&mut self, flush: Flush) {
+        if let Some(observe) = &mut self.0 {
+            observe(flush);
+        }
+    }
+}
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Observer").finish_non_exhaustive()
     }
 }
 

@@ -100,6 +100,12 @@ impl WriteRequest {
         Ok(Self { caller: identity.caller().clone(), operation })
     }
 
+    /// Whether this is the attachment of a session that a client had before.
+    #[must_use]
+    pub fn is_resumption(bytes: &Bytes) -> bool {
+        matches!(Self::decode_lazily(bytes), Ok((_, Operation::Attach { resume: true, .. })))
+    }
+
     /// Like [`Self::decode`], but decodes the identities only when they are needed.
     pub(crate) fn decode_lazily(bytes: &Bytes) -> Result<(Identity, Operation), Error> {
         let mut reader = Reader::new(bytes.clone());
@@ -166,6 +172,8 @@ mod tests {
         let decode = |bytes: Bytes| WriteRequest::decode(&bytes).unwrap().operation;
         assert_eq!(decode(WriteRequest::attach(4000, true)), Operation::Attach { timeout_ms: 4000, resume: true });
         assert_eq!(decode(WriteRequest::close()), Operation::CloseSession);
+        assert!(WriteRequest::is_resumption(&WriteRequest::attach(4000, true)));
+        assert!(!WriteRequest::is_resumption(&WriteRequest::attach(4000, false)));
         assert_eq!(decode(WriteRequest::delete_container("/c")), Operation::DeleteContainer("/c".into()));
     }
 

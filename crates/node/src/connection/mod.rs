@@ -130,6 +130,16 @@ pub struct RequestTotals {
     pub bytes: usize,
 }
 
+/// A request that the node has answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnsweredRequest {
+    /// When it arrived.
+    pub arrived: Time,
+    pub is_write: bool,
+    /// One request, and its size.
+    pub totals: RequestTotals,
+}
+
 #[derive(Debug)]
 enum PendingKind {
     Write,
@@ -411,8 +421,8 @@ impl Connection {
     }
 
     /// Takes the node's reply to the oldest outstanding request, which must have this xid: a code and a body, or
-    /// nothing for a sync. Returns when the request arrived, and its size.
-    pub fn reply(&mut self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<(Time, RequestTotals)> {
+    /// nothing for a sync. Returns that request.
+    pub fn reply(&mut self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<AnsweredRequest> {
         if self.close_reason().is_some() {
             return None;
         }
@@ -433,7 +443,8 @@ impl Connection {
             self.read_bytes = (self.read_bytes / 2).max(body.len()).max(READ_BYTES_MIN);
         }
         self.answered(at, zxid, 1, now);
-        Some((at, RequestTotals { count: 1, bytes }))
+        let is_write = matches!(kind, PendingKind::Write);
+        Some(AnsweredRequest { arrived: at, is_write, totals: RequestTotals { count: 1, bytes } })
     }
 
     /// Queues a watch event. A client that does not read is disconnected before it uses too much memory.

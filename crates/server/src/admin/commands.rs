@@ -84,7 +84,7 @@ async fn execute(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str
         "server_stats" => server_stats(shared, false).await,
         "stats" => server_stats(shared, true).await,
         "stat_reset" => {
-            shared.status.tally.reset();
+            shared.status.reset_statistics();
             Value::Null
         }
         "system_properties" => json!({}),
@@ -195,14 +195,14 @@ async fn monitor(shared: &Shared) -> Value {
             metrics::Value::Float(value) => value.into(),
             metrics::Value::Text(text) => text.into(),
         };
-        (metric.name.to_owned(), value)
+        (metric.name.into_owned(), value)
     });
     metrics.collect::<Map<_, _>>().into()
 }
 
 async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
     let status = &shared.status;
-    let Packets { received, sent, latency } = status.tally.sum();
+    let Packets { received, sent, latency, .. } = status.tally.sum();
     let (data, log) = server::sizes(shared).await;
     let unrecorded = || json!({"last_buffer_size": -1, "min_buffer_size": -1, "max_buffer_size": -1});
     let mut fields = json!({
@@ -225,7 +225,7 @@ async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
             "uptime": u64::try_from(shared.clock.uptime().as_millis()).unwrap_or(u64::MAX),
         },
         "client_response": unrecorded(),
-        "proposal_stats": unrecorded(),
+        "proposal_stats": proposal_sizes(shared),
         "node_count": shared.tree.read().node_count(),
     });
     if let (true, Value::Object(fields), Value::Object(lists)) =
@@ -234,6 +234,17 @@ async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
         fields.extend(lists);
     }
     fields
+}
+
+/// The sizes of proposals in bytes; -1 if there was none, as Apache prints it.
+fn proposal_sizes(shared: &Shared) -> Value {
+    let sizes = *shared.status.proposal_sizes.lock();
+    let size = |of: fn(metrics::ProposalSizes) -> usize| sizes.map_or(json!(-1), |sizes| json!(of(sizes)));
+    json!({
+        "last_buffer_size": size(|sizes| sizes.last),
+        "min_buffer_size": size(|sizes| sizes.min),
+        "max_buffer_size": size(|sizes| sizes.max),
+    })
 }
 
 fn voting_view(shared: &Shared) -> Option<Value> {

@@ -21,6 +21,7 @@ use super::placement::{Placement, Thread};
 use crate::limits::Limit;
 use crate::mailbox::Command;
 use crate::shared::Shared;
+use crate::tally::RequestKind;
 
 /// The task of one connection.
 pub(crate) struct Connection<R, W> {
@@ -103,17 +104,21 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn progress(&mut self) {
         let mut batches = 0;
         loop {
-            let began = self.shared.clock.now();
+            let (began, input_bytes) = (self.shared.clock.now(), self.input.len());
             let (next, mut taken) = self.handle.advance(&self.shared, &mut self.input, &mut self.events);
             self.post_events(taken.asked);
             if next == Next::Read {
                 taken.add(self.handle.read(&self.shared, &mut self.input));
             }
             let at = self.shared.call_context();
+            let bytes = input_bytes - self.input.len();
             if taken.count > 0 {
                 self.placement.learn(taken.count, taken.last_op, taken.is_alone);
-                self.shared.status.tally.received(taken.count);
-                self.shared.status.tally.answered(taken.answered, began, at.now);
+            }
+            if bytes > 0 {
+                let tally = &self.shared.status.tally;
+                tally.received(taken.count, bytes);
+                tally.answered(RequestKind::Read, taken.answered, taken.answered_bytes, began, at.now);
             }
             self.handle.flush(at);
             match next {
@@ -292,8 +297,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             assert_eq!(next, Next::Read, "good reads");
             let began = self.shared.clock.now();
             let taken = self.handle.read(&self.shared, &mut self.input);
-            self.shared.status.tally.answered(taken.answered, began, self.shared.clock.now());
-            self.shared.status.tally.received(taken.count);
+            let (tally, now) = (&self.shared.status.tally, self.shared.clock.now());
+            tally.answered(RequestKind::Read, taken.answered, taken.answered_bytes, began, now);
+            tally.received(taken.count, frames.len());
             while !self.handle.take_piece(usize::MAX, self.shared.call_context()).is_empty() {
                 self.handle.piece_sent();
             }

@@ -16,15 +16,17 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use pole_jute::Id;
 use pole_node::{
-    AttachAnswer, CallContext, ClientId, CloseReason, Connection, Counts, Event, Next, RequestTotals, UNREAD_BYTES_MAX,
+    AnsweredRequest, AttachAnswer, CallContext, ClientId, CloseReason, Connection, Counts, Event, Next, RequestTotals,
+    UNREAD_BYTES_MAX,
 };
-use pole_tree::Caller;
+use pole_tree::{Caller, WriteRequest};
 use pole_types::{Span, Time};
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 
 use crate::activity::LastActivity;
 use crate::limits::Limit;
+use crate::metrics::Counter;
 use crate::shared::Shared;
 
 /// A client connection, shared by its task, the node's thread and the admin server.
@@ -72,8 +74,9 @@ pub(crate) struct Taken {
     pub(crate) count: u64,
     /// The requests of the batch that went to the node.
     pub(crate) asked: RequestTotals,
-    /// Requests that the connection answered itself.
+    /// Requests that the connection answered itself, and the bytes of these replies.
     pub(crate) answered: u64,
+    pub(crate) answered_bytes: usize,
     /// The operation of the last.
     pub(crate) last_op: i32,
     /// No reply was outstanding before them.
@@ -81,16 +84,20 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    fn since(before: Counts, asked: RequestTotals, machine: &Connection, is_alone: bool) -> Self {
+    /// What happened since the connection had these counts and this much output.
+    fn since((before, output): (Counts, usize), asked: RequestTotals, machine: &Connection, is_alone: bool) -> Self {
         let now = machine.counts();
         let (count, answered) = (now.received - before.received, now.sent - before.sent);
-        Self { count, asked, answered, last_op: now.last_op, is_alone }
+        // There is less output than before if the connection is closed and the output discarded.
+        let answered_bytes = machine.output_bytes().saturating_sub(output);
+        Self { count, asked, answered, answered_bytes, last_op: now.last_op, is_alone }
     }
 
     /// Adds the counts of a later batch.
     pub(crate) fn add(&mut self, more: Self) {
         self.count += more.count;
         self.answered += more.answered;
+        self.answered_bytes += more.answered_bytes;
         self.last_op = more.last_op;
     }
 }
@@ -165,10 +172,14 @@ impl Handle {
         if machine.has_request(input) {
             at.now = shared.touch(self);
         }
-        let (before, pending, bytes) = (machine.counts(), machine.pending(), machine.pending_bytes());
+        let (before, output) = (machine.counts(), machine.output_bytes());
+        let (pending, bytes, was_greeting) = (machine.pending(), machine.pending_bytes(), machine.is_greeting());
         let next = machine.advance(input, shared, at, events);
+        if was_greeting && !machine.is_greeting() {
+            count_connect(shared, machine, events);
+        }
         let asked = RequestTotals { count: machine.pending() - pending, bytes: machine.pending_bytes() - bytes };
-        let taken = Taken::since(before, asked, machine, pending == 0);
+        let taken = Taken::since((before, output), asked, machine, pending == 0);
         shared.status.limits.add(Limit::Outstanding, machine.counts().waits_for_room - before.waits_for_room);
         self.session.store(machine.session(), Ordering::Relaxed);
         inner.has_waiting_input = next == Next::Wait && inner.machine.has_request(input);
@@ -184,12 +195,13 @@ impl Handle {
         let at = shared.call_context();
         let until = at.now + READ_TIME_MAX;
         let Inner { machine, output, .. } = &mut *inner;
-        let before = machine.counts();
+        let (before, bytes) = (machine.counts(), machine.output_bytes());
         machine.read(input, &tree, || shared.watches.lock(), at, || shared.clock.now() >= until);
+        let taken = Taken::since((before, bytes), RequestTotals::default(), machine, true);
         output.note(machine);
         let refused = machine.counts().replies_over_limit - before.replies_over_limit;
         shared.status.limits.add(Limit::ReplyBytes, refused);
-        Taken::since(before, RequestTotals::default(), machine, true)
+        taken
     }
 
     /// Takes the node's answer to the request for a session.
@@ -198,11 +210,13 @@ impl Handle {
         self.wake.notify_one();
     }
 
-    /// Takes the node's reply to the oldest outstanding request. Returns when that request arrived, and its size.
-    pub(crate) fn reply(&self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<(Time, RequestTotals)> {
+    /// Takes the node's reply to the oldest outstanding request. Returns that request, and the bytes of the reply.
+    pub(crate) fn reply(&self, xid: i32, zxid: i64, reply: &[u8], now: Time) -> Option<(AnsweredRequest, usize)> {
         let mut inner = self.inner.lock();
         let Inner { machine, output, .. } = &mut *inner;
+        let bytes = machine.output_bytes();
         let asked = machine.reply(xid, zxid, reply, now);
+        let asked = asked.map(|asked| (asked, machine.output_bytes().saturating_sub(bytes)));
         output.note(machine);
         if std::mem::take(&mut inner.has_waiting_input) || asked.is_none() {
             self.wake.notify_one();
@@ -355,6 +369,20 @@ impl Inner {
             }
         }
         self.output.note(&mut self.machine);
+    }
+}
+
+/// Counts a connect request, whatever its answer.
+fn count_connect(shared: &Shared, machine: &Connection, events: &[Event]) {
+    let closed = machine.close_reason();
+    if matches!(closed, Some(CloseReason::BadFrame(_) | CloseReason::BadRecord(_))) {
+        return;
+    }
+    let counters = &shared.status.counters;
+    counters.add(Counter::ConnectionRequestCount, 1);
+    let resumes = |event: &Event| matches!(event, Event::Attach { body, .. } if WriteRequest::is_resumption(body));
+    if closed == Some(CloseReason::WrongPassword) || events.last().is_some_and(resumes) {
+        counters.add(Counter::ConnectionRevalidateCount, 1);
     }
 }
 

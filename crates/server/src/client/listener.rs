@@ -21,12 +21,14 @@ use tokio::io::{BufWriter, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tracing::warn;
 
 use super::connection::{Connection, End, Outcome};
 use super::handle::Handle;
 use super::migration;
 use crate::limits::Limit;
-use crate::log;
+use crate::log::{self, target::CLIENT};
+use crate::metrics::Counter;
 use crate::shared::Shared;
 use crate::threads::Loops;
 
@@ -67,7 +69,7 @@ impl Listener {
             match self.listener.accept().await {
                 Ok((stream, address)) => self.accept(stream, address, &threads),
                 Err(error) => {
-                    log::warn("accept_failed", &[("error", &error.to_string())]);
+                    warn!(target: CLIENT, %error, "accept_failed");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -84,6 +86,11 @@ impl Listener {
                 return;
             }
         };
+        if self.tls.is_none() {
+            let is_local = address.ip().to_canonical().is_loopback();
+            let counter = if is_local { Counter::NonMtlsLocalConnCount } else { Counter::NonMtlsRemoteConnCount };
+            self.shared.status.counters.add(counter, 1);
+        }
         let _ = stream.set_nodelay(true);
         let (shared, tls, to) = (Arc::clone(&self.shared), self.tls.clone(), threads.clone());
         // The socket is deregistered from this thread's event loop and registered with that of its own thread.
@@ -110,7 +117,10 @@ async fn serve_tls(
 ) {
     let handle = Arc::new(Handle::new(shared, address, Caller { ids: vec![ip_id(address)] }, None));
     shared.greetings.add(&handle);
-    let stream = match handshake(shared, &handle, stream, tls).await {
+    shared.status.handshakes.fetch_add(1, Ordering::Relaxed);
+    let handshake = handshake(shared, &handle, stream, tls).await;
+    shared.status.handshakes.fetch_sub(1, Ordering::Relaxed);
+    let stream = match handshake {
         Ok(stream) => stream,
         Err(end) => return log::tls_refused(shared, address, &end),
     };
@@ -222,6 +232,7 @@ impl ConnectionPermit {
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.shared.status.connections.fetch_sub(1, Ordering::Relaxed);
+        self.shared.status.counters.add(Counter::ConnectionDropCount, 1);
         let mut table = self.counts.lock();
         if let Some(count) = table.get_mut(&self.address) {
             *count -= 1;

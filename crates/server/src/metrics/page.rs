@@ -1,14 +1,15 @@
 //! The metrics page in Prometheus's text format.
 //!
 //! Every numeric metric of `mntr` appears twice: with the prefix `zk_`, as exporters based on `mntr` name it, and
-//! without, as Apache's own provider does, so that dashboards of either kind keep working. Our own metrics begin with
-//! `pole_`.
+//! without, as Apache's own provider does, so that dashboards of either kind keep working. Without the prefix, a summary
+//! is one metric with quantiles, count and sum. Our own metrics begin with `pole_`.
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;
 
+use super::names::ACK_LATENCY;
 use super::node_stats::scores;
-use super::{NodeStats, Value, collect, host, mode, ms};
+use super::{Distribution, Kind, NodeStats, Value, collect, host, in_shown_unit, mode, ms, summaries};
 use crate::limits::Limit;
 use crate::log;
 use crate::shared::Shared;
@@ -19,12 +20,15 @@ pub(crate) async fn page(shared: &Shared) -> String {
     let stats = NodeStats::query(shared).await;
     let mut page = Page(String::new());
     for metric in collect(shared, stats.as_ref()) {
-        let kind = if metric.is_counter { "counter" } else { "gauge" };
+        let kind = if metric.kind == Kind::Counter { "counter" } else { "gauge" };
         if let Value::Integer(_) | Value::Float(_) = metric.value {
             page.one(&format!("zk_{}", metric.name), kind, "As reported by mntr.", &metric.value);
-            page.one(metric.name, kind, "As reported by mntr.", &metric.value);
+            if metric.kind != Kind::SummaryFigure {
+                page.one(&metric.name, kind, "As reported by mntr.", &metric.value);
+            }
         }
     }
+    add_summaries(shared, &mut page);
     add_server(shared, &mut page);
     add_limits(shared, stats.as_ref(), &mut page);
     if let Some(stats) = stats {
@@ -34,6 +38,21 @@ pub(crate) async fn page(shared: &Shared) -> String {
     let scores = scores(shared).await.into_iter().map(|(oracle, id, score)| (label(&oracle, id), score));
     page.many("pole_score", "gauge", "Scores of servers under each oracle, if the leader resigned now.", scores);
     page.0
+}
+
+fn add_summaries(shared: &Shared, page: &mut Page) {
+    for (summary, values) in summaries(shared) {
+        let unit = if summary.is_plain() { "" } else { " In milliseconds." };
+        page.head(summary.name(), "summary", &format!("A summary with the name of Apache's.{unit}"));
+        page.summary(summary.name(), "", summary.is_plain(), summary.is_detailed(), &values);
+    }
+    let by_server = shared.status.summaries.ack_latency(shared.clock.now());
+    if !by_server.is_empty() {
+        page.head(ACK_LATENCY, "summary", "A summary with the name of Apache's, by server. In milliseconds.");
+    }
+    for (server, values) in by_server {
+        page.summary(ACK_LATENCY, &format!("key=\"{server}\""), false, true, &values);
+    }
 }
 
 fn add_server(shared: &Shared, page: &mut Page) {
@@ -164,12 +183,29 @@ impl Page {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
     }
 
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    /// The quantiles of Apache's provider. Without values in the last minutes they are not a number.
+    fn summary(&mut self, name: &str, labels: &str, is_plain: bool, is_detailed: bool, values: &Distribution) {
+        let quantiles: &[f64] = if is_detailed { &[0.5, 0.9, 0.99] } else { &[0.5] };
+        let comma = if labels.is_empty() { "" } else { "," };
+        for quantile in quantiles {
+            let value = values.quantile(*quantile).map_or(f64::NAN, |value| in_shown_unit(value as f64, is_plain));
+            let _ = writeln!(self.0, "{name}{{{labels}{comma}quantile=\"{quantile}\"}} {value}");
+        }
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let sum = in_shown_unit(values.sum as f64, is_plain);
+        let _ = writeln!(self.0, "{name}_count{labels} {}\n{name}_sum{labels} {sum}", values.count);
+    }
+
     fn many<V: Display>(&mut self, name: &str, kind: &str, help: &str, rows: impl IntoIterator<Item = (String, V)>) {
         let mut rows = rows.into_iter().peekable();
         if rows.peek().is_none() {
             return;
         }
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        self.head(name, kind, help);
         for (labels, value) in rows {
             let _ = writeln!(self.0, "{name}{{{labels}}} {value}");
         }

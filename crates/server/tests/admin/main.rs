@@ -3,5 +3,6 @@
 mod connections;
 mod ensemble;
 mod four_letter;
+mod names;
 mod pages;
 mod test_server;

@@ -42,7 +42,7 @@ pub(crate) async fn answer(shared: &Shared, from: SocketAddr, arrived: &[u8]) ->
         "hash" => server::digest(shared),
         "isro" => if mode == "read-only" { "ro" } else { "rw" }.into(),
         "srst" => {
-            shared.status.tally.reset();
+            shared.status.reset_statistics();
             "Server stats reset.\n".into()
         }
         "cons" => connections::list(shared, from),

@@ -22,7 +22,7 @@ pub(crate) fn statistics_with_clients(shared: &Shared, mode: &str, from: SocketA
 
 fn lines(shared: &Shared, mode: &str) -> String {
     let status = &shared.status;
-    let Packets { received, sent, latency } = status.tally.sum();
+    let Packets { received, sent, latency, .. } = status.tally.sum();
     let connections = status.connections.load(Ordering::Relaxed);
     let outstanding = shared.outstanding.load(Ordering::Relaxed);
     let zxid = shared.applied.load(Ordering::Acquire);
@@ -33,8 +33,12 @@ fn lines(shared: &Shared, mode: &str) -> String {
          Outstanding: {outstanding}\nZxid: {zxid:#x}\nMode: {mode}\nNode count: {nodes}\n"
     );
     if mode == "leader" {
-        // What Apache prints for sizes that were not recorded.
-        text.push_str("Proposal sizes last/min/max: -1/-1/-1\n");
+        let sizes = match *status.proposal_sizes.lock() {
+            Some(sizes) => format!("{}/{}/{}", sizes.last, sizes.min, sizes.max),
+            // What Apache prints before the first proposal.
+            None => "-1/-1/-1".to_owned(),
+        };
+        let _ = writeln!(text, "Proposal sizes last/min/max: {sizes}");
     }
     text
 }
