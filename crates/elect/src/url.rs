@@ -99,12 +99,12 @@ impl FromStr for StoreUrl {
     }
 }
 
-/// The URL without its password.
+/// The URL without its password, and without a user that has none: for NATS that is a token.
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<String> = self.hosts.iter().map(display_host).collect();
         write!(f, "{}://", self.scheme)?;
-        if let Some(user) = &self.user {
+        if let (Some(user), Some(_)) = (&self.user, &self.password) {
             write!(f, "{user}@")?;
         }
         write!(f, "{}", hosts.join(","))?;
@@ -242,6 +242,8 @@ mod tests {
     fn the_password_is_never_displayed() {
         let url = parse("redis://u:secret@h:1/p");
         assert_eq!(format!("{url} {url:?}"), "redis://u@h:1/p StoreUrl(redis://u@h:1/p)");
+        let token = parse("nats://secret@h:1/p");
+        assert_eq!(format!("{token} {token:?}"), "nats://h:1/p StoreUrl(nats://h:1/p)");
         let error = "redis:u:secret@h".parse::<StoreUrl>().unwrap_err();
         assert!(!error.to_string().contains("secret"), "{error}");
     }

@@ -25,12 +25,13 @@ use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
 
+use super::OpenError;
+use super::adapter::Adapter;
 use super::http::{Answer, Call, Client, encode_path};
 use super::tls::{TlsFiles, setting};
-use super::{OpenError, check_size};
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
-    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Store, Swap, Swapped, Target, Watch,
+    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Swap, Swapped, Target, Watch,
 };
 use crate::url::{InvalidUrl, StoreUrl};
 
@@ -52,10 +53,10 @@ pub(super) async fn open(url: &StoreUrl) -> Result<ConsulStore, OpenError> {
     if let Some(token) = token(url)? {
         http = http.header("x-consul-token", &token, true)?;
     }
-    let shared =
-        Shared { http, path: url.path.clone(), ttl_min: Duration::from_secs(ttl_min), sessions: Mutex::default() };
-    shared.get(Target::Leader, None).await?;
-    Ok(ConsulStore { shared: Arc::new(shared) })
+    let store =
+        ConsulStore { http, path: url.path.clone(), ttl_min: Duration::from_secs(ttl_min), sessions: Mutex::default() };
+    store.get(Target::Leader, None).await?;
+    Ok(store)
 }
 
 fn token(url: &StoreUrl) -> Result<Option<String>, Error> {
@@ -71,10 +72,6 @@ fn token(url: &StoreUrl) -> Result<Option<String>, Error> {
 
 /// An election in Consul.
 pub(super) struct ConsulStore {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     http: Client,
     path: String,
     ttl_min: Duration,
@@ -82,7 +79,7 @@ struct Shared {
     sessions: Mutex<BTreeMap<LeaseId, String>>,
 }
 
-impl Shared {
+impl ConsulStore {
     fn key(&self, target: Target) -> String {
         match target {
             Target::Leader | Target::Succession => format!("{}/{target}", self.path),
@@ -106,6 +103,47 @@ impl Shared {
             _ => return Err(answer.error("Consul")),
         };
         Ok((entry, index.unwrap_or(0)))
+    }
+
+    /// Writes the record of a candidate as its session.
+    async fn acquire(&self, lease: LeaseId, session: &str, record: Bytes) -> Result<bool, Error> {
+        let path = self.url(Target::Lease(lease), &format!("acquire={session}"));
+        let mut call = Call::new(Method::PUT, &path);
+        call.body = record;
+        let answer = self.http.call(call).await?;
+        match answer.status {
+            200 => Ok(answer.text() == "true"),
+            _ if is_invalid_session(&answer) => Ok(false),
+            _ => Err(answer.error("Consul")),
+        }
+    }
+
+    fn sessions(&self) -> std::sync::MutexGuard<'_, BTreeMap<LeaseId, String>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Adapter for ConsulStore {
+    type Watch = ConsulWatch;
+
+    fn promises(&self) -> Promises {
+        Promises {
+            store: "consul",
+            linearizable_reads: true,
+            judge: Judge::StoreMonotonic,
+            transactions: true,
+            can_go_back: GoesBack::Restore,
+            ttl_min: self.ttl_min,
+            ttl_max: TTL_MAX,
+            early: Duration::ZERO,
+            late_factor: 2,
+            late: Duration::ZERO,
+            note: "Consul ends an abandoned lease after up to twice its time-to-live, which is at least 10 s",
+        }
+    }
+
+    async fn read(&self, target: Target) -> Result<Option<Entry>, Error> {
+        Ok(self.get(target, None).await?.0)
     }
 
     async fn swap(&self, swap: Swap) -> Result<Swapped, Error> {
@@ -158,19 +196,6 @@ impl Shared {
         Ok(Granted { ttl: Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX)) })
     }
 
-    /// Writes the record of a candidate as its session.
-    async fn acquire(&self, lease: LeaseId, session: &str, record: Bytes) -> Result<bool, Error> {
-        let path = self.url(Target::Lease(lease), &format!("acquire={session}"));
-        let mut call = Call::new(Method::PUT, &path);
-        call.body = record;
-        let answer = self.http.call(call).await?;
-        match answer.status {
-            200 => Ok(answer.text() == "true"),
-            _ if is_invalid_session(&answer) => Ok(false),
-            _ => Err(answer.error("Consul")),
-        }
-    }
-
     async fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> Result<Renewed, Error> {
         let session = self.sessions().get(&lease).cloned();
         let Some(session) = session else { return Ok(Renewed::Gone) };
@@ -221,73 +246,14 @@ impl Shared {
         pairs.iter().take(LIST_MAX).map(leased).collect()
     }
 
-    fn sessions(&self) -> std::sync::MutexGuard<'_, BTreeMap<LeaseId, String>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Store for ConsulStore {
-    fn promises(&self) -> Promises {
-        Promises {
-            store: "consul",
-            linearizable_reads: true,
-            judge: Judge::StoreMonotonic,
-            transactions: true,
-            can_go_back: GoesBack::Restore,
-            ttl_min: self.shared.ttl_min,
-            ttl_max: TTL_MAX,
-            early: Duration::ZERO,
-            late_factor: 2,
-            late: Duration::ZERO,
-            note: "Consul ends an abandoned lease after up to twice its time-to-live, which is at least 10 s",
-        }
-    }
-
-    fn read(&self, target: Target) -> BoxFuture<'_, Result<Option<Entry>, Error>> {
-        Box::pin(async move { Ok(self.shared.get(target, None).await?.0) })
-    }
-
-    fn swap(&self, swap: Swap) -> BoxFuture<'_, Result<Swapped, Error>> {
-        Box::pin(async move {
-            check_size(&swap.value)?;
-            self.shared.swap(swap).await
-        })
-    }
-
-    fn publish(&self, lease: LeaseId, record: Bytes, ttl: Duration) -> BoxFuture<'_, Result<Granted, Error>> {
-        Box::pin(async move {
-            check_size(&record)?;
-            self.shared.publish(lease, record, ttl).await
-        })
-    }
-
-    fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> BoxFuture<'_, Result<Renewed, Error>> {
-        Box::pin(async move {
-            record.as_ref().map_or(Ok(()), check_size)?;
-            self.shared.renew(lease, record).await
-        })
-    }
-
-    fn withdraw(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(self.shared.withdraw(lease))
-    }
-
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Leased>, Error>> {
-        Box::pin(self.shared.list())
-    }
-
-    fn watch(&self, target: Target) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
-        Box::pin(async move {
-            let watch: Box<dyn Watch> =
-                Box::new(ConsulWatch { shared: self.shared.clone(), target, index: None, last: None });
-            Ok(watch)
-        })
+    async fn watch(self: &Arc<Self>, target: Target) -> Result<ConsulWatch, Error> {
+        Ok(ConsulWatch { store: self.clone(), target, index: None, last: None })
     }
 }
 
 /// Blocking queries: each waits for an index after the last one.
-struct ConsulWatch {
-    shared: Arc<Shared>,
+pub(super) struct ConsulWatch {
+    store: Arc<ConsulStore>,
     target: Target,
     index: Option<u64>,
     last: Option<Option<Entry>>,
@@ -297,7 +263,7 @@ impl Watch for ConsulWatch {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<Entry>, Error>> {
         Box::pin(async move {
             loop {
-                let (entry, index) = self.shared.get(self.target, self.index).await?;
+                let (entry, index) = self.store.get(self.target, self.index).await?;
                 // An index that goes back, or none, must not be waited for.
                 self.index = Some(index).filter(|index| *index > 0 && *index >= self.index.unwrap_or(0));
                 if self.last.as_ref() != Some(&entry) {

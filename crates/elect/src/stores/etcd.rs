@@ -9,7 +9,8 @@
 //! etcd's leader judges leases by a monotonic clock. A key with a lease is deleted by a replicated write, so all members
 //! agree on its end, and a keep-alive of an expired lease is refused even if its deletion is still under way.
 //!
-//! The gateway is used instead of gRPC because the gRPC clients need `protoc` to build. It listens on the same port.
+//! The gateway is used instead of gRPC because the gRPC clients need `protoc` to build. It listens on the same port. If
+//! etcd requires both users and client certificates, it refuses a client certificate with a common name there.
 //!
 //! Options: `cacert`, `cert`, `key` (else `ETCDCTL_CACERT`, `ETCDCTL_CERT`, `ETCDCTL_KEY`); user and password else from
 //! `ETCDCTL_USER` (`user:password`).
@@ -24,12 +25,13 @@ use hyper::Method;
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
+use super::OpenError;
+use super::adapter::Adapter;
 use super::http::{Answer, Call, Client, Lines};
 use super::tls::{TLS_OPTIONS, TlsFiles};
-use super::{OpenError, check_size};
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
-    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Store, Swap, Swapped, Target, Watch,
+    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Swap, Swapped, Target, Watch,
 };
 use crate::url::{InvalidUrl, StoreUrl};
 
@@ -46,8 +48,8 @@ pub(super) async fn open(url: &StoreUrl) -> Result<EtcdStore, OpenError> {
     // A member without a quorum answers instead of letting a watch wait in silence.
     let http = http.header("grpc-metadata-hasleader", "true", false)?;
     let path = format!("{}/", url.path);
-    let store = EtcdStore { shared: Arc::new(Shared { http, path, login, token: Mutex::default() }) };
-    store.shared.get(Target::Leader).await?;
+    let store = EtcdStore { http, path, login, token: Mutex::default() };
+    store.get(Target::Leader).await?;
     Ok(store)
 }
 
@@ -63,10 +65,6 @@ fn login(url: &StoreUrl) -> Option<(String, String)> {
 
 /// An election in etcd.
 pub(super) struct EtcdStore {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     http: Client,
     /// The path of the election with a slash at its end.
     path: String,
@@ -75,7 +73,7 @@ struct Shared {
     token: Mutex<Option<HeaderValue>>,
 }
 
-impl Shared {
+impl EtcdStore {
     fn key(&self, target: Target) -> String {
         match target {
             Target::Leader | Target::Succession => format!("{}{target}", self.path),
@@ -130,6 +128,32 @@ impl Shared {
         let answer = self.post("/v3/kv/range", &json!({ "key": encode(&self.key(target)) })).await?;
         let entry = answer["kvs"].get(0).map(entry).transpose()?;
         Ok((entry, number(&answer["header"]["revision"])?))
+    }
+}
+
+impl Adapter for EtcdStore {
+    type Watch = EtcdWatch;
+
+    fn promises(&self) -> Promises {
+        Promises {
+            store: "etcd",
+            linearizable_reads: true,
+            judge: Judge::StoreMonotonic,
+            transactions: true,
+            can_go_back: GoesBack::Restore,
+            // One and a half election time-outs of etcd, whose default is 1 s. It grants more than was asked for.
+            ttl_min: Duration::from_secs(2),
+            ttl_max: TTL_MAX,
+            early: Duration::ZERO,
+            late_factor: 2,
+            late: Duration::ZERO,
+            note: "a restored backup brings old revisions and tokens back; after a change of etcd's leader all leases \
+                   begin anew",
+        }
+    }
+
+    async fn read(&self, target: Target) -> Result<Option<Entry>, Error> {
+        Ok(self.get(target).await?.0)
     }
 
     async fn swap(&self, swap: Swap) -> Result<Swapped, Error> {
@@ -228,70 +252,14 @@ impl Shared {
         }
         Ok(listed)
     }
-}
 
-impl Store for EtcdStore {
-    fn promises(&self) -> Promises {
-        Promises {
-            store: "etcd",
-            linearizable_reads: true,
-            judge: Judge::StoreMonotonic,
-            transactions: true,
-            can_go_back: GoesBack::Restore,
-            // One and a half election time-outs of etcd, whose default is 1 s. It grants more than was asked for.
-            ttl_min: Duration::from_secs(2),
-            ttl_max: TTL_MAX,
-            early: Duration::ZERO,
-            late_factor: 2,
-            late: Duration::ZERO,
-            note: "a restored backup brings old revisions and tokens back; after a change of etcd's leader all leases \
-                   begin anew",
-        }
-    }
-
-    fn read(&self, target: Target) -> BoxFuture<'_, Result<Option<Entry>, Error>> {
-        Box::pin(async move { Ok(self.shared.get(target).await?.0) })
-    }
-
-    fn swap(&self, swap: Swap) -> BoxFuture<'_, Result<Swapped, Error>> {
-        Box::pin(async move {
-            check_size(&swap.value)?;
-            self.shared.swap(swap).await
-        })
-    }
-
-    fn publish(&self, lease: LeaseId, record: Bytes, ttl: Duration) -> BoxFuture<'_, Result<Granted, Error>> {
-        Box::pin(async move {
-            check_size(&record)?;
-            self.shared.publish(lease, record, ttl).await
-        })
-    }
-
-    fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> BoxFuture<'_, Result<Renewed, Error>> {
-        Box::pin(async move {
-            record.as_ref().map_or(Ok(()), check_size)?;
-            self.shared.renew(lease, record).await
-        })
-    }
-
-    fn withdraw(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(self.shared.withdraw(lease))
-    }
-
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Leased>, Error>> {
-        Box::pin(self.shared.list())
-    }
-
-    fn watch(&self, target: Target) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
-        Box::pin(async move {
-            let watch: Box<dyn Watch> = Box::new(EtcdWatch { shared: self.shared.clone(), target, state: State::New });
-            Ok(watch)
-        })
+    async fn watch(self: &Arc<Self>, target: Target) -> Result<EtcdWatch, Error> {
+        Ok(EtcdWatch { store: self.clone(), target, state: State::New })
     }
 }
 
-struct EtcdWatch {
-    shared: Arc<Shared>,
+pub(super) struct EtcdWatch {
+    store: Arc<EtcdStore>,
     target: Target,
     state: State,
 }
@@ -315,12 +283,12 @@ impl Watch for EtcdWatch {
             loop {
                 match &mut self.state {
                     State::New => {
-                        let (entry, revision) = self.shared.get(self.target).await?;
+                        let (entry, revision) = self.store.get(self.target).await?;
                         self.state = State::Read { from: revision + 1, last: entry.clone() };
                         return Ok(entry);
                     }
                     State::Read { from, last } => {
-                        let lines = begin(&self.shared, self.target, *from).await?;
+                        let lines = begin(&self.store, self.target, *from).await?;
                         self.state = State::Streaming { lines, last: last.take() };
                     }
                     State::Streaming { lines, last } => {
@@ -340,16 +308,16 @@ impl Watch for EtcdWatch {
 
 /// Opens the stream of events. If the revisions since `from` are compacted, etcd ends it at once; the next watch reads
 /// the present state first.
-async fn begin(shared: &Shared, target: Target, from: i64) -> Result<Lines, Error> {
+async fn begin(store: &EtcdStore, target: Target, from: i64) -> Result<Lines, Error> {
     let create = json!({ "create_request": {
-        "key": encode(&shared.key(target)), "start_revision": from.to_string(),
+        "key": encode(&store.key(target)), "start_revision": from.to_string(),
     } });
-    let call = shared.call("/v3/watch", &create).await?;
-    match shared.http.stream(call).await? {
+    let call = store.call("/v3/watch", &create).await?;
+    match store.http.stream(call).await? {
         Ok(lines) => Ok(lines),
         Err(answer) => {
             if answer.status == 401 {
-                shared.forget_token();
+                store.forget_token();
             }
             Err(failed("/v3/watch", &answer).into())
         }

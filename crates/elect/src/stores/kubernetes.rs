@@ -28,12 +28,13 @@ use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
+use super::OpenError;
+use super::adapter::Adapter;
 use super::http::{Answer, Call, Client, Lines, encode_query};
 use super::tls::TlsFiles;
-use super::{OpenError, check_size};
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
-    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Store, Swap, Swapped, Target, Watch,
+    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Swap, Swapped, Target, Watch,
 };
 use crate::url::{InvalidUrl, StoreUrl};
 
@@ -75,9 +76,9 @@ pub(super) async fn open(url: &StoreUrl) -> Result<KubernetesStore, OpenError> {
     let token_file = url.option("token_file").map(str::to_owned).or_else(|| in_pod("token"));
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", namespace.name);
     let http = Client::new(vec![address], tls);
-    let shared = Shared { http, path, name, token_file, own: Mutex::default(), seen: Mutex::default() };
-    shared.find(&shared.object_name(Target::Leader)).await?;
-    Ok(KubernetesStore { shared: Arc::new(shared) })
+    let store = KubernetesStore { http, path, name, token_file, own: Mutex::default(), seen: Mutex::default() };
+    store.find(&store.object_name(Target::Leader)).await?;
+    Ok(store)
 }
 
 fn server(url: &StoreUrl) -> Result<String, Error> {
@@ -99,10 +100,6 @@ fn wrong_server(server: &str) -> InvalidUrl {
 
 /// An election in Kubernetes.
 pub(super) struct KubernetesStore {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     http: Client,
     /// The path of the Leases of the namespace.
     path: String,
@@ -133,7 +130,7 @@ enum Judged {
     Gone,
 }
 
-impl Shared {
+impl KubernetesStore {
     fn object_name(&self, target: Target) -> String {
         match target {
             Target::Leader | Target::Succession => format!("{}-{target}", self.name),
@@ -233,6 +230,39 @@ impl Shared {
             },
             "spec": {},
         }))
+    }
+
+    fn own(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Own>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Adapter for KubernetesStore {
+    type Watch = KubernetesWatch;
+
+    fn promises(&self) -> Promises {
+        Promises {
+            store: "k8s",
+            linearizable_reads: true,
+            judge: Judge::Clients,
+            transactions: false,
+            can_go_back: GoesBack::Restore,
+            ttl_min: TTL_MIN,
+            ttl_max: TTL_MAX,
+            early: Duration::ZERO,
+            late_factor: 2,
+            late: Duration::ZERO,
+            note: "each client judges leases by its own clock and waits for the whole time when it sees one for the first \
+                   time; one object for each candidate",
+        }
+    }
+
+    async fn read(&self, target: Target) -> Result<Option<Entry>, Error> {
+        Ok(self.get(target).await?.0)
     }
 
     async fn swap(&self, swap: Swap) -> Result<Swapped, Error> {
@@ -363,78 +393,14 @@ impl Shared {
         Ok(listed)
     }
 
-    fn own(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Own>> {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Store for KubernetesStore {
-    fn promises(&self) -> Promises {
-        Promises {
-            store: "k8s",
-            linearizable_reads: true,
-            judge: Judge::Clients,
-            transactions: false,
-            can_go_back: GoesBack::Restore,
-            ttl_min: TTL_MIN,
-            ttl_max: TTL_MAX,
-            early: Duration::ZERO,
-            late_factor: 2,
-            late: Duration::ZERO,
-            note: "each client judges leases by its own clock and waits for the whole time when it sees one for the first \
-                   time; one object for each candidate",
-        }
-    }
-
-    fn read(&self, target: Target) -> BoxFuture<'_, Result<Option<Entry>, Error>> {
-        Box::pin(async move { Ok(self.shared.get(target).await?.0) })
-    }
-
-    fn swap(&self, swap: Swap) -> BoxFuture<'_, Result<Swapped, Error>> {
-        Box::pin(async move {
-            check_size(&swap.value)?;
-            self.shared.swap(swap).await
-        })
-    }
-
-    fn publish(&self, lease: LeaseId, record: Bytes, ttl: Duration) -> BoxFuture<'_, Result<Granted, Error>> {
-        Box::pin(async move {
-            check_size(&record)?;
-            self.shared.publish(lease, record, ttl).await
-        })
-    }
-
-    fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> BoxFuture<'_, Result<Renewed, Error>> {
-        Box::pin(async move {
-            record.as_ref().map_or(Ok(()), check_size)?;
-            self.shared.renew(lease, record).await
-        })
-    }
-
-    fn withdraw(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(self.shared.withdraw(lease))
-    }
-
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Leased>, Error>> {
-        Box::pin(self.shared.list())
-    }
-
-    fn watch(&self, target: Target) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
-        Box::pin(async move {
-            let watch = KubernetesWatch { shared: self.shared.clone(), target, lines: None, last: None, until: None };
-            let watch: Box<dyn Watch> = Box::new(watch);
-            Ok(watch)
-        })
+    async fn watch(self: &Arc<Self>, target: Target) -> Result<KubernetesWatch, Error> {
+        Ok(KubernetesWatch { store: self.clone(), target, lines: None, last: None, until: None })
     }
 }
 
 /// Lists the one object, then streams its changes from that version on. When the stream ends, it lists again.
-struct KubernetesWatch {
-    shared: Arc<Shared>,
+pub(super) struct KubernetesWatch {
+    store: Arc<KubernetesStore>,
     target: Target,
     lines: Option<Lines>,
     last: Option<Option<Entry>>,
@@ -444,19 +410,19 @@ struct KubernetesWatch {
 
 impl KubernetesWatch {
     fn path(&self, query: &str) -> String {
-        let selector = encode_query(&format!("metadata.name={}", self.shared.object_name(self.target)));
-        format!("{}?fieldSelector={selector}{query}", self.shared.path)
+        let selector = encode_query(&format!("metadata.name={}", self.store.object_name(self.target)));
+        format!("{}?fieldSelector={selector}{query}", self.store.path)
     }
 
     /// The present object. The stream begins after it.
     async fn begin(&mut self) -> Result<Option<Value>, Error> {
-        let answer = self.shared.call(Method::GET, &self.path(""), None).await?;
+        let answer = self.store.call(Method::GET, &self.path(""), None).await?;
         let list = if answer.status == 200 { answer.json()? } else { return Err(answer.error("Kubernetes")) };
         let from = list["metadata"]["resourceVersion"].as_str().unwrap_or("0");
         let path = self.path(&format!("&watch=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={from}"));
         let mut call = Call::new(Method::GET, &path);
-        call.header = self.shared.authorization()?;
-        match self.shared.http.stream(call).await? {
+        call.header = self.store.authorization()?;
+        match self.store.http.stream(call).await? {
             Ok(lines) => self.lines = Some(lines),
             Err(answer) => return Err(answer.error("Kubernetes")),
         }
@@ -469,7 +435,7 @@ impl KubernetesWatch {
         let end = self.until.unwrap_or_else(|| Instant::now() + Duration::from_secs(2 * WATCH_SECONDS));
         let line = tokio::select! {
             line = lines.next() => line?,
-            () = sleep_until(end) => return self.shared.find(&self.shared.object_name(self.target)).await,
+            () = sleep_until(end) => return self.store.find(&self.store.object_name(self.target)).await,
         };
         let Some(line) = line else {
             self.lines = None;
@@ -493,7 +459,7 @@ impl Watch for KubernetesWatch {
         Box::pin(async move {
             loop {
                 let object = self.change().await?;
-                let (entry, until) = self.shared.state(self.target, object).await?;
+                let (entry, until) = self.store.state(self.target, object).await?;
                 self.until = until;
                 let same = match (&self.last, &entry) {
                     (None, _) => false,

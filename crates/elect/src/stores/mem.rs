@@ -15,10 +15,11 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::check_size;
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
-    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Plain, RECORD_MAX, Renewed, Revision, Store, Swap,
-    Swapped, Target, Watch,
+    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Plain, Renewed, Revision, Store, Swap, Swapped,
+    Target, Watch,
 };
 use crate::url::{InvalidUrl, StoreUrl};
 
@@ -251,13 +252,6 @@ impl Store for MemStore {
             Ok(watch)
         })
     }
-}
-
-fn check_size(record: &Bytes) -> Result<(), Error> {
-    if record.len() <= RECORD_MAX {
-        return Ok(());
-    }
-    Err(Error::TooLarge(format!("a record has at most {RECORD_MAX} bytes, got {}", record.len())))
 }
 
 struct MemWatch {

@@ -1,8 +1,10 @@
 //! The stores that an election can run on, each behind a feature, and [`open`], which picks one by its URL.
 //!
-//! Each adapter is one file, or one folder, that implements [`Store`] and has a function
-//! `open(&StoreUrl)`. It knows nothing of elections.
+//! Each adapter of a server is one file that implements `Adapter` and has a function `open(&StoreUrl)`; `adapter` makes a
+//! [`Store`] of it. It knows nothing of elections.
 
+#[cfg(any(feature = "_tls", feature = "zookeeper"))]
+mod adapter;
 #[cfg(feature = "consul")]
 mod consul;
 #[cfg(feature = "etcd")]
@@ -26,6 +28,13 @@ mod zookeeper;
 
 use std::sync::Arc;
 
+#[cfg(any(feature = "_tls", feature = "zookeeper"))]
+use adapter::Adapted;
+#[cfg(any(feature = "mem", feature = "_tls", feature = "zookeeper"))]
+use bytes::Bytes;
+
+#[cfg(any(feature = "mem", feature = "_tls", feature = "zookeeper"))]
+use crate::store::RECORD_MAX;
 use crate::store::{self, Store};
 use crate::url::{InvalidUrl, StoreUrl};
 
@@ -41,19 +50,19 @@ pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, OpenError> {
         #[cfg(feature = "mem")]
         "mem" => Ok(Arc::new(mem::open(url)?)),
         #[cfg(feature = "consul")]
-        "consul" | "consuls" => Ok(Arc::new(consul::open(url).await?)),
+        "consul" | "consuls" => Ok(Adapted::store(consul::open(url).await?)),
         #[cfg(feature = "etcd")]
-        "etcd" | "etcds" => Ok(Arc::new(etcd::open(url).await?)),
+        "etcd" | "etcds" => Ok(Adapted::store(etcd::open(url).await?)),
         #[cfg(feature = "kubernetes")]
-        "k8s" => Ok(Arc::new(kubernetes::open(url).await?)),
+        "k8s" => Ok(Adapted::store(kubernetes::open(url).await?)),
         #[cfg(feature = "nats")]
-        "nats" | "natss" => Ok(Arc::new(nats::open(url).await?)),
+        "nats" | "natss" => Ok(Adapted::store(nats::open(url).await?)),
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Ok(Arc::new(postgres::open(url).await?)),
+        "postgres" | "postgresql" => Ok(Adapted::store(postgres::open(url).await?)),
         #[cfg(feature = "redis")]
-        "redis" | "rediss" => Ok(Arc::new(redis::open(url).await?)),
+        "redis" | "rediss" => Ok(Adapted::store(redis::open(url).await?)),
         #[cfg(feature = "zookeeper")]
-        "zk" | "zks" => Ok(Arc::new(zookeeper::open(url).await?)),
+        "zk" | "zks" => Ok(Adapted::store(zookeeper::open(url).await?)),
         scheme => match FEATURES.iter().find(|(known, _)| *known == scheme) {
             Some((_, feature)) => Err(InvalidUrl::NotBuilt { scheme: scheme.to_owned(), feature }.into()),
             None => Err(InvalidUrl::UnknownStore { scheme: scheme.to_owned() }.into()),
@@ -62,9 +71,8 @@ pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, OpenError> {
 }
 
 /// Refuses a record over the limit before it is sent.
-#[cfg(any(feature = "_tls", feature = "zookeeper"))]
-fn check_size(record: &bytes::Bytes) -> Result<(), store::Error> {
-    use crate::store::RECORD_MAX;
+#[cfg(any(feature = "mem", feature = "_tls", feature = "zookeeper"))]
+fn check_size(record: &Bytes) -> Result<(), store::Error> {
     if record.len() <= RECORD_MAX {
         return Ok(());
     }

@@ -33,11 +33,12 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::watch;
 
+use super::OpenError;
+use super::adapter::Adapter;
 use super::tls::{TlsFiles, setting};
-use super::{OpenError, check_size};
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
-    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Store, Swap, Swapped, Target, Watch,
+    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Swap, Swapped, Target, Watch,
 };
 use crate::url::{InvalidUrl, StoreUrl};
 
@@ -60,17 +61,17 @@ pub(super) async fn open(url: &StoreUrl) -> Result<NatsStore, OpenError> {
     let client =
         options.connect(url.addresses(4222)).await.map_err(|why| Error::unavailable(format!("NATS: {why}")))?;
     let context = jetstream::new(client);
-    let store = bucket_of(&context, url, bucket).await?;
-    let shared = Shared {
+    let bucket = bucket_of(&context, url, bucket).await?;
+    let store = NatsStore {
         context,
-        stream: store.stream.clone(),
-        store,
+        stream: bucket.stream.clone(),
+        bucket,
         prefix: path.replace('/', "."),
         leases: sync::Mutex::default(),
         connections,
     };
-    shared.get(Target::Leader).await?;
-    Ok(NatsStore { shared: Arc::new(shared) })
+    store.get(Target::Leader).await?;
+    Ok(store)
 }
 
 async fn options(url: &StoreUrl) -> Result<ConnectOptions, Error> {
@@ -132,12 +133,8 @@ async fn bucket_of(context: &Context, url: &StoreUrl, bucket: &str) -> Result<kv
 
 /// An election in NATS.
 pub(super) struct NatsStore {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     context: Context,
-    store: kv::Store,
+    bucket: kv::Store,
     stream: Stream,
     prefix: String,
     /// The own leases.
@@ -162,7 +159,7 @@ struct Last {
     value: Option<Bytes>,
 }
 
-impl Shared {
+impl NatsStore {
     fn key(&self, target: Target) -> String {
         match target {
             Target::Leader | Target::Succession => format!("{}.{target}", self.prefix),
@@ -171,7 +168,7 @@ impl Shared {
     }
 
     fn subject(&self, target: Target) -> String {
-        format!("{}{}", self.store.prefix, self.key(target))
+        format!("{}{}", self.bucket.prefix, self.key(target))
     }
 
     async fn last(&self, target: Target) -> Result<Last, Error> {
@@ -205,6 +202,45 @@ impl Shared {
         }
     }
 
+    /// Confirms by a write that a lease is gone. False if it is alive.
+    async fn make_gone(&self, lease: LeaseId) -> Result<bool, Error> {
+        let target = Target::Lease(lease);
+        let last = self.last(target).await?;
+        if last.value.is_some() {
+            return Ok(false);
+        }
+        Ok(self.put(target, last.sequence, deletion()).await?.is_some())
+    }
+
+    fn leases(&self) -> sync::MutexGuard<'_, BTreeMap<LeaseId, Own>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Adapter for NatsStore {
+    type Watch = NatsWatch;
+
+    fn promises(&self) -> Promises {
+        Promises {
+            store: "nats",
+            linearizable_reads: false,
+            judge: Judge::StoreWall,
+            transactions: false,
+            can_go_back: GoesBack::Restore,
+            ttl_min: TTL_MIN,
+            ttl_max: TTL_MAX,
+            early: Duration::ZERO,
+            late_factor: 2,
+            late: Duration::from_secs(1),
+            note: "whole seconds; a bucket that is deleted and created again begins at sequence 1; one replica is as safe \
+                   as its disk",
+        }
+    }
+
+    async fn read(&self, target: Target) -> Result<Option<Entry>, Error> {
+        self.get(target).await
+    }
+
     async fn swap(&self, swap: Swap) -> Result<Swapped, Error> {
         let target = swap.record.into();
         let last = self.last(target).await?;
@@ -222,16 +258,6 @@ impl Shared {
             Some(sequence) => Swapped::Done(Revision(sequence.into())),
             None => Swapped::Conflict,
         })
-    }
-
-    /// Confirms by a write that a lease is gone. False if it is alive.
-    async fn make_gone(&self, lease: LeaseId) -> Result<bool, Error> {
-        let target = Target::Lease(lease);
-        let last = self.last(target).await?;
-        if last.value.is_some() {
-            return Ok(false);
-        }
-        Ok(self.put(target, last.sequence, deletion()).await?.is_some())
     }
 
     async fn publish(&self, lease: LeaseId, record: Bytes, ttl: Duration) -> Result<Granted, Error> {
@@ -290,7 +316,7 @@ impl Shared {
 
     async fn list(&self) -> Result<Vec<Leased>, Error> {
         let failed = |why: &dyn std::fmt::Display| Error::unavailable(format!("NATS: {why}"));
-        let prefix = format!("{}{}.candidates.", self.store.prefix, self.prefix);
+        let prefix = format!("{}{}.candidates.", self.bucket.prefix, self.prefix);
         let config = pull::OrderedConfig {
             deliver_policy: DeliverPolicy::LastPerSubject,
             filter_subject: format!("{prefix}*"),
@@ -316,78 +342,18 @@ impl Shared {
         Ok(listed)
     }
 
-    fn leases(&self) -> sync::MutexGuard<'_, BTreeMap<LeaseId, Own>> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Store for NatsStore {
-    fn promises(&self) -> Promises {
-        Promises {
-            store: "nats",
-            linearizable_reads: false,
-            judge: Judge::StoreWall,
-            transactions: false,
-            can_go_back: GoesBack::Restore,
-            ttl_min: TTL_MIN,
-            ttl_max: TTL_MAX,
-            early: Duration::ZERO,
-            late_factor: 2,
-            late: Duration::from_secs(1),
-            note: "whole seconds; a bucket that is deleted and created again begins at sequence 1; one replica is as safe \
-                   as its disk",
-        }
-    }
-
-    fn read(&self, target: Target) -> BoxFuture<'_, Result<Option<Entry>, Error>> {
-        Box::pin(self.shared.get(target))
-    }
-
-    fn swap(&self, swap: Swap) -> BoxFuture<'_, Result<Swapped, Error>> {
-        Box::pin(async move {
-            check_size(&swap.value)?;
-            self.shared.swap(swap).await
-        })
-    }
-
-    fn publish(&self, lease: LeaseId, record: Bytes, ttl: Duration) -> BoxFuture<'_, Result<Granted, Error>> {
-        Box::pin(async move {
-            check_size(&record)?;
-            self.shared.publish(lease, record, ttl).await
-        })
-    }
-
-    fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> BoxFuture<'_, Result<Renewed, Error>> {
-        Box::pin(async move {
-            record.as_ref().map_or(Ok(()), check_size)?;
-            self.shared.renew(lease, record).await
-        })
-    }
-
-    fn withdraw(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(self.shared.withdraw(lease))
-    }
-
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Leased>, Error>> {
-        Box::pin(self.shared.list())
-    }
-
-    fn watch(&self, target: Target) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
-        Box::pin(async move {
-            let mut connections = self.shared.connections.clone();
-            connections.mark_unchanged();
-            let changes = self.shared.store.watch(self.shared.key(target)).await;
-            let changes = changes.map_err(|why| Error::unavailable(format!("NATS: {why}")))?;
-            let watch: Box<dyn Watch> =
-                Box::new(NatsWatch { shared: self.shared.clone(), target, changes, connections, last: None });
-            Ok(watch)
-        })
+    async fn watch(self: &Arc<Self>, target: Target) -> Result<NatsWatch, Error> {
+        let mut connections = self.connections.clone();
+        connections.mark_unchanged();
+        let changes = self.bucket.watch(self.key(target)).await;
+        let changes = changes.map_err(|why| Error::unavailable(format!("NATS: {why}")))?;
+        Ok(NatsWatch { store: self.clone(), target, changes, connections, last: None })
     }
 }
 
 /// A consumer of new messages, begun before the first state is read.
-struct NatsWatch {
-    shared: Arc<Shared>,
+pub(super) struct NatsWatch {
+    store: Arc<NatsStore>,
     target: Target,
     changes: kv::Watch,
     connections: watch::Receiver<u64>,
@@ -411,7 +377,7 @@ impl Watch for NatsWatch {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<Entry>, Error>> {
         Box::pin(async move {
             if self.last.is_none() {
-                let entry = self.shared.get(self.target).await?;
+                let entry = self.store.get(self.target).await?;
                 self.last = Some(entry.clone());
                 return Ok(entry);
             }

@@ -38,11 +38,12 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Row, Socket};
 use tokio_rustls::TlsConnector;
 
+use super::OpenError;
+use super::adapter::Adapter;
 use super::tls::{TlsFiles, setting};
-use super::{OpenError, check_size};
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
-    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Store, Swap, Swapped, Target, Watch,
+    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Swap, Swapped, Target, Watch,
 };
 use crate::url::{InvalidUrl, StoreUrl};
 
@@ -83,21 +84,17 @@ pub(super) async fn open(url: &StoreUrl) -> Result<PostgresStore, OpenError> {
         }
     });
     let tls = Tls(Arc::new(TlsFiles::of(url, ["PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY"]).config()?));
-    let shared = Shared { config, tls, election: election.to_owned(), session: Mutex::default() };
-    let session = shared.session().await?;
+    let store = PostgresStore { config, tls, election: election.to_owned(), session: Mutex::default() };
+    let session = store.session().await?;
     let found: bool = query(session.client.query_one(FIND_TABLES, &[]).await)?.get(0);
     if !found {
         query(session.client.batch_execute(MAKE_TABLES).await)?;
     }
-    Ok(PostgresStore { shared: Arc::new(shared) })
+    Ok(store)
 }
 
 /// An election in PostgreSQL.
 pub(super) struct PostgresStore {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     config: Config,
     tls: Tls,
     election: String,
@@ -111,7 +108,7 @@ struct Session {
     changes: broadcast::WeakSender<String>,
 }
 
-impl Shared {
+impl PostgresStore {
     async fn session(&self) -> Result<Arc<Session>, Error> {
         let mut session = self.session.lock().await;
         if let Some(session) = session.as_ref().filter(|session| !session.client.is_closed()) {
@@ -159,6 +156,41 @@ impl Shared {
             query(client.execute(END_LEASE, &[&self.election, &name]).await)?;
         }
     }
+}
+
+/// Moves the connection and passes its notifications on, until it is lost.
+async fn drive(mut connection: Connection<Socket, ClientTls>, changed: broadcast::Sender<String>) {
+    while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+        if let AsyncMessage::Notification(notification) = message {
+            // An error only says that there is no watch.
+            let _ = changed.send(notification.payload().to_owned());
+        }
+    }
+}
+
+impl Adapter for PostgresStore {
+    type Watch = PostgresWatch;
+
+    fn promises(&self) -> Promises {
+        Promises {
+            store: "postgres",
+            linearizable_reads: true,
+            judge: Judge::StoreWall,
+            transactions: true,
+            can_go_back: GoesBack::Failover,
+            ttl_min: Duration::from_millis(100),
+            ttl_max: TTL_MAX,
+            early: Duration::ZERO,
+            late_factor: 1,
+            late: Duration::ZERO,
+            note: "one primary; a standby with asynchronous replication may lack the last changes when it takes over",
+        }
+    }
+
+    async fn read(&self, target: Target) -> Result<Option<Entry>, Error> {
+        let session = self.session().await?;
+        Ok(self.get(&session, target).await?.0)
+    }
 
     async fn swap(&self, swap: Swap) -> Result<Swapped, Error> {
         let session = self.session().await?;
@@ -183,6 +215,29 @@ impl Shared {
         })
     }
 
+    async fn publish(&self, lease: LeaseId, record: Bytes, ttl: Duration) -> Result<Granted, Error> {
+        let ttl = ttl.clamp(self.promises().ttl_min, TTL_MAX);
+        let ttl = Duration::from_millis(ttl.as_millis().try_into().unwrap_or(u64::MAX));
+        let session = self.session().await?;
+        let (name, value, seconds) = (lease.to_string(), record.to_vec(), ttl.as_secs_f64());
+        let made = session.client.execute(PUBLISH, &[&self.election, &name, &value, &seconds]).await;
+        query(made)?;
+        Ok(Granted { ttl })
+    }
+
+    async fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> Result<Renewed, Error> {
+        let session = self.session().await?;
+        let (name, value) = (lease.to_string(), record.map(|record| record.to_vec()));
+        let renewed = session.client.query_opt(RENEW, &[&self.election, &name, &value]).await;
+        Ok(if query(renewed)?.is_some() { Renewed::Extended } else { Renewed::Gone })
+    }
+
+    async fn withdraw(&self, lease: LeaseId) -> Result<(), Error> {
+        let session = self.session().await?;
+        query(session.client.execute(WITHDRAW, &[&self.election, &lease.to_string()]).await)?;
+        Ok(())
+    }
+
     async fn list(&self) -> Result<Vec<Leased>, Error> {
         let session = self.session().await?;
         let rows = query(session.client.query(LIST, &[&self.election, &(LIST_MAX as i64)]).await)?;
@@ -194,101 +249,20 @@ impl Shared {
             |row: Row| Ok(Leased { lease: row.get::<_, &str>(0).parse()?, value: row.get::<_, Vec<u8>>(1).into() });
         live.into_iter().map(leased).collect()
     }
-}
 
-/// Moves the connection and passes its notifications on, until it is lost.
-async fn drive(mut connection: Connection<Socket, ClientTls>, changed: broadcast::Sender<String>) {
-    while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
-        if let AsyncMessage::Notification(notification) = message {
-            // An error only says that there is no watch.
-            let _ = changed.send(notification.payload().to_owned());
-        }
+    async fn watch(self: &Arc<Self>, target: Target) -> Result<PostgresWatch, Error> {
+        let session = self.session().await?;
+        let changes = self.listen(&session).await?;
+        let name = match target {
+            Target::Leader | Target::Succession => target.to_string(),
+            Target::Lease(lease) => lease.to_string(),
+        };
+        Ok(PostgresWatch { store: self.clone(), session, changes, target, name, last: None })
     }
 }
 
-impl Store for PostgresStore {
-    fn promises(&self) -> Promises {
-        Promises {
-            store: "postgres",
-            linearizable_reads: true,
-            judge: Judge::StoreWall,
-            transactions: true,
-            can_go_back: GoesBack::Failover,
-            ttl_min: Duration::from_millis(100),
-            ttl_max: TTL_MAX,
-            early: Duration::ZERO,
-            late_factor: 1,
-            late: Duration::ZERO,
-            note: "one primary; a standby with asynchronous replication may lack the last changes when it takes over",
-        }
-    }
-
-    fn read(&self, target: Target) -> BoxFuture<'_, Result<Option<Entry>, Error>> {
-        Box::pin(async move {
-            let session = self.shared.session().await?;
-            Ok(self.shared.get(&session, target).await?.0)
-        })
-    }
-
-    fn swap(&self, swap: Swap) -> BoxFuture<'_, Result<Swapped, Error>> {
-        Box::pin(async move {
-            check_size(&swap.value)?;
-            self.shared.swap(swap).await
-        })
-    }
-
-    fn publish(&self, lease: LeaseId, record: Bytes, ttl: Duration) -> BoxFuture<'_, Result<Granted, Error>> {
-        Box::pin(async move {
-            check_size(&record)?;
-            let ttl = ttl.clamp(self.promises().ttl_min, TTL_MAX);
-            let ttl = Duration::from_millis(ttl.as_millis().try_into().unwrap_or(u64::MAX));
-            let session = self.shared.session().await?;
-            let (name, value, seconds) = (lease.to_string(), record.to_vec(), ttl.as_secs_f64());
-            let made = session.client.execute(PUBLISH, &[&self.shared.election, &name, &value, &seconds]).await;
-            query(made)?;
-            Ok(Granted { ttl })
-        })
-    }
-
-    fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> BoxFuture<'_, Result<Renewed, Error>> {
-        Box::pin(async move {
-            record.as_ref().map_or(Ok(()), check_size)?;
-            let session = self.shared.session().await?;
-            let (name, value) = (lease.to_string(), record.map(|record| record.to_vec()));
-            let renewed = session.client.query_opt(RENEW, &[&self.shared.election, &name, &value]).await;
-            Ok(if query(renewed)?.is_some() { Renewed::Extended } else { Renewed::Gone })
-        })
-    }
-
-    fn withdraw(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async move {
-            let session = self.shared.session().await?;
-            query(session.client.execute(WITHDRAW, &[&self.shared.election, &lease.to_string()]).await)?;
-            Ok(())
-        })
-    }
-
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Leased>, Error>> {
-        Box::pin(self.shared.list())
-    }
-
-    fn watch(&self, target: Target) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
-        Box::pin(async move {
-            let session = self.shared.session().await?;
-            let changes = self.shared.listen(&session).await?;
-            let name = match target {
-                Target::Leader | Target::Succession => target.to_string(),
-                Target::Lease(lease) => lease.to_string(),
-            };
-            let watch = PostgresWatch { shared: self.shared.clone(), session, changes, target, name, last: None };
-            let watch: Box<dyn Watch> = Box::new(watch);
-            Ok(watch)
-        })
-    }
-}
-
-struct PostgresWatch {
-    shared: Arc<Shared>,
+pub(super) struct PostgresWatch {
+    store: Arc<PostgresStore>,
     session: Arc<Session>,
     changes: broadcast::Receiver<String>,
     target: Target,
@@ -317,7 +291,7 @@ impl Watch for PostgresWatch {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<Entry>, Error>> {
         Box::pin(async move {
             loop {
-                let (entry, left) = self.shared.get(&self.session, self.target).await?;
+                let (entry, left) = self.store.get(&self.session, self.target).await?;
                 if self.last.as_ref() != Some(&entry) {
                     self.last = Some(entry.clone());
                     return Ok(entry);

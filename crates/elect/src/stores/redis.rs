@@ -31,11 +31,12 @@ use rustls::ClientConfig;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
+use super::OpenError;
+use super::adapter::Adapter;
 use super::tls::{self, Stream, TlsFiles};
-use super::{OpenError, check_size};
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
-    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Store, Swap, Swapped, Target, Watch,
+    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Swap, Swapped, Target, Watch,
 };
 use crate::url::{InvalidUrl, StoreUrl};
 
@@ -62,7 +63,7 @@ pub(super) async fn open(url: &StoreUrl) -> Result<RedisStore, OpenError> {
         "rediss" => Some(Arc::new(TlsFiles::of(url, ["", "", ""]).config()?)),
         _ => None,
     };
-    let shared = Shared {
+    let store = RedisStore {
         address: address.clone(),
         tls,
         login,
@@ -71,16 +72,12 @@ pub(super) async fn open(url: &StoreUrl) -> Result<RedisStore, OpenError> {
         scripts: Scripts::new(),
         granted: sync::Mutex::default(),
     };
-    shared.get(Target::Leader).await?;
-    Ok(RedisStore { shared: Arc::new(shared) })
+    store.get(Target::Leader).await?;
+    Ok(store)
 }
 
 /// An election in Redis.
 pub(super) struct RedisStore {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     address: String,
     tls: Option<Arc<ClientConfig>>,
     login: RedisConnectionInfo,
@@ -114,7 +111,7 @@ impl Scripts {
     }
 }
 
-impl Shared {
+impl RedisStore {
     fn key(&self, target: Target) -> String {
         match target {
             Target::Leader | Target::Succession => format!("{}/{target}", self.path),
@@ -192,6 +189,36 @@ impl Shared {
         }
     }
 
+    async fn forget(&self, lease: LeaseId) -> Result<(), Error> {
+        let mut call = self.scripts.forget.key(self.key(Target::Lease(lease)));
+        call.key(self.index()).arg(lease.to_string());
+        self.script(&call).await
+    }
+}
+
+impl Adapter for RedisStore {
+    type Watch = RedisWatch;
+
+    fn promises(&self) -> Promises {
+        Promises {
+            store: "redis",
+            linearizable_reads: true,
+            judge: Judge::StoreWall,
+            transactions: true,
+            can_go_back: GoesBack::Restart,
+            ttl_min: TTL_MIN,
+            ttl_max: TTL_MAX,
+            early: Duration::ZERO,
+            late_factor: 1,
+            late: Duration::ZERO,
+            note: "one node: a promoted replica may lack acknowledged changes, and a restart keeps what appendfsync kept",
+        }
+    }
+
+    async fn read(&self, target: Target) -> Result<Option<Entry>, Error> {
+        Ok(self.get(target).await?.0)
+    }
+
     async fn swap(&self, swap: Swap) -> Result<Swapped, Error> {
         let lease_key = |lease: Option<LeaseId>| lease.map_or(String::new(), |lease| self.key(Target::Lease(lease)));
         let expected = swap.expected.map_or(String::new(), |revision| revision.0.to_string());
@@ -266,78 +293,17 @@ impl Shared {
         Ok(listed)
     }
 
-    async fn forget(&self, lease: LeaseId) -> Result<(), Error> {
-        let mut call = self.scripts.forget.key(self.key(Target::Lease(lease)));
-        call.key(self.index()).arg(lease.to_string());
-        self.script(&call).await
-    }
-}
-
-impl Store for RedisStore {
-    fn promises(&self) -> Promises {
-        Promises {
-            store: "redis",
-            linearizable_reads: true,
-            judge: Judge::StoreWall,
-            transactions: true,
-            can_go_back: GoesBack::Restart,
-            ttl_min: TTL_MIN,
-            ttl_max: TTL_MAX,
-            early: Duration::ZERO,
-            late_factor: 1,
-            late: Duration::ZERO,
-            note: "one node: a promoted replica may lack acknowledged changes, and a restart keeps what appendfsync kept",
-        }
-    }
-
-    fn read(&self, target: Target) -> BoxFuture<'_, Result<Option<Entry>, Error>> {
-        Box::pin(async move { Ok(self.shared.get(target).await?.0) })
-    }
-
-    fn swap(&self, swap: Swap) -> BoxFuture<'_, Result<Swapped, Error>> {
-        Box::pin(async move {
-            check_size(&swap.value)?;
-            self.shared.swap(swap).await
-        })
-    }
-
-    fn publish(&self, lease: LeaseId, record: Bytes, ttl: Duration) -> BoxFuture<'_, Result<Granted, Error>> {
-        Box::pin(async move {
-            check_size(&record)?;
-            self.shared.publish(lease, record, ttl).await
-        })
-    }
-
-    fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> BoxFuture<'_, Result<Renewed, Error>> {
-        Box::pin(async move {
-            record.as_ref().map_or(Ok(()), check_size)?;
-            self.shared.renew(lease, record).await
-        })
-    }
-
-    fn withdraw(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(self.shared.withdraw(lease))
-    }
-
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Leased>, Error>> {
-        Box::pin(self.shared.list())
-    }
-
-    fn watch(&self, target: Target) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
-        Box::pin(async move {
-            let stream = self.shared.stream().await?;
-            let mut changes = PubSub::new(&self.shared.login, stream).await.map_err(|why| failed(&why))?;
-            changes.subscribe(self.shared.key(target)).await.map_err(|why| failed(&why))?;
-            let watch = RedisWatch { shared: self.shared.clone(), changes, target, last: None };
-            let watch: Box<dyn Watch> = Box::new(watch);
-            Ok(watch)
-        })
+    async fn watch(self: &Arc<Self>, target: Target) -> Result<RedisWatch, Error> {
+        let stream = self.stream().await?;
+        let mut changes = PubSub::new(&self.login, stream).await.map_err(|why| failed(&why))?;
+        changes.subscribe(self.key(target)).await.map_err(|why| failed(&why))?;
+        Ok(RedisWatch { store: self.clone(), changes, target, last: None })
     }
 }
 
 /// A connection of its own, subscribed before the first state is read.
-struct RedisWatch {
-    shared: Arc<Shared>,
+pub(super) struct RedisWatch {
+    store: Arc<RedisStore>,
     changes: PubSub,
     target: Target,
     last: Option<Option<Entry>>,
@@ -347,7 +313,7 @@ impl Watch for RedisWatch {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<Entry>, Error>> {
         Box::pin(async move {
             loop {
-                let (entry, left) = self.shared.get(self.target).await?;
+                let (entry, left) = self.store.get(self.target).await?;
                 if self.last.as_ref() != Some(&entry) {
                     self.last = Some(entry.clone());
                     return Ok(entry);

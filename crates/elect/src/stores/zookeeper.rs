@@ -31,10 +31,11 @@ use zookeeper_client::{
     Acls, Client, CreateMode, Error as ZkError, MultiWriteError, MultiWriteResult, OneshotWatcher, Stat,
 };
 
-use super::{OpenError, check_size};
+use super::OpenError;
+use super::adapter::Adapter;
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
-    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Store, Swap, Swapped, Target, Watch,
+    BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Swap, Swapped, Target, Watch,
 };
 use crate::url::{InvalidUrl, StoreUrl};
 
@@ -55,7 +56,7 @@ pub(super) async fn open(url: &StoreUrl) -> Result<ZooKeeperStore, OpenError> {
             })?,
         };
     let login = url.user.as_ref().map(|user| format!("{user}:{}", url.password.as_deref().unwrap_or_default()));
-    let shared = Shared {
+    let store = ZooKeeperStore {
         servers: url.addresses(2181).join(","),
         path: format!("/{}", url.path),
         login,
@@ -63,18 +64,14 @@ pub(super) async fn open(url: &StoreUrl) -> Result<ZooKeeperStore, OpenError> {
         client: Mutex::default(),
         leases: sync::Mutex::default(),
     };
-    let client = shared.client().await?;
-    let options = CreateMode::Persistent.with_acls(shared.acls());
-    client.mkdir(&format!("{}/candidates", shared.path), &options).await.map_err(|why| failed(&why))?;
-    Ok(ZooKeeperStore { shared: Arc::new(shared) })
+    let client = store.client().await?;
+    let options = CreateMode::Persistent.with_acls(store.acls());
+    client.mkdir(&format!("{}/candidates", store.path), &options).await.map_err(|why| failed(&why))?;
+    Ok(store)
 }
 
 /// An election in ZooKeeper or Pole.
 pub(super) struct ZooKeeperStore {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     /// `host:port,host:port`.
     servers: String,
     path: String,
@@ -101,7 +98,7 @@ impl Drop for Lease {
     }
 }
 
-impl Shared {
+impl ZooKeeperStore {
     fn node(&self, target: Target) -> String {
         match target {
             Target::Leader | Target::Succession => format!("{}/{target}", self.path),
@@ -147,6 +144,47 @@ impl Shared {
             Err(ZkError::NoNode) => Ok(None),
             Err(why) => Err(failed(&why)),
         }
+    }
+
+    fn leases(&self) -> sync::MutexGuard<'_, BTreeMap<LeaseId, Lease>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Deletes the node of a lease when it was not renewed for its granted time.
+async fn end_in_time(client: Client, node: String, mut renewed: watch::Receiver<Instant>) {
+    loop {
+        let ends = *renewed.borrow_and_update();
+        tokio::select! {
+            changed = renewed.changed() => if changed.is_err() { return },
+            () = sleep_until(ends) => break,
+        }
+    }
+    // Without an answer the session itself runs out: nothing keeps it alive when this task has ended.
+    let _ = client.delete(&node, None).await;
+}
+
+impl Adapter for ZooKeeperStore {
+    type Watch = ZooKeeperWatch;
+
+    fn promises(&self) -> Promises {
+        Promises {
+            store: "zk",
+            linearizable_reads: true,
+            judge: Judge::StoreMonotonic,
+            transactions: true,
+            can_go_back: GoesBack::Restore,
+            ttl_min: self.tick * 2,
+            ttl_max: self.tick * 20,
+            early: self.tick,
+            late_factor: 2,
+            late: self.tick,
+            note: "a lease ends up to a tick late, and all sessions begin anew when the leader of ZooKeeper changes",
+        }
+    }
+
+    async fn read(&self, target: Target) -> Result<Option<Entry>, Error> {
+        self.get(target).await
     }
 
     async fn swap(&self, swap: Swap) -> Result<Swapped, Error> {
@@ -268,87 +306,16 @@ impl Shared {
         Ok(listed)
     }
 
-    fn leases(&self) -> sync::MutexGuard<'_, BTreeMap<LeaseId, Lease>> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Deletes the node of a lease when it was not renewed for its granted time.
-async fn end_in_time(client: Client, node: String, mut renewed: watch::Receiver<Instant>) {
-    loop {
-        let ends = *renewed.borrow_and_update();
-        tokio::select! {
-            changed = renewed.changed() => if changed.is_err() { return },
-            () = sleep_until(ends) => break,
-        }
-    }
-    // Without an answer the session itself runs out: nothing keeps it alive when this task has ended.
-    let _ = client.delete(&node, None).await;
-}
-
-impl Store for ZooKeeperStore {
-    fn promises(&self) -> Promises {
-        Promises {
-            store: "zk",
-            linearizable_reads: true,
-            judge: Judge::StoreMonotonic,
-            transactions: true,
-            can_go_back: GoesBack::Restore,
-            ttl_min: self.shared.tick * 2,
-            ttl_max: self.shared.tick * 20,
-            early: self.shared.tick,
-            late_factor: 2,
-            late: self.shared.tick,
-            note: "a lease ends up to a tick late, and all sessions begin anew when the leader of ZooKeeper changes",
-        }
-    }
-
-    fn read(&self, target: Target) -> BoxFuture<'_, Result<Option<Entry>, Error>> {
-        Box::pin(self.shared.get(target))
-    }
-
-    fn swap(&self, swap: Swap) -> BoxFuture<'_, Result<Swapped, Error>> {
-        Box::pin(async move {
-            check_size(&swap.value)?;
-            self.shared.swap(swap).await
-        })
-    }
-
-    fn publish(&self, lease: LeaseId, record: Bytes, ttl: Duration) -> BoxFuture<'_, Result<Granted, Error>> {
-        Box::pin(async move {
-            check_size(&record)?;
-            self.shared.publish(lease, record, ttl).await
-        })
-    }
-
-    fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> BoxFuture<'_, Result<Renewed, Error>> {
-        Box::pin(async move {
-            record.as_ref().map_or(Ok(()), check_size)?;
-            self.shared.renew(lease, record).await
-        })
-    }
-
-    fn withdraw(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(self.shared.withdraw(lease))
-    }
-
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Leased>, Error>> {
-        Box::pin(self.shared.list())
-    }
-
-    fn watch(&self, target: Target) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
-        Box::pin(async move {
-            let client = self.shared.client().await?;
-            client.sync(&self.shared.path).await.map_err(|why| failed(&why))?;
-            let node = self.shared.node(target);
-            let watch: Box<dyn Watch> = Box::new(ZooKeeperWatch { client, node, last: None, watcher: None });
-            Ok(watch)
-        })
+    async fn watch(self: &Arc<Self>, target: Target) -> Result<ZooKeeperWatch, Error> {
+        let client = self.client().await?;
+        client.sync(&self.path).await.map_err(|why| failed(&why))?;
+        let node = self.node(target);
+        Ok(ZooKeeperWatch { client, node, last: None, watcher: None })
     }
 }
 
 /// One-shot watches, set with each read. The client library sets them again when it has connected again.
-struct ZooKeeperWatch {
+pub(super) struct ZooKeeperWatch {
     client: Client,
     node: String,
     last: Option<Option<Entry>>,
