@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pole_jute::{Acl, CreateRequest, GetDataRequest, Id, OpCode, Perms, SetDataRequest};
+use pole_client::blocking::Session;
+use pole_client::{create, get_data, set_data};
+use pole_jute::CreateMode;
 
-use crate::test_server::{Client, TestServer};
+use crate::test_server::TestServer;
 
 /// The rows of the table: name and kind.
 fn documented() -> Vec<(String, String)> {
@@ -46,7 +48,7 @@ fn mntr(server: &TestServer) -> BTreeMap<String, String> {
 struct Ensemble {
     servers: Vec<TestServer>,
     leader: usize,
-    clients: Vec<Client>,
+    clients: Vec<Session>,
 }
 
 impl Ensemble {
@@ -56,7 +58,7 @@ impl Ensemble {
         let servers = TestServer::three("4lw.commands.whitelist=*\npole.resign=off\npole.livenessTimeoutMs=20000\n");
         servers.iter().for_each(TestServer::wait_until_serving);
         let leader = servers[0].health().1["leader"].as_u64().expect("a leader");
-        let clients = servers.iter().map(|server| Client::connect(server.client)).collect();
+        let clients = servers.iter().map(TestServer::session).collect();
         Self { servers, leader: usize::try_from(leader - 1).expect("a small number"), clients }
     }
 
@@ -66,13 +68,10 @@ impl Ensemble {
 
     /// Writes from every client: one create each, then `sets` times setData, in a pipeline.
     fn write(&mut self, sets: usize) {
-        let acl = vec![Acl { perms: Perms::ALL, id: Id { scheme: "world".into(), id: "anyone".into() } }];
         for (number, client) in self.clients.iter_mut().enumerate() {
             let path = format!("/n{number}");
-            let create = CreateRequest { path: path.clone(), data: Some("x".into()), acl: acl.clone(), flags: 0 };
-            client.request(OpCode::Create, &create);
-            let set = SetDataRequest { path, data: Some(vec![7; 100].into()), version: -1 };
-            client.request_pipelined(OpCode::SetData, &vec![set; sets]);
+            client.ask(create(&path, b"x", CreateMode::Persistent)).expect("it is created");
+            client.ask_all(vec![set_data(&path, &[7; 100]); sets]).expect("it is set");
         }
     }
 
@@ -130,8 +129,7 @@ fn the_values_are_those_of_the_load() {
     let mut ensemble = Ensemble::start();
     ensemble.write(SETS);
     for client in &mut ensemble.clients {
-        let read = GetDataRequest { path: "/n0".into(), watch: false };
-        client.request_pipelined(OpCode::GetData, &vec![read; READS]);
+        client.ask_all(vec![get_data("/n0", false); READS]).expect("it is read");
     }
     ensemble.wait_until_level();
     // A session, a node and its changes, for each client.
@@ -196,12 +194,11 @@ fn the_values_are_those_of_the_load() {
 fn watch_events_count_their_recipients_and_srst_begins_anew() {
     let mut ensemble = Ensemble::start();
     ensemble.write(1);
-    let mut more: Vec<Client> = (0..3).map(|_| Client::connect(ensemble.leader().client)).collect();
+    let mut more: Vec<Session> = (0..3).map(|_| ensemble.leader().session()).collect();
     for client in &mut more {
-        client.request(OpCode::GetData, &GetDataRequest { path: "/n0".into(), watch: true });
+        client.ask(get_data("/n0", true)).expect("it is read");
     }
-    let set = SetDataRequest { path: "/n0".into(), data: None, version: -1 };
-    ensemble.clients[0].request(OpCode::SetData, &set);
+    ensemble.clients[0].ask(set_data("/n0", b"")).expect("it is set");
     ensemble.wait_until_level();
     let metrics = mntr(ensemble.leader());
     let figures = ["cnt", "sum", "max"].map(|figure| number(&metrics, &format!("{figure}_node_changed_watch_count")));
