@@ -9,7 +9,6 @@ const RETIRED: &[(&str, &str)] = &[
     ("Guest", "SimClient or ConnectionPermit"),
     ("Teller", "Transcript or OperationGenerator"),
     ("Habit", "Placement"),
-    ("Visit", "Migration"),
     ("Seat", "Slot"),
     ("Letter", "Command"),
     ("Sky", "NetworkConditions"),
