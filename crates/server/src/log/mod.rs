@@ -6,7 +6,7 @@
 //! Each event has one of the targets in [`target`], and `pole.logFilter` selects the level of each (`filter`). A thread of
 //! its own writes the lines (`writer`), so the log never blocks the server.
 //!
-//! Events that a client can cause at will are limited in number: see [`connection_ended`] and its neighbours.
+//! Only the first lines of an event that a client can cause at will are written in each period (`repeats`).
 
 mod filter;
 mod format;
