@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// Print a server's answer unchanged, in JSON; with `lab watch`, print one line for each step
+    /// Print a server's answer unchanged, in JSON; with `lab watch` one line for each step, with `shell` for each result
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Colours: on a terminal only, always, or never

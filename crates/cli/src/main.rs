@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("pole: {failure}");
+            print_error(&format!("pole: {failure}\n"));
             failure.exit_code()
         }
     }
@@ -114,6 +114,11 @@ fn transfer(admin: &Admin, to: Option<u64>, timeout: Ms, json: bool) -> Result<(
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     ignore_broken_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Prints to standard error. If that is closed, there is nobody to tell.
+fn print_error(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// A closed pipe is not an error: the reader may stop early, as `head` does.

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Output, Stdio};
 
-use common::terminal::Terminal;
+use common::terminal::{Terminal, hang_up_after};
 use common::{Running, Scratch, pole, run};
 use serde_json::Value;
 
@@ -212,6 +212,12 @@ fn a_terminal_has_a_prompt_completion_and_events_above_the_line() {
     terminal.until("3] ");
     terminal.type_keys("\x04");
     terminal.assert_restored();
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_the_shell() {
+    let server = TestServer::start("hangup");
+    assert_eq!(hang_up_after(&["shell", "--server", &server.address], "0] "), Some(1));
 }
 
 /// What Apache's command line printed on Apache's server, `pole shell` prints on ours.

@@ -35,11 +35,12 @@ pub(super) fn run(shell: &mut Shell) -> Result<(), Failure> {
             Ok(line) => match shell.run_line(&line) {
                 Ok(Next::Line) => {}
                 Ok(Next::Quit) => return Ok(()),
-                Err(failure) => eprintln!("{failure}"),
+                Err(failure) => crate::print_error(&format!("{failure}\n")),
             },
             // Discards the line, as in other shells.
             Err(ReadlineError::Interrupted) => {}
             Err(ReadlineError::Eof) => return Ok(()),
+            // The terminal is gone.
             Err(why) => return Err(failed(why)),
         }
     }

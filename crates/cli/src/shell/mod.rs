@@ -90,7 +90,7 @@ impl Shell {
                 Ok(Next::Line) => {}
                 Ok(Next::Quit) => break,
                 Err(failure) => {
-                    eprintln!("{failure}");
+                    crate::print_error(&format!("{failure}\n"));
                     failed += 1;
                     first.get_or_insert(failure.kind());
                 }

@@ -62,7 +62,7 @@ impl Out {
 
     /// Says something about the connection.
     pub(super) fn notice(&self, text: &str) {
-        self.between_lines(format!("{text}\n"), |text| eprint!("{text}"));
+        self.between_lines(format!("{text}\n"), crate::print_error);
     }
 
     fn between_lines(&self, text: String, otherwise: impl FnOnce(&str)) {

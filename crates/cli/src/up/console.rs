@@ -120,7 +120,8 @@ fn next_steps(plan: &Plan, rows: &[Row], leader: u64) -> String {
     let kept = if plan.is_temporary() { "and go with the ensemble" } else { "and stay there" };
     let kill = pid.map_or_else(String::new, |pid| format!("  lose the leader      kill -9 {pid}\n"));
     format!(
-        "  connect a client     any ZooKeeper client, to {}\n\
+        "  connect a client     {pole} shell --server {}\n\
+         \x20                      or any other ZooKeeper client\n\
          \x20 see the servers      {pole} status {admin}\n\
          \x20 ask why it leads     {pole} explain {admin}\n\
          \x20 change the oracle    {pole} oracle set consensus {admin}\n\

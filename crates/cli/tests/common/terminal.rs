@@ -23,16 +23,9 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     pub(crate) fn start(args: &[&str]) -> Self {
-        let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&keyboard).unwrap();
-        unlockpt(&keyboard).unwrap();
-        let name = ptsname(&keyboard, Vec::new()).unwrap().into_string().unwrap();
-        let terminal = File::options().read(true).write(true).open(name).unwrap();
+        let (keyboard, terminal) = open();
         let before = settings(&tcgetattr(&terminal).unwrap());
-        let end = || Stdio::from(terminal.try_clone().unwrap());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pole"));
-        let child = command.args(args).env("TERM", "xterm").stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
-        let keyboard = File::from(keyboard);
+        let child = spawn(args, &terminal);
         let (mut screen, (sender, output)) = (keyboard.try_clone().unwrap(), channel());
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -67,6 +60,44 @@ impl Terminal {
     pub(crate) fn assert_restored(mut self) {
         assert!(self.child.wait().unwrap().success());
         assert_eq!(settings(&tcgetattr(&self.terminal).unwrap()), self.before);
+    }
+}
+
+/// Starts a command, waits for `expected` on its screen, and closes the terminal. Returns the exit code.
+pub(crate) fn hang_up_after(args: &[&str], expected: &str) -> Option<i32> {
+    let (mut keyboard, terminal) = open();
+    let mut child = spawn(args, &terminal);
+    drop(terminal);
+    let (mut seen, mut bytes) = (String::new(), [0; 4096]);
+    while !seen.contains(expected) {
+        let read = keyboard.read(&mut bytes).unwrap_or_else(|error| panic!("no {expected:?} ({error}) in\n{seen:?}"));
+        seen += &String::from_utf8_lossy(&bytes[..read]);
+    }
+    drop(keyboard);
+    child.wait().unwrap().code()
+}
+
+/// Both ends of a new pseudo-terminal: the keyboard with the screen, and the terminal for a program.
+fn open() -> (File, File) {
+    // Inherited by a child, it would keep the terminal open.
+    let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&keyboard).unwrap();
+    unlockpt(&keyboard).unwrap();
+    let name = ptsname(&keyboard, Vec::new()).unwrap().into_string().unwrap();
+    (File::from(keyboard), File::options().read(true).write(true).open(name).unwrap())
+}
+
+fn spawn(args: &[&str], terminal: &File) -> Child {
+    let end = || Stdio::from(terminal.try_clone().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pole"));
+    command.args(args).env("TERM", "xterm").stdin(end()).stdout(end()).stderr(end()).spawn().unwrap()
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // After a failed test it still runs. An error means that it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
