@@ -61,7 +61,7 @@ usage: cargo xtask CHORE [ARGUMENTS]
   model [--minutes M]     the model checker on election and agreement
   failover                how long a leader change takes, in the simulator
   bench [--rounds 5]      Apache ZooKeeper and Pole side by side, and who reached what
-      [--only writes,reads,latency,curve,kill,freeze,memory,start,sessions,scaling]
+      [--only writes,reads,latency,curve,kill,freeze,memory,start,sessions,scaling,elect]
       [--product apache|pole|both] [--quick]
   soak [--seconds 600]    real servers killed and stopped under load, and all that clients saw checked
       [--product pole|apache] [--servers 5] [--sessions 30] [--rate 1000] [--majority N] [--seed S]
@@ -71,7 +71,7 @@ usage: cargo xtask CHORE [ARGUMENTS]
       [--list] [--quick]
   ensemble [--product apache|pole] [--servers 3] [--config LINE]
                           real servers on loopback, until the input ends
-  compat [--part kazoo|cli|curator|failover|storage|ci] [--on apache|pole|both]
+  compat [--part kazoo|cli|curator|failover|storage|elect|ci] [--on apache|pole|both]
          [--servers 1|3] [--jobs 2] [--record]
                           clients of others, on Apache ZooKeeper and on Pole
   mutants [--only NN,NN]  take each protection away and see who notices

@@ -62,6 +62,17 @@ pub fn program(name: &str) -> Command {
     command
 }
 
+/// A program that the kernel kills when our thread ends, however it ends, where `setpriv` is installed. It then has
+/// the process id of the program.
+pub fn killed_with_parent(name: &str) -> Command {
+    if !is_installed("setpriv") {
+        return program(name);
+    }
+    let mut command = program("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", name]);
+    command
+}
+
 /// Builds a binary of the workspace in release mode and returns its path.
 ///
 /// Cargo unifies the features of dependencies over the packages that are built together. A package built alone would

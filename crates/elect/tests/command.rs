@@ -132,8 +132,10 @@ fn a_stopped_pole_elect_does_not_keep_the_command_beyond_the_lease() {
     signal(&child, Signal::STOP);
     assert_eq!(rest(&mut output), "asked\n");
     assert!(stopped.elapsed() < Duration::from_secs(2), "after {:?}, with a lease of 2 s", stopped.elapsed());
-    signal(&child, Signal::KILL);
+    // When it continues, the term is over, but not its work: it campaigns again.
     signal(&child, Signal::CONT);
+    assert_eq!(line(&mut pipe.open()), "started");
+    signal(&child, Signal::KILL);
     child.wait().unwrap();
 }
 

@@ -4,9 +4,11 @@
 //! products alternate, so that other load on the machine affects both; only ratios within one run are meaningful. One
 //! product runs at a time, and each round has new servers on an empty disk.
 //!
-//! The measurements are in `three_servers`, `tree`, `leader_loss` and `scaling`, the goals in `metric`.
+//! The measurements are in `three_servers`, `tree`, `leader_loss` and `scaling`, the goals in `metric`. `elect` is a
+//! benchmark of its own: `pole-elect` against other libraries.
 
 mod disk;
+mod elect;
 mod leader_loss;
 mod metric;
 mod report;
@@ -72,14 +74,26 @@ type Samples = BTreeMap<(Metric, Product), Vec<f64>>;
 
 pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("bench", args)?;
-    let products = match options.product {
+    let all = || Row::value_variants().iter().copied().filter(|row| *row != Row::Elect).collect();
+    let rows: Vec<Row> = if options.only.is_empty() { all() } else { options.only };
+    let (rounds, plan) = if options.quick { (1, QUICK) } else { (options.rounds, FULL) };
+    if rows.contains(&Row::Elect) {
+        elect::run(rounds, options.quick)?;
+    }
+    if rows.iter().all(|row| *row == Row::Elect) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    compare(options.product, &rows, rounds, plan)
+}
+
+/// Apache ZooKeeper and Pole, round by round.
+fn compare(choice: Choice, rows: &[Row], rounds: usize, plan: Plan) -> Result<ExitCode, Failure> {
+    let products = match choice {
         Choice::Apache => vec![Product::Apache],
         Choice::Pole => vec![Product::Pole],
         Choice::Both => vec![Product::Apache, Product::Pole],
     };
     let launchers = products.iter().map(|product| product.launcher()).collect::<Result<Vec<_>, _>>()?;
-    let rows = if options.only.is_empty() { Row::value_variants().to_vec() } else { options.only };
-    let (rounds, plan) = if options.quick { (1, QUICK) } else { (options.rounds, FULL) };
 
     let start = Instant::now();
     let mut samples = Samples::new();
@@ -87,14 +101,14 @@ pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
         for launcher in alternating(&launchers, round) {
             println!("round {round} of {rounds}, {}, after {:.0} s", launcher.product, start.elapsed().as_secs_f64());
             let record = &mut recorder(&mut samples, launcher.product);
-            three_servers::run(launcher, &rows, plan, record)?;
-            tree::run(launcher, &rows, plan, record)?;
-            leader_loss::run(launcher, &rows, plan, record)?;
+            three_servers::run(launcher, rows, plan, record)?;
+            tree::run(launcher, rows, plan, record)?;
+            leader_loss::run(launcher, rows, plan, record)?;
         }
     }
     if products.contains(&Product::Pole) {
         // Run once: it has rounds of its own.
-        scaling::run(&rows, &mut recorder(&mut samples, Product::Pole))?;
+        scaling::run(rows, &mut recorder(&mut samples, Product::Pole))?;
     }
 
     let report = report::Report::new(&samples, rounds, plan);

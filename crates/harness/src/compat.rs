@@ -1,8 +1,9 @@
 //! `cargo xtask compat`: third-party clients against Apache ZooKeeper and against Pole.
 //!
 //! It runs the tests of kazoo and of a client in Rust, scripts for Apache's command line, programs with Curator's
-//! recipes and with Apache's clients in Java and C, and Apache's file tools on Pole's files. It prints the
-//! differences; the exit code is 1 if anything works on Apache only, or if nothing could be run.
+//! recipes and with Apache's clients in Java and C, Apache's file tools on Pole's files, and the contract of
+//! `pole-elect` on all its stores. It prints the differences; the exit code is 1 if anything works on Apache only, or if
+//! nothing could be run.
 //!
 //! A run without Apache is compared with a recording of Apache (`--record`), so CI needs only Pole. Parts that cannot
 //! be run here (no Python, no Java, no network) are reported, and counted in the last line.
@@ -11,6 +12,7 @@
 
 mod c;
 mod cli;
+mod elect;
 mod java;
 mod kazoo;
 mod options;
@@ -28,7 +30,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use crate::Failure;
-use crate::command::{is_installed, program, target_dir};
+use crate::command::target_dir;
 use crate::ensemble::{Launcher, Product};
 use options::{Options, Part};
 
@@ -86,6 +88,7 @@ const PARTS: &[(Part, Prepare, Run)] = &[
     (Part::C, c::prepare, programs::in_c),
     (Part::Rust, rust::prepare, rust::run),
     (Part::Storage, java::prepare, storage::run),
+    (Part::Elect, elect::prepare, elect::run),
 ];
 
 fn message(why: Failure) -> String {
@@ -114,17 +117,6 @@ impl Tally {
         self.failed += other.failed;
         self.not_run += other.not_run;
     }
-}
-
-/// A program that the kernel kills when our thread ends, however it ends, where `setpriv` is installed. It then has
-/// the process id of the program.
-fn killed_with_parent(name: &str) -> Command {
-    if !is_installed("setpriv") {
-        return program(name);
-    }
-    let mut command = program("setpriv");
-    command.args(["--pdeathsig", "KILL", "--", name]);
-    command
 }
 
 /// The words of a command without the last one, the path of a configuration, which the started harness appends.

@@ -56,6 +56,11 @@ impl Certificates {
         &self.authority
     }
 
+    /// The file with key and certificate of the servers, as PEM.
+    pub fn key_store(&self) -> &Path {
+        &self.key_store
+    }
+
     /// The `zoo.cfg` lines that open a secure port.
     pub fn lines(&self, port: u16) -> String {
         format!(

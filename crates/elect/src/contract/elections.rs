@@ -13,32 +13,41 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use super::Extent::{Essential, Full};
 use super::faulty::Faulty;
-use super::{Bench, Case, CaseResult, same};
+use super::{Bench, Case, CaseResult, Extent, Proxied, same};
 use crate::candidate::Candidate;
 use crate::clock::{Clock, TokioClock};
 use crate::election::Strategy;
 use crate::guard::Check;
+use crate::promises::Promises;
+use crate::store::Store;
 use crate::timing::Timing;
 use crate::token::Token;
 
 /// All cases of this file.
-pub(super) const CASES: &[(&str, Case)] = &[
-    ("the-best-score-wins", |bench| Box::pin(the_best_score_wins(bench))),
-    ("succession-is-in-order", |bench| Box::pin(succession_is_in_order(bench))),
-    ("a-crashed-leader-is-replaced-in-time", |bench| Box::pin(a_crashed_leader_is_replaced_in_time(bench))),
-    ("a-leader-hands-over-to-a-better-candidate", |bench| Box::pin(a_leader_hands_over(bench))),
-    ("a-leader-resigns-to-the-best", |bench| Box::pin(a_leader_resigns_to_the_best(bench))),
-    ("a-leader-resigns-to-a-named-candidate", |bench| Box::pin(a_leader_resigns_to_a_named_candidate(bench))),
-    ("an-unknown-score-leads-only-alone", |bench| Box::pin(an_unknown_score_leads_only_alone(bench))),
-    ("a-never-candidate-never-leads", |bench| Box::pin(a_never_candidate_never_leads(bench))),
-    ("a-partitioned-leader-stops-and-comes-back", |bench| Box::pin(a_partitioned_leader_comes_back(bench))),
-    ("a-slow-clock-within-the-bound-is-safe", |bench| Box::pin(a_slow_clock_is_safe(bench))),
-    ("a-lease-lost-in-the-campaign-does-not-win", |bench| Box::pin(a_lost_lease_does_not_win(bench))),
-    ("a-lost-lease-leads-to-a-new-campaign", |bench| Box::pin(a_lost_lease_campaigns_again(bench))),
-    ("a-restart-of-the-store-keeps-one-leader", |bench| Box::pin(a_restart_keeps_one_leader(bench))),
-    ("first-come-has-one-leader", |bench| Box::pin(first_come_has_one_leader(bench))),
-    ("two-hundred-candidates", |bench| Box::pin(two_hundred_candidates(bench))),
+pub(super) const CASES: &[(&str, Extent, Case)] = &[
+    ("the-best-score-wins", Essential, |bench| Box::pin(the_best_score_wins(bench))),
+    ("succession-is-in-order", Essential, |bench| Box::pin(succession_is_in_order(bench))),
+    ("a-crashed-leader-is-replaced-in-time", Essential, |bench| Box::pin(a_crashed_leader_is_replaced_in_time(bench))),
+    ("a-leader-hands-over-to-a-better-candidate", Essential, |bench| Box::pin(a_leader_hands_over(bench))),
+    ("a-leader-resigns-to-the-best", Essential, |bench| Box::pin(a_leader_resigns_to_the_best(bench))),
+    ("a-leader-resigns-to-a-named-candidate", Full, |bench| Box::pin(a_leader_resigns_to_a_named_candidate(bench))),
+    ("an-unknown-score-leads-only-alone", Full, |bench| Box::pin(an_unknown_score_leads_only_alone(bench))),
+    ("a-never-candidate-never-leads", Full, |bench| Box::pin(a_never_candidate_never_leads(bench))),
+    ("a-partitioned-leader-stops-and-comes-back", Full, |bench| Box::pin(a_partitioned_leader_comes_back(bench))),
+    ("a-leader-behind-a-cut-proxy-is-replaced", Essential, |bench| {
+        Box::pin(a_leader_behind_a_cut_proxy_is_replaced(bench))
+    }),
+    ("a-paused-leader-wakes-up-without-leadership", Full, |bench| {
+        Box::pin(a_paused_leader_wakes_up_without_leadership(bench))
+    }),
+    ("a-slow-clock-within-the-bound-is-safe", Full, |bench| Box::pin(a_slow_clock_is_safe(bench))),
+    ("a-lease-lost-in-the-campaign-does-not-win", Essential, |bench| Box::pin(a_lost_lease_does_not_win(bench))),
+    ("a-lost-lease-leads-to-a-new-campaign", Essential, |bench| Box::pin(a_lost_lease_campaigns_again(bench))),
+    ("a-restart-of-the-store-keeps-one-leader", Full, |bench| Box::pin(a_restart_keeps_one_leader(bench))),
+    ("first-come-has-one-leader", Full, |bench| Box::pin(first_come_has_one_leader(bench))),
+    ("two-hundred-candidates", Full, |bench| Box::pin(two_hundred_candidates(bench))),
 ];
 
 async fn the_best_score_wins(bench: &Bench<'_>) -> CaseResult {
@@ -156,6 +165,61 @@ async fn a_partitioned_leader_comes_back(bench: &Bench<'_>) -> CaseResult {
     crew.candidate("b").resign(None).await;
     same("the leader after the partition", crew.leader().await?.0, "a".to_owned())?;
     crew.end()
+}
+
+/// Nothing arrives in either direction, and no connection is closed. When the network is back, all of them are reset.
+async fn a_leader_behind_a_cut_proxy_is_replaced(bench: &Bench<'_>) -> CaseResult {
+    let Some(connect) = bench.factory.connect_through_proxy(&bench.election) else {
+        return Ok(Some("this store has no network".into()));
+    };
+    let Proxied { store, link } = connect.await.map_err(|error| format!("cannot connect: {error}"))?;
+    let mut crew = Crew::new(bench);
+    crew.join_on(store, "a", Some(2)).await?;
+    crew.join("b", Some(1)).await?;
+    same("the leader", crew.leader().await?.0, "a".to_owned())?;
+    crew.wait_for_list("a", &["a", "b"]).await?;
+    link.cut();
+    // That the guard of "a" is false by now is checked by the witness.
+    same("the leader of the rest", crew.leader().await?.0, "b".to_owned())?;
+    link.mend();
+    crew.wait_for_list("b", &["b", "a"]).await?;
+    crew.candidate("b").resign(None).await;
+    same("the leader after the cut", crew.leader().await?.0, "a".to_owned())?;
+    crew.end()
+}
+
+/// The thread of "a" stands still, as after SIGSTOP, until "b" leads. When it continues, no task has run yet.
+async fn a_paused_leader_wakes_up_without_leadership(bench: &Bench<'_>) -> CaseResult {
+    if !bench.factory.has_real_time() {
+        return Ok(Some("the time of this test stands still with its thread".into()));
+    }
+    let mut crew = Crew::new(bench);
+    crew.join("a", Some(1)).await?;
+    let (_, first) = crew.leader().await?;
+    let second = std::thread::scope(|scope| scope.spawn(|| lead_once(bench)).join());
+    let leads = crew.valid();
+    let second = second.map_err(|_| "the thread of the other candidate panicked")??;
+    same("who leads when the paused leader wakes up", leads, None)?;
+    same("whether the token is higher", second > first, true)?;
+    same("the leader afterwards", crew.leader().await?.0, "a".to_owned())?;
+    crew.end()
+}
+
+/// A candidate in a thread and a runtime of its own, which leads once and leaves.
+fn lead_once(bench: &Bench<'_>) -> Result<Token, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| error.to_string())?.block_on(async {
+        let store = bench.connect().await?;
+        let limit = leader_limit(bench, &store.promises());
+        let builder = Candidate::builder(store, "b").timing(Timing::for_ttl(bench.ttl()));
+        let candidate = builder.clock(Arc::new(TokioClock::start())).join().map_err(|error| error.to_string())?;
+        candidate.set_score(1.0).await.map_err(|error| error.to_string())?;
+        let guard =
+            timeout(limit, candidate.campaign()).await.map_err(|_| format!("b does not lead after {limit:?}"))?;
+        let token = guard.map_err(|error| error.to_string())?.token();
+        candidate.leave().await;
+        Ok(token)
+    })
 }
 
 async fn a_slow_clock_is_safe(bench: &Bench<'_>) -> CaseResult {
@@ -282,7 +346,11 @@ impl<'a> Crew<'a> {
 
     /// A candidate on a connection of its own, which campaigns until it crashes.
     async fn join(&mut self, id: &str, score: Option<i64>) -> Result<(), String> {
-        let store = Arc::new(Faulty::new(self.bench.connect().await?));
+        self.join_on(self.bench.connect().await?, id, score).await
+    }
+
+    async fn join_on(&mut self, store: Arc<dyn Store>, id: &str, score: Option<i64>) -> Result<(), String> {
+        let store = Arc::new(Faulty::new(store));
         let builder = Candidate::builder(store.clone(), id).timing(self.timing.clone()).clock(self.clock.clone());
         let builder = builder.resign(self.resign).strategy(self.strategy).never(self.never);
         let candidate = builder.join().map_err(|error| error.to_string())?;
@@ -305,8 +373,7 @@ impl<'a> Crew<'a> {
 
     /// The next leader and its token.
     async fn leader(&mut self) -> Result<(String, Token), String> {
-        let promises = self.bench.connect().await?.promises();
-        let limit = self.bench.ttl() * (promises.late_factor + 10) + promises.late + Duration::from_secs(10);
+        let limit = leader_limit(self.bench, &self.bench.connect().await?.promises());
         let next = timeout(limit, self.terms.recv()).await.map_err(|_| format!("nobody leads after {limit:?}"))?;
         self.witness.verdict()?;
         next.ok_or_else(|| "all candidates are gone".to_owned())
@@ -373,6 +440,11 @@ impl<'a> Crew<'a> {
         self.tasks.abort_all();
         self.witness.verdict().map(|()| None)
     }
+}
+
+/// The time within which somebody has to lead, whatever happened before.
+fn leader_limit(bench: &Bench<'_>, promises: &Promises) -> Duration {
+    bench.ttl() * (promises.late_factor + 10) + promises.late + Duration::from_secs(10)
 }
 
 /// Checks every beginning of a term.

@@ -8,6 +8,9 @@
 //! records    what the trait promises, one operation after the other
 //! election   what the algorithm promises on top of it
 //! ```
+//!
+//! Most cases wait for leases to end. [`Extent::Essential`] leaves out those that repeat what another case shows of the
+//! store: the algorithm alone is also tested on the in-process store and in the simulator, where time costs nothing.
 
 mod elections;
 mod faulty;
@@ -15,7 +18,7 @@ mod records;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::candidate::random;
 use crate::store::{BoxFuture, Error, Store};
@@ -33,10 +36,45 @@ pub trait Factory: Send + Sync {
     /// The time-to-live for the cases: as short as the store and the machine allow, so that the suite is quick.
     fn ttl(&self) -> Duration;
 
+    /// Connects a client through a proxy of its own, which can cut its network. None if the store has no network.
+    fn connect_through_proxy<'a>(&'a self, _election: &'a str) -> Option<BoxFuture<'a, Result<Proxied, Error>>> {
+        None
+    }
+
+    /// Whether time passes by itself, also while a thread stands still. Not in a test with paused time.
+    fn has_real_time(&self) -> bool {
+        true
+    }
+
     /// Restarts the server and returns when it may be used again. None if this store cannot be restarted.
     fn restart(&self) -> Option<BoxFuture<'_, Result<(), Error>>> {
         None
     }
+}
+
+/// A client behind a proxy.
+pub struct Proxied {
+    /// The client.
+    pub store: Arc<dyn Store>,
+    /// Its network.
+    pub link: Box<dyn Link>,
+}
+
+/// The network between one client and the store.
+pub trait Link: Send + Sync {
+    /// Lets nothing through from now on, in either direction, and closes nothing.
+    fn cut(&self);
+    /// Lets new connections through. Those that were cut are reset.
+    fn mend(&self);
+}
+
+/// How many of the cases are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Extent {
+    /// Every promise of the store, and the elections that depend on the store.
+    Essential,
+    /// All cases.
+    Full,
 }
 
 /// The result of one case.
@@ -55,22 +93,22 @@ pub enum Outcome {
 pub struct Report {
     /// The store.
     pub store: String,
-    /// Each case with its result.
-    pub cases: Vec<(&'static str, Outcome)>,
+    /// Each case with its result and its time.
+    pub cases: Vec<(&'static str, Outcome, Duration)>,
 }
 
 impl Report {
     /// Whether no case failed.
     #[must_use]
     pub fn passed(&self) -> bool {
-        !self.cases.iter().any(|(_, outcome)| matches!(outcome, Outcome::Failed(_)))
+        !self.cases.iter().any(|(_, outcome, _)| matches!(outcome, Outcome::Failed(_)))
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut counts = [0; 3];
-        for (name, outcome) in &self.cases {
+        for (name, outcome, _) in &self.cases {
             match outcome {
                 Outcome::Passed => counts[0] += 1,
                 Outcome::Skipped(why) => {
@@ -84,7 +122,8 @@ impl fmt::Display for Report {
             }
         }
         let [passed, skipped, failed] = counts;
-        write!(f, "{}: {passed} passed, {failed} failed, {skipped} skipped", self.store)
+        let seconds = self.cases.iter().map(|(_, _, took)| took).sum::<Duration>().as_secs_f64();
+        write!(f, "{}: {passed} passed, {failed} failed, {skipped} skipped in {seconds:.1} s", self.store)
     }
 }
 
@@ -93,12 +132,14 @@ type CaseResult = Result<Option<String>, String>;
 
 type Case = for<'a> fn(&'a Bench<'a>) -> BoxFuture<'a, CaseResult>;
 
-/// Runs all cases, one after the other. Prints nothing; the caller prints the report.
-pub async fn run(factory: &dyn Factory) -> Report {
+/// Runs the cases of that extent, one after the other. Prints nothing; the caller prints the report.
+pub async fn run(factory: &dyn Factory, extent: Extent) -> Report {
     let mut report = Report { store: factory.name(), cases: Vec::new() };
     let cases = records::CASES.iter().chain(elections::CASES);
-    for (name, case) in cases {
-        report.cases.push((name, run_case(factory, name, *case).await));
+    for (name, _, case) in cases.filter(|(_, from, _)| *from <= extent) {
+        let start = Instant::now();
+        let outcome = run_case(factory, name, *case).await;
+        report.cases.push((name, outcome, start.elapsed()));
     }
     report
 }

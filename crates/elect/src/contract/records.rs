@@ -4,27 +4,28 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Bench, Case, CaseResult, same};
+use super::Extent::{Essential, Full};
+use super::{Bench, Case, CaseResult, Extent, same};
 use crate::candidate::random;
 use crate::promises::Judge;
 use crate::store::{BoxFuture, Entry, LeaseId, Plain, RECORD_MAX, Renewed, Store, Swap, Swapped, Target, Watch};
 
 /// All cases of this file.
-pub(super) const CASES: &[(&str, Case)] = &[
-    ("a-swap-needs-the-present-revision", |bench| Box::pin(a_swap_needs_the_present_revision(bench))),
-    ("one-of-many-swaps-wins", |bench| Box::pin(one_of_many_swaps_wins(bench))),
-    ("a-lease-lives-while-it-is-renewed", |bench| Box::pin(a_lease_lives_while_it_is_renewed(bench))),
-    ("a-lease-ends-without-renewal", |bench| Box::pin(a_lease_ends_without_renewal(bench))),
-    ("a-lease-that-is-gone-stays-gone", |bench| Box::pin(a_lease_that_is_gone_stays_gone(bench))),
-    ("a-take-over-needs-the-holder-gone", |bench| Box::pin(a_take_over_needs_the_holder_gone(bench))),
-    ("a-take-over-needs-an-own-lease", |bench| Box::pin(a_take_over_needs_an_own_lease(bench))),
-    ("the-list-has-the-live-records", |bench| Box::pin(the_list_has_the_live_records(bench))),
-    ("a-watch-begins-with-the-present", |bench| Box::pin(a_watch_begins_with_the_present(bench))),
-    ("a-watch-hears-of-every-last-state", |bench| Box::pin(a_watch_hears_of_every_last_state(bench))),
-    ("a-watch-hears-of-a-withdrawal", |bench| Box::pin(a_watch_hears_of_a_withdrawal(bench))),
-    ("a-watch-hears-of-an-expiry", |bench| Box::pin(a_watch_hears_of_an_expiry(bench))),
-    ("records-up-to-the-limit-fit", |bench| Box::pin(records_up_to_the_limit_fit(bench))),
-    ("a-restart-keeps-plain-records", |bench| Box::pin(a_restart_keeps_plain_records(bench))),
+pub(super) const CASES: &[(&str, Extent, Case)] = &[
+    ("a-swap-needs-the-present-revision", Essential, |bench| Box::pin(a_swap_needs_the_present_revision(bench))),
+    ("one-of-many-swaps-wins", Essential, |bench| Box::pin(one_of_many_swaps_wins(bench))),
+    ("a-lease-lives-while-it-is-renewed", Full, |bench| Box::pin(a_lease_lives_while_it_is_renewed(bench))),
+    ("a-lease-ends-without-renewal", Essential, |bench| Box::pin(a_lease_ends_without_renewal(bench))),
+    ("a-lease-that-is-gone-stays-gone", Essential, |bench| Box::pin(a_lease_that_is_gone_stays_gone(bench))),
+    ("a-take-over-needs-the-holder-gone", Essential, |bench| Box::pin(a_take_over_needs_the_holder_gone(bench))),
+    ("a-take-over-needs-an-own-lease", Essential, |bench| Box::pin(a_take_over_needs_an_own_lease(bench))),
+    ("the-list-has-the-live-records", Essential, |bench| Box::pin(the_list_has_the_live_records(bench))),
+    ("a-watch-begins-with-the-present", Essential, |bench| Box::pin(a_watch_begins_with_the_present(bench))),
+    ("a-watch-hears-of-every-last-state", Essential, |bench| Box::pin(a_watch_hears_of_every_last_state(bench))),
+    ("a-watch-hears-of-a-withdrawal", Essential, |bench| Box::pin(a_watch_hears_of_a_withdrawal(bench))),
+    ("a-watch-hears-of-an-expiry", Full, |bench| Box::pin(a_watch_hears_of_an_expiry(bench))),
+    ("records-up-to-the-limit-fit", Essential, |bench| Box::pin(records_up_to_the_limit_fit(bench))),
+    ("a-restart-keeps-plain-records", Essential, |bench| Box::pin(a_restart_keeps_plain_records(bench))),
 ];
 
 async fn a_swap_needs_the_present_revision(bench: &Bench<'_>) -> CaseResult {

@@ -33,9 +33,8 @@ pub(super) struct Held {
     pub(super) since: Time,
     /// When the last confirmed renewal was sent.
     pub(super) sent: Time,
-    ttl: Span,
     usable: Span,
-    /// When the next renewal is due.
+    /// When the next renewal is due: after a third of the usable time, so that two may fail.
     renew_at: Time,
     /// The version of the content that the store has.
     pub(super) content: u64,
@@ -68,11 +67,10 @@ impl OwnLease {
     }
 
     /// The store has granted the lease being published. Returns the one that it replaces.
-    pub(super) fn granted(&mut self, now: Time, sent: Time, spans: (Span, Span), content: u64) -> Option<LeaseId> {
+    pub(super) fn granted(&mut self, now: Time, sent: Time, usable: Span, content: u64) -> Option<LeaseId> {
         let (id, kind) = self.publishing.take()?;
-        let (ttl, usable) = spans;
         self.failures = 0;
-        let held = Held { id, kind, since: now, sent, ttl, usable, renew_at: sent + Span(ttl.0 / 3), content };
+        let held = Held { id, kind, since: now, sent, usable, renew_at: sent + Span(usable.0 / 3), content };
         self.held.replace(held).map(|old| old.id)
     }
 
@@ -91,7 +89,7 @@ impl OwnLease {
         self.failures = 0;
         if let Some(held) = &mut self.held {
             held.sent = held.sent.max(sent);
-            held.renew_at = held.sent + Span(held.ttl.0 / 3);
+            held.renew_at = held.sent + Span(held.usable.0 / 3);
             held.content = content.unwrap_or(held.content);
         }
     }
@@ -133,4 +131,16 @@ impl Held {
 pub(super) fn backoff(timing: &Timing, failures: u32) -> Span {
     let doubled = timing.retry.saturating_mul(1 << failures.saturating_sub(1).min(16));
     doubled.min(Span(timing.ttl.0 / 8).max(timing.retry))
+}
+
+#[test]
+fn a_lease_is_renewed_after_a_third_of_the_time_that_is_usable() {
+    let mut own = OwnLease::new(1);
+    let id = own.next_id();
+    own.publishing = Some((id, Kind::Active));
+    // A lease of 5 s in a store that may end it 2 s early.
+    own.granted(Time(10), Time(0), Span(2_950), 0);
+    let held = own.held.as_ref().unwrap();
+    assert!(!held.renewal_due(Time(982)) && held.renewal_due(Time(983)));
+    assert_eq!(held.deadline(), Time(2_950));
 }

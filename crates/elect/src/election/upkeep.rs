@@ -160,9 +160,9 @@ impl Election {
         match result {
             Ok(granted) => {
                 let ttl = Span(u64::try_from(granted.ttl.as_nanos()).unwrap_or(u64::MAX));
-                let spans = (ttl, self.settings.timing.usable(ttl, self.settings.early));
+                let usable = self.settings.timing.usable(ttl, self.settings.early);
                 let content = self.renewing_content.take().unwrap_or(0);
-                if let Some(old) = self.lease.granted(now, sent, spans, content) {
+                if let Some(old) = self.lease.granted(now, sent, usable, content) {
                     self.withdraw(now, old);
                 }
             }

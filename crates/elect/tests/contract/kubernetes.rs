@@ -3,13 +3,14 @@
 //! Against a real `kube-apiserver` beside an etcd, if there is one, and always against a small server of ours that
 //! follows the documented behaviour of Lease objects.
 
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::lease_api;
-use crate::servers::{OnServer, Server, check, program, skip, text, version};
-use pole_elect::contract::Factory;
+use crate::credentials::{self, Keys};
+use crate::proxy::Proxy;
+use crate::servers::{OnServer, Server, check, open, program, skip, text, version, wait_until_ready};
+use crate::{etcd, lease_api};
+use pole_elect::contract::{Factory, Proxied};
 use pole_elect::store::{BoxFuture, Error, Store};
 
 pub(crate) async fn model_keeps_the_contract() {
@@ -27,16 +28,24 @@ impl Factory for Model {
     }
 
     fn connect<'a>(&'a self, election: &'a str) -> BoxFuture<'a, Result<Arc<dyn Store>, Error>> {
-        Box::pin(async move {
-            let url = format!("k8s://default/{election}?server=http://127.0.0.1:{}", self.port);
-            let url = url.parse().expect("the URL of a test");
-            pole_elect::stores::open(&url).await.map_err(|error| Error::Refused(error.to_string()))
-        })
+        Box::pin(async move { open(&model_url(self.port), election).await })
     }
 
     fn ttl(&self) -> Duration {
         Duration::from_secs(2)
     }
+
+    fn connect_through_proxy<'a>(&'a self, election: &'a str) -> Option<BoxFuture<'a, Result<Proxied, Error>>> {
+        Some(Box::pin(async move {
+            let proxy = Proxy::start(self.port).await;
+            let store = open(&model_url(proxy.port()), election).await?;
+            Ok(Proxied { store, link: Box::new(proxy) })
+        }))
+    }
+}
+
+fn model_url(port: u16) -> String {
+    format!("k8s://default/ELECTION?server=http://127.0.0.1:{port}")
 }
 
 pub(crate) async fn keeps_the_contract() {
@@ -46,51 +55,42 @@ pub(crate) async fn keeps_the_contract() {
         Ok(found) => found,
         Err(why) => return skip("kube-apiserver", &why),
     };
-    let etcd = Server::launch("kubernetes-etcd", 2, |folder, ports| {
-        let client = format!("http://127.0.0.1:{}", ports[0]);
-        let peer = format!("http://127.0.0.1:{}", ports[1]);
-        let options = [
-            ("data-dir", text(&folder.join("data"))),
-            ("listen-client-urls", client.clone()),
-            ("advertise-client-urls", client),
-            ("listen-peer-urls", peer.clone()),
-            ("initial-advertise-peer-urls", peer.clone()),
-            ("initial-cluster", format!("default={peer}")),
-        ];
-        let options = options.into_iter().map(|(name, value)| format!("--{name}={value}"));
-        [text(&etcd)].into_iter().chain(options).collect()
-    });
+    let etcd = etcd::start("kubernetes-etcd", &etcd);
     let etcd_port = etcd.port();
-    let certified = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
-    let mut server = Server::launch("kube-apiserver", 1, |folder, ports| {
-        let file = |name: &str, content: String| {
-            let file = folder.join(name);
-            fs::write(&file, content).expect("a file for the API server");
-            text(&file)
-        };
-        let cert = file("cert.pem", certified.cert.pem());
-        let key = file("key.pem", certified.signing_key.serialize_pem());
+    let keys = Keys::new("kubernetes");
+    let token = keys.write("token", TOKEN);
+    // The group of administrators, which every cluster has.
+    let users = keys.write("users.csv", &format!("{TOKEN},test,test,\"system:masters\"\n"));
+    let mut server = Server::launch("kube-apiserver", 1, |_, ports| {
         let options = [
             ("etcd-servers", format!("http://127.0.0.1:{etcd_port}")),
             ("bind-address", "127.0.0.1".into()),
             ("advertise-address", "127.0.0.1".into()),
             ("secure-port", ports[0].to_string()),
-            ("tls-cert-file", cert),
-            ("tls-private-key-file", key.clone()),
+            ("tls-cert-file", keys.file("server.pem")),
+            ("tls-private-key-file", keys.file("server.key")),
             ("service-account-issuer", "https://127.0.0.1".into()),
-            ("service-account-key-file", key.clone()),
-            ("service-account-signing-key-file", key),
+            // The public key, from the certificate: it reads no private key of this kind.
+            ("service-account-key-file", keys.file("server.pem")),
+            ("service-account-signing-key-file", keys.file("server.key")),
             ("service-cluster-ip-range", "10.0.0.0/24".into()),
             ("endpoint-reconciler-type", "none".into()),
-            ("authorization-mode", "AlwaysAllow".into()),
-            ("anonymous-auth", "true".into()),
+            ("authorization-mode", "RBAC".into()),
+            ("anonymous-auth", "false".into()),
+            ("token-auth-file", users.clone()),
         ];
         let options = options.into_iter().map(|(name, value)| format!("--{name}={value}"));
         [text(&apiserver)].into_iter().chain(options).collect()
     });
-    let cacert = text(&server.folder().join("cert.pem"));
-    let url = format!("k8s://default/ELECTION?server=https://127.0.0.1:{}&cacert={cacert}", server.port());
+    let host = format!("127.0.0.1:{}", server.port());
+    let url = format!("k8s://default/ELECTION?server=https://{host}&cacert={}", keys.file("ca.pem"));
+    let url_with_token = format!("{url}&token_file={token}");
     server.beside = Some(Box::new(etcd));
     let name = format!("kube-apiserver, {}", version(&apiserver, "--version"));
-    check(&OnServer::new(name, url, Duration::from_secs(2), server)).await;
+    let factory = OnServer::new(name, url_with_token, Duration::from_secs(2), server);
+    wait_until_ready(&factory).await;
+    credentials::fails(&url.replace("ELECTION", "refused"), &[]);
+    check(&factory).await;
 }
+
+const TOKEN: &str = "d1c1f5a0-3f6e-4a52-9a0e-0d7f4c1f1f7b";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pole_elect::contract::{self, Factory};
+use pole_elect::contract::{self, Extent, Factory};
 use pole_elect::store::{BoxFuture, Error, Store};
 use pole_elect::stores::MemStore;
 
@@ -24,10 +24,14 @@ impl Factory for Mem {
     fn ttl(&self) -> Duration {
         Duration::from_secs(2)
     }
+
+    fn has_real_time(&self) -> bool {
+        false
+    }
 }
 
 pub(crate) async fn keeps_the_contract() {
-    let report = contract::run(&Mem).await;
+    let report = contract::run(&Mem, Extent::Full).await;
     println!("{report}");
     assert!(report.passed(), "{report}");
 }

@@ -7,36 +7,46 @@ use std::{env, fs};
 use crate::servers::{OnServer, Server, check, program, skip, text, version};
 
 pub(crate) async fn apache_keeps_the_contract() {
-    let java = match program("POLE_ELECT_JAVA", "java") {
-        Ok(found) => found,
-        Err(why) => return skip("Apache ZooKeeper", &why),
-    };
-    let folder = env::var_os("POLE_ELECT_ZOOKEEPER_JARS").map_or_else(|| "/usr/share/java".into(), PathBuf::from);
-    if !folder.join("zookeeper.jar").is_file() {
-        let why = format!("no zookeeper.jar in {}; POLE_ELECT_ZOOKEEPER_JARS names another folder", folder.display());
-        return skip("Apache ZooKeeper", &why);
+    match start_apache("zookeeper") {
+        Ok(server) => check(&on_server("Apache ZooKeeper", server)).await,
+        Err(why) => skip("Apache ZooKeeper", &why),
     }
-    let class_path = JARS.iter().map(|jar| text(&folder.join(jar))).collect::<Vec<_>>().join(":");
-    let server = Server::launch("zookeeper", 1, |folder, ports| {
-        let config = write_config(folder, ports[0]);
-        let main = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
-        [text(&java), "-Xmx256m".into(), "-cp".into(), class_path.clone(), main.into(), config].into()
-    });
-    let url = format!("zk://127.0.0.1:{}/ELECTION?tick={TICK_MS}", server.port());
-    check(&OnServer::new("Apache ZooKeeper", url, Duration::from_secs(2), server)).await;
 }
 
 pub(crate) async fn pole_keeps_the_contract() {
-    let pole = match program("POLE_BIN", "pole") {
-        Ok(found) => found,
-        Err(why) => return skip("Pole", &why),
-    };
-    let server = Server::launch("pole", 1, |folder, ports| {
+    match start_pole("pole") {
+        Ok((server, version)) => check(&on_server(&format!("Pole, {version}"), server)).await,
+        Err(why) => skip("Pole", &why),
+    }
+}
+
+fn on_server(name: &str, server: Server) -> OnServer {
+    let url = format!("zk://127.0.0.1:{}/ELECTION?tick={TICK_MS}", server.port());
+    OnServer::new(name, url, Duration::from_secs(2), server)
+}
+
+pub(crate) fn start_apache(name: &str) -> Result<Server, String> {
+    let java = program("POLE_ELECT_JAVA", "java")?;
+    let folder = env::var_os("POLE_ELECT_ZOOKEEPER_JARS").map_or_else(|| "/usr/share/java".into(), PathBuf::from);
+    if !folder.join("zookeeper.jar").is_file() {
+        let folder = folder.display();
+        return Err(format!("no zookeeper.jar in {folder}; POLE_ELECT_ZOOKEEPER_JARS names another folder"));
+    }
+    let class_path = JARS.iter().map(|jar| text(&folder.join(jar))).collect::<Vec<_>>().join(":");
+    Ok(Server::launch(name, 1, |folder, ports| {
+        let config = write_config(folder, ports[0]);
+        let main = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+        [text(&java), "-Xmx256m".into(), "-cp".into(), class_path.clone(), main.into(), config].into()
+    }))
+}
+
+pub(crate) fn start_pole(name: &str) -> Result<(Server, String), String> {
+    let pole = program("POLE_BIN", "pole")?;
+    let server = Server::launch(name, 1, |folder, ports| {
         let config = write_config(folder, ports[0]);
         [text(&pole), "server".into(), "--config".into(), config].into()
     });
-    let url = format!("zk://127.0.0.1:{}/ELECTION?tick={TICK_MS}", server.port());
-    check(&OnServer::new(format!("Pole, {}", version(&pole, "--version")), url, Duration::from_secs(2), server)).await;
+    Ok((server, version(&pole, "--version")))
 }
 
 /// One server without peers. 200 candidates come from one address, with two connections each.
@@ -52,7 +62,7 @@ fn write_config(folder: &Path, port: u16) -> String {
 }
 
 /// Ten times quicker than usual, so that sessions of 2 s end in time.
-const TICK_MS: u64 = 200;
+pub(crate) const TICK_MS: u64 = 200;
 
 /// The jars that a server needs, as Debian names them.
 const JARS: &[&str] = &[

@@ -25,6 +25,8 @@ pub(super) enum Row {
     Sessions,
     /// Reads inside one server of Pole, by one thread and by two.
     Scaling,
+    /// Elections over a store: `pole-elect` against other libraries. Only if named, because it needs other servers.
+    Elect,
 }
 
 /// A measured value, in the order of the table.

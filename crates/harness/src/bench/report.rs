@@ -18,7 +18,7 @@ struct Line {
 
 /// The values of several rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Summary {
+pub(super) struct Summary {
     median: f64,
     min: f64,
     max: f64,
@@ -130,7 +130,7 @@ impl Line {
 }
 
 impl Summary {
-    fn of(values: &[f64]) -> Option<Self> {
+    pub(super) fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
@@ -140,7 +140,7 @@ impl Summary {
         Some(Self { median, min, max })
     }
 
-    fn text(self) -> String {
+    pub(super) fn text(self) -> String {
         format!("{} ({} to {})", figure(self.median), figure(self.min), figure(self.max))
     }
 }
@@ -168,7 +168,7 @@ fn limiting_factor(samples: &Samples, generator: Metric, servers: Metric) -> Opt
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn machine() -> String {
+pub(super) fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));

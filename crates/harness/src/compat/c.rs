@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{killed_with_parent, work_dir};
+use super::work_dir;
 use crate::Failure;
-use crate::command::{install, is_installed, output_of, program, root};
+use crate::command::{install, is_installed, killed_with_parent, output_of, program, root};
 
 /// The names of the programs in logs.
 pub(super) const OPERATIONS: &str = "c-operations";

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{killed_with_parent, work_dir};
+use super::work_dir;
 use crate::Failure;
-use crate::command::{install, is_installed, output_of, program, root, target_dir};
+use crate::command::{install, is_installed, killed_with_parent, output_of, program, root, target_dir};
 
 /// The jars of a server with the Netty connections and the TLS that kazoo's harness uses.
 pub(super) const SERVER: &[&str] = &[

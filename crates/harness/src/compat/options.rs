@@ -37,6 +37,8 @@ pub(super) enum Part {
     Rust,
     /// Apache's programs on Pole's files.
     Storage,
+    /// The stores of `pole-elect`.
+    Elect,
 }
 
 impl Options {
@@ -78,13 +80,14 @@ impl Options {
             "c" => self.parts.push(Part::C),
             "rust" => self.parts.push(Part::Rust),
             "storage" => self.parts.push(Part::Storage),
+            "elect" => self.parts.push(Part::Elect),
             "ci" => {
                 self.ci = true;
                 self.products = vec![Product::Pole];
             }
             other => {
                 return Err(Failure::Usage(format!(
-                    "--part is kazoo, tls, cli, curator, failover, c, rust, storage or ci, not `{other}`"
+                    "--part is kazoo, tls, cli, curator, failover, c, rust, storage, elect or ci, not `{other}`"
                 )));
             }
         }
@@ -92,21 +95,21 @@ impl Options {
     }
 
     /// The sizes with which a part is run. A single server has no failover, files belong to one server, and the
-    /// client in Rust chooses the number itself. In CI, the parts that take long run with three servers, where more
+    /// client in Rust and the contract of `pole-elect` choose the number themselves. In CI, the parts that take long run with three servers, where more
     /// can go wrong.
     pub(super) fn sizes_of(&self, part: Part) -> &[usize] {
         match part {
             Part::Failover => &[3],
-            Part::Rust | Part::Storage => &[1],
+            Part::Rust | Part::Storage | Part::Elect => &[1],
             Part::Kazoo | Part::Tls | Part::Curator if self.ci => &[3],
             Part::Kazoo | Part::Tls | Part::Cli | Part::Curator | Part::C => &self.sizes,
         }
     }
 
-    /// Whether this part is to be run. CI leaves out the client in Rust: building it with the dependencies of its
-    /// tests takes minutes.
+    /// Whether this part is to be run. CI leaves out the client in Rust, because building it with the dependencies of
+    /// its tests takes minutes, and all cases of `pole-elect`: `cargo test` has the essential ones.
     pub(super) fn selects(&self, part: Part) -> bool {
-        let is_excluded = self.ci && part == Part::Rust;
+        let is_excluded = self.ci && matches!(part, Part::Rust | Part::Elect);
         self.parts.contains(&part) || self.parts.is_empty() && !is_excluded
     }
 }
@@ -163,6 +166,7 @@ mod tests {
     fn the_part_for_ci_needs_no_apache() {
         let ci = parse("--part ci").unwrap();
         assert!(ci.ci && ci.selects(Part::Kazoo) && ci.selects(Part::Storage) && !ci.selects(Part::Rust));
+        assert!(!ci.selects(Part::Elect));
         assert_eq!(ci.products, [Product::Pole]);
         assert_eq!(ci.sizes_of(Part::Kazoo), [3]);
         assert_eq!(ci.sizes_of(Part::Cli), [1, 3]);

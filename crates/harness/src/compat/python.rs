@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{killed_with_parent, work_dir};
+use super::work_dir;
 use crate::Failure;
-use crate::command::{output_of, program, root};
+use crate::command::{killed_with_parent, output_of, program, root};
 
 /// A Python environment in which kazoo's tests run.
 pub(super) struct Python {

@@ -16,9 +16,9 @@ use super::options::Options;
 use super::recording::Recording;
 use super::results::{self, Outcome, Results, TestResult};
 use super::suite::{self, Suite};
-use super::{Tally, java, killed_with_parent, words_before_config, work_dir};
+use super::{Tally, java, words_before_config, work_dir};
 use crate::Failure;
-use crate::command::{logged, output_of, program, root};
+use crate::command::{killed_with_parent, logged, output_of, program, root};
 use crate::ensemble::{Launcher, Product};
 
 /// Fetches the source.

@@ -52,6 +52,11 @@ impl Probe {
         self.field("Connections: ")?.parse().ok()
     }
 
+    /// The number of packets that the server has received from clients.
+    pub fn received(self) -> Option<f64> {
+        self.field("Received: ")?.parse().ok()
+    }
+
     fn field(self, name: &str) -> Option<String> {
         let answer = self.ask("srvr")?;
         answer.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())

@@ -1,6 +1,7 @@
 //! A candidate that runs a command while it leads.
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +23,10 @@ use crate::{log, metrics, score, supervise};
 pub(crate) async fn run(store: Arc<dyn Store>, args: RunArgs, command: Vec<OsString>) -> Result<ExitCode, Failure> {
     let id = args.id.clone().unwrap_or_default();
     let ttl = args.ttl.map_or(store.promises().ttl_min.max(TTL_DEFAULT), |ttl| ttl.0);
+    let early = store.promises().early;
     let candidate = join(store, &args, &id, ttl)?;
-    let limits = Limits::new(ttl, args.grace.map(|grace| grace.0))?;
+    // Where a store may end a lease early, there is less time than the lease has.
+    let limits = Limits::new(ttl.saturating_sub(early), args.grace.map(|grace| grace.0))?;
     log::info("starting", &[("id", &id), ("ttl_ms", &ttl.as_millis().to_string())]);
     if let Some(address) = &args.metrics {
         metrics::start(&candidate, address).await?;
@@ -90,7 +93,8 @@ async fn lead(
                 let status = status.map_err(Failure::failed)?;
                 let code = u8::try_from(status.code().unwrap_or(1)).unwrap_or(1);
                 // The end of leadership is no end of this process, whatever the command makes of SIGTERM.
-                let by_itself = !yielded && !stopping;
+                let overdue = status.signal() == Some(supervise::OVERDUE.as_raw());
+                let by_itself = !yielded && !stopping && !overdue;
                 log::info("ended", &[("token", &token), ("code", &code.to_string())]);
                 return Ok(match (by_itself, stopping) {
                     (true, _) => Ended::Process(ExitCode::from(code)),
@@ -148,14 +152,14 @@ struct Limits {
 }
 
 impl Limits {
-    fn new(ttl: Duration, grace: Option<Duration>) -> Result<Self, Failure> {
-        let grace = grace.unwrap_or(ttl / 5);
-        if grace > ttl / 2 {
-            let text = format!("--grace must be at most half of the lease of {ttl:?}, got {grace:?}");
+    fn new(usable: Duration, grace: Option<Duration>) -> Result<Self, Failure> {
+        let grace = grace.unwrap_or(usable / 5);
+        if grace > usable / 2 {
+            let text = format!("--grace must be at most half of the usable lease of {usable:?}, got {grace:?}");
             return Err(Failure::bad_input(text));
         }
         let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        Ok(Self { grace: nanos(grace), margin: nanos(ttl / 20), tick: ttl / 20 })
+        Ok(Self { grace: nanos(grace), margin: nanos(usable / 20), tick: usable / 20 })
     }
 
     /// SIGTERM and SIGKILL for a deadline.

@@ -13,6 +13,9 @@
 //! (end of input)      pole-elect is gone: SIGKILL now
 //! ```
 //!
+//! Its exit code is that of the command. If it has ended the command by itself, because the lease was not renewed, it ends
+//! by a signal instead ([`OVERDUE`]): then the term is over, and not the work.
+//!
 //! Signals go to the process group of the command, so its children end with it. `__exec` asks the kernel to kill the
 //! command if the supervisor dies, and then becomes the command.
 //!
@@ -28,7 +31,8 @@ use std::time::Duration;
 
 use pole_elect::clock::{BootClock, Clock as _};
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process_group, set_parent_process_death_signal, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, kill_process_group, set_parent_process_death_signal,
+    waitid,
 };
 
 /// The hidden first argument of the supervisor: `__supervise SOFT HARD CMD…`.
@@ -37,12 +41,15 @@ pub(crate) const SUPERVISE: &str = "__supervise";
 /// The hidden first argument of the process that becomes the command: `__exec PARENT CMD…`.
 pub(crate) const EXEC: &str = "__exec";
 
+/// The signal by which the supervisor ends after it has ended the command at the deadline.
+pub(crate) const OVERDUE: Signal = Signal::ALARM;
+
 /// Runs the command until it ends or has to end. The exit code is that of the command.
 pub(crate) fn supervise(args: Vec<OsString>) -> ExitCode {
     let number = |index: usize| args.get(index)?.to_str()?.parse::<u64>().ok();
     let (Some(soft), Some(hard)) = (number(0), number(1)) else { return ExitCode::from(2) };
     match start(&args[2..]) {
-        Ok(child) => Supervisor { child, soft, hard, terminated: false }.run(),
+        Ok(child) => Supervisor { child, soft, hard, terminated: false, overdue: false }.run(),
         Err(error) => {
             eprintln!("pole-elect: cannot start the command: {error}");
             ExitCode::from(126)
@@ -85,6 +92,8 @@ struct Supervisor {
     hard: u64,
     /// Whether it was asked to end.
     terminated: bool,
+    /// Whether that was for the deadline, and not by an order.
+    overdue: bool,
 }
 
 enum Input {
@@ -144,10 +153,12 @@ impl Supervisor {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let now = BootClock.now().0;
+            if now >= self.soft.min(self.hard) {
+                self.overdue |= !self.terminated;
+                self.terminate();
+            }
             if now >= self.hard {
                 self.kill();
-            } else if now >= self.soft {
-                self.terminate();
             }
         }
     }
@@ -175,7 +186,12 @@ impl Supervisor {
     /// Ends what the command has left behind in its group, and reports its exit code.
     fn finish(mut self) -> ExitCode {
         self.kill();
-        self.child.wait().map_or(ExitCode::FAILURE, exit_code)
+        let code = self.child.wait().map_or(ExitCode::FAILURE, exit_code);
+        if self.overdue {
+            // It ends this process. If it cannot, the exit code has to do.
+            let _ = kill_process(rustix::process::getpid(), OVERDUE);
+        }
+        code
     }
 }
 
