@@ -6,7 +6,9 @@
 use std::io;
 
 use pole_server::config::Config;
+use pole_server::log::target::{DISK, SERVER};
 use pole_server::{Exit, Server, StartError, log};
+use tracing::{error, info, warn};
 
 use crate::args::ServerArgs;
 use crate::failure::{Failure, Kind};
@@ -21,11 +23,11 @@ pub(crate) fn run(args: &ServerArgs) -> Result<(), Failure> {
 
 fn serve(args: &ServerArgs) -> Result<(), Failure> {
     let (config, warnings) = Config::load(&args.config).map_err(|error| Failure::bad_input(error.to_string()))?;
-    log::set_json(config.pole.log_json);
+    log::init(&config);
     for warning in warnings {
-        log::warn("configuration", &[("what", &warning.to_string())]);
+        warn!(target: SERVER, what = %warning, "configuration");
     }
-    log::info("starting", &[("id", &config.me().to_string()), ("version", env!("CARGO_PKG_VERSION"))]);
+    info!(target: SERVER, id = config.me().0, version = env!("CARGO_PKG_VERSION"), "starting");
     let signals = Signals::catch().map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")))?;
     let server = Server::start(&config).map_err(|error| Failure::new(kind(&error), with_advice(&error)))?;
     let stopper = server.stopper();
@@ -44,7 +46,7 @@ fn serve(args: &ServerArgs) -> Result<(), Failure> {
     match server.wait() {
         Exit::Stopped => Ok(()),
         Exit::Halted(reason) => {
-            log::error("disk_failed", &[("reason", &reason)]);
+            error!(target: DISK, reason, "disk_failed");
             Err(Failure::failed(format!("the server stopped itself: {reason}")))
         }
     }

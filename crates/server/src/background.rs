@@ -16,8 +16,9 @@ use pole_storage::{LogReader, Pins, SnapshotReader, Writer};
 use pole_tree::{Restorer, Rules, Tree};
 use pole_types::Zxid;
 use pole_zab::{Body, Ticket, TransferId};
+use tracing::warn;
 
-use crate::log;
+use crate::log::target::SERVER;
 use crate::mailbox::Command;
 use crate::shared::Shared;
 
@@ -187,7 +188,7 @@ fn restore(dir: &Path, zxid: Zxid, rules: Rules) -> Result<Tree, String> {
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
     let spawned = thread::Builder::new().name(name.into()).spawn(work);
     if let Err(error) = &spawned {
-        log::warn("background", &[("what", &format!("no thread for {name}: {error}"))]);
+        warn!(target: SERVER, what = %format_args!("no thread for {name}: {error}"), "background");
     }
     spawned.is_ok()
 }

@@ -5,8 +5,9 @@
 //! to be refused.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
+use tracing::warn;
 
-use crate::log;
+use crate::log::target::SERVER;
 
 /// Raises the soft limit of this process to the hard limit.
 pub(crate) fn raise_limit() {
@@ -16,7 +17,7 @@ pub(crate) fn raise_limit() {
     if before != limit.current
         && let Err(error) = setrlimit(Resource::Nofile, limit)
     {
-        log::warn("open_files", &[("what", "cannot raise the limit (ulimit -n)"), ("error", &error.to_string())]);
+        warn!(target: SERVER, what = "cannot raise the limit (ulimit -n)", %error, "open_files");
     }
 }
 
@@ -27,7 +28,7 @@ pub(crate) fn for_clients() -> usize {
     let clients = limit.saturating_sub(RESERVED).max(CLIENTS_MIN);
     if clients < CLIENTS_WARNED {
         let what = format!("at most {clients} connections of clients fit (ulimit -n {limit})");
-        log::warn("open_files", &[("what", &what)]);
+        warn!(target: SERVER, what, "open_files");
     }
     clients
 }

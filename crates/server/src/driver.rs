@@ -23,12 +23,16 @@ use pole_storage::Writer;
 use pole_tree::Tree;
 use pole_types::{Span, Time, Zxid};
 use pole_zab::{DiskOp, Ticket};
+use tracing::{info, warn};
 
 use crate::admin::PendingTransfer;
 use crate::background::{Background, drop_in_background};
 use crate::client::Handle;
 use crate::clock::wall_ms;
-use crate::log;
+use crate::log::{
+    self,
+    target::{DISK, PEER},
+};
 use crate::mailbox::Command;
 use crate::metrics::{Counter, NodeMeter};
 use crate::peer::{Arrival, Delays, Inbox, Peers};
@@ -314,8 +318,8 @@ impl Driver {
                 Command::SetDelays(delays) => self.set_delays(delays),
                 Command::Serve(connection) => drop(tokio::task::spawn_local(connection)),
                 Command::Restored { ticket, zxid, tree } => self.install_restored(ticket, zxid, tree),
-                Command::LogInfo(text) => log::info("disk", &[("what", &text)]),
-                Command::LogWarning(text) => log::warn("disk", &[("what", &text)]),
+                Command::LogInfo(text) => info!(target: DISK, what = text, "disk"),
+                Command::LogWarning(text) => warn!(target: DISK, what = text, "disk"),
                 Command::Stop => self.begin_stop(),
             }
         }
@@ -342,7 +346,7 @@ impl Driver {
             Arrival::Up { peer, channel, .. } => Event::LinkUp { peer, channel },
             Arrival::Down { peer, channel } => Event::LinkDown { peer, channel },
             Arrival::Received { from, channel, message } => Event::Received { from, channel, message },
-            Arrival::Note { text } => return log::warn("peer", &[("what", &text)]),
+            Arrival::Note { text } => return warn!(target: PEER, what = text, "peer"),
         });
     }
 

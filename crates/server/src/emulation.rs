@@ -12,9 +12,10 @@ use std::time::{Duration, SystemTime};
 use crate::topology::Topology;
 use pole_types::ServerId;
 use tokio::time::{MissedTickBehavior, interval};
+use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::log;
+use crate::log::target::PEER;
 use crate::mailbox::Command;
 use crate::peer::Delays;
 use crate::shared::Shared;
@@ -36,9 +37,9 @@ pub(crate) async fn watch(config: Option<(PathBuf, ServerId)>, shared: Arc<Share
             Ok(topology) => {
                 let delays = Delays::of(&topology, me, me.0);
                 shared.mailbox.post(Command::SetDelays(delays));
-                log::info("topology", &[("what", "the links are as the file says now")]);
+                info!(target: PEER, what = "the links are as the file says now", "topology");
             }
-            Err(reason) => log::warn("topology", &[("what", &reason), ("links", "as before")]),
+            Err(reason) => warn!(target: PEER, what = reason, links = "as before", "topology"),
         }
     }
 }

@@ -19,13 +19,17 @@ use pole_zab::{Entry, Recovered};
 use tokio::runtime::Builder;
 use tokio::task::{LocalSet, spawn_local};
 use tokio_rustls::TlsAcceptor;
+use tracing::{info, warn};
 
 use crate::admin;
 use crate::client::{Listener, SessionIds};
 use crate::clock::{Clock, wall_ms};
 use crate::config::{Address, Config};
 use crate::driver::{Driver, Exit};
-use crate::log;
+use crate::log::{
+    self,
+    target::{DISK, PEER, SERVER},
+};
 use crate::mailbox::Command;
 use crate::metrics::Summary;
 use crate::peer::{
@@ -85,8 +89,9 @@ pub enum StartError {
 }
 
 impl Server {
-    /// Opens the disk and the ports, and starts all threads.
+    /// Opens the disk and the ports, and starts all threads. Events are logged as by [`log::init`].
     pub fn start(config: &Config) -> Result<Self, StartError> {
+        log::init(config);
         let wall = wall_ms();
         descriptors::raise_limit();
         let clients = Threads::start()?;
@@ -97,7 +102,7 @@ impl Server {
         rebuild.finish(&shared);
         observe_flushes(&mut disk, &shared);
         for repair in &repairs {
-            log::warn("torn_tail", &[("what", &repair.to_string())]);
+            warn!(target: DISK, what = %repair, "torn_tail");
         }
         reserve_sessions(&shared, &disk, &recovered, wall)?;
         let client_address = listen(config, &shared, &clients)?;
@@ -146,7 +151,7 @@ pub struct Stopper(Arc<Shared>);
 impl Stopper {
     /// Asks the server to stop, and returns at once.
     pub fn stop(&self) {
-        log::info("stopping", &[]);
+        info!(target: SERVER, "stopping");
         self.0.mailbox.post(Command::Stop);
     }
 }
@@ -300,11 +305,11 @@ fn peer_config(config: &Config, shared: &Shared) -> Result<Option<PeerConfig>, S
     let secret = config.pole.peer_secret.as_deref().map(PeerSecret::read).transpose()?;
     if tls.is_none() && secret.is_none() {
         let ports = format!("{} and {}", own.quorum_port, own.election_port);
-        let what = format!(
+        let what = format_args!(
             "the ports for other servers ({ports}) are open to anybody who reaches them: set sslQuorum=true or \
              pole.peer.secret, or keep strangers off with a firewall"
         );
-        log::warn("peer", &[("what", &what)]);
+        warn!(target: PEER, %what, "peer");
     }
     let delays = config.pole.emulation.as_ref();
     Ok(Some(PeerConfig {

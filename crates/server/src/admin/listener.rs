@@ -16,8 +16,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
+use tracing::warn;
 
-use crate::log;
+use crate::log::target::ADMIN;
 
 /// A listener with a limited number of connections.
 pub(crate) struct AdminListener {
@@ -46,7 +47,7 @@ impl Listener for AdminListener {
                     );
                 }
                 Err(error) => {
-                    log::warn("accept_failed", &[("error", &error.to_string())]);
+                    warn!(target: ADMIN, %error, "accept_failed");
                     sleep(ACCEPT_PAUSE).await;
                 }
             }

@@ -38,15 +38,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use serde::Serialize;
 use tokio::runtime::Handle;
+use tracing::warn;
 
 pub(crate) use transfer::{PendingTransfer, TransferError};
 
 use crate::config::{Address, Config};
 use crate::driver::Driver;
+use crate::log::target::ADMIN;
+use crate::metrics;
 use crate::question::Question;
 use crate::server::resolve;
 use crate::shared::Shared;
-use crate::{log, metrics};
 use error::ApiError;
 use listener::{AdminListener, RemoteAddress};
 
@@ -64,8 +66,8 @@ pub(crate) fn open(config: &Config, shared: &Arc<Shared>, runtime: &Handle) -> A
         match listen(key, address, routes().with_state(Arc::clone(shared)), runtime) {
             Ok(address) => Some(address),
             Err(error) => {
-                let at = format!("{}:{}", address.host, address.port);
-                log::warn("admin_not_served", &[("key", key), ("address", &at), ("error", &error.to_string())]);
+                let address = format!("{}:{}", address.host, address.port);
+                warn!(target: ADMIN, key, address, %error, "admin_not_served");
                 None
             }
         }

@@ -21,12 +21,13 @@ use tokio::io::{BufWriter, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tracing::warn;
 
 use super::connection::{Connection, End, Outcome};
 use super::handle::Handle;
 use super::migration;
 use crate::limits::Limit;
-use crate::log;
+use crate::log::{self, target::CLIENT};
 use crate::metrics::Counter;
 use crate::shared::Shared;
 use crate::threads::Loops;
@@ -68,7 +69,7 @@ impl Listener {
             match self.listener.accept().await {
                 Ok((stream, address)) => self.accept(stream, address, &threads),
                 Err(error) => {
-                    log::warn("accept_failed", &[("error", &error.to_string())]);
+                    warn!(target: CLIENT, %error, "accept_failed");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }

@@ -22,6 +22,7 @@ use super::settings::{Admin, Clients, Ensemble, Pole, SNAPSHOTS_MIN, Service, St
 use super::types::Emulation;
 use super::values::Values;
 use super::{Config, ReadFile, ssl};
+use crate::log::Filter;
 
 pub(super) fn config(values: &Values, read: ReadFile<'_>, report: &mut Report) -> Config {
     let storage = storage(values, report);
@@ -311,6 +312,11 @@ fn pole(values: &Values, ensemble: Option<&Ensemble>, read: ReadFile<'_>, report
     if pole.trust_blank {
         let why = "a server without a history votes as if it never had one: set it back when the ensemble serves";
         report.warning(values.line("pole.trustBlank"), "pole.trustBlank", "true", why);
+    }
+    if let Some(text) = values.text("pole.logFilter")
+        && let Err(error) = text.parse::<Filter>()
+    {
+        report.problem(values.line("pole.logFilter"), "pole.logFilter", text, error.to_string());
     }
     check_oracle(&pole, values, report);
     pole

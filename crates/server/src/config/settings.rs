@@ -14,6 +14,7 @@ use super::keys::{Key, Origin};
 use super::servers::{Address, Server};
 use super::types::{Emulation, FourLetterWords, Secret, TlsSettings};
 use super::values::Values;
+use crate::log::Filter;
 
 /// Defines [`KEYS`], and for each section a struct with a field for each row that has one (`=> field: type = reader`) and
 /// for what `build` computes from several keys (`+ field: type = initial value`).
@@ -415,6 +416,9 @@ settings! {
         Pole "pole.log", Word(&["text", "json"]), "text"
             => log_json: bool = |values, key| values.word(key) == Some("json"),
             "The form of the log.";
+        Pole "pole.logFilter", Text, "warn,pole=info"
+            => log_filter: Filter = |values, key| values.text(key).and_then(|text| text.parse().ok()).unwrap_or_default(),
+            "Which events are logged, as in `RUST_LOG`: levels (`off`, `error`, `warn`, `info`, `debug`, `trace`) for targets, with commas: `pole::client=debug,pole::peer=error`. Targets that are not named keep the default; a level alone replaces it for all. See docs/admin.md.";
         /// `pole.topology`.
         + emulation: Option<Emulation> = None;
     }

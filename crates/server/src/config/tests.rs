@@ -372,6 +372,7 @@ fn changed_line(name: &str, kind: Kind, default: &str) -> Option<String> {
         // Valid only together with other keys; they have tests of their own.
         ("standaloneEnabled" | "dynamicConfigFile" | "pole.topology", _) => return None,
         ("pole.oracle", _) => "latency".to_owned(),
+        ("pole.logFilter", _) => "pole::peer=debug".to_owned(),
         ("pole.oracle.preference", _) => "3,1".to_owned(),
         ("pole.oracle.combined", _) => "latency/3ms,history".to_owned(),
         ("ssl.protocol" | "ssl.enabledProtocols" | "ssl.quorum.protocol" | "ssl.quorum.enabledProtocols", _) => {
