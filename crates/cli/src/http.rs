@@ -1,14 +1,20 @@
-//! A minimal HTTP client for one request to a server.
+//! One HTTP request to the admin port of a server.
 //!
-//! It is written by hand because plain text over one connection that the server closes is HTTP/1.0, in which a
-//! response cannot be chunked. A client library would bring connection pools, redirects and TLS for requests on an
-//! internal network.
+//! It uses `hyper`, which is in the build anyway under the admin server itself. One connection serves one request: there
+//! is nothing to pool, and the admin port has no TLS.
 //!
 //! Neither a silent server nor an endless response blocks it for long.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::io::{self, ErrorKind};
 use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http1::handshake;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// The address of a server's admin port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,26 +51,37 @@ impl Url {
         Ok(Self { host: host.to_owned(), port })
     }
 
-    /// Sends a request, and waits at most `limit` for each piece of the response.
+    /// Sends a request, and waits at most `limit` for the whole response.
     pub(crate) fn send(&self, request: &Request<'_>, limit: Duration) -> io::Result<Response> {
-        let mut stream = self.connect(limit)?;
-        stream.write_all(request.text(self).as_bytes())?;
-        let mut bytes = Vec::new();
-        stream.take(RESPONSE_BYTES_MAX).read_to_end(&mut bytes)?;
-        Response::parse(&bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let late = |_| io::Error::new(ErrorKind::TimedOut, format!("no answer within {} s", limit.as_secs_f64()));
+        runtime.block_on(async { timeout(limit, self.exchange(request)).await.map_err(late)? })
     }
 
-    fn connect(&self, limit: Duration) -> io::Result<TcpStream> {
+    async fn exchange(&self, request: &Request<'_>) -> io::Result<Response> {
+        let request = request.build(self)?;
+        let (mut sender, connection) = handshake(TokioIo::new(self.connect().await?)).await.map_err(failed)?;
+        let answer = async move {
+            let response = sender.send_request(request).await.map_err(failed)?;
+            let status = response.status().as_u16();
+            let body = Limited::new(response.into_body(), RESPONSE_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?.to_bytes();
+            let body = String::from_utf8(body.into()).map_err(|_| not_http())?;
+            Ok(Response { status, body })
+        };
+        // The connection ends with the answer, whose sender is dropped then. Its errors are those of the answer.
+        let (answer, _) = tokio::join!(answer, connection);
+        answer
+    }
+
+    async fn connect(&self) -> io::Result<TcpStream> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
-        let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        for address in (host, self.port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, CONNECT_LIMIT.min(limit)) {
-                Ok(stream) => {
-                    stream.set_read_timeout(Some(limit))?;
-                    stream.set_write_timeout(Some(limit))?;
-                    return Ok(stream);
-                }
-                Err(error) => failed = error,
+        let mut failed = io::Error::new(ErrorKind::NotFound, "the host has no address");
+        for address in tokio::net::lookup_host((host, self.port)).await? {
+            match timeout(CONNECT_LIMIT, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => failed = error,
+                Err(_) => failed = io::Error::new(ErrorKind::TimedOut, "connection timed out"),
             }
         }
         Err(failed)
@@ -87,27 +104,31 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    fn text(&self, url: &Url) -> String {
-        let Self { method, path, body, token } = self;
-        let mut text = format!("{method} {path} HTTP/1.0\r\nHost: {}:{}\r\n", url.host, url.port);
-        if let Some(token) = token {
-            text += &format!("Authorization: Bearer {token}\r\n");
+    fn build(&self, url: &Url) -> io::Result<hyper::Request<Full<Bytes>>> {
+        let mut builder = hyper::Request::builder().method(self.method).uri(self.path);
+        builder = builder.header(HOST, format!("{}:{}", url.host, url.port));
+        if let Some(token) = self.token {
+            builder = builder.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        if !body.is_empty() {
-            text += &format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+        if !self.body.is_empty() {
+            builder = builder.header(CONTENT_TYPE, "application/json");
         }
-        text + "\r\n" + body
+        let body = Full::new(Bytes::copy_from_slice(self.body.as_bytes()));
+        builder.body(body).map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))
     }
 }
 
-impl Response {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(bytes).ok()?;
-        let (head, body) = text.split_once("\r\n\r\n")?;
-        let mut parts = head.lines().next()?.split(' ');
-        parts.next().filter(|version| version.starts_with("HTTP/1."))?;
-        Some(Self { status: parts.next()?.parse().ok()?, body: body.to_owned() })
+/// The error of the operating system behind an error of `hyper`, or what it means that there is none.
+fn failed(error: hyper::Error) -> io::Error {
+    if error.is_parse() || error.is_incomplete_message() {
+        return not_http();
     }
+    let cause = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
+    cause.map_or_else(|| io::Error::other(error.to_string()), |cause| io::Error::new(cause.kind(), cause.to_string()))
+}
+
+fn not_http() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, "the answer is not HTTP")
 }
 
 /// The default of `admin.serverPort`.
@@ -115,10 +136,14 @@ const PORT_DEFAULT: u16 = 8080;
 /// A reachable host accepts within a few round trips.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 /// Enough for hundreds of elections of a large ensemble.
-const RESPONSE_BYTES_MAX: u64 = 16 << 20;
+const RESPONSE_BYTES_MAX: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+
     use super::*;
 
     #[test]
@@ -133,14 +158,72 @@ mod tests {
         }
     }
 
+    /// A port that reads one request, answers with these bytes and closes. The thread returns the request.
+    fn answering(bytes: &'static [u8]) -> (Url, JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        let thread = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut request = Vec::new();
+            // Only the requests with a body are of another method.
+            let is_whole = |request: &[u8]| match request.starts_with(b"GET") {
+                true => request.ends_with(b"\r\n\r\n"),
+                false => request.ends_with(b"}"),
+            };
+            while !is_whole(&request) {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).expect("a request");
+                request.push(byte[0]);
+            }
+            stream.write_all(bytes).expect("the client reads");
+            String::from_utf8(request).expect("text")
+        });
+        (Url::on_loopback(port), thread)
+    }
+
+    const GET: Request<'_> = Request { method: "GET", path: "/v1/health", body: "", token: None };
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_request_has_a_token_and_a_body_and_the_answer_its_status() {
+        let (url, server) = answering(b"HTTP/1.1 503 Service Unavailable\r\nA: b\r\nContent-Length: 2\r\n\r\n{}");
+        let request = Request { method: "PUT", path: "/v1/score", body: "{\"value\":1}", token: Some("secret") };
+        let answer = url.send(&request, LIMIT).expect("an answer");
+        assert_eq!(answer, Response { status: 503, body: "{}".to_owned() });
+        let sent = server.join().expect("a request").to_lowercase();
+        assert!(sent.starts_with("put /v1/score http/1.1\r\n"), "{sent}");
+        for line in ["authorization: bearer secret", "content-type: application/json", "content-length: 11"] {
+            assert!(sent.contains(&format!("\r\n{line}\r\n")), "{line}: {sent}");
+        }
+        assert!(sent.ends_with("\r\n\r\n{\"value\":1}"), "{sent}");
+    }
+
     #[test]
     fn responses_that_are_not_http_are_rejected() {
-        let parsed = Response::parse(b"HTTP/1.0 503 Service Unavailable\r\nA: b\r\n\r\n{}");
-        assert_eq!(parsed, Some(Response { status: 503, body: "{}".to_owned() }));
-        for wrong in
-            [&b""[..], b"imok", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 x\r\n\r\n", b"SSH-2.0\r\n\r\n", b"\xff\r\n\r\n"]
-        {
-            assert_eq!(Response::parse(wrong), None);
+        let wrong: [&[u8]; 6] = [
+            b"",
+            b"imok",
+            b"HTTP/1.1 200 OK\r\n",
+            b"HTTP/1.1 x\r\n\r\n",
+            b"SSH-2.0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n\xff",
+        ];
+        for bytes in wrong {
+            let (url, server) = answering(bytes);
+            let error = url.send(&GET, LIMIT).expect_err("no HTTP");
+            assert_eq!(error.to_string(), "the answer is not HTTP", "{bytes:?}");
+            server.join().expect("a request");
         }
+    }
+
+    #[test]
+    fn neither_silence_nor_a_flood_blocks_it() {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = Url::on_loopback(silent.local_addr().expect("its address").port());
+        let error = url.send(&GET, Duration::from_millis(50)).expect_err("silence");
+        assert_eq!(error.to_string(), "no answer within 0.05 s");
+        let (url, server) = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n");
+        assert!(url.send(&GET, LIMIT).is_err());
+        server.join().expect("a request");
     }
 }

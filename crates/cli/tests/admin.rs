@@ -54,9 +54,12 @@ fn read(stream: &std::net::TcpStream) -> Received {
         reader.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     };
-    let line = next().trim_end_matches(" HTTP/1.0").to_owned();
+    let line = next().trim_end_matches(" HTTP/1.1").to_owned();
     let headers: Vec<String> = std::iter::from_fn(|| Some(next()).filter(|line| !line.is_empty())).collect();
-    let header = |name: &str| headers.iter().find_map(|header| header.strip_prefix(name)).map(str::to_owned);
+    // The case of a name has no meaning.
+    let is_named =
+        |header: &str, name: &str| header.get(..name.len()).is_some_and(|own| own.eq_ignore_ascii_case(name));
+    let header = |name: &str| headers.iter().find(|header| is_named(header, name)).map(|h| h[name.len()..].to_owned());
     let mut body = vec![0; header("Content-Length: ").map_or(0, |length| length.parse().unwrap())];
     reader.read_exact(&mut body).unwrap();
     Received { line, token: header("Authorization: "), body: String::from_utf8(body).unwrap() }

@@ -50,6 +50,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use pole_progress::Bar;
 
 use crate::ensemble::{Launcher, Product};
 use crate::{Failure, arguments};
@@ -82,13 +83,15 @@ pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     raise_files_limit();
     let launcher = Product::Pole.launcher()?;
     println!("{}", Row::HEAD);
-    let mut failed = 0;
-    for attack in &attacks {
+    let (mut failed, bar) = (0, Bar::new("attacks"));
+    for (done, attack) in attacks.iter().enumerate() {
         let start = Instant::now();
+        bar.update(done, attacks.len(), attack.name);
         let row = attack.run(&launcher);
         failed += usize::from(!row.passed());
-        print!("{}", row.text(attack.name, start.elapsed()));
+        bar.suspend(|| print!("{}", row.text(attack.name, start.elapsed())));
     }
+    bar.update(attacks.len(), attacks.len(), "");
     println!("{} passed, {failed} failed", attacks.len() - failed);
     Ok(ExitCode::from(u8::from(failed > 0)))
 }

@@ -9,6 +9,7 @@ const RETIRED: &[(&str, &str)] = &[
     ("Guest", "SimClient or ConnectionPermit"),
     ("Teller", "Transcript or OperationGenerator"),
     ("Habit", "Placement"),
+    ("Visit", "Migration"),
     ("Seat", "Slot"),
     ("Letter", "Command"),
     ("Sky", "NetworkConditions"),
@@ -27,6 +28,9 @@ const RETIRED: &[(&str, &str)] = &[
     ("take_back", "deregister"),
     ("is_to_move", "should_move"),
 ];
+
+/// Names of libraries that equal retired ones. They are written with their whole path.
+const OF_LIBRARIES: &[&str] = &["tracing::field::Visit"];
 
 /// File names of the same kind.
 const RETIRED_FILES: &[&str] = &[
@@ -56,7 +60,8 @@ fn retired_names_stay_away() {
             wrong.push(format!("{}: a retired file name", file.path));
         }
         for (number, line) in (1..).zip(file.text.lines()) {
-            let found = RETIRED.iter().filter(|(name, _)| has_name(code(line), name));
+            let own = OF_LIBRARIES.iter().fold(code(line).to_owned(), |line, name| line.replace(name, ""));
+            let found = RETIRED.iter().filter(|(name, _)| has_name(&own, name));
             wrong.extend(found.map(|(name, now)| format!("{}:{number}: {name}: now {now}", file.path)));
             let label = LABELS.iter().find(|label| line.starts_with(**label));
             wrong.extend(label.map(|label| format!("{}:{number}: {label} write sentences", file.path)));

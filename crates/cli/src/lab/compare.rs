@@ -4,10 +4,11 @@
 //! from its formula or a theoretical prediction does not hold.
 
 use std::fs;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io;
 use std::path::Path;
 
 use pole_lab::classical::Comparison;
+use pole_progress::Bar;
 
 use super::args::CompareArgs;
 use crate::failure::{Failure, Kind};
@@ -15,12 +16,9 @@ use crate::failure::{Failure, Kind};
 pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     // Created before the work, so that an unusable directory is reported at once.
     fs::create_dir_all(&args.out).map_err(|error| unwritable(&args.out, &error))?;
-    let on_terminal = io::stderr().is_terminal();
+    let bar = Bar::new("steps");
     let comparison = Comparison::run(args.n.clone(), args.seed, &mut |what, done, all| {
-        if on_terminal {
-            // One line that is overwritten. If it cannot be written, the work continues.
-            let _ = write!(io::stderr(), "\r\x1b[K{}", if done == all { String::new() } else { bar(what, done, all) });
-        }
+        bar.update(done, all, what);
     });
     crate::print(&comparison.table())?;
     let figures = comparison.figures().into_iter().map(|(name, svg)| (name.to_owned(), svg));
@@ -36,15 +34,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     }
 }
 
-/// `[######........] 12 of 27  counting raft`
-fn bar(what: &str, done: usize, all: usize) -> String {
-    let full = BAR * done / all.max(1);
-    format!("[{}{}] {done} of {all}  {what}", "#".repeat(full), ".".repeat(BAR - full))
-}
-
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
     let path = path.display();
     Failure::new(Kind::BadInput, format!("cannot write {path}: {error}; name another folder with --out"))
 }
-
-const BAR: usize = 30;

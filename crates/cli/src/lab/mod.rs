@@ -5,7 +5,6 @@
 mod args;
 mod compare;
 mod paper;
-mod progress;
 mod real;
 mod watch;
 

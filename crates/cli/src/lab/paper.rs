@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use pole_lab::paper::{Options, RealPlan, RealSummary, Scale, Summary};
+use pole_progress::Bar;
 
 use super::args::PaperArgs;
-use super::progress::Bar;
 use super::real;
 use crate::failure::Failure;
 
@@ -24,10 +24,11 @@ pub(crate) fn run(args: &PaperArgs) -> Result<(), Failure> {
     if args.real {
         on_real_servers(args, &mut options)?;
     }
-    let mut bar = Bar::new();
-    let summary = pole_lab::paper::run(&options, &mut |sentence| eprintln!("{sentence}"), &mut |progress| {
-        bar.update(progress.done, progress.total, progress.what);
-    });
+    let bar = Bar::new("runs");
+    let summary =
+        pole_lab::paper::run(&options, &mut |sentence| bar.suspend(|| eprintln!("{sentence}")), &mut |progress| {
+            bar.update(progress.done, progress.total, progress.what);
+        });
     let summary = summary.map_err(|error| Failure::bad_input(error.to_string()))?;
     crate::print(&summary_text(&summary))?;
     if summary.holds() && summary.real.as_ref().is_none_or(RealSummary::holds) {

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use tracing::field::{Field, Visit};
+use tracing::field::Field;
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter};
@@ -67,7 +67,7 @@ struct Fields {
     fields: Vec<(&'static str, String)>,
 }
 
-impl Visit for Fields {
+impl tracing::field::Visit for Fields {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.fields.push((field.name(), value.to_owned()));
     }

@@ -3,12 +3,13 @@
 //! Exit code: 0 all passed, 1 a seed failed, 2 bad arguments.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use pole_progress::Bar;
 use pole_sim::{Mark, Marks, Report, SECOND, Setup, Sink};
 
 fn main() -> ExitCode {
@@ -99,7 +100,7 @@ fn run_all(options: &Options) -> Vec<Report> {
     let next = AtomicU64::new(options.first);
     let end = options.first + options.seeds;
     let stop = AtomicBool::new(false);
-    let reports = Mutex::new(Vec::new());
+    let (reports, bar) = (Mutex::new(Vec::new()), Bar::new("seeds"));
     std::panic::set_hook(Box::new(|_| {}));
     std::thread::scope(|scope| {
         for _ in 0..options.threads.min(options.seeds.max(1) as usize) {
@@ -111,12 +112,12 @@ fn run_all(options: &Options) -> Vec<Report> {
                     }
                     let report = run_seed(options, seed);
                     if let Some(failure) = &report.failure {
-                        println!("seed {seed} failed: {failure}\n    {}", options.replay(seed));
+                        bar.suspend(|| println!("seed {seed} failed: {failure}\n    {}", options.replay(seed)));
                         stop.fetch_or(options.stop, Ordering::Relaxed);
                     }
                     let mut reports = reports.lock().expect("no thread panics while it holds this");
                     reports.push(report);
-                    progress(reports.len() as u64, options.seeds);
+                    bar.update(reports.len(), usize::try_from(options.seeds).unwrap_or(usize::MAX), "");
                 }
             });
         }
@@ -148,18 +149,6 @@ fn run_seed(options: &Options, seed: u64) -> Report {
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
         Report { seed, failure: Some(format!("panicked: {text}")), ..Report::default() }
     })
-}
-
-fn progress(done: u64, of: u64) {
-    let mut err = std::io::stderr();
-    if err.is_terminal() {
-        let width = 40;
-        let full = (done * width / of.max(1)) as usize;
-        let _ = write!(err, "\r[{}{}] {done}/{of}", "#".repeat(full), " ".repeat(width as usize - full));
-        if done == of {
-            let _ = writeln!(err);
-        }
-    }
 }
 
 type Figure = fn(&Report) -> u64;

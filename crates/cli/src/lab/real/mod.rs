@@ -17,12 +17,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pole_lab::paper::{Real, RealOutcome, RealPlan, RealRun};
+use pole_progress::Bar;
 use pole_sim::Sample;
 use pole_topology::Topology;
 
 use crate::args::UpArgs;
 use crate::failure::{Failure, Kind};
-use crate::lab::progress::Bar;
 use crate::signals::Signals;
 use crate::up::{Event, Plan};
 
@@ -73,7 +73,7 @@ fn run_all(runs: &[RealRun], interrupt: &Interrupt) -> Result<Vec<Result<RealOut
             });
         }
         drop(sender);
-        let mut bar = Bar::new();
+        let bar = Bar::new("runs");
         for (at, outcome) in results {
             if let Err(failure) = &outcome
                 && !interrupt.is_set()
