@@ -1,6 +1,6 @@
 // A candidate of client-go's leader election, for the benchmark of elections.
 //
-// usage: client-go SERVER CA_FILE ELECTION LEASE_SECONDS ID
+// usage: client-go SERVER CA_FILE TOKEN_FILE ELECTION LEASE_SECONDS ID
 //
 // It prints "leading" when it leads, and releases the Lease at SIGTERM. The deadline of renewals and the time between
 // two attempts have the proportions of the defaults of Kubernetes' own components: 15 s, 10 s and 2 s.
@@ -24,16 +24,16 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 6 {
-		log.Fatal("usage: client-go SERVER CA_FILE ELECTION LEASE_SECONDS ID")
+	if len(os.Args) != 7 {
+		log.Fatal("usage: client-go SERVER CA_FILE TOKEN_FILE ELECTION LEASE_SECONDS ID")
 	}
-	server, ca, election, id := os.Args[1], os.Args[2], os.Args[3], os.Args[5]
-	seconds, err := strconv.Atoi(os.Args[4])
+	server, ca, token, election, id := os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[6]
+	seconds, err := strconv.Atoi(os.Args[5])
 	if err != nil {
 		log.Fatal(err)
 	}
 	lease := time.Duration(seconds) * time.Second
-	config := &rest.Config{Host: server, TLSClientConfig: rest.TLSClientConfig{CAFile: ca}}
+	config := &rest.Config{Host: server, BearerTokenFile: token, TLSClientConfig: rest.TLSClientConfig{CAFile: ca}}
 	client, err := coordinationv1.NewForConfig(config)
 	if err != nil {
 		log.Fatal(err)

@@ -52,18 +52,14 @@ pub(super) const CASES: &[(&str, Extent, Case)] = &[
 
 async fn the_best_score_wins(bench: &Bench<'_>) -> CaseResult {
     let mut crew = Crew::new(bench);
-    for (id, score) in [("a", 3), ("b", 9), ("c", 5)] {
-        crew.join(id, Some(score)).await?;
-    }
+    crew.join_all(&[("a", 3), ("b", 9), ("c", 5)]).await?;
     same("the leader", crew.leader().await?.0, "b".to_owned())?;
     crew.end()
 }
 
 async fn succession_is_in_order(bench: &Bench<'_>) -> CaseResult {
     let mut crew = Crew::new(bench);
-    for (id, score) in [("a", 1), ("b", 4), ("c", 2), ("d", 3)] {
-        crew.join(id, Some(score)).await?;
-    }
+    crew.join_all(&[("a", 1), ("b", 4), ("c", 2), ("d", 3)]).await?;
     for expected in ["b", "d", "c"] {
         same("the leader", crew.leader().await?.0, expected.to_owned())?;
         crew.wait_for_list(expected, &["b", "d", "c", "a"]).await?;
@@ -97,17 +93,14 @@ async fn a_leader_hands_over(bench: &Bench<'_>) -> CaseResult {
     };
     crew.join("a", Some(100)).await?;
     same("the leader", crew.leader().await?.0, "a".to_owned())?;
-    crew.join("b", Some(105)).await?;
-    crew.join("c", Some(150)).await?;
+    crew.join_all(&[("b", 105), ("c", 150)]).await?;
     same("the better candidate", crew.leader().await?.0, "c".to_owned())?;
     crew.end()
 }
 
 async fn a_leader_resigns_to_the_best(bench: &Bench<'_>) -> CaseResult {
     let mut crew = Crew::new(bench);
-    for (id, score) in [("a", 3), ("b", 1), ("c", 2)] {
-        crew.join(id, Some(score)).await?;
-    }
+    crew.join_all(&[("a", 3), ("b", 1), ("c", 2)]).await?;
     same("the leader", crew.leader().await?.0, "a".to_owned())?;
     crew.wait_for_list("a", &["a", "c", "b"]).await?;
     crew.candidate("a").resign(None).await;
@@ -119,9 +112,7 @@ async fn a_leader_resigns_to_the_best(bench: &Bench<'_>) -> CaseResult {
 
 async fn a_leader_resigns_to_a_named_candidate(bench: &Bench<'_>) -> CaseResult {
     let mut crew = Crew::new(bench);
-    for (id, score) in [("a", 3), ("b", 1), ("c", 2)] {
-        crew.join(id, Some(score)).await?;
-    }
+    crew.join_all(&[("a", 3), ("b", 1), ("c", 2)]).await?;
     same("the leader", crew.leader().await?.0, "a".to_owned())?;
     crew.wait_for_list("a", &["a", "c", "b"]).await?;
     crew.candidate("a").resign(Some("b")).await;
@@ -347,6 +338,18 @@ impl<'a> Crew<'a> {
     /// A candidate on a connection of its own, which campaigns until it crashes.
     async fn join(&mut self, id: &str, score: Option<i64>) -> Result<(), String> {
         self.join_on(self.bench.connect().await?, id, score).await
+    }
+
+    /// All at once, so that a slow connection of one does not give the others time to elect without it.
+    async fn join_all(&mut self, candidates: &[(&str, i64)]) -> Result<(), String> {
+        let mut stores = Vec::new();
+        for _ in candidates {
+            stores.push(self.bench.connect().await?);
+        }
+        for ((id, score), store) in candidates.iter().zip(stores) {
+            self.join_on(store, id, Some(*score)).await?;
+        }
+        Ok(())
     }
 
     async fn join_on(&mut self, store: Arc<dyn Store>, id: &str, score: Option<i64>) -> Result<(), String> {

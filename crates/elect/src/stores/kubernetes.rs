@@ -279,6 +279,7 @@ impl Adapter for KubernetesStore {
             return Ok(Swapped::StillHeld);
         }
         let mut object = self.object(target, &swap.value)?;
+        let exists = present.is_some();
         let answer = match present {
             None => self.call(Method::POST, &self.path, Some(&object)).await?,
             Some(present) => {
@@ -289,8 +290,10 @@ impl Adapter for KubernetesStore {
         };
         match answer.status {
             200 | 201 => Ok(Swapped::Done(Revision(version(&answer.json()?)?.into()))),
-            // Another version, or deleted in between.
-            404 | 409 => Ok(Swapped::Conflict),
+            // Another version, created or deleted in between. A creation that finds nothing has no namespace.
+            409 => Ok(Swapped::Conflict),
+            404 if exists => Ok(Swapped::Conflict),
+            404 => Err(Error::refused(format!("Kubernetes: {}", answer.text()))),
             _ => Err(answer.error("Kubernetes")),
         }
     }

@@ -89,6 +89,8 @@ pub(crate) async fn keeps_the_contract() {
     let name = format!("kube-apiserver, {}", version(&apiserver, "--version"));
     let factory = OnServer::new(name, url_with_token, Duration::from_secs(2), server);
     wait_until_ready(&factory).await;
+    // The API server makes the namespace only after it has begun to serve.
+    credentials::succeeds(&factory.url.replace("ELECTION", "ready"), &[]);
     credentials::fails(&url.replace("ELECTION", "refused"), &[]);
     check(&factory).await;
 }

@@ -66,10 +66,9 @@ pub(super) fn run(rounds: usize, quick: bool) -> Result<(), Failure> {
     for round in 1..=rounds {
         for (store, program) in alternating(&pairs, round) {
             println!("round {round} of {rounds}, {program} on {store}, after {:.0} s", start.elapsed().as_secs_f64());
-            measure(store, program, plan, &mut rng, &mut |metric, value| {
-                println!("  {:<44} {:>12}", metric.name(), figure(value));
+            for (metric, value) in measured(store, program, plan, &mut rng)? {
                 samples.entry((store, metric, program)).or_default().push(value);
-            })?;
+            }
         }
     }
     let table = table(&samples, rounds, plan);
@@ -111,6 +110,27 @@ fn alternating(pairs: &[(Store, Program)], round: usize) -> Vec<(Store, Program)
         order.reverse();
     }
     order
+}
+
+/// The figures of one pair in one round. If the machine was too busy for a lease of this length, the pair is measured
+/// again.
+fn measured(store: Store, program: Program, plan: Plan, rng: &mut Rng) -> Result<Vec<(Metric, f64)>, Failure> {
+    let mut last = None;
+    for _ in 0..ATTEMPTS {
+        let mut figures = Vec::new();
+        let result = measure(store, program, plan, rng, &mut |metric, value| {
+            println!("  {:<44} {:>12}", metric.name(), figure(value));
+            figures.push((metric, value));
+        });
+        match result {
+            Ok(()) => return Ok(figures),
+            Err(Failure::Check(why) | Failure::Usage(why)) => {
+                println!("  no figures: {why}");
+                last = Some(Failure::Check(why));
+            }
+        }
+    }
+    Err(last.unwrap_or_else(|| Failure::Check("nothing was measured".to_owned())))
 }
 
 fn measure(
@@ -174,6 +194,9 @@ const ALL: &[(Store, [Program; 2])] = &[
 ];
 
 const CANDIDATES: usize = 3;
+
+/// How often a pair is measured before the benchmark fails.
+const ATTEMPTS: usize = 3;
 
 /// The lease of every library. ZooKeeper grants no session shorter than 4 s with its default tick.
 const LEASE: Duration = Duration::from_secs(5);

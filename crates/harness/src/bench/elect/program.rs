@@ -65,7 +65,11 @@ impl Program {
             }
             Self::ClientGo => {
                 let mut command = killed_with_parent(&built("client-go").to_string_lossy());
-                command.arg(store.address()).arg(store.authority()).args([ELECTION, &lease_s, id]);
+                command
+                    .arg(store.address())
+                    .arg(store.authority())
+                    .arg(store.token_file())
+                    .args([ELECTION, &lease_s, id]);
                 command
             }
             Self::LeaderLatch => {

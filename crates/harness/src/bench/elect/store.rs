@@ -100,6 +100,11 @@ impl Running {
         }
     }
 
+    /// The file with the token of the candidates, at Kubernetes.
+    pub(super) fn token_file(&self) -> PathBuf {
+        self.folder.join("token")
+    }
+
     /// The URL of the election, for `pole-elect`.
     pub(super) fn url(&self) -> String {
         match &self.kind {
@@ -107,8 +112,9 @@ impl Running {
             Kind::Etcd { port } => format!("etcd://127.0.0.1:{port}/{ELECTION}"),
             Kind::ZooKeeper(_) => format!("zk://{}/{ELECTION}", self.address),
             Kind::Kubernetes { certificates, .. } => {
-                let authority = certificates.authority().display();
-                format!("k8s://default/{ELECTION}?server={}&cacert={authority}", self.address)
+                let (authority, token) = (certificates.authority().display(), self.token_file());
+                let token = token.display();
+                format!("k8s://default/{ELECTION}?server={}&cacert={authority}&token_file={token}", self.address)
             }
         }
     }
@@ -170,6 +176,9 @@ impl Running {
         let port = free_ports(1)?[0];
         let certificates = Certificates::make(&self.folder)?;
         let key = certificates.key_store().display().to_string();
+        // An administrator, whose token the candidates read from a file.
+        let users = self.write("users.csv", &format!("{TOKEN},bench,bench,\"system:masters\"\n"))?;
+        self.write("token", TOKEN)?;
         let options = [
             ("etcd-servers", etcd),
             ("bind-address", "127.0.0.1".into()),
@@ -182,8 +191,8 @@ impl Running {
             ("service-account-signing-key-file", key),
             ("service-cluster-ip-range", "10.0.0.0/24".into()),
             ("endpoint-reconciler-type", "none".into()),
-            ("authorization-mode", "AlwaysAllow".into()),
-            ("anonymous-auth", "true".into()),
+            ("authorization-mode", "RBAC".into()),
+            ("token-auth-file", users.display().to_string()),
         ];
         self.spawn(&kube_apiserver()?, &options)?;
         let ready = || get(port, "/api/v1/namespaces/default", Some(&certificates.client)).is_ok();
@@ -191,6 +200,12 @@ impl Running {
         self.address = format!("https://127.0.0.1:{port}");
         self.kind = Kind::Kubernetes { port, certificates };
         Ok(())
+    }
+
+    fn write(&self, name: &str, content: &str) -> Result<PathBuf, Failure> {
+        let path = self.folder.join(name);
+        fs::write(&path, content).map_err(|why| Failure::io("write", &path, &why))?;
+        Ok(path)
     }
 
     fn spawn(&mut self, program: &Path, options: &[(&str, String)]) -> Result<(), Failure> {
@@ -259,7 +274,7 @@ fn get(port: u16, path: &str, tls: Option<&Arc<ClientConfig>>) -> Result<String,
     let failed = |why: &dyn fmt::Display| Failure::Check(format!("GET {path}: {why}"));
     let mut tcp = TcpStream::connect(("127.0.0.1", port)).map_err(|why| failed(&why))?;
     tcp.set_read_timeout(Some(ANSWER_LIMIT)).map_err(|why| failed(&why))?;
-    let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nAccept: text/plain, application/json\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
     let answer = match tls {
         None => exchange(&mut tcp, &request),
         Some(config) => {
@@ -293,6 +308,9 @@ fn sum_of(metrics: &str, name: &str, label: &str) -> f64 {
     });
     values.sum()
 }
+
+/// Only the API server asks for it.
+const TOKEN: &str = "bench-token";
 
 /// An API server on a busy machine takes tens of seconds.
 const START_LIMIT: Duration = Duration::from_secs(180);
