@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use pole_jute::{Acl, Perms, Stat, WatcherEvent};
 use serde_json::{Value, json};
+use time::{Duration, OffsetDateTime};
 
 use crate::failure::Failure;
 
@@ -109,17 +110,12 @@ pub(super) fn stat_json(stat: &Stat) -> Value {
 
 /// A time as Java prints it, in UTC.
 fn date(wall_ms: i64) -> String {
-    let (days, second) = (wall_ms.div_euclid(86_400_000), wall_ms.rem_euclid(86_400_000) / 1_000);
-    let (year, month, day) = pole_server::log::civil_date(days);
-    // The first of January 1970 was a Thursday.
-    let weekday = WEEKDAYS[usize::try_from((days + 4).rem_euclid(7)).unwrap_or_default()];
-    let month = MONTHS[usize::try_from(month - 1).unwrap_or_default()];
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{weekday} {month} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}")
+    let at = OffsetDateTime::UNIX_EPOCH.saturating_add(Duration::milliseconds(wall_ms));
+    let (weekday, month) = (at.weekday().to_string(), at.month().to_string());
+    let (hour, minute, second) = at.to_hms();
+    let (day, year) = (at.day(), at.year());
+    format!("{weekday:.3} {month:.3} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}")
 }
-
-const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// The data of a node. A node that was created without data has none, which is not the same as empty.
 pub(super) fn data_text(data: Option<&Bytes>) -> String {

@@ -20,12 +20,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hyper::Method;
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde_json::{Value, json};
+use time::OffsetDateTime;
 use tokio::time::{Instant, sleep_until};
 
 use super::OpenError;
@@ -511,19 +512,10 @@ fn label(name: &str) -> &str {
 
 /// As `MicroTime` of Kubernetes wants it: `2026-01-02T03:04:05.000006Z`.
 fn rfc3339(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // The civil date of a day number, in years that begin with March.
-    let day = days + 719_468;
-    let (era, of_era) = (day / 146_097, day % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let date = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{:06}Z", since.subsec_micros())
+    let at = OffsetDateTime::from(time);
+    let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+    let ((hour, minute, second), micros) = (at.to_hms(), at.microsecond());
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
 const ANNOTATION: &str = "pole-elect/record";
@@ -546,6 +538,8 @@ const WATCH_SECONDS: u64 = 300;
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use super::*;
 
     #[test]

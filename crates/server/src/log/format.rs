@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use time::{Duration, OffsetDateTime};
+
 use crate::clock::wall_ms;
 
 /// An event to be written.
@@ -45,22 +47,10 @@ impl Line<'_> {
 
 /// Formats a time in milliseconds since 1970 as ISO 8601, in UTC.
 fn timestamp(wall_ms: i64) -> String {
-    let (days, ms) = (wall_ms.div_euclid(86_400_000), wall_ms.rem_euclid(86_400_000));
-    let (year, month, day) = civil_date(days);
-    let (hour, minute, second, ms) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60, ms % 1_000);
+    let at = OffsetDateTime::UNIX_EPOCH.saturating_add(Duration::milliseconds(wall_ms));
+    let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+    let (hour, minute, second, ms) = (at.hour(), at.minute(), at.second(), at.millisecond());
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
-}
-
-/// The date of a day counted from 1970-01-01. Years are counted from March, which puts the leap day last; the calendar
-/// repeats every 400 years.
-pub fn civil_date(days: i64) -> (i64, i64, i64) {
-    let from_march = days + 719_468;
-    let (era, day_of_era) = (from_march.div_euclid(146_097), from_march.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let (day, month) = (day_of_year - (153 * shifted + 2) / 5 + 1, (shifted + 2) % 12 + 1);
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 /// Longer lines are truncated, which bounds the queue at 16 MiB. The record of an election among hundreds of servers

@@ -15,7 +15,6 @@ mod subscriber;
 mod writer;
 
 pub use filter::{Filter, InvalidFilter};
-pub use format::civil_date;
 pub(crate) use writer::lines_dropped;
 
 use std::net::SocketAddr;

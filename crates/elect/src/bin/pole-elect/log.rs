@@ -6,6 +6,8 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use time::{Duration, OffsetDateTime};
+
 pub(crate) fn set_json(json: bool) {
     JSON.store(json, Ordering::Relaxed);
 }
@@ -40,18 +42,11 @@ fn line(level: &str, event: &str, fields: &[(&str, &str)]) {
 
 /// Milliseconds since 1970 as `2026-01-31T23:59:59.123Z`.
 pub(crate) fn timestamp(ms: u64) -> String {
-    let (days, in_day) = (ms / 86_400_000, ms % 86_400_000);
-    // Days are counted from 0000-03-01, so that the leap day is the last of its year.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (in_day / 3_600_000, in_day / 60_000 % 60, in_day / 1000 % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", in_day % 1000)
+    let ms = i64::try_from(ms).unwrap_or(i64::MAX);
+    let at = OffsetDateTime::UNIX_EPOCH.saturating_add(Duration::milliseconds(ms));
+    let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+    let (hour, minute, second, ms) = (at.hour(), at.minute(), at.second(), at.millisecond());
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }
 
 #[cfg(test)]
