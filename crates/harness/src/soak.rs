@@ -105,7 +105,7 @@ pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let with = if options.network { ", with a network" } else { "" };
     println!("{} servers of {}, {} s, seed {seed}{with}", options.servers, options.product, options.seconds);
     let launcher = options.product.launcher()?;
-    let report = drive(soak(&launcher, &options, Rng::new(seed)))?;
+    let report = drive(soak(&launcher, &options, seed))?;
     Ok(report.print(&options))
 }
 
@@ -122,8 +122,11 @@ struct Report {
     network: Option<(String, usize)>,
 }
 
-async fn soak(launcher: &Launcher, options: &Options, mut rng: Rng) -> Result<Report, Failure> {
-    let setup = SETTINGS.iter().fold(Setup::new("soak", options.servers), |setup, line| setup.with(line));
+async fn soak(launcher: &Launcher, options: &Options, seed: u64) -> Result<Report, Failure> {
+    let mut rng = Rng::new(seed);
+    // The logs of a soak that failed stay when another one is run.
+    let setup = Setup::new(&format!("soak-{seed}"), options.servers);
+    let setup = SETTINGS.iter().fold(setup, |setup, line| setup.with(line));
     // A log that grows in small steps hits a full disk soon.
     let setup = if options.network { setup.with("preAllocSize=256") } else { setup };
     let mut ensemble = Ensemble::prepare(launcher, &setup)?;
