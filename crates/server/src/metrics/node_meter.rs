@@ -96,10 +96,11 @@ impl NodeMeter {
 
     fn received(&mut self, from: ServerId, message: &Message, now: Time, status: &Status) {
         match message {
-            Message::Zab(pole_zab::Message::Ack { epoch, zxid, server }) => {
+            // By sender, which the link has verified: the node refuses a message with the id of another server only later.
+            Message::Zab(pole_zab::Message::Ack { epoch, zxid, .. }) => {
                 if self.serving == Some((self.me, *epoch)) {
-                    let passed = self.batches.acknowledged(*server, *zxid);
-                    passed.for_each(|batch| status.summaries.record_ack(*server, now - batch.at, batch.count, now));
+                    let passed = self.batches.acknowledged(from, *zxid);
+                    passed.for_each(|batch| status.summaries.record_ack(from, now - batch.at, batch.count, now));
                 }
             }
             Message::Zab(pole_zab::Message::Propose { entries, .. }) => {
@@ -422,6 +423,19 @@ mod tests {
         (1..=last).for_each(|counter| batches.push(batch(counter)));
         let found: Vec<_> = batches.acknowledged(ServerId(2), Zxid::new(Epoch(3), last)).map(|b| b.last).collect();
         assert_eq!((found.len(), found[0]), (BATCHES_MAX, Zxid::new(Epoch(3), 11)));
+    }
+
+    #[test]
+    fn an_acknowledgement_in_the_name_of_another_server_adds_no_server() {
+        let (mut meter, status) = (NodeMeter::new(ServerId(1)), Status::default());
+        meter.follow(Some((ServerId(1), Epoch(3))), Zxid::ZERO);
+        meter.batches.push(batch(1));
+        for server in [7, 8, 9].map(ServerId) {
+            let ack = pole_zab::Message::Ack { epoch: Epoch(3), zxid: Zxid::new(Epoch(3), 1), server };
+            meter.received(ServerId(2), &Message::Zab(ack), Time(5), &status);
+        }
+        let servers: Vec<_> = status.summaries.ack_latency(Time(5)).into_iter().map(|(server, _)| server).collect();
+        assert_eq!((servers, meter.batches.acknowledged.len()), (vec![ServerId(2)], 1));
     }
 
     #[test]
