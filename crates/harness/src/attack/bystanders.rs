@@ -70,6 +70,20 @@ impl Bystanders {
         std::mem::take(&mut state.phase)
     }
 
+    /// Waits until this phase has as many answers as there are sessions, at most [`ANSWERS_LIMIT`]. Without this, an
+    /// attack that takes less than [`PAUSE`] could end before any client has sent a request.
+    pub(super) fn await_answers(&self) {
+        let deadline = Instant::now() + ANSWERS_LIMIT;
+        loop {
+            let state = self.shared.lock();
+            if state.phase.answered >= state.ready as u64 || Instant::now() > deadline {
+                return;
+            }
+            drop(state);
+            std::thread::sleep(STEP);
+        }
+    }
+
     /// Stops the clients and waits for their thread.
     pub(super) fn stop(self) -> Result<(), Failure> {
         self.shared.lock().stop = true;
@@ -222,6 +236,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 const NEW_SESSION_PAUSE: Duration = Duration::from_millis(300);
 const NEW_SESSION_LIMIT: Duration = Duration::from_secs(5);
+
+/// As long as a session lasts without its server.
+const ANSWERS_LIMIT: Duration = Duration::from_secs(10);
 
 const STEP: Duration = Duration::from_millis(10);
 const START_LIMIT: Duration = Duration::from_secs(20);

@@ -118,6 +118,7 @@ pub(super) fn run(name: &str, spec: &EnsembleAttack, launcher: &Launcher) -> Res
 
     let guard = MemoryGuard::start(pids(&ensemble));
     let result = (spec.run)(&target);
+    bystanders.await_answers();
     let attack = bystanders.phase();
     let peak: Vec<u64> = pids(&ensemble).into_iter().map(|pid| peak_resident(pid).unwrap_or(0)).collect();
     let (after_memory, after) = settle(&target, &before, &bystanders);
