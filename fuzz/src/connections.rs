@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use pole_jute::{CreateTxn, Deframer, OpCode, Txn, TxnEntry, TxnHeader};
-use pole_node::{AttachAnswer, ClientId, Connection, Event, Limits, CallContext, Next, ServerContext};
-use pole_types::Time;
+use pole_node::{AttachAnswer, CallContext, ClientId, Connection, Event, Limits, Next, ServerContext};
 use pole_tree::{Caller, Changes, Rules, Tree, Watcher, Watches};
+use pole_types::Time;
 
 /// The input is a sequence of steps ([`crate::machine::steps`]). The selector of a step says what happens.
 pub(crate) fn connections(input: &[u8]) {

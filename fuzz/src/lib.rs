@@ -7,6 +7,7 @@
 //! targets run, and for how long.
 
 mod connections;
+pub mod corpus;
 mod files;
 mod links;
 mod machine;

@@ -15,11 +15,11 @@
 use std::pin::pin;
 
 use bytes::Bytes;
-use pole_types::ServerId;
 use pole_node::{Channel, Message};
 use pole_server::peer::frames::{Frame, FrameError, FrameReader};
 use pole_server::peer::handshake::{self, Greeting};
 use pole_server::peer::{Arrival, Inbox, PeerSecret};
+use pole_types::ServerId;
 
 use crate::memory::{self, End};
 

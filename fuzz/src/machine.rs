@@ -6,7 +6,9 @@
 
 use bytes::Bytes;
 use pole_jute::{Record, TxnEntry, Writer};
-use pole_tree::{WriteRequest, Changes, RequestOrigin, Position, Prepared, Rules, Tree, Watcher, Watches, Operation, is_write, read};
+use pole_tree::{
+    Changes, Operation, Position, Prepared, RequestOrigin, Rules, Tree, Watcher, Watches, WriteRequest, is_write, read,
+};
 
 /// The input is a sequence of log entries as [`steps`], whose selectors are ignored. Each entry is decoded, encoded
 /// again, and applied.
@@ -29,7 +31,8 @@ pub(crate) fn machine(input: &[u8]) {
     let mut lazy = Leader::new();
     for (zxid, (selector, ask)) in (10..).zip(steps(input)) {
         let at = Position { zxid, wall_ms: 1_000_000 + 1_000 * zxid };
-        let from = RequestOrigin { session: i64::from(selector & 3), cxid: selector.into(), floor: i64::from(selector >> 6) };
+        let from =
+            RequestOrigin { session: i64::from(selector & 3), cxid: selector.into(), floor: i64::from(selector >> 6) };
         let txn = eager.prepare(at, from, &ask);
         assert_eq!(lazy.prepare(at, from, &ask), txn, "transactions in flight make a difference");
         eager.apply();
@@ -66,7 +69,8 @@ impl Leader {
         let mut leader = Self { tree, prepared, in_flight: Vec::new(), changes, watches: Watches::new() };
         for (zxid, session) in (1..).zip(1..=2) {
             let at = Position { zxid, wall_ms: 1_000 };
-            let _ = leader.prepare(at, RequestOrigin { session, cxid: 0, floor: 0 }, &WriteRequest::attach(4_000, false));
+            let _ =
+                leader.prepare(at, RequestOrigin { session, cxid: 0, floor: 0 }, &WriteRequest::attach(4_000, false));
         }
         leader.apply();
         leader
@@ -91,7 +95,9 @@ impl Leader {
 
     /// Executes a request that is a read. It may set a watch.
     fn read(&mut self, ask: &Bytes, session: i64) {
-        let Ok(WriteRequest { caller, operation: Operation::Request(request) }) = WriteRequest::decode(ask) else { return };
+        let Ok(WriteRequest { caller, operation: Operation::Request(request) }) = WriteRequest::decode(ask) else {
+            return;
+        };
         if is_write(request.op()) {
             return;
         }

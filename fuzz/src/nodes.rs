@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::{Deref, DerefMut};
 
 use bytes::{Bytes, BytesMut};
-use pole_types::{Cxid, Epoch, ServerId, SessionId, Time, Voters, Zxid};
 use pole_jute::Deframer;
-use pole_node::{Channel, ClientId, Config, Contract, Effect, Event, Machine, Message, Node, TreeStore, Timer, Znodes};
+use pole_node::{Channel, ClientId, Config, Contract, Effect, Event, Machine, Message, Node, Timer, TreeStore, Znodes};
 use pole_oracle::Spec;
 use pole_server::peer::codec;
-use pole_tree::{WriteRequest, Rules, Tree, Watches};
+use pole_tree::{Rules, Tree, Watches, WriteRequest};
+use pole_types::{Cxid, Epoch, ServerId, SessionId, Time, Voters, Zxid};
 use pole_zab::{DiskOp, Entry, Limits, Recovered, Ticket, TransferId};
 
 use choices::{Choices, NodeView};

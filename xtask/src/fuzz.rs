@@ -4,7 +4,7 @@
 //! `targets=N runs=M findings=K`. The exit code is 1 on a finding.
 //!
 //! There are two modes: fuzzing guided by coverage, which builds everything again with libFuzzer; and a replay of the
-//! committed corpus, which needs only the compiler and is a step of CI.
+//! committed corpus, which needs only the compiler and is a test of the workspace.
 //!
 //! The targets are in `fuzz/src`. libFuzzer does mutation and coverage.
 
@@ -42,19 +42,21 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Built in the workspace's target folder, where most dependencies are built already.
 fn replay(files: &[PathBuf]) -> Result<ExitCode, Failure> {
     let here = |file: &PathBuf| std::path::absolute(file).map_err(|why| Failure::io("find", file, &why));
     let files = files.iter().map(here).collect::<Result<Vec<_>, _>>()?;
-    let status = replayer().args(files).status();
+    let mut cargo = if files.is_empty() { program("cargo") } else { replayer() };
+    if files.is_empty() {
+        cargo.args(["test", "--quiet", "--package", "pole-fuzz", "--test", "corpus"]);
+    }
+    let status = cargo.args(files).status();
     let status = status.map_err(|why| Failure::Check(format!("cannot run cargo: {why}")))?;
     Ok(ExitCode::from(u8::from(!status.success())))
 }
 
 fn replayer() -> Command {
     let mut cargo = program("cargo");
-    cargo.args(["run", "--quiet", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--bin", "replay"]);
-    cargo.arg("--target-dir").arg(target_dir()).arg("--");
+    cargo.args(["run", "--quiet", "--package", "pole-fuzz", "--bin", "replay", "--"]);
     cargo
 }
 
@@ -100,10 +102,11 @@ fn build() -> Result<PathBuf, Failure> {
     let machine = output_of(program("rustc").args(["--print", "host-tuple"]))?;
     let folder = target_dir().join("fuzz");
     let status = program("cargo")
-        .args(["build", "--quiet", "--locked", "--release", "--manifest-path", "fuzz/Cargo.toml", "--bin", "guided"])
+        .args(["build", "--quiet", "--locked", "--release", "--package", "pole-fuzz", "--bin", "guided"])
         .args(["--features", "guided", "--target", &machine, "--target-dir"])
         .arg(&folder)
         .env("RUSTFLAGS", COVERAGE.join(" "))
+        .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
         .status()
         .map_err(|why| Failure::Check(format!("cannot run cargo: {why}")))?;
     if !status.success() {

@@ -29,7 +29,6 @@ const STEPS: &[Step] = &[
         .with_note(Note::LastLine),
     Step::new("lints", "cargo clippy --workspace --all-targets -- -D warnings"),
     Step::new("tests", "cargo test --workspace --exclude xtask --no-fail-fast").with_note(Note::Tests),
-    Step::new("corpus", "cargo xtask fuzz --replay"),
     Step::new("docs", "cargo doc --workspace --no-deps --document-private-items").env("RUSTDOCFLAGS", "-D warnings"),
     Step::new("first-command", "cargo run --release -- up --until-ready"),
     Step::new("clients-of-others", "cargo xtask compat --part ci").with_note(Note::LastLine),

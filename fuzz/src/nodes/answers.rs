@@ -3,8 +3,8 @@
 //! They bring the node into states in which deviations from the protocol are interesting.
 
 use pole_election::{Message as Election, Propose, Vote};
-use pole_types::{Epoch, ServerId, Zxid};
 use pole_node::Message;
+use pole_types::{Epoch, ServerId, Zxid};
 use pole_zab::{Entry, Hello, Message as Zab};
 
 use super::choices::Choices;

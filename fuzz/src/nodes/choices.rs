@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use pole_election::{Input, Message as Election, Proposal, Propose, ROUND_MAX, Rank, Round, Score, Standing, Vote};
-use pole_types::{Cxid, Epoch, ServerId, SessionId, Span, Zxid};
 use pole_jute::{
     CloseSessionTxn, CreateSessionTxn, CreateTxn, DeleteTxn, ErrorTxn, Record, SetDataTxn, Txn, TxnEntry, TxnHeader,
 };
 use pole_node::{Message, Request, TransferRefusal};
 use pole_oracle::{Gossip, Report};
-use pole_tree::{WriteRequest, Caller};
+use pole_tree::{Caller, WriteRequest};
+use pole_types::{Cxid, Epoch, ServerId, SessionId, Span, Zxid};
 use pole_zab::{Entry, Epochs, Hello, Message as Zab, Origin, Promise, SnapshotPart};
 
 /// The state of the node, on which choices are based.
@@ -46,7 +46,7 @@ impl Choices<'_> {
     }
 
     fn bool(&mut self) -> bool {
-        self.byte() % 2 != 0
+        !self.byte().is_multiple_of(2)
     }
 
     fn number(&mut self) -> u64 {

@@ -24,8 +24,7 @@ fn without_reason(manifest: &str) -> Vec<String> {
 #[test]
 fn crates_take_their_dependencies_from_the_workspace() {
     let mut wrong = Vec::new();
-    let is_member = |path: &str| path.ends_with("/Cargo.toml") && !path.starts_with("fuzz/");
-    for file in files().iter().filter(|file| is_member(&file.path)) {
+    for file in files().iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
         let lines = own_versions(&file.text).into_iter();
         wrong.extend(lines.map(|line| format!("{}: {line}", file.path)));
     }
@@ -56,23 +55,6 @@ fn programs_of_the_tools_use_the_build_of_pole() {
         let changed: Vec<String> = shipped.difference(&together).cloned().collect();
         assert_none(&changed, &format!("{package} adds features to these; declare the same ones for both:"));
     }
-}
-
-/// The replay of the corpus is built in the target folder of the workspace. With another profile, cargo would build all
-/// dependencies a second time.
-#[test]
-fn the_replay_uses_the_build_of_the_workspace() {
-    let read = |path: &str| fs::read_to_string(root().join(path)).expect("the file is there");
-    let lock = read("fuzz/Cargo.lock");
-    let is_used = |package: &&str| lock.contains(&format!("name = \"{package}\"\n"));
-    let (workspace, fuzz) = (read("Cargo.toml"), read("fuzz/Cargo.toml"));
-    let expected: Vec<&str> = optimised(&workspace).filter(is_used).collect();
-    assert_eq!(optimised(&fuzz).collect::<Vec<_>>(), expected, "the same packages are optimised in both manifests");
-}
-
-/// The packages with a setting of their own in the dev profile.
-fn optimised(manifest: &str) -> impl Iterator<Item = &str> {
-    manifest.lines().filter_map(|line| line.strip_prefix("[profile.dev.package.")?.strip_suffix(']'))
 }
 
 /// All packages that a release build of these packages compiles, each with its features.
