@@ -230,6 +230,11 @@ impl Electing {
         self.arm_retry(config, out);
     }
 
+    /// Whether proposals were sent again because no quorum took part in this round.
+    pub(crate) fn lacks_quorum(&self) -> bool {
+        self.attempts > 0 && self.wait == Wait::NotStarted
+    }
+
     /// Whether a quorum takes part but has not agreed after several retries.
     pub(crate) fn is_stalemate(&self, config: &Config) -> bool {
         self.attempts >= timing::STALEMATE_RETRIES && config.voters.is_quorum(self.ballot.participants())

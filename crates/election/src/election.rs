@@ -331,13 +331,16 @@ impl Election {
     }
 
     fn receive_vote(&mut self, from: ServerId, vote: Vote, host: &mut impl Host, out: &mut Vec<Output>) {
-        let campaign = match &mut self.stage {
+        let (campaign, trusted) = match &mut self.stage {
             Stage::Idle | Stage::Chosen(_) => return,
-            Stage::Scoring(scoring) => &mut scoring.campaign,
-            Stage::Electing(electing) => &mut electing.campaign,
+            Stage::Scoring(scoring) => (&mut scoring.campaign, None),
+            Stage::Electing(electing) => {
+                let trusted = electing.lacks_quorum().then_some(from);
+                (&mut electing.campaign, trusted)
+            }
         };
         campaign.remember(from, &vote);
-        if let Some(incumbent) = incumbent(&self.config.voters, &campaign.votes, self.config.me, self.round) {
+        if let Some(incumbent) = incumbent(&self.config.voters, &campaign.votes, self.config.me, self.round, trusted) {
             self.follow_incumbent(incumbent, host, out);
         } else if let Stage::Electing(electing) = &mut self.stage {
             electing.receive_vote(from, vote, &self.config, host, out);
@@ -453,7 +456,7 @@ impl Election {
         self.stage = Stage::Chosen(Chosen { choice: ballot.choice, established: None, elected: true });
     }
 
-    /// Ends the election by following a leader that a quorum already follows, in its round.
+    /// Ends the election by following a leader that leads already, in its round.
     fn follow_incumbent(&mut self, incumbent: Incumbent, host: &mut impl Host, out: &mut Vec<Output>) {
         self.cancel_timers(out);
         let (mut campaign, mut participants) = match mem::replace(&mut self.stage, Stage::Idle) {

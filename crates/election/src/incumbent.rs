@@ -5,11 +5,13 @@
 //!
 //! Invariant: an incumbent is adopted only if a quorum of voters, the leader among them, names the same leader in the
 //! same epoch. Without the leader's own vote, servers that answer each other would adopt a dead leader again and again
-//! (scenario 33).
+//! (scenario 33). There are two exceptions:
 //!
-//! A leader that was elected in the electing server's own round and is not established yet needs one voter less: the
-//! electing server counts itself. The others may have counted it when they decided, before a late proposal changed its
-//! choice, and would then wait for it until their time limit.
+//! - A leader that was elected in the electing server's own round and is not established yet needs one voter less: the
+//!   electing server counts itself. The others may have counted it when they decided, before a late proposal changed its
+//!   choice, and would then wait for it until their time limit.
+//! - If no quorum has answered by the first retry, the vote of an established leader for itself is enough. The server may
+//!   have a link to the leader and none to the leader's followers, and would never join otherwise (script 65).
 //!
 //! The service monitors whether the leader is alive.
 
@@ -22,11 +24,15 @@ use pole_types::{Epoch, ServerId, Voters};
 
 /// Returns the leader that a quorum of these votes confirms, as seen by server `me`, which is electing in `round`. There
 /// is at most one, since two quorums share a voter.
+///
+/// `trusted` is the server whose vote has just arrived, if no quorum has answered: its vote for itself is enough. An older
+/// vote is not, because its sender may be dead by now.
 pub(crate) fn incumbent(
     voters: &Voters,
     votes: &BTreeMap<ServerId, Vote>,
     me: ServerId,
     round: Round,
+    trusted: Option<ServerId>,
 ) -> Option<Incumbent> {
     // A leader is confirmed only by its own vote, so the candidates are the servers that vote for themselves.
     let candidates = votes.iter().filter(|(id, vote)| vote.choice.id == **id).map(|(_, vote)| vote);
@@ -37,6 +43,8 @@ pub(crate) fn incumbent(
             EndReason::Incumbent
         } else if is_of_this_round && voters.is_quorum(followers().chain([me])) {
             EndReason::Joined
+        } else if own.established.is_some() && trusted == Some(own.choice.id) {
+            EndReason::OnlyLeader
         } else {
             return None;
         };

@@ -170,6 +170,6 @@ pub(crate) struct Incumbent {
     pub(crate) round: Round,
     pub(crate) choice: Proposal,
     pub(crate) established: Option<Epoch>,
-    /// [`EndReason::Incumbent`] or [`EndReason::Joined`].
+    /// [`EndReason::Incumbent`], [`EndReason::Joined`] or [`EndReason::OnlyLeader`].
     pub(crate) reason: EndReason,
 }

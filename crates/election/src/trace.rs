@@ -98,6 +98,8 @@ pub enum EndReason {
     Incumbent,
     /// The leader was elected in this round, and a quorum follows it if this server does.
     Joined,
+    /// The leader is established by its own vote, and no quorum has answered this server.
+    OnlyLeader,
 }
 
 /// The steps of one election so far.
@@ -168,6 +170,7 @@ impl fmt::Display for EndReason {
             Self::Waited => "the wait is over",
             Self::Incumbent => "a quorum follows it already",
             Self::Joined => "with this server a quorum follows it",
+            Self::OnlyLeader => "it serves, and no quorum answers here",
         })
     }
 }

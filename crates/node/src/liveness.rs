@@ -4,6 +4,10 @@
 //! every `pole.livenessMs`, each on its own, so the gap between two messages depends on the variation of the delay and
 //! not on the round trip. When a link becomes slower by `d` one way, the receiver sees one gap of `d` plus a period.
 //!
+//! A server on a long link tolerates a longer silence, because a lost packet takes longer to be repaired there. If another
+//! server has given up the leader during that silence, the loss is hardly one packet, and the time limit is that of a short
+//! link.
+//!
 //! The consequences of silence are decided in `roles`.
 
 use alloc::collections::BTreeMap;
@@ -13,47 +17,65 @@ use pole_types::{ServerId, Span, Time};
 /// When a message was last received from each watched peer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Liveness {
-    /// `None` until the first message: the peer may not know of its role yet.
-    last_received: BTreeMap<ServerId, Option<Time>>,
+    peers: BTreeMap<ServerId, Watched>,
     /// When this server last checked. A long gap is a pause of its own and not the silence of others.
     checked: Time,
+}
+
+/// A watched peer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watched {
+    /// `None` until the first message: the peer may not know of its role yet.
+    last_received: Option<Time>,
+    /// Whether another server has given up this peer since the last message.
+    given_up: bool,
 }
 
 impl Liveness {
     /// Stops watching all peers.
     pub(crate) fn clear(&mut self) {
-        self.last_received.clear();
+        self.peers.clear();
     }
 
     /// Watches a peer, whose silence counts from now on.
     pub(crate) fn watch(&mut self, peer: ServerId, now: Time) {
-        self.last_received.insert(peer, Some(now));
+        self.peers.insert(peer, Watched { last_received: Some(now), given_up: false });
     }
 
     /// Watches a peer, whose silence counts from its first message on. Until then the time limit of the phase applies.
     pub(crate) fn expect(&mut self, peer: ServerId) {
-        self.last_received.insert(peer, None);
+        self.peers.insert(peer, Watched::default());
     }
 
     /// Whether the peer is watched and a message was received from it.
     pub(crate) fn has_received(&self, peer: ServerId) -> bool {
-        self.last_received.get(&peer).is_some_and(Option::is_some)
+        self.peers.get(&peer).is_some_and(|watched| watched.last_received.is_some())
     }
 
     pub(crate) fn forget(&mut self, peer: ServerId) {
-        self.last_received.remove(&peer);
+        self.peers.remove(&peer);
     }
 
     pub(crate) fn received(&mut self, peer: ServerId, now: Time) {
-        if let Some(at) = self.last_received.get_mut(&peer) {
-            *at = Some(now);
+        if let Some(watched) = self.peers.get_mut(&peer) {
+            *watched = Watched { last_received: Some(now), given_up: false };
         }
     }
 
-    /// The peers that were silent for longer than their timeout.
-    pub(crate) fn silent(&self, now: Time, timeout: impl Fn(ServerId) -> Span) -> Vec<ServerId> {
-        let last_received = self.last_received.iter().filter_map(|(peer, at)| Some((*peer, (*at)?)));
-        last_received.filter(|(peer, at)| now - *at > timeout(*peer)).map(|(peer, _)| peer).collect()
+    /// Records that another server has given up this peer.
+    pub(crate) fn given_up(&mut self, peer: ServerId) {
+        if let Some(watched) = self.peers.get_mut(&peer) {
+            watched.given_up = true;
+        }
+    }
+
+    /// The peers that were silent for longer than their timeout, or than `floor` if another server has given them up.
+    pub(crate) fn silent(&self, now: Time, floor: Span, timeout: impl Fn(ServerId) -> Span) -> Vec<ServerId> {
+        let is_silent = |peer: ServerId, watched: &Watched| {
+            let limit = if watched.given_up { floor } else { timeout(peer) };
+            watched.last_received.is_some_and(|at| now - at > limit)
+        };
+        self.peers.iter().filter(|(peer, watched)| is_silent(**peer, watched)).map(|(peer, _)| *peer).collect()
     }
 
     /// Records the time of a check. Returns true if this server itself was paused for longer than `pause`. Then its
@@ -62,7 +84,7 @@ impl Liveness {
     pub(crate) fn check_for_pause(&mut self, now: Time, pause: Span, grace: bool) -> bool {
         let paused = now - core::mem::replace(&mut self.checked, now) > pause;
         if paused && grace {
-            self.last_received.values_mut().flatten().for_each(|at| *at = now);
+            self.peers.values_mut().filter_map(|watched| watched.last_received.as_mut()).for_each(|at| *at = now);
         }
         paused
     }
@@ -97,10 +119,23 @@ mod tests {
         let (peer, limit) = (ServerId(2), Span::from_ms(400));
         liveness.expect(peer);
         let first = Time(0) + Span::from_ms(5_000);
-        assert!(liveness.silent(first, |_| limit).is_empty() && !liveness.has_received(peer));
+        assert!(liveness.silent(first, limit, |_| limit).is_empty() && !liveness.has_received(peer));
         liveness.received(peer, first);
-        assert!(liveness.silent(first + limit, |_| limit).is_empty() && liveness.has_received(peer));
-        assert_eq!(liveness.silent(first + limit + Span(1), |_| limit), [peer]);
+        assert!(liveness.silent(first + limit, limit, |_| limit).is_empty() && liveness.has_received(peer));
+        assert_eq!(liveness.silent(first + limit + Span(1), limit, |_| limit), [peer]);
+    }
+
+    #[test]
+    fn a_peer_that_another_server_has_given_up_is_silent_after_the_floor() {
+        let mut liveness = Liveness::default();
+        let (peer, floor, limit) = (ServerId(2), Span::from_ms(400), Span::from_ms(700));
+        liveness.watch(peer, Time(0));
+        liveness.given_up(peer);
+        assert!(liveness.silent(Time(0) + floor, floor, |_| limit).is_empty());
+        assert_eq!(liveness.silent(Time(0) + floor + Span(1), floor, |_| limit), [peer]);
+        let heard = Time(0) + floor;
+        liveness.received(peer, heard);
+        assert!(liveness.silent(heard + limit, floor, |_| limit).is_empty(), "a message shows that the peer lives");
     }
 
     #[test]
@@ -109,6 +144,6 @@ mod tests {
         liveness.watch(ServerId(2), Time(0));
         let late = Time(0) + Span::from_ms(30_000);
         assert!(liveness.check_for_pause(late, Span::from_ms(200), true));
-        assert!(liveness.silent(late, |_| Span::from_ms(400)).is_empty());
+        assert!(liveness.silent(late, Span::from_ms(400), |_| Span::from_ms(400)).is_empty());
     }
 }

@@ -304,6 +304,9 @@ impl<M: Machine> Node<M> {
                 };
                 let retry = proposed.filter(|round| *round > self.election.round() && self.leader_is_silent());
                 let is_elsewhere = proposed.is_some_and(|round| round < self.election.round());
+                if proposed.is_some_and(|round| round > self.election.round()) {
+                    self.leader_given_up();
+                }
                 let outcome =
                     self.with_election(out, |election, host, outputs| election.receive(from, message, host, outputs));
                 match (outcome, retry) {

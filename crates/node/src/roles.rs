@@ -356,6 +356,15 @@ impl<M: Machine> Node<M> {
             && self.zab.leader().is_some_and(|leader| !self.liveness.has_received(leader))
     }
 
+    /// Another server holds an election in a newer round than ours: it has given up the leader that we follow.
+    pub(crate) fn leader_given_up(&mut self) {
+        if self.zab.phase() == Phase::Serving
+            && let Some(leader) = self.zab.leader()
+        {
+            self.liveness.given_up(leader);
+        }
+    }
+
     /// Another server holds an election in an older round than ours: it does not follow the leader that we chose, which
     /// may be this server, and cannot learn of it from a quorum of votes if too few are left to vote. This happens when
     /// most servers were restarted during an election and begin with the first round again.
@@ -401,8 +410,8 @@ impl<M: Machine> Node<M> {
         let leads = self.zab.leader() == Some(self.config.me);
         // A paused leader gets no grace: its followers have probably left it.
         let paused = self.liveness.check_for_pause(self.now, self.config.liveness.saturating_mul(4), !leads);
-        let silent = self.liveness.silent(self.now, |peer| self.liveness_timeout(peer));
-        for peer in silent {
+        let floor = self.config.liveness_timeout;
+        for peer in self.liveness.silent(self.now, floor, |peer| self.liveness_timeout(peer)) {
             out.push(Effect::Reset { peer, channel: Channel::Quorum });
             self.liveness.forget(peer);
             self.with_zab(|zab, outputs| zab.link_down(peer, outputs));

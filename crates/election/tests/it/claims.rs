@@ -388,6 +388,36 @@ fn a_server_counts_itself_neither_for_another_round_nor_for_an_established_leade
 }
 
 #[test]
+fn a_server_that_reaches_only_the_leader_joins_it_after_a_retry() {
+    let established = || vote(round(3, 0), (2, 20), Some(7));
+    let mut server = TestServer::started(4, 5, 10);
+    server.receive(2, established());
+    assert_eq!(server.leader(), None, "the others may answer yet");
+    server.expire(Timer::Retry);
+    assert_eq!(server.leader(), None, "the vote may be older than the leader's end");
+    server.receive(3, established());
+    assert_eq!(server.leader(), None, "3 does not lead");
+    server.receive(2, established());
+    assert_eq!(server.leader(), Some(2));
+    assert_eq!(server.elected().record.end_reason, EndReason::OnlyLeader);
+}
+
+#[test]
+fn a_leader_that_is_not_established_or_has_competitors_is_not_joined_on_its_own_vote() {
+    let mut server = TestServer::started(4, 5, 10);
+    server.expire(Timer::Retry);
+    server.receive(2, vote(round(3, 0), (2, 20), None));
+    assert_eq!(server.leader(), None);
+
+    let mut server = TestServer::started(4, 5, 10);
+    server.expire(Timer::Retry);
+    server.receive_proposal(1, 50, (1, 50));
+    server.receive_proposal(3, 15, (1, 50));
+    server.receive(2, vote(round(0, 0), (2, 20), Some(7)));
+    assert_ne!(server.leader(), Some(2), "a quorum elects");
+}
+
+#[test]
 fn votes_of_many_for_a_dead_leader_never_revive_it() {
     // Scenario 33: servers that still receive from the old leader, or that answer each other.
     let mut server = TestServer::started(5, 5, 1);

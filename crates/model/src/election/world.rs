@@ -277,19 +277,21 @@ impl World {
         let Some(Step::Decided(reason)) = elected.record.steps.last() else {
             return Err(Violation::new(HELD, format!("server {} does not say why it elects {leader}", id(at))));
         };
-        let incumbent = matches!(reason, EndReason::Incumbent | EndReason::Joined);
+        let incumbent = matches!(reason, EndReason::Incumbent | EndReason::Joined | EndReason::OnlyLeader);
         let holders = (0..SERVERS).filter(|peer| match reason {
             // Joining late: a quorum of other servers, the leader among them, has elected it.
             EndReason::Incumbent => *peer != at && self.adopted.contains(&(*peer, leader)),
             // Joining in the same round: with this server a quorum, the leader among them, has elected it.
-            EndReason::Joined => self.adopted.contains(&(*peer, leader)),
+            EndReason::Joined | EndReason::OnlyLeader => self.adopted.contains(&(*peer, leader)),
             EndReason::AllResponded | EndReason::Gone | EndReason::Gossip | EndReason::Waited => {
                 self.held.contains(&(*peer, round, leader))
             }
         });
         let holders: Vec<_> = holders.collect();
         let among = if incumbent { index(leader) } else { at };
-        if holders.len() <= SERVERS / 2 || !holders.contains(&among) {
+        // A leader that is established has had a quorum; its followers need not be known here.
+        let needs_quorum = *reason != EndReason::OnlyLeader;
+        if needs_quorum && holders.len() <= SERVERS / 2 || !holders.contains(&among) {
             let detail = format!("server {} elects {leader} in round {round}, held by {holders:?} only", id(at));
             return Err(Violation::new(HELD, detail));
         }
