@@ -180,6 +180,9 @@ impl Electing {
         if !config.voters.is_quorum(self.ballot.holders()) {
             return None;
         }
+        if self.ballot.choice.id == config.me && config.voters.is_quorum(self.followers(config.me)) {
+            return Some(EndReason::Joined);
+        }
         let mut reason = EndReason::AllResponded;
         for peer in self.silent(config) {
             // Each voter that has not responded needs a reason of its own; the record names the weakest one.
@@ -187,6 +190,13 @@ impl Electing {
             reason = reason.max(self.reason_not_to_wait(peer, links, host).or(waited)?);
         }
         Some(reason)
+    }
+
+    /// The servers that have elected `me` in this round, and `me` itself. They wait for it to lead; waiting longer for
+    /// other voters would make them give it up.
+    fn followers(&self, me: ServerId) -> impl Iterator<Item = ServerId> {
+        let elected = move |vote: &Vote| vote.round == self.ballot.round && vote.choice.id == me;
+        self.campaign.votes.iter().filter(move |(_, vote)| elected(vote)).map(|(id, _)| *id).chain([me])
     }
 
     /// Starts the election timer, once per round, as soon as a quorum has proposed.

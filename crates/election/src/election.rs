@@ -452,6 +452,11 @@ impl Election {
             ballot.own_proposals().filter(|(id, _)| holders.contains(id)).map(|(id, own)| (id, own.standing)).collect();
         standings.insert(self.config.me, host.standing());
         let record = Record::of(&ballot, &self.config.voters, campaign.cause, reason, &campaign.trace);
+        // The leader may be waiting for a voter that this server did not wait for.
+        if ballot.choice.id != self.config.me && reason != EndReason::AllResponded {
+            let vote = Vote { round: self.round, choice: ballot.choice.clone(), established: None };
+            out.push(Output::Send { to: ballot.choice.id, message: Message::Vote(vote) });
+        }
         out.push(Output::Elected(Elected { leader: ballot.choice.id, round: self.round, standings, record }));
         self.stage = Stage::Chosen(Chosen { choice: ballot.choice, established: None, elected: true });
     }

@@ -10,8 +10,9 @@
 //! - A leader that was elected in the electing server's own round and is not established yet needs one voter less: the
 //!   electing server counts itself. The others may have counted it when they decided, before a late proposal changed its
 //!   choice, and would then wait for it until their time limit.
-//! - If no quorum has answered by the first retry, the vote of an established leader for itself is enough. The server may
-//!   have a link to the leader and none to the leader's followers, and would never join otherwise (script 65).
+//! - If no quorum has answered by the first retry, the vote of an established leader for itself is enough, unless it is of
+//!   an older round than the server's own: such a vote may have been under way for long. The server may have a link to
+//!   the leader and none to the leader's followers, and would never join otherwise (script 65).
 //!
 //! The service monitors whether the leader is alive.
 
@@ -43,7 +44,7 @@ pub(crate) fn incumbent(
             EndReason::Incumbent
         } else if is_of_this_round && voters.is_quorum(followers().chain([me])) {
             EndReason::Joined
-        } else if own.established.is_some() && trusted == Some(own.choice.id) {
+        } else if own.established.is_some() && own.round >= round && trusted == Some(own.choice.id) {
             EndReason::OnlyLeader
         } else {
             return None;

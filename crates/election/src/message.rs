@@ -44,7 +44,8 @@ pub struct Proposal {
 pub enum Message {
     /// Sent by a server that is electing.
     Propose(Propose),
-    /// Sent by a server that has a leader, in answer to a proposal.
+    /// Sent by a server that has a leader, in answer to a proposal; and to the leader, by a server that has elected it
+    /// without having heard all voters.
     Vote(Vote),
 }
 

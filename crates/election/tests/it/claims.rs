@@ -378,6 +378,21 @@ fn a_server_that_the_others_counted_joins_the_leader_that_they_elected_in_its_ro
 }
 
 #[test]
+fn a_server_that_the_others_have_elected_leads_without_waiting_for_the_rest() {
+    let mut server = TestServer::started(3, 5, 30);
+    let here = server.election.round();
+    server.receive(2, vote(round(0, 0), (1, 1), Some(7)));
+    server.receive_proposal(4, 40, (3, 30));
+    server.receive_proposal(5, 50, (3, 30));
+    assert_eq!(server.leader(), None, "2 may have a better score");
+    server.receive(4, vote(here, (3, 30), None));
+    assert_eq!(server.leader(), None, "5 has not decided");
+    server.receive(5, vote(here, (3, 30), None));
+    assert_eq!(server.leader(), Some(3));
+    assert_eq!(server.elected().record.end_reason, EndReason::Joined);
+}
+
+#[test]
 fn a_server_counts_itself_neither_for_another_round_nor_for_an_established_leader() {
     for (of, established) in [(round(3, 0), None), (round(1, 0), Some(7))] {
         let mut server = TestServer::started(4, 5, 10);
@@ -408,12 +423,14 @@ fn a_leader_that_is_not_established_or_has_competitors_is_not_joined_on_its_own_
     server.expire(Timer::Retry);
     server.receive(2, vote(round(3, 0), (2, 20), None));
     assert_eq!(server.leader(), None);
+    server.receive(2, vote(round(0, 0), (2, 20), Some(7)));
+    assert_eq!(server.leader(), None, "a vote of an older round may have been under way for long");
 
     let mut server = TestServer::started(4, 5, 10);
     server.expire(Timer::Retry);
     server.receive_proposal(1, 50, (1, 50));
     server.receive_proposal(3, 15, (1, 50));
-    server.receive(2, vote(round(0, 0), (2, 20), Some(7)));
+    server.receive(2, vote(round(3, 0), (2, 20), Some(7)));
     assert_ne!(server.leader(), Some(2), "a quorum elects");
 }
 

@@ -79,7 +79,6 @@ fn after_three_failed_rounds_the_record_says_history() {
 fn an_election_with_one_proposal_says_so() {
     let mut server = TestServer::started(1, 3, 30);
     server.receive(2, vote(round(1, 0), (1, 30), None));
-    server.expire(Timer::Wait);
     let record = &server.elected().record;
     assert_eq!((record.decided_by, record.runner_up), (DecidedBy::OnlyCandidate, None));
 }
