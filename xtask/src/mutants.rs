@@ -22,7 +22,7 @@ use crate::command::root;
 use options::Options;
 pub(crate) use patch::Mutant;
 use verdict::Verdict;
-use worktree::{Built, Worktree};
+use worktree::Worktree;
 
 /// Runs the mutants that the arguments select.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
@@ -67,13 +67,10 @@ enum Check {
 impl Check {
     /// Builds what is needed and runs it on the code in the worktree.
     fn run(&self, tree: &mut Worktree, options: &Options) -> Result<Verdict, Failure> {
-        if let Self::Tests(name) = self {
-            return by_tests(tree, name);
-        }
-        match tree.build()? {
-            Err(tail) => Ok(Verdict::DoesNotCompile(tail)),
-            Ok(built) if *self == Self::Scripts => by_scripts(tree, &built),
-            Ok(_) => by_seeds(tree, options),
+        match self {
+            Self::Scripts => by_scripts(tree),
+            Self::Tests(name) => by_tests(tree, name),
+            Self::Seeds => by_seeds(tree, options),
         }
     }
 }
@@ -134,8 +131,11 @@ fn evaluate(
     Ok(verdict)
 }
 
-fn by_scripts(tree: &Worktree, built: &Built) -> Result<Verdict, Failure> {
-    Ok(verdict::of_scripts(&tree.run_scripts(built, SCRIPTS_LIMIT)?))
+fn by_scripts(tree: &Worktree) -> Result<Verdict, Failure> {
+    match tree.build_scripts()? {
+        Err(tail) => Ok(Verdict::DoesNotCompile(tail)),
+        Ok(program) => Ok(verdict::of_scripts(&tree.run_scripts(&program, SCRIPTS_LIMIT)?)),
+    }
 }
 
 /// Runs all test programs of a crate. One that does not build is not a find: the patch must be updated.
@@ -151,6 +151,9 @@ fn by_tests(tree: &Worktree, name: &str) -> Result<Verdict, Failure> {
 
 /// Runs the seeds with the small state machine, then with the tree.
 fn by_seeds(tree: &Worktree, options: &Options) -> Result<Verdict, Failure> {
+    if let Err(tail) = tree.build_simulator()? {
+        return Ok(Verdict::DoesNotCompile(tail));
+    }
     let small = verdict::of_seeds(&tree.run_seeds(options.seeds, false, SEEDS_LIMIT)?)?;
     if small.is_found() {
         return Ok(small);

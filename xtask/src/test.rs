@@ -2,7 +2,7 @@
 //!
 //! Prints a line for each step when it ends, the last output of a failed step with the command that repeats it, the
 //! longest steps, and as last line `N passed, M failed`. Every step runs even after a failure, so that one run of CI
-//! reports everything.
+//! reports everything. A step that mostly waits runs beside those after it, and is printed at the end.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ const STEPS: &[Step] = &[
     Step::new("first-command", "cargo run --release -- up --until-ready"),
     Step::new("clients-of-others", "cargo xtask compat --part ci").with_note(Note::LastLine),
     Step::new("attacks", "cargo xtask attack --quick").with_note(Note::LastLine),
-    Step::new("soak", "cargo xtask soak --seconds 60").with_note(Note::LastLine),
+    Step::new("soak", "cargo xtask soak --seconds 60").with_note(Note::LastLine).beside_the_next(),
     Step::new("embedding", "cargo run --package pole-election --example embed"),
     Step::new("own-oracle", "cargo run --package pole-oracle --example own_oracle"),
     Step::new("seeds-fixed", "cargo xtask sim --first 1 --seeds 100").with_note(Note::LastLine),
@@ -48,16 +48,23 @@ const STEPS: &[Step] = &[
 pub(crate) fn run(names: &[String]) -> Result<ExitCode, Failure> {
     let steps = selected(names)?;
     let fresh = fresh_seed();
-    let mut reports = Vec::new();
+    let (mut reports, mut beside) = (Vec::new(), Vec::new());
     for step in &steps {
+        let step = *step;
+        if step.beside {
+            beside.push(std::thread::spawn(move || step.run(fresh)));
+            continue;
+        }
         print!("{:<20} ", step.name);
         // The name is visible while the step runs. A closed terminal does not stop the run.
         let _ = std::io::stdout().flush();
         let report = step.run(fresh)?;
-        println!("{}", report.line());
-        if let Outcome::Failed { tail } = &report.outcome {
-            println!("{tail}\n  to repeat:   {}\n  all it said: {}\n", report.command, report.log.display());
-        }
+        println!("{}", report.text());
+        reports.push(report);
+    }
+    for step in beside {
+        let report = step.join().unwrap_or_else(|_| Err(Failure::Check("the thread of a step panicked".into())))?;
+        println!("{:<20} {}", report.name, report.text());
         reports.push(report);
     }
     print!("{}", summary(&reports));
@@ -87,6 +94,8 @@ struct Step {
     /// A program without which the step is skipped and reported as such.
     tool: Option<&'static str>,
     note: Note,
+    /// Whether the following steps run meanwhile.
+    beside: bool,
 }
 
 /// The information that a passed step prints besides its time.
@@ -101,7 +110,13 @@ enum Note {
 
 impl Step {
     const fn new(name: &'static str, command: &'static str) -> Self {
-        Self { name, command, env: None, tool: None, note: Note::Nothing }
+        Self { name, command, env: None, tool: None, note: Note::Nothing, beside: false }
+    }
+
+    /// For a step that mostly waits.
+    const fn beside_the_next(mut self) -> Self {
+        self.beside = true;
+        self
     }
 
     const fn env(mut self, key: &'static str, value: &'static str) -> Self {
@@ -174,6 +189,17 @@ enum Outcome {
 }
 
 impl Report {
+    /// The line of the step, and after a failure its last output and how to repeat it.
+    fn text(&self) -> String {
+        match &self.outcome {
+            Outcome::Failed { tail } => {
+                let (line, command, log) = (self.line(), &self.command, self.log.display());
+                format!("{line}\n{tail}\n  to repeat:   {command}\n  all it said: {log}\n")
+            }
+            Outcome::Passed { .. } | Outcome::Skipped { .. } => self.line(),
+        }
+    }
+
     fn line(&self) -> String {
         let seconds = self.took.as_secs_f64();
         let line = match &self.outcome {

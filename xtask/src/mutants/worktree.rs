@@ -17,12 +17,6 @@ pub(super) struct Worktree {
     base: String,
 }
 
-/// The result of a build.
-pub(super) struct Built {
-    /// The program with the script tests.
-    scripts: PathBuf,
-}
-
 impl Worktree {
     /// Creates the worktree, or reuses the one of the last run, and determines what the mutants start from: the last
     /// commit, or with `dirty` the working files.
@@ -69,31 +63,30 @@ impl Worktree {
         }
     }
 
-    /// Builds the script tests in release, and with them the simulator: cargo builds the programs of a package for
-    /// its tests. The inner error is the end of the compiler's output.
-    pub(super) fn build(&mut self) -> Result<Result<Built, String>, Failure> {
-        let log = self.dir.join("build.log");
+    /// Builds the script tests, and returns their program. The inner error is the end of the compiler's output.
+    ///
+    /// In the workspace, so that dependencies have the features with which its tests are built; and with the profile of
+    /// tests, because scripts run in less than a second and a build in release takes a minute.
+    pub(super) fn build_scripts(&self) -> Result<Result<PathBuf, String>, Failure> {
         let mut tests = self.cargo();
-        // Together with `pole-cli`, so that dependencies have the features of `built_in_release`.
-        tests.args([
-            "test",
-            "--release",
-            "--package",
-            "pole-cli",
-            "--package",
-            "pole-sim",
-            "--test",
-            "scripts",
-            "--no-run",
-        ]);
-        let tests = logged(&mut tests, &log, None)?;
+        tests.args(["test", "--no-run", "--workspace", "--test", "scripts"]);
+        let tests = logged(&mut tests, &self.dir.join("build.log"), None)?;
         if !tests.passed() {
             return Ok(Err(tail(&tests.output)));
         }
         let named = executables(&tests.output).next().ok_or_else(|| {
             Failure::Check(format!("cargo did not say where the script tests are:\n{}", tail(&tests.output)))
         })?;
-        Ok(Ok(Built { scripts: self.tree().join(named) }))
+        Ok(Ok(self.tree().join(named)))
+    }
+
+    /// Builds the simulator in release. The error is the end of the compiler's output.
+    pub(super) fn build_simulator(&self) -> Result<Result<(), String>, Failure> {
+        let mut build = self.cargo();
+        // Together with `pole-cli`, so that dependencies have the features of `built_in_release`.
+        build.args(["build", "--release", "--package", "pole-cli", "--package", "pole-sim", "--bin", "sim"]);
+        let built = logged(&mut build, &self.dir.join("build.log"), None)?;
+        Ok(if built.passed() { Ok(()) } else { Err(tail(&built.output)) })
     }
 
     /// Builds all test programs of a crate. Documentation tests are left out: they show how to call an API, and
@@ -125,9 +118,9 @@ impl Worktree {
     }
 
     /// Runs the script tests. Not through cargo: a program that hangs must be our own child to be killed.
-    pub(super) fn run_scripts(&self, built: &Built, limit: Duration) -> Result<Finished, Failure> {
+    pub(super) fn run_scripts(&self, program: &Path, limit: Duration) -> Result<Finished, Failure> {
         let sim = self.tree().join("crates").join("sim");
-        let mut scripts = Command::new(&built.scripts);
+        let mut scripts = Command::new(program);
         // As cargo would; but never re-record, or every mutant would pass.
         scripts.current_dir(&sim).env("CARGO_MANIFEST_DIR", &sim).env_remove("UPDATE_GOLDENFILES");
         logged(&mut scripts, &self.dir.join("scripts.log"), Some(limit))
