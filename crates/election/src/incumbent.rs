@@ -7,9 +7,10 @@
 //! same epoch. Without the leader's own vote, servers that answer each other would adopt a dead leader again and again
 //! (scenario 33). There are two exceptions:
 //!
-//! - A leader that was elected in the electing server's own round and is not established yet needs one voter less: the
-//!   electing server counts itself. The others may have counted it when they decided, before a late proposal changed its
-//!   choice, and would then wait for it until their time limit.
+//! - A leader that was elected in the electing server's own round or a later one, and is not established yet, needs one
+//!   voter less: the electing server counts itself. The others may have counted it when they decided, before a late
+//!   proposal changed its choice; or they may have counted a server that failed since. They would wait for it until their
+//!   time limit.
 //! - If no quorum has answered by the first retry, the vote of an established leader for itself is enough, unless it is of
 //!   an older round than the server's own: such a vote may have been under way for long. The server may have a link to
 //!   the leader and none to the leader's followers, and would never join otherwise (script 65).
@@ -39,10 +40,10 @@ pub(crate) fn incumbent(
     let candidates = votes.iter().filter(|(id, vote)| vote.choice.id == **id).map(|(_, vote)| vote);
     candidates.into_iter().find_map(|own| {
         let followers = || votes.iter().filter(|(_, vote)| leadership(vote) == leadership(own)).map(|(id, _)| *id);
-        let is_of_this_round = own.established.is_none() && own.round == round;
+        let is_gathering = own.established.is_none() && own.round >= round;
         let reason = if voters.is_quorum(followers()) {
             EndReason::Incumbent
-        } else if is_of_this_round && voters.is_quorum(followers().chain([me])) {
+        } else if is_gathering && voters.is_quorum(followers().chain([me])) {
             EndReason::Joined
         } else if own.established.is_some() && own.round >= round && trusted == Some(own.choice.id) {
             EndReason::OnlyLeader

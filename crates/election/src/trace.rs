@@ -96,7 +96,8 @@ pub enum EndReason {
     Waited,
     /// A quorum already follows this leader.
     Incumbent,
-    /// The leader was elected in this round, and a quorum follows it if this server does, or if this server leads.
+    /// The leader was elected in this round or a later one, and a quorum follows it if this server does, or if this server
+    /// leads.
     Joined,
     /// The leader is established by its own vote, and no quorum has answered this server.
     OnlyLeader,

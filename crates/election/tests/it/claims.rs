@@ -393,8 +393,18 @@ fn a_server_that_the_others_have_elected_leads_without_waiting_for_the_rest() {
 }
 
 #[test]
-fn a_server_counts_itself_neither_for_another_round_nor_for_an_established_leader() {
-    for (of, established) in [(round(3, 0), None), (round(1, 0), Some(7))] {
+fn a_server_that_begins_late_joins_a_leader_that_needs_it() {
+    // Servers 2 and 3 elected 2 together with 5, which has failed since.
+    let mut server = TestServer::started(4, 5, 10);
+    server.receive(3, vote(round(1, 1), (2, 20), None));
+    server.receive(2, vote(round(1, 1), (2, 20), None));
+    assert_eq!((server.leader(), server.election.round()), (Some(2), round(1, 1)));
+    assert_eq!(server.elected().record.end_reason, EndReason::Joined);
+}
+
+#[test]
+fn a_server_counts_itself_neither_for_an_older_round_nor_for_an_established_leader() {
+    for (of, established) in [(round(0, 0), None), (round(1, 0), Some(7))] {
         let mut server = TestServer::started(4, 5, 10);
         server.receive(3, vote(of, (2, 20), established));
         server.receive(2, vote(of, (2, 20), established));
@@ -461,7 +471,7 @@ fn votes_of_different_epochs_or_of_different_rounds_before_there_is_one_do_not_a
         (vote(round(3, 0), (2, 20), Some(6)), vote(round(3, 0), (2, 20), Some(7))),
         (vote(round(3, 0), (2, 20), None), vote(round(4, 0), (2, 20), None)),
     ] {
-        let mut server = TestServer::started(3, 3, 1);
+        let mut server = TestServer::started(3, 5, 1);
         server.receive(1, first);
         server.receive(2, second);
         assert_eq!(server.leader(), None);
