@@ -42,7 +42,12 @@ impl Listener for AdminListener {
             match self.listener.accept().await {
                 Ok((stream, address)) => {
                     return (
-                        AdminConnection { stream, idle_timer: Box::pin(sleep(IDLE_MAX)), _permit: permit },
+                        AdminConnection {
+                            stream,
+                            idle_timer: Box::pin(sleep(IDLE_MAX)),
+                            stall_timer: None,
+                            _permit: permit,
+                        },
                         address,
                     );
                 }
@@ -72,8 +77,10 @@ impl Connected<IncomingStream<'_, AdminListener>> for RemoteAddress {
 /// A connection, which holds its permit until it is dropped.
 pub(crate) struct AdminConnection {
     stream: TcpStream,
-    /// Restarted whenever something is read.
+    /// Restarted whenever something is read or written.
     idle_timer: Pin<Box<Sleep>>,
+    /// Runs while the other end does not take what is written.
+    stall_timer: Option<Pin<Box<Sleep>>>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -98,7 +105,17 @@ impl AsyncRead for AdminConnection {
 
 impl AsyncWrite for AdminConnection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if written.is_ready() {
+            self.idle_timer.as_mut().reset(Instant::now() + IDLE_MAX);
+            self.stall_timer = None;
+        } else {
+            let timer = self.stall_timer.get_or_insert_with(|| Box::pin(sleep(STALL_MAX)));
+            if timer.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+        }
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -115,6 +132,9 @@ const CONNECTIONS_MAX: usize = 64;
 
 /// Longer than the longest request, a transfer that waits for a minute.
 const IDLE_MAX: Duration = Duration::from_secs(90);
+
+/// A reader that takes nothing for this long, while the buffers on the way are full, is gone or does not keep up.
+const STALL_MAX: Duration = Duration::from_secs(10);
 
 /// Pause after a failed accept, long enough for some connections to end when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
