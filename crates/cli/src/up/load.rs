@@ -1,7 +1,8 @@
 //! The load of `pole up --load`: clients at each server that write and read at a fixed rate.
 //!
 //! Writes are due at even intervals, whether or not the earlier ones are answered (open loop), so a pause of the service
-//! shows in the latency and not in fewer requests. As many reads go with them.
+//! shows in the latency and not in fewer requests. As many reads are made on connections of their own, one after the
+//! other: on the same connection a read would wait for the writes before it.
 //!
 //! A client connects to the server that is nearest to its home. When a connection breaks, the client connects to the
 //! next one and sends the writes without an answer again, as an application with a retry policy would: they set the
@@ -16,8 +17,7 @@ use std::time::Duration;
 use pole_api::UpLoad;
 use pole_client::asynchronous::Connection;
 use pole_client::{Error, connect_request, create, get_data, set_data};
-use pole_jute::{CreateMode, ErrorCode, Request, Xid};
-use tokio::net::TcpStream;
+use pole_jute::{CreateMode, ErrorCode, Request};
 use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
@@ -56,6 +56,7 @@ impl Load {
 }
 
 /// Where a client stands.
+#[derive(Clone)]
 struct Home {
     id: u64,
     site: String,
@@ -79,6 +80,11 @@ impl Home {
             neighbours: neighbours as f64,
             all: plan.ids().count() as f64,
         }
+    }
+
+    /// The node that the clients of this server write to.
+    fn path(&self) -> String {
+        format!("/load/clients-of-{}", self.id)
     }
 
     /// The writes per second that are due here.
@@ -108,12 +114,12 @@ async fn run(homes: Vec<Home>, mut targets: watch::Receiver<Target>, board: Boar
         let client = Client {
             due: Instant::now(),
             waiting: VecDeque::new(),
-            reads: 0,
             share: 0.0,
             targets: targets.clone(),
             counts: counts.clone(),
             home,
         };
+        spawn_local(read(client.home.clone(), targets.clone()));
         spawn_local(client.run());
     }
     let mut reports = interval(REPORT_INTERVAL);
@@ -146,6 +152,54 @@ async fn run(homes: Vec<Home>, mut targets: watch::Receiver<Target>, board: Boar
     }
 }
 
+/// Whether a server accepts sessions. One without a quorum accepts connections, but no sessions.
+async fn is_ready(address: SocketAddr) -> bool {
+    let opened = Connection::open(address, &connect_request(SESSION_TIMEOUT), PROBE_LIMIT).await;
+    let Ok((mut connection, _)) = opened else { return false };
+    connection.send(WRITE, &Request::CloseSession);
+    connection.flush().await.is_ok()
+}
+
+async fn open(address: SocketAddr) -> Option<Connection> {
+    let opened = Connection::open(address, &connect_request(SESSION_TIMEOUT), CONNECT_LIMIT).await;
+    opened.ok().map(|(connection, _)| connection)
+}
+
+/// Reads at the nearest server, at the rate of the writes at most.
+async fn read(home: Home, mut targets: watch::Receiver<Target>) {
+    loop {
+        let share = home.share(&targets.borrow_and_update());
+        if share <= 0.0 {
+            if targets.changed().await.is_err() {
+                return;
+            }
+            continue;
+        }
+        let mut connection = None;
+        for address in &home.servers {
+            connection = open(*address).await;
+            if connection.is_some() {
+                break;
+            }
+        }
+        let Some(mut connection) = connection else {
+            sleep(RETRY).await;
+            continue;
+        };
+        let mut due = interval(Duration::from_secs_f64(1.0 / share));
+        due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // A new connection after every change of the load also brings the client home.
+        while !targets.has_changed().unwrap_or(true) {
+            due.tick().await;
+            connection.send(READ, &get_data(&home.path(), false));
+            let answered = async { connection.flush().await.and(connection.frame().await) };
+            if !timeout(SILENCE_MAX, answered).await.is_ok_and(|answer| answer.is_ok()) {
+                break;
+            }
+        }
+    }
+}
+
 struct Client {
     home: Home,
     targets: watch::Receiver<Target>,
@@ -156,8 +210,6 @@ struct Client {
     due: Instant,
     /// Writes without an answer, oldest first, by the time at which they were due.
     waiting: VecDeque<Instant>,
-    /// Reads without an answer that follow the last write. Replies come in the order of the requests.
-    reads: u64,
 }
 
 /// Why a client left a connection.
@@ -175,10 +227,10 @@ impl Client {
         loop {
             self.share = self.home.share(&self.targets.borrow_and_update());
             if self.share <= 0.0 {
-                self.due = Instant::now();
                 if self.targets.changed().await.is_err() {
                     return;
                 }
+                self.due = Instant::now();
                 continue;
             }
             let Some((at, connection)) = self.connect().await else {
@@ -196,10 +248,9 @@ impl Client {
     async fn connect(&mut self) -> Option<(usize, Connection)> {
         for (at, address) in self.home.servers.clone().into_iter().enumerate() {
             self.give_up_late();
-            let request = connect_request(SESSION_TIMEOUT);
-            let Ok((mut connection, _)) = Connection::open(address, &request, CONNECT_LIMIT).await else { continue };
+            let Some(mut connection) = open(address).await else { continue };
             for request in
-                [create("/load", b"", CreateMode::Persistent), create(&self.path(), b"", CreateMode::Persistent)]
+                [create("/load", b"", CreateMode::Persistent), create(&self.home.path(), b"", CreateMode::Persistent)]
             {
                 connection.send(0, &request);
             }
@@ -216,35 +267,40 @@ impl Client {
         None
     }
 
-    fn path(&self) -> String {
-        format!("/load/clients-of-{}", self.home.id)
-    }
-
-    /// Writes and reads on one connection until it breaks.
+    /// Writes on one connection until it breaks.
     async fn serve(&mut self, mut connection: Connection, is_home: bool) -> Result<Left, Error> {
-        self.reads = 0;
         self.counts.borrow_mut().repeated += self.waiting.len() as u64;
         for _ in 0..self.waiting.len() {
             connection.send(WRITE, &self.write());
         }
         let mut home_probe = interval(HOME_PROBE);
+        // Set when the client is about to go home: nothing new is sent, and the answers are awaited.
+        let mut is_leaving = false;
         let mut heard = Instant::now();
         loop {
             let now = Instant::now();
             let mut sent = 0;
-            while self.share > 0.0 && self.due <= now && self.waiting.len() < WAITING_MAX && sent < BATCH_MAX {
+            while self.share > 0.0
+                && !is_leaving
+                && self.due <= now
+                && self.waiting.len() < WAITING_MAX
+                && sent < BATCH_MAX
+            {
                 connection.send(WRITE, &self.write());
-                connection.send(READ, &get_data(&self.path(), false));
                 self.waiting.push_back(self.due);
                 self.due += Duration::from_secs_f64(1.0 / self.share);
                 sent += 1;
             }
             connection.flush().await?;
-            if self.share <= 0.0 && self.waiting.is_empty() {
+            if self.waiting.is_empty() && is_leaving {
+                return Ok(Left::Home);
+            }
+            if self.waiting.is_empty() && self.share <= 0.0 {
                 return Ok(Left::Idle);
             }
             let silent_at = heard + SILENCE_MAX;
-            let next = if self.waiting.len() < WAITING_MAX { self.due.min(silent_at) } else { silent_at };
+            let may_send = self.share > 0.0 && !is_leaving && self.waiting.len() < WAITING_MAX;
+            let next = if may_send { self.due.min(silent_at) } else { silent_at };
             tokio::select! {
                 frame = connection.frame() => {
                     heard = Instant::now();
@@ -262,27 +318,21 @@ impl Client {
                     self.share = self.home.share(&self.targets.borrow_and_update());
                     self.due = self.due.max(Instant::now());
                 }
-                _ = home_probe.tick(), if !is_home => {
-                    let open = timeout(PROBE_LIMIT, TcpStream::connect(self.home.servers[0])).await;
-                    if self.waiting.is_empty() && open.is_ok_and(|open| open.is_ok()) {
-                        return Ok(Left::Home);
-                    }
+                _ = home_probe.tick(), if !is_home && !is_leaving => {
+                    is_leaving = is_ready(self.home.servers[0]).await;
                 }
             }
         }
     }
 
     fn write(&self) -> Request {
-        set_data(&self.path(), &[b'.'; WRITE_BYTES])
+        set_data(&self.home.path(), &[b'.'; WRITE_BYTES])
     }
 
     /// Counts a reply.
     fn receive(&mut self, frame: bytes::Bytes, now: Instant) -> Result<(), Error> {
         let mut reader = pole_jute::Reader::new(frame);
         let header = <pole_jute::ReplyHeader as pole_jute::Record>::read(&mut reader)?;
-        if header.xid == READ || header.xid == Xid::NOTIFICATION {
-            return Ok(());
-        }
         let Some(due) = self.waiting.pop_front() else { return Ok(()) };
         let mut counts = self.counts.borrow_mut();
         if header.err == ErrorCode::Ok {
@@ -307,7 +357,7 @@ impl Client {
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// As in the experiments of the paper.
 const WRITE_BYTES: usize = 1_000;
-/// Replies come in order, so the numbers only tell reads from writes.
+/// Replies come in the order of the requests, so their numbers do not matter.
 const WRITE: i32 = 1;
 const READ: i32 = 2;
 /// More writes than are under way at the highest rate over the longest link. Further ones wait until they are answered.
@@ -319,8 +369,9 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// With a load there are replies all the time, unless a server is paused or an election is under way.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
-const HOME_PROBE: Duration = Duration::from_secs(1);
-const PROBE_LIMIT: Duration = Duration::from_millis(100);
+const HOME_PROBE: Duration = Duration::from_secs(2);
+/// Long enough to commit the opening of a session over the longest link.
+const PROBE_LIMIT: Duration = Duration::from_millis(500);
 /// Pause before all servers are tried again.
 const RETRY: Duration = Duration::from_millis(50);
 /// An application would report an error to its user by then.

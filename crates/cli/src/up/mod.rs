@@ -223,8 +223,11 @@ impl Up<'_> {
         };
         let servers = self.servers.iter().map(server).collect();
         let links = if cfg!(feature = "emulation") { self.links.list() } else { Vec::new() };
-        let leader = self.leader.as_ref().filter(|_| self.leaderless_since.is_none());
-        let leader = leader.map(|leader| (leader.id, leader.epoch));
+        let leads = |leader: &&Leader| {
+            let server = self.servers.get(&leader.id);
+            server.is_some_and(|server| server.mode == Mode::Leads { epoch: leader.epoch } && !server.is_paused)
+        };
+        let leader = self.leader.as_ref().filter(leads).map(|leader| (leader.id, leader.epoch));
         self.board.update(|content| {
             (content.state.servers, content.state.links, content.leader) = (servers, links, leader);
         });

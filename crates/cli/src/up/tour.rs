@@ -90,8 +90,8 @@ impl Tour {
         if has_followed {
             self.pause(READING);
             self.tell(6, &format!(
-                "Server {last} in {far} leads now: the leader has followed its clients. A write from {far} took {at_first} and takes {} now. {}",
-                self.measured(), self.explanation(last)
+                "Server {last} in {far} leads now: the leader has followed its clients. A write from {far} took {at_first} and takes {} now.",
+                self.measured()
             ));
         } else {
             self.tell(
@@ -168,10 +168,11 @@ impl Tour {
         parts.collect::<Vec<_>>().join("; ")
     }
 
-    /// Why this server leads, as it says itself.
+    /// Why this server won the election and how long that took, as it says itself.
     fn explanation(&self, leader: u64) -> String {
         let elections = self.admin(leader).and_then(|admin| admin.elections(1).ok()?.typed().ok()).unwrap_or_default();
-        elections.first().map(words::explanation).unwrap_or_default()
+        let text = |election| format!("{} {}", words::decision(election), words::steps(election));
+        elections.first().map(text).unwrap_or_default()
     }
 
     /// Time to read and to look at the graphs. Nothing is awaited.

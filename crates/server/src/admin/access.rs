@@ -46,14 +46,20 @@ pub(crate) fn check_watch(shared: &Shared, headers: &HeaderMap) -> Result<(), Ap
     if has_token(shared, headers) { Ok(()) } else { check_host(shared, headers) }
 }
 
-/// Checks whether this caller may read nodes. Data and credentials are not encrypted on this port, so they do not leave
-/// the machine.
-pub(crate) fn check_nodes(shared: &Shared, from: SocketAddr, headers: &HeaderMap) -> Result<(), ApiError> {
+/// Checks whether this caller may read nodes. Data and credentials do not leave the machine unless they are encrypted.
+pub(crate) fn check_nodes(
+    shared: &Shared,
+    from: SocketAddr,
+    is_encrypted: bool,
+    headers: &HeaderMap,
+) -> Result<(), ApiError> {
     check_watch(shared, headers)?;
-    if from.ip().to_canonical().is_loopback() {
+    if is_encrypted || from.ip().to_canonical().is_loopback() {
         return Ok(());
     }
-    Err(ApiError::denied("nodes are shown on the server's own machine only: use a ZooKeeper client, or a tunnel"))
+    let error = "nodes are not sent over the network without encryption: use https (admin.portUnification), a tunnel or a \
+                 ZooKeeper client";
+    Err(ApiError::denied(error))
 }
 
 /// Whether the caller presents the token of this server.
@@ -197,11 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn nodes_stay_on_the_machine_even_with_the_token() {
+    fn nodes_leave_the_machine_only_encrypted_even_with_the_token() {
         let server = Shared::configured("pole.admin.token=secret\n");
         let token = headers(&[("authorization", "Bearer secret"), ("host", "10.0.0.2")]);
-        assert!(check_nodes(&server, AWAY.parse().expect("an address"), &token).is_err());
-        let here = headers(&[("host", "localhost")]);
-        assert!(check_nodes(&server, HERE.parse().expect("an address"), &here).is_ok());
+        let (here, away) = (HERE.parse().expect("an address"), AWAY.parse().expect("an address"));
+        assert!(check_nodes(&server, away, false, &token).is_err());
+        assert!(check_nodes(&server, away, true, &token).is_ok());
+        assert!(check_nodes(&server, here, false, &headers(&[("host", "localhost")])).is_ok());
+        assert!(check_nodes(&server, away, true, &headers(&[("host", "evil.example")])).is_err());
     }
 }

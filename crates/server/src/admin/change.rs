@@ -32,7 +32,7 @@ use crate::status::Role;
 /// `PUT /v1/oracle`: chooses the oracle of the whole ensemble. The choice is committed before the response.
 pub(crate) async fn oracle(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(RemoteAddress(from)): ConnectInfo<RemoteAddress>,
+    ConnectInfo(RemoteAddress(from, _)): ConnectInfo<RemoteAddress>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, ApiError> {
@@ -51,7 +51,7 @@ pub(crate) async fn oracle(
 /// `PUT /v1/score`: sets the score that a probe gives this server, for as long as it asks.
 pub(crate) async fn score(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(RemoteAddress(from)): ConnectInfo<RemoteAddress>,
+    ConnectInfo(RemoteAddress(from, _)): ConnectInfo<RemoteAddress>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<StatusCode, ApiError> {

@@ -39,7 +39,7 @@ use crate::tally::RequestKind;
 pub(crate) async fn events(
     State(shared): State<Arc<Shared>>,
     Extension(publisher): Extension<Arc<Publisher>>,
-    ConnectInfo(RemoteAddress(from)): ConnectInfo<RemoteAddress>,
+    ConnectInfo(RemoteAddress(from, encryption)): ConnectInfo<RemoteAddress>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     check_watch(&shared, &headers)?;
@@ -50,7 +50,7 @@ pub(crate) async fn events(
         server: Some(shared.settings.me.0),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         actions: actions.iter().map(|action| (*action).to_owned()).collect(),
-        nodes: check_nodes(&shared, from, &headers).is_ok(),
+        nodes: check_nodes(&shared, from, encryption.is_on(), &headers).is_ok(),
     };
     let first = [RETRY.as_bytes(), &event("capabilities", &capabilities)].concat();
     let stream = EventStream {

@@ -3,8 +3,8 @@
 //! It serves Apache's admin commands under `/commands`, Pole's own API under `/v1`, both as JSON, `/metrics`, and the
 //! dashboard, a page for browsers.
 //!
-//! There is no TLS: the server listens on loopback by default, changes from another host need a token, and nodes are
-//! shown on this host only. Request bodies and connections are bounded. Pages of other sites can neither change nor read
+//! The server listens on loopback by default. Changes from another host need a token, and nodes are sent to it only over
+//! TLS, which `admin.portUnification` turns on. Request bodies and connections are bounded. Pages of other sites can neither change nor read
 //! anything that matters, see `access`. If the port is taken, the server logs a warning and runs without it.
 //!
 //! Decisions are made in `node`; the metrics are collected in `metrics`.
@@ -48,12 +48,13 @@ use axum::routing::{get, post, put};
 use axum::{Extension, Router};
 use serde::Serialize;
 use tokio::runtime::Handle;
+use tokio_rustls::TlsAcceptor;
 use tracing::warn;
 
 pub(crate) use events::{DashboardState, ElectionsFingerprint};
 pub(crate) use transfer::{PendingTransfer, TransferError};
 
-use crate::config::{Address, Config};
+use crate::config::{Address, ClientAuth, Config, TlsSettings};
 use crate::dashboard;
 use crate::driver::Driver;
 use crate::log::target::ADMIN;
@@ -73,9 +74,11 @@ pub(crate) struct Addresses {
 
 /// Opens the configured ports. A port that cannot be opened is logged and left out.
 pub(crate) fn open(config: &Config, shared: &Arc<Shared>, runtime: &Handle) -> Addresses {
-    let serve = |key, address: &Option<Address>, routes: fn() -> Router<Arc<Shared>>| {
+    let serve = |key, address: &Option<Address>, tls, routes: fn() -> Router<Arc<Shared>>| {
         let address = address.as_ref()?;
-        match listen(key, address, routes().with_state(Arc::clone(shared)), runtime) {
+        let router = routes().with_state(Arc::clone(shared));
+        let opened = acceptor(config, tls).and_then(|tls| listen(key, address, tls, router, runtime));
+        match opened {
             Ok(address) => Some(address),
             Err(error) => {
                 let address = format!("{}:{}", address.host, address.port);
@@ -85,18 +88,37 @@ pub(crate) fn open(config: &Config, shared: &Arc<Shared>, runtime: &Handle) -> A
         }
     };
     Addresses {
-        admin: serve("admin.serverPort", &config.admin.address, router),
-        metrics: serve("metricsProvider.httpPort", &config.admin.metrics, metrics_router),
+        admin: serve("admin.serverPort", &config.admin.address, config.admin.port_unification, router),
+        metrics: serve("metricsProvider.httpPort", &config.admin.metrics, false, metrics_router),
     }
 }
 
-fn listen(key: &'static str, address: &Address, router: Router, runtime: &Handle) -> io::Result<SocketAddr> {
+/// TLS with the certificate of the server: that of `ssl.quorum.*`, as in Apache, or else that of `ssl.*`. Callers prove
+/// themselves by the token, not by certificates.
+fn acceptor(config: &Config, is_wanted: bool) -> io::Result<Option<TlsAcceptor>> {
+    if !is_wanted {
+        return Ok(None);
+    }
+    let of_peers = config.tls.peers.key_store.is_some();
+    let settings = if of_peers { &config.tls.peers } else { &config.tls.clients };
+    let settings = TlsSettings { client_auth: ClientAuth::None, ..settings.clone() };
+    let acceptor = crate::tls::acceptor(&settings).map_err(io::Error::other)?;
+    Ok(Some(TlsAcceptor::from(acceptor)))
+}
+
+fn listen(
+    key: &'static str,
+    address: &Address,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    runtime: &Handle,
+) -> io::Result<SocketAddr> {
     let _entered = runtime.enter();
     let address = resolve(key, address).map_err(io::Error::other)?;
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
-    let listener = AdminListener::new(tokio::net::TcpListener::from_std(listener)?);
+    let listener = AdminListener::new(tokio::net::TcpListener::from_std(listener)?, tls);
     let service = router.into_make_service_with_connect_info::<RemoteAddress>();
     runtime.spawn(async move { axum::serve(listener, service).await });
     Ok(address)

@@ -36,11 +36,11 @@ use crate::status::Role;
 pub(crate) async fn nodes(
     State(shared): State<Arc<Shared>>,
     Extension(permits): Extension<Arc<NodePermits>>,
-    ConnectInfo(RemoteAddress(from)): ConnectInfo<RemoteAddress>,
+    ConnectInfo(RemoteAddress(from, encryption)): ConnectInfo<RemoteAddress>,
     headers: HeaderMap,
     Query(params): Query<HashMap<String, String>>,
 ) -> Result<Response, ApiError> {
-    check_nodes(&shared, from, &headers)?;
+    check_nodes(&shared, from, encryption.is_on(), &headers)?;
     let path = params.get("path").map_or("/", String::as_str);
     let after = params.get("after").map_or("", String::as_str);
     let limit = match params.get("limit").map(|text| text.parse()) {

@@ -30,7 +30,7 @@ use crate::shared::Shared;
 
 pub(crate) async fn transfer(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(RemoteAddress(from)): ConnectInfo<RemoteAddress>,
+    ConnectInfo(RemoteAddress(from, _)): ConnectInfo<RemoteAddress>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, ApiError> {

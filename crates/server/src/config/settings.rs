@@ -342,8 +342,8 @@ settings! {
             "Where the commands are.";
         Apache "admin.idleTimeout", Unused("a connection is closed after its answer"), "",
             "Milliseconds before an idle connection is closed.";
-        Apache "admin.portUnification", Only(&["false"], "the admin server speaks plain HTTP"), "false",
-            "TLS on the admin port.";
+        Apache "admin.portUnification", TRUE_FALSE, "false" => port_unification: bool = Values::bool,
+            "Whether the admin port takes HTTPS beside HTTP, with the certificate of `ssl.quorum.keyStore` or else of `ssl.keyStore`.";
         Apache "metricsProvider.className", Unused("metrics are always there for Prometheus"), "",
             "Apache's class of metrics.";
         Apache "metricsProvider.httpHost", Text, "127.0.0.1",

@@ -17,18 +17,18 @@ export class LineChart {
 
   /**
    * Draws series `{name, values, class, dash, width}` over common `times`; a null is a gap. `marks` are changes of the
-   * leader, `{at, text}`.
+   * leader, `{at, text}`. Values above `highest` are drawn there.
    */
-  draw(times, series, marks, summary) {
+  draw(times, series, marks, summary, highest = Infinity) {
     // One unit is one pixel, so that text has its size on every screen.
     const width = Math.max(this.figure.clientWidth, 280);
     this.root.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     const all = series.flatMap((line) => line.values).filter((value) => value !== null && value !== undefined);
-    const top = niceTop(Math.max(...all, 0));
+    const top = niceTop(Math.min(Math.max(...all, 0), highest));
     const first = times[0] ?? Date.now();
     const span = Math.max((times[times.length - 1] ?? first) - first, 60_000);
     const x = (at) => MARGIN.left + ((at - first) / span) * (width - MARGIN.left - MARGIN.right);
-    const y = (value) => HEIGHT - MARGIN.bottom - (value / top) * (HEIGHT - MARGIN.top - MARGIN.bottom);
+    const y = (value) => HEIGHT - MARGIN.bottom - (Math.min(value, top) / top) * (HEIGHT - MARGIN.top - MARGIN.bottom);
     const parts = [];
     for (const share of [0, 0.25, 0.5, 0.75, 1]) {
       const value = top * share;
@@ -43,12 +43,14 @@ export class LineChart {
       const at = first + span * share;
       parts.push(svg("text", { class: "tick", x: x(at), y: HEIGHT - 6, "text-anchor": anchor }, clock(at)));
     }
+    let labelled = -Infinity;
     for (const mark of marks.filter((mark) => mark.at >= first && mark.at <= first + span)) {
       const at = x(mark.at);
-      parts.push(
-        svg("line", { class: "mark", x1: at, x2: at, y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }),
-        svg("text", { class: "tick", x: at + 3, y: MARGIN.top + 9 }, mark.text),
-      );
+      parts.push(svg("line", { class: "mark", x1: at, x2: at, y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }));
+      // Labels of changes in quick succession would overlap.
+      if (at - labelled < 52) continue;
+      labelled = at;
+      parts.push(svg("text", { class: "tick", x: at + 3, y: MARGIN.top - 4 }, mark.text));
     }
     const labels = [];
     for (const line of series) {

@@ -12,6 +12,8 @@ export function setUpElections() {
 export function drawElections() {
   const list = byId("timeline");
   setText(byId("timeline-empty"), state.elections.length ? "" : "No election is known here yet.");
+  const newest = state.elections[0];
+  setText(byId("why"), newest ? `${newest.headline}. ${newest.explanation}` : "–");
   const seen = new Set();
   state.elections.forEach((election, index) => {
     const key = keyOf(election);

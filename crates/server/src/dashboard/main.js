@@ -52,6 +52,12 @@ setInterval(() => {
   drawPrediction();
 }, SECOND);
 
+addEventListener("resize", () => {
+  draw();
+  drawCharts();
+  drawPrediction();
+});
+
 function draw() {
   if (document.hidden) return;
   drawMap();

@@ -83,7 +83,11 @@ export function drawPrediction() {
     width: 3,
     values: history.map((point) => point.writes?.mean_ms ?? null),
   });
-  chart.draw(times, series, leaderMarks(history), summary(name, current, leader));
+  // A peak of the measured latency, as during an election, would hide the differences between the servers.
+  const highest = 2.5 * Math.max(...series.slice(0, -1).flatMap((line) => line.values).filter((value) => value !== null), 1);
+  const isCut = series.at(-1).values.some((value) => value > highest);
+  const text = summary(name, current, leader) + (isCut ? " Peaks of the measured latency are cut off." : "");
+  chart.draw(times, series, leaderMarks(history), text, highest);
   compare(current, leader);
 }
 

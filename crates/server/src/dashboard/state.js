@@ -37,7 +37,8 @@ export function connect(changed) {
 /** The snapshots that are not stale, by id. */
 export function fresh() {
   const now = performance.now();
-  const all = [...state.snapshots.values()].filter((snapshot) => now - snapshot.received < FRESH_MS);
+  const isUp = ({ health }) => (state.up?.servers.find((server) => server.id === health.id)?.state ?? "running") === "running";
+  const all = [...state.snapshots.values()].filter((snapshot) => now - snapshot.received < FRESH_MS && isUp(snapshot));
   return all.sort((a, b) => a.health.id - b.health.id);
 }
 

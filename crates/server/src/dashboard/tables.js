@@ -22,11 +22,10 @@ export function setUpTables() {
     { head: true, cell: ({ server }) => `${server.id}` },
     { cell: ({ server }) => server.site ?? "–" },
     { cell: ({ mode }, td) => modeCell(mode, td) },
-    { number: true, cell: ({ server, own }) => number(own?.interval_ms ? own.writes.rate : server.write_rate) },
+    { number: true, cell: ({ server, mode, own }) => (isOff(mode) ? "–" : number(own?.interval_ms ? own.writes.rate : server.write_rate)) },
     { number: true, cell: ({ own }) => number(own?.interval_ms ? own.reads.rate : null) },
     { number: true, cell: ({ own }) => ms(own?.writes.p50_ms) },
     { number: true, cell: ({ own }) => ms(own?.writes.p99_ms) },
-    { cell: ({ server }) => server.zxid ?? "–" },
     { cell: ({ server }, td) => serverActions(server, td) },
   ]);
   roving(table.tBodies[0], "tr");
@@ -43,8 +42,11 @@ export function setUpTables() {
     { number: true, cell: (server) => ms(server.fsync_p99_ms) },
     { number: true, cell: (server) => number(state.snapshots.get(server.id)?.fsync.rate ?? null) },
     { cell: (server, td) => diskCell(server, td) },
+    { cell: (server) => server.zxid ?? "–" },
   ]);
 }
+
+const isOff = (mode) => mode === "down" || mode === "paused";
 
 function modeCell(mode, td) {
   td.className = `mode mode-${mode}`;
@@ -81,7 +83,7 @@ export function drawTables() {
 
 function drawHeadline(current) {
   const { ensemble } = current;
-  const alive = ensemble.servers.filter((server) => !["down", "paused"].includes(modeOf(server, current))).length;
+  const alive = ensemble.servers.filter((server) => !isOff(modeOf(server, current))).length;
   const all = ensemble.servers.length;
   const site = ensemble.servers.find((server) => server.id === ensemble.leader)?.site;
   const leads =

@@ -2,12 +2,14 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pole_client::{add_auth, create, set_data};
 use pole_jute::{Acl, CreateMode, CreateRequest, Id, Perms, Request};
 use pole_server::dashboard;
+use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
 
 use crate::test_server::{TEST_TIMEOUT, TestServer};
@@ -216,4 +218,45 @@ fn many_children_and_much_data_come_in_parts() {
     }
     let expected: Vec<String> = (0..1_000).map(|number| format!("{number:04}")).collect();
     assert_eq!(names, expected);
+}
+
+#[test]
+fn the_port_takes_https_beside_http() {
+    let key = KeyPair::generate().expect("a key");
+    let certificate =
+        CertificateParams::new(["localhost".to_owned()]).expect("names").self_signed(&key).expect("a certificate");
+    let dir = std::env::temp_dir().join(format!("pole-admin-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory for the test");
+    let file = dir.join("server.pem");
+    std::fs::write(&file, key.serialize_pem() + &certificate.pem()).expect("a file for the test");
+    let server = serving(&format!("admin.portUnification=true\nssl.keyStore.location={}\n", file.display()));
+    assert_eq!(server.http("GET", "/ready", "", "").0, 200);
+
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate.der().clone()).expect("a certificate");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = builder.expect("versions").with_root_certificates(roots).with_no_client_auth();
+    let name = "localhost".try_into().expect("a name");
+    let client = rustls::ClientConnection::new(Arc::new(config), name).expect("a client");
+    let stream = TcpStream::connect(server.admin.expect("an admin server")).expect("the port is open");
+    let mut stream = rustls::StreamOwned::new(client, stream);
+    let request = "GET /v1/nodes?path=/zookeeper HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).expect("a request is taken");
+    let mut answer = String::new();
+    // The server ends the connection without a notice of TLS, which the client reports after the answer.
+    let _ = stream.read_to_string(&mut answer);
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"children\":[\"config\",\"quota\"]"), "{answer}");
+
+    // Neither a broken handshake nor one that never ends keeps others out.
+    let mut broken = TcpStream::connect(server.admin.expect("an admin server")).expect("the port is open");
+    broken.write_all(&[0x16, 3, 1, 0, 5, 1, 2, 3, 4, 5]).expect("bytes are taken");
+    let mut silent = TcpStream::connect(server.admin.expect("an admin server")).expect("the port is open");
+    silent.write_all(&[0x16]).expect("a byte is taken");
+    assert_eq!(server.http("GET", "/ready", "", "").0, 200);
+    let mut rest = Vec::new();
+    let _ = broken.read_to_end(&mut rest);
+    assert!(!rest.starts_with(b"HTTP"), "{rest:?}");
+    drop((server, silent));
+    std::fs::remove_dir_all(dir).expect("the directory of the test");
 }
