@@ -74,6 +74,23 @@ fn every_file_is_served_with_its_type_a_tag_and_a_strict_policy() {
 }
 
 #[test]
+fn every_page_of_the_description_answers() {
+    let server = serving("");
+    let description = server.get("/v1/openapi.json");
+    let paths = description["paths"].as_object().expect("paths");
+    assert!(paths.len() > 10, "{description}");
+    // The stream does not end, and has a test of its own. Other pages are those of `pole up`.
+    let own = paths.iter().filter(|(path, _)| *path != "/v1/events" && !path.starts_with("/v1/up/"));
+    for (path, operations) in own {
+        for (method, operation) in operations.as_object().expect("operations") {
+            let body = if operation["requestBody"].is_null() { "" } else { "{\"no such field\":1}" };
+            let (status, answer) = server.http(&method.to_uppercase(), path, "", body);
+            assert_eq!(status, if body.is_empty() { 200 } else { 400 }, "{method} {path}: {answer}");
+        }
+    }
+}
+
+#[test]
 fn probes_tell_a_running_server_from_one_that_serves() {
     let server = serving("");
     assert_eq!(server.http("GET", "/live", "", ""), (200, "live\n".to_owned()));
