@@ -72,6 +72,12 @@ pub struct Server {
     pub rtt_ms: BTreeMap<u64, f64>,
     /// Writes of its clients per second.
     pub write_rate: Option<f64>,
+    /// The median of its writes to the log, in milliseconds, if it ever reported one.
+    pub fsync_p50_ms: Option<f64>,
+    /// The 99th percentile of the same.
+    pub fsync_p99_ms: Option<f64>,
+    /// The bandwidth to and from other servers where a bulk transfer was measured, in megabits per second.
+    pub bandwidth_mbit: BTreeMap<u64, f64>,
     /// Whether it answers.
     pub alive: bool,
 }
@@ -130,6 +136,10 @@ pub struct Election {
     pub cause: String,
     /// The oracle that scored the winner; null for a hand-over.
     pub oracle: Option<String>,
+    /// The unit of its scores; empty if they have none or the oracle is not known.
+    pub unit: String,
+    /// `lower` or `higher`; empty if the oracle is not known.
+    pub better: String,
     /// The transaction that chose the oracle.
     pub oracle_version: Option<String>,
     /// The servers that took part.
@@ -152,6 +162,10 @@ pub struct Election {
     pub ended: String,
     /// Why it failed; else empty.
     pub reason: String,
+    /// What happened, in a few words.
+    pub headline: String,
+    /// Why it was called and what decided, in sentences.
+    pub explanation: String,
 }
 
 /// A candidate in an election.

@@ -13,10 +13,15 @@
 //! ```
 
 mod answers;
+mod dashboard;
 mod requests;
+mod up;
+pub mod words;
 
 pub use answers::{
     Election, Ensemble, Health, OracleChosen, OracleInForce, OracleScores, Proposal, Refusal, Scores, Server,
     ServerScore, Step, Transferred,
 };
+pub use dashboard::{AclEntry, Capabilities, Clients, Measured, NodeStat, NodeView, Snapshot};
 pub use requests::{ChooseOracle, Param, SetScore, Transfer};
+pub use up::{UpChooseServer, UpCutSite, UpLink, UpLoad, UpServer, UpSetLink, UpSetLoad, UpState, UpTour};

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use pole_api::{
-    ChooseOracle, Election, Ensemble, Health, OracleChosen, OracleInForce, Refusal, Scores, SetScore, Transfer,
-    Transferred,
+    Capabilities, ChooseOracle, Election, Ensemble, Health, NodeView, OracleChosen, OracleInForce, Refusal, Scores,
+    SetScore, Snapshot, Transfer, Transferred, UpChooseServer, UpCutSite, UpSetLink, UpSetLoad, UpState,
 };
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -34,6 +34,20 @@ fn schema() -> Value {
         "GET /v1/oracle": answer(generator.subschema_for::<OracleInForce>(), None),
         "GET /v1/scores": answer(generator.subschema_for::<Scores>(), None),
         "GET /v1/election": answer(generator.subschema_for::<Vec<Election>>(), None),
+        "GET /v1/nodes": answer(generator.subschema_for::<NodeView>(), None),
+        "GET /v1/events": { "events": {
+            "capabilities": generator.subschema_for::<Capabilities>(),
+            "snapshot": generator.subschema_for::<Snapshot>(),
+            "elections": generator.subschema_for::<Vec<Election>>(),
+            "up": generator.subschema_for::<UpState>(),
+        } },
+        "POST /v1/up/kill": { "request": generator.subschema_for::<UpChooseServer>() },
+        "POST /v1/up/pause": { "request": generator.subschema_for::<UpChooseServer>() },
+        "POST /v1/up/resume": { "request": generator.subschema_for::<UpChooseServer>() },
+        "POST /v1/up/restart": { "request": generator.subschema_for::<UpChooseServer>() },
+        "POST /v1/up/load": { "request": generator.subschema_for::<UpSetLoad>() },
+        "POST /v1/up/link": { "request": generator.subschema_for::<UpSetLink>() },
+        "POST /v1/up/cut": { "request": generator.subschema_for::<UpCutSite>() },
         "PUT /v1/oracle": answer(
             generator.subschema_for::<OracleChosen>(),
             Some(generator.subschema_for::<ChooseOracle>()),

@@ -41,6 +41,11 @@ impl Admin {
         self.get("/v1/scores")
     }
 
+    /// The scores if the leader crashed.
+    pub(crate) fn scores_after_crash(&self) -> Result<Reply<Scores>, Failure> {
+        self.get("/v1/scores?kind=after-crash")
+    }
+
     /// Returns the newest elections first. The leader is asked first: a server that joined later has no details.
     pub(crate) fn elections(&self, last: u32) -> Result<Reply<Vec<Election>>, Failure> {
         self.send(&self.leader_first()?, "GET", &format!("/v1/election?last={last}"), "", LIMIT)

@@ -42,7 +42,8 @@ pub(crate) enum Command {
     /// Run an ensemble on this machine, with the delays of a wide area network between its servers
     ///
     /// Each server is a process of its own on loopback. Server I listens for clients on the base port + I, for other
-    /// servers on + 100 + I and + 200 + I, and for this command and HTTP on + 300 + I. Ctrl-C stops them all.
+    /// servers on + 100 + I and + 200 + I, and for this command and HTTP on + 300 + I. The dashboard is on the base port.
+    /// Ctrl-C stops them all.
     Up(UpArgs),
     /// Show the servers, who leads, and how far apart they are
     Status(AdminArgs),
@@ -113,7 +114,13 @@ pub(crate) struct UpArgs {
     /// preference=3,1,2 or combined=latency/10ms,history
     #[arg(long, value_name = "ORACLE", default_value = ORACLE_DEFAULT)]
     pub(crate) oracle: String,
-    /// Stop as soon as the ensemble serves
+    /// Make a load: this many writes a second, from clients in all sites
+    #[arg(long, value_name = "RATE", num_args = 0..=1, default_missing_value = "100")]
+    pub(crate) load: Option<f64>,
+    /// Play a story of a minute: load in one place, a crash, and a leader that follows the load
+    #[arg(long)]
+    pub(crate) tour: bool,
+    /// Stop as soon as the ensemble serves; with --tour, when that is over
     #[arg(long, hide = true)]
     pub(crate) until_ready: bool,
 }
@@ -121,7 +128,7 @@ pub(crate) struct UpArgs {
 impl Default for UpArgs {
     fn default() -> Self {
         let (topology, oracle) = (TOPOLOGY_DEFAULT.to_owned(), ORACLE_DEFAULT.to_owned());
-        Self { topology, dir: None, base_port: BASE_PORT_DEFAULT, oracle, until_ready: false }
+        Self { topology, dir: None, base_port: BASE_PORT_DEFAULT, oracle, load: None, tour: false, until_ready: false }
     }
 }
 

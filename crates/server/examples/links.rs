@@ -92,7 +92,7 @@ async fn lines(one: &mut Server, two: &Server) {
     for one_way_us in [50_u64, 1_000, 10_000, 50_000] {
         let rtt_ns = 2_000 * one_way_us;
         let line = Line { rtt_ns, jitter_ppm: 0, loss_ppm: 0, bandwidth_bps: 1 << 40, window_bytes: 1 << 40 };
-        one.peers.set_delays(Some(Delays { lines: [(two.id, line)].into(), seed: 1 }));
+        one.peers.set_delays(Some(Delays { lines: [(two.id, line)].into(), cut: [].into(), seed: 1 }));
         let mut late = Vec::new();
         for seq in 0..100 {
             let sent = Instant::now();

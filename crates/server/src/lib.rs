@@ -33,6 +33,7 @@ mod background;
 mod client;
 mod clock;
 pub mod config;
+pub mod dashboard;
 mod descriptors;
 mod driver;
 mod emulation;

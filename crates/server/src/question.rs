@@ -11,7 +11,7 @@ use pole_types::{ServerId, Span};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::admin::TransferError;
+use crate::admin::{DashboardState, ElectionsFingerprint, TransferError};
 use crate::mailbox::Command;
 use crate::metrics::NodeStats;
 use crate::shared::Shared;
@@ -29,6 +29,8 @@ pub(crate) enum Question {
     Scores { moment: Moment, reply: Reply<Scores> },
     /// The last elections and hand-overs, newest first.
     Elections { last: usize, reply: Reply<Vec<Election>> },
+    /// Everything that the dashboard shows. The elections are left out if they are those already `seen`.
+    Dashboard { seen: Option<ElectionsFingerprint>, reply: Reply<DashboardState> },
     /// The state of the node, for metrics.
     Stats(Reply<NodeStats>),
     /// The scores by oracle and server, for metrics.

@@ -49,6 +49,10 @@ mod absent {
             match *self {}
         }
 
+        pub(crate) fn is_cut(&self, _from: u64, _to: u64) -> bool {
+            match *self {}
+        }
+
         pub(crate) fn link(&self, _from: u64, _to: u64) -> Option<Link> {
             match *self {}
         }

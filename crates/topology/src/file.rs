@@ -21,9 +21,10 @@ pub(crate) fn parse(text: &str) -> Result<Topology, Error> {
     let sites = parser.sites(&file)?;
     let links = parser.links(&file, &sites)?;
     let loads = parser.loads(&file, &sites)?;
+    let cut = file.link.iter().filter(|link| link.cut).map(|link| ends(link.a.get_ref(), link.b.get_ref())).collect();
     parser.check_quorum(&file, &sites)?;
     let sites = sites.into_iter().map(|(id, place)| (id, place.site)).collect();
-    Ok(Topology { name: file.name, sites, links, loads })
+    Ok(Topology { name: file.name, sites, links, cut, loads })
 }
 
 #[derive(Deserialize)]
@@ -56,6 +57,8 @@ struct LinkEntry {
     b: Spanned<String>,
     rtt_ms: Spanned<f64>,
     bandwidth_mbit: Option<Spanned<f64>>,
+    #[serde(default)]
+    cut: bool,
 }
 
 #[derive(Deserialize)]

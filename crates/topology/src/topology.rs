@@ -5,7 +5,7 @@
 //!
 //! The file format and its errors are in `file`, the effect of a link on a message in `link`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Error;
 use crate::file;
@@ -36,6 +36,8 @@ pub struct Topology {
     pub(crate) sites: BTreeMap<u64, String>,
     /// By the names of both ends, the smaller first. The link from a site to itself is the network inside the site.
     pub(crate) links: BTreeMap<(String, String), Link>,
+    /// The ends of the links over which nothing arrives.
+    pub(crate) cut: BTreeSet<(String, String)>,
     pub(crate) loads: BTreeMap<String, u64>,
 }
 
@@ -78,6 +80,14 @@ impl Topology {
         self.links.get(&ends(a, b)).copied()
     }
 
+    /// Whether nothing arrives over the link between two servers, in either direction. The simulator has its own faults
+    /// and ignores this.
+    #[must_use]
+    pub fn is_cut(&self, a: u64, b: u64) -> bool {
+        let sites = self.site(a).zip(self.site(b));
+        a != b && sites.is_some_and(|(a, b)| self.cut.contains(&ends(a, b)))
+    }
+
     /// The mean round trip between two servers, in nanoseconds.
     #[must_use]
     pub fn rtt(&self, a: u64, b: u64) -> Option<u64> {
@@ -108,7 +118,7 @@ impl Topology {
     #[must_use]
     pub fn weighted(&self, site: &str, permille: u64) -> Self {
         let total: u128 = self.loads.values().map(|rate| u128::from(*rate)).sum();
-        let names: std::collections::BTreeSet<&String> = self.sites.values().collect();
+        let names: BTreeSet<&String> = self.sites.values().collect();
         let permille = u128::from(permille.min(1000));
         let others = (names.len() as u128).saturating_sub(1).max(1);
         let share =

@@ -2,11 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use pole_api::words::{self, input, oracle, with_unit};
 use pole_api::{Election, Proposal};
+use pole_oracle::Spec;
 
 use crate::paint::{Paint, Table};
-
-use super::values::{Unit, distinguishable, input, number, servers, with_unit};
 
 /// The elections, newest first.
 pub(crate) fn explain(elections: &[Election], paint: Paint) -> String {
@@ -17,62 +17,34 @@ pub(crate) fn explain(elections: &[Election], paint: Paint) -> String {
 
 /// One line: the reason why the winner won.
 pub(crate) fn why(election: &Election) -> String {
-    let oracle = oracle(election);
-    let unit = Unit::of(oracle);
-    let score_of =
-        |id: Option<u64>| election.proposals.iter().find(|proposal| Some(proposal.id) == id && proposal.known)?.score;
-    let second = election.runner_up.map_or_else(|| "any other".to_owned(), |id| format!("server {id}"));
-    match election.decided_by.as_deref() {
-        Some("score") => match (score_of(election.winner), score_of(election.runner_up)) {
-            (Some(first), Some(next)) => {
-                let (first, next) = distinguishable(first, next, unit);
-                format!("{oracle} of {first}, against {next} of {second}")
-            }
-            (Some(first), None) => {
-                format!("{oracle} of {}; that of {second} is not known", with_unit(first, unit))
-            }
-            (None, _) => format!("the best score by {oracle}"),
-        },
-        Some("id") => format!("its id, as {oracle} scores no other better"),
-        Some("history") => "its history, after scores had failed to bring a leader".to_owned(),
-        Some("able") => format!("{second} was better, but had just failed to lead"),
-        Some("oracle") => format!("{second} was scored by an older oracle"),
-        Some("only-candidate") => "no other stood for election".to_owned(),
-        Some("incumbent") => "it led already".to_owned(),
-        Some(other) => other.to_owned(),
-        None => "the last leader chose it".to_owned(),
-    }
+    words::why(&complete(election))
 }
 
-/// The name of the oracle that decided; empty for a hand-over.
-fn oracle(election: &Election) -> &str {
-    election.oracle.as_deref().unwrap_or_default()
+/// Adds the unit of the scores, which servers of the first release did not send.
+fn complete(election: &Election) -> Election {
+    let mut election = election.clone();
+    if election.better.is_empty()
+        && let Some(scale) =
+            Spec::parse(oracle(&election)).and_then(|spec| spec.build()).ok().map(|oracle| oracle.scale())
+    {
+        (election.unit, election.better) = (scale.unit.to_owned(), scale.better.as_str().to_owned());
+    }
+    election
 }
 
 fn describe(election: &Election, now_ms: i64, paint: Paint) -> String {
-    let mut text = headline(election, now_ms, paint);
-    text += &format!("{}{}\n", cause(&election.cause), participants(election));
+    let election = &complete(election);
+    let is_date = election.at_ms > YEAR_2001_MS;
+    let ago = if is_date { format!(", {}", ago(now_ms - election.at_ms)) } else { String::new() };
+    let mut text = format!("{}{ago}.\n", paint.bold(&words::headline(election)));
+    text += &format!("{}\n", words::circumstances(election));
     if !election.proposals.is_empty() {
         text += &format!("\n{}", proposals(election, paint));
     }
-    text += &format!("\n{}", decision(election));
-    if !election.steps.is_empty() {
-        text += &format!("{}\n", steps(election));
-    }
+    let lines = [words::decision(election), words::steps(election)];
+    text += "\n";
+    lines.iter().filter(|line| !line.is_empty()).for_each(|line| text += &format!("{line}\n"));
     text
-}
-
-fn headline(election: &Election, now_ms: i64, paint: Paint) -> String {
-    // A successor chosen by the last leader was not elected.
-    let how = if election.decided_by.is_some() { "was elected" } else { "took over" };
-    let headline = match (election.ended.as_str(), election.winner) {
-        ("failed", _) => "An election failed".to_owned(),
-        (_, Some(winner)) => format!("Server {winner} {how} for epoch {}", election.epoch),
-        (_, None) => "An election is under way".to_owned(),
-    };
-    let is_date = election.at_ms > YEAR_2001_MS;
-    let ago = if is_date { format!(", {}", ago(now_ms - election.at_ms)) } else { String::new() };
-    format!("{}{ago}.\n", paint.bold(&headline))
 }
 
 fn ago(ms: i64) -> String {
@@ -85,44 +57,15 @@ fn ago(ms: i64) -> String {
     }
 }
 
-fn cause(cause: &str) -> String {
-    match cause {
-        "start" => "It was called because the server started.".to_owned(),
-        "leader-lost" => "It was called because the leader was lost.".to_owned(),
-        "quorum-lost" => "It was called because the leader lost its quorum.".to_owned(),
-        "resigned" => "The last leader gave way to a better one.".to_owned(),
-        "transfer" => "An operator had leadership transferred.".to_owned(),
-        "retry" => "It was called because the round before brought no leader.".to_owned(),
-        other => format!("It was called for this cause: {other}."),
-    }
-}
-
-fn participants(election: &Election) -> String {
-    let mut text = match &election.participants[..] {
-        [] => String::new(),
-        ids => {
-            let servers = servers(ids);
-            format!(" {}{} took part.", servers[..1].to_uppercase(), &servers[1..])
-        }
-    };
-    match election.failed_rounds {
-        0 => {}
-        1 => text += " One round before it failed.",
-        failed => text += &format!(" {failed} rounds before it failed."),
-    }
-    text
-}
-
 fn proposals(election: &Election, paint: Paint) -> String {
     let oracle = oracle(election);
-    let unit = Unit::of(oracle);
     let mut table = Table::new(&["", "server", &format!(">{oracle}"), "history up to", "measured"], paint);
     for proposal in &election.proposals {
         let won = Some(proposal.id) == election.winner;
         let cells = [
             if won { "→" } else { "" }.to_owned(),
             proposal.id.to_string(),
-            score(proposal, unit),
+            score(proposal, &election.unit),
             proposal.zxid.clone(),
             measured(proposal),
         ];
@@ -132,11 +75,14 @@ fn proposals(election: &Election, paint: Paint) -> String {
         None | Some("" | "0x0") => String::new(),
         Some(version) => format!(", set at {version}"),
     };
-    let better = unit.map_or(String::new(), |unit| format!(" ({})", unit.which_is_better()));
+    let better = match election.better.as_str() {
+        "" => String::new(),
+        better => format!(" ({better} is better)"),
+    };
     format!("Scores by the oracle {oracle}{better}{version}:\n\n{}", table.text())
 }
 
-fn score(proposal: &Proposal, unit: Option<Unit>) -> String {
+fn score(proposal: &Proposal, unit: &str) -> String {
     match proposal.score.filter(|_| proposal.known) {
         Some(score) => with_unit(score, unit),
         None => "unknown".to_owned(),
@@ -149,33 +95,6 @@ fn measured(proposal: &Proposal) -> String {
         parts.push("had just failed to lead".to_owned());
     }
     parts.join(", ")
-}
-
-fn decision(election: &Election) -> String {
-    if election.ended == "failed" {
-        let reason = if election.reason.is_empty() { "no reason was given" } else { &election.reason };
-        return format!("It came to nothing: {reason}.\n");
-    }
-    let Some(winner) = election.winner else { return String::new() };
-    let margin = election.margin.filter(|_| election.decided_by.as_deref() == Some("score"));
-    let ahead = margin.zip(election.runner_up).map(|(margin, second)| {
-        format!(" That is ahead of server {second} by {}.", with_unit(margin.abs(), Unit::of(oracle(election))))
-    });
-    format!("Why server {winner}: {}.{}\n", why(election), ahead.unwrap_or_default())
-}
-
-/// The duration of each step, and the total.
-fn steps(election: &Election) -> String {
-    let mut before = 0.0;
-    let mut parts = Vec::new();
-    for step in &election.steps {
-        if step.ms > before {
-            parts.push(format!("{} ms until {}", number(step.ms - before), step.step));
-        }
-        before = step.ms;
-    }
-    let all = format!("It took {} ms", number(before));
-    if parts.is_empty() { format!("{all}.") } else { format!("{all}: {}.", parts.join(", ")) }
 }
 
 /// A smaller number is not a date but a count since some start.
@@ -243,14 +162,6 @@ An operator had leadership transferred.
 Why server 1: the last leader chose it.
 "
         );
-    }
-
-    #[test]
-    fn every_reason_has_a_sentence() {
-        for reason in ["score", "id", "history", "able", "oracle", "only-candidate", "incumbent"] {
-            let election = Election { decided_by: Some(reason.into()), ..after_a_crash() };
-            assert_ne!(why(&election), reason);
-        }
     }
 
     #[test]

@@ -4,7 +4,6 @@
 
 mod election;
 mod state;
-mod values;
 
 pub(crate) use election::{explain, why};
 pub(crate) use state::{oracle, status, transferred};

@@ -1,10 +1,9 @@
 //! The output of `pole status`, `pole oracle get` and `pole transfer`.
 
+use pole_api::words::number;
 use pole_api::{Ensemble, OracleInForce, OracleScores, Scores, Server, Transferred};
 
 use crate::paint::{Paint, Table};
-
-use super::values::number;
 
 /// The servers, the leader, and the round trips between servers.
 pub(crate) fn status(ensemble: &Ensemble, paint: Paint) -> String {

@@ -5,10 +5,12 @@
 //! sends none. The other pipe carries the log, which is copied to a file.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::Failure;
 
@@ -49,6 +51,18 @@ impl Child {
     /// Waits for a process that has closed its log, so it has exited or is about to.
     pub(crate) fn wait(mut self) -> ExitStatus {
         self.0.wait().unwrap_or_default()
+    }
+
+    /// Kills the process. Returns at once; its exit is an event.
+    pub(crate) fn kill_now(&mut self) {
+        // An error means that it has exited already.
+        let _ = self.0.kill();
+    }
+
+    /// Stops or continues the process.
+    pub(crate) fn set_paused(&mut self, is_paused: bool) -> io::Result<()> {
+        let pid = Pid::from_child(&self.0);
+        Ok(kill_process(pid, if is_paused { Signal::STOP } else { Signal::CONT })?)
     }
 
     /// Kills the process and waits for its end.

@@ -24,12 +24,25 @@ impl Console {
     }
 
     /// Prints the table of servers when the ensemble serves.
-    pub(crate) fn ready(&self, plan: &Plan, rows: &[Row], leader: u64, epoch: u64, why: &str) {
+    pub(crate) fn ready(
+        &self,
+        plan: &Plan,
+        dashboard: &Result<(), String>,
+        rows: &[Row],
+        leader: u64,
+        epoch: u64,
+        why: &str,
+    ) {
         let paint = self.paint;
         let sites = sites(plan);
         let headline = format!("Pole is up: {} servers in {} data centres", rows.len(), sites.len());
         let mut text =
             format!("{}, ready after {:.1} s.\n\n", paint.bold(&headline), self.began.elapsed().as_secs_f64());
+        let port = plan.dashboard_port();
+        text += &match dashboard {
+            Ok(()) => format!("  {}  http://127.0.0.1:{port}\n\n", paint.bold("Dashboard")),
+            Err(error) => format!("  No dashboard: port {port}: {error}; choose other ports with --base-port\n\n"),
+        };
         let mut table = Table::new(&["server", "site", "clients", "admin", "mode", ">pid"], paint);
         for (id, mode, pid) in rows {
             let ports = plan.ports(*id);
@@ -49,6 +62,11 @@ impl Console {
             &format!("The oracle is {}. Server {leader} leads epoch {epoch}{}.\n\n", plan.oracle(), reason_suffix(why));
         text += &next_steps(plan, rows, leader);
         self.print(&text);
+    }
+
+    /// Prints a step of the tour.
+    pub(crate) fn tour(&self, step: u32, of: u32, text: &str) {
+        self.print(&format!("\n{} {}\n", self.paint.bold(&format!("{step}/{of}")), fold(text, 100)));
     }
 
     /// Reports a new leader after the first one.
@@ -72,6 +90,24 @@ impl Console {
     fn print(&self, text: &str) {
         let _ = crate::print(text);
     }
+}
+
+/// Breaks lines at spaces, so that none is longer than `width` unless a word is.
+fn fold(text: &str, width: usize) -> String {
+    let mut folded = String::new();
+    let mut length = 0;
+    for word in text.split(' ') {
+        if length > 0 && length + 1 + word.chars().count() > width {
+            folded += "\n    ";
+            length = 0;
+        } else if length > 0 {
+            folded.push(' ');
+            length += 1;
+        }
+        folded += word;
+        length += word.chars().count();
+    }
+    folded
 }
 
 fn reason_suffix(why: &str) -> String {
@@ -130,4 +166,16 @@ fn next_steps(plan: &Plan, rows: &[Row], leader: u64) -> String {
         addresses.join(","),
         plan.dir().display(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_folded_at_spaces() {
+        assert_eq!(fold("one two three", 7), "one two\n    three");
+        assert_eq!(fold("a-word-that-is-long b", 5), "a-word-that-is-long\n    b");
+        assert_eq!(fold("", 5), "");
+    }
 }

@@ -74,7 +74,6 @@ impl Plan {
     }
 
     /// Adds lines to every configuration.
-    #[cfg(feature = "lab")]
     pub(crate) fn with_extra_config(self, extra_config: &str) -> Self {
         Self { extra_config: extra_config.to_owned(), ..self }
     }
@@ -125,6 +124,11 @@ impl Plan {
         Ports { client, quorum: client + 100, election: client + 200, admin: client + 300 }
     }
 
+    /// The port of the dashboard: no server has the id 0.
+    pub(crate) fn dashboard_port(&self) -> u16 {
+        self.base_port
+    }
+
     /// Checks that all ports are free. Each server checks too, but then several would report it at once, and only
     /// after others had started.
     pub(crate) fn check_ports(&self) -> Result<(), Failure> {
@@ -147,7 +151,7 @@ impl Plan {
 
     /// Writes the topology and the configurations.
     pub(crate) fn write_files(&self) -> Result<(), Failure> {
-        write(&self.topology_file(), &self.topology_text)?;
+        self.write_topology(&self.topology_text)?;
         for id in self.ids() {
             let data = self.server_dir(id).join("data");
             fs::create_dir_all(&data).map_err(|error| Failure::failed(format!("{}: {error}", data.display())))?;
@@ -155,6 +159,15 @@ impl Plan {
             write(&self.config(id), &self.config_text(id))?;
         }
         Ok(())
+    }
+
+    /// Replaces the topology file, from which running servers read the links again.
+    pub(crate) fn write_topology(&self, text: &str) -> Result<(), Failure> {
+        // Renamed, so that no server reads half of it.
+        let draft = self.dir().join("topology.toml.new");
+        write(&draft, text)?;
+        let file = self.topology_file();
+        fs::rename(&draft, &file).map_err(|error| Failure::failed(format!("{}: {error}", file.display())))
     }
 
     pub(crate) fn topology_file(&self) -> PathBuf {

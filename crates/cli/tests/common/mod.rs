@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub(crate) mod browser;
 pub(crate) mod terminal;
 
 use std::io::{BufRead as _, BufReader, Read};
@@ -114,6 +115,7 @@ fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
 pub(crate) fn free_base_port() -> u16 {
     let is_free = |base: u16| {
         let ports = [0, 100, 200, 300].into_iter().flat_map(|offset| (1..=5).map(move |id| base + offset + id));
+        let ports = ports.into_iter().chain([base]);
         ports.into_iter().all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
     };
     let first = std::process::id() % 40;

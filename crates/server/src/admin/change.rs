@@ -1,17 +1,15 @@
 //! Changes by an operator: the oracle of the ensemble, and a probe's score of this server.
 //!
-//! Changes from another host need the token. Changes from a web page are refused even on this host, because a page
-//! cannot know whose admin server it talks to.
+//! `access` decides who may make them.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use pole_api::{ChooseOracle, OracleChosen, SetScore};
 use pole_jute::{Create2Response, CreateRequest, ErrorCode, Reply, Request, SetDataRequest, SetDataResponse};
@@ -22,6 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::access::check_change;
 use super::error::ApiError;
 use super::internal_client::InternalClient;
 use super::listener::RemoteAddress;
@@ -33,11 +32,11 @@ use crate::status::Role;
 /// `PUT /v1/oracle`: chooses the oracle of the whole ensemble. The choice is committed before the response.
 pub(crate) async fn oracle(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(RemoteAddress(from)): ConnectInfo<RemoteAddress>,
+    ConnectInfo(RemoteAddress(from, _)): ConnectInfo<RemoteAddress>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, ApiError> {
-    check_permission(&shared, from, &headers)?;
+    check_change(&shared, from, &headers)?;
     let text = spec(body_of(body)?)?.to_string();
     if !matches!(shared.status.role(), Role::Serving { .. }) {
         return Err(ApiError::no_quorum());
@@ -52,11 +51,11 @@ pub(crate) async fn oracle(
 /// `PUT /v1/score`: sets the score that a probe gives this server, for as long as it asks.
 pub(crate) async fn score(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(RemoteAddress(from)): ConnectInfo<RemoteAddress>,
+    ConnectInfo(RemoteAddress(from, _)): ConnectInfo<RemoteAddress>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<StatusCode, ApiError> {
-    check_permission(&shared, from, &headers)?;
+    check_change(&shared, from, &headers)?;
     let SetScore { value, ttl_ms } = body_of(body)?;
     let ttl = Span::from_ms(within("ttl_ms", ttl_ms.unwrap_or(TTL_MS_DEFAULT), TTL_MS_MAX)?);
     let recorded = ask(&shared, |reply| Question::RecordProbe { value, ttl, reply });
@@ -65,32 +64,6 @@ pub(crate) async fn score(
         Some(Err(error)) => Err(ApiError::bad_value(error.to_string())),
         None => Err(ApiError::busy()),
     }
-}
-
-/// Checks whether this caller may make changes.
-pub(crate) fn check_permission(shared: &Shared, from: SocketAddr, headers: &HeaderMap) -> Result<(), ApiError> {
-    if headers.contains_key(header::ORIGIN) {
-        return Err(ApiError::denied("changes are not taken from pages in a browser: use pole or curl"));
-    }
-    if from.ip().to_canonical().is_loopback() {
-        return Ok(());
-    }
-    let Some(token) = &shared.settings.config.admin.token else {
-        let error = format!("changes from {} need pole.admin.token in the configuration of this server", from.ip());
-        return Err(ApiError::denied(error));
-    };
-    let presented = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
-    let presented = presented.and_then(|value| value.strip_prefix(b"Bearer ")).unwrap_or_default();
-    match is_same(presented, token.0.as_bytes()) {
-        true => Ok(()),
-        false => Err(ApiError::denied("show the token of this server: Authorization: Bearer <pole.admin.token>")),
-    }
-}
-
-/// Compares in constant time, so that the duration does not reveal how much of the token was right.
-fn is_same(shown: &[u8], token: &[u8]) -> bool {
-    let differing = shown.iter().zip(token).fold(0, |seen, (a, b)| seen | (a ^ b));
-    shown.len() == token.len() && differing == 0
 }
 
 /// Parses a body. A missing one is an object without fields.
@@ -182,35 +155,3 @@ const TTL_MS_DEFAULT: u64 = 30_000;
 
 /// A day; a probe that runs less often is not useful.
 const TTL_MS_MAX: u64 = 86_400_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn is_permitted(server: &Shared, from: &str, authorization: Option<&str>) -> bool {
-        let value = authorization.map(|text| (header::AUTHORIZATION, text.parse().expect("a header")));
-        check_permission(server, from.parse().expect("an address"), &value.into_iter().collect()).is_ok()
-    }
-
-    #[test]
-    fn this_machine_needs_no_token() {
-        let server = Shared::configured("pole.admin.token=secret\n");
-        for from in ["127.0.0.1:9", "127.8.8.8:9", "[::1]:9", "[::ffff:127.0.0.1]:9"] {
-            assert!(is_permitted(&server, from, None), "{from}");
-        }
-    }
-
-    #[test]
-    fn another_machine_needs_the_token_and_nothing_but_the_token() {
-        let server = Shared::configured("pole.admin.token=secret\n");
-        assert!(is_permitted(&server, "10.0.0.1:9", Some("Bearer secret")));
-        for wrong in [None, Some("Bearer secre"), Some("Bearer secrets"), Some("Bearer "), Some("secret")] {
-            assert!(!is_permitted(&server, "10.0.0.1:9", wrong), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn without_a_token_in_the_configuration_another_machine_changes_nothing() {
-        assert!(!is_permitted(&Shared::configured(""), "10.0.0.1:9", Some("Bearer ")));
-    }
-}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use axum::response::Response;
-use pole_api::{Election, Step};
+use pole_api::{Election, Step, words};
 use pole_election::{Margin, Proposal, Rank, Ranked, Record, Score};
 use pole_node::{ChangeStatus, LeadershipChange};
 use pole_oracle::{Oracle, Spec, display_inputs};
@@ -50,11 +50,13 @@ fn election_of(driver: &Driver, oracles: &Oracles, change: &LeadershipChange) ->
     let choice = record.and_then(|record| winning_proposal(record));
     let oracle = choice.and_then(|proposal| oracles.by_fingerprint(proposal.fingerprint));
     let steps = change.steps.iter().map(|(step, after)| Step { step: step.to_string(), ms: ms(*after) });
-    Election {
+    let mut election = Election {
         epoch,
         at_ms: wall_ms() - i64::try_from(ago_ms).unwrap_or(0),
         cause: change.cause.to_string(),
         oracle: oracle.map(|(name, _)| name.to_owned()),
+        unit: oracle.map(|(_, oracle)| oracle.scale().unit.to_owned()).unwrap_or_default(),
+        better: oracle.map(|(_, oracle)| oracle.scale().better.as_str().to_owned()).unwrap_or_default(),
         oracle_version: choice.map(|proposal| hex(proposal.version)),
         participants: record.iter().flat_map(|record| &record.participants).map(|id| id.0).collect(),
         proposals: record.map(|record| proposals(oracles, record)).unwrap_or_default(),
@@ -67,7 +69,12 @@ fn election_of(driver: &Driver, oracles: &Oracles, change: &LeadershipChange) ->
         steps: steps.collect(),
         ended: ended.to_owned(),
         reason,
-    }
+        headline: String::new(),
+        explanation: String::new(),
+    };
+    election.headline = words::headline(&election);
+    election.explanation = words::explanation(&election);
+    election
 }
 
 fn winning_proposal(record: &Record) -> Option<&Proposal> {

@@ -1,10 +1,11 @@
 //! The admin server: HTTP for operators, tools and Prometheus.
 //!
-//! It serves Apache's admin commands under `/commands`, Pole's own API under `/v1`, both as JSON, and `/metrics`.
+//! It serves Apache's admin commands under `/commands`, Pole's own API under `/v1`, both as JSON, `/metrics`, and the
+//! dashboard, a page for browsers.
 //!
-//! There is no TLS: the server listens on loopback by default, and changes from another host need a token. Request
-//! bodies and connections are bounded. A web page in a browser cannot change anything. If the port is taken, the server
-//! logs a warning and runs without it.
+//! The server listens on loopback by default. Changes from another host need a token, and nodes are sent to it only over
+//! TLS, which `admin.portUnification` turns on. Request bodies and connections are bounded. Pages of other sites can neither change nor read
+//! anything that matters, see `access`. If the port is taken, the server logs a warning and runs without it.
 //!
 //! Decisions are made in `node`; the metrics are collected in `metrics`.
 //!
@@ -15,14 +16,22 @@
 //! elections   GET /v1/election                    why the current leader leads
 //! change      PUT /v1/oracle, /v1/score           changes by an operator
 //! transfer    POST /v1/transfer                   a change of the leader
+//! probes      GET /live, /ready                   for Kubernetes and load balancers
+//! events      GET /v1/events                      what the dashboard shows, as it changes
+//! nodes       GET /v1/nodes                       the node browser of the dashboard
+//! access                                          who may do what
 //! ```
 
+mod access;
 mod change;
 mod commands;
 mod elections;
 mod error;
+mod events;
 mod internal_client;
 mod listener;
+mod nodes;
+mod probes;
 mod scores;
 mod transfer;
 mod v1;
@@ -31,18 +40,22 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::header;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
+use axum::{Extension, Router};
 use serde::Serialize;
 use tokio::runtime::Handle;
+use tokio_rustls::TlsAcceptor;
 use tracing::warn;
 
+pub(crate) use events::{DashboardState, ElectionsFingerprint};
 pub(crate) use transfer::{PendingTransfer, TransferError};
 
-use crate::config::{Address, Config};
+use crate::config::{Address, ClientAuth, Config, TlsSettings};
+use crate::dashboard;
 use crate::driver::Driver;
 use crate::log::target::ADMIN;
 use crate::metrics;
@@ -61,9 +74,11 @@ pub(crate) struct Addresses {
 
 /// Opens the configured ports. A port that cannot be opened is logged and left out.
 pub(crate) fn open(config: &Config, shared: &Arc<Shared>, runtime: &Handle) -> Addresses {
-    let serve = |key, address: &Option<Address>, routes: fn() -> Router<Arc<Shared>>| {
+    let serve = |key, address: &Option<Address>, tls, routes: fn() -> Router<Arc<Shared>>| {
         let address = address.as_ref()?;
-        match listen(key, address, routes().with_state(Arc::clone(shared)), runtime) {
+        let router = routes().with_state(Arc::clone(shared));
+        let opened = acceptor(config, tls).and_then(|tls| listen(key, address, tls, router, runtime));
+        match opened {
             Ok(address) => Some(address),
             Err(error) => {
                 let address = format!("{}:{}", address.host, address.port);
@@ -73,18 +88,37 @@ pub(crate) fn open(config: &Config, shared: &Arc<Shared>, runtime: &Handle) -> A
         }
     };
     Addresses {
-        admin: serve("admin.serverPort", &config.admin.address, router),
-        metrics: serve("metricsProvider.httpPort", &config.admin.metrics, metrics_router),
+        admin: serve("admin.serverPort", &config.admin.address, config.admin.port_unification, router),
+        metrics: serve("metricsProvider.httpPort", &config.admin.metrics, false, metrics_router),
     }
 }
 
-fn listen(key: &'static str, address: &Address, router: Router, runtime: &Handle) -> io::Result<SocketAddr> {
+/// TLS with the certificate of the server: that of `ssl.quorum.*`, as in Apache, or else that of `ssl.*`. Callers prove
+/// themselves by the token, not by certificates.
+fn acceptor(config: &Config, is_wanted: bool) -> io::Result<Option<TlsAcceptor>> {
+    if !is_wanted {
+        return Ok(None);
+    }
+    let of_peers = config.tls.peers.key_store.is_some();
+    let settings = if of_peers { &config.tls.peers } else { &config.tls.clients };
+    let settings = TlsSettings { client_auth: ClientAuth::None, ..settings.clone() };
+    let acceptor = crate::tls::acceptor(&settings).map_err(io::Error::other)?;
+    Ok(Some(TlsAcceptor::from(acceptor)))
+}
+
+fn listen(
+    key: &'static str,
+    address: &Address,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    runtime: &Handle,
+) -> io::Result<SocketAddr> {
     let _entered = runtime.enter();
     let address = resolve(key, address).map_err(io::Error::other)?;
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
-    let listener = AdminListener::new(tokio::net::TcpListener::from_std(listener)?);
+    let listener = AdminListener::new(tokio::net::TcpListener::from_std(listener)?, tls);
     let service = router.into_make_service_with_connect_info::<RemoteAddress>();
     runtime.spawn(async move { axum::serve(listener, service).await });
     Ok(address)
@@ -102,9 +136,45 @@ fn router() -> Router<Arc<Shared>> {
         .route("/v1/oracle", put(change::oracle).get(v1::oracle))
         .route("/v1/score", put(change::score))
         .route("/v1/transfer", post(transfer::transfer))
+        .route("/v1/events", get(events::events))
+        .route("/v1/nodes", get(nodes::nodes))
+        .route("/v1/openapi.json", get(openapi))
+        .route("/live", get(probes::live))
+        .route("/ready", get(probes::ready))
+        .route("/", get(dashboard_file))
+        .route("/dashboard/{name}", get(dashboard_file))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .fallback(async || ApiError::not_found("no such page: see /commands, /metrics, /v1/health"))
+        .layer(Extension(Arc::new(events::Publisher::new())))
+        .layer(Extension(Arc::new(nodes::NodePermits::new())))
+        .fallback(async || ApiError::not_found("no such page: see /, /commands, /metrics, /v1/health"))
         .method_not_allowed_fallback(async || ApiError::wrong_method())
+        .layer(map_response(secured))
+}
+
+/// A file of the dashboard.
+async fn dashboard_file(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Result<Response, ApiError> {
+    // Checked for the page, too, so that it says at once what is wrong.
+    access::check_watch(&shared, &headers)?;
+    let file = dashboard::file(uri.path()).ok_or_else(|| ApiError::not_found("the dashboard has no such file"))?;
+    let caching = [(header::ETAG, file.etag.as_str()), (header::CACHE_CONTROL, "no-cache")];
+    if headers.get(header::IF_NONE_MATCH).is_some_and(|known| known == file.etag.as_str()) {
+        return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
+    }
+    Ok((caching, [(header::CONTENT_TYPE, file.content_type)], file.body).into_response())
+}
+
+/// The description of this API, generated by the tests of `pole-api`.
+async fn openapi() -> Response {
+    let document = include_str!("../../../../docs/openapi.json");
+    ([(header::CONTENT_TYPE, "application/json")], document).into_response()
+}
+
+/// Adds the headers that keep other pages away.
+async fn secured(mut response: Response) -> Response {
+    for (name, value) in dashboard::SECURITY_HEADERS {
+        response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    response
 }
 
 fn metrics_router() -> Router<Arc<Shared>> {
@@ -129,6 +199,9 @@ impl Driver {
             Question::Oracle(reply) => drop(reply.send(v1::oracle_of(self))),
             Question::Scores { moment, reply } => drop(reply.send(scores::scores_of(self, moment))),
             Question::Elections { last, reply } => drop(reply.send(elections::elections_of(self, last))),
+            Question::Dashboard { seen, reply } => {
+                drop(reply.send(DashboardState::of(self, seen.as_ref())));
+            }
             Question::Stats(reply) => drop(reply.send(metrics::NodeStats::of(self))),
             Question::ScoreMetrics(reply) => drop(reply.send(metrics::all_scores(self))),
             Question::RecordProbe { value, ttl, reply } => {

@@ -18,7 +18,8 @@ use pole_api::{Transfer, Transferred};
 use pole_node::{ChangeStatus, Event, Milestone, TransferRefusal};
 use pole_types::{ServerId, Time};
 
-use super::change::{body_of, check_permission, within};
+use super::access::check_change;
+use super::change::{body_of, within};
 use super::error::ApiError;
 use super::listener::RemoteAddress;
 use super::page;
@@ -29,11 +30,11 @@ use crate::shared::Shared;
 
 pub(crate) async fn transfer(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(RemoteAddress(from)): ConnectInfo<RemoteAddress>,
+    ConnectInfo(RemoteAddress(from, _)): ConnectInfo<RemoteAddress>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, ApiError> {
-    check_permission(&shared, from, &headers)?;
+    check_change(&shared, from, &headers)?;
     let Transfer { to, timeout_ms } = body_of(body)?;
     let limit_ms = within("timeout_ms", timeout_ms.unwrap_or(LIMIT_MS_DEFAULT), LIMIT_MS_MAX)?;
     let to = to.map(ServerId);

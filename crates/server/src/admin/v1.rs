@@ -22,22 +22,26 @@ use crate::status::Role;
 
 /// `GET /v1/health`: for load balancers and probes. It does not depend on the node's thread.
 pub(crate) async fn health(State(shared): State<Arc<Shared>>) -> Response {
+    let health = health_of(&shared);
+    let status = if health.quorum { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, page(&health)).into_response()
+}
+
+pub(crate) fn health_of(shared: &Shared) -> Health {
     let zxid = Zxid(shared.applied.load(Ordering::Acquire).cast_unsigned());
     let (leader, epoch) = match shared.status.role() {
         Role::Serving { leader, epoch } => (Some(leader.0), epoch),
         Role::Starting | Role::Looking { .. } => (None, zxid.epoch()),
     };
-    let health = Health {
+    Health {
         id: shared.settings.me.0,
-        mode: mode(&shared).to_owned(),
+        mode: mode(shared).to_owned(),
         leader,
         epoch: epoch.0,
         zxid: hex(zxid),
         quorum: leader.is_some(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-    };
-    let status = if leader.is_some() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, page(&health)).into_response()
+    }
 }
 
 /// `GET /v1/ensemble`.
@@ -92,12 +96,21 @@ fn server_of(driver: &Driver, id: ServerId, leader: Option<ServerId>) -> Server 
         zxid: zxid.map(hex),
         rtt_ms: report.map(round_trips).unwrap_or_default(),
         write_rate: report.map(|report| report.rate_milli as f64 / 1000.0),
+        fsync_p50_ms: report.map(|report| ms(report.fsync_p50)),
+        fsync_p99_ms: report.map(|report| ms(report.fsync_p99)),
+        bandwidth_mbit: report.map(bandwidths).unwrap_or_default(),
         alive,
     }
 }
 
 fn round_trips(report: &Report) -> BTreeMap<u64, f64> {
     report.round_trips.iter().map(|(id, span)| (id.0, ms(*span))).collect()
+}
+
+fn bandwidths(report: &Report) -> BTreeMap<u64, f64> {
+    // Bytes per second, in megabits with two digits.
+    let mbit = |bytes: u64| (bytes as f64 * 8.0 / 1e4).round() / 100.0;
+    report.bandwidths.iter().map(|(id, bytes)| (id.0, mbit(*bytes))).collect()
 }
 
 fn site(shared: &Shared, id: ServerId) -> Option<String> {

@@ -342,8 +342,8 @@ settings! {
             "Where the commands are.";
         Apache "admin.idleTimeout", Unused("a connection is closed after its answer"), "",
             "Milliseconds before an idle connection is closed.";
-        Apache "admin.portUnification", Only(&["false"], "the admin server speaks plain HTTP"), "false",
-            "TLS on the admin port.";
+        Apache "admin.portUnification", TRUE_FALSE, "false" => port_unification: bool = Values::bool,
+            "Whether the admin port takes HTTPS beside HTTP, with the certificate of `ssl.quorum.keyStore` or else of `ssl.keyStore`.";
         Apache "metricsProvider.className", Unused("metrics are always there for Prometheus"), "",
             "Apache's class of metrics.";
         Apache "metricsProvider.httpHost", Text, "127.0.0.1",
@@ -362,6 +362,10 @@ settings! {
             "The watch over pauses of the JVM.";
         Pole "pole.admin.token", Hidden, "" => token: Option<Secret> = Values::secret,
             "What a caller from elsewhere than loopback must show to change something.";
+        Pole "pole.admin.actions", TRUE_FALSE, "false" => actions: bool = Values::bool,
+            "Whether the dashboard may change something: switch the oracle, transfer leadership.";
+        Pole "pole.admin.hosts", Text, "" => hosts: Option<String> = Values::owned,
+            "Host names, with commas, by which a browser may open the dashboard. Addresses, `localhost`, `admin.serverAddress` and the hosts of `server.N` are known anyway.";
         /// `admin.serverAddress` and `admin.serverPort` (0 for any free one); `None` if `admin.enableServer` is false.
         + address: Option<Address> = None;
         /// `metricsProvider.httpHost` and `metricsProvider.httpPort`.

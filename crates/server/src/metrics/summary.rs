@@ -134,6 +134,22 @@ impl Distribution {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
+    /// The values recorded since `before`, an earlier state of the same distribution. Its quantiles are unknown if a
+    /// window has ended in between. `None` if the distribution was reset.
+    pub(crate) fn since(&self, before: &Self) -> Option<Self> {
+        let (count, sum) = (self.count.checked_sub(before.count)?, self.sum.checked_sub(before.sum)?);
+        let window = match (&self.window, &before.window) {
+            (Some(now), Some(before)) => {
+                let mut recent = now.clone();
+                recent.subtract(before).ok().map(|()| recent)
+            }
+            (now, _) => now.clone(),
+        };
+        // A window that has ended in between may have been replaced by a larger one.
+        let window = window.filter(|window| window.len() == count);
+        Some(Self { count, sum, min: None, max: self.max, window })
+    }
+
     /// A quantile of the last minutes; `None` if there was no value. No more than the largest value, which the histogram
     /// knows to two digits only.
     pub(crate) fn quantile(&self, quantile: f64) -> Option<u64> {
@@ -183,6 +199,23 @@ mod tests {
         assert_eq!(samples.distribution(at(40)).quantile(0.5), None);
         samples.record(5, 1, at(40));
         assert_eq!(samples.distribution(at(40)).quantile(1.0), Some(5), "nothing of the windows before the pause");
+    }
+
+    #[test]
+    fn a_difference_has_the_values_in_between() {
+        let samples = SharedSamples::default();
+        samples.record(1_000, 5, at(0));
+        let before = samples.distribution(at(0));
+        samples.record(30, 3, at(1));
+        samples.record(70, 1, at(1));
+        let now = samples.distribution(at(1));
+        let recent = now.since(&before).expect("nothing was reset");
+        assert_eq!((recent.count, recent.mean(), recent.quantile(0.5)), (4, 40.0, Some(30)));
+        assert_eq!(now.since(&now).map(|none| (none.count, none.quantile(0.5))), Some((0, None)));
+        assert_eq!(before.since(&now).map(|recent| recent.count), None);
+        samples.record(9, 1, at(20));
+        let later = samples.distribution(at(20)).since(&now).expect("nothing was reset");
+        assert_eq!((later.count, later.quantile(0.5)), (1, None), "the windows of the values before have ended");
     }
 
     #[test]

@@ -5,10 +5,9 @@
 //!
 //! Messages leave in order, whatever their individual delays are, and never early. Without a line a message waits only
 //! for those before it. Waiting is done with `alarm`. There is no loss: a stream loses nothing, and its retransmissions
-//! are part of the jitter.
+//! are part of the jitter. A line that is cut carries nothing until it is restored, in either direction if both ends know.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::topology::{Link as Line, Topology};
 use pole_types::{ServerId, Time};
@@ -18,6 +17,8 @@ use pole_types::{ServerId, Time};
 pub struct Delays {
     /// By destination.
     pub lines: BTreeMap<ServerId, Line>,
+    /// Servers that nothing is sent to until this changes. What they are owed waits, as behind a broken line.
+    pub cut: BTreeSet<ServerId>,
     /// The seed of the jitter.
     pub seed: u64,
 }
@@ -28,7 +29,9 @@ impl Delays {
     pub fn of(topology: &Topology, me: ServerId, seed: u64) -> Self {
         let others = topology.servers().filter(|server| server.id != me.0);
         let lines = others.filter_map(|server| Some((ServerId(server.id), topology.link(me.0, server.id)?)));
-        Self { lines: lines.collect(), seed }
+        let lines = lines.collect();
+        let others = topology.servers().map(|server| server.id).filter(|id| topology.is_cut(me.0, *id));
+        Self { lines, cut: others.map(ServerId).collect(), seed }
     }
 }
 

@@ -28,6 +28,10 @@ pub(super) async fn keep_connected(hub: Rc<Hub>, link: Rc<Link>) {
     let mut last_note = None;
     loop {
         let started = Instant::now();
+        if hub.is_cut(link.peer) {
+            sleep_until(started + REDIAL_MAX).await;
+            continue;
+        }
         match dial(&hub, &link).await {
             Ok(stream) => {
                 (pause, last_note) = (REDIAL_FIRST, None);

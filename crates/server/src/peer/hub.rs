@@ -64,6 +64,11 @@ impl Hub {
         self.delays.borrow().as_ref().and_then(|delays| delays.lines.get(&peer).copied())
     }
 
+    /// Whether the emulated line to a peer is cut.
+    pub(super) fn is_cut(&self, peer: ServerId) -> bool {
+        self.delays.borrow().as_ref().is_some_and(|delays| delays.cut.contains(&peer))
+    }
+
     /// The seed of the jitter of one connection, the same in every run with the same configuration.
     pub(super) fn seed(&self, peer: ServerId, connection: u64) -> u64 {
         let seed = self.delays.borrow().as_ref().map_or(0, |delays| delays.seed);

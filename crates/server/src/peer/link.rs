@@ -140,7 +140,7 @@ impl Link {
         let reading = spawn_local(Rc::clone(self).keep_reading(Rc::clone(hub), number, read));
         let writing = spawn_local(Rc::clone(self).keep_writing(Rc::clone(hub), number, write, Rc::clone(&wake)));
         let tasks = [reading.abort_handle(), writing.abort_handle()];
-        let outgoing = Outgoing::new(line, hub.seed(self.peer, number));
+        let outgoing = Outgoing::new(line, hub.is_cut(self.peer), hub.seed(self.peer, number));
         *self.connection.borrow_mut() = Some(Connection { number, direct, outgoing, wake, tasks });
         hub.inbox.up(self.peer, self.channel, number);
     }
@@ -188,7 +188,9 @@ impl Link {
     pub(super) fn set_line(&self, hub: &Hub) {
         let line = hub.line(self.peer);
         if let Some(connection) = &mut *self.connection.borrow_mut() {
-            connection.outgoing.set_line(line);
+            connection.outgoing.set_line(line, hub.is_cut(self.peer));
+            // What waited while the line was cut can be written now.
+            connection.wake.notify_one();
             if let (Some(_), Some(socket)) = (line, &connection.direct) {
                 hub.prepare_for_delay((**socket).as_ref());
             }

@@ -20,15 +20,18 @@ pub(super) struct Outgoing {
     waiting: DelayLine<Message>,
     /// The memory that the waiting messages use.
     waiting_bytes: usize,
+    /// Nothing is written while the emulated line is cut.
+    is_cut: bool,
 }
 
 impl Outgoing {
-    pub(super) fn new(line: Option<Line>, seed: u64) -> Self {
-        Self { encoded: BytesMut::new(), waiting: DelayLine::new(line, seed), waiting_bytes: 0 }
+    pub(super) fn new(line: Option<Line>, is_cut: bool, seed: u64) -> Self {
+        Self { encoded: BytesMut::new(), waiting: DelayLine::new(line, seed), waiting_bytes: 0, is_cut }
     }
 
-    pub(super) fn set_line(&mut self, line: Option<Line>) {
+    pub(super) fn set_line(&mut self, line: Option<Line>, is_cut: bool) {
         self.waiting.set_line(line);
+        self.is_cut = is_cut;
     }
 
     pub(super) fn push(&mut self, now: Time, message: &Message) {
@@ -53,12 +56,18 @@ impl Outgoing {
 
     /// Returns the bytes that can be written now.
     pub(super) fn ready(&mut self, now: Time) -> &[u8] {
+        if self.is_cut {
+            return &[];
+        }
         self.refill(now);
         &self.encoded
     }
 
     /// Removes and returns the bytes that can be written now.
     pub(super) fn take(&mut self, now: Time) -> BytesMut {
+        if self.is_cut {
+            return BytesMut::new();
+        }
         self.refill(now);
         self.encoded.split()
     }
@@ -72,9 +81,9 @@ impl Outgoing {
         }
     }
 
-    /// When the emulated line lets the next waiting message pass, if there is one.
+    /// When the emulated line lets the next waiting message pass, if there is one and the line is not cut.
     pub(super) fn next(&self) -> Option<Time> {
-        self.waiting.next()
+        if self.is_cut { None } else { self.waiting.next() }
     }
 
     fn refill(&mut self, now: Time) {
@@ -108,7 +117,7 @@ mod tests {
             steps in vec((0_usize..200_000, 0_usize..150_000), 1..20),
         ) {
             let (mut expected, mut got) = (BytesMut::new(), Vec::new());
-            let mut outgoing = Outgoing::new(None, 0);
+            let mut outgoing = Outgoing::new(None, false, 0);
             let mut write = |outgoing: &mut Outgoing, room: usize| {
                 let ready = outgoing.ready(Time(0));
                 let bytes = ready.len().min(room);
@@ -128,8 +137,21 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_is_cut_carries_nothing_until_it_is_restored() {
+        let mut outgoing = Outgoing::new(None, true, 0);
+        outgoing.push(Time(0), &batch(10));
+        outgoing.push_control(codec::PROBE);
+        assert!(outgoing.ready(Time(9)).is_empty() && outgoing.take(Time(9)).is_empty());
+        assert_eq!(outgoing.next(), None);
+        outgoing.set_line(None, false);
+        let mut expected = BytesMut::new();
+        codec::encode(&batch(10), &mut expected);
+        assert!(outgoing.ready(Time(9)).len() > expected.len());
+    }
+
+    #[test]
     fn little_is_encoded_ahead_and_all_of_it_counts() {
-        let mut outgoing = Outgoing::new(None, 0);
+        let mut outgoing = Outgoing::new(None, false, 0);
         (0..100).for_each(|_| outgoing.push(Time(0), &batch(100 << 10)));
         assert!(outgoing.ready(Time(0)).len() < ENCODED_BYTES + (101 << 10));
         assert!(outgoing.is_over(99 * (100 << 10)));

@@ -1,6 +1,7 @@
 //! Tests of the four-letter words and the admin server, over real sockets.
 
 mod connections;
+mod dashboard;
 mod ensemble;
 mod four_letter;
 mod names;

@@ -134,7 +134,7 @@ fn bad_input_is_refused_with_what_would_be_right() {
         assert!(error.contains(what), "{path} {body}: {error}");
     }
     assert_eq!(server.change("PUT", "/v1/oracle", &"x".repeat(70_000)).0, 400);
-    assert_eq!(server.change("GET", "/v1/nosuch", ""), (404, server.change("GET", "/", "").1));
+    assert_eq!(server.change("GET", "/v1/nosuch", ""), (404, server.change("GET", "/nosuch", "").1));
     assert_eq!(server.change("POST", "/v1/health", "").0, 405);
     let refused = server.change("POST", "/v1/transfer", "{}");
     assert_eq!((refused.0, &refused.1["code"]), (409, &json!("conflict")), "{}", refused.1);

@@ -83,7 +83,7 @@ impl TestServer {
         let mut stream = TcpStream::connect(at).expect("the port is open");
         let length = body.len();
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).expect("a request is taken");
         let mut answer = Vec::new();
@@ -149,4 +149,4 @@ pub(crate) fn free_port() -> u16 {
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Generous, because the machine may be busy.
-const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);

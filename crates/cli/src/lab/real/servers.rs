@@ -112,6 +112,8 @@ impl<'a> Servers<'a> {
         match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Event::Logged { id, line }) => self.handle_line(id, line),
             Ok(Event::Exited { id }) => self.handle_exit(id)?,
+            // Nobody acts on the servers of an experiment.
+            Ok(Event::Act { .. } | Event::Tour { .. } | Event::TourOver) => {}
             Ok(Event::Signal) | Err(RecvTimeoutError::Disconnected) => return Err(interrupted()),
             Err(RecvTimeoutError::Timeout) => return Ok(false),
         }

@@ -12,7 +12,7 @@ use super::*;
 fn delays(to: u64, rtt_ms: u64) -> Option<Delays> {
     let rtt_ns = rtt_ms * 1_000_000;
     let line = Line { rtt_ns, jitter_ppm: 0, loss_ppm: 0, bandwidth_bps: 1 << 40, window_bytes: 1 << 40 };
-    Some(Delays { lines: [(ServerId(to), line)].into(), seed: 1 })
+    Some(Delays { lines: [(ServerId(to), line)].into(), cut: [].into(), seed: 1 })
 }
 
 #[test]
