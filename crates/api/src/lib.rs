@@ -13,6 +13,7 @@
 //! ```
 
 mod answers;
+pub mod commands;
 mod requests;
 
 pub use answers::{

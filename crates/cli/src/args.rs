@@ -73,6 +73,13 @@ pub(crate) enum Command {
     Score(ScoreCommand),
     /// Run the commands of ZooKeeper's command line: one, those of standard input, or at a prompt
     Shell(ShellArgs),
+    /// Check a configuration or a data directory as a server would read it, without changing anything
+    ///
+    /// Of a configuration: what is wrong, unknown or without effect, and with --against what a change of it needs. Of a
+    /// data directory: every file, and what a start would restore and repair.
+    Check(CheckArgs),
+    /// Write a configuration in the other syntax: zoo.cfg as TOML, or TOML as zoo.cfg
+    Convert(ConvertArgs),
     /// Elect a leader through a store such as etcd, and run a command only while leading
     ///
     /// All arguments are those of the program `pole-elect`; `pole elect --help` shows them.
@@ -145,6 +152,35 @@ pub(crate) struct ShellArgs {
     /// A command with its arguments, such as `ls -s /`; `help` lists all
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub(crate) words: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// A configuration file, or the dataDir of a server that does not run
+    #[arg(value_name = "FILE|DIR")]
+    pub(crate) path: PathBuf,
+    /// Another configuration: say what differs from it, and what that needs to have effect
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
+    /// The server that the configuration is for; without it, the number in the file myid
+    ///
+    /// With it, the configuration may be one of another machine: keys and addresses are not looked up.
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<u64>,
+    /// The dataLogDir, if the log is not in the dataDir
+    #[arg(long, value_name = "DIR")]
+    pub(crate) log_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// The configuration to read: TOML if the name ends in .toml, else zoo.cfg
+    pub(crate) from: PathBuf,
+    /// The file to write: TOML if the name ends in .toml, else zoo.cfg; - for standard output, as zoo.cfg
+    pub(crate) to: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@
 //! pole status                         # the servers, the leader, and the round trips between them
 //! pole explain                        # why that server leads
 //! pole shell -- ls /                  # the commands of ZooKeeper's command line
+//! pole check zoo.cfg                  # what a server would say about a configuration
 //! pole lab watch 60                   # an election in the simulator, step by step
 //! ```
 //!
@@ -16,12 +17,15 @@
 //! up                  an ensemble of child processes          -> this program again, once for each server
 //! status, explain …   requests to a running server            -> `admin`, over HTTP; `show` formats the answers
 //! shell               a ZooKeeper client                      -> `shell`, over the client's protocol
+//! check, convert      configurations and data directories     -> the crates `server` and `storage`
 //! lab                 experiments in the simulator            -> the crate `lab`, if built with it
 //! elect               an election over another store          -> the program `pole-elect`
 //! ```
 
 mod admin;
 mod args;
+mod check;
+mod convert;
 mod elect;
 mod failure;
 mod http;
@@ -83,6 +87,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
         }
         Command::Shell(args) => shell::run(&args, cli.json),
+        Command::Check(args) => check::run(&args, cli.json, paint),
+        Command::Convert(args) => convert::run(&args),
         Command::Elect { args } => Err(elect::run(&args, cli.json)),
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(&command, cli.json, paint),

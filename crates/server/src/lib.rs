@@ -36,6 +36,7 @@ pub mod config;
 mod descriptors;
 mod driver;
 mod emulation;
+mod inspection;
 mod limits;
 pub mod log;
 mod mailbox;
@@ -52,5 +53,6 @@ pub mod tls;
 mod topology;
 
 pub use driver::Exit;
+pub use inspection::{Content, check_environment, inspect_data};
 pub use server::{Server, StartError, Stopper};
 use settings::Settings;

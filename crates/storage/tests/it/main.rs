@@ -5,6 +5,7 @@ mod apache;
 mod beginning;
 mod damage;
 mod directory;
+mod inspect;
 mod operations;
 mod reading;
 mod scratch;
