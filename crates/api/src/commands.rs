@@ -85,6 +85,72 @@ pub struct DataChecked {
     pub content: Option<ContentChecked>,
 }
 
+/// `pole check FILE`, where the file is a backup.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct BackupChecked {
+    /// The file.
+    pub file: String,
+    /// Why it cannot be restored; null if it can.
+    pub error: Option<String>,
+    /// The last transaction in it; null if it does not name it.
+    pub zxid: Option<String>,
+    /// What it contains; null if it cannot be read.
+    pub content: Option<ContentChecked>,
+}
+
+/// `pole backup`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct BackedUp {
+    /// The file.
+    pub file: String,
+    /// The last transaction in it.
+    pub zxid: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// `pole restore --admin`: the answer of the server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Restored {
+    /// `restore`.
+    pub command: String,
+    /// Why it failed; null if it did not.
+    pub error: Option<String>,
+    /// The last transaction of the ensemble after it.
+    pub last_zxid: String,
+    /// The last transaction in the backup, if it names it.
+    pub snapshot_zxid: Option<String>,
+    /// Nodes that were created.
+    pub created: u64,
+    /// Nodes whose data or ACL was changed.
+    pub changed: u64,
+    /// Nodes that were deleted.
+    pub deleted: u64,
+    /// Ephemeral nodes, which were left alone.
+    pub ephemerals: u64,
+}
+
+/// `pole restore --config`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Installed {
+    /// The snapshot from which the next start restores the state.
+    pub snapshot: String,
+    /// Its last transaction.
+    pub zxid: String,
+    /// The next leader opens an epoch above this one.
+    pub accepted_epoch: u32,
+    /// Where the files are that were there before.
+    pub moved_to: Vec<String>,
+}
+
 /// A snapshot of a data directory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pole_api::commands::{ConfigurationChecked, DataChecked};
+use pole_api::commands::{BackedUp, BackupChecked, ConfigurationChecked, DataChecked, Installed, Restored};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
@@ -23,6 +23,10 @@ fn schema() -> Value {
     let commands = json!({
         "pole check FILE": generator.subschema_for::<ConfigurationChecked>(),
         "pole check DIR": generator.subschema_for::<DataChecked>(),
+        "pole check BACKUP": generator.subschema_for::<BackupChecked>(),
+        "pole backup": generator.subschema_for::<BackedUp>(),
+        "pole restore --admin": generator.subschema_for::<Restored>(),
+        "pole restore --config": generator.subschema_for::<Installed>(),
     });
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -73,10 +73,22 @@ pub(crate) enum Command {
     Score(ScoreCommand),
     /// Run the commands of ZooKeeper's command line: one, those of standard input, or at a prompt
     Shell(ShellArgs),
-    /// Check a configuration or a data directory as a server would read it, without changing anything
+    /// Save the whole state of a running ensemble in a file
+    ///
+    /// The file is a snapshot in ZooKeeper's format, at one transaction. `pole restore` and Apache ZooKeeper read it. The
+    /// server asks who you are: see --admin, or set POLE_ADMIN_IDENTITY to an identity that has all permissions on the
+    /// root, such as "digest user:password". On the server's own machine an open root is enough.
+    Backup(BackupArgs),
+    /// Bring a backup back: on a running ensemble, or into the data directory of a server that does not run
+    ///
+    /// With --admin (or without both), nodes, data and ACLs of the running ensemble become those of the backup, by
+    /// ordinary writes; sessions and ephemeral nodes stay. With --config, the backup becomes the history of the server of
+    /// that configuration; restore the same backup for all servers before the first one starts.
+    Restore(RestoreArgs),
+    /// Check a configuration, a data directory or a backup as a server would read it, without changing anything
     ///
     /// Of a configuration: what is wrong, unknown or without effect, and with --against what a change of it needs. Of a
-    /// data directory: every file, and what a start would restore and repair.
+    /// data directory: every file, and what a start would restore and repair. Of a backup: what is in it.
     Check(CheckArgs),
     /// Write a configuration in the other syntax: zoo.cfg as TOML, or TOML as zoo.cfg
     Convert(ConvertArgs),
@@ -156,7 +168,7 @@ pub(crate) struct ShellArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// A configuration file, or the dataDir of a server that does not run
+    /// A configuration file, the dataDir of a server that does not run, or a backup
     #[arg(value_name = "FILE|DIR")]
     pub(crate) path: PathBuf,
     /// Another configuration: say what differs from it, and what that needs to have effect
@@ -181,6 +193,31 @@ pub(crate) struct ConvertArgs {
     /// Replace the file if it exists
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The file to write; - for standard output
+    pub(crate) file: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) at: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// A backup of `pole backup`, or a snapshot of ZooKeeper
+    pub(crate) file: PathBuf,
+    /// The configuration of a server that does not run
+    #[arg(long, value_name = "FILE", conflicts_with = "admin")]
+    pub(crate) config: Option<PathBuf>,
+    /// With --config: move a history that is there aside
+    #[arg(long, requires = "config")]
+    pub(crate) replace: bool,
+    #[command(flatten)]
+    pub(crate) at: AdminArgs,
 }
 
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@
 //! up                  an ensemble of child processes          -> this program again, once for each server
 //! status, explain …   requests to a running server            -> `admin`, over HTTP; `show` formats the answers
 //! shell               a ZooKeeper client                      -> `shell`, over the client's protocol
+//! backup, restore     the whole state in a file               -> `admin`, or the crate `storage`
 //! check, convert      configurations and data directories     -> the crates `server` and `storage`
 //! lab                 experiments in the simulator            -> the crate `lab`, if built with it
 //! elect               an election over another store          -> the program `pole-elect`
@@ -24,6 +25,7 @@
 
 mod admin;
 mod args;
+mod backup;
 mod check;
 mod convert;
 mod elect;
@@ -87,6 +89,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
         }
         Command::Shell(args) => shell::run(&args, cli.json),
+        Command::Backup(args) => backup::save(&args, cli.json),
+        Command::Restore(args) => backup::restore(&args, cli.json),
         Command::Check(args) => check::run(&args, cli.json, paint),
         Command::Convert(args) => convert::run(&args),
         Command::Elect { args } => Err(elect::run(&args, cli.json)),

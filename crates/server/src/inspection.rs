@@ -1,8 +1,15 @@
-//! What the start of a server would find, without starting it: in its data directory, and on its machine.
+//! What the start of a server would find, without starting it: in its data directory, in a backup, and on its machine.
 //!
-//! Nothing is changed.
+//! Nothing is changed, except that [`install_backup`] does what it says.
 
-use pole_storage::{Inspection, OpenError, inspect};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use bytes::Bytes;
+use pole_storage::{Inspection, InstallError, Installed, OpenError, SnapshotImport, inspect};
+use pole_tree::{Restorer, Rules, Tree};
+use pole_types::Zxid;
 
 use crate::clock::{Clock, wall_ms};
 use crate::config::{Address, Config};
@@ -38,15 +45,60 @@ pub fn inspect_data(config: &Config) -> Result<(Inspection, Content), OpenError>
     let inspection = inspect(&storage, &mut rebuild)?;
     // It holds the lock of the tree.
     drop(rebuild);
-    let tree = shared.tree.read();
-    let content = Content {
-        nodes: tree.node_count(),
-        ephemerals: tree.ephemerals_count(),
-        sessions: tree.sessions().count(),
-        bytes: tree.approximate_data_bytes(),
-        digest: tree.digest(),
-    };
+    let content = Content::of(&shared.tree.read());
     Ok((inspection, content))
+}
+
+impl Content {
+    fn of(tree: &Tree) -> Self {
+        Self {
+            nodes: tree.node_count(),
+            ephemerals: tree.ephemerals_count(),
+            sessions: tree.sessions().count(),
+            bytes: tree.approximate_data_bytes(),
+            digest: tree.digest(),
+        }
+    }
+}
+
+/// Reads a backup: its content, and its last transaction if it names it.
+///
+/// # Errors
+/// Why it cannot be restored.
+pub fn inspect_backup(path: &Path) -> Result<(Content, Option<Zxid>), String> {
+    let mut file = File::open(path).map_err(|error| error.to_string())?;
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let (tree, zxid) = read_backup(Rules::default(), || {
+        let count = file.read(&mut buffer).map_err(|error| error.to_string())?;
+        Ok((count > 0).then(|| Bytes::copy_from_slice(&buffer[..count])))
+    })?;
+    Ok((Content::of(&tree), zxid))
+}
+
+/// Restores the state of a backup that arrives in pieces.
+pub(crate) fn read_backup(
+    rules: Rules,
+    mut next: impl FnMut() -> Result<Option<Bytes>, String>,
+) -> Result<(Tree, Option<Zxid>), String> {
+    let (mut import, mut restorer) = (SnapshotImport::new(), Restorer::new(rules));
+    while let Some(piece) = next()? {
+        let state = import.feed(&piece).map_err(|error| error.to_string())?;
+        restorer.feed(state).map_err(|error| error.to_string())?;
+    }
+    let (rest, zxid) = import.finish().map_err(|error| error.to_string())?;
+    restorer.feed(rest).map_err(|error| error.to_string())?;
+    Ok((restorer.finish().map_err(|error| error.to_string())?, zxid))
+}
+
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Puts a backup into the directories of a configuration, for a server that does not run.
+///
+/// # Errors
+/// If a server uses them, they have a history that is not to be replaced, or the file system fails.
+pub fn install_backup(config: &Config, backup: &Path, zxid: Zxid, replace: bool) -> Result<Installed, InstallError> {
+    let shared = Shared::new(Settings::new(config), Clock::start(), wall_ms());
+    pole_storage::install_backup(&storage(config, &shared), backup, zxid, replace)
 }
 
 /// Checks what a configuration names on this machine: keys, secrets and the addresses to listen on. Returns the key and

@@ -53,6 +53,6 @@ pub mod tls;
 mod topology;
 
 pub use driver::Exit;
-pub use inspection::{Content, check_environment, inspect_data};
+pub use inspection::{Content, check_environment, inspect_backup, inspect_data, install_backup};
 pub use server::{Server, StartError, Stopper};
 use settings::Settings;

@@ -48,6 +48,7 @@
 //! The meaning of a transaction or a state (`tree`), the decision when to write one (`zab`, `node`) and elections are
 //! elsewhere.
 
+mod backup;
 mod blocks;
 mod checkpoint;
 mod config;
@@ -69,6 +70,7 @@ mod records;
 mod recovery;
 mod snapshot;
 mod state;
+mod stream;
 mod tail;
 mod volume;
 mod writer;
@@ -76,6 +78,7 @@ mod writer;
 #[cfg(test)]
 mod crash;
 
+pub use backup::{InstallError, Installed, install_backup};
 pub use config::Config;
 pub use disk::Disk;
 pub use error::{Damage, FileError, OpenError, Repair, WriteError};
@@ -86,5 +89,6 @@ pub use pole_zab::Recovered;
 pub use reader::{LogReader, SnapshotReader};
 pub use recovery::{open, open_into};
 pub use state::State;
+pub use stream::{NoSnapshot, SnapshotImport, export_snapshot};
 pub use volume::Counts;
 pub use writer::Writer;

@@ -133,7 +133,7 @@ fn reborrow<'a>(state: &'a mut Option<&mut dyn State>) -> Option<&'a mut dyn Sta
 }
 
 /// The `version-2` of a directory, created if necessary.
-fn directory(volume: &Volume, parent: &Path) -> Result<PathBuf, OpenError> {
+pub(crate) fn directory(volume: &Volume, parent: &Path) -> Result<PathBuf, OpenError> {
     let dir = parent.join(names::DIRECTORY);
     if fs::exists(&dir).map_err(FileError::during("look for", &dir))? {
         return Ok(dir);

@@ -90,7 +90,7 @@ fn history_checked(standing: Standing) -> HistoryChecked {
     }
 }
 
-fn content_checked(content: Content) -> ContentChecked {
+pub(super) fn content_checked(content: Content) -> ContentChecked {
     let Content { nodes, ephemerals, sessions, bytes, digest } = content;
     ContentChecked { nodes, ephemerals, sessions, bytes, digest: digest.to_string() }
 }
@@ -153,11 +153,17 @@ fn summary(history: &HistoryChecked, content: &ContentChecked, paint: Paint) -> 
         Some(_) | None => String::new(),
     };
     format!(
-        "{}, from {from}.\nCurrent epoch {}, accepted epoch {}.\n{committed}{} ({} ephemeral), {}, {} bytes of paths and \
-         data, digest {}.\n",
+        "{}, from {from}.\nCurrent epoch {}, accepted epoch {}.\n{committed}{}",
         paint.green(&headline),
         history.current_epoch,
         history.accepted_epoch,
+        described(content),
+    )
+}
+
+pub(super) fn described(content: &ContentChecked) -> String {
+    format!(
+        "{} ({} ephemeral), {}, {} bytes of paths and data, digest {}.\n",
         counted(content.nodes, "node"),
         content.ephemerals,
         counted(content.sessions, "session"),

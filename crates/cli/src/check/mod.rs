@@ -1,7 +1,8 @@
-//! `pole check`: reads a configuration or a data directory as a server would, and says what its start would make of it.
+//! `pole check`: reads a configuration, a data directory or a backup as a server would, and says what its start would make of it.
 //!
 //! Nothing is changed. What is found goes to standard output; the exit code says whether a server would start.
 
+mod backup;
 mod configuration;
 mod data;
 
@@ -21,13 +22,15 @@ pub(crate) fn run(args: &CheckArgs, json: bool, paint: Paint) -> Result<(), Fail
             )));
         }
         data::run(args, json, paint)
+    } else if backup::is_snapshot(&args.path) {
+        backup::run(&args.path, json, paint)
     } else {
         configuration::run(args, json, paint)
     }
 }
 
 /// Prints the result of a check for programs, or for people.
-fn print_as<T: Serialize>(value: &T, json: bool, text: impl FnOnce(&T) -> String) -> Result<(), Failure> {
+pub(crate) fn print_as<T: Serialize>(value: &T, json: bool, text: impl FnOnce(&T) -> String) -> Result<(), Failure> {
     let text = match json {
         true => serde_json::to_string(value).map(|text| text + "\n").map_err(|e| Failure::failed(e.to_string()))?,
         false => text(value),
@@ -36,6 +39,6 @@ fn print_as<T: Serialize>(value: &T, json: bool, text: impl FnOnce(&T) -> String
 }
 
 /// `1 setting`, `2 settings`.
-fn counted(count: usize, one: &str) -> String {
+pub(crate) fn counted(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }

@@ -72,7 +72,7 @@ impl Connected<IncomingStream<'_, AdminListener>> for RemoteAddress {
 /// A connection, which holds its permit until it is dropped.
 pub(crate) struct AdminConnection {
     stream: TcpStream,
-    /// Restarted whenever something is read.
+    /// Restarted whenever something is read or written.
     idle_timer: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
 }
@@ -98,7 +98,11 @@ impl AsyncRead for AdminConnection {
 
 impl AsyncWrite for AdminConnection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if written.is_ready() {
+            self.idle_timer.as_mut().reset(Instant::now() + IDLE_MAX);
+        }
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

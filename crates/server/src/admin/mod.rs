@@ -10,6 +10,7 @@
 //!
 //! ```text
 //! commands    /commands/NAME                      Apache's admin commands
+//! backup      /commands/snapshot, restore         the whole state, sent and received
 //! v1          GET /v1/health, /v1/ensemble        the state of the server and of the ensemble
 //! scores      GET /v1/scores                      how well each server would lead
 //! elections   GET /v1/election                    why the current leader leads
@@ -17,6 +18,7 @@
 //! transfer    POST /v1/transfer                   a change of the leader
 //! ```
 
+mod backup;
 mod change;
 mod commands;
 mod elections;
@@ -40,6 +42,7 @@ use serde::Serialize;
 use tokio::runtime::Handle;
 use tracing::warn;
 
+pub(crate) use backup::Backups;
 pub(crate) use transfer::{PendingTransfer, TransferError};
 
 use crate::config::{Address, Config};
@@ -94,7 +97,7 @@ fn router() -> Router<Arc<Shared>> {
     metrics_router()
         .route("/commands", get(commands::list))
         .route("/commands/", get(commands::list))
-        .route("/commands/{name}", get(commands::run))
+        .route("/commands/{name}", get(commands::run).post(commands::post))
         .route("/v1/health", get(v1::health))
         .route("/v1/ensemble", get(v1::ensemble))
         .route("/v1/scores", get(scores::scores))

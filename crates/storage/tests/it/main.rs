@@ -2,6 +2,7 @@
 //! same files.
 
 mod apache;
+mod backup;
 mod beginning;
 mod damage;
 mod directory;
