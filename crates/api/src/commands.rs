@@ -151,6 +151,64 @@ pub struct Installed {
     pub moved_to: Vec<String>,
 }
 
+/// `pole bench`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct BenchResult {
+    /// The servers, as they were given.
+    pub servers: Vec<String>,
+    /// How many sessions there were.
+    pub clients: u32,
+    /// How many requests each of them had under way at most.
+    pub outstanding: usize,
+    /// The requests a second that were asked for; null for as many as possible.
+    pub rate: Option<u32>,
+    /// The size of a node.
+    pub size_bytes: usize,
+    /// The shares of the kinds of requests.
+    pub mix: String,
+    /// How long was measured.
+    pub seconds: u64,
+    /// The requests that were answered.
+    pub requests: u64,
+    /// The requests that failed.
+    pub errors: u64,
+    /// Why the last of them failed.
+    pub last_error: Option<String>,
+    /// The answers a second.
+    pub per_second: f64,
+    /// The longest time between two answers, of all clients together.
+    pub longest_gap_ms: f64,
+    /// The same by kind of request.
+    pub kinds: Vec<Measured>,
+}
+
+/// One kind of request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Measured {
+    /// `read`, `write` or `create`; the latter creates and deletes in turn.
+    pub kind: String,
+    /// The requests that were answered.
+    pub requests: u64,
+    /// The requests that failed.
+    pub errors: u64,
+    /// The answers a second.
+    pub per_second: f64,
+    /// The latency of the median. With a rate, latencies count from the time at which a request was due.
+    pub p50_ms: f64,
+    /// The latency that 90 % do not exceed.
+    pub p90_ms: f64,
+    /// The latency that 99 % do not exceed.
+    pub p99_ms: f64,
+    /// The latency that 99.9 % do not exceed.
+    pub p999_ms: f64,
+    /// The highest latency.
+    pub max_ms: f64,
+}
+
 /// A snapshot of a data directory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

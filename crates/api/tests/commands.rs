@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use pole_api::commands::{BackedUp, BackupChecked, ConfigurationChecked, DataChecked, Installed, Restored};
+use pole_api::commands::{
+    BackedUp, BackupChecked, BenchResult, ConfigurationChecked, DataChecked, Installed, Restored,
+};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
@@ -24,6 +26,7 @@ fn schema() -> Value {
         "pole check FILE": generator.subschema_for::<ConfigurationChecked>(),
         "pole check DIR": generator.subschema_for::<DataChecked>(),
         "pole check BACKUP": generator.subschema_for::<BackupChecked>(),
+        "pole bench": generator.subschema_for::<BenchResult>(),
         "pole backup": generator.subschema_for::<BackedUp>(),
         "pole restore --admin": generator.subschema_for::<Restored>(),
         "pole restore --config": generator.subschema_for::<Installed>(),

@@ -146,6 +146,17 @@ impl Admin {
             .collect()
     }
 
+    /// A failure for want of a quorum, with the servers that this one hears and those that it does not.
+    fn with_missing(&self, url: &Url, failure: Failure) -> Failure {
+        let request = Request { method: "GET", path: "/v1/ensemble", body: "", token: None, identity: None };
+        let answer = url.send(&request, LIMIT).ok().filter(|response| response.status == 200);
+        let ensemble = answer.and_then(|response| serde_json::from_str::<Ensemble>(&response.body).ok());
+        match ensemble.filter(|ensemble| !ensemble.servers.is_empty()) {
+            Some(ensemble) => Failure::new(Kind::NoQuorum, format!("{failure}. {}", heard(&ensemble))),
+            None => failure,
+        }
+    }
+
     /// The answer of the first server that is reachable and has a quorum.
     fn send<T>(
         &self,
@@ -166,12 +177,24 @@ impl Admin {
                     if kind != Kind::NoQuorum {
                         return Err(failure);
                     }
-                    no_quorum = Some(failure);
+                    no_quorum = Some(self.with_missing(url, failure));
                 }
             }
         }
         Err(no_quorum.unwrap_or_else(|| unreachable(&failures)))
     }
+}
+
+/// `2 of 5 servers answer; 3, 4, 5 do not`.
+fn heard(ensemble: &Ensemble) -> String {
+    let (answering, silent): (Vec<_>, Vec<_>) = ensemble.servers.iter().partition(|server| server.alive);
+    let silent: Vec<String> = silent.iter().map(|server| server.id.to_string()).collect();
+    let rest = match &silent[..] {
+        [] => String::new(),
+        [one] => format!("; {one} does not"),
+        more => format!("; {} do not", more.join(", ")),
+    };
+    format!("{} of {} servers answer{rest}", answering.len(), ensemble.servers.len())
 }
 
 /// The body of a request.

@@ -73,6 +73,10 @@ pub(crate) enum Command {
     Score(ScoreCommand),
     /// Run the commands of ZooKeeper's command line: one, those of standard input, or at a prompt
     Shell(ShellArgs),
+    /// Put a load on an ensemble, and measure how long its requests take
+    ///
+    /// Its nodes are below /pole-bench-PID, and are gone when it ends.
+    Bench(BenchArgs),
     /// Save the whole state of a running ensemble in a file
     ///
     /// The file is a snapshot in ZooKeeper's format, at one transaction. `pole restore` and Apache ZooKeeper read it. The
@@ -92,6 +96,15 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Write a configuration in the other syntax: zoo.cfg as TOML, or TOML as zoo.cfg
     Convert(ConvertArgs),
+    /// Print what a shell needs to complete the arguments of this command
+    ///
+    /// bash: pole completions bash > /etc/bash_completion.d/pole;
+    /// zsh: pole completions zsh > a file named _pole in a folder of $fpath;
+    /// fish: pole completions fish > ~/.config/fish/completions/pole.fish
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Elect a leader through a store such as etcd, and run a command only while leading
     ///
     /// All arguments are those of the program `pole-elect`; `pole elect --help` shows them.
@@ -193,6 +206,40 @@ pub(crate) struct ConvertArgs {
     /// Replace the file if it exists
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Client addresses of servers; clients are spread over them
+    #[arg(long, alias = "servers", value_name = "HOST:PORT[,HOST:PORT]", default_value = "127.0.0.1:2181")]
+    pub(crate) server: String,
+    /// How many clients there are, each with a session
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) clients: u32,
+    /// Requests a second of all clients together; without it, as many as are answered
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) rate: Option<u32>,
+    /// Requests that a client has under way at most; without a rate 1, with a rate 100
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(crate) outstanding: Option<u16>,
+    /// Bytes of a node
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub(crate) size: u32,
+    /// Shares of reads, writes, and creates with deletes
+    #[arg(long, value_name = "SHARES", default_value = "read=50,write=50")]
+    pub(crate) mix: crate::bench::Mix,
+    /// How long to measure, after half a second
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) seconds: u64,
+    /// The session timeout, and the limit for the first connection of a client
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) timeout: Ms,
+}
+
+impl BenchArgs {
+    pub(crate) fn outstanding(&self) -> usize {
+        usize::from(self.outstanding.unwrap_or(if self.rate.is_some() { 100 } else { 1 }))
+    }
 }
 
 #[derive(Debug, Args)]

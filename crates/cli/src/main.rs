@@ -17,6 +17,7 @@
 //! up                  an ensemble of child processes          -> this program again, once for each server
 //! status, explain …   requests to a running server            -> `admin`, over HTTP; `show` formats the answers
 //! shell               a ZooKeeper client                      -> `shell`, over the client's protocol
+//! bench               a load, and its latencies               -> `bench`, over the client's protocol
 //! backup, restore     the whole state in a file               -> `admin`, or the crate `storage`
 //! check, convert      configurations and data directories     -> the crates `server` and `storage`
 //! lab                 experiments in the simulator            -> the crate `lab`, if built with it
@@ -26,6 +27,7 @@
 mod admin;
 mod args;
 mod backup;
+mod bench;
 mod check;
 mod convert;
 mod elect;
@@ -35,6 +37,7 @@ mod http;
 mod lab;
 mod paint;
 mod server;
+mod servers;
 mod shell;
 mod show;
 mod signals;
@@ -43,7 +46,7 @@ mod up;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
 
 use admin::Admin;
 use args::{Cli, Command, Ms, OracleCommand, ScoreCommand, UpArgs};
@@ -89,10 +92,16 @@ fn run(cli: Cli) -> Result<(), Failure> {
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
         }
         Command::Shell(args) => shell::run(&args, cli.json),
+        Command::Bench(args) => bench::run(&args, cli.json),
         Command::Backup(args) => backup::save(&args, cli.json),
         Command::Restore(args) => backup::restore(&args, cli.json),
         Command::Check(args) => check::run(&args, cli.json, paint),
         Command::Convert(args) => convert::run(&args),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "pole", &mut script);
+            print(&String::from_utf8_lossy(&script))
+        }
         Command::Elect { args } => Err(elect::run(&args, cli.json)),
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(&command, cli.json, paint),

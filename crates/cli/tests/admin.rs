@@ -109,6 +109,16 @@ fn no_quorum_is_4() {
 }
 
 #[test]
+fn without_a_quorum_the_missing_servers_are_named() {
+    const SERVERS: &str =
+        r#"{"leader":null,"servers":[{"id":1,"alive":true},{"id":2,"alive":true},{"id":3},{"id":4},{"id":5}]}"#;
+    let server = ScriptedServer::answering(&[("GET /v1/ensemble", 200, SERVERS), ("", 503, NO_QUORUM)]);
+    let (code, _, said) = run(&["transfer", "--admin", &server.url]);
+    assert_eq!(code, 4);
+    assert!(said.contains("start more servers. 2 of 5 servers answer; 3, 4, 5 do not"), "{said}");
+}
+
+#[test]
 fn the_message_of_a_rejection_is_printed() {
     for (code, text) in [(2, "bad-value"), (1, "conflict"), (1, "denied"), (1, "timeout")] {
         let body = format!(r#"{{"error":"no such thing; ask for another","code":"{text}"}}"#);
