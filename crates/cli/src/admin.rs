@@ -130,6 +130,17 @@ impl Admin {
         Ok(urls)
     }
 
+    /// Whether the first server leads others. A server without others has nobody to hand over to.
+    pub(crate) fn first_leads(&self) -> Result<bool, Failure> {
+        let urls = self.urls()?;
+        let Some(url) = urls.first() else { return Ok(false) };
+        match self.send::<Health>(std::slice::from_ref(url), "GET", "/v1/health", "", LIMIT) {
+            Ok(reply) => Ok(reply.typed()?.mode == "leader"),
+            Err(failure) if failure.kind() == Kind::NoQuorum => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
     fn leads(&self, url: &Url) -> bool {
         let health = self.send::<Health>(std::slice::from_ref(url), "GET", "/v1/health", "", LIMIT);
         health.and_then(|reply| reply.typed()).is_ok_and(|health| health.leader == Some(health.id))

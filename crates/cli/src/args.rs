@@ -65,6 +65,9 @@ pub(crate) enum Command {
         /// How long the hand-over may take
         #[arg(long, value_name = "TIME", default_value = "5s")]
         timeout: Ms,
+        /// Do nothing unless the server at the address leads, for a server that is about to stop
+        #[arg(long)]
+        if_leading: bool,
         #[command(flatten)]
         at: AdminArgs,
     },
@@ -96,6 +99,15 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Write a configuration in the other syntax: zoo.cfg as TOML, or TOML as zoo.cfg
     Convert(ConvertArgs),
+    /// Run as the entrypoint of a container, with the variables of the official ZooKeeper image (ZOO_MY_ID, ZOO_SERVERS, …)
+    ///
+    /// Without arguments, or with `zkServer.sh start-foreground`, this is a server. `zkCli.sh` is the shell. Anything else
+    /// is a command of pole, or a program.
+    #[command(disable_help_flag = true)]
+    Entrypoint {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+        args: Vec<OsString>,
+    },
     /// Print what a shell needs to complete the arguments of this command
     ///
     /// bash: pole completions bash > /etc/bash_completion.d/pole;

@@ -21,6 +21,7 @@
 //! backup, restore     the whole state in a file               -> `admin`, or the crate `storage`
 //! check, convert      configurations and data directories     -> the crates `server` and `storage`
 //! lab                 experiments in the simulator            -> the crate `lab`, if built with it
+//! entrypoint          what a container runs                   -> `server`, with a configuration from variables
 //! elect               an election over another store          -> the program `pole-elect`
 //! ```
 
@@ -31,6 +32,7 @@ mod bench;
 mod check;
 mod convert;
 mod elect;
+mod entrypoint;
 mod failure;
 mod http;
 #[cfg(feature = "lab")]
@@ -86,7 +88,14 @@ fn run(cli: Cli) -> Result<(), Failure> {
             let answer = Admin::new(&at).set_oracle(&name, &params)?;
             print(&answer.text(cli.json, |set| format!("The oracle is {name} from version {} on.\n", set.version))?)
         }
-        Command::Transfer { to, timeout, at } => transfer(&Admin::new(&at), to, timeout, cli.json),
+        Command::Transfer { to, timeout, if_leading, at } => {
+            let admin = Admin::new(&at);
+            match if_leading && !admin.first_leads()? {
+                true if cli.json => print("{}\n"),
+                true => print("This server does not lead; nothing to do.\n"),
+                false => transfer(&admin, to, timeout, cli.json),
+            }
+        }
         Command::Score(ScoreCommand::Set { value, ttl, at }) => {
             Admin::new(&at).set_score(value, ttl)?;
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
@@ -97,6 +106,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Restore(args) => backup::restore(&args, cli.json),
         Command::Check(args) => check::run(&args, cli.json, paint),
         Command::Convert(args) => convert::run(&args),
+        Command::Entrypoint { args } => entrypoint::run(&args, cli.json),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "pole", &mut script);

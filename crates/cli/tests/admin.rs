@@ -179,6 +179,23 @@ fn a_hand_over_to_another_server_than_requested_has_failed() {
 }
 
 #[test]
+fn a_server_that_does_not_lead_hands_nothing_over_if_told_so() {
+    const HEALTH: &str = r#"{"id":2,"mode":"follower","leader":1,"quorum":true}"#;
+    let server = ScriptedServer::answering(&[("GET /v1/health", 200, HEALTH)]);
+    let (code, said, _) = run(&["transfer", "--if-leading", "--admin", &server.url]);
+    assert_eq!((code, said.as_str()), (0, "This server does not lead; nothing to do.\n"));
+    let alone = ScriptedServer::answering(&[("GET /v1/ensemble", 200, ENSEMBLE), ("", 503, NO_QUORUM)]);
+    assert_eq!(run(&["transfer", "--if-leading", "--admin", &alone.url]).0, 0, "it can stop as it is");
+    const LEADS: &str = r#"{"id":1,"mode":"leader","leader":1,"quorum":true}"#;
+    let leader = ScriptedServer::answering(&[
+        ("GET /v1/health", 200, LEADS),
+        ("POST /v1/transfer", 200, r#"{"leader":3,"pause_ms":4.1}"#),
+    ]);
+    let (code, said, _) = run(&["transfer", "--if-leading", "--admin", &leader.url]);
+    assert_eq!((code, said.as_str()), (0, "Server 3 leads. No write was answered for 4.1 ms.\n"));
+}
+
+#[test]
 fn any_server_is_asked_to_hand_over_and_its_refusal_is_printed() {
     let server = ScriptedServer::answering(&[("POST /v1/transfer", 200, r#"{"leader":3,"pause_ms":4.1}"#)]);
     let (code, said, _) = run(&["transfer", "--to", "3", "--timeout", "2s", "--admin", &server.url]);

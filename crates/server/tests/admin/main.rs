@@ -4,6 +4,7 @@ mod backup;
 mod connections;
 mod ensemble;
 mod four_letter;
+mod monitoring;
 mod names;
 mod pages;
 mod test_server;
