@@ -13,6 +13,7 @@
 //! ```
 
 mod answers;
+pub mod commands;
 mod dashboard;
 mod requests;
 mod up;

@@ -4,9 +4,14 @@
 //!
 //! HTTP is in `http`, and formatting for people is in `show`.
 
+use std::fs::File;
+use std::io;
 use std::marker::PhantomData;
+use std::path::Path;
 use std::time::Duration;
 
+use hyper::HeaderMap;
+use pole_api::commands::Restored;
 use pole_api::{
     ChooseOracle, Election, Ensemble, Health, OracleChosen, Refusal, Scores, SetScore, Transfer, Transferred,
 };
@@ -80,6 +85,47 @@ impl Admin {
         self.send(&self.urls()?, "POST", "/v1/transfer", &body, limit)
     }
 
+    /// Passes a snapshot of the first server that is reachable to `sink`. Returns the headers of its answer.
+    pub(crate) fn backup(&self, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(Url, HeaderMap), Failure> {
+        let path = "/commands/snapshot?streaming=true";
+        self.first_reachable("GET", path, |url, request| match url.download(request, STREAM_LIMIT, sink) {
+            Ok(Ok(headers)) => Ok(Ok((url.clone(), headers))),
+            Ok(Err(response)) => Ok(Err(refused_command(url, &response))),
+            Err(error) => Err(error),
+        })
+    }
+
+    /// Sends a backup to the first server that is reachable, which restores it.
+    pub(crate) fn restore(&self, file: &Path) -> Result<Reply<Restored>, Failure> {
+        self.first_reachable("POST", "/commands/restore", |url, request| {
+            let response = url.upload(request, File::open(file)?, STREAM_LIMIT)?;
+            let failed = || refused_command(url, &response);
+            let reply: Reply<Restored> = Reply { body: response.body.trim_start().to_owned(), kind: PhantomData };
+            // A restore that fails while it writes has begun its answer already.
+            let is_done = response.status == 200 && reply.typed().is_ok_and(|restored| restored.error.is_none());
+            Ok(if is_done { Ok(reply) } else { Err(failed()) })
+        })
+    }
+
+    /// Tries the addresses in turn until a connection succeeds.
+    fn first_reachable<T>(
+        &self,
+        method: &'static str,
+        path: &str,
+        mut exchange: impl FnMut(&Url, &Request<'_>) -> io::Result<Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let identity = std::env::var(IDENTITY_VARIABLE).unwrap_or_else(|_| "ip".to_owned());
+        let request = Request { method, path, body: "", token: self.token.as_deref(), identity: Some(&identity) };
+        let mut failures = Vec::new();
+        for url in self.urls()? {
+            match exchange(&url, &request) {
+                Ok(result) => return result,
+                Err(error) => failures.push(format!("{url}: {error}")),
+            }
+        }
+        Err(unreachable(&failures))
+    }
+
     /// The addresses with the leader first. With a single address no request is needed.
     fn leader_first(&self) -> Result<Vec<Url>, Failure> {
         let mut urls = self.urls()?;
@@ -87,6 +133,17 @@ impl Admin {
             urls.sort_by_cached_key(|url| !self.leads(url));
         }
         Ok(urls)
+    }
+
+    /// Whether the first server leads others. A server without others has nobody to hand over to.
+    pub(crate) fn first_leads(&self) -> Result<bool, Failure> {
+        let urls = self.urls()?;
+        let Some(url) = urls.first() else { return Ok(false) };
+        match self.send::<Health>(std::slice::from_ref(url), "GET", "/v1/health", "", LIMIT) {
+            Ok(reply) => Ok(reply.typed()?.mode == "leader"),
+            Err(failure) if failure.kind() == Kind::NoQuorum => Ok(false),
+            Err(failure) => Err(failure),
+        }
     }
 
     fn leads(&self, url: &Url) -> bool {
@@ -105,6 +162,17 @@ impl Admin {
             .collect()
     }
 
+    /// A failure for want of a quorum, with the servers that this one hears and those that it does not.
+    fn with_missing(&self, url: &Url, failure: Failure) -> Failure {
+        let request = Request { method: "GET", path: "/v1/ensemble", body: "", token: None, identity: None };
+        let answer = url.send(&request, LIMIT).ok().filter(|response| response.status == 200);
+        let ensemble = answer.and_then(|response| serde_json::from_str::<Ensemble>(&response.body).ok());
+        match ensemble.filter(|ensemble| !ensemble.servers.is_empty()) {
+            Some(ensemble) => Failure::new(Kind::NoQuorum, format!("{failure}. {}", heard(&ensemble))),
+            None => failure,
+        }
+    }
+
     /// The answer of the first server that is reachable and has a quorum.
     fn send<T>(
         &self,
@@ -114,7 +182,7 @@ impl Admin {
         body: &str,
         limit: Duration,
     ) -> Result<Reply<T>, Failure> {
-        let request = Request { method, path, body, token: self.token.as_deref() };
+        let request = Request { method, path, body, token: self.token.as_deref(), identity: None };
         let (mut failures, mut no_quorum) = (Vec::new(), None);
         for url in urls {
             match url.send(&request, limit) {
@@ -125,12 +193,24 @@ impl Admin {
                     if kind != Kind::NoQuorum {
                         return Err(failure);
                     }
-                    no_quorum = Some(failure);
+                    no_quorum = Some(self.with_missing(url, failure));
                 }
             }
         }
         Err(no_quorum.unwrap_or_else(|| unreachable(&failures)))
     }
+}
+
+/// `2 of 5 servers answer; 3, 4, 5 do not`.
+fn heard(ensemble: &Ensemble) -> String {
+    let (answering, silent): (Vec<_>, Vec<_>) = ensemble.servers.iter().partition(|server| server.alive);
+    let silent: Vec<String> = silent.iter().map(|server| server.id.to_string()).collect();
+    let rest = match &silent[..] {
+        [] => String::new(),
+        [one] => format!("; {one} does not"),
+        more => format!("; {} do not", more.join(", ")),
+    };
+    format!("{} of {} servers answer{rest}", answering.len(), ensemble.servers.len())
 }
 
 /// The body of a request.
@@ -158,6 +238,22 @@ fn rejection(url: &Url, path: &str, response: &Response) -> (Kind, Failure) {
         _ => Kind::Failed,
     };
     (kind, Failure::new(kind, format!("{url}: {error}")))
+}
+
+/// The refusal of one of Apache's commands, which has a form of its own.
+fn refused_command(url: &Url, response: &Response) -> Failure {
+    let answer: serde_json::Value = serde_json::from_str(&response.body).unwrap_or_default();
+    let Some(error) = answer["error"].as_str() else {
+        return Failure::failed(format!("{url} answered {} without a reason", response.status));
+    };
+    let hint = match response.status {
+        401 | 403 => {
+            format!("; set {TOKEN_VARIABLE}, or {IDENTITY_VARIABLE} to an identity such as \"digest user:password\"")
+        }
+        _ => String::new(),
+    };
+    let kind = if response.status == 400 { Kind::BadInput } else { Kind::Failed };
+    Failure::new(kind, format!("{url}: {error}{hint}"))
 }
 
 /// The body of an answer and its type.
@@ -188,5 +284,9 @@ impl<T: DeserializeOwned> Reply<T> {
 
 /// Enough for a lookup, or for the commit of one write, on a slow system.
 const LIMIT: Duration = Duration::from_secs(10);
+/// A server that streams sends something at least every ten seconds.
+const STREAM_LIMIT: Duration = Duration::from_secs(60);
+/// The identity that the commands for backups show without a token.
+const IDENTITY_VARIABLE: &str = "POLE_ADMIN_IDENTITY";
 /// In the environment rather than an option, so that it does not appear in the process list.
 const TOKEN_VARIABLE: &str = "POLE_ADMIN_TOKEN";

@@ -66,6 +66,9 @@ pub(crate) enum Command {
         /// How long the hand-over may take
         #[arg(long, value_name = "TIME", default_value = "5s")]
         timeout: Ms,
+        /// Do nothing unless the server at the address leads, for a server that is about to stop
+        #[arg(long)]
+        if_leading: bool,
         #[command(flatten)]
         at: AdminArgs,
     },
@@ -74,6 +77,47 @@ pub(crate) enum Command {
     Score(ScoreCommand),
     /// Run the commands of ZooKeeper's command line: one, those of standard input, or at a prompt
     Shell(ShellArgs),
+    /// Put a load on an ensemble, and measure how long its requests take
+    ///
+    /// Its nodes are below /pole-bench-PID, and are gone when it ends.
+    Bench(BenchArgs),
+    /// Save the whole state of a running ensemble in a file
+    ///
+    /// The file is a snapshot in ZooKeeper's format, at one transaction. `pole restore` and Apache ZooKeeper read it. The
+    /// server asks who you are: see --admin, or set POLE_ADMIN_IDENTITY to an identity that has all permissions on the
+    /// root, such as "digest user:password". On the server's own machine an open root is enough.
+    Backup(BackupArgs),
+    /// Bring a backup back: on a running ensemble, or into the data directory of a server that does not run
+    ///
+    /// With --admin (or without both), nodes, data and ACLs of the running ensemble become those of the backup, by
+    /// ordinary writes; sessions and ephemeral nodes stay. With --config, the backup becomes the history of the server of
+    /// that configuration; restore the same backup for all servers before the first one starts.
+    Restore(RestoreArgs),
+    /// Check a configuration, a data directory or a backup as a server would read it, without changing anything
+    ///
+    /// Of a configuration: what is wrong, unknown or without effect, and with --against what a change of it needs. Of a
+    /// data directory: every file, and what a start would restore and repair. Of a backup: what is in it.
+    Check(CheckArgs),
+    /// Write a configuration in the other syntax: zoo.cfg as TOML, or TOML as zoo.cfg
+    Convert(ConvertArgs),
+    /// Run as the entrypoint of a container, with the variables of the official ZooKeeper image (ZOO_MY_ID, ZOO_SERVERS, …)
+    ///
+    /// Without arguments, or with `zkServer.sh start-foreground`, this is a server. `zkCli.sh` is the shell. Anything else
+    /// is a command of pole, or a program.
+    #[command(disable_help_flag = true)]
+    Entrypoint {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+        args: Vec<OsString>,
+    },
+    /// Print what a shell needs to complete the arguments of this command
+    ///
+    /// bash: pole completions bash > /etc/bash_completion.d/pole;
+    /// zsh: pole completions zsh > a file named _pole in a folder of $fpath;
+    /// fish: pole completions fish > ~/.config/fish/completions/pole.fish
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Elect a leader through a store such as etcd, and run a command only while leading
     ///
     /// All arguments are those of the program `pole-elect`; `pole elect --help` shows them.
@@ -152,6 +196,94 @@ pub(crate) struct ShellArgs {
     /// A command with its arguments, such as `ls -s /`; `help` lists all
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub(crate) words: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// A configuration file, the dataDir of a server that does not run, or a backup
+    #[arg(value_name = "FILE|DIR")]
+    pub(crate) path: PathBuf,
+    /// Another configuration: say what differs from it, and what that needs to have effect
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
+    /// The server that the configuration is for; without it, the number in the file myid
+    ///
+    /// With it, the configuration may be one of another machine: keys and addresses are not looked up.
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<u64>,
+    /// The dataLogDir, if the log is not in the dataDir
+    #[arg(long, value_name = "DIR")]
+    pub(crate) log_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// The configuration to read: TOML if the name ends in .toml, else zoo.cfg
+    pub(crate) from: PathBuf,
+    /// The file to write: TOML if the name ends in .toml, else zoo.cfg; - for standard output, as zoo.cfg
+    pub(crate) to: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Client addresses of servers; clients are spread over them
+    #[arg(long, alias = "servers", value_name = "HOST:PORT[,HOST:PORT]", default_value = "127.0.0.1:2181")]
+    pub(crate) server: String,
+    /// How many clients there are, each with a session
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) clients: u32,
+    /// Requests a second of all clients together; without it, as many as are answered
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) rate: Option<u32>,
+    /// Requests that a client has under way at most; without a rate 1, with a rate 100
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(crate) outstanding: Option<u16>,
+    /// Bytes of a node
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub(crate) size: u32,
+    /// Shares of reads, writes, and creates with deletes
+    #[arg(long, value_name = "SHARES", default_value = "read=50,write=50")]
+    pub(crate) mix: crate::bench::Mix,
+    /// How long to measure, after half a second
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) seconds: u64,
+    /// The session timeout, and the limit for the first connection of a client
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) timeout: Ms,
+}
+
+impl BenchArgs {
+    pub(crate) fn outstanding(&self) -> usize {
+        usize::from(self.outstanding.unwrap_or(if self.rate.is_some() { 100 } else { 1 }))
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The file to write; - for standard output
+    pub(crate) file: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) at: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// A backup of `pole backup`, or a snapshot of ZooKeeper
+    pub(crate) file: PathBuf,
+    /// The configuration of a server that does not run
+    #[arg(long, value_name = "FILE", conflicts_with = "admin")]
+    pub(crate) config: Option<PathBuf>,
+    /// With --config: move a history that is there aside
+    #[arg(long, requires = "config")]
+    pub(crate) replace: bool,
+    #[command(flatten)]
+    pub(crate) at: AdminArgs,
 }
 
 #[derive(Debug, Args)]

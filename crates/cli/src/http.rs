@@ -5,13 +5,20 @@
 //!
 //! Neither a silent server nor an endless response blocks it for long.
 
-use std::io::{self, ErrorKind};
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body_util::combinators::MapErr;
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::StatusCode;
+use hyper::body::{Frame, SizeHint};
 use hyper::client::conn::http1::handshake;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -74,6 +81,69 @@ impl Url {
         answer
     }
 
+    /// Sends a request and passes the body of the response on in pieces, as long as they come within `limit` each.
+    /// Returns the headers, or the whole response if its status is not 200.
+    pub(crate) fn download(
+        &self,
+        request: &Request<'_>,
+        limit: Duration,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<Result<HeaderMap, Response>> {
+        self.stream(request.build(self)?, limit, sink)
+    }
+
+    /// Sends a file as the body of a request. The response has to begin within `limit`, and to continue.
+    pub(crate) fn upload(&self, request: &Request<'_>, file: File, limit: Duration) -> io::Result<Response> {
+        let left = file.metadata()?.len();
+        let mut request = request.build(self)?.map(|_| FileBody { file, left });
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+        let mut body = Vec::new();
+        let headers = self.stream(request, limit, &mut |piece| {
+            body.extend_from_slice(piece);
+            match body.len() > RESPONSE_BYTES_MAX {
+                true => Err(not_http()),
+                false => Ok(()),
+            }
+        })?;
+        Ok(match headers {
+            Ok(_) => Response { status: 200, body: String::from_utf8(body).map_err(|_| not_http())? },
+            Err(response) => response,
+        })
+    }
+
+    fn stream<B>(
+        &self,
+        request: hyper::Request<B>,
+        limit: Duration,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<Result<HeaderMap, Response>>
+    where
+        B: hyper::body::Body<Data = Bytes, Error = io::Error> + Unpin + 'static,
+    {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let late = |_| io::Error::new(ErrorKind::TimedOut, format!("no answer within {} s", limit.as_secs_f64()));
+        runtime.block_on(async {
+            let (mut sender, connection) = handshake(TokioIo::new(self.connect().await?)).await.map_err(failed)?;
+            let answer = async move {
+                // A body is sent as fast as the server takes it, so the limit is for the answer only.
+                let response = sender.send_request(request).await.map_err(failed)?;
+                let (head, mut body) = response.into_parts();
+                if head.status != StatusCode::OK {
+                    let body = Limited::new(body, RESPONSE_BYTES_MAX).collect();
+                    let body = timeout(limit, body).await.map_err(late)?.map_err(io::Error::other)?.to_bytes();
+                    let body = String::from_utf8(body.into()).map_err(|_| not_http())?;
+                    return Ok(Err(Response { status: head.status.as_u16(), body }));
+                }
+                while let Some(frame) = timeout(limit, body.frame()).await.map_err(late)? {
+                    sink(&frame.map_err(failed)?.into_data().unwrap_or_default())?;
+                }
+                Ok(Ok(head.headers))
+            };
+            let (answer, _) = tokio::join!(answer, connection);
+            answer
+        })
+    }
+
     async fn connect(&self) -> io::Result<TcpStream> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         let mut failed = io::Error::new(ErrorKind::NotFound, "the host has no address");
@@ -101,19 +171,56 @@ pub(crate) struct Request<'a> {
     pub(crate) body: &'a str,
     /// The token that authorises changes.
     pub(crate) token: Option<&'a str>,
+    /// The identity to show without a token: a scheme of ZooKeeper, and what proves it.
+    pub(crate) identity: Option<&'a str>,
+}
+
+/// A body that is in memory, whose error is that of any body.
+type WholeBody = MapErr<Full<Bytes>, fn(Infallible) -> io::Error>;
+
+fn no_error(never: Infallible) -> io::Error {
+    match never {}
+}
+
+/// The rest of a file as the body of a request.
+struct FileBody {
+    file: File,
+    left: u64,
+}
+
+impl hyper::body::Body for FileBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    /// Reads the file in place: there is nothing else to do meanwhile.
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let mut piece = vec![0; self.left.min(PIECE_BYTES) as usize];
+        if piece.is_empty() {
+            return Poll::Ready(None);
+        }
+        let read = self.file.read_exact(&mut piece);
+        self.left -= piece.len() as u64;
+        Poll::Ready(Some(read.map(|()| Frame::data(piece.into()))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
 }
 
 impl Request<'_> {
-    fn build(&self, url: &Url) -> io::Result<hyper::Request<Full<Bytes>>> {
+    fn build(&self, url: &Url) -> io::Result<hyper::Request<WholeBody>> {
         let mut builder = hyper::Request::builder().method(self.method).uri(self.path);
         builder = builder.header(HOST, format!("{}:{}", url.host, url.port));
-        if let Some(token) = self.token {
-            builder = builder.header(AUTHORIZATION, format!("Bearer {token}"));
+        match (self.token, self.identity) {
+            (Some(token), _) => builder = builder.header(AUTHORIZATION, format!("Bearer {token}")),
+            (None, Some(identity)) => builder = builder.header(AUTHORIZATION, identity),
+            (None, None) => {}
         }
         if !self.body.is_empty() {
             builder = builder.header(CONTENT_TYPE, "application/json");
         }
-        let body = Full::new(Bytes::copy_from_slice(self.body.as_bytes()));
+        let body: WholeBody = Full::new(Bytes::copy_from_slice(self.body.as_bytes())).map_err(no_error);
         builder.body(body).map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))
     }
 }
@@ -135,6 +242,8 @@ fn not_http() -> io::Error {
 const PORT_DEFAULT: u16 = 8080;
 /// A reachable host accepts within a few round trips.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+/// Large enough to make the cost of system calls negligible.
+const PIECE_BYTES: u64 = 256 << 10;
 /// Enough for hundreds of elections of a large ensemble.
 const RESPONSE_BYTES_MAX: usize = 16 << 20;
 
@@ -181,13 +290,14 @@ mod tests {
         (Url::on_loopback(port), thread)
     }
 
-    const GET: Request<'_> = Request { method: "GET", path: "/v1/health", body: "", token: None };
+    const GET: Request<'_> = Request { method: "GET", path: "/v1/health", body: "", token: None, identity: None };
     const LIMIT: Duration = Duration::from_secs(60);
 
     #[test]
     fn a_request_has_a_token_and_a_body_and_the_answer_its_status() {
         let (url, server) = answering(b"HTTP/1.1 503 Service Unavailable\r\nA: b\r\nContent-Length: 2\r\n\r\n{}");
-        let request = Request { method: "PUT", path: "/v1/score", body: "{\"value\":1}", token: Some("secret") };
+        let request =
+            Request { method: "PUT", path: "/v1/score", body: "{\"value\":1}", token: Some("secret"), identity: None };
         let answer = url.send(&request, LIMIT).expect("an answer");
         assert_eq!(answer, Response { status: 503, body: "{}".to_owned() });
         let sent = server.join().expect("a request").to_lowercase();

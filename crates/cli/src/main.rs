@@ -6,6 +6,7 @@
 //! pole status                         # the servers, the leader, and the round trips between them
 //! pole explain                        # why that server leads
 //! pole shell -- ls /                  # the commands of ZooKeeper's command line
+//! pole check zoo.cfg                  # what a server would say about a configuration
 //! pole lab watch 60                   # an election in the simulator, step by step
 //! ```
 //!
@@ -16,19 +17,29 @@
 //! up                  an ensemble of child processes          -> this program again, once for each server
 //! status, explain …   requests to a running server            -> `admin`, over HTTP; `show` formats the answers
 //! shell               a ZooKeeper client                      -> `shell`, over the client's protocol
+//! bench               a load, and its latencies               -> `bench`, over the client's protocol
+//! backup, restore     the whole state in a file               -> `admin`, or the crate `storage`
+//! check, convert      configurations and data directories     -> the crates `server` and `storage`
 //! lab                 experiments in the simulator            -> the crate `lab`, if built with it
+//! entrypoint          what a container runs                   -> `server`, with a configuration from variables
 //! elect               an election over another store          -> the program `pole-elect`
 //! ```
 
 mod admin;
 mod args;
+mod backup;
+mod bench;
+mod check;
+mod convert;
 mod elect;
+mod entrypoint;
 mod failure;
 mod http;
 #[cfg(feature = "lab")]
 mod lab;
 mod paint;
 mod server;
+mod servers;
 mod shell;
 mod show;
 mod signals;
@@ -37,7 +48,7 @@ mod up;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
 
 use admin::Admin;
 use args::{Cli, Command, Ms, OracleCommand, ScoreCommand, UpArgs};
@@ -77,12 +88,30 @@ fn run(cli: Cli) -> Result<(), Failure> {
             let answer = Admin::new(&at).set_oracle(&name, &params)?;
             print(&answer.text(cli.json, |set| format!("The oracle is {name} from version {} on.\n", set.version))?)
         }
-        Command::Transfer { to, timeout, at } => transfer(&Admin::new(&at), to, timeout, cli.json),
+        Command::Transfer { to, timeout, if_leading, at } => {
+            let admin = Admin::new(&at);
+            match if_leading && !admin.first_leads()? {
+                true if cli.json => print("{}\n"),
+                true => print("This server does not lead; nothing to do.\n"),
+                false => transfer(&admin, to, timeout, cli.json),
+            }
+        }
         Command::Score(ScoreCommand::Set { value, ttl, at }) => {
             Admin::new(&at).set_score(value, ttl)?;
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }
         }
         Command::Shell(args) => shell::run(&args, cli.json),
+        Command::Bench(args) => bench::run(&args, cli.json),
+        Command::Backup(args) => backup::save(&args, cli.json),
+        Command::Restore(args) => backup::restore(&args, cli.json),
+        Command::Check(args) => check::run(&args, cli.json, paint),
+        Command::Convert(args) => convert::run(&args),
+        Command::Entrypoint { args } => entrypoint::run(&args, cli.json),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "pole", &mut script);
+            print(&String::from_utf8_lossy(&script))
+        }
         Command::Elect { args } => Err(elect::run(&args, cli.json)),
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(&command, cli.json, paint),

@@ -8,6 +8,7 @@ use std::io;
 use pole_server::config::Config;
 use pole_server::log::target::{DISK, SERVER};
 use pole_server::{Exit, Server, StartError, log};
+use pole_storage::OpenError;
 use tracing::{error, info, warn};
 
 use crate::args::ServerArgs;
@@ -53,18 +54,14 @@ fn serve(args: &ServerArgs) -> Result<(), Failure> {
 }
 
 fn kind(error: &StartError) -> Kind {
-    use pole_storage::OpenError::{Compressed, Damaged, File, InUse, Misplaced, NoSnapshot, Version};
     let kind_of_port = |error: &io::Error| match error.kind() == io::ErrorKind::AddrInUse {
         true => Kind::InUse,
         false => Kind::BadInput,
     };
     match error {
-        StartError::Disk(InUse { .. }) => Kind::InUse,
-        StartError::Disk(Damaged(_) | NoSnapshot { .. } | Version { .. } | Compressed { .. }) => Kind::BadData,
-        StartError::Disk(Misplaced { .. }) | StartError::Tls(_) | StartError::Secret(_) | StartError::Host { .. } => {
-            Kind::BadInput
-        }
-        StartError::Disk(File(_)) | StartError::System(_) => Kind::Failed,
+        StartError::Disk(error) => kind_of_disk(error),
+        StartError::Tls(_) | StartError::Secret(_) | StartError::Host { .. } => Kind::BadInput,
+        StartError::System(_) => Kind::Failed,
         StartError::Port { error, .. } => kind_of_port(error),
         StartError::Peers(error) => {
             if error.is_in_use() {
@@ -73,6 +70,18 @@ fn kind(error: &StartError) -> Kind {
                 Kind::BadInput
             }
         }
+    }
+}
+
+pub(crate) fn kind_of_disk(error: &OpenError) -> Kind {
+    match error {
+        OpenError::InUse { .. } => Kind::InUse,
+        OpenError::Damaged(_)
+        | OpenError::NoSnapshot { .. }
+        | OpenError::Version { .. }
+        | OpenError::Compressed { .. } => Kind::BadData,
+        OpenError::Misplaced { .. } => Kind::BadInput,
+        OpenError::File(_) => Kind::Failed,
     }
 }
 

@@ -109,6 +109,16 @@ fn no_quorum_is_4() {
 }
 
 #[test]
+fn without_a_quorum_the_missing_servers_are_named() {
+    const SERVERS: &str =
+        r#"{"leader":null,"servers":[{"id":1,"alive":true},{"id":2,"alive":true},{"id":3},{"id":4},{"id":5}]}"#;
+    let server = ScriptedServer::answering(&[("GET /v1/ensemble", 200, SERVERS), ("", 503, NO_QUORUM)]);
+    let (code, _, said) = run(&["transfer", "--admin", &server.url]);
+    assert_eq!(code, 4);
+    assert!(said.contains("start more servers. 2 of 5 servers answer; 3, 4, 5 do not"), "{said}");
+}
+
+#[test]
 fn the_message_of_a_rejection_is_printed() {
     for (code, text) in [(2, "bad-value"), (1, "conflict"), (1, "denied"), (1, "timeout")] {
         let body = format!(r#"{{"error":"no such thing; ask for another","code":"{text}"}}"#);
@@ -166,6 +176,23 @@ fn a_hand_over_to_another_server_than_requested_has_failed() {
     let (code, _, said) = run(&["transfer", "--to", "3", "--admin", &server.url]);
     assert_eq!(code, 1);
     assert!(said.contains("server 3 was to lead, and 2 does"), "{said}");
+}
+
+#[test]
+fn a_server_that_does_not_lead_hands_nothing_over_if_told_so() {
+    const HEALTH: &str = r#"{"id":2,"mode":"follower","leader":1,"quorum":true}"#;
+    let server = ScriptedServer::answering(&[("GET /v1/health", 200, HEALTH)]);
+    let (code, said, _) = run(&["transfer", "--if-leading", "--admin", &server.url]);
+    assert_eq!((code, said.as_str()), (0, "This server does not lead; nothing to do.\n"));
+    let alone = ScriptedServer::answering(&[("GET /v1/ensemble", 200, ENSEMBLE), ("", 503, NO_QUORUM)]);
+    assert_eq!(run(&["transfer", "--if-leading", "--admin", &alone.url]).0, 0, "it can stop as it is");
+    const LEADS: &str = r#"{"id":1,"mode":"leader","leader":1,"quorum":true}"#;
+    let leader = ScriptedServer::answering(&[
+        ("GET /v1/health", 200, LEADS),
+        ("POST /v1/transfer", 200, r#"{"leader":3,"pause_ms":4.1}"#),
+    ]);
+    let (code, said, _) = run(&["transfer", "--if-leading", "--admin", &leader.url]);
+    assert_eq!((code, said.as_str()), (0, "Server 3 leads. No write was answered for 4.1 ms.\n"));
 }
 
 #[test]

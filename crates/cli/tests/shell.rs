@@ -6,11 +6,11 @@
 mod common;
 
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Output, Stdio};
 
 use common::terminal::{Terminal, hang_up_after};
-use common::{Running, Scratch, pole, run};
+use common::{Running, Scratch, free_port, pole, run};
 use serde_json::Value;
 
 /// A standalone server that serves.
@@ -230,13 +230,4 @@ fn the_recorded_sessions_of_apache_are_answered_with_the_same_lines() {
         let differences = pole_harness::compat::replay_cli(script, address, &shell).unwrap();
         assert!(differences.is_empty(), "{script}:\n{}", differences.join("\n"));
     }
-}
-
-/// Below the ephemeral ports of the system, so that no connection takes it before the server does.
-fn free_port() -> u16 {
-    use std::sync::atomic::{AtomicU16, Ordering};
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = (std::process::id() % 100) as u16 * 20;
-    let ports = (0..200).map(|_| 11_000 + first + NEXT.fetch_add(1, Ordering::Relaxed) % 200);
-    ports.into_iter().find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok()).expect("a free port")
 }

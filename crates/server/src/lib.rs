@@ -37,6 +37,7 @@ pub mod dashboard;
 mod descriptors;
 mod driver;
 mod emulation;
+mod inspection;
 mod limits;
 pub mod log;
 mod mailbox;
@@ -53,5 +54,6 @@ pub mod tls;
 mod topology;
 
 pub use driver::Exit;
+pub use inspection::{Content, check_environment, inspect_backup, inspect_data, install_backup};
 pub use server::{Server, StartError, Stopper};
 use settings::Settings;

@@ -188,7 +188,7 @@ fn reserve_sessions(shared: &Shared, disk: &Disk, recovered: &Recovered, wall: i
 }
 
 /// Rebuilds the shared tree from disk at start-up.
-struct Rebuild {
+pub(crate) struct Rebuild {
     machine: Znodes<SharedTree>,
     rules: Rules,
     /// Set while a snapshot is being read.
@@ -200,7 +200,7 @@ struct Rebuild {
 }
 
 impl Rebuild {
-    fn new(config: &Config, shared: &Shared) -> Self {
+    pub(crate) fn new(config: &Config, shared: &Shared) -> Self {
         let rules = shared.settings.rules;
         let machine = Znodes::new(SharedTree::new(shared), rules, config.membership().into());
         Self { machine, rules, restorer: None, began: Instant::now(), restored: None, transactions: 0 }
@@ -266,7 +266,7 @@ fn span(duration: Duration) -> Span {
 }
 
 /// The configuration of the disk. A server without history writes `blank`, its initial state, as a first snapshot.
-fn storage(config: &Config, shared: &Shared) -> pole_storage::Config {
+pub(crate) fn storage(config: &Config, shared: &Shared) -> pole_storage::Config {
     let mut blank = Vec::new();
     shared.tree.read().freeze().write(&mut |piece| blank.extend_from_slice(piece));
     let hours = |count: u64| Duration::from_secs(count.saturating_mul(3_600));

@@ -12,6 +12,7 @@ use pole_types::{SessionId, Time};
 use tokio::sync::Notify;
 
 use crate::Settings;
+use crate::admin::Backups;
 use crate::client::{Greetings, Handle, OutputTotal, SessionIds, Slots};
 use crate::clock::Clock;
 use crate::mailbox::Mailbox;
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     /// How many client connections leave enough descriptors for files and other servers.
     pub(crate) descriptors_for_clients: usize,
     pub(crate) slots: Slots,
+    pub(crate) backups: Backups,
     pub(crate) status: Status,
 }
 
@@ -68,6 +70,7 @@ impl Shared {
             greetings: Greetings::new(settings.greetings_max),
             descriptors_for_clients: crate::descriptors::for_clients(),
             slots: Slots::default(),
+            backups: Backups::default(),
             status: Status::default(),
             settings,
         }

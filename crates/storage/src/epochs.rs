@@ -35,35 +35,50 @@ pub(crate) fn raise_both(volume: &Volume, dir: &Path, to: Epoch) -> Result<(), F
     Ok(volume.sync_dir(dir)?)
 }
 
+/// The epochs of a directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) accepted: Epoch,
+    pub(crate) current: Epoch,
+    /// Set if the files are absent and have to be written.
+    pub(crate) missing: Option<Repair>,
+}
+
 /// The accepted and the current epoch of a directory whose history ends at `last`.
 ///
-/// A standalone Apache server has no such files. Its epoch is that of its history, and it is written at once, because
-/// the history may go beyond the current epoch later. If only `acceptedEpoch` exists, a server without history made the
-/// promise: whatever was sent to it since, it has adopted nothing.
+/// A standalone Apache server has no such files. Its epoch is that of its history. If only `acceptedEpoch` exists, a
+/// server without history made the promise: whatever was sent to it since, it has adopted nothing.
+pub(crate) fn find(dir: &Path, last: Zxid) -> Result<Found, Fault> {
+    let found = |accepted, current| Found { accepted, current, missing: None };
+    match (read(dir, ACCEPTED)?, read(dir, CURRENT)?) {
+        (Some(accepted), Some(current)) if current > accepted => {
+            let expected = format!("at most {accepted}, as in {ACCEPTED}");
+            Err(Damage { path: dir.join(CURRENT), offset: 0, expected, got: current.to_string() }.into())
+        }
+        (Some(accepted), current) => Ok(found(accepted, current.unwrap_or_default())),
+        (None, Some(current)) => Ok(found(current, current)),
+        (None, None) => {
+            let epoch = last.epoch();
+            let repair = || Repair::new(&dir.join(CURRENT), format!("absent; {epoch} by the last transaction, {last}"));
+            Ok(Found { missing: (epoch > Epoch(0)).then(repair), ..found(epoch, epoch) })
+        }
+    }
+}
+
+/// Like [`find`], but writes missing files at once, because the history may go beyond the current epoch later.
 pub(crate) fn recover(
     volume: &Volume,
     dir: &Path,
     last: Zxid,
     repairs: &mut Vec<Repair>,
 ) -> Result<(Epoch, Epoch), Fault> {
-    match (read(dir, ACCEPTED)?, read(dir, CURRENT)?) {
-        (Some(accepted), Some(current)) if current > accepted => {
-            let expected = format!("at most {accepted}, as in {ACCEPTED}");
-            Err(Damage { path: dir.join(CURRENT), offset: 0, expected, got: current.to_string() }.into())
-        }
-        (Some(accepted), current) => Ok((accepted, current.unwrap_or_default())),
-        (None, Some(current)) => Ok((current, current)),
-        (None, None) => {
-            let epoch = last.epoch();
-            if epoch > Epoch(0) {
-                write(volume, dir, CURRENT, epoch)?;
-                write(volume, dir, ACCEPTED, epoch)?;
-                repairs
-                    .push(Repair::new(&dir.join(CURRENT), format!("absent; {epoch} by the last transaction, {last}")));
-            }
-            Ok((epoch, epoch))
-        }
+    let Found { accepted, current, missing } = find(dir, last)?;
+    if let Some(repair) = missing {
+        write(volume, dir, CURRENT, current)?;
+        write(volume, dir, ACCEPTED, accepted)?;
+        repairs.push(repair);
     }
+    Ok((accepted, current))
 }
 
 /// Resets the current epoch after the history was removed. A server that kept it would count as one that has adopted

@@ -70,6 +70,21 @@ struct Cut {
     damage: Option<Damage>,
 }
 
+impl Cut {
+    /// What start-up does about it.
+    fn repair(&self) -> Repair {
+        let why = match &self.damage {
+            None => "nothing but room".to_owned(),
+            Some(damage) => format!("expected {}, got {}", damage.expected, damage.got),
+        };
+        let what = match self.at {
+            0 => format!("removed, it holds no transaction: {why}"),
+            at => format!("torn tail cut off at byte {at}: {why}"),
+        };
+        Repair::new(&self.path, what)
+    }
+}
+
 /// The location of an entry.
 struct Location<'a> {
     path: &'a Path,
@@ -152,6 +167,11 @@ impl<'a> History<'a> {
         self.state.is_none() || self.context.config.alone || self.applied >= self.context.committed
     }
 
+    /// What [`History::repair`] would do.
+    pub(crate) fn planned_repairs(&self) -> Vec<Repair> {
+        self.skipped_damage.iter().cloned().chain(self.cuts.iter().rev().map(Cut::repair)).collect()
+    }
+
     /// Cuts off what was never durable, makes the rest durable, and returns the entries.
     ///
     /// If the last run ended between a write and its sync, what was read may be in the page cache only. From now on it
@@ -167,18 +187,16 @@ impl<'a> History<'a> {
         // removed must not reappear.
         let newest = self.end.as_ref().map(|(path, _)| path.clone()).filter(|path| !self.above.contains(path));
         self.end.map_or(Ok(()), |(path, at)| release_unused_space(volume, &path, at))?;
-        for Cut { path, at, damage } in self.cuts.into_iter().rev() {
-            let why = damage.map_or("nothing but room".into(), |d| format!("expected {}, got {}", d.expected, d.got));
-            if at == 0 {
-                volume.remove(&path)?;
+        for cut in self.cuts.into_iter().rev() {
+            if cut.at == 0 {
+                volume.remove(&cut.path)?;
                 volume.sync_dir(dir)?;
-                repairs.push(Repair::new(&path, format!("removed, it holds no transaction: {why}")));
             } else {
-                let output = volume.modify(&path)?;
-                output.set_len(at)?;
+                let output = volume.modify(&cut.path)?;
+                output.set_len(cut.at)?;
                 output.sync()?;
-                repairs.push(Repair::new(&path, format!("torn tail cut off at byte {at}: {why}")));
             }
+            repairs.push(cut.repair());
         }
         for path in self.above.iter().chain(&newest) {
             volume.modify(path)?.sync()?;

@@ -58,27 +58,41 @@ pub(crate) fn roll_forward(
     log_dir: &Path,
     repairs: &mut Vec<Repair>,
 ) -> Result<(), Fault> {
-    let path = dir.join(NAME);
-    let text = match fs::read(&path) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(FileError::during("read", &path)(error).into()),
-    };
-    let Some(intent) = Intent::parse(&text) else {
-        let expected = "install snapshot.<zxid>, or takeover <epoch>".to_owned();
-        return Err(Damage { path, offset: 0, expected, got: format!("{:?}", text.get(..64).unwrap_or(&text)) }.into());
-    };
+    let Some(intent) = Intent::read(dir)? else { return Ok(()) };
     match intent {
         Intent::Install(zxid) => finish_install(volume, dir, log_dir, zxid)?,
         Intent::TakeOver(epoch) => epochs::raise_both(volume, dir, epoch)?,
     }
+    let path = dir.join(NAME);
     volume.remove(&path)?;
     volume.sync_dir(dir)?;
-    repairs.push(Repair::new(&path, format!("a crash interrupted \"{}\"; it is done now", text.trim())));
+    repairs.push(Repair::new(&path, format!("a crash interrupted \"{}\"; it is done now", intent.text().trim())));
     Ok(())
 }
 
+/// An operation that a crash interrupted, which start-up completes.
+pub(crate) fn pending(dir: &Path) -> Result<Option<Repair>, Fault> {
+    let repair = |intent: Intent| {
+        let what = format!("a crash interrupted \"{}\"; start-up completes it", intent.text().trim());
+        Repair::new(&dir.join(NAME), what)
+    };
+    Ok(Intent::read(dir)?.map(repair))
+}
+
 impl Intent {
+    fn read(dir: &Path) -> Result<Option<Self>, Fault> {
+        let path = dir.join(NAME);
+        let text = match fs::read(&path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(FileError::during("read", &path)(error).into()),
+        };
+        let expected = "install snapshot.<zxid>, or takeover <epoch>";
+        let got = || format!("{:?}", text.get(..64).unwrap_or(&text));
+        let damage = || Damage { path: path.clone(), offset: 0, expected: expected.to_owned(), got: got() };
+        Ok(Some(Self::parse(&text).ok_or_else(damage)?))
+    }
+
     fn declare(self, volume: &Volume, dir: &Path) -> Result<(), FileError> {
         let temporary = dir.join(names::temporary(NAME));
         volume.prepare(&temporary, self.text().as_bytes())?;

@@ -48,6 +48,7 @@
 //! The meaning of a transaction or a state (`tree`), the decision when to write one (`zab`, `node`) and elections are
 //! elsewhere.
 
+mod backup;
 mod blocks;
 mod checkpoint;
 mod config;
@@ -56,6 +57,7 @@ mod epochs;
 mod error;
 mod event;
 mod history;
+mod inspect;
 mod intent;
 mod locks;
 mod log;
@@ -68,6 +70,7 @@ mod records;
 mod recovery;
 mod snapshot;
 mod state;
+mod stream;
 mod tail;
 mod volume;
 mod writer;
@@ -75,14 +78,17 @@ mod writer;
 #[cfg(test)]
 mod crash;
 
+pub use backup::{InstallError, Installed, install_backup};
 pub use config::Config;
 pub use disk::Disk;
 pub use error::{Damage, FileError, OpenError, Repair, WriteError};
 pub use event::{Event, Flush};
+pub use inspect::{Inspection, LogFile, SnapshotFile, Standing, Startup, inspect};
 pub use pins::Pins;
 pub use pole_zab::Recovered;
 pub use reader::{LogReader, SnapshotReader};
 pub use recovery::{open, open_into};
 pub use state::State;
+pub use stream::{NoSnapshot, SnapshotImport, export_snapshot};
 pub use volume::Counts;
 pub use writer::Writer;

@@ -6,7 +6,8 @@
 //! one cannot damage the other. A missing or damaged record provides no information and is no reason to refuse the
 //! directory.
 
-use std::fs::TryLockError;
+use std::fs::{File, TryLockError};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ impl Locks {
 
     /// How far the log is durable and committed.
     pub(crate) fn progress(&self) -> LockRecord<4> {
-        LockRecord { file: self.files[0].clone(), magic: *b"PRG1", offset: 0 }
+        LockRecord { file: self.files[0].clone(), magic: PROGRESS, offset: 0 }
     }
 
     /// The first session number that is not reserved.
@@ -45,6 +46,30 @@ fn lock(volume: &Volume, path: &Path) -> Result<Output, OpenError> {
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.into() }),
         Err(TryLockError::Error(error)) => Err(FileError::during("lock", path)(error).into()),
     }
+}
+
+/// Locks a directory against a server that starts, without changing it, and returns the content of its lock file: empty if
+/// there is none. The lock is held as long as the file.
+pub(crate) fn inspect(dir: &Path) -> Result<(Option<File>, Vec<u8>), OpenError> {
+    let path = dir.join(NAME);
+    let mut file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((None, Vec::new())),
+        Err(error) => return Err(FileError::during("open", &path)(error).into()),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { path }),
+        Err(TryLockError::Error(error)) => return Err(FileError::during("lock", &path)(error).into()),
+    }
+    let mut content = Vec::new();
+    file.by_ref().take(4096).read_to_end(&mut content).map_err(FileError::during("read", &path))?;
+    Ok((Some(file), content))
+}
+
+/// The record about the log in the content of a lock file.
+pub(crate) fn progress_in(content: &[u8]) -> Option<[u64; 4]> {
+    decode(PROGRESS, content.get(..record_bytes(4))?)
 }
 
 /// A record in the lock file: magic, numbers, and the Adler-32 of both, big-endian. It is smaller than a sector, which a
@@ -79,25 +104,39 @@ impl<const N: usize> LockRecord<N> {
     }
 
     fn encode(&self, numbers: [u64; N]) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Self::BYTES);
-        bytes.extend(self.magic);
-        numbers.iter().for_each(|number| bytes.extend(number.to_be_bytes()));
-        bytes.extend(simd_adler32::adler32(&bytes.as_slice()).to_be_bytes());
-        bytes
+        encode(self.magic, numbers)
     }
 
     fn decode(&self, bytes: &[u8]) -> Option<[u64; N]> {
-        let (words, _) = bytes.get(4..)?.as_chunks::<8>();
-        let mut numbers = [0; N];
-        for (number, word) in numbers.iter_mut().zip(words) {
-            *number = u64::from_be_bytes(*word);
-        }
-        (bytes == self.encode(numbers)).then_some(numbers)
+        decode(self.magic, bytes)
     }
 
-    const BYTES: usize = 4 + 8 * N + 4;
+    const BYTES: usize = record_bytes(N);
 }
 
+fn encode<const N: usize>(magic: [u8; 4], numbers: [u64; N]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(record_bytes(N));
+    bytes.extend(magic);
+    numbers.iter().for_each(|number| bytes.extend(number.to_be_bytes()));
+    bytes.extend(simd_adler32::adler32(&bytes.as_slice()).to_be_bytes());
+    bytes
+}
+
+fn decode<const N: usize>(magic: [u8; 4], bytes: &[u8]) -> Option<[u64; N]> {
+    let (words, _) = bytes.get(4..)?.as_chunks::<8>();
+    let mut numbers = [0; N];
+    for (number, word) in numbers.iter_mut().zip(words) {
+        *number = u64::from_be_bytes(*word);
+    }
+    (bytes == encode(magic, numbers)).then_some(numbers)
+}
+
+/// The size of a record of so many numbers.
+const fn record_bytes(numbers: usize) -> usize {
+    4 + 8 * numbers + 4
+}
+
+const PROGRESS: [u8; 4] = *b"PRG1";
 const NAME: &str = "lock";
 
 #[cfg(test)]

@@ -37,13 +37,11 @@ pub(crate) struct Mark {
 impl Mark {
     /// Returns `None` if nothing is known.
     pub(crate) fn read(record: &LockRecord<4>) -> Result<Option<Self>, FileError> {
-        let mark = |[log, end, last, committed]: [u64; 4]| Self {
-            log: Zxid(log),
-            end,
-            last: Zxid(last),
-            committed: Zxid(committed),
-        };
-        Ok(record.read()?.map(mark))
+        Ok(record.read()?.map(Self::new))
+    }
+
+    pub(crate) fn new([log, end, last, committed]: [u64; 4]) -> Self {
+        Self { log: Zxid(log), end, last: Zxid(last), committed: Zxid(committed) }
     }
 
     /// The durable end of this log file; 0 if the mark refers to another one.

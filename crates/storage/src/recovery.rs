@@ -133,7 +133,7 @@ fn reborrow<'a>(state: &'a mut Option<&mut dyn State>) -> Option<&'a mut dyn Sta
 }
 
 /// The `version-2` of a directory, created if necessary.
-fn directory(volume: &Volume, parent: &Path) -> Result<PathBuf, OpenError> {
+pub(crate) fn directory(volume: &Volume, parent: &Path) -> Result<PathBuf, OpenError> {
     let dir = parent.join(names::DIRECTORY);
     if fs::exists(&dir).map_err(FileError::during("look for", &dir))? {
         return Ok(dir);
@@ -151,7 +151,7 @@ fn directory(volume: &Volume, parent: &Path) -> Result<PathBuf, OpenError> {
 }
 
 /// Refuses a directory of another version, which would otherwise be ignored silently if there is none of our version.
-fn check_versions(parent: &Path) -> Result<(), OpenError> {
+pub(crate) fn check_versions(parent: &Path) -> Result<(), OpenError> {
     let failed = || FileError::during("list", parent);
     for entry in fs::read_dir(parent).map_err(failed())? {
         let entry = entry.map_err(failed())?;
@@ -163,14 +163,14 @@ fn check_versions(parent: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn is_same(dir: &Path, log_dir: &Path) -> Result<bool, FileError> {
+pub(crate) fn is_same(dir: &Path, log_dir: &Path) -> Result<bool, FileError> {
     let real = |path: &Path| fs::canonicalize(path).map_err(FileError::during("look for", path));
     Ok(real(dir)? == real(log_dir)?)
 }
 
 /// Checks that each of two directories contains only its own files. Otherwise the operator has mixed them up, and a
 /// part of the history would not be found.
-fn check_placement(dir: &Path, log_dir: &Path) -> Result<(), OpenError> {
+pub(crate) fn check_placement(dir: &Path, log_dir: &Path) -> Result<(), OpenError> {
     if let Some((_, path)) = names::logs(dir)?.pop() {
         return Err(OpenError::Misplaced { path, expected: "snapshots and epochs" });
     }
@@ -181,22 +181,22 @@ fn check_placement(dir: &Path, log_dir: &Path) -> Result<(), OpenError> {
 }
 
 /// The snapshot that the log continues.
-struct Base {
+pub(crate) struct Base {
     /// The newest valid snapshot.
-    chosen: Option<Chosen>,
+    pub(crate) chosen: Option<Chosen>,
     /// Newer ones that are damaged.
-    skipped: Vec<(Zxid, Damage)>,
+    pub(crate) skipped: Vec<(Zxid, Damage)>,
 }
 
-struct Chosen {
-    zxid: Zxid,
+pub(crate) struct Chosen {
+    pub(crate) zxid: Zxid,
     path: PathBuf,
     /// The range of the state in the file.
     state: Range<u64>,
 }
 
 impl Base {
-    fn find(dir: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn find(dir: &Path) -> Result<Self, OpenError> {
         let mut candidates: Vec<_> = names::list(dir)?.into_iter().filter_map(candidate).collect();
         candidates.sort();
         let mut skipped: Vec<(Zxid, Damage)> = Vec::new();
@@ -217,14 +217,19 @@ impl Base {
         }
     }
 
-    fn zxid(&self) -> Zxid {
+    pub(crate) fn zxid(&self) -> Zxid {
         self.chosen.as_ref().map_or(Zxid::ZERO, |chosen| chosen.zxid)
     }
 
     /// Checks that a log has a snapshot. Every log file written by Pole or Apache is preceded by one, so otherwise the
     /// snapshot is lost. The log itself does not show whether it begins with the very first transaction, because that
     /// can be of any epoch.
-    fn check_beginning(&self, log_dir: &Path, config: &Config, repairs: &mut Vec<Repair>) -> Result<(), OpenError> {
+    pub(crate) fn check_beginning(
+        &self,
+        log_dir: &Path,
+        config: &Config,
+        repairs: &mut Vec<Repair>,
+    ) -> Result<(), OpenError> {
         let first = names::logs(log_dir)?.into_iter().next();
         let Some((_, path)) = first.filter(|_| self.chosen.is_none()) else { return Ok(()) };
         if !config.trust_empty {
@@ -239,7 +244,7 @@ impl Base {
     }
 
     /// Restores the state from the snapshot.
-    fn restore(&self, state: &mut Option<&mut dyn State>) -> Result<(), OpenError> {
+    pub(crate) fn restore(&self, state: &mut Option<&mut dyn State>) -> Result<(), OpenError> {
         let Some(state) = state else { return Ok(()) };
         state.clear();
         let Some(Chosen { zxid, path, state: range }) = &self.chosen else { return Ok(()) };
@@ -269,7 +274,7 @@ impl Base {
     }
 
     /// If the log does not continue an older snapshot, reports the damage of the newer one instead.
-    fn attribute(&self, error: OpenError) -> OpenError {
+    pub(crate) fn attribute(&self, error: OpenError) -> OpenError {
         match (error, self.skipped.first()) {
             (OpenError::Damaged(_), Some((_, damage))) => damage.clone().into(),
             (error, _) => error,
@@ -278,7 +283,7 @@ impl Base {
 
     /// Checks that the log leads to each newer snapshot that is damaged. A jump to a later epoch does not show that
     /// something is missing, but a snapshot proves that there was a transaction.
-    fn check_skipped(&self, history: &History, repairs: &mut Vec<Repair>) -> Result<(), OpenError> {
+    pub(crate) fn check_skipped(&self, history: &History, repairs: &mut Vec<Repair>) -> Result<(), OpenError> {
         for (zxid, damage) in &self.skipped {
             if history.misses(*zxid) {
                 return Err(damage.clone().into());

@@ -1,8 +1,8 @@
 //! Snapshot files: a state under the name of its last transaction.
 //!
 //! The file is a header, the state, and a seal: the Adler-32 of everything before it, and the string `/`. Since 3.6
-//! Apache adds a digest of the tree and a second seal. Both forms are read here; the first, which every release reads,
-//! is written.
+//! Apache adds a digest of the tree and a second seal, and since 3.9 the last transaction and a third one. All forms are
+//! read here; the first, which every release reads, is written.
 //!
 //! Invariant: a file gets its final name only when it is complete and durable.
 
@@ -13,7 +13,7 @@ use pole_zab::Body;
 use simd_adler32::Adler32;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -190,7 +190,7 @@ pub(crate) fn check(path: &Path) -> Result<Result<Range<u64>, Flaw>, OpenError> 
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(failed())?;
     let end = Tail { begin, bytes, checksum }.unseal();
-    Ok(end.map(|end| HEADER_BYTES as u64..end))
+    Ok(end.map(|(end, _)| HEADER_BYTES as u64..end))
 }
 
 /// The state of a checked snapshot, in pieces.
@@ -215,23 +215,35 @@ fn lengths(range: Range<u64>) -> impl Iterator<Item = usize> {
 }
 
 /// The end of a snapshot, with all possible seals.
-struct Tail {
+pub(crate) struct Tail {
     /// Its offset in the file.
-    begin: u64,
-    bytes: Vec<u8>,
+    pub(crate) begin: u64,
+    pub(crate) bytes: Vec<u8>,
     /// The checksum of everything before it.
-    checksum: Adler32,
+    pub(crate) checksum: Adler32,
 }
 
 impl Tail {
-    /// The offset at which the state ends, if every seal is valid.
-    fn unseal(&self) -> Result<u64, Flaw> {
-        let last = self.bytes.len() - SEAL_BYTES;
-        self.check_seal(last)?;
-        // A digest, whose length depends on its version, is preceded by another seal.
-        let digests = DIGEST_BYTES.filter_map(|digest| last.checked_sub(digest + SEAL_BYTES));
-        let first = digests.into_iter().find(|at| self.check_seal(*at).is_ok());
-        Ok(self.begin + first.unwrap_or(last) as u64)
+    /// The offset at which the state ends, and its last transaction if the file names it. Every seal must be valid.
+    pub(crate) fn unseal(&self) -> Result<(u64, Option<Zxid>), Flaw> {
+        let Some(mut end) = self.bytes.len().checked_sub(SEAL_BYTES) else {
+            let expected = format!("at least {SEAL_BYTES} bytes");
+            return Err(Flaw { offset: self.begin, expected, got: self.bytes.len().to_string() });
+        };
+        self.check_seal(end)?;
+        let mut last = None;
+        if let Some(before) = self.seal_before(end, ZXID_BYTES..=ZXID_BYTES) {
+            let zxid = self.bytes[end - ZXID_BYTES..end].try_into().expect("eight bytes");
+            (end, last) = (before, Some(Zxid(u64::from_be_bytes(zxid))));
+        }
+        // The length of a digest depends on its version.
+        end = self.seal_before(end, DIGEST_BYTES).unwrap_or(end);
+        Ok((self.begin + end as u64, last))
+    }
+
+    /// A valid seal that is followed by so many bytes and the one at `end`.
+    fn seal_before(&self, end: usize, mut bytes: RangeInclusive<usize>) -> Option<usize> {
+        bytes.find_map(|bytes| end.checked_sub(bytes + SEAL_BYTES).filter(|at| self.check_seal(*at).is_ok()))
     }
 
     fn check_seal(&self, at: usize) -> Result<(), Flaw> {
@@ -286,17 +298,20 @@ pub(crate) fn looks_whole(path: &Path) -> Result<bool, FileError> {
 }
 
 /// The string at the end of a seal.
-const SEAL: [u8; 5] = [0, 0, 0, 1, b'/'];
+pub(crate) const SEAL: [u8; 5] = [0, 0, 0, 1, b'/'];
 
 const SEAL_BYTES: usize = 8 + SEAL.len();
 
-const HEADER_BYTES: usize = FileHeader::BYTES_MIN;
+pub(crate) const HEADER_BYTES: usize = FileHeader::BYTES_MIN;
 
 /// A zxid, a version, and a number or a string of up to 16 digits.
-const DIGEST_BYTES: std::ops::RangeInclusive<usize> = 16..=32;
+const DIGEST_BYTES: RangeInclusive<usize> = 16..=32;
 
-/// Two seals and the longest digest.
-const TAIL_BYTES_MAX: u64 = (2 * SEAL_BYTES + *DIGEST_BYTES.end()) as u64;
+/// The last transaction.
+const ZXID_BYTES: usize = 8;
+
+/// Three seals, the longest digest and the last transaction.
+pub(crate) const TAIL_BYTES_MAX: u64 = (3 * SEAL_BYTES + *DIGEST_BYTES.end() + ZXID_BYTES) as u64;
 
 /// A large file is synced in steps while it is written. Otherwise the sync of the log would wait for the disk to write
 /// the whole snapshot.

@@ -22,6 +22,18 @@ pub(crate) fn is_permitted(rules: Rules, acl: &AclHandle, any_of: Perms, caller:
         || list.iter().any(|entry| entry.perms.intersects(any_of) && caller.ids.iter().any(|id| matches(id, &entry.id)))
 }
 
+/// Whether the caller has every permission. With `by_name`, those that everybody has do not count.
+pub(crate) fn has_all(rules: Rules, acl: &AclHandle, caller: &Caller, by_name: bool) -> bool {
+    let has = |perm: Perms| {
+        let named = acl.list().unwrap_or_default().iter();
+        let mut named = named.filter(|entry| entry.perms.intersects(perm));
+        (!by_name && is_permitted(rules, acl, perm, caller))
+            || named.any(|entry| caller.ids.iter().any(|id| matches(id, &entry.id)))
+    };
+    caller.ids.iter().any(|id| id.scheme == "super")
+        || [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN].into_iter().all(has)
+}
+
 /// Like [`is_permitted`], with the error code for the client.
 pub(crate) fn check(rules: Rules, acl: &AclHandle, any_of: Perms, caller: &Caller) -> Result<(), ErrorCode> {
     if is_permitted(rules, acl, any_of, caller) { Ok(()) } else { Err(ErrorCode::NoAuth) }
@@ -53,7 +65,7 @@ pub(crate) fn fix_up(list: &[Acl], caller: &Caller, room_bytes: &mut usize) -> R
             for id in proved {
                 keep(Acl { perms: acl.perms, id: id.clone() })?;
             }
-        } else if is_world(&acl.id) || is_valid(&acl.id) {
+        } else if is_storable(&acl.id) {
             keep(acl.clone())?;
         } else {
             return Err(ErrorCode::InvalidAcl);
@@ -80,6 +92,11 @@ fn matches(id: &Id, entry: &Id) -> bool {
             "digest" | "x509" => id.id == entry.id,
             _ => false,
         }
+}
+
+/// Whether a node may have an ACL with this identity.
+pub(crate) fn is_storable(id: &Id) -> bool {
+    is_world(id) || is_valid(id)
 }
 
 /// Whether the identity is valid in an ACL.

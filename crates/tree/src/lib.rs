@@ -62,6 +62,7 @@ mod acls;
 mod apply;
 mod auth;
 mod changes;
+mod difference;
 mod index;
 mod node;
 mod nodes;
@@ -82,6 +83,7 @@ mod write_request;
 
 pub use auth::{AuthFailed, authenticate, digest_id};
 pub use changes::{Change, Changes};
+pub use difference::{Counts, Difference, Step};
 pub use op::is_write;
 pub use prepared::{Position, Prepared, Refusals, RequestOrigin};
 pub use read::read;

@@ -266,6 +266,10 @@ impl Frozen {
         sink(&writer.into_bytes());
     }
 
+    pub(crate) fn nodes(&self) -> &Slab {
+        &self.nodes
+    }
+
     /// The approximate size of the snapshot.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {

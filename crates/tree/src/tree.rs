@@ -17,13 +17,13 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_jute::{Acl, ErrorCode, Id, Perms, Stat, StatPersisted};
 
-use crate::Rules;
 use crate::acls::{AclHandle, Acls};
 use crate::node::{Node, NodeId, hash_of_words};
 use crate::nodes::Nodes;
 use crate::owner::Owner;
 use crate::path::{CONFIG, QUOTA, ROOT, ZOOKEEPER};
 use crate::quota::Quotas;
+use crate::{Caller, Rules, access};
 
 /// The replicated state of a server.
 #[derive(Clone, Debug)]
@@ -182,6 +182,12 @@ impl Tree {
     #[must_use]
     pub fn dead_sessions(&self) -> Vec<i64> {
         self.ephemerals.keys().filter(|session| !self.sessions.contains_key(session)).copied().collect()
+    }
+
+    /// Whether the caller has all permissions on the root. With `by_name`, those that everybody has do not count.
+    #[must_use]
+    pub fn has_all_on_root(&self, caller: &Caller, by_name: bool) -> bool {
+        access::has_all(self.rules, &self.nodes.get(NodeId(0)).acl, caller, by_name)
     }
 
     /// The number of nodes, including the root.

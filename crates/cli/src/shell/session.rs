@@ -1,12 +1,11 @@
 //! The session of the shell. It runs on a thread of its own, which pings and reconnects while a line is typed.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pole_client::asynchronous::{Event, Refusal, Session, Timing};
+use pole_client::asynchronous::{Event, Refusal, Session};
 use pole_jute::{ErrorCode, Reply, Request};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -15,6 +14,7 @@ use tokio::time::timeout;
 
 use super::output::Out;
 use crate::failure::{Failure, Kind};
+use crate::servers::{Attempts, Server, resolve, timing};
 
 /// An open session.
 pub(super) struct ShellSession {
@@ -25,12 +25,6 @@ pub(super) struct ShellSession {
     stop: oneshot::Sender<()>,
     answer_limit: Duration,
     servers: String,
-}
-
-/// One address of one server.
-struct Server {
-    name: String,
-    address: SocketAddr,
 }
 
 impl ShellSession {
@@ -148,88 +142,24 @@ fn tell(event: &Event, servers: &[Server], waiting: &Sender<Event>, out: &Out) {
     let _ = waiting.send(event.clone());
 }
 
-/// Waits for the first connection. On failure, says why each server was of no use.
+/// Waits for the first connection.
 fn wait_connected(events: &Receiver<Event>, servers: &[Server], limit: Duration) -> Result<(), Failure> {
     let deadline = Instant::now() + limit;
-    let mut reasons: Vec<Option<String>> = servers.iter().map(|_| None).collect();
-    let mut reached = false;
+    let mut attempts = Attempts::new(servers);
     loop {
         match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(Event::Connected(_)) => return Ok(()),
-            Ok(Event::ConnectFailed { server, is_reached, why }) => {
-                reasons[server] = Some(why);
-                reached |= is_reached;
-                // A refused connection will be refused again. A server without a quorum may get one.
-                if !reached && reasons.iter().all(Option::is_some) {
-                    break;
-                }
-            }
-            Ok(Event::Expired) => {
-                reached = true;
-                break;
-            }
-            Ok(Event::Disconnected(..) | Event::Watch(_) | Event::WatchOvertaken(_)) => {}
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            Ok(event) => match attempts.note(event) {
+                Some(true) => return Ok(()),
+                Some(false) => return Err(attempts.failure(limit)),
+                None => {}
+            },
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Err(attempts.failure(limit)),
         }
     }
-    let each = servers
-        .iter()
-        .zip(reasons)
-        .map(|(server, why)| format!("\n  {}: {}", server.name, why.unwrap_or_else(|| "no answer".to_owned())));
-    let (kind, what) = if reached {
-        let text = format!("no server opened a session within {limit:?}; the ensemble may have no quorum");
-        (Kind::NoQuorum, text)
-    } else {
-        (Kind::Unreachable, "cannot reach a server (--server names others)".to_owned())
-    };
-    Err(Failure::new(kind, format!("{what}:{}", each.collect::<String>())))
 }
-
-/// The addresses of `host:port,host:port`.
-fn resolve(servers: &str) -> Result<Vec<Server>, Failure> {
-    let names: Vec<&str> = servers.split(',').map(str::trim).collect();
-    names.iter().try_for_each(|name| check_name(name))?;
-    let mut known = Vec::new();
-    for name in names {
-        let unknown = |why| Failure::new(Kind::Unreachable, format!("cannot resolve {name}: {why}"));
-        let addresses = name.to_socket_addrs().map_err(unknown)?;
-        known.extend(addresses.map(|address| Server { name: name.to_owned(), address }));
-    }
-    Ok(known)
-}
-
-fn check_name(name: &str) -> Result<(), Failure> {
-    if name.contains('/') {
-        return Err(Failure::bad_input(format!("{name}: a path after the server is not supported; give full paths")));
-    }
-    match name.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(()),
-        Some(_) | None => Err(Failure::bad_input(format!("expected HOST:PORT[,HOST:PORT], got {name:?}"))),
-    }
-}
-
-fn timing(session_timeout: Duration) -> Timing {
-    Timing { session_timeout, silence_max: session_timeout / 3, reconnect_pause: RECONNECT_PAUSE }
-}
-
-/// Short for a person who waits, long for a server that restarts.
-const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 
 /// A person waits at the tab key.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(1);
 
 /// The shell is about to end.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers_need_a_port_and_no_path() {
-        assert_eq!(resolve("127.0.0.1:1,127.0.0.1:2").map(|all| all.len()).unwrap(), 2);
-        for wrong in ["", "localhost", ":2181", "a:b", "127.0.0.1:2181/chroot", "127.0.0.1:1,"] {
-            assert!(resolve(wrong).is_err(), "{wrong}");
-        }
-    }
-}

@@ -123,6 +123,15 @@ pub(crate) fn free_base_port() -> u16 {
     bases.into_iter().find(|base| is_free(*base)).expect("some ports are free")
 }
 
+/// A free port below the ephemeral ports of the system, so that no connection takes it before the server does.
+pub(crate) fn free_port() -> u16 {
+    use std::sync::atomic::{AtomicU16, Ordering};
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = (std::process::id() % 100) as u16 * 20;
+    let ports = (0..200).map(|_| 11_000 + first + NEXT.fetch_add(1, Ordering::Relaxed) % 200);
+    ports.into_iter().find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok()).expect("a free port")
+}
+
 /// A directory that is removed on drop.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 

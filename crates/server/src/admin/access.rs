@@ -122,7 +122,7 @@ fn name_of(host: &str) -> &str {
 }
 
 /// Compares in constant time, so that the duration does not reveal how much of the token was right.
-fn is_same(shown: &[u8], token: &[u8]) -> bool {
+pub(crate) fn is_same(shown: &[u8], token: &[u8]) -> bool {
     let differing = shown.iter().zip(token).fold(0, |seen, (a, b)| seen | (a ^ b));
     shown.len() == token.len() && differing == 0
 }

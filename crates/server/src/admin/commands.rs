@@ -6,12 +6,15 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use axum::extract::{Path, State};
-use axum::http::header;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Path, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use pole_types::Zxid;
 use serde_json::{Map, Value, json};
 
+use super::backup;
+use super::listener::RemoteAddress;
 use super::v1::hex;
 use crate::client::Handle;
 use crate::client::four_letter::{NOT_SERVING, connections, server, watches};
@@ -30,11 +33,21 @@ pub(crate) async fn list() -> Html<String> {
 }
 
 /// `/commands/NAME`.
-pub(crate) async fn run(State(shared): State<Arc<Shared>>, Path(requested): Path<String>) -> Response {
-    let known = COMMANDS.into_iter().find(|(name, short)| *name == requested || short.contains(&requested.as_str()));
-    let Some((name, _)) = known else {
-        return answer(&requested, Map::new(), Some(format!("Unknown command: {requested}")));
-    };
+pub(crate) async fn run(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(RemoteAddress(from, _)): ConnectInfo<RemoteAddress>,
+    Path(requested): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let Some(name) = find(&requested) else { return unknown(&requested) };
+    if name == "snapshot" {
+        return backup::snapshot(&shared, from, &headers, query.as_deref()).await;
+    }
+    if name == "restore" {
+        let error = "send a snapshot with POST".to_owned();
+        return answer_with(StatusCode::METHOD_NOT_ALLOWED, name, Map::new(), Some(error));
+    }
     let needs_server = !matches!(name, "ruok" | "environment" | "system_properties" | "get_trace_mask");
     if needs_server && mode(&shared) == "looking" {
         return answer(name, Map::new(), Some(NOT_SERVING.trim_end().to_owned()));
@@ -46,11 +59,47 @@ pub(crate) async fn run(State(shared): State<Arc<Shared>>, Path(requested): Path
     }
 }
 
-fn answer(name: &str, mut fields: Map<String, Value>, error: Option<String>) -> Response {
+/// `POST /commands/NAME`: of Apache's commands only `restore` has a body.
+pub(crate) async fn post(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(RemoteAddress(from, _)): ConnectInfo<RemoteAddress>,
+    Path(requested): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    match find(&requested) {
+        Some("restore") => backup::restore(&shared, from, &headers, body).await,
+        Some(name) => {
+            let error = "this command is read with GET".to_owned();
+            answer_with(StatusCode::METHOD_NOT_ALLOWED, name, Map::new(), Some(error))
+        }
+        None => unknown(&requested),
+    }
+}
+
+fn find(requested: &str) -> Option<&'static str> {
+    let known = COMMANDS.into_iter().find(|(name, short)| *name == requested || short.contains(&requested));
+    known.map(|(name, _)| name)
+}
+
+fn unknown(requested: &str) -> Response {
+    answer(requested, Map::new(), Some(format!("Unknown command: {requested}")))
+}
+
+fn answer(name: &str, fields: Map<String, Value>, error: Option<String>) -> Response {
+    answer_with(StatusCode::OK, name, fields, error)
+}
+
+pub(super) fn answer_with(
+    status: StatusCode,
+    name: &str,
+    mut fields: Map<String, Value>,
+    error: Option<String>,
+) -> Response {
     fields.insert("command".into(), name.into());
     fields.insert("error".into(), error.into());
     let text = format!("{:#}\n", Value::Object(fields));
-    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 async fn execute(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str> {
@@ -281,7 +330,7 @@ async fn zab_state(shared: &Shared) -> Option<Value> {
 }
 
 /// The commands with their aliases.
-const COMMANDS: [(&str, &[&str]); 24] = [
+const COMMANDS: [(&str, &[&str]); 26] = [
     ("configuration", &["conf", "config"]),
     ("connection_stat_reset", &["crst"]),
     ("connections", &["cons"]),
@@ -296,8 +345,10 @@ const COMMANDS: [(&str, &[&str]); 24] = [
     ("leader", &["lead"]),
     ("monitor", &["mntr"]),
     ("observers", &["obsr"]),
+    ("restore", &["rest"]),
     ("ruok", &[]),
     ("server_stats", &["srvr"]),
+    ("snapshot", &["snap"]),
     ("stat_reset", &["srst"]),
     ("stats", &["stat"]),
     ("system_properties", &["sysp"]),

@@ -45,6 +45,11 @@ impl ApiError {
         Self { status: StatusCode::CONFLICT, code: "conflict", error: error.into() }
     }
 
+    /// What is wrong and what to do.
+    pub(crate) fn text(&self) -> &str {
+        &self.error
+    }
+
     /// The node did not answer in time.
     pub(crate) fn busy() -> Self {
         Self::timeout("this server's node did not answer in time: look at its log, its disk and its load")

@@ -11,6 +11,7 @@
 //!
 //! ```text
 //! commands    /commands/NAME                      Apache's admin commands
+//! backup      /commands/snapshot, restore         the whole state, sent and received
 //! v1          GET /v1/health, /v1/ensemble        the state of the server and of the ensemble
 //! scores      GET /v1/scores                      how well each server would lead
 //! elections   GET /v1/election                    why the current leader leads
@@ -23,6 +24,7 @@
 //! ```
 
 mod access;
+mod backup;
 mod change;
 mod commands;
 mod elections;
@@ -51,6 +53,7 @@ use tokio::runtime::Handle;
 use tokio_rustls::TlsAcceptor;
 use tracing::warn;
 
+pub(crate) use backup::Backups;
 pub(crate) use events::{DashboardState, ElectionsFingerprint};
 pub(crate) use transfer::{PendingTransfer, TransferError};
 
@@ -128,7 +131,7 @@ fn router() -> Router<Arc<Shared>> {
     metrics_router()
         .route("/commands", get(commands::list))
         .route("/commands/", get(commands::list))
-        .route("/commands/{name}", get(commands::run))
+        .route("/commands/{name}", get(commands::run).post(commands::post))
         .route("/v1/health", get(v1::health))
         .route("/v1/ensemble", get(v1::ensemble))
         .route("/v1/scores", get(scores::scores))

@@ -16,15 +16,15 @@ use pole_oracle::Spec;
 use pole_types::ServerId;
 
 use super::properties::{self, Entry};
-use super::report::Report;
+use super::report::{About, Report};
 use super::servers::{self, Address, Server};
 use super::settings::{Admin, Clients, Ensemble, Pole, SNAPSHOTS_MIN, Service, Storage, Timing};
 use super::types::Emulation;
 use super::values::Values;
-use super::{Config, ReadFile, ssl};
+use super::{Config, Identity, ReadFile, ssl};
 use crate::log::Filter;
 
-pub(super) fn config(values: &Values, read: ReadFile<'_>, report: &mut Report) -> Config {
+pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, report: &mut Report) -> Config {
     let storage = storage(values, report);
     let servers = servers(values, read, report);
     let alone = servers.is_empty() || (servers.len() == 1 && values.bool("standaloneEnabled"));
@@ -37,7 +37,12 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, report: &mut Report) -
         }
         None
     } else {
-        ensemble(values, servers, &storage.data_dir, read, report)
+        let own_id = match (identity, servers.keys().next()) {
+            (Identity::Is(id), _) => Some(id),
+            (Identity::Any, Some(first)) => Some(*first),
+            (Identity::Any, None) | (Identity::FromFile, _) => None,
+        };
+        ensemble(values, servers, (&storage.data_dir, own_id), read, report)
     };
     let mut clients = clients(values, report);
     join_client_port(&mut clients, ensemble.as_ref(), only, values, report);
@@ -131,7 +136,7 @@ fn members(entries: &[Entry], report: &mut Report) -> BTreeMap<ServerId, Server>
                 report.problem(*line, key, value, why);
             }
             "authProvider" => auth_provider(key, value, *line, report),
-            _ => report.warning(*line, key, value, "unknown key, not used"),
+            _ => report.warning_about(About::Unknown, (*line, key, value), "unknown key, not used"),
         }
     }
     servers
@@ -156,7 +161,7 @@ fn auth_provider(key: &str, class: &str, line: usize, report: &mut Report) {
 fn ensemble(
     values: &Values,
     servers: BTreeMap<ServerId, Server>,
-    data_dir: &Path,
+    (data_dir, own_id): (&Path, Option<ServerId>),
     read: ReadFile<'_>,
     report: &mut Report,
 ) -> Option<Ensemble> {
@@ -169,6 +174,14 @@ fn ensemble(
     }
     let myid = data_dir.join("myid");
     let listed = || servers.keys().map(ServerId::to_string).collect::<Vec<_>>().join(", ");
+    if let Some(id) = own_id {
+        if servers.contains_key(&id) {
+            return Some(Ensemble { me: id, servers, ..Ensemble::read(values) });
+        }
+        let why = format!("there is no server.{id} line: allowed is one of {}", listed());
+        report.problem(0, "server.N", "", why);
+        return None;
+    }
     let why = match read(&myid).as_deref().map(|text| text.lines().next().unwrap_or_default().trim().parse()) {
         Ok(Ok(id)) if servers.contains_key(&ServerId(id)) => {
             return Some(Ensemble { me: ServerId(id), servers, ..Ensemble::read(values) });

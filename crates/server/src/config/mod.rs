@@ -19,9 +19,11 @@
 //! values             entries + table           -> checked values, defaults
 //! build              values + other files      -> Config (rules between keys)
 //! write              Config                    -> zoo.cfg, pole.toml, conf, /zookeeper/config
+//! change             two Configs               -> what differs, and what it takes
 //! ```
 
 mod build;
+mod change;
 pub mod keys;
 mod properties;
 mod report;
@@ -40,7 +42,8 @@ use pole_oracle::{ResignConfig, Spec, SpecError};
 use pole_types::{ServerId, Span, Voters};
 use pole_zab::Limits;
 
-pub use report::{ConfigError, Problem, Warning};
+pub use change::{Change, Effect};
+pub use report::{About, ConfigError, Problem, Warning};
 pub use servers::{Address, Server};
 pub use settings::{Admin, Clients, Ensemble, Pole, Service, Storage, Timing, Tls};
 pub use types::{ClientAuth, Emulation, FourLetterWords, Password, Secret, Store, StoreFormat, TlsSettings};
@@ -71,6 +74,17 @@ pub struct Config {
     written: Written,
 }
 
+/// Where the id of this server comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// The file `myid` in `dataDir`, as for a server that starts.
+    FromFile,
+    /// Given, to check a file on another machine than the server's.
+    Is(ServerId),
+    /// Of no interest: the first server of the ensemble stands for all.
+    Any,
+}
+
 /// Reads a file that the configuration names. The parser accesses the disk only through this, so that it is otherwise a
 /// pure function of the text.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
@@ -81,20 +95,29 @@ impl Config {
     /// # Errors
     /// Everything that is wrong with it, each with file, line, key, value and what is allowed.
     pub fn load(path: &Path) -> Result<(Self, Vec<Warning>), ConfigError> {
+        Self::load_as(path, Identity::FromFile)
+    }
+
+    /// Like [`Config::load`], for a server whose id is known otherwise.
+    ///
+    /// # Errors
+    /// See [`Config::load`].
+    pub fn load_as(path: &Path, identity: Identity) -> Result<(Self, Vec<Warning>), ConfigError> {
         let file = path.display().to_string();
         let text = match read_bounded(path) {
             Ok(text) => text,
             Err(error) => {
                 let mut report = Report::new(&file);
-                report.problem(0, "", "", format!("cannot be read: {error}; name a readable file with --config"));
+                report.problem(0, "", "", format!("cannot be read: {error}; name a readable file"));
                 return Err(report.finish(()).expect_err("a problem was reported"));
             }
         };
-        if path.extension().is_some_and(|ending| ending == "toml") {
-            Self::parse_toml(&file, &text, &read_bounded)
-        } else {
-            Self::parse_cfg(&file, &text, &read_bounded)
-        }
+        let mut report = Report::new(&file);
+        let entries = match path.extension().is_some_and(|ending| ending == "toml") {
+            true => toml::parse(&text, &mut report),
+            false => properties::parse(&text, &mut report),
+        };
+        Self::from_entries(entries, &read_bounded, identity, report)
     }
 
     /// Reads the syntax of `zoo.cfg`. The name of the file is used in messages only.
@@ -104,7 +127,7 @@ impl Config {
     pub fn parse_cfg(file: &str, text: &str, read: ReadFile<'_>) -> Result<(Self, Vec<Warning>), ConfigError> {
         let mut report = Report::new(file);
         let entries = properties::parse(text, &mut report);
-        Self::from_entries(entries, read, report)
+        Self::from_entries(entries, read, Identity::FromFile, report)
     }
 
     /// Reads the syntax of `pole.toml`: the same keys, with tables for dots.
@@ -114,16 +137,19 @@ impl Config {
     pub fn parse_toml(file: &str, text: &str, read: ReadFile<'_>) -> Result<(Self, Vec<Warning>), ConfigError> {
         let mut report = Report::new(file);
         let entries = toml::parse(text, &mut report);
-        Self::from_entries(entries, read, report)
+        Self::from_entries(entries, read, Identity::FromFile, report)
     }
 
     fn from_entries(
         entries: Vec<properties::Entry>,
         read: ReadFile<'_>,
+        identity: Identity,
         mut report: Report,
     ) -> Result<(Self, Vec<Warning>), ConfigError> {
+        report.switch_to(About::Value);
         let values = Values::check(entries, &mut report);
-        let config = build::config(&values, read, &mut report);
+        report.switch_to(About::Rule);
+        let config = build::config(&values, read, identity, &mut report);
         report.finish(config)
     }
 

@@ -14,6 +14,8 @@ use super::keys;
 pub struct ConfigError {
     /// What has to be fixed; never empty.
     pub problems: Vec<Problem>,
+    /// What else was noticed.
+    pub warnings: Vec<Warning>,
 }
 
 /// One thing that has to be fixed.
@@ -29,6 +31,40 @@ pub struct Problem {
     pub value: String,
     /// What is wrong and what is allowed.
     pub why: String,
+    /// The kind of finding.
+    pub about: About,
+}
+
+/// The kinds of findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// The file cannot be read or parsed.
+    Syntax,
+    /// A key that Pole does not know.
+    Unknown,
+    /// A key that is accepted and has no effect.
+    NoEffect,
+    /// A key that occurs more than once.
+    Repeated,
+    /// A value that its key does not allow.
+    Value,
+    /// A rule between keys, or between the configuration and the files that it names.
+    Rule,
+}
+
+impl About {
+    /// Its name in the output of commands.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Syntax => "syntax",
+            Self::Unknown => "unknown-key",
+            Self::NoEffect => "no-effect",
+            Self::Repeated => "repeated-key",
+            Self::Value => "bad-value",
+            Self::Rule => "rule",
+        }
+    }
 }
 
 /// A problem that does not prevent the server from starting. The caller logs it.
@@ -59,13 +95,31 @@ impl fmt::Display for Warning {
 #[derive(Debug)]
 pub(super) struct Report {
     file: String,
+    about: About,
     problems: Vec<Problem>,
     warnings: Vec<Warning>,
 }
 
 impl Report {
     pub(super) fn new(file: &str) -> Self {
-        Self { file: file.to_owned(), problems: Vec::new(), warnings: Vec::new() }
+        Self { file: file.to_owned(), about: About::Syntax, problems: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// Sets the kind of the following findings, and returns the previous one.
+    pub(super) fn switch_to(&mut self, about: About) -> About {
+        std::mem::replace(&mut self.about, about)
+    }
+
+    /// A warning of another kind than the present one.
+    pub(super) fn warning_about(
+        &mut self,
+        about: About,
+        (line, key, value): (usize, &str, &str),
+        why: impl Into<String>,
+    ) {
+        let before = self.switch_to(about);
+        self.warning(line, key, value, why);
+        self.switch_to(before);
     }
 
     pub(super) fn problem(&mut self, line: usize, key: &str, value: &str, why: impl Into<String>) {
@@ -85,12 +139,14 @@ impl Report {
 
     /// Returns the value with the warnings, or the problems if there are any.
     pub(super) fn finish<T>(self, value: T) -> Result<(T, Vec<Warning>), ConfigError> {
-        if self.problems.is_empty() { Ok((value, self.warnings)) } else { Err(ConfigError { problems: self.problems }) }
+        let Self { problems, warnings, .. } = self;
+        if problems.is_empty() { Ok((value, warnings)) } else { Err(ConfigError { problems, warnings }) }
     }
 
     fn finding(&self, line: usize, key: &str, value: &str, why: String) -> Problem {
         let value = if keys::is_secret(key) { "(hidden)" } else { value };
-        Problem { file: self.file.clone(), line, key: key.to_owned(), value: shorten(value), why }
+        let about = self.about;
+        Problem { file: self.file.clone(), line, key: key.to_owned(), value: shorten(value), why, about }
     }
 }
 

@@ -344,6 +344,14 @@ settings! {
             "Milliseconds before an idle connection is closed.";
         Apache "admin.portUnification", TRUE_FALSE, "false" => port_unification: bool = Values::bool,
             "Whether the admin port takes HTTPS beside HTTP, with the certificate of `ssl.quorum.keyStore` or else of `ssl.keyStore`.";
+        Apache "admin.snapshot.enabled", TRUE_FALSE, "true" => snapshot_enabled: bool = Values::bool,
+            "Whether the command `snapshot` sends a backup.";
+        Apache "admin.restore.enabled", TRUE_FALSE, "true" => restore_enabled: bool = Values::bool,
+            "Whether the command `restore` takes one.";
+        Apache "admin.rateLimiterIntervalInMS", Number(0, 86_400_000), "300000" => rate_limit_ms: u64 = Values::count,
+            "Milliseconds between two of each of these commands at least; 0: no limit.";
+        Apache "serializeLastProcessedZxid.enabled", Unused("a backup always contains its last transaction"), "",
+            "Whether a snapshot contains its last transaction.";
         Apache "metricsProvider.className", Unused("metrics are always there for Prometheus"), "",
             "Apache's class of metrics.";
         Apache "metricsProvider.httpHost", Text, "127.0.0.1",

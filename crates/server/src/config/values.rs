@@ -12,7 +12,7 @@ use pole_types::ServerId;
 
 use super::keys::{self, Key, Kind};
 use super::properties::Entry;
-use super::report::Report;
+use super::report::{About, Report};
 use super::servers::Server;
 use super::types::Secret;
 
@@ -46,7 +46,10 @@ impl Values {
         let Entry { key: name, value, line } = &entry;
         match key.kind {
             Kind::Family => return self.families.push(entry),
-            Kind::Unused(why) => return report.warning(*line, name, value, format!("accepted and not used: {why}")),
+            Kind::Unused(why) => {
+                let why = format!("accepted and not used: {why}");
+                return report.warning_about(About::NoEffect, (*line, name, value), why);
+            }
             Kind::Only(_, why) if !allowed(key.kind, value) => {
                 return report.problem(*line, name, value, format!("not supported: {why}; allowed is {}", key.kind));
             }
@@ -57,7 +60,8 @@ impl Values {
         }
         let given = Given { value: value.clone(), line: *line };
         if let Some(before) = self.given.insert(key.name, given) {
-            report.warning(*line, name, value, format!("set in line {} already; this one counts", before.line));
+            let why = format!("set in line {} already; this one counts", before.line);
+            report.warning_about(About::Repeated, (*line, name, value), why);
         }
     }
 
@@ -177,11 +181,13 @@ pub(super) fn allowed(kind: Kind, value: &str) -> bool {
 fn unknown(entry: &Entry, report: &mut Report) {
     let Entry { key, value, line } = entry;
     if !key.starts_with("pole.") {
-        return report.warning(*line, key, value, "unknown key, not used");
+        return report.warning_about(About::Unknown, (*line, key, value), "unknown key, not used");
     }
     let hint = keys::nearest(key)
         .map_or_else(|| "docs/configuration.md has the list".to_owned(), |near| format!("did you mean {near}?"));
+    let before = report.switch_to(About::Unknown);
     report.problem(*line, key, value, format!("unknown key; {hint}"));
+    report.switch_to(before);
 }
 
 /// Parses the words that Apache's keys use for booleans.

@@ -74,6 +74,8 @@ named! {
         NodeDeletedWatchCount = "node_deleted_watch_count",
         NodeChangedWatchCount = "node_changed_watch_count",
         NodeChildrenWatchCount = "node_children_watch_count",
+        /// Turning the state into that of a backup.
+        RestoreTime = "restore_time",
     }
 }
 
@@ -110,6 +112,12 @@ named! {
         UnrecoverableErrorCount = "unrecoverable_error_count",
         NonMtlsRemoteConnCount = "non_mtls_remote_conn_count",
         NonMtlsLocalConnCount = "non_mtls_local_conn_count",
+        /// Backups that were not sent to their end.
+        SnapshotErrorCount = "snapshot_error_count",
+        SnapshotRateLimitedCount = "snapshot_rate_limited_count",
+        /// Backups that could not be restored.
+        RestoreErrorCount = "restore_error_count",
+        RestoreRateLimitedCount = "restore_rate_limited_count",
     }
 }
 

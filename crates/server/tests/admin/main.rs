@@ -1,9 +1,11 @@
 //! Tests of the four-letter words and the admin server, over real sockets.
 
+mod backup;
 mod connections;
 mod dashboard;
 mod ensemble;
 mod four_letter;
+mod monitoring;
 mod names;
 mod pages;
 mod test_server;

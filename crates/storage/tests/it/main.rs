@@ -2,9 +2,11 @@
 //! same files.
 
 mod apache;
+mod backup;
 mod beginning;
 mod damage;
 mod directory;
+mod inspect;
 mod operations;
 mod reading;
 mod scratch;

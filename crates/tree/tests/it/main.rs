@@ -6,6 +6,7 @@ mod apache;
 mod conversations;
 mod create;
 mod delete;
+mod difference;
 mod laws;
 mod limits;
 mod multi;
