@@ -5,7 +5,8 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -74,7 +75,16 @@ fn every_panel_and_every_action_works_in_a_browser() {
     page.moves_the_load();
     page.cuts_a_site_off();
     page.fits_a_phone();
+    page.one_server_has_a_page_too(base);
     assert_eq!(page.browser.take_problems(), Vec::<String>::new());
+}
+
+/// Sends a request to `pole up`, and returns the first line of the answer.
+fn post(base: u16, path: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, base)).unwrap();
+    let head = format!("POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{base}\r\nContent-Length: {}\r\n", body.len());
+    stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes()).unwrap();
+    BufReader::new(stream).lines().next().unwrap().unwrap()
 }
 
 /// The last line of a text.
@@ -295,6 +305,28 @@ impl Page {
         self.browser.until("document.documentElement.scrollWidth <= 360");
         self.browser.until("document.querySelector('#map').getBoundingClientRect().width <= 360");
         self.shoot("phone");
+    }
+
+    /// The page of a server shows and does not act, and outlives the server.
+    fn one_server_has_a_page_too(&mut self, base: u16) {
+        let browser = &mut self.browser;
+        assert_eq!(browser.take_problems(), Vec::<String>::new());
+        browser.resize(1400, 1000);
+        browser.open(&format!("http://127.0.0.1:{}/", base + 302));
+        browser.until("document.querySelectorAll('#servers tbody tr').length === 5");
+        browser.until("document.querySelector('#latency figcaption').innerText.includes('Clients of server 2')");
+        browser.until("document.querySelectorAll('#node-children li').length >= 2");
+        assert_eq!(browser.eval("document.querySelector('#actions').hidden"), true);
+        assert_eq!(browser.eval("document.querySelectorAll('#servers button').length"), 0);
+        self.shoot("one-server");
+        assert_eq!(post(base, "/v1/up/kill", r#"{"server":2}"#), "HTTP/1.1 204 No Content");
+        let browser = &mut self.browser;
+        browser.until("document.querySelector('#connection').innerText.startsWith('disconnected')");
+        assert_eq!(post(base, "/v1/up/restart", r#"{"server":2}"#), "HTTP/1.1 204 No Content");
+        browser.until("document.querySelector('#connection').innerText === 'live'");
+        // The browser reports each attempt to reconnect.
+        let problems = browser.take_problems();
+        assert!(problems.iter().all(|problem| problem.contains("/v1/events")), "{problems:?}");
     }
 
     /// The server that leads now. Waits until there is one.

@@ -3,7 +3,7 @@
 mod common;
 
 use std::io::Read as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -126,4 +126,22 @@ fn it_can_end_as_soon_as_it_is_ready() {
     let (code, output, _) = run(&["up", "--until-ready", "--base-port", &free_base_port().to_string()]);
     assert_eq!(code, 0, "{output}");
     assert!(output.starts_with("Pole is up: 5 servers in 3 data centres"), "{output}");
+}
+
+#[test]
+fn without_its_port_the_dashboard_is_missing_and_the_servers_are_not() {
+    let _guard = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    let base = free_base_port();
+    let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, base)).unwrap();
+    let (code, output, _) = run(&["up", "--until-ready", "--base-port", &base.to_string()]);
+    assert_eq!(code, 0, "{output}");
+    assert!(output.contains(&format!("No dashboard: port {base}: ")), "{output}");
+}
+
+#[test]
+fn a_load_that_cannot_be_made_is_refused() {
+    let _guard = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    let (code, _, complaint) = run(&["up", "--load", "9000", "--base-port", &free_base_port().to_string()]);
+    assert_eq!(code, 2, "{complaint}");
+    assert!(complaint.contains("from 0 to 5000"), "{complaint}");
 }

@@ -68,13 +68,13 @@ impl Tour {
             "Server {leader} in {site} leads: the oracle latency prefers it while the clients are in {near}. A write takes {before}."
         ));
         self.pause(READING);
-        self.tell(
-            3,
-            &format!("What each oracle would choose if server {leader} crashed now: {}.", self.choices(leader)),
-        );
-        self.pause(READING);
+        let leader = self.announce_crash(leader)?;
         self.act(Action::Kill(leader))?;
-        if !self.board.wait_until(LEADER_LIMIT, |content| content.leader.is_some_and(|(next, _)| next != leader)) {
+        let is_replaced = |content: &Content| {
+            let is_down = content.state.servers.iter().any(|server| server.id == leader && server.state == "down");
+            is_down && content.leader.is_some_and(|(next, _)| next != leader)
+        };
+        if !self.board.wait_until(LEADER_LIMIT, is_replaced) {
             return Err("no other server leads".to_owned());
         }
         let next = self.leader().unwrap_or_default();
@@ -108,6 +108,22 @@ impl Tour {
             load.done, load.repeated
         ));
         Ok(())
+    }
+
+    /// Says whom each oracle would choose if the leader crashed. Returns the leader, which may have given way meanwhile:
+    /// then it is said again for the next one.
+    fn announce_crash(&self, mut leader: u64) -> Result<u64, String> {
+        for _ in 0..CHANGES_MAX {
+            let choices = self.choices(leader);
+            self.tell(3, &format!("What each oracle would choose if server {leader} crashed now: {choices}."));
+            self.pause(READING);
+            match self.leader() {
+                Some(same) if same == leader => return Ok(leader),
+                Some(other) => leader = other,
+                None => return Err("there is no leader".to_owned()),
+            }
+        }
+        Ok(leader)
     }
 
     /// Shows a step in the dashboard and in the terminal.
@@ -182,6 +198,8 @@ impl Tour {
 }
 
 const STEPS: u32 = 7;
+/// A leader that gives way has to wait before it does so again.
+const CHANGES_MAX: u32 = 3;
 /// Writes per second: enough to measure, and little for any machine.
 const RATE: f64 = 60.0;
 const READING: Duration = Duration::from_secs(5);

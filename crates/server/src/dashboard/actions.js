@@ -72,7 +72,10 @@ export function drawActions() {
     if (may("cut")) parts.push(cutForm(sites));
     byId("action-forms").replaceChildren(...parts);
   }
-  byId("token-form").hidden = state.capabilities.server === null;
+  // An ensemble of `pole up` is there to be played with.
+  const isExperiment = state.capabilities.server === null;
+  setText(byId("actions-title"), isExperiment ? "Try it" : "Changes");
+  byId("token-form").hidden = isExperiment;
   drawLoad();
   drawTour();
 }

@@ -1,7 +1,7 @@
 // The map: sites at distances that follow their round trips, servers in them, links between them.
 
 import { byId, ms, number, svg } from "./dom.js";
-import { state, view } from "./state.js";
+import { fresh, state, view } from "./state.js";
 
 const HEIGHT = 400;
 const BOX = { height: 140, above: 62 };
@@ -19,8 +19,9 @@ export function drawMap() {
   root.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
   const places = placesOf(sites, links, width);
   const parts = [];
-  for (const link of links) parts.push(...drawLink(link, places));
+  for (const link of links) parts.push(drawLink(link, places));
   for (const site of sites) parts.push(drawSite(site, places.get(site.name), current));
+  for (const link of links) parts.push(...drawLinkLabel(link, places));
   root.replaceChildren(...parts);
   root.setAttribute("aria-label", describe(sites, links, current));
 }
@@ -127,11 +128,16 @@ function separate(boxes, width) {
 
 function drawLink(link, places) {
   const [a, b] = [places.get(link.a), places.get(link.b)];
+  return svg("line", { class: link.isCut ? "link cut" : "link", x1: a.x, y1: a.y, x2: b.x, y2: b.y });
+}
+
+/** Above the sites, so that none hides it. */
+function drawLinkLabel(link, places) {
+  const [a, b] = [places.get(link.a), places.get(link.b)];
   const [x, y] = [(a.x + b.x) / 2, (a.y + b.y) / 2];
   const text = link.isCut ? "cut" : ms(link.rtt);
   const width = text.length * 7.2 + 14;
   return [
-    svg("line", { class: link.isCut ? "link cut" : "link", x1: a.x, y1: a.y, x2: b.x, y2: b.y }),
     svg("rect", { class: "link-label", x: x - width / 2, y: y - 11, width, height: 22, rx: 11 }),
     svg("text", { class: "link-text", x, y: y + 4.5, "text-anchor": "middle" }, text),
   ];
@@ -183,10 +189,12 @@ function star(x, y, outer, inner) {
   return `M${points.join("L")}z`;
 }
 
-/** The mode of a server, corrected by what `pole up` knows of its process. */
+/** The mode of a server: as `pole up` knows its process, as it says itself, or as the leader sees it. */
 export function modeOf(server, current) {
   const process = state.up?.servers.find((other) => other.id === server.id);
   if (process && (process.state === "down" || process.state === "paused")) return process.state;
+  const own = fresh().find((snapshot) => snapshot.health.id === server.id);
+  if (own) return own.health.mode;
   if (!server.alive && server.id !== current.health.id) return "down";
   return server.mode ?? "down";
 }

@@ -16,7 +16,7 @@ use std::sync::mpsc::Sender;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, Request, State};
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
@@ -65,6 +65,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/events", get(events))
         .route("/v1/up/{action}", post(act))
         .fallback(forward)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&shared), check_caller))
         .layer(map_response(secured))
         .with_state(shared)
@@ -171,7 +172,7 @@ async fn forward(
     }
     match shared.relay.forward(&method, &uri, headers.get(header::AUTHORIZATION), body).await {
         Some(response) => response,
-        None => refuse(StatusCode::SERVICE_UNAVAILABLE, "no-quorum", "no server answers: start one"),
+        None => refuse(StatusCode::SERVICE_UNAVAILABLE, "no-quorum", "no server answers in time: start or resume one"),
     }
 }
 
@@ -180,6 +181,9 @@ fn refuse(status: StatusCode, code: &str, error: &str) -> Response {
     let body = serde_json::to_string(&refusal).unwrap_or_default();
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
+
+/// As large as the largest that a server takes.
+const BODY_BYTES_MAX: usize = 64 << 10;
 
 /// As many as each server serves.
 const STREAMS_MAX: usize = 16;

@@ -48,7 +48,8 @@ impl Relay {
         unfold(viewer, |mut viewer| async { viewer.receiver.recv().await.map(|bytes| (Ok(bytes), viewer)) })
     }
 
-    /// Asks the leader, or another server if it does not answer.
+    /// Asks the leader, or another server if it accepts no connection. A read that is not answered in time is repeated at
+    /// another server, but a change is not: it may have taken effect.
     pub(super) async fn forward(
         &self,
         method: &Method,
@@ -64,8 +65,13 @@ impl Relay {
             if let Some(authorization) = authorization {
                 request = request.header(header::AUTHORIZATION, authorization);
             }
-            let answer = timeout(ANSWER_LIMIT, exchange(port, request, body.clone()));
-            let Ok(Some(response)) = answer.await else { continue };
+            let Some(stream) = connect(port).await else { continue };
+            let answer = timeout(ANSWER_LIMIT, exchange(port, stream, request, body.clone())).await;
+            let response = match answer {
+                Ok(Some(response)) => response,
+                Ok(None) | Err(_) if method == Method::GET => continue,
+                Ok(None) | Err(_) => return None,
+            };
             let (parts, incoming) = response.into_parts();
             let bytes = Limited::new(incoming, ANSWER_BYTES_MAX).collect().await.ok()?.to_bytes();
             let mut response = Response::new(Body::from(bytes));
@@ -116,7 +122,8 @@ async fn follow_board(board: Board, sender: mpsc::Sender<Bytes>) {
 async fn follow(id: u64, port: u16, sender: mpsc::Sender<Bytes>) {
     loop {
         let request = hyper::Request::builder().method(Method::GET).uri("/v1/events");
-        if let Ok(Some(response)) = timeout(ANSWER_LIMIT, exchange(port, request, Bytes::new())).await
+        if let Some(stream) = connect(port).await
+            && let Ok(Some(response)) = timeout(ANSWER_LIMIT, exchange(port, stream, request, Bytes::new())).await
             && response.status().is_success()
             && copy(id, response.into_body(), &sender).await.is_none()
         {
@@ -148,8 +155,8 @@ async fn copy(id: u64, mut body: Incoming, sender: &mpsc::Sender<Bytes>) -> Opti
 /// Holds the elections of a server back until it leads.
 #[derive(Default)]
 struct Elections {
+    /// Those that were not passed on yet.
     newest: Option<Bytes>,
-    leads: bool,
 }
 
 impl Elections {
@@ -161,7 +168,6 @@ impl Elections {
         }
         let Some(data) = event.strip_prefix(b"event: snapshot\ndata: ") else { return Vec::new() };
         let leads = serde_json::from_slice(data).is_ok_and(|snapshot: SnapshotHead| snapshot.health.leader == Some(id));
-        self.leads = leads;
         let elections = if leads { self.newest.take() } else { None };
         elections.into_iter().chain([event]).collect()
     }
@@ -178,16 +184,26 @@ struct HealthHead {
     leader: Option<u64>,
 }
 
+async fn connect(port: u16) -> Option<TcpStream> {
+    timeout(CONNECT_LIMIT, TcpStream::connect((Ipv4Addr::LOCALHOST, port))).await.ok()?.ok()
+}
+
 /// Sends one request on a connection of its own, which lives as long as the body of the response.
-async fn exchange(port: u16, request: hyper::http::request::Builder, body: Bytes) -> Option<Response<Incoming>> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let stream = TcpStream::connect(address).await.ok()?;
+async fn exchange(
+    port: u16,
+    stream: TcpStream,
+    request: hyper::http::request::Builder,
+    body: Bytes,
+) -> Option<Response<Incoming>> {
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await.ok()?;
     tokio::spawn(connection);
-    let request = request.header(header::HOST, address.to_string()).body(Full::new(body)).ok()?;
+    let host = SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string();
+    let request = request.header(header::HOST, host).body(Full::new(body)).ok()?;
     sender.send_request(request).await.ok()
 }
 
+/// On one machine a connection is made at once, even by a process that is paused.
+const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// Events that wait for a viewer: a few of each server.
 const QUEUE_MAX: usize = 32;
 /// Longer than a transfer takes by default.
