@@ -15,9 +15,11 @@
 mod answers;
 pub mod commands;
 mod requests;
+mod what_if;
 
 pub use answers::{
     Election, Ensemble, Health, OracleChosen, OracleInForce, OracleScores, Proposal, Refusal, Scores, Server,
     ServerScore, Step, Transferred,
 };
 pub use requests::{ChooseOracle, Param, SetScore, Transfer};
+pub use what_if::{WhatIf, WhatIfs};

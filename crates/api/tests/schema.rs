@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pole_api::{
     ChooseOracle, Election, Ensemble, Health, OracleChosen, OracleInForce, Refusal, Scores, SetScore, Transfer,
-    Transferred,
+    Transferred, WhatIfs,
 };
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -34,6 +34,7 @@ fn schema() -> Value {
         "GET /v1/oracle": answer(generator.subschema_for::<OracleInForce>(), None),
         "GET /v1/scores": answer(generator.subschema_for::<Scores>(), None),
         "GET /v1/election": answer(generator.subschema_for::<Vec<Election>>(), None),
+        "GET /v1/whatif": answer(generator.subschema_for::<WhatIfs>(), None),
         "PUT /v1/oracle": answer(
             generator.subschema_for::<OracleChosen>(),
             Some(generator.subschema_for::<ChooseOracle>()),

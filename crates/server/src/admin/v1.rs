@@ -100,7 +100,7 @@ fn round_trips(report: &Report) -> BTreeMap<u64, f64> {
     report.round_trips.iter().map(|(id, span)| (id.0, ms(*span))).collect()
 }
 
-fn site(shared: &Shared, id: ServerId) -> Option<String> {
+pub(crate) fn site(shared: &Shared, id: ServerId) -> Option<String> {
     let pole = &shared.settings.config.pole;
     let own = pole.site.as_ref().filter(|_| id == shared.settings.me);
     let placed = || pole.emulation.as_ref()?.topology.site(id.0).map(str::to_owned);
