@@ -106,7 +106,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Backup(args) => backup::save(&args, cli.json),
         Command::Restore(args) => backup::restore(&args, cli.json),
         Command::Check(args) => check::run(&args, cli.json, paint),
-        Command::Convert(args) => convert::run(&args),
+        Command::Convert(args) => convert::run(&args, cli.json),
         Command::Entrypoint { args } => entrypoint::run(&args, cli.json),
         Command::Completions { shell } => {
             let mut script = Vec::new();
