@@ -1,6 +1,6 @@
 //! `cargo xtask release`: builds the archive of a release.
 //!
-//! Writes `pole-VERSION-TARGET.tar.gz` with the binary and the documents for operators, its SHA-256 in the format of
+//! Writes `pole-VERSION-TARGET.tar.gz` with a static binary and the files for operators, its SHA-256 in the format of
 //! `sha256sum`, and the release notes, which are the section of the version in CHANGELOG.md. The notes are printed too.
 //!
 //! The archive depends only on the binary, the documents and the time of the last commit: names are sorted, and owner
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let committed_s = committed_s.parse().map_err(|_| Failure::Check(format!("`{committed_s}` is no time")))?;
     let target = output_of(program("rustc").args(["--print", "host-tuple"]))?;
     let name = format!("pole-{VERSION}-{target}");
-    let archive = archive(&name, committed_s, contents(&build()?)?)?;
+    let archive = archive(&name, committed_s, contents(&build(&target)?)?)?;
 
     let out = match options.out {
         Some(folder) => std::path::absolute(&folder).map_err(|why| Failure::io("find", &folder, &why))?,
@@ -85,21 +85,27 @@ fn check_committed() -> Result<(), Failure> {
     Err(Failure::Check(format!("commit these changes first, or use --dirty for a trial:\n{changed}")))
 }
 
-/// Builds `pole`, checks that it reports the version, and returns its path.
+/// Builds `pole` as a static binary, checks that it is one and reports the version, and returns its path.
 ///
-/// It has its own build folder: other flags than usual would make cargo rebuild everything in the usual one, twice.
-fn build() -> Result<PathBuf, Failure> {
+/// It has its own build folder: other flags than usual would make cargo rebuild everything in the usual one, twice. The
+/// target is named, so that the flags are not used for build scripts and procedural macros, which cannot be static.
+fn build(target: &str) -> Result<PathBuf, Failure> {
     let folder = target_dir().join("xtask").join("release-build");
     let status = program("cargo")
-        .args(["build", "--quiet", "--locked", "--release", "--package", "pole-cli", "--bin", "pole", "--target-dir"])
+        .args(["build", "--quiet", "--locked", "--release", "--package", "pole-cli", "--bin", "pole"])
+        .args(["--target", target, "--target-dir"])
         .arg(&folder)
-        .env("CARGO_ENCODED_RUSTFLAGS", remapped_paths())
+        .env("CARGO_ENCODED_RUSTFLAGS", flags())
         .status()
         .map_err(|why| Failure::Check(format!("cannot run cargo: {why}")))?;
     if !status.success() {
         return Err(Failure::Check(format!("cannot build pole: {status}")));
     }
-    let binary = folder.join("release").join("pole");
+    let binary = folder.join(target).join("release").join("pole");
+    let bytes = fs::read(&binary).map_err(|why| Failure::io("read", &binary, &why))?;
+    if names_loader(&bytes) {
+        return Err(Failure::Check("the binary is not static: it would not run without the system's libraries".into()));
+    }
     let reported = output_of(program(&binary.to_string_lossy()).arg("--version"))?;
     if reported != format!("pole {VERSION}") {
         return Err(Failure::Check(format!("the binary reports `{reported}`, not version {VERSION}")));
@@ -107,13 +113,22 @@ fn build() -> Result<PathBuf, Failure> {
     Ok(binary)
 }
 
-/// Compiler flags that keep the paths of this machine out of panic messages and line tables, separated as cargo wants
-/// it: a path may contain spaces.
-fn remapped_paths() -> String {
+/// Whether a program names the loader of dynamic libraries.
+fn names_loader(program: &[u8]) -> bool {
+    program.windows(LOADER.len()).any(|window| window == LOADER)
+}
+
+/// In the path of every loader of Linux, such as /lib64/ld-linux-x86-64.so.2. In two parts, because this program may be
+/// checked by itself in a test.
+const LOADER: &[u8] = concat!("/ld-", "linux").as_bytes();
+
+/// Compiler flags for a static binary that keep the paths of this machine out of panic messages and line tables,
+/// separated as cargo wants it: a path may contain spaces.
+fn flags() -> String {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cargo_home = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
     let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
-    [remap(&cargo_home, "cargo"), remap(root(), "pole")].join("\x1f")
+    [remap(&cargo_home, "cargo"), remap(root(), "pole"), "-Ctarget-feature=+crt-static".to_owned()].join("\x1f")
 }
 
 /// A file of the archive.
@@ -128,7 +143,8 @@ fn contents(binary: &Path) -> Result<Vec<Packed>, Failure> {
     let bytes = fs::read(binary).map_err(|why| Failure::io("read", binary, &why))?;
     let mut files = vec![Packed { name: "pole", mode: 0o755, bytes }];
     for name in DOCUMENTS {
-        files.push(Packed { name, mode: 0o644, bytes: read_text(name)?.into_bytes() });
+        let mode = if name.ends_with(".sh") { 0o755 } else { 0o644 };
+        files.push(Packed { name, mode, bytes: read_text(name)?.into_bytes() });
     }
     Ok(files)
 }
@@ -171,7 +187,20 @@ fn read_text(name: &str) -> Result<String, Failure> {
 /// The version of the workspace, which this package shares.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-const DOCUMENTS: [&str; 3] = ["CHANGELOG.md", "LICENSE", "README.md"];
+const DOCUMENTS: [&str; 12] = [
+    "CHANGELOG.md",
+    "LICENSE",
+    "README.md",
+    "deploy/bin/zkCli.sh",
+    "deploy/bin/zkServer.sh",
+    "deploy/helm/pole/files/alerts.yaml",
+    "deploy/helm/pole/files/dashboard.json",
+    "deploy/systemd/pole.service",
+    "deploy/zoo.cfg",
+    "docs/configuration.md",
+    "docs/deployment.md",
+    "docs/operations.md",
+];
 
 #[cfg(test)]
 mod tests {
@@ -189,6 +218,18 @@ mod tests {
             document("README.md"),
             document("CHANGELOG.md"),
         ]
+    }
+
+    #[test]
+    fn every_document_is_there() {
+        DOCUMENTS.iter().for_each(|name| drop(read_text(name).unwrap()));
+    }
+
+    #[test]
+    fn a_dynamic_program_is_told_from_a_static_one() {
+        let own = fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert!(names_loader(&own), "tests are linked dynamically");
+        assert!(!names_loader(b"/lib/libc.a"));
     }
 
     #[test]

@@ -68,6 +68,18 @@ fn every_mutant_says_what_it_takes_away() {
 }
 
 #[test]
+fn the_book_has_every_page_once() {
+    let files = files();
+    let summary = files.iter().find(|file| file.path == "docs/SUMMARY.md").expect("the order of the book");
+    let listed: Vec<&str> = text::links(&summary.text).collect();
+    let pages = files.iter().filter_map(|file| file.path.strip_prefix("docs/")).filter(|page| page.ends_with(".md"));
+    let pages = pages.filter(|page| *page != "SUMMARY.md");
+    let times = |page: &str| listed.iter().filter(|listed| **listed == page).count();
+    let wrong: Vec<String> = pages.filter(|page| times(page) != 1).map(str::to_owned).collect();
+    assert_none(&wrong, "docs/SUMMARY.md lists each page of docs once:");
+}
+
+#[test]
 fn links_between_documents_lead_somewhere() {
     let mut wrong = Vec::new();
     for file in files().iter().filter(|file| file.path.ends_with(".md")) {

@@ -62,6 +62,19 @@ pub struct SettingChange {
     pub what_to_do: String,
 }
 
+/// `pole convert`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Converted {
+    /// The file that was read.
+    pub from: String,
+    /// The file that was written, and means the same.
+    pub to: String,
+    /// What the new file does not have, or is suspicious in both.
+    pub warnings: Vec<String>,
+}
+
 /// `pole check DIR`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

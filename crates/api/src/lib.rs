@@ -17,6 +17,7 @@ pub mod commands;
 mod dashboard;
 mod requests;
 mod up;
+mod what_if;
 pub mod words;
 
 pub use answers::{
@@ -26,3 +27,4 @@ pub use answers::{
 pub use dashboard::{AclEntry, Capabilities, Clients, Measured, NodeStat, NodeView, Snapshot};
 pub use requests::{ChooseOracle, Param, SetScore, Transfer};
 pub use up::{UpChooseServer, UpCutSite, UpLink, UpLoad, UpServer, UpSetLink, UpSetLoad, UpState, UpTour};
+pub use what_if::{WhatIf, WhatIfs};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pole_api::commands::{
-    BackedUp, BackupChecked, BenchResult, ConfigurationChecked, DataChecked, Installed, Restored,
+    BackedUp, BackupChecked, BenchResult, ConfigurationChecked, Converted, DataChecked, Installed, Restored,
 };
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ fn schema() -> Value {
         "pole check FILE": generator.subschema_for::<ConfigurationChecked>(),
         "pole check DIR": generator.subschema_for::<DataChecked>(),
         "pole check BACKUP": generator.subschema_for::<BackupChecked>(),
+        "pole convert": generator.subschema_for::<Converted>(),
         "pole bench": generator.subschema_for::<BenchResult>(),
         "pole backup": generator.subschema_for::<BackedUp>(),
         "pole restore --admin": generator.subschema_for::<Restored>(),

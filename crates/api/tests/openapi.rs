@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pole_api::{
     ChooseOracle, Election, Ensemble, Health, NodeView, OracleChosen, OracleInForce, Refusal, Scores, SetScore,
-    Transfer, Transferred, UpChooseServer, UpCutSite, UpSetLink, UpSetLoad,
+    Transfer, Transferred, UpChooseServer, UpCutSite, UpSetLink, UpSetLoad, WhatIfs,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -69,6 +69,7 @@ impl Pages {
         self.read::<Scores>("/v1/scores", "How well each server would lead, by every oracle", &[kind]);
         let last = ("last", "integer", "The number of elections at most");
         self.read::<Vec<Election>>("/v1/election", "The last elections and hand-overs, newest first", &[last]);
+        self.read::<WhatIfs>("/v1/whatif", "What would make another server the best leader", &[]);
         let params = [
             ("path", "string", "The path of the node; `/` if not given"),
             ("after", "string", "Show children after this name"),

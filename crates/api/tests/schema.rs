@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pole_api::{
     Capabilities, ChooseOracle, Election, Ensemble, Health, NodeView, OracleChosen, OracleInForce, Refusal, Scores,
-    SetScore, Snapshot, Transfer, Transferred, UpChooseServer, UpCutSite, UpSetLink, UpSetLoad, UpState,
+    SetScore, Snapshot, Transfer, Transferred, UpChooseServer, UpCutSite, UpSetLink, UpSetLoad, UpState, WhatIfs,
 };
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -48,6 +48,7 @@ fn schema() -> Value {
         "POST /v1/up/load": { "request": generator.subschema_for::<UpSetLoad>() },
         "POST /v1/up/link": { "request": generator.subschema_for::<UpSetLink>() },
         "POST /v1/up/cut": { "request": generator.subschema_for::<UpCutSite>() },
+        "GET /v1/whatif": answer(generator.subschema_for::<WhatIfs>(), None),
         "PUT /v1/oracle": answer(
             generator.subschema_for::<OracleChosen>(),
             Some(generator.subschema_for::<ChooseOracle>()),

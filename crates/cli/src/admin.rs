@@ -13,7 +13,7 @@ use std::time::Duration;
 use hyper::HeaderMap;
 use pole_api::commands::Restored;
 use pole_api::{
-    ChooseOracle, Election, Ensemble, Health, OracleChosen, Refusal, Scores, SetScore, Transfer, Transferred,
+    ChooseOracle, Election, Ensemble, Health, OracleChosen, Refusal, Scores, SetScore, Transfer, Transferred, WhatIfs,
 };
 use pole_oracle::Spec;
 use serde::Serialize;
@@ -54,6 +54,11 @@ impl Admin {
     /// Returns the newest elections first. The leader is asked first: a server that joined later has no details.
     pub(crate) fn elections(&self, last: u32) -> Result<Reply<Vec<Election>>, Failure> {
         self.send(&self.leader_first()?, "GET", &format!("/v1/election?last={last}"), "", LIMIT)
+    }
+
+    /// Which change would make another server the best leader.
+    pub(crate) fn what_if(&self) -> Result<Reply<WhatIfs>, Failure> {
+        self.get("/v1/whatif")
     }
 
     pub(crate) fn set_oracle(&self, name: &str, params: &[Param]) -> Result<Reply<OracleChosen>, Failure> {

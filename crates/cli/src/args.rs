@@ -47,13 +47,16 @@ pub(crate) enum Command {
     Up(UpArgs),
     /// Show the servers, who leads, and how far apart they are
     Status(AdminArgs),
-    /// Explain why the leader leads: the candidates, their scores, and what decided
+    /// Explain why the leader leads: the candidates, their scores, what decided, and what would change it
     Explain {
         #[command(flatten)]
         at: AdminArgs,
         /// The number of elections to explain, newest first
         #[arg(long, value_name = "N", default_value_t = 1)]
         last: u32,
+        /// Only what would make another server the best leader; otherwise that follows the elections
+        #[arg(long)]
+        what_if: bool,
     },
     /// Show or change what makes a good leader
     #[command(subcommand)]

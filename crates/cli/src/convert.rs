@@ -8,17 +8,21 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use pole_api::commands::Converted;
 use pole_server::config::{Config, Identity};
 
 use crate::args::ConvertArgs;
+use crate::check::print_as;
 use crate::failure::Failure;
 use crate::{print, print_error};
 
-pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
+pub(crate) fn run(args: &ConvertArgs, json: bool) -> Result<(), Failure> {
     let ConvertArgs { from, to, force } = args;
     let (config, warnings) = load(from)?;
     let text = if is_toml(to) { config.to_toml() } else { config.to_cfg() };
-    warnings.iter().for_each(|warning| print_error(&format!("pole: {warning}\n")));
+    if !json {
+        warnings.iter().for_each(|warning| print_error(&format!("pole: {warning}\n")));
+    }
     if to.as_os_str() == "-" {
         return print(&text);
     }
@@ -32,7 +36,12 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
             from.display()
         )));
     }
-    print(&format!("{} means the same as {}.\n", to.display(), from.display()))
+    let converted = Converted {
+        from: from.display().to_string(),
+        to: to.display().to_string(),
+        warnings: warnings.iter().map(ToString::to_string).collect(),
+    };
+    print_as(&converted, json, |done| format!("{} means the same as {}.\n", done.to, done.from))
 }
 
 fn load(path: &Path) -> Result<(Config, Vec<pole_server::config::Warning>), Failure> {

@@ -79,10 +79,11 @@ fn run(cli: Cli) -> Result<(), Failure> {
             let answer = Admin::new(&args).ensemble()?;
             print(&answer.text(cli.json, |ensemble| show::status(ensemble, paint))?)
         }
-        Command::Explain { at, last } => {
-            let answer = Admin::new(&at).elections(last)?;
-            print(&answer.text(cli.json, |elections| show::explain(elections, paint))?)
+        Command::Explain { at, what_if: true, .. } => {
+            let answer = Admin::new(&at).what_if()?;
+            print(&answer.text(cli.json, show::what_if_alone)?)
         }
+        Command::Explain { at, last, what_if: false } => explain(&Admin::new(&at), last, cli.json, paint),
         Command::Oracle(OracleCommand::Get(at)) => oracle_get(&Admin::new(&at), cli.json, paint),
         Command::Oracle(OracleCommand::Set { name, params, at }) => {
             let answer = Admin::new(&at).set_oracle(&name, &params)?;
@@ -105,7 +106,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Backup(args) => backup::save(&args, cli.json),
         Command::Restore(args) => backup::restore(&args, cli.json),
         Command::Check(args) => check::run(&args, cli.json, paint),
-        Command::Convert(args) => convert::run(&args),
+        Command::Convert(args) => convert::run(&args, cli.json),
         Command::Entrypoint { args } => entrypoint::run(&args, cli.json),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -115,6 +116,19 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Elect { args } => Err(elect::run(&args, cli.json)),
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(&command, cli.json, paint),
+    }
+}
+
+fn explain(admin: &Admin, last: u32, json: bool, paint: Paint) -> Result<(), Failure> {
+    let answer = admin.elections(last)?;
+    print(&answer.text(json, |elections| show::explain(elections, paint))?)?;
+    if json || answer.typed()?.is_empty() {
+        return Ok(());
+    }
+    // An older server does not know, and what was asked for is said already.
+    match admin.what_if().and_then(|reply| reply.typed()) {
+        Ok(changes) if !changes.changes.is_empty() => print(&format!("\n{}", show::what_if(&changes))),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

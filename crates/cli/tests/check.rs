@@ -174,7 +174,10 @@ fn a_configuration_is_converted_there_and_back() {
     assert_eq!(code, 0, "{warned}");
     assert!(said.contains("means the same") && warned.contains("leaderServes"), "{said}{warned}");
     assert!(std::fs::read_to_string(toml).unwrap().contains("pole.oracle.name = \"latency\""));
-    assert_eq!(run(&["convert", toml, again]).0, 0);
+    let (code, said, warned) = run(&["convert", "--json", &cfg, again]);
+    let converted: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, warned.as_str(), converted["warnings"].as_array().unwrap().len()), (0, "", 1), "{said}");
+    assert_eq!(run(&["convert", "--force", toml, again]).0, 0);
     let (_, said, _) = run(&["check", "--id", "1", again, "--against", &cfg]);
     assert!(said.contains("It sets the same as "), "{said}");
     let (code, said, _) = run(&["convert", toml, "-"]);

@@ -181,6 +181,21 @@ fn every_file_of_the_package_exists() {
     assert!(fs::read_to_string(deploy("debian/postinst")).unwrap().contains("#DEBHELPER#"));
 }
 
+/// The command that Kubernetes runs before it stops a pod. Nothing listens here, so it cannot reach the server (3), which
+/// shows that its arguments are right.
+#[test]
+fn the_hook_before_a_stop_is_a_command_of_pole() {
+    for file in ["kubernetes/pole.yaml", "helm/pole/templates/statefulset.yaml"] {
+        let text = fs::read_to_string(deploy(file)).unwrap();
+        let line =
+            text.lines().find_map(|line| line.trim().strip_prefix("command: [/usr/local/bin/pole, ")).expect(file);
+        let args: Vec<&str> = line.trim_end_matches(']').split(", ").collect();
+        let nowhere = format!("127.0.0.1:{}", free_port());
+        let (code, _, complaint) = run(&[&args[..], &["--admin", &nowhere]].concat());
+        assert_eq!(code, 3, "{file}: {args:?}: {complaint}");
+    }
+}
+
 /// The image has no shell, so what it runs is this command, with arguments that it knows.
 #[test]
 fn the_image_runs_the_entrypoint_with_variables_that_it_knows() {

@@ -80,10 +80,15 @@ impl<M: Machine> Node<M> {
         self.config.voters.iter().filter(is_candidate).map(|id| (id, view(id))).collect()
     }
 
+    /// The epoch for which scores are computed.
+    pub fn next_epoch(&self) -> u64 {
+        self.election.round().epoch + 1
+    }
+
     /// The score of a view under any oracle; `None` if too little was measured. For the oracle in force, the rank that
     /// the peer itself gossiped takes precedence if it is fresh.
     pub fn score(&self, oracle: &dyn Oracle, view: &View, now: Time) -> Option<Assessed> {
-        let computed = oracle.assess(view, self.election.round().epoch + 1);
+        let computed = oracle.assess(view, self.next_epoch());
         match self.gossiped_rank(view.me(), oracle, view.moment(), now) {
             Some(Rank::Known(score)) => {
                 Some(Assessed { score: score.clone(), inputs: computed.map_or_else(Vec::new, |known| known.inputs) })

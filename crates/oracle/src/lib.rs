@@ -10,6 +10,7 @@
 //! oracles/   View + epoch                           -> Assessed (score and inputs)
 //! resign     own score, other scores, now           -> Decision (stay or resign, and why)
 //! spec       "latency/1ms"                          -> Box<dyn Oracle>
+//! what_if    views of all candidates                -> which change would make another the best
 //! ```
 //!
 //! Invariants: a score depends only on the [`View`] and the epoch. Calculations use integers; floats appear only in
@@ -26,6 +27,7 @@ mod oracles;
 mod resign;
 mod spec;
 mod view;
+mod what_if;
 
 pub use class::Class;
 pub use measure::{
@@ -39,3 +41,4 @@ pub use oracles::{
 pub use resign::{Decision, ResignConfig, Resignation, Situation, StayReason};
 pub use spec::{Spec, SpecError};
 pub use view::{Moment, View};
+pub use what_if::{Change, WhatIf, best, what_if};

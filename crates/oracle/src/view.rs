@@ -202,6 +202,28 @@ impl View {
         self.probe_milli
     }
 
+    /// The same view with another rate of a server of N'.
+    #[must_use]
+    pub fn with_rate(mut self, id: ServerId, milli: u64) -> Self {
+        if self.live.contains(&id) {
+            self.rates.insert(id, milli);
+        }
+        self
+    }
+
+    /// The same view with another round trip between two servers, in both directions.
+    #[must_use]
+    pub fn with_round_trip(&self, a: ServerId, b: ServerId, round_trip: Span) -> Self {
+        let mut view = self.clone();
+        for (id, other) in [(a, b), (b, a)] {
+            let of = if id == view.me { Some(&mut view.round_trips) } else { view.peer_round_trips.get_mut(&id) };
+            if let Some(measured) = of.and_then(|of| of.get_mut(&other)) {
+                *measured = round_trip;
+            }
+        }
+        view
+    }
+
     /// This server's last score in the same situation under the oracle with this fingerprint. Use it only for
     /// hysteresis: a server's own past may affect its own score, but the order on scores stays a function of the
     /// messages.

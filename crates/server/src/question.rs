@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use pole_api::{Election, Ensemble, OracleInForce, Scores, Transferred};
+use pole_api::{Election, Ensemble, OracleInForce, Scores, Transferred, WhatIfs};
 use pole_oracle::{InvalidProbe, Moment};
 use pole_types::{ServerId, Span};
 use tokio::sync::oneshot;
@@ -27,6 +27,8 @@ pub(crate) enum Question {
     Oracle(Reply<OracleInForce>),
     /// How well each server would lead at this moment, by every oracle.
     Scores { moment: Moment, reply: Reply<Scores> },
+    /// Which change would make another server the best leader.
+    WhatIf(Reply<WhatIfs>),
     /// The last elections and hand-overs, newest first.
     Elections { last: usize, reply: Reply<Vec<Election>> },
     /// Everything that the dashboard shows. The elections are left out if they are those already `seen`.

@@ -4,6 +4,8 @@
 
 mod election;
 mod state;
+mod what_if;
 
 pub(crate) use election::{explain, why};
 pub(crate) use state::{oracle, status, transferred};
+pub(crate) use what_if::{what_if, what_if_alone};

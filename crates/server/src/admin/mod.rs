@@ -14,6 +14,7 @@
 //! backup      /commands/snapshot, restore         the whole state, sent and received
 //! v1          GET /v1/health, /v1/ensemble        the state of the server and of the ensemble
 //! scores      GET /v1/scores                      how well each server would lead
+//! what_if     GET /v1/whatif                      what would make another server lead well
 //! elections   GET /v1/election                    why the current leader leads
 //! change      PUT /v1/oracle, /v1/score           changes by an operator
 //! transfer    POST /v1/transfer                   a change of the leader
@@ -37,6 +38,7 @@ mod probes;
 mod scores;
 mod transfer;
 mod v1;
+mod what_if;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -135,6 +137,7 @@ fn router() -> Router<Arc<Shared>> {
         .route("/v1/health", get(v1::health))
         .route("/v1/ensemble", get(v1::ensemble))
         .route("/v1/scores", get(scores::scores))
+        .route("/v1/whatif", get(what_if::page_of))
         .route("/v1/election", get(elections::elections))
         .route("/v1/oracle", put(change::oracle).get(v1::oracle))
         .route("/v1/score", put(change::score))
@@ -201,6 +204,7 @@ impl Driver {
             Question::Ensemble(reply) => drop(reply.send(v1::ensemble_of(self))),
             Question::Oracle(reply) => drop(reply.send(v1::oracle_of(self))),
             Question::Scores { moment, reply } => drop(reply.send(scores::scores_of(self, moment))),
+            Question::WhatIf(reply) => drop(reply.send(what_if::what_ifs(self))),
             Question::Elections { last, reply } => drop(reply.send(elections::elections_of(self, last))),
             Question::Dashboard { seen, reply } => {
                 drop(reply.send(DashboardState::of(self, seen.as_ref())));

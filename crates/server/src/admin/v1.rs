@@ -113,7 +113,7 @@ fn bandwidths(report: &Report) -> BTreeMap<u64, f64> {
     report.bandwidths.iter().map(|(id, bytes)| (id.0, mbit(*bytes))).collect()
 }
 
-fn site(shared: &Shared, id: ServerId) -> Option<String> {
+pub(crate) fn site(shared: &Shared, id: ServerId) -> Option<String> {
     let pole = &shared.settings.config.pole;
     let own = pole.site.as_ref().filter(|_| id == shared.settings.me);
     let placed = || pole.emulation.as_ref()?.topology.site(id.0).map(str::to_owned);

@@ -187,3 +187,28 @@ fn without_a_quorum_a_server_may_be_read_only_and_reports_it() {
     assert_eq!((status, &health["mode"], &health["quorum"]), (503, &json!("read-only"), &json!(false)), "{health}");
     assert_eq!(server.get("/commands/is_read_only")["read_only"], true);
 }
+
+#[test]
+fn what_would_make_another_server_the_best_is_computed_from_the_measurements() {
+    let servers = TestServer::three("pole.oracle=request\npole.heartbeatMs=50\n");
+    servers.iter().for_each(TestServer::wait_until_serving);
+    let mut session = servers[0].session();
+    session.ask(pole_client::create("/a", b"", pole_jute::CreateMode::Persistent)).expect("a node");
+    // The server whose clients write is the best by request, so another one needs more requests than it has.
+    let answer = |server: &TestServer| server.get("/v1/whatif");
+    let is_known = |server: &TestServer| {
+        let answer = answer(server);
+        answer["best"] == 1 && answer["changes"].as_array().is_some_and(|changes| !changes.is_empty())
+    };
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !is_known(&servers[0]) {
+        assert!(std::time::Instant::now() < limit, "{}", answer(&servers[0]));
+        session.ask(pole_client::set_data("/a", b"1")).expect("a write");
+    }
+    let answer = answer(&servers[0]);
+    assert_eq!(answer["oracle"], "request");
+    for change in answer["changes"].as_array().unwrap().iter().filter(|change| change["kind"] == "rate") {
+        let number = |name: &str| change[name].as_f64().unwrap();
+        assert!(change["winner"] != 1 && number("from") != number("to"), "{change}");
+    }
+}

@@ -27,7 +27,10 @@ server.{{ add1 $ordinal }}={{ $name }}-{{ $ordinal }}.{{ $name }}-servers.{{ $.R
 {{- define "pole.settings" -}}
 quorumListenOnAllIPs=true
 {{- if .Values.peerSecret.enabled }} pole.peer.secret=/secrets/peer/secret{{ end -}}
-{{- range $key, $value := .Values.settings }} {{ $key }}={{ $value }}{{ end -}}
+{{- range $key, $value := .Values.settings }} {{ $key }}=
+{{- /* Helm reads numbers as floats, and would print a large one as 1e+06. */ -}}
+{{- if kindIs "float64" $value }}{{ int64 $value }}{{ else }}{{ $value }}{{ end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "pole.peerSecret" -}}
