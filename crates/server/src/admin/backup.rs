@@ -365,7 +365,7 @@ async fn restore_to(shared: &Arc<Shared>, target: Arc<Frozen>, caller: &Sender<B
 
 /// Clients may write in the meantime, so what differs is looked for again after each pass.
 async fn restore_passes(shared: &Arc<Shared>, target: Arc<Frozen>) -> Result<Counts, String> {
-    let (mut total, mut failed) = (Counts::default(), None);
+    let (mut first, mut failed) = (None, None);
     for _ in 0..PASSES_MAX {
         let (sender, requests) = channel(REQUESTS_MAX);
         let (tree, target) = (Arc::clone(&shared.tree), Arc::clone(&target));
@@ -376,13 +376,11 @@ async fn restore_passes(shared: &Arc<Shared>, target: Arc<Frozen>) -> Result<Cou
         });
         failed = write(shared, requests).await.err();
         let counts = computed.await.unwrap_or_else(|_| Err("the difference could not be computed".to_owned()))?;
-        total.ephemerals = counts.ephemerals;
+        // What differed at the beginning is what was restored. Later passes repeat a part of it.
+        let restored = *first.get_or_insert(counts);
         if counts.created + counts.changed + counts.deleted == 0 {
-            return Ok(total);
+            return Ok(restored);
         }
-        total.created += counts.created;
-        total.changed += counts.changed;
-        total.deleted += counts.deleted;
     }
     let why = failed.unwrap_or_else(|| "clients keep changing nodes".to_owned());
     Err(format!("still not the same after {PASSES_MAX} passes ({why}): keep clients from writing, and try again"))
