@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use pole_jute::{FileHeader, LOG_MAGIC, Record, SNAPSHOT_MAGIC, VERSION};
 use pole_storage::{Config, Recovered, open};
@@ -47,13 +46,13 @@ pub(crate) fn snapshot(input: &[u8]) {
 
 /// Opens a directory with only this file, twice.
 fn start(name: &str, content: &[u8]) {
-    let dir = directory();
+    let dir = directory(name);
     let files = dir.join("version-2");
     let _ = fs::remove_dir_all(&files);
     fs::create_dir_all(&files).expect("a directory for the file");
     fs::write(files.join(name), content).expect("the file is written");
-    let Some(first) = try_open(dir) else { return };
-    let second = try_open(dir).expect("a repaired directory opens");
+    let Some(first) = try_open(&dir) else { return };
+    let second = try_open(&dir).expect("a repaired directory opens");
     assert_eq!(first, second, "the repair changes the result");
 }
 
@@ -70,12 +69,10 @@ fn try_open(dir: &Path) -> Option<Recovered> {
     }
 }
 
-/// One directory per process, in memory if possible, because thousands of files are created per second.
-fn directory() -> &'static Path {
-    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    DIRECTORY.get_or_init(|| {
-        let memory = Path::new("/dev/shm");
-        let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        place.join(format!("pole-fuzz-{}", std::process::id()))
-    })
+/// One directory for each file name and process, because targets run side by side; in memory if possible, because
+/// thousands of files are created per second.
+fn directory(name: &str) -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    place.join(format!("pole-fuzz-{}-{name}", std::process::id()))
 }

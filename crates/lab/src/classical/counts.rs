@@ -184,7 +184,7 @@ pub(super) fn expected(kind: Kind, n: u64, statistic: Statistic) -> Option<(Figu
         (Kind::Viewstamped, Statistic::Worst) => one(n * n - 2, 4),
         (Kind::Santos, Statistic::Best) => one(2 * n - 3, 3),
         (Kind::Santos, Statistic::Worst) => one((7 * m * m - 5 * m) / 2, 3 + 4 * (m - 1)),
-        (Kind::Pole, Statistic::Best) => one(5 * m * m + 2 - (5 + q) * m, 2),
+        (Kind::Pole, Statistic::Best) => one(5 * m * m + 1 - (4 + q) * m, 2),
         (
             Kind::Invitation
             | Kind::Raft
@@ -214,7 +214,7 @@ pub(super) fn formula(kind: Kind) -> &'static str {
         Kind::Rotating => "2N-3; 2",
         Kind::Viewstamped => "N^2-2; 3 .. 4",
         Kind::Santos => "2N-3 .. (7M^2-5M)/2; 3 .. 4M-1",
-        Kind::Pole => "5M^2-(5+Q)M+2; 2",
+        Kind::Pole => "5M^2-(4+Q)M+1; 2",
     }
 }
 

@@ -6,8 +6,9 @@
 //! Q = N/2 + 1 is a quorum. Every process proposes itself to N - 1 = M others, the M - 1 that are not best propose
 //! the best to all, and each process answers a worse choice once, (M - 1)^2 times in all: 3M^2 - 3M + 1 proposals. A
 //! process decides when Q hold the best, and answers each later proposal by a vote: the best M - Q, each other
-//! (M - Q) + (M - 1). Together 5M^2 - (5 + Q)M + 2. Delays: own proposals, proposals of the best = 2; no timer is
-//! involved. For the worst case no formula is claimed; the table shows the largest count.
+//! (M - Q) + (M - 1). The M - 1 that are not best also send the best a vote when they decide, because a voter is missing.
+//! Together 5M^2 - (4 + Q)M + 1. Delays: own proposals, proposals of the best = 2; no timer is involved. For the worst
+//! case no formula is claimed; the table shows the largest count.
 //!
 //! Source: `crates/election`; Becker, Junqueira, Serafini 2011.
 
