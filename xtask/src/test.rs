@@ -1,18 +1,21 @@
-//! `cargo xtask test`: everything that CI checks, one step after another.
+//! `cargo xtask test`: everything that CI checks.
 //!
 //! Prints a line for each step when it ends, the last output of a failed step with the command that repeats it, the
 //! longest steps, and as last line `N passed, M failed`. Every step runs even after a failure, so that one run of CI
-//! reports everything. A step that mostly waits runs beside those after it, and is printed at the end.
+//! reports everything.
+//!
+//! There are two lanes, which run side by side: what builds without optimisation, and what builds in release mode. A build
+//! ends with one large crate and a test often waits, so one lane alone leaves a processor idle; and two builds of the
+//! same profile would wait for each other's lock. The steps of a lane run one after another.
 
-use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Failure;
 use crate::command::{Finished, is_installed, logged, program, root, target_dir};
 
-/// The steps of CI, cheap ones first. A new step is one line here.
+/// The steps of CI, in each lane cheap ones first. A new step is one line here.
 ///
 /// `{fresh}` in a command is replaced by a seed that no earlier run used (see [`fresh_seed`]). The seed is part of
 /// the printed command, so a failure can be repeated.
@@ -30,46 +33,46 @@ const STEPS: &[Step] = &[
     Step::new("lints", "cargo clippy --workspace --all-targets -- -D warnings"),
     Step::new("tests", "cargo test --workspace --exclude xtask --no-fail-fast").with_note(Note::Tests),
     Step::new("docs", "cargo doc --workspace --no-deps --document-private-items").env("RUSTDOCFLAGS", "-D warnings"),
-    Step::new("first-command", "cargo run --release -- up --until-ready"),
-    Step::new("clients-of-others", "cargo xtask compat --part ci").with_note(Note::LastLine),
-    Step::new("attacks", "cargo xtask attack --quick").with_note(Note::LastLine),
-    Step::new("soak", "cargo xtask soak --seconds 60").with_note(Note::LastLine).beside_the_next(),
     Step::new("embedding", "cargo run --package pole-election --example embed"),
     Step::new("own-oracle", "cargo run --package pole-oracle --example own_oracle"),
-    Step::new("seeds-fixed", "cargo xtask sim --first 1 --seeds 100").with_note(Note::LastLine),
-    Step::new("seeds-tree", "cargo xtask sim --tree --first 1 --seeds 60").with_note(Note::LastLine),
-    Step::new("seeds-fresh", "cargo xtask sim --tree --first {fresh} --seeds 120").with_note(Note::LastLine),
-    Step::new("failover", "cargo xtask failover"),
-    Step::new("model", "cargo xtask model --minutes 1").with_note(Note::LastLine),
     Step::new("mutants", "cargo xtask mutants --quick --seeds 50").with_note(Note::LastLine),
+    Step::new("first-command", "cargo run --release -- up --until-ready").release(),
+    Step::new("clients-of-others", "cargo xtask compat --part ci").release().with_note(Note::LastLine),
+    Step::new("attacks", "cargo xtask attack --quick").release().with_note(Note::LastLine),
+    Step::new("soak", "cargo xtask soak --seconds 60").release().with_note(Note::LastLine),
+    Step::new("seeds-fixed", "cargo xtask sim --first 1 --seeds 100").release().with_note(Note::LastLine),
+    Step::new("seeds-tree", "cargo xtask sim --tree --first 1 --seeds 60").release().with_note(Note::LastLine),
+    Step::new("seeds-fresh", "cargo xtask sim --tree --first {fresh} --seeds 120").release().with_note(Note::LastLine),
+    Step::new("failover", "cargo xtask failover").release(),
+    Step::new("model", "cargo xtask model --minutes 1").release().with_note(Note::LastLine),
 ];
 
 /// Runs all steps, or the named ones.
 pub(crate) fn run(names: &[String]) -> Result<ExitCode, Failure> {
     let steps = selected(names)?;
     let fresh = fresh_seed();
-    let (mut reports, mut beside) = (Vec::new(), Vec::new());
-    for step in &steps {
-        let step = *step;
-        if step.beside {
-            beside.push(std::thread::spawn(move || step.run(fresh)));
-            continue;
-        }
-        print!("{:<20} ", step.name);
-        // The name is visible while the step runs. A closed terminal does not stop the run.
-        let _ = std::io::stdout().flush();
-        let report = step.run(fresh)?;
-        println!("{}", report.text());
-        reports.push(report);
-    }
-    for step in beside {
-        let report = step.join().unwrap_or_else(|_| Err(Failure::Check("the thread of a step panicked".into())))?;
-        println!("{:<20} {}", report.name, report.text());
-        reports.push(report);
-    }
-    print!("{}", summary(&reports));
+    let (release, debug): (Vec<&Step>, Vec<&Step>) = steps.into_iter().partition(|step| step.release);
+    let began = Instant::now();
+    let reports = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| run_lane(&release, fresh));
+        let mut reports = run_lane(&debug, fresh)?;
+        let others = beside.join().map_err(|_| Failure::Check("the thread of a lane panicked".into()))?;
+        reports.extend(others?);
+        Ok::<_, Failure>(reports)
+    })?;
+    print!("{}", summary(&reports, began.elapsed()));
     let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed { .. }));
     Ok(ExitCode::from(u8::from(failed)))
+}
+
+/// Runs steps one after another, and prints each when it ends.
+fn run_lane(steps: &[&Step], fresh: u64) -> Result<Vec<Report>, Failure> {
+    let run = |step: &&Step| {
+        let report = step.run(fresh)?;
+        println!("{:<20} {}", report.name, report.text());
+        Ok(report)
+    };
+    steps.iter().map(run).collect()
 }
 
 fn selected(names: &[String]) -> Result<Vec<&'static Step>, Failure> {
@@ -94,8 +97,8 @@ struct Step {
     /// A program without which the step is skipped and reported as such.
     tool: Option<&'static str>,
     note: Note,
-    /// Whether the following steps run meanwhile.
-    beside: bool,
+    /// Whether it runs in the lane of release builds.
+    release: bool,
 }
 
 /// The information that a passed step prints besides its time.
@@ -110,12 +113,11 @@ enum Note {
 
 impl Step {
     const fn new(name: &'static str, command: &'static str) -> Self {
-        Self { name, command, env: None, tool: None, note: Note::Nothing, beside: false }
+        Self { name, command, env: None, tool: None, note: Note::Nothing, release: false }
     }
 
-    /// For a step that mostly waits.
-    const fn beside_the_next(mut self) -> Self {
-        self.beside = true;
+    const fn release(mut self) -> Self {
+        self.release = true;
         self
     }
 
@@ -144,9 +146,11 @@ impl Step {
         let (outcome, took) = match self.tool {
             Some(tool) if !is_installed(tool) => (Outcome::Skipped { tool }, Duration::ZERO),
             _ => {
-                let mut split = command_line.split(' ');
-                let mut command = program(split.next().expect("a command has a first word"));
-                command.args(split).envs(self.env);
+                let mut command = match command_line.strip_prefix("cargo xtask ") {
+                    Some(rest) => this_program(rest),
+                    None => words(&command_line),
+                };
+                command.envs(self.env);
                 let finished = logged(&mut command, &log, Some(STEP_MAX))?;
                 (self.outcome(&finished), finished.took)
             }
@@ -170,6 +174,22 @@ impl Step {
         };
         Outcome::Passed { note }
     }
+}
+
+/// A command of words separated by spaces.
+fn words(line: &str) -> Command {
+    let mut words = line.split(' ');
+    let mut command = program(words.next().expect("a command has a first word"));
+    command.args(words);
+    command
+}
+
+/// `cargo xtask` without cargo, which would wait for the lock of the lane that builds without optimisation.
+fn this_program(args: &str) -> Command {
+    let path = std::env::current_exe().expect("the path of a running program is known");
+    let mut command = program(path.to_str().expect("the build directory has a path in UTF-8"));
+    command.args(args.split(' ')).env("CARGO_MANIFEST_DIR", root().join("xtask"));
+    command
 }
 
 /// The result of one step.
@@ -211,15 +231,14 @@ impl Report {
     }
 }
 
-fn summary(reports: &[Report]) -> String {
+fn summary(reports: &[Report], took: Duration) -> String {
     let mut text = String::from("\nlongest steps:\n");
     let mut by_time: Vec<&Report> = reports.iter().filter(|report| report.took > Duration::ZERO).collect();
     by_time.sort_by_key(|report| std::cmp::Reverse(report.took));
     for report in by_time.iter().take(LONGEST) {
         text += &format!("  {:<20}{:>7.1} s\n", report.name, report.took.as_secs_f64());
     }
-    let all: Duration = reports.iter().map(|report| report.took).sum();
-    text += &format!("  {:<20}{:>7.1} s\n", "all", all.as_secs_f64());
+    text += &format!("  {:<20}{:>7.1} s\n", "all, in two lanes", took.as_secs_f64());
     let count = |test: fn(&Outcome) -> bool| reports.iter().filter(|report| test(&report.outcome)).count();
     let skipped = count(|outcome| matches!(outcome, Outcome::Skipped { .. }));
     if skipped > 0 {
@@ -280,7 +299,7 @@ mod tests {
             report("slow", Outcome::Failed { tail: String::new() }, 2000),
             report("absent", Outcome::Skipped { tool: "typos" }, 0),
         ];
-        let text = summary(&reports);
+        let text = summary(&reports, Duration::from_millis(2100));
         assert_eq!(text.lines().last(), Some("1 passed, 1 failed"));
         assert!(text.contains("run slow"), "{text}");
         assert!(text.find("slow") < text.find("quick"), "{text}");
