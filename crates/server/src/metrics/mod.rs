@@ -57,8 +57,9 @@ pub(crate) enum Kind {
 /// The mode of the server in ZooKeeper's terms; `looking` while it does not serve.
 pub(crate) fn mode(shared: &Shared) -> &'static str {
     match shared.status.role() {
-        Role::Serving { .. } if shared.settings.voters == 1 => "standalone",
+        Role::Serving { .. } if shared.settings.is_standalone() => "standalone",
         Role::Serving { leader, .. } if leader == shared.settings.me => "leader",
+        Role::Serving { .. } if shared.settings.members.observers().contains(&shared.settings.me) => "observer",
         Role::Serving { .. } => "follower",
         Role::Starting | Role::Looking { .. } if shared.is_read_only() => "read-only",
         Role::Starting | Role::Looking { .. } => "looking",
@@ -121,17 +122,17 @@ fn add_host(shared: &Shared, list: &mut MetricList) {
         list.0.extend(value.map(|value| Metric { name: name.into(), value: Value::Integer(value), kind: Kind::Gauge }));
     }
     list.gauge("uptime", u64::try_from(shared.clock.uptime().as_millis()).unwrap_or(u64::MAX));
-    list.gauge("quorum_size", shared.settings.voters as u64);
+    list.gauge("quorum_size", shared.settings.members.voters().len() as u64);
     list.counter("looking_count", load(&shared.status.elections));
 }
 
 fn add_node(shared: &Shared, stats: &NodeStats, list: &mut MetricList) {
-    if stats.phase == Phase::Established && shared.settings.voters > 1 {
-        list.gauge("learners", stats.learners as u64);
-        list.gauge("followers", stats.learners as u64);
-        list.gauge("synced_followers", stats.synced as u64);
+    if stats.phase == Phase::Established && !shared.settings.is_standalone() {
+        list.gauge("learners", (stats.followers.all + stats.observers.all) as u64);
+        list.gauge("followers", stats.followers.all as u64);
+        list.gauge("synced_followers", stats.followers.synced as u64);
         list.gauge("synced_non_voting_followers", 0);
-        list.gauge("synced_observers", 0);
+        list.gauge("synced_observers", stats.observers.synced as u64);
         list.gauge("pending_syncs", stats.pending_syncs as u64);
         list.gauge("outstanding_proposals", stats.queues.uncommitted);
         list.gauge("leader_uptime", stats.serving_for.unwrap_or_default().as_us() / 1000);

@@ -17,9 +17,10 @@ use crate::shared::Shared;
 pub(crate) struct NodeStats {
     pub(crate) phase: Phase,
     pub(crate) epoch: Epoch,
-    /// On the leader: its followers, and those of them that are synchronised.
-    pub(crate) learners: usize,
-    pub(crate) synced: usize,
+    /// On the leader: its followers that vote.
+    pub(crate) followers: Learners,
+    /// On the leader: its followers that do not vote.
+    pub(crate) observers: Learners,
     /// How long clients have been served under the current leader.
     pub(crate) serving_for: Option<Span>,
     pub(crate) pending_syncs: usize,
@@ -37,6 +38,13 @@ pub(crate) struct NodeStats {
     pub(crate) round_trips: BTreeMap<ServerId, Span>,
 }
 
+/// Servers that follow, and those of them that are synchronised.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Learners {
+    pub(crate) all: usize,
+    pub(crate) synced: usize,
+}
+
 impl NodeStats {
     /// Returns `None` if the node does not answer in time.
     pub(crate) async fn query(shared: &Shared) -> Option<Self> {
@@ -50,12 +58,16 @@ impl NodeStats {
         let standing = zab.standing();
         let last = zab.log().last();
         let is_synced = |acked: pole_types::Zxid| acked == last || acked.epoch() == standing.current_epoch;
+        let learners = |vote: bool| {
+            let of_kind = || zab.followers().filter(|(id, _)| node.config().voters().contains(*id) == vote);
+            Learners { all: of_kind().count(), synced: of_kind().filter(|(_, acked)| is_synced(*acked)).count() }
+        };
         let report = node.own_report(now);
         Self {
             phase: zab.phase(),
             epoch: standing.current_epoch,
-            learners: zab.followers().count(),
-            synced: zab.followers().filter(|(_, acked)| is_synced(*acked)).count(),
+            followers: learners(true),
+            observers: learners(false),
             serving_for: serving_since(driver).map(|since| now - since),
             pending_syncs: node.pending_syncs(),
             queues: node.queues(),
