@@ -78,8 +78,8 @@ settings! {
     /// The servers of an ensemble.
     "The ensemble": Ensemble {
         Apache "server.N", Family, "",
-            "A server: `host:quorumPort:electionPort[:participant|:observer][;[address:]clientPort]`. An observer follows and \
-             serves clients, and never votes.";
+            "A server: `host:quorumPort:electionPort[:role][;[address:]clientPort]`. The role is `participant` or `observer`: an \
+             observer follows and serves clients, and never votes.";
         Apache "dynamicConfigFile", Text, "",
             "A file that holds the `server.N` lines instead of this one.";
         Apache "standaloneEnabled", TRUE_FALSE, "true",

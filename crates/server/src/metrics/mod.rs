@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use host::{directory_bytes, environment, version};
 pub(crate) use names::{Counter, Counters, ProposalSizes, Summaries, Summary};
 pub(crate) use node_meter::NodeMeter;
-pub(crate) use node_stats::{NodeStats, all_scores, for_each_oracle};
+pub(crate) use node_stats::{Learner, NodeStats, all_scores, for_each_oracle};
 pub(crate) use page::page;
 pub(crate) use summary::{Distribution, LazySamples};
 
@@ -128,11 +128,12 @@ fn add_host(shared: &Shared, list: &mut MetricList) {
 
 fn add_node(shared: &Shared, stats: &NodeStats, list: &mut MetricList) {
     if stats.phase == Phase::Established && !shared.settings.is_standalone() {
-        list.gauge("learners", (stats.followers.all + stats.observers.all) as u64);
-        list.gauge("followers", stats.followers.all as u64);
-        list.gauge("synced_followers", stats.followers.synced as u64);
+        let synced = |learners: &[Learner]| learners.iter().filter(|learner| learner.synced).count() as u64;
+        list.gauge("learners", (stats.followers.len() + stats.observers.len()) as u64);
+        list.gauge("followers", stats.followers.len() as u64);
+        list.gauge("synced_followers", synced(&stats.followers));
         list.gauge("synced_non_voting_followers", 0);
-        list.gauge("synced_observers", stats.observers.synced as u64);
+        list.gauge("synced_observers", synced(&stats.observers));
         list.gauge("pending_syncs", stats.pending_syncs as u64);
         list.gauge("outstanding_proposals", stats.queues.uncommitted);
         list.gauge("leader_uptime", stats.serving_for.unwrap_or_default().as_us() / 1000);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pole_node::{Milestone, Queues};
 use pole_oracle::{Moment, Oracle, Spec};
 use pole_tree::Refusals;
-use pole_types::{Epoch, ServerId, Span, Time};
+use pole_types::{Epoch, ServerId, Span, Time, Zxid};
 use pole_zab::Phase;
 
 use crate::driver::Driver;
@@ -18,9 +18,9 @@ pub(crate) struct NodeStats {
     pub(crate) phase: Phase,
     pub(crate) epoch: Epoch,
     /// On the leader: its followers that vote.
-    pub(crate) followers: Learners,
+    pub(crate) followers: Vec<Learner>,
     /// On the leader: its followers that do not vote.
-    pub(crate) observers: Learners,
+    pub(crate) observers: Vec<Learner>,
     /// How long clients have been served under the current leader.
     pub(crate) serving_for: Option<Span>,
     pub(crate) pending_syncs: usize,
@@ -38,11 +38,14 @@ pub(crate) struct NodeStats {
     pub(crate) round_trips: BTreeMap<ServerId, Span>,
 }
 
-/// Servers that follow, and those of them that are synchronised.
+/// A server that follows the leader.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Learners {
-    pub(crate) all: usize,
-    pub(crate) synced: usize,
+pub(crate) struct Learner {
+    pub(crate) id: ServerId,
+    /// The last transaction that it has acknowledged.
+    pub(crate) acked: Zxid,
+    /// Whether it has the history of the present epoch.
+    pub(crate) synced: bool,
 }
 
 impl NodeStats {
@@ -57,17 +60,17 @@ impl NodeStats {
         let zab = node.zab();
         let standing = zab.standing();
         let last = zab.log().last();
-        let is_synced = |acked: pole_types::Zxid| acked == last || acked.epoch() == standing.current_epoch;
-        let learners = |vote: bool| {
-            let of_kind = || zab.followers().filter(|(id, _)| node.config().voters().contains(*id) == vote);
-            Learners { all: of_kind().count(), synced: of_kind().filter(|(_, acked)| is_synced(*acked)).count() }
+        let learner = |(id, acked): (ServerId, Zxid)| {
+            Learner { id, acked, synced: acked == last || acked.epoch() == standing.current_epoch }
         };
+        let (followers, observers) =
+            zab.followers().map(learner).partition(|learner| node.config().voters().contains(learner.id));
         let report = node.own_report(now);
         Self {
             phase: zab.phase(),
             epoch: standing.current_epoch,
-            followers: learners(true),
-            observers: learners(false),
+            followers,
+            observers,
             serving_for: serving_since(driver).map(|since| now - since),
             pending_syncs: node.pending_syncs(),
             queues: node.queues(),
