@@ -379,7 +379,9 @@ fn assert_decodable(message: &Message) -> usize {
 
 fn channel_of(message: &Message) -> Channel {
     match message {
-        Message::Election(_) | Message::Heartbeat { .. } | Message::Echo { .. } => Channel::Election,
+        Message::Election(_) | Message::Heartbeat { .. } | Message::Echo { .. } | Message::Members { .. } => {
+            Channel::Election
+        }
         Message::Zab(_)
         | Message::Forward { .. }
         | Message::Touch { .. }

@@ -93,7 +93,7 @@ impl Election {
     /// If this server is neither a voter nor an observer: peers would refuse its messages.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let is_member = config.voters.contains(config.me) || config.observers.contains(&config.me);
+        let is_member = config.changing || config.voters.contains(config.me) || config.observers.contains(&config.me);
         assert!(is_member, "server {} is neither among the voters nor among the observers", config.me);
         Self {
             config,
@@ -164,7 +164,17 @@ impl Election {
         host: &mut impl Host,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
-        message.check(from, &self.config)?;
+        match message.check(from, &self.config) {
+            Ok(()) => {}
+            Err(error) if self.config.changing && error.is_about_members() => {
+                // A server that is not a member here may want to become one; it learns who leads.
+                if from != self.config.me && !matches!(message, Message::Vote(_)) {
+                    self.vote_to(from, out);
+                }
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
         match message {
             Message::Propose(propose) => self.receive_propose(from, propose, host, out),
             Message::Vote(vote) => self.receive_vote(from, vote, host, out),
@@ -201,7 +211,7 @@ impl Election {
 
     /// Reports that the election link to the peer is up. Usually followed by [`propose_to`](Self::propose_to).
     pub fn link_up(&mut self, peer: ServerId) {
-        if self.config.voters.contains(peer) || self.config.observers.contains(&peer) {
+        if self.config.changing || self.config.voters.contains(peer) || self.config.observers.contains(&peer) {
             self.links.up(peer);
         }
     }
@@ -219,9 +229,33 @@ impl Election {
         }
     }
 
-    /// Tells the observers whose link is up who leads. Call this when the leader is established.
+    /// Tells the servers that do not vote and whose link is up who leads. Call this when the leader is established.
     pub fn announce(&self, out: &mut Vec<Output>) {
-        self.config.observers.iter().filter(|id| self.links.is_up(**id)).for_each(|id| self.vote_to(*id, out));
+        let others = self.links.all_up().filter(|id| !self.config.voters.contains(*id));
+        others.for_each(|id| self.vote_to(id, out));
+    }
+
+    /// Sets the members of the ensemble after a change of them. A running election begins again with the new ones.
+    pub fn set_members(
+        &mut self,
+        voters: Voters,
+        observers: BTreeSet<ServerId>,
+        host: &mut impl Host,
+        out: &mut Vec<Output>,
+    ) {
+        if (&voters, &observers) == (&self.config.voters, &self.config.observers) {
+            return;
+        }
+        self.config.voters = voters;
+        self.config.observers = observers;
+        self.demotions.retain(|id, _| self.config.voters.contains(*id));
+        let cause = match &self.stage {
+            Stage::Idle | Stage::Chosen(_) => return,
+            Stage::Scoring(scoring) => scoring.campaign.cause,
+            Stage::Electing(electing) => electing.campaign.cause,
+            Stage::Asking(asking) => asking.campaign.cause,
+        };
+        self.start(cause, host, out);
     }
 
     /// Reports that the election link to the peer has closed, or could not be opened.

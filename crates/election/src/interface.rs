@@ -20,6 +20,9 @@ pub struct Config {
     pub voters: Voters,
     /// The servers that do not vote and want to know who leads.
     pub observers: BTreeSet<ServerId>,
+    /// Whether the members may change at run time. Then a server that is not a member may ask who leads, and a message that
+    /// names servers unknown here is ignored instead of refused: its sender may know of a change that we do not.
+    pub changing: bool,
     /// T: the longest wait for a silent voter, and the delay of the first retry.
     pub timeout: Span,
     /// The upper limit of the retry delay, which doubles each time. Jitter can add up to a quarter.
@@ -36,6 +39,7 @@ impl Config {
             me,
             voters,
             observers: BTreeSet::new(),
+            changing: false,
             timeout: Span::from_ms(200),
             retry_max: Span::from_ms(2_000),
             first_score_wait: Span::from_ms(100),

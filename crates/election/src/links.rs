@@ -21,8 +21,9 @@ impl Links {
         self.0.get_mut(&peer).is_some_and(|up| core::mem::replace(up, false))
     }
 
-    pub(crate) fn is_up(&self, peer: ServerId) -> bool {
-        self.0.get(&peer) == Some(&true)
+    /// The peers whose link is up.
+    pub(crate) fn all_up(&self) -> impl Iterator<Item = ServerId> + '_ {
+        self.0.iter().filter(|(_, up)| **up).map(|(peer, _)| *peer)
     }
 
     /// Whether the link was up and has closed since.

@@ -201,6 +201,17 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether sender and receiver disagree about who belongs to the ensemble.
+    pub(crate) fn is_about_members(&self) -> bool {
+        match self {
+            Self::UnknownSender { .. } | Self::UnknownCandidate { .. } | Self::UnknownDemoted { .. } => true,
+            Self::FromSelf { .. } | Self::SenderMismatch { .. } | Self::Round { .. } => false,
+            Self::Inputs { .. } | Self::InputName { .. } => false,
+        }
+    }
+}
+
 /// The maximum number of measurements behind one score. A round trip and a rate for each server of a large ensemble
 /// would not fit; an oracle lists the few that decided.
 pub const INPUTS_MAX: usize = 32;

@@ -9,7 +9,9 @@ use pole_oracle::Spec;
 use pole_types::{Cxid, Epoch, ServerId, SessionId, Time, Voters, Zxid};
 use pole_zab::{Body, Entry, Message as Zab, Origin, Phase, Recovered, Ticket};
 
-use crate::{Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Note, Outcome, ReadResult, Request};
+use crate::{
+    Channel, ClientId, Config, Effect, Event, Machine, MayChange, Message, Node, Note, Outcome, ReadResult, Request,
+};
 
 const LEADER: ServerId = ServerId(3);
 
@@ -17,7 +19,7 @@ const LEADER: ServerId = ServerId(3);
 struct EmptyMachine;
 
 impl Machine for EmptyMachine {
-    fn prepare(&mut self, _: Zxid, request: &Request, _: i64) -> Option<Bytes> {
+    fn prepare(&mut self, _: Zxid, request: &Request, _: i64, _: MayChange<'_>) -> Option<Bytes> {
         Some(request.body.clone())
     }
 
@@ -80,7 +82,7 @@ fn the_highest_epoch_in_a_report_does_not_overflow() {
         }
         let mut report = node.scoring.report(Time(1), node.zab.standing(), 1);
         report.standing.current_epoch = Epoch(u32::MAX);
-        receive(&mut node, Message::Heartbeat { seq: 1, report: Box::new(report) });
+        receive(&mut node, Message::Heartbeat { seq: 1, members: Zxid::ZERO, report: Box::new(report) });
         assert_eq!(
             node.zab.phase(),
             if promised { Phase::Promised } else { Phase::Greeting },

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_election::{Cause, Record, Round};
 use pole_oracle::Report;
-use pole_types::{Cxid, Epoch, ServerId, SessionId, Span, Time, Zxid};
+use pole_types::{Cxid, Epoch, Membership, ServerId, SessionId, Span, Time, Zxid};
 use pole_zab::{Body, DiskOp, Entry, Origin, Ticket, TransferId};
 
 use crate::{AttachAnswer, CloseReason};
@@ -252,9 +252,18 @@ pub enum Message {
     Election(pole_election::Message),
     /// Election channel: a measurement.
     Heartbeat {
+        /// The position of the last change of the members that the sender has applied.
+        members: Zxid,
         /// The sequence number of the heartbeat.
         seq: u64,
         report: Box<Report>,
+    },
+    /// Election channel: the members of the ensemble after the last change that the sender knows to be committed.
+    Members {
+        /// The position of the change.
+        version: Zxid,
+        /// Their description, as the state machine has it.
+        members: Bytes,
     },
     /// Election channel: the immediate answer to a heartbeat.
     Echo { seq: u64 },
@@ -364,6 +373,9 @@ pub struct Request {
 /// A notable event, for logs and records.
 #[derive(Clone, Debug)]
 pub enum Note {
+    /// Other members count from the transaction at `version` on. While that is not committed, `members` are those before
+    /// and after it.
+    Members { members: Membership, version: Zxid },
     /// An election began.
     Electing { cause: Cause, round: Round },
     /// An election ended. The record says why it ended this way.
@@ -420,6 +432,7 @@ impl Message {
             Self::Election(pole_election::Message::Ask) => "Ask",
             Self::Heartbeat { .. } => "Heartbeat",
             Self::Echo { .. } => "Echo",
+            Self::Members { .. } => "Members",
             Self::Zab(message) => message.name(),
             Self::Forward { .. } => "Forward",
             Self::Touch { .. } => "Touch",
@@ -443,6 +456,7 @@ impl Message {
             | Self::TouchDone { .. }
             | Self::TransferAsk { .. }
             | Self::TransferRefused { .. } => 32,
+            Self::Members { members, .. } => 32 + members.len(),
             Self::Touch { sessions, .. } => 32 + sessions.len() * size_of::<SessionId>(),
             Self::Remaining { sessions, .. } => 32 + sessions.len() * size_of::<(SessionId, Span)>(),
             Self::Zab(message) => message.size_bytes(),

@@ -10,7 +10,7 @@
 //! use std::collections::{BTreeMap, VecDeque};
 //!
 //! use bytes::Bytes;
-//! use pole_node::{ClientId, Config, Effect, Event, Machine, Node, Outcome, ReadResult, Request};
+//! use pole_node::{ClientId, Config, Effect, Event, Machine, MayChange, Node, Outcome, ReadResult, Request};
 //! use pole_oracle::Spec;
 //! use pole_types::{Cxid, ServerId, SessionId, Time, Voters, Zxid};
 //! use pole_zab::{Body, Entry, Recovered};
@@ -19,7 +19,7 @@
 //! struct Counter(u64);
 //!
 //! impl Machine for Counter {
-//!     fn prepare(&mut self, _: Zxid, request: &Request, _: i64) -> Option<Bytes> {
+//!     fn prepare(&mut self, _: Zxid, request: &Request, _: i64, _: MayChange<'_>) -> Option<Bytes> {
 //!         Some(request.body.clone())
 //!     }
 //!     fn forget_prepared(&mut self) {}
@@ -105,6 +105,7 @@ mod leadership_changes;
 mod lease;
 mod liveness;
 mod machine;
+mod membership;
 mod node;
 mod roles;
 mod scoring;
@@ -124,6 +125,6 @@ pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer,
 pub use inspect::Queues;
 pub use leadership_changes::{ChangeStatus, LeadershipChange, Milestone};
 pub use lease::Lease;
-pub use machine::{Machine, Outcome, ReadResult};
+pub use machine::{ChangeRefusal, Machine, MayChange, Outcome, ReadResult};
 pub use node::Node;
 pub use znodes::{ORACLE_PATH, TreeStore, Znodes};

@@ -6,8 +6,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_types::{SessionId, Span, Zxid};
-use pole_zab::{Body, Entry};
+use pole_types::{Membership, SessionId, Span, Zxid};
+use pole_zab::{Body, Entry, MembersOf};
 
 use crate::{AttachAnswer, ClientId, Request};
 
@@ -19,7 +19,28 @@ pub trait Machine {
     /// found in a recovered history are a prefix of those sent. Returns `None`, which drops the request, if its session
     /// has left the connection that sent it (its floor is older than the session's last attachment). `wall_ms` is the
     /// wall clock in milliseconds since 1970; it is recorded for people to read and must not affect decisions.
-    fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64) -> Option<Bytes>;
+    ///
+    /// `may_change` is asked before a transaction that changes the members of the ensemble is made.
+    fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64, may_change: MayChange<'_>) -> Option<Bytes>;
+
+    /// Finds changes of the members among transactions.
+    const MEMBERS_OF: MembersOf = MembersOf::NEVER;
+
+    /// The description of the members that the state holds, and the position of the transaction that set it; `None` if the
+    /// members were never changed.
+    fn members(&self) -> Option<(Bytes, Zxid)> {
+        None
+    }
+
+    /// A transaction without any effect.
+    fn nothing(&self, _zxid: Zxid, _wall_ms: i64) -> Bytes {
+        Bytes::new()
+    }
+
+    /// Reads a description of the members.
+    fn parse_members(_description: &Bytes) -> Option<Membership> {
+        None
+    }
 
     /// Whether the prepared transactions must be applied before anything else can be prepared.
     fn is_waiting(&self) -> bool {
@@ -80,6 +101,20 @@ pub trait Machine {
     fn digest(&self) -> u64;
 }
 
+/// Decides whether the leader can change the members to these.
+pub type MayChange<'a> = &'a dyn Fn(&Membership) -> Result<(), ChangeRefusal>;
+
+/// Why the members cannot be changed now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeRefusal {
+    /// Too few of the new voters follow and have everything.
+    #[error("no quorum of the new voters follows the leader and has its history")]
+    NoQuorum,
+    /// The leader would not be among the new voters.
+    #[error("the leader is not among the new voters: it has to hand over first")]
+    LeaderLeaves,
+}
+
 /// The result of applying a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -95,6 +130,8 @@ pub struct Outcome {
     pub ended: Option<SessionId>,
     /// Whether it may have changed the choice of the oracle.
     pub oracle: bool,
+    /// Whether it changed the members of the ensemble.
+    pub members: bool,
 }
 
 /// The result of a read.

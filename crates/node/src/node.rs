@@ -95,9 +95,14 @@ impl<M: Machine> Node<M> {
     /// Like [`Node::new`], for a machine that already has the state of the snapshot of `disk`. The body of the snapshot
     /// is not used.
     #[must_use]
-    pub fn resume(config: Config, oracle: Box<dyn Oracle>, machine: M, disk: Recovered, now: Time) -> Self {
-        let mut election = pole_election::Config::new(config.me, config.voters().clone());
+    pub fn resume(mut config: Config, oracle: Box<dyn Oracle>, machine: M, disk: Recovered, now: Time) -> Self {
+        let described = machine.members().and_then(|(members, at)| Some((M::parse_members(&members)?, at)));
+        let members = described.unwrap_or((config.members, Zxid::ZERO));
+        let zab = Zab::new_changing(config.me, members, M::MEMBERS_OF, config.limits, disk);
+        config.members = zab.members().clone();
+        let mut election = pole_election::Config::new(config.me, config.voters().before_change());
         election.observers = config.members.observers().clone();
+        election.changing = config.limits.joiners;
         election.timeout = config.election_timeout;
         election.first_score_wait = config.first_score_wait;
         let measure = MeasureConfig {
@@ -106,7 +111,6 @@ impl<M: Machine> Node<M> {
             started: now,
             ..MeasureConfig::default()
         };
-        let zab = Zab::new(config.me, config.members.clone(), config.limits, disk);
         Self {
             now,
             election: Election::new(election),
@@ -256,12 +260,8 @@ impl<M: Machine> Node<M> {
     }
 
     fn link_up(&mut self, peer: ServerId, channel: Channel, out: &mut Vec<Effect>) {
-        if !self.config.members.are_linked(self.config.me, peer) {
-            let why = match self.config.members.contains(peer) {
-                true => "observers have no links to each other: check its configuration",
-                false => "not a member of this ensemble: check its configuration",
-            };
-            return self.refuse(peer, channel, why.into(), out);
+        if !self.config.limits.joiners && !self.config.members.contains(peer) {
+            return self.refuse(peer, channel, "not a member of this ensemble: check its configuration".into(), out);
         }
         match channel {
             Channel::Election => {
@@ -321,7 +321,8 @@ impl<M: Machine> Node<M> {
                     (Ok(()), None) => drop(self.electing_elsewhere.remove(&from)),
                 }
             }
-            (Channel::Election, Message::Heartbeat { seq, report }) => {
+            (Channel::Election, Message::Heartbeat { seq, members, report }) => {
+                self.compare_members(from, members, out);
                 self.record_lacking(from, report.standing.last_zxid);
                 self.scoring.measurements.record_report(from, *report, self.now);
                 out.push(Effect::Send { to: from, channel, message: Message::Echo { seq } });
@@ -329,6 +330,7 @@ impl<M: Machine> Node<M> {
                     self.abandon("a quorum went on under another leader", Cause::Retry, out);
                 }
             }
+            (Channel::Election, Message::Members { version, members }) => self.learn_members(version, &members),
             (Channel::Election, Message::Echo { seq }) => {
                 if self.scoring.echoed(from, seq, self.now) {
                     self.heartbeat(from, out);
@@ -359,7 +361,8 @@ impl<M: Machine> Node<M> {
             | (Channel::Election, message @ (Message::SyncDone { .. } | Message::Touch { .. }))
             | (Channel::Election, message @ (Message::TouchDone { .. } | Message::TransferAsk { .. }))
             | (Channel::Election, message @ (Message::Remaining { .. } | Message::TransferRefused { .. }))
-            | (Channel::Quorum, message @ (Message::Election(_) | Message::Heartbeat { .. } | Message::Echo { .. })) => {
+            | (Channel::Quorum, message @ (Message::Election(_) | Message::Heartbeat { .. } | Message::Echo { .. }))
+            | (Channel::Quorum, message @ Message::Members { .. }) => {
                 let what = message.name();
                 self.refuse(from, channel, alloc::format!("{what} does not belong on the {channel:?} link"), out);
             }
@@ -473,6 +476,7 @@ impl<M: Machine> Node<M> {
                     return;
                 }
             }
+            self.seal_change(out);
             self.propose_inbox();
             self.forward_outbox(out);
             self.confirm_syncs(out);
@@ -529,6 +533,7 @@ impl<M: Machine> Node<M> {
                 self.leadership_changes.reached(Milestone::Discovered, self.now);
                 self.progress(out);
             }
+            Output::Members { members, version } => self.members_changed(members, version, out),
             Output::Progress => self.progress(out),
             Output::Established { epoch } => self.established(epoch, out),
             Output::Serving { epoch } => self.joined_leader(epoch, out),

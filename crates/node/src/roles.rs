@@ -149,7 +149,18 @@ impl<M: Machine> Node<M> {
             self.liveness.expect(leader);
             out.push(Effect::Note(Note::Following { leader }));
         }
+        if self.zab.is_changing_members() {
+            // The promises of voters are needed that do not know yet that they are voters.
+            self.announce_leader(out);
+        }
         self.arm_phase_by_round_trips(out);
+    }
+
+    /// Tells servers that do not vote who leads.
+    fn announce_leader(&mut self, out: &mut Vec<Effect>) {
+        let mut announcements = Vec::new();
+        self.election.announce(&mut announcements);
+        self.carry_out_election(announcements, out);
     }
 
     /// Starts the time limit of a phase that takes a few round trips.
@@ -240,9 +251,7 @@ impl<M: Machine> Node<M> {
         self.leadership_changes.reached(Milestone::Synchronised, self.now);
         self.leadership_changes.established(epoch, self.now);
         self.election.established(epoch);
-        let mut announcements = Vec::new();
-        self.election.announce(&mut announcements);
-        self.carry_out_election(announcements, out);
+        self.announce_leader(out);
         self.scoring.set_leader(leader);
         self.touches.leader_changed();
         self.failed_attempts = 0;
@@ -454,7 +463,7 @@ impl<M: Machine> Node<M> {
     pub(crate) fn heartbeat(&mut self, peer: ServerId, out: &mut Vec<Effect>) {
         let seq = self.scoring.heartbeat(peer, self.now);
         let report = self.scoring.report(self.now, self.zab.standing(), self.election.round().epoch + 1);
-        let message = Message::Heartbeat { seq, report: Box::new(report) };
+        let message = Message::Heartbeat { seq, members: self.applied_members(), report: Box::new(report) };
         out.push(Effect::Send { to: peer, channel: Channel::Election, message });
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct Scoring {
     members: Membership,
     /// Peers whose election link is closed.
     suspected: BTreeSet<ServerId>,
+    /// Servers whose election link is open, members or not.
+    linked: BTreeSet<ServerId>,
     /// The last established leader. It may be gone by now: an election compares servers as its successors.
     last_leader: Option<ServerId>,
     /// Whether the next election follows a crash or a resignation.
@@ -47,6 +49,7 @@ impl Scoring {
             version: Zxid::ZERO,
             suspected: members.linked(me).collect(),
             members,
+            linked: BTreeSet::new(),
             last_leader: None,
             moment: Moment::AfterCrash,
             resignation: Resignation::new(resign),
@@ -86,11 +89,24 @@ impl Scoring {
         self.last_leader
     }
 
+    /// Sets the members after a change of them.
+    pub(crate) fn set_members(&mut self, members: Membership) {
+        let me = self.measurements.me();
+        let new: Vec<_> = members.linked(me).filter(|id| !self.members.linked(me).any(|old| old == *id)).collect();
+        // Peers that became members while their link is up were never counted as suspected.
+        self.suspected.extend(new.into_iter().filter(|id| !self.linked.contains(id)));
+        self.suspected.retain(|id| members.are_linked(me, *id));
+        self.measurements.set_members(members.clone());
+        self.members = members;
+    }
+
     pub(crate) fn link_up(&mut self, peer: ServerId) {
+        self.linked.insert(peer);
         self.suspected.remove(&peer);
     }
 
     pub(crate) fn link_down(&mut self, peer: ServerId) {
+        self.linked.remove(&peer);
         self.suspected.insert(peer);
         self.sent.remove(&peer);
         self.measurements.forget(peer);

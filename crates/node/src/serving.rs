@@ -9,13 +9,13 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_types::{Cxid, Epoch, ServerId, SessionId, Span, Zxid};
+use pole_types::{Cxid, Epoch, Membership, ServerId, SessionId, Span, Zxid};
 use pole_zab::{Applied, Entry, HeldRequest, Origin, Phase, Ticket};
 
 use crate::checkpoints::SinceCheckpoint;
 use crate::clients::Answer;
 use crate::node::Node;
-use crate::{AttachAnswer, Channel, ClientId, CloseReason, Effect, Machine, Message, Note, Request};
+use crate::{AttachAnswer, ChangeRefusal, Channel, ClientId, CloseReason, Effect, Machine, Message, Note, Request};
 
 impl<M: Machine> Node<M> {
     /// Attaches a connection to a session. The session opens when its attachment, a transaction, is applied here.
@@ -116,6 +116,9 @@ impl<M: Machine> Node<M> {
         if self.zab.phase() != Phase::Established || leadership.is_frozen() || leadership.is_idle() {
             return;
         }
+        if self.zab.is_changing_members() {
+            return; // nothing is proposed behind a change that is not committed
+        }
         // A request is validated against everything before it, so that must be applied first.
         if self.applied < self.zab.ready() {
             return;
@@ -132,9 +135,18 @@ impl<M: Machine> Node<M> {
             } else if !leadership.expiry.is_silent(request.origin.session) {
                 continue; // the session was active before its end was proposed
             }
-            if let Some(body) = self.machine.prepare(zxid, &request, self.wall_ms) {
+            let may_change = |members: &Membership| match members.voters() {
+                voters if !voters.may_lead(self.config.me) => Err(ChangeRefusal::LeaderLeaves),
+                voters if !self.zab.could_change_to(voters) => Err(ChangeRefusal::NoQuorum),
+                _ => Ok(()),
+            };
+            if let Some(body) = self.machine.prepare(zxid, &request, self.wall_ms, &may_change) {
+                let is_change = (M::MEMBERS_OF.0)(&body).is_some();
                 batch.push((request.origin, body));
                 room -= 1;
+                if is_change {
+                    break;
+                }
             }
         }
         self.with_zab(|zab, outputs| zab.propose(batch, outputs));
@@ -187,7 +199,8 @@ impl<M: Machine> Node<M> {
 
     /// Our state was replaced by that of a snapshot.
     pub(crate) fn restored(&mut self, ticket: Ticket, failed: Option<String>, out: &mut Vec<Effect>) {
-        let Some(zxid) = self.with_zab(|zab, outputs| zab.restored(ticket, outputs)) else { return };
+        let members = self.machine.members().and_then(|(members, at)| Some((M::parse_members(&members)?, at)));
+        let Some(zxid) = self.with_zab(|zab, outputs| zab.restored(ticket, members, outputs)) else { return };
         if let Some(reason) = failed {
             return self.halt(format!("the snapshot at {zxid} cannot be read: {reason}; {RECOVERY_HINT}"), out);
         }
@@ -246,6 +259,10 @@ impl<M: Machine> Node<M> {
         self.applied = zxid;
         if let (Some((session, timeout)), Some(leadership)) = (outcome.opened, &mut self.leadership) {
             leadership.expiry.track(session, timeout, self.now);
+        }
+        if outcome.members {
+            let reachable: Vec<_> = self.scoring.reachable().collect();
+            reachable.into_iter().for_each(|peer| self.heartbeat(peer, out));
         }
         if outcome.oracle {
             self.update_oracle(out);

@@ -23,7 +23,7 @@ use pole_tree::{
 use pole_types::{SessionId, Span, Zxid};
 use pole_zab::{Body, Entry, Image};
 
-use crate::{AttachAnswer, ClientId, Limits, Machine, Outcome, ReadResult, Request};
+use crate::{AttachAnswer, ClientId, Limits, Machine, MayChange, Outcome, ReadResult, Request};
 
 /// Holds the tree while others read it.
 pub trait TreeStore {
@@ -104,7 +104,7 @@ impl<S: TreeStore> Znodes<S> {
 }
 
 impl<S: TreeStore> Machine for Znodes<S> {
-    fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64) -> Option<Bytes> {
+    fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64, _: MayChange<'_>) -> Option<Bytes> {
         let at = Position { zxid: signed(zxid), wall_ms };
         let from = RequestOrigin {
             session: request.origin.session.0,
@@ -137,7 +137,7 @@ impl<S: TreeStore> Machine for Znodes<S> {
             Some(SessionChange::Closed { id }) => (None, None, Some(SessionId(id))),
         };
         let reply = applied.reply.map_or(Bytes::new(), |(code, body)| reply(code, &body));
-        Ok(Outcome { reply, attached, events, opened, ended, oracle: applied.settings_changed })
+        Ok(Outcome { reply, attached, events, opened, ended, oracle: applied.settings_changed, members: false })
     }
 
     fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> ReadResult {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pole_node::{
-    Channel, ClientId, Config, Effect, Event, Machine, Message, Node, Outcome, ReadResult, Request, Timer,
+    Channel, ClientId, Config, Effect, Event, Machine, MayChange, Message, Node, Outcome, ReadResult, Request, Timer,
     TransferRefusal,
 };
 use pole_oracle::Spec;
@@ -19,7 +19,7 @@ struct RecordingMachine {
 }
 
 impl Machine for RecordingMachine {
-    fn prepare(&mut self, _: Zxid, request: &Request, _: i64) -> Option<Bytes> {
+    fn prepare(&mut self, _: Zxid, request: &Request, _: i64, _: MayChange<'_>) -> Option<Bytes> {
         assert!(!self.is_waiting, "it asked for time");
         self.is_waiting = request.body == EXCLUSIVE;
         Some(request.body.clone())

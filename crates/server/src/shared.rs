@@ -126,6 +126,7 @@ impl Shared {
             Note::Elected(_)
             | Note::Leading { .. }
             | Note::Following { .. }
+            | Note::Members { .. }
             | Note::Resigning { .. }
             | Note::ResignationAborted { .. }
             | Note::Abandoned { .. }

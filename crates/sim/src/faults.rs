@@ -53,10 +53,12 @@ pub enum FaultKind {
     Wipe,
     /// An operator asks for another leader. Not a fault, but it must be safe during faults.
     Transfer,
+    /// An operator changes the members of the ensemble, likewise. Only in runs whose setup allows it.
+    ChangeMembers,
 }
 
 impl FaultKind {
-    /// All kinds.
+    /// All kinds that need no particular setup.
     pub const ALL: &[Self] = &[
         Self::Kill,
         Self::PowerLoss,
@@ -229,6 +231,7 @@ impl World {
                     return self.inject(nudge, server);
                 }
             }
+            FaultKind::ChangeMembers => self.change_members(),
             FaultKind::Wipe => self.wipe(server),
             FaultKind::Transfer => {
                 let to = self.faults.rng.between(0, self.hosts.len() as u64);

@@ -109,7 +109,7 @@ impl World {
 
     pub(crate) fn dial_later(&mut self, link: LinkId, wait: u64) {
         let [a, b] = self.network.links[link].ends;
-        if !self.setup.members.are_linked(id(a), id(b)) {
+        if !self.setup.changes_members && !self.setup.members.are_linked(id(a), id(b)) {
             return;
         }
         if !std::mem::replace(&mut self.network.links[link].dialling, true) {

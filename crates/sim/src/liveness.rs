@@ -40,7 +40,7 @@ impl World {
     /// winner must have the best score of all participants.
     fn check_timely_election(&mut self) {
         let Some(leader) = self.leader().filter(|_| self.report.failure.is_none()) else { return };
-        let voters = self.setup.members.voters();
+        let voters = self.checker.members().voters();
         if !voters.is_quorum(voters.iter().filter(|voter| *voter != id(leader))) {
             return; // its vote weighs so much that the others cannot go on without it
         }

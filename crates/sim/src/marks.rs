@@ -43,6 +43,7 @@ marks! {
     DiskFailed => "disk failed",
     DiskHung => "disk hangs",
     QuorumLost => "quorum lost",
+    MembersChanged => "members changed",
     HalfOpen => "half-open connection",
     FinLost => "end of a connection not heard",
     Superseded => "session moved",

@@ -23,6 +23,8 @@ pub struct Setup {
     pub servers: usize,
     /// Which of them vote, and how much each vote counts.
     pub members: Membership,
+    /// Whether the members change at run time. Then any two servers may have links.
+    pub changes_members: bool,
     /// The length of the safety phase, in nanoseconds.
     pub length: u64,
     /// The faults that may happen; empty: none.
@@ -110,6 +112,7 @@ impl Setup {
             seed,
             servers,
             members: Voters::new(ids(servers)).into(),
+            changes_members: false,
             length: 10 * SECOND,
             faults: Vec::new(),
             fault_every: SECOND,
@@ -170,10 +173,14 @@ impl Setup {
         let servers = members.iter().count();
         let mut setup = Self::lan(seed, servers);
         setup.members = members;
+        setup.changes_members = rng.fork("changes", 0).per_mille(250);
         setup.length = length;
         setup.faults = FaultKind::ALL.iter().copied().filter(|_| rng.per_mille(500)).collect();
         if setup.faults.is_empty() {
             setup.faults.push(*rng.pick(FaultKind::ALL));
+        }
+        if setup.changes_members {
+            setup.faults.push(FaultKind::ChangeMembers);
         }
         setup.fault_every = *rng.pick(&[400, 1_000, 1_600, 2_400]) * MS;
         setup.clients = rng.between(5, 9) as usize;
@@ -239,6 +246,7 @@ impl Setup {
         config.limits.piece_bytes = self.tuning.piece_bytes;
         config.limits.pieces_in_flight = self.tuning.pieces_in_flight;
         config.limits.counter_max = self.tuning.counter_max;
+        config.limits.joiners = self.changes_members;
         config.outstanding_max = self.tuning.outstanding_max;
         config.resign.enabled = self.tuning.resign;
         // A run lasts sixty seconds: with the default times no leader would ever resign.

@@ -8,10 +8,10 @@ use std::cell::{RefCell, RefMut};
 use std::ops::{Deref, DerefMut};
 
 use bytes::Bytes;
-use pole_node::{ClientId, Machine, Outcome, ReadResult, Request, TreeStore, Znodes};
+use pole_node::{ClientId, Machine, MayChange, Outcome, ReadResult, Request, TreeStore, Znodes};
 use pole_tree::{Rules, Tree, Watches};
-use pole_types::{SessionId, Span, Zxid};
-use pole_zab::{Body, Entry};
+use pole_types::{Membership, SessionId, Span, Zxid};
+use pole_zab::{Body, Entry, MembersOf};
 
 use crate::kv::Kv;
 
@@ -73,11 +73,32 @@ impl SimTree {
 }
 
 impl Machine for State {
-    fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64) -> Option<Bytes> {
+    fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64, may_change: MayChange<'_>) -> Option<Bytes> {
         match self {
-            Self::Small(kv) => kv.prepare(zxid, request, wall_ms),
-            Self::Tree(znodes) => znodes.prepare(zxid, request, wall_ms),
+            Self::Small(kv) => kv.prepare(zxid, request, wall_ms, may_change),
+            Self::Tree(znodes) => znodes.prepare(zxid, request, wall_ms, may_change),
         }
+    }
+
+    /// A transaction of the tree is never taken for a change: its zxid begins with a zero where the key of a change ends.
+    const MEMBERS_OF: MembersOf = Kv::MEMBERS_OF;
+
+    fn members(&self) -> Option<(Bytes, Zxid)> {
+        match self {
+            Self::Small(kv) => kv.members(),
+            Self::Tree(znodes) => znodes.members(),
+        }
+    }
+
+    fn nothing(&self, zxid: Zxid, wall_ms: i64) -> Bytes {
+        match self {
+            Self::Small(kv) => kv.nothing(zxid, wall_ms),
+            Self::Tree(znodes) => znodes.nothing(zxid, wall_ms),
+        }
+    }
+
+    fn parse_members(description: &Bytes) -> Option<Membership> {
+        Kv::parse_members(description)
     }
 
     fn forget_prepared(&mut self) {

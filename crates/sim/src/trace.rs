@@ -44,6 +44,7 @@ pub(crate) fn message(message: &Message) -> String {
         Message::Election(m) => format!("election {m:?}"),
         Message::Heartbeat { seq, .. } => format!("heartbeat {seq}"),
         Message::Echo { seq } => format!("echo {seq}"),
+        Message::Members { version, .. } => format!("Members version={version}"),
         Message::Zab(m) => zab_message(m),
         Message::Forward { epoch, requests } => {
             let origins: Vec<_> = requests.iter().map(|r| r.origin.to_string()).collect();
@@ -153,6 +154,7 @@ pub(crate) fn note(note: &Note) -> String {
         | Note::Leading { .. }
         | Note::Following { .. }
         | Note::Serving { .. }
+        | Note::Members { .. }
         | Note::Resigning { .. }
         | Note::ResignationAborted { .. }
         | Note::HandedOver { .. }

@@ -256,8 +256,13 @@ impl World {
             return;
         }
         let well = |host: &Host| host.last_fault == 0 || host.last_fault + EXCUSED_FOR < since;
-        let all_well = (0..self.hosts.len()).filter(|server| well(&self.hosts[*server])).map(id);
-        if !well(&self.hosts[server]) || !self.setup.members.voters().is_quorum(all_well) {
+        // Servers may know different members while these change; a leader needs a quorum of what it knows.
+        let all_well: Vec<_> = (0..self.hosts.len()).filter(|server| well(&self.hosts[*server])).map(id).collect();
+        let is_quorate = |host: &Host| {
+            let members = host.node.as_ref().map(|node| &node.config().members);
+            members.is_none_or(|members| members.voters().is_quorum(all_well.iter().copied()))
+        };
+        if !well(&self.hosts[server]) || !self.hosts.iter().all(is_quorate) {
             return;
         }
         // With a short log in memory a leader must send snapshots, and installing one closes the connections.
@@ -307,6 +312,28 @@ impl World {
         self.hosts[server].clients.insert(connection, client);
         let change = if self.clients[client].exists { Change::Resume } else { Change::Create };
         self.send_request(client, ClientOp::Attach(change));
+    }
+
+    /// A client asks for other members: one server more or less, or with another part.
+    pub(crate) fn change_members(&mut self) {
+        let members = self.checker.members();
+        let part = |id: ServerId| match (members.voters().contains(id), members.observers().contains(&id)) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2,
+        };
+        let mut parts: Vec<u64> = (0..self.hosts.len()).map(|server| part(id(server))).collect();
+        let server = self.faults.rng.below(parts.len() as u64) as usize;
+        parts[server] = (parts[server] + self.faults.rng.between(1, 3)) % 3;
+        let of =
+            |part: u64| -> Vec<u64> { (1..).zip(&parts).filter(|(_, of)| **of == part).map(|(id, _)| id).collect() };
+        let bits = crate::kv::encode_members(of(0), of(1));
+        let attached = |client: &Client| matches!(client.state, State::Open);
+        let asks: Vec<_> = (0..self.clients.len()).filter(|client| attached(&self.clients[*client])).collect();
+        if !of(0).is_empty() && !asks.is_empty() {
+            let client = *self.faults.rng.pick(&asks);
+            self.send_request(client, ClientOp::Write(Change::Put(crate::kv::MEMBERS, bits)));
+        }
     }
 
     pub(crate) fn send_request(&mut self, client: usize, request: ClientOp) -> Cxid {

@@ -134,7 +134,7 @@ impl World {
             sim_clients,
             jumped: 0,
             faults: FaultGenerator::new(rng.fork("weather", 0)),
-            checker: Checker::new(setup.servers, setup.members.voters().clone(), setup.tree),
+            checker: Checker::new(setup.servers, setup.members.clone(), setup.tree),
             trace: Trace::new(sink),
             report: Report { seed: setup.seed, ..Report::default() },
             connections: 0,
@@ -279,7 +279,7 @@ impl World {
 
     pub(crate) fn note_majority(&mut self) {
         let running = (0..self.hosts.len()).filter(|server| self.hosts[*server].node.is_some()).map(id);
-        if !self.setup.members.voters().is_quorum(running) {
+        if !self.checker.members().voters().is_quorum(running) {
             self.report.marks.hit(Mark::MajorityDown);
         }
     }

@@ -1,6 +1,7 @@
 //! The servers of an ensemble and their parts in it.
 
 use alloc::collections::BTreeSet;
+use core::fmt;
 
 use crate::ids::ServerId;
 use crate::voters::Voters;
@@ -29,6 +30,13 @@ impl Membership {
         Self { voters, observers }
     }
 
+    /// The ensemble during a change: a quorum is one of both sets of voters, and every server of either belongs to it.
+    #[must_use]
+    pub fn joint(before: &Self, current: &Self) -> Self {
+        let voters = Voters::joint(&before.voters, &current.voters);
+        Self::new(voters, before.observers.union(&current.observers).copied())
+    }
+
     /// The servers that vote.
     #[must_use]
     pub fn voters(&self) -> &Voters {
@@ -52,7 +60,8 @@ impl Membership {
         self.voters.iter().chain(self.observers.iter().copied())
     }
 
-    /// The servers that `me` has links to. Observers have none among themselves: they have nothing to tell each other.
+    /// The servers that `me` has links to. Observers have none among themselves: they have nothing to tell each other. A
+    /// server that is not a member, and perhaps wants to become one, has links like an observer.
     pub fn linked(&self, me: ServerId) -> impl Iterator<Item = ServerId> + '_ {
         self.iter().filter(move |id| self.are_linked(me, *id))
     }
@@ -60,7 +69,18 @@ impl Membership {
     /// Whether two servers have links to each other.
     #[must_use]
     pub fn are_linked(&self, a: ServerId, b: ServerId) -> bool {
-        a != b && self.contains(a) && self.contains(b) && (self.voters.contains(a) || self.voters.contains(b))
+        a != b && (self.voters.contains(a) || self.voters.contains(b))
+    }
+}
+
+impl fmt::Display for Membership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "voters {}", self.voters)?;
+        if self.observers.is_empty() {
+            return Ok(());
+        }
+        f.write_str(", observers")?;
+        self.observers.iter().try_for_each(|id| write!(f, " {id}"))
     }
 }
 
@@ -75,7 +95,7 @@ mod tests {
         let linked = |me| members.linked(ServerId(me)).map(|id| id.0).collect::<Vec<_>>();
         assert_eq!(linked(1), [2, 3, 4]);
         assert_eq!(linked(3), [1, 2]);
-        assert_eq!(linked(9), [0; 0], "a stranger has no links");
+        assert_eq!(linked(9), [1, 2], "a server that is not a member");
         assert!(members.voters().contains(ServerId(2)) && !members.observers().contains(&ServerId(2)));
     }
 }

@@ -1,7 +1,9 @@
 //! The servers that vote, and what counts as a quorum of them.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::ids::ServerId;
 
@@ -12,8 +14,18 @@ use crate::ids::ServerId;
 /// majority.
 ///
 /// Two quorums always have a server in common: they share a group, and within it more than half of the weight each.
+///
+/// While the voters change, both the old and the new ones have to agree: [`Voters::joint`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Voters {
+    current: Electorate,
+    /// The voters before a change that is not committed yet. A quorum of them is needed as well.
+    before: Option<Electorate>,
+}
+
+/// One set of voters.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Electorate {
     voters: BTreeMap<ServerId, Voter>,
     /// The total weight of each group that has any.
     groups: BTreeMap<u64, u64>,
@@ -47,42 +59,62 @@ impl Voters {
         for voter in voters.values().filter(|voter| voter.weight > 0) {
             *groups.entry(voter.group).or_default() += u64::from(voter.weight);
         }
-        Self { voters, groups }
+        Self { current: Electorate { voters, groups }, before: None }
     }
 
-    /// The number of voters.
+    /// The voters during a change from `before` to `current`: a quorum is a quorum of both.
+    #[must_use]
+    pub fn joint(before: &Self, current: &Self) -> Self {
+        Self { current: current.current.clone(), before: Some(before.current.clone()) }
+    }
+
+    /// Whether the voters are changing.
+    #[must_use]
+    pub fn is_joint(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// The number of voters; during a change, of those before and after it.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.voters.len()
+        self.iter().count()
     }
 
     /// Whether there are no voters.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.voters.is_empty()
+        self.len() == 0
     }
 
-    /// Whether the server is a voter.
+    /// Whether the server is a voter; during a change, before or after it.
     #[must_use]
     pub fn contains(&self, id: ServerId) -> bool {
-        self.voters.contains_key(&id)
+        self.electorates().any(|electorate| electorate.voters.contains_key(&id))
     }
 
-    /// Whether the server may lead: a voter with a weight.
+    /// The voters before the change that is under way, or these if there is none.
+    #[must_use]
+    pub fn before_change(&self) -> Self {
+        Self { current: self.before.as_ref().unwrap_or(&self.current).clone(), before: None }
+    }
+
+    /// Whether the server may lead: a voter with a weight; during a change, before or after it.
     #[must_use]
     pub fn may_lead(&self, id: ServerId) -> bool {
-        self.get(id).is_some_and(|voter| voter.weight > 0)
+        self.electorates().any(|electorate| electorate.voters.get(&id).is_some_and(|voter| voter.weight > 0))
     }
 
-    /// The weight and the group of a voter.
+    /// The weight and the group of a voter; during a change, those after it.
     #[must_use]
     pub fn get(&self, id: ServerId) -> Option<Voter> {
-        self.voters.get(&id).copied()
+        self.current.voters.get(&id).copied()
     }
 
-    /// All voters, in ascending order.
+    /// All voters, in ascending order; during a change, those before and after it.
     pub fn iter(&self) -> impl Iterator<Item = ServerId> + '_ {
-        self.voters.keys().copied()
+        let before = self.before.iter().flat_map(|before| before.voters.keys());
+        let ids: BTreeSet<_> = self.current.voters.keys().chain(before).copied().collect();
+        ids.into_iter()
     }
 
     /// All voters except `me`, in ascending order.
@@ -93,16 +125,16 @@ impl Voters {
     /// Whether all votes count the same, so that a quorum is a majority.
     #[must_use]
     pub fn is_majority(&self) -> bool {
-        let mut voters = self.voters.values();
+        let mut voters = self.current.voters.values();
         let first = voters.next().copied().unwrap_or_default();
-        first.weight > 0 && voters.all(|voter| *voter == first)
+        !self.is_joint() && first.weight > 0 && voters.all(|voter| *voter == first)
     }
 
     /// Whether these servers, each given once, include a quorum. Servers that are not voters do not count.
     pub fn is_quorum(&self, ids: impl IntoIterator<Item = ServerId>) -> bool {
-        let mut tally = Tally::default();
-        ids.into_iter().for_each(|id| tally.add(self, id));
-        tally.is_quorum(self)
+        let Some(before) = &self.before else { return self.current.is_quorum(ids) };
+        let ids: Vec<_> = ids.into_iter().collect();
+        self.current.is_quorum(ids.iter().copied()) && before.is_quorum(ids)
     }
 
     /// The smallest value within which there is a quorum: the servers whose value is at most this one include a quorum,
@@ -112,17 +144,47 @@ impl Voters {
     pub fn quorum_value<T: Ord>(&self, values: impl IntoIterator<Item = (ServerId, T)>) -> Option<T> {
         let mut sorted: Vec<_> = values.into_iter().filter(|(id, _)| self.contains(*id)).collect();
         sorted.sort_unstable_by(|(a_id, a), (b_id, b)| a.cmp(b).then(a_id.cmp(b_id)));
-        let mut tally = Tally::default();
+        let mut tallies: Vec<_> = self.electorates().map(|electorate| (electorate, Tally::default())).collect();
         sorted.into_iter().find_map(|(id, value)| {
-            tally.add(self, id);
-            tally.is_quorum(self).then_some(value)
+            tallies.iter_mut().for_each(|(electorate, tally)| tally.add(electorate, id));
+            tallies.iter().all(|(electorate, tally)| tally.is_quorum(electorate)).then_some(value)
         })
     }
 
-    /// The smallest number of servers whose failure leaves no quorum, with one such set of servers. An ensemble survives
-    /// one failure less, whichever servers fail, and perhaps more of other servers.
+    fn electorates(&self) -> impl Iterator<Item = &Electorate> {
+        self.before.iter().chain([&self.current])
+    }
+
+    /// The fewest servers whose failure leaves no quorum; during a change, after it. An ensemble survives one failure less,
+    /// whichever servers fail, and perhaps more of other servers.
     #[must_use]
     pub fn fatal_failures(&self) -> BTreeSet<ServerId> {
+        self.current.fatal_failures()
+    }
+}
+
+impl fmt::Display for Voters {
+    /// The ids; during a change, those before and after it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids = |electorate: &Electorate| {
+            let ids: Vec<_> = electorate.voters.keys().map(ServerId::to_string).collect();
+            ids.join(" ")
+        };
+        match &self.before {
+            Some(before) => write!(f, "{} -> {}", ids(before), ids(&self.current)),
+            None => f.write_str(&ids(&self.current)),
+        }
+    }
+}
+
+impl Electorate {
+    fn is_quorum(&self, ids: impl IntoIterator<Item = ServerId>) -> bool {
+        let mut tally = Tally::default();
+        ids.into_iter().for_each(|id| tally.add(self, id));
+        tally.is_quorum(self)
+    }
+
+    fn fatal_failures(&self) -> BTreeSet<ServerId> {
         // A group is lost cheapest by its heaviest servers, and it suffices to lose enough groups.
         let mut by_group: Vec<Vec<ServerId>> =
             self.groups.iter().map(|(group, total)| self.fatal_in(*group, *total)).collect();
@@ -153,17 +215,18 @@ impl Voters {
 struct Tally(Vec<(u64, u64)>);
 
 impl Tally {
-    fn add(&mut self, voters: &Voters, id: ServerId) {
-        let Some(Voter { weight, group }) = voters.get(id) else { return };
+    fn add(&mut self, electorate: &Electorate, id: ServerId) {
+        let Some(&Voter { weight, group }) = electorate.voters.get(&id) else { return };
         match self.0.iter_mut().find(|(counted, _)| *counted == group) {
             Some((_, sum)) => *sum += u64::from(weight),
             None => self.0.push((group, u64::from(weight))),
         }
     }
 
-    fn is_quorum(&self, voters: &Voters) -> bool {
-        let has_majority = |(group, sum): &&(u64, u64)| voters.groups.get(group).is_some_and(|total| sum * 2 > *total);
-        self.0.iter().filter(has_majority).count() * 2 > voters.groups.len()
+    fn is_quorum(&self, electorate: &Electorate) -> bool {
+        let total = |group: u64| electorate.groups.get(&group).copied();
+        let has_majority = |(group, sum): &&(u64, u64)| total(*group).is_some_and(|total| sum * 2 > total);
+        self.0.iter().filter(has_majority).count() * 2 > electorate.groups.len()
     }
 }
 
@@ -205,6 +268,20 @@ mod tests {
         assert!(!voters.may_lead(ServerId(3)));
         assert!(voters.is_quorum(ids(&[1, 2])));
         assert!(!voters.is_quorum(ids(&[1, 3])));
+    }
+
+    #[test]
+    fn during_a_change_both_sets_have_to_agree() {
+        let (three, other) = (Voters::new(ids(&[1, 2, 3])), Voters::new(ids(&[3, 4, 5])));
+        let joint = Voters::joint(&three, &other);
+        assert!(!joint.is_quorum(ids(&[1, 2])) && !joint.is_quorum(ids(&[4, 5])));
+        assert!(joint.is_quorum(ids(&[1, 3, 4])));
+        assert!(joint.may_lead(ServerId(1)) && joint.may_lead(ServerId(5)) && !joint.may_lead(ServerId(6)));
+        assert_eq!((joint.before_change(), other.before_change()), (three.clone(), other.clone()));
+        assert_eq!((joint.len(), joint.contains(ServerId(1))), (5, true));
+        let acked = [(1, 9), (2, 8), (3, 1), (4, 7), (5, 7)].map(|(id, zxid)| (ServerId(id), core::cmp::Reverse(zxid)));
+        assert_eq!(joint.quorum_value(acked), Some(core::cmp::Reverse(7)));
+        assert_eq!(three.quorum_value(acked), Some(core::cmp::Reverse(8)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::{Error, Message, Promise};
 impl State {
     /// Checks a message before any role handles it.
     pub(crate) fn check(&self, from: ServerId, message: &Message) -> Result<(), Error> {
-        if !self.members.contains(from) {
+        if !self.limits.joiners && !self.members.in_force().contains(from) {
             return Err(Error::Foreign(from));
         }
         match message {

@@ -108,6 +108,9 @@ impl State {
     fn install(&mut self, from: ServerId, zxid: Zxid, epochs: Epochs, out: &mut Vec<Output>) {
         self.log = Log::after_snapshot(zxid, epochs);
         self.committed = zxid;
+        // What the snapshot says of the members is known when the state is restored; until then we do not lead.
+        self.members.truncated(Zxid::ZERO);
+        self.update_members(out);
         self.ready = zxid;
         self.durable = Zxid::ZERO;
         for (_, on_durable) in &mut self.writes {

@@ -1,7 +1,7 @@
 //! The interface of the agreement: outputs, errors of peers, phases and limits.
 
 use pole_election::{Proposal, Round};
-use pole_types::{Epoch, ServerId, Zxid};
+use pole_types::{Epoch, Membership, ServerId, Zxid};
 
 use crate::{Body, DiskOp, Message, Ticket, TransferId};
 
@@ -96,6 +96,13 @@ pub enum Output {
     Joined {
         /// The follower.
         peer: ServerId,
+    },
+    /// The members of the ensemble have changed, or the change was undone.
+    Members {
+        /// The members that count now. While the change is not committed, quorums of both sets of voters are needed.
+        members: Membership,
+        /// The position of the change.
+        version: Zxid,
     },
     /// The synchronisation made progress: restart its timeout.
     Progress,
@@ -280,12 +287,21 @@ pub struct Limits {
     pub pieces_in_flight: usize,
     /// The zxid counter at which a new epoch is opened, well before it overflows.
     pub counter_max: u32,
+    /// Whether servers that are not members may follow. They are sent the history and serve, and count nowhere, so that a
+    /// change of the members can add them.
+    pub joiners: bool,
     /// Set by the operator: a server without history votes as if it never had one. Loses data if the server was wiped.
     pub trust_blank: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { piece_bytes: 256 * 1024, pieces_in_flight: 32, counter_max: u32::MAX - (1 << 20), trust_blank: false }
+        Self {
+            piece_bytes: 256 * 1024,
+            pieces_in_flight: 32,
+            counter_max: u32::MAX - (1 << 20),
+            joiners: false,
+            trust_blank: false,
+        }
     }
 }

@@ -12,9 +12,10 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use pole_election::{Round, Standing};
-use pole_types::{Epoch, Membership, ServerId, Voters, Zxid};
+use pole_types::{Epoch, ServerId, Voters, Zxid};
 
 use crate::incoming::{Incoming, Restoring};
+use crate::members::Members;
 use crate::transfer::Transfer;
 use crate::{
     Body, DiskOp, Entry, Error, Hello, Limits, Log, Message, Output, Promise, Recovered, Snapshot, Ticket, TransferId,
@@ -24,7 +25,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) me: ServerId,
-    pub(crate) members: Membership,
+    pub(crate) members: Members,
     pub(crate) limits: Limits,
     /// The last epoch promised. Its write may still be under way, but messages of older epochs are ignored already.
     pub(crate) accepted_epoch: Epoch,
@@ -85,9 +86,12 @@ pub(crate) enum OnDurable {
 
 impl State {
     /// The state found on disk. Only its snapshot is known to be committed.
-    pub(crate) fn new(me: ServerId, members: Membership, limits: Limits, disk: &Recovered) -> Self {
+    pub(crate) fn new(me: ServerId, members: Members, limits: Limits, disk: &Recovered) -> Self {
         let committed = disk.snapshot_zxid();
         let log = recovered_log(disk);
+        let mut members = members;
+        log.between(committed, log.last()).for_each(|entry| members.logged(entry.zxid, &entry.body));
+        members.update(log.last());
         Self {
             me,
             members,
@@ -111,7 +115,24 @@ impl State {
     }
 
     pub(crate) fn voters(&self) -> &Voters {
-        self.members.voters()
+        self.members.in_force().voters()
+    }
+
+    /// Reports members that have changed.
+    pub(crate) fn update_members(&mut self, out: &mut Vec<Output>) {
+        if self.members.update(self.log.last()) {
+            out.push(Output::Members { members: self.members.in_force().clone(), version: self.members.version() });
+        }
+    }
+
+    /// Adds an entry to the log in memory.
+    pub(crate) fn log_entry(&mut self, entry: Entry, out: &mut Vec<Output>) {
+        let (zxid, was_settled) = (entry.zxid, self.members.is_settled());
+        self.members.logged(zxid, &entry.body);
+        self.log.push(entry);
+        if !was_settled || !self.members.is_settled() {
+            self.update_members(out);
+        }
     }
 
     /// Whether this server never adopted a history, and so may have been wiped. Its log does not matter: it may hold a
@@ -160,7 +181,7 @@ impl State {
         if entries.is_empty() {
             return Ok(());
         }
-        entries.iter().for_each(|entry| self.log.push(entry.clone()));
+        entries.iter().for_each(|entry| self.log_entry(entry.clone(), out));
         let last = self.log.last();
         out.push(Output::Logged { after, through: last });
         self.write(DiskOp::Append(entries), OnDurable::Appended { last, received }, out);
@@ -176,6 +197,8 @@ impl State {
             return Err(Error::WrongEnd { from, message: "Truncate", claimed: to, last: self.log.last() });
         }
         self.log.truncate(to);
+        self.members.truncated(to);
+        self.update_members(out);
         self.durable = self.durable.min(to);
         for (_, on_durable) in &mut self.writes {
             if let OnDurable::Appended { last, .. } = on_durable {
@@ -190,6 +213,10 @@ impl State {
     /// Marks everything up to `zxid` as committed and releases what is durable to the state machine.
     pub(crate) fn commit(&mut self, zxid: Zxid, out: &mut Vec<Output>) {
         self.committed = self.committed.max(zxid);
+        if !self.members.is_settled() {
+            self.members.committed(self.committed);
+            self.update_members(out);
+        }
         self.report_ready(out);
     }
 

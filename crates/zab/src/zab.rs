@@ -7,16 +7,17 @@
 use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_election::{Proposal, Round, Standing};
-use pole_types::{Epoch, Membership, ServerId, Zxid};
+use pole_types::{Epoch, Membership, ServerId, Voters, Zxid};
 
 use crate::following::Following;
 use crate::leading::Leading;
+use crate::members::Members;
 use crate::role::Role;
 use crate::state::{OnDurable, State, Waiting, send};
 use crate::transfer::Progress;
 use crate::{
-    Body, DiskOp, Entry, Error, Hello, Limits, Log, Message, NotReady, Origin, Output, Phase, Recovered, Ticket,
-    TransferId,
+    Body, DiskOp, Entry, Error, Hello, Limits, Log, MembersOf, Message, NotReady, Origin, Output, Phase, Recovered,
+    Ticket, TransferId,
 };
 
 /// One server's part in the agreement. See the [crate] documentation for the order of calls.
@@ -34,7 +35,25 @@ impl Zab {
     /// If the recovered entries are not contiguous. The caller must have checked that.
     #[must_use]
     pub fn new(me: ServerId, members: impl Into<Membership>, limits: Limits, disk: Recovered) -> Self {
-        Self { state: State::new(me, members.into(), limits, &disk), role: Role::Looking }
+        Self::with_members(me, Members::new(MembersOf::NEVER, members.into(), Zxid::ZERO), limits, &disk)
+    }
+
+    /// Like [`Zab::new`], for a state machine whose transactions can change the members. `members` are those after the last
+    /// change that the recovered snapshot holds, which has the position `version`; without one, those of the configuration,
+    /// and zero.
+    #[must_use]
+    pub fn new_changing(
+        me: ServerId,
+        (members, version): (Membership, Zxid),
+        members_of: MembersOf,
+        limits: Limits,
+        disk: Recovered,
+    ) -> Self {
+        Self::with_members(me, Members::new(members_of, members, version), limits, &disk)
+    }
+
+    fn with_members(me: ServerId, members: Members, limits: Limits, disk: &Recovered) -> Self {
+        Self { state: State::new(me, members, limits, disk), role: Role::Looking }
     }
 
     /// Starts to lead, as the election decided. `accepted` are epochs reported by votes, which saves asking for them.
@@ -287,8 +306,18 @@ impl Zab {
 
     /// Reports that the state of the snapshot installed by `ticket` was restored, as [`Output::Restore`] asked. Returns
     /// its position, or `None` if another snapshot has replaced it since.
-    pub fn restored(&mut self, ticket: Ticket, out: &mut Vec<Output>) -> Option<Zxid> {
+    ///
+    /// `members` are those that the state holds, with the position of their change, if there was one.
+    pub fn restored(
+        &mut self,
+        ticket: Ticket,
+        members: Option<(Membership, Zxid)>,
+        out: &mut Vec<Output>,
+    ) -> Option<Zxid> {
         let restored = self.state.take_restored(ticket)?;
+        if let Some((members, version)) = members {
+            self.learn_members(members, version, out);
+        }
         self.confirm_received(restored.from, restored.epoch, out);
         if let Some((epoch, leader, last)) = restored.held {
             self.epoch_is_durable(epoch, leader, last, out);
@@ -425,6 +454,19 @@ impl Zab {
         self.phase() == Phase::Established && self.state.log.last().counter() >= self.state.limits.counter_max
     }
 
+    /// Whether a change of the members is under way. Until it is committed, nothing else can be proposed.
+    #[must_use]
+    pub fn is_changing_members(&self) -> bool {
+        self.state.voters().is_joint()
+    }
+
+    /// Checks whether the ensemble could go on with these voters: a quorum of them, this server included, has everything
+    /// that was committed, so that it can acknowledge at once.
+    #[must_use]
+    pub fn could_change_to(&self, voters: &Voters) -> bool {
+        self.role.leading().is_some_and(|leading| leading.could_change_to(&self.state, voters))
+    }
+
     /// Checks whether `target` could take over now.
     ///
     /// # Errors
@@ -458,6 +500,27 @@ impl Zab {
         if let Role::Following(following) = &self.role {
             following.send_keepalive(&self.state, out);
         }
+    }
+}
+
+/// The members of the ensemble.
+impl Zab {
+    /// Takes over a committed change of the members that our history does not hold yet, from a server that knows of it.
+    pub fn learn_members(&mut self, members: Membership, version: Zxid, out: &mut Vec<Output>) {
+        self.state.members.learned(version, members);
+        self.state.update_members(out);
+    }
+
+    /// The members that count now. While a change of them is not committed, these are the members before and after it.
+    #[must_use]
+    pub fn members(&self) -> &Membership {
+        self.state.members.in_force()
+    }
+
+    /// The position of the last change of the members, or zero.
+    #[must_use]
+    pub fn members_version(&self) -> Zxid {
+        self.state.members.version()
     }
 }
 

@@ -153,6 +153,7 @@ impl Driven {
                 | Output::Reset { .. }
                 | Output::Logged { .. }
                 | Output::Truncated { .. }
+                | Output::Members { .. }
                 | Output::Joined { .. }
                 | Output::Progress
                 | Output::Promised { .. }
@@ -186,7 +187,7 @@ impl Driven {
             17 => self.zab.flush(&mut out),
             18 => {
                 if let Some(ticket) = self.restore_requested {
-                    self.zab.restored(ticket, &mut out);
+                    self.zab.restored(ticket, None, &mut out);
                 }
             }
             19 => self.zab.piece_is_ready(self.transfer, Bytes::from_static(b"piece"), rng.below(2) == 0, &mut out),

@@ -171,8 +171,8 @@ fn a_follower_does_not_acknowledge_before_its_state_is_restored() {
     let out = deliver(&mut zab, leader, Message::NewLeader { epoch: Epoch(1), last: zxid });
     assert!(!out.iter().any(|output| matches!(output, Output::Send { .. })), "{out:?}");
     let mut out = Vec::new();
-    assert_eq!(zab.restored(Ticket(0), &mut out), None, "of another snapshot");
-    assert_eq!(zab.restored(ticket, &mut out), Some(zxid));
+    assert_eq!(zab.restored(Ticket(0), None, &mut out), None, "of another snapshot");
+    assert_eq!(zab.restored(ticket, None, &mut out), Some(zxid));
     let level = Output::Send { to: leader, message: Message::AckLeader { epoch: Epoch(1), last: zxid } };
     assert!(out.contains(&level) && !zab.is_restoring(), "{out:?}");
 }

@@ -15,7 +15,7 @@ impl Choices<'_> {
         match message {
             Message::Election(Election::Propose(propose)) => vec![self.elect(propose)],
             Message::Heartbeat { seq, .. } => {
-                let ours = Message::Heartbeat { seq: *seq, report: Box::new(self.report()) };
+                let ours = Message::Heartbeat { seq: *seq, members: Zxid::ZERO, report: Box::new(self.report()) };
                 vec![Message::Echo { seq: *seq }, ours]
             }
             Message::Zab(message) => self.agree(message).into_iter().map(Message::Zab).collect(),
@@ -38,6 +38,8 @@ impl Choices<'_> {
                 vec![Message::SyncDone { epoch: *epoch, id: *id, zxid: self.view.committed }]
             }
             Message::Election(Election::Vote(_))
+            | Message::Election(Election::Ask)
+            | Message::Members { .. }
             | Message::Echo { .. }
             | Message::TouchDone { .. }
             | Message::SyncDone { .. }

@@ -271,7 +271,9 @@ impl Choices<'_> {
         Message::Zab(match self.byte() % 40 {
             0 | 1 => return self.propose(),
             2 | 3 => return self.vote(),
-            4 | 5 => return Message::Heartbeat { seq: self.number(), report: Box::new(self.report()) },
+            4 | 5 => {
+                return Message::Heartbeat { seq: self.number(), members: Zxid::ZERO, report: Box::new(self.report()) };
+            }
             6 => return Message::Echo { seq: self.number() },
             7 | 8 => {
                 let epoch = self.epoch();

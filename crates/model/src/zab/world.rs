@@ -189,6 +189,7 @@ impl World {
             | Output::Truncated { .. }
             | Output::Ready(_)
             | Output::Joined { .. }
+            | Output::Members { .. }
             | Output::Progress
             | Output::Promised { .. }
             | Output::Discovered { .. }

@@ -103,6 +103,13 @@ impl Measurements {
         }
     }
 
+    /// Sets the members of the ensemble after a change of them, and forgets servers that are none.
+    pub fn set_members(&mut self, members: Membership) {
+        self.reports.retain(|id, _| members.contains(*id));
+        self.lacking.retain(|id, _| members.contains(*id));
+        self.members = members;
+    }
+
     /// The id of the measuring server.
     #[must_use]
     pub fn me(&self) -> ServerId {

@@ -254,7 +254,8 @@ async fn monitor(shared: &Shared) -> Value {
 async fn observers(shared: &Shared) -> Value {
     let observers = NodeStats::query(shared).await.map(|stats| stats.observers).unwrap_or_default();
     let synced = observers.iter().filter(|observer| observer.synced).count();
-    let list = observers.iter().map(|observer| json!({"sid": observer.id.0, "last_zxid": format!("{:#x}", observer.acked.0)}));
+    let list =
+        observers.iter().map(|observer| json!({"sid": observer.id.0, "last_zxid": format!("{:#x}", observer.acked.0)}));
     json!({"synced_observers": synced, "observers": list.collect::<Vec<_>>()})
 }
 

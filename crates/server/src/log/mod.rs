@@ -68,6 +68,7 @@ pub(crate) fn note(note: &Note) {
         Note::Leading { round } => info!(target: NODE, %round, "leading"),
         Note::Following { leader } => info!(target: NODE, leader = leader.0, "following"),
         Note::Serving { leader, epoch } => info!(target: NODE, leader = leader.0, epoch = epoch.0, "serving"),
+        Note::Members { members, version } => info!(target: NODE, %members, %version, "members"),
         Note::Resigning { to, cause } => info!(target: NODE, to = to.0, %cause, "resigning"),
         Note::ResignationAborted { refusal } => warn!(target: NODE, reason = %refusal, "resignation_aborted"),
         Note::HandedOver { to } => info!(target: NODE, to = to.0, "handed_over"),

@@ -121,6 +121,7 @@ impl NodeMeter {
             Message::Zab(_)
             | Message::Election(_)
             | Message::Heartbeat { .. }
+            | Message::Members { .. }
             | Message::Echo { .. }
             | Message::Touch { .. }
             | Message::TouchDone { .. }
@@ -261,6 +262,7 @@ impl NodeMeter {
                 }
             }
             Note::Elected(_)
+            | Note::Members { .. }
             | Note::Resigning { .. }
             | Note::ResignationAborted { .. }
             | Note::HandedOver { .. }

@@ -60,8 +60,10 @@ impl NodeStats {
         let zab = node.zab();
         let standing = zab.standing();
         let last = zab.log().last();
-        let learner = |(id, acked): (ServerId, Zxid)| {
-            Learner { id, acked, synced: acked == last || acked.epoch() == standing.current_epoch }
+        let learner = |(id, acked): (ServerId, Zxid)| Learner {
+            id,
+            acked,
+            synced: acked == last || acked.epoch() == standing.current_epoch,
         };
         let (followers, observers) =
             zab.followers().map(learner).partition(|learner| node.config().voters().contains(learner.id));

@@ -17,7 +17,7 @@ use pole_zab::Entry;
 
 use super::CheckResult;
 use super::history::History;
-use crate::kv::{Answer, Change, Key, KvRequest, OpId, Txn};
+use crate::kv::{Answer, Change, Key, KvRequest, MEMBERS, OpId, Refusal, Txn};
 
 /// All requests so far.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Guarantees {
     /// Checks an entry that is about to be added to the history.
     pub(crate) fn committed(&mut self, entry: &Entry, history: &History) -> CheckResult {
         let txn = Txn::decode(&entry.body).ok_or_else(|| format!("{} is no transaction", entry.zxid))?;
-        let (op, zxid) = (txn.op(), entry.zxid);
+        let (Some(op), zxid) = (txn.op(), entry.zxid) else { return Ok(()) };
         let Some(record) = self.requests.get_mut(op as usize) else {
             return Err(format!("{zxid} answers request {op}, which nobody asked"));
         };
@@ -99,7 +99,9 @@ impl Guarantees {
         }
         let (ClientOp::Attach(change) | ClientOp::Write(change)) = record.request else { return Ok(()) };
         let expected = history.expected_txn(KvRequest { op, change }, record.session);
-        if expected != txn {
+        // Whether the members can be changed depends on who is reachable.
+        let is_refused_change = matches!(expected, Txn::Set(_, MEMBERS, _)) && txn == Txn::Refused(op, Refusal::NotNow);
+        if expected != txn && !is_refused_change {
             return Err(format!(
                 "{zxid} says {txn:?}, but after {} the request {change:?} becomes {expected:?}",
                 history.last()

@@ -30,7 +30,7 @@ mod watches;
 use std::collections::BTreeSet;
 
 use pole_node::{Machine, Node};
-use pole_types::{Epoch, Voters, Zxid};
+use pole_types::{Epoch, Membership, Zxid};
 use pole_zab::{DiskOp, Entry, Message, Phase};
 
 use super::disk::Image;
@@ -58,7 +58,9 @@ pub(crate) struct Checker {
     logs: logs::Logs,
     /// Per server: how far it has been compared.
     progress: Vec<Progress>,
-    voters: Voters,
+    /// The members after all changes in the history, and the change before its end if that is one.
+    members: Membership,
+    members_before: Option<Membership>,
     /// The server that lost its disk last, until it serves again: it may have acknowledged entries that it no longer
     /// has.
     wiped: Option<usize>,
@@ -74,7 +76,7 @@ struct Progress {
 }
 
 impl Checker {
-    pub(crate) fn new(servers: usize, voters: Voters, is_service: bool) -> Self {
+    pub(crate) fn new(servers: usize, members: Membership, is_service: bool) -> Self {
         let service = is_service.then(Service::new);
         Self {
             history: history::History::new(service.as_ref().map_or(0, Service::digest)),
@@ -85,10 +87,16 @@ impl Checker {
             acks: acks::Acks::new(servers),
             logs: logs::Logs::new(servers),
             progress: vec![Progress::default(); servers],
-            voters,
+            members,
+            members_before: None,
             wiped: None,
             preloaded: Zxid::ZERO,
         }
+    }
+
+    /// The members after all committed changes.
+    pub(crate) fn members(&self) -> &Membership {
+        &self.members
     }
 
     /// Preloads a history, proposed in an epoch of its own.
@@ -175,7 +183,8 @@ impl Checker {
             let holds = |server: usize, image: &Image| image.contains(now) || self.wiped == Some(server);
             let holders = images.enumerate().filter(|(server, image)| holds(*server, image)).map(|(at, _)| id(at));
             let holders: BTreeSet<_> = holders.collect();
-            if !self.voters.is_quorum(holders.iter().copied()) {
+            let counted = [Some(&self.members), self.members_before.as_ref()];
+            if !counted.into_iter().flatten().all(|members| members.voters().is_quorum(holders.iter().copied())) {
                 return Err(format!(
                     "server {} calls {now} committed, but the disks that hold it are no quorum: {holders:?}",
                     server + 1
@@ -191,6 +200,8 @@ impl Checker {
             return self.history.check_entry(server, entry);
         }
         self.leaders.was_proposed(entry)?;
+        let change = (State::MEMBERS_OF.0)(&entry.body);
+        self.members_before = change.map(|members| std::mem::replace(&mut self.members, members));
         match &mut self.service {
             _ if entry.zxid <= self.preloaded => {}
             None => self.guarantees.committed(entry, &self.history)?,

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pole_node::{AttachAnswer, ClientId, Machine, Outcome, ReadResult, Request};
-use pole_types::{SessionId, Zxid};
-use pole_zab::{Body, Entry};
+use pole_node::{AttachAnswer, ClientId, Machine, MayChange, Outcome, ReadResult, Request};
+use pole_types::{Membership, ServerId, SessionId, Voters, Zxid};
+use pole_zab::{Body, Entry, MembersOf};
 
 use super::overlay::Overlay;
 use super::records::{pad, padding};
@@ -115,7 +115,7 @@ impl Default for Kv {
 }
 
 impl Machine for Kv {
-    fn prepare(&mut self, zxid: Zxid, request: &Request, _wall_ms: i64) -> Option<Bytes> {
+    fn prepare(&mut self, zxid: Zxid, request: &Request, _wall_ms: i64, may_change: MayChange<'_>) -> Option<Bytes> {
         let session = request.origin.session;
         let known = self.prepared_sessions.get(session).or_else(|| self.sessions.get(&session));
         if !request.origin.cxid.is_attachment()
@@ -128,12 +128,17 @@ impl Machine for Kv {
             return Some(Txn::Refused(0, Refusal::Malformed).encode());
         };
         let last = known.map_or(Zxid::ZERO, |session| session.last_attached());
-        let txn = self.decide(kv_request, session);
+        let txn = match self.decide(kv_request, session) {
+            txn if members_of(txn).is_some_and(|members| may_change(&members).is_err()) => {
+                Txn::Refused(kv_request.op, Refusal::NotNow)
+            }
+            txn => txn,
+        };
         match txn {
             Txn::Attached(_) => self.prepared_sessions.set(zxid, session, Session::Attached(zxid)),
             Txn::Closed(_) => self.prepared_sessions.set(zxid, session, Session::Closed(last)),
             Txn::Set(_, key, value) => self.prepared_values.set(zxid, key, value),
-            Txn::Refused(..) => {}
+            Txn::Refused(..) | Txn::Nothing => {}
         }
         Some(pad(txn.encode(), padding(&request.body)))
     }
@@ -159,13 +164,32 @@ impl Machine for Kv {
             Txn::Set(_, key, value) => {
                 self.set_value(key, value);
                 self.prepared_values.applied(entry.zxid, key);
+                if key == MEMBERS {
+                    self.set_value(MEMBERS_AT, Some(Value { data: entry.zxid.0, version: 0 }));
+                }
             }
-            Txn::Refused(..) => {}
+            Txn::Refused(..) | Txn::Nothing => {}
         }
         let ended = matches!(txn, Txn::Closed(_)).then_some(session);
         // Sessions of this machine never expire, so there is no timeout.
         let attached = matches!(txn, Txn::Attached(_)).then_some(AttachAnswer::Opened { timeout_ms: 0 });
-        Ok(Outcome { reply: txn.answer().encode(), attached, ended, ..Outcome::default() })
+        let members = members_of(txn).is_some();
+        Ok(Outcome { reply: txn.answer().encode(), attached, ended, members, ..Outcome::default() })
+    }
+
+    const MEMBERS_OF: MembersOf = MembersOf(|body| members_of(Txn::decode(body)?));
+
+    fn members(&self) -> Option<(Bytes, Zxid)> {
+        let (members, at) = (self.get(MEMBERS)?, self.get(MEMBERS_AT)?);
+        Some((Bytes::copy_from_slice(&members.data.to_le_bytes()), Zxid(at.data)))
+    }
+
+    fn nothing(&self, _zxid: Zxid, _wall_ms: i64) -> Bytes {
+        Txn::Nothing.encode()
+    }
+
+    fn parse_members(description: &Bytes) -> Option<Membership> {
+        Some(decode_members(u64::from_le_bytes(description.as_ref().try_into().ok()?)))
     }
 
     fn read(&mut self, _client: ClientId, _session: SessionId, body: &Bytes) -> ReadResult {
@@ -215,6 +239,31 @@ impl Machine for Kv {
     }
 }
 
+/// The key whose value is the members of the ensemble, see [`encode_members`].
+pub(crate) const MEMBERS: Key = Key::MAX;
+
+/// The key whose value is the position of the last change of [`MEMBERS`].
+const MEMBERS_AT: Key = Key::MAX - 1;
+
+/// Members as a number: a bit for each voter in the lower half, for each observer in the upper half.
+pub(crate) fn encode_members(voters: impl IntoIterator<Item = u64>, observers: impl IntoIterator<Item = u64>) -> u64 {
+    let bits = |ids: &mut dyn Iterator<Item = u64>| ids.fold(0, |bits, id| bits | 1 << id);
+    bits(&mut voters.into_iter()) | bits(&mut observers.into_iter()) << 32
+}
+
+fn decode_members(bits: u64) -> Membership {
+    let ids = |from: u32| (0..32).filter(move |id| bits >> (from + id) & 1 == 1).map(|id| ServerId(id.into()));
+    Membership::new(Voters::new(ids(0)), ids(32))
+}
+
+/// The members that a transaction sets.
+fn members_of(txn: Txn) -> Option<Membership> {
+    match txn {
+        Txn::Set(_, MEMBERS, Some(value)) => Some(decode_members(value.data)),
+        Txn::Set(..) | Txn::Attached(_) | Txn::Closed(_) | Txn::Refused(..) | Txn::Nothing => None,
+    }
+}
+
 impl Session {
     fn last_attached(self) -> Zxid {
         match self {
@@ -257,7 +306,7 @@ fn mix(hash: u64, word: u64) -> u64 {
 mod tests {
     use super::*;
     use pole_types::Cxid;
-    use pole_types::{Epoch, ServerId};
+    use pole_types::Epoch;
     use pole_zab::Origin;
 
     const SESSION: SessionId = SessionId(5);
@@ -275,7 +324,7 @@ mod tests {
     }
 
     fn prepare(kv: &mut Kv, at: u32, request: &Request) -> Option<Txn> {
-        kv.prepare(zxid(at), request, 0).map(|bytes| Txn::decode(&bytes).expect("a transaction"))
+        kv.prepare(zxid(at), request, 0, &|_| Ok(())).map(|bytes| Txn::decode(&bytes).expect("a transaction"))
     }
 
     fn attachment(nth: u32) -> Cxid {
@@ -315,7 +364,7 @@ mod tests {
         let mut kv = Kv::new();
         for (counter, change) in [(1, Change::Create), (2, Change::Put(3, 4)), (3, Change::Add(3, 4))] {
             let cxid = if counter == 1 { attachment(1) } else { Cxid(counter as i32) };
-            let body = kv.prepare(zxid(counter), &request(cxid, zxid(1), change), 0).expect("prepared");
+            let body = kv.prepare(zxid(counter), &request(cxid, zxid(1), change), 0, &|_| Ok(())).expect("prepared");
             let entry = Entry { zxid: zxid(counter), origin: Origin { session: SESSION, cxid }, body };
             kv.apply(&entry, false).expect("a transaction");
         }

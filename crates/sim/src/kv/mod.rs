@@ -10,5 +10,6 @@ mod overlay;
 mod records;
 
 pub use machine::Kv;
+pub(crate) use machine::{MEMBERS, encode_members};
 pub(crate) use records::pad;
 pub use records::{Answer, Change, Key, KvRequest, OpId, Refusal, Txn, Value};

@@ -61,6 +61,8 @@ pub enum Txn {
     Set(OpId, Key, Option<Value>),
     /// The request failed at this position.
     Refused(OpId, Refusal),
+    /// Nothing, of no request.
+    Nothing,
 }
 
 /// Why a request failed.
@@ -76,6 +78,8 @@ pub enum Refusal {
     Absent,
     /// The request could not be decoded, or is not valid here.
     Malformed,
+    /// The members of the ensemble cannot be changed like that now.
+    NotNow,
 }
 
 /// The answer to a client.
@@ -141,6 +145,7 @@ impl Txn {
             Self::Set(op, key, Some(value)) => pack(2, op, key, value.data, value.version),
             Self::Set(op, key, None) => pack(3, op, key, 0, 0),
             Self::Refused(op, why) => pack(4, op, 0, why.code(), 0),
+            Self::Nothing => pack(5, 0, 0, 0, 0),
         }
     }
 
@@ -154,15 +159,17 @@ impl Txn {
             2 => Self::Set(op, key, Some(Value { data, version })),
             3 => Self::Set(op, key, None),
             4 => Self::Refused(op, Refusal::from_code(data)?),
+            5 => Self::Nothing,
             _ => return None,
         })
     }
 
-    /// The request of this transaction.
+    /// The request of this transaction, if it has one.
     #[must_use]
-    pub fn op(self) -> OpId {
+    pub fn op(self) -> Option<OpId> {
         match self {
-            Self::Attached(op) | Self::Closed(op) | Self::Set(op, _, _) | Self::Refused(op, _) => op,
+            Self::Attached(op) | Self::Closed(op) | Self::Set(op, _, _) | Self::Refused(op, _) => Some(op),
+            Self::Nothing => None,
         }
     }
 
@@ -170,7 +177,7 @@ impl Txn {
     #[must_use]
     pub fn answer(self) -> Answer {
         match self {
-            Self::Attached(_) | Self::Closed(_) => Answer::Session,
+            Self::Attached(_) | Self::Closed(_) | Self::Nothing => Answer::Session,
             Self::Set(_, _, value) => Answer::Holds(value),
             Self::Refused(_, why) => Answer::Refused(why),
         }
@@ -204,7 +211,8 @@ impl Answer {
 }
 
 impl Refusal {
-    const ALL: [Self; 5] = [Self::NoSession, Self::BadVersion, Self::Exists, Self::Absent, Self::Malformed];
+    const ALL: [Self; 6] =
+        [Self::NoSession, Self::BadVersion, Self::Exists, Self::Absent, Self::Malformed, Self::NotNow];
 
     fn code(self) -> u64 {
         Self::ALL.iter().position(|why| *why == self).unwrap_or(0) as u64

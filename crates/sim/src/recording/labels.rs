@@ -12,6 +12,7 @@ pub(super) fn message(message: &Message) -> String {
         Message::Election(pole_election::Message::Vote(v)) => format!("V r{} for {}", v.round, v.choice.id),
         Message::Heartbeat { .. } => "heartbeat".to_owned(),
         Message::Echo { .. } => "echo".to_owned(),
+        Message::Members { version, .. } => format!("Members of {version}"),
         Message::Zab(message) => zab_message(message),
         Message::Forward { requests, .. } => format!("Forward {} of clients", requests.len()),
         Message::Touch { sessions, .. } => format!("Touch {} sessions", sessions.len()),
@@ -66,6 +67,7 @@ pub(super) fn is_upkeep(message: &Message) -> bool {
         | Message::SyncAsk { .. }
         | Message::SyncDone { .. }
         | Message::Remaining { .. }
+        | Message::Members { .. }
         | Message::TransferAsk { .. }
         | Message::TransferRefused { .. } => false,
     }
@@ -131,6 +133,7 @@ pub(super) fn note(note: &Note) -> Option<String> {
         Note::Electing { cause, round } => format!("elects in round {round}: {cause}"),
         Note::Elected(record) => format!("elects {} by {}", record.winner, record.decided_by),
         Note::Serving { leader, epoch } => format!("serves under {leader} in epoch {epoch}"),
+        Note::Members { members, version } => format!("has other members from {version} on: {members}"),
         Note::Resigning { to, cause } => format!("resigns for {to}: {cause}"),
         Note::ResignationAborted { refusal } => format!("does not resign: {refusal}"),
         Note::HandedOver { to } => format!("hands over to {to}"),

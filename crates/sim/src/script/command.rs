@@ -13,6 +13,9 @@ pub(crate) enum Command {
         servers: Option<usize>,
         #[arg(key)]
         observers: Option<List>,
+        /// Servers that are not members.
+        #[arg(key)]
+        spare: Option<List>,
         #[arg(key)]
         weights: Option<List>,
         #[arg(key)]
@@ -41,6 +44,8 @@ pub(crate) enum Command {
         resign: Option<Switch>,
         #[arg(key)]
         tree: Option<Switch>,
+        #[arg(key)]
+        changing: Option<Switch>,
     },
     /// Runs until all running servers serve under one leader.
     Elect {
@@ -118,6 +123,18 @@ pub(crate) enum Command {
     Attach {
         session: String,
         id: u64,
+        #[arg(key)]
+        wait: Option<Switch>,
+    },
+    /// Changes the members of the ensemble through a client of a server.
+    Members {
+        id: u64,
+        #[arg(key)]
+        voters: List,
+        #[arg(key)]
+        observers: Option<List>,
+        #[arg(key)]
+        session: Option<String>,
         #[arg(key)]
         wait: Option<Switch>,
     },

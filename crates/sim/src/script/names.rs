@@ -61,6 +61,7 @@ impl Names {
             Some(Txn::Closed(_)) => format!("session {} ends", self.session(entry.origin.session)),
             Some(Txn::Set(_, key, value)) => format!("{}={}", self.name_of_key(key), self.name_of_value(value)),
             Some(Txn::Refused(_, why)) => format!("refused: {}", refusal(why)),
+            Some(Txn::Nothing) => "nothing".to_owned(),
             None => "no transaction".to_owned(),
         };
         format!("{} {what}", entry.zxid)
@@ -80,6 +81,7 @@ pub(crate) fn refusal(why: Refusal) -> &'static str {
         Refusal::Exists => "exists",
         Refusal::Absent => "does not exist",
         Refusal::Malformed => "makes no sense",
+        Refusal::NotNow => "not possible now",
     }
 }
 

@@ -12,7 +12,7 @@ use super::command::{Command, LinkState, List, Ms, Switch};
 use super::names::Names;
 use super::transcript::{Transcript, on_disk};
 use super::{sim_clients, state};
-use crate::kv::Change;
+use crate::kv::{Change, MEMBERS, encode_members};
 use crate::recording::{Recorder, StepKind};
 use crate::scripting::id;
 use crate::{ClientOp, DiskMode, DurableState, Hold, MS, SECOND, ScriptedOracle, Setup, World};
@@ -112,6 +112,12 @@ impl ScriptRunner {
             Command::Jump { id, by } => self.on(*id, |world, server| world.jump_clock(server, by.0)),
             Command::Oracle { id, name, score, version } => self.oracle(*id, name.as_ref(), score.as_ref(), *version),
             Command::Attach { session, id, wait } => self.attach(session, *id, *wait),
+            Command::Members { id, voters, observers, session, wait } => {
+                let (voters, observers) = (numbers(Some(voters))?, numbers(observers.as_ref())?);
+                let what = format!("members {voters:?} {observers:?}");
+                let request = ClientOp::Write(Change::Put(MEMBERS, encode_members(voters, observers)));
+                self.send_request(*id, session.as_ref(), *wait, request, what)
+            }
             Command::Write { id, key, value, session, wait } => {
                 let (number, data) = (self.names.key(key), self.names.value(value));
                 let request = ClientOp::Write(Change::Put(number, data));
@@ -494,9 +500,12 @@ fn is_on(wait: Option<Switch>) -> bool {
 /// The setup for an `ensemble` command.
 fn setup(servers: usize, command: &Command) -> Result<Setup, String> {
     let mut setup = Setup::scripted(servers);
-    let Command::Ensemble { retain, snapshot, piece, window, counter, outstanding, resign, tree, .. } = command else {
+    let Command::Ensemble { retain, snapshot, piece, window, counter, outstanding, resign, tree, changing, .. } =
+        command
+    else {
         return Ok(setup);
     };
+    setup.changes_members = changing.is_some_and(|changing| changing.0);
     setup.members = members(servers, command)?;
     setup.tree = tree.is_some_and(|tree| tree.0);
     let tuning = &mut setup.tuning;
@@ -512,17 +521,21 @@ fn setup(servers: usize, command: &Command) -> Result<Setup, String> {
 
 /// The voters and observers of an `ensemble` command. Weights and groups are listed for all servers.
 fn members(servers: usize, command: &Command) -> Result<Membership, String> {
-    let Command::Ensemble { observers, weights, groups, .. } = command else { return Err("no ensemble".into()) };
-    let numbers = |list: &Option<List>| -> Result<Vec<u64>, String> {
-        let words = list.as_ref().map_or(&[][..], |list| &list.0);
-        words.iter().map(|word| word.parse().map_err(|_| format!("`{word}` is not a number"))).collect()
-    };
-    let (observers, weights, groups) = (numbers(observers)?, numbers(weights)?, numbers(groups)?);
-    let voters = (0..servers).filter(|server| !observers.contains(&(*server as u64 + 1))).map(|server| {
+    let Command::Ensemble { observers, spare, weights, groups, .. } = command else { return Err("no ensemble".into()) };
+    let (observers, weights, groups) =
+        (numbers(observers.as_ref())?, numbers(weights.as_ref())?, numbers(groups.as_ref())?);
+    let spare = numbers(spare.as_ref())?;
+    let votes = |server: &usize| !observers.contains(&(*server as u64 + 1)) && !spare.contains(&(*server as u64 + 1));
+    let voters = (0..servers).filter(votes).map(|server| {
         let weight = weights.get(server).map_or(1, |weight| *weight as u32);
         (id(server), Voter { weight, group: groups.get(server).copied().unwrap_or(0) })
     });
     Ok(Membership::new(Voters::weighted(voters), observers.into_iter().map(ServerId)))
+}
+
+fn numbers(list: Option<&List>) -> Result<Vec<u64>, String> {
+    let words = list.map_or(&[][..], |list| &list.0);
+    words.iter().map(|word| word.parse().map_err(|_| format!("`{word}` is not a number"))).collect()
 }
 
 /// The oracle of each server. For a preference the scores are its weights.

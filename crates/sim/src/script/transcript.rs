@@ -118,6 +118,9 @@ impl Transcript {
                 self.chosen.insert(server, Chosen::Elected(*record));
             }
             Note::Serving { leader, .. } => self.follows(server, leader),
+            Note::Members { members, version } => {
+                self.push_line(format!("{} counts {members} from {version} on", id(server)))
+            }
             Note::Resigning { to, cause } => self.push_line(format!("{} resigns for {to}: {cause}", id(server))),
             Note::ResignationAborted { refusal } => {
                 self.push_line(format!("{} does not resign: {refusal}", id(server)))

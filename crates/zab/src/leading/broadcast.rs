@@ -16,12 +16,13 @@ impl Leading {
     /// Proposes transactions in order; the first gets [`Log::next_zxid`](crate::Log::next_zxid).
     pub(crate) fn propose(&mut self, state: &mut State, batch: Vec<(Origin, Bytes)>, out: &mut Vec<Output>) {
         assert!(self.is_established(), "only an established leader proposes");
+        assert!(!state.voters().is_joint(), "nothing is proposed behind a change of the members that is not committed");
         let after = state.log.last();
         let mut entries = Vec::with_capacity(batch.len());
         for (origin, body) in batch {
             let entry = Entry { zxid: state.log.next_zxid(self.epoch), origin, body };
-            state.log.push(entry.clone());
-            entries.push(entry);
+            entries.push(entry.clone());
+            state.log_entry(entry, out);
         }
         let last = state.log.last();
         out.push(Output::Logged { after, through: last });

@@ -144,30 +144,43 @@ impl Leading {
 
     /// Chooses the best history among a quorum of promises, ours included, as the one to continue.
     pub(super) fn try_choose_history(&mut self, state: &mut State, out: &mut Vec<Output>) {
-        let me = state.me;
-        let promises = self.promises(state.voters());
-        let we_promised = matches!(self.peers[&me].stage, PeerStage::Promised(_));
-        if !we_promised || !state.voters().is_quorum(promises.keys().copied()) {
-            return;
-        }
-        let counted: Vec<_> = promises.keys().copied().collect();
-        // Among equal histories prefer our own, then the one that was promised first: that server is probably near, so
-        // pulling from it is fast.
-        let promise_order = |id: ServerId| self.promised.iter().position(|other| *other == id);
-        let best = promises
-            .iter()
-            .max_by_key(|(id, promise)| (promise.history(), **id == me, Reverse(promise_order(**id))))
-            .map(|(id, p)| (*id, p.last_zxid));
-        let (source, last) = best.expect("a quorum is not empty");
+        let Some((source, last)) = self.best_history(state) else { return };
+        let counted: Vec<_> = self.promises(state.voters()).into_keys().collect();
         self.promised.clear();
         counted.iter().for_each(|id| self.peer(*id).counts = true);
         out.push(Output::Promised { epoch: self.epoch });
         if last == state.log.last() {
             out.push(Output::Discovered { source: None });
-            self.start_synchronising(state, out);
+            self.try_synchronise(state, out);
         } else {
             self.step = Step::Pulling { source };
             send(source, Message::Pull { epochs: state.log.epochs().clone() }, out);
+        }
+    }
+
+    /// The server with the best history among a quorum of promises, ours included, and where that history ends. `None`
+    /// without a quorum.
+    fn best_history(&self, state: &State) -> Option<(ServerId, Zxid)> {
+        let me = state.me;
+        let promises = self.promises(state.voters());
+        let we_promised = matches!(self.peers[&me].stage, PeerStage::Promised(_));
+        if !we_promised || !state.voters().is_quorum(promises.keys().copied()) {
+            return None;
+        }
+        // Among equal histories prefer our own, then the one that was promised first: that server is probably near, so
+        // pulling from it is fast.
+        let promise_order = |id: ServerId| self.promised.iter().position(|other| *other == id);
+        let best =
+            promises.iter().max_by_key(|(id, promise)| (promise.history(), **id == me, Reverse(promise_order(**id))));
+        best.map(|(id, promise)| (*id, promise.last_zxid))
+    }
+
+    /// Begins to synchronise, unless the history that we have says that we are no voter any more.
+    fn try_synchronise(&mut self, state: &mut State, out: &mut Vec<Output>) {
+        if state.voters().may_lead(state.me) {
+            self.start_synchronising(state, out);
+        } else {
+            out.push(Output::QuorumLost);
         }
     }
 
@@ -186,7 +199,17 @@ impl Leading {
             return Err(Error::WrongEnd { from, message: "PullEnd", claimed: last, last: state.log.last() });
         }
         out.push(Output::Discovered { source: Some(from) });
-        self.start_synchronising(state, out);
+        // Our own promise now includes what we have pulled. If that has changed the voters, more promises may be needed, and
+        // those that we have may know more.
+        let own = state.promise(self.epoch, true);
+        self.peer(state.me).stage = PeerStage::Promised(own);
+        match self.best_history(state) {
+            Some((_, best)) if best == state.log.last() => self.try_synchronise(state, out),
+            Some(_) | None => {
+                self.step = Step::Promising;
+                self.try_choose_history(state, out);
+            }
+        }
         Ok(())
     }
 }

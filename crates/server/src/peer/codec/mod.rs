@@ -41,7 +41,10 @@ pub fn encode(message: &Message, out: &mut BytesMut) {
         Message::Election(Election::Propose(propose)) => frame(out, |out| put!(out, kind::ELECTION_PROPOSE, propose)),
         Message::Election(Election::Vote(vote)) => frame(out, |out| put!(out, kind::ELECTION_VOTE, vote)),
         Message::Election(Election::Ask) => frame(out, |out| put!(out, kind::ELECTION_ASK)),
-        Message::Heartbeat { seq, report } => frame(out, |out| put!(out, kind::HEARTBEAT, seq, **report)),
+        Message::Heartbeat { seq, members, report } => {
+            frame(out, |out| put!(out, kind::HEARTBEAT, seq, members, **report));
+        }
+        Message::Members { version, members } => frame(out, |out| put!(out, kind::MEMBERS, version, members)),
         Message::Echo { seq } => frame(out, |out| put!(out, kind::ECHO, seq)),
         Message::Zab(Zab::Propose { epoch, prev, entries, committed }) => {
             for (prev, piece) in entries_in_pieces(*prev, entries) {
@@ -86,8 +89,13 @@ pub fn decode(frame: Bytes) -> Result<Message, Error> {
         kind::ELECTION_PROPOSE => Message::Election(Election::Propose(Wire::take(&mut from)?)),
         kind::ELECTION_VOTE => Message::Election(Election::Vote(Wire::take(&mut from)?)),
         kind::ELECTION_ASK => Message::Election(Election::Ask),
-        kind::HEARTBEAT => {
-            Message::Heartbeat { seq: from.field("Heartbeat.seq")?, report: Box::new(Wire::take(&mut from)?) }
+        kind::HEARTBEAT => Message::Heartbeat {
+            seq: from.field("Heartbeat.seq")?,
+            members: from.field("Heartbeat.members")?,
+            report: Box::new(Wire::take(&mut from)?),
+        },
+        kind::MEMBERS => {
+            Message::Members { version: from.field("Members.version")?, members: from.field("Members.members")? }
         }
         kind::ECHO => Message::Echo { seq: from.field("Echo.seq")? },
         kind::FORWARD => {
@@ -191,6 +199,7 @@ mod kind {
     pub(super) const REMAINING: u8 = 0x0b;
     pub(super) const TRANSFER_REFUSED: u8 = 0x0e;
     pub(super) const ELECTION_ASK: u8 = 0x0f;
+    pub(super) const MEMBERS: u8 = 0x10;
     pub(super) const HELLO: u8 = 0x20;
     pub(super) const DECLINE: u8 = 0x21;
     pub(super) const NEW_EPOCH: u8 = 0x22;

@@ -169,7 +169,13 @@ fn message() -> impl Strategy<Value = Message> {
         (round(), proposal(), option::of(epoch())).prop_map(|(round, choice, established)| {
             Message::Election(Election::Vote(Vote { round, choice, established }))
         }),
-        (any::<u64>(), report()).prop_map(|(seq, report)| Message::Heartbeat { seq, report: Box::new(report) }),
+        (any::<u64>(), zxid(), report()).prop_map(|(seq, members, report)| Message::Heartbeat {
+            seq,
+            members,
+            report: Box::new(report)
+        }),
+        (zxid(), body()).prop_map(|(version, members)| Message::Members { version, members }),
+        Just(Message::Election(Election::Ask)),
         any::<u64>().prop_map(|seq| Message::Echo { seq }),
         agreement().prop_map(Message::Zab),
         synchronisation().prop_map(Message::Zab),
