@@ -17,6 +17,8 @@ mod kubernetes;
 mod mem;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(any(feature = "consul", feature = "kubernetes", feature = "nats", feature = "redis", feature = "zookeeper"))]
+mod own;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "redis")]

@@ -19,8 +19,7 @@
 //! Options: `tick` (milliseconds; the `tickTime` of the servers, default 2000). With a user, `digest` authentication,
 //! and only that user may use the nodes. TLS (`zks://`) is not supported.
 
-use std::collections::BTreeMap;
-use std::sync::{self, Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,6 +32,7 @@ use zookeeper_client::{
 
 use super::OpenError;
 use super::adapter::Adapter;
+use super::own::OwnLeases;
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
     BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Swap, Swapped, Target, Watch,
@@ -62,7 +62,7 @@ pub(super) async fn open(url: &StoreUrl) -> Result<ZooKeeperStore, OpenError> {
         login,
         tick: Duration::from_millis(tick_ms),
         client: Mutex::default(),
-        leases: sync::Mutex::default(),
+        leases: OwnLeases::default(),
     };
     let client = store.client().await?;
     let options = CreateMode::Persistent.with_acls(store.acls());
@@ -79,7 +79,7 @@ pub(super) struct ZooKeeperStore {
     tick: Duration,
     /// The session for everything but leases, made anew when it has expired.
     client: Mutex<Option<Client>>,
-    leases: sync::Mutex<BTreeMap<LeaseId, Lease>>,
+    leases: OwnLeases<Arc<Lease>>,
 }
 
 /// An own lease. When it is dropped, its session ends without a word and runs out.
@@ -144,10 +144,6 @@ impl ZooKeeperStore {
             Err(ZkError::NoNode) => Ok(None),
             Err(why) => Err(failed(&why)),
         }
-    }
-
-    fn leases(&self) -> sync::MutexGuard<'_, BTreeMap<LeaseId, Lease>> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -244,31 +240,29 @@ impl Adapter for ZooKeeperStore {
         client.create(&node, &record, &ephemeral).await.map_err(|why| failed(&why))?;
         let (ends, renewed) = watch::channel(Instant::now() + granted);
         let task = tokio::spawn(end_in_time(client.clone(), node, renewed));
-        self.leases().insert(lease, Lease { client, granted, ends, task });
+        self.leases.insert(lease, granted, Arc::new(Lease { client, granted, ends, task }));
         Ok(Granted { ttl: granted })
     }
 
     async fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> Result<Renewed, Error> {
-        let own = self.leases().get(&lease).map(|own| own.client.clone());
-        let Some(client) = own else { return Ok(Renewed::Gone) };
+        let Some(own) = self.leases.get(lease) else { return Ok(Renewed::Gone) };
         let node = self.node(Target::Lease(lease));
         let renewed = match record {
-            Some(record) => client.set_data(&node, &record, None).await.map(|_| ()),
+            Some(record) => own.client.set_data(&node, &record, None).await.map(|_| ()),
             None => {
-                let mut writer = client.new_multi_writer();
+                let mut writer = own.client.new_multi_writer();
                 writer.add_check_version(&node, -1).map_err(|why| failed(&why))?;
                 writer.commit().await.map(|_| ()).map_err(ZkError::from)
             }
         };
         match renewed {
             Ok(()) => {
-                if let Some(own) = self.leases().get(&lease) {
-                    own.ends.send_replace(Instant::now() + own.granted);
-                }
+                own.ends.send_replace(Instant::now() + own.granted);
+                self.leases.renewed(lease, own);
                 Ok(Renewed::Extended)
             }
             Err(ZkError::NoNode | ZkError::SessionExpired | ZkError::ClientClosed) => {
-                self.leases().remove(&lease);
+                self.leases.remove(lease);
                 Ok(Renewed::Gone)
             }
             Err(why) => Err(failed(&why)),
@@ -279,7 +273,7 @@ impl Adapter for ZooKeeperStore {
         let client = self.client().await?;
         match client.delete(&self.node(Target::Lease(lease)), None).await {
             Ok(()) | Err(ZkError::NoNode) => {
-                self.leases().remove(&lease);
+                self.leases.remove(lease);
                 Ok(())
             }
             Err(why) => Err(failed(&why)),
