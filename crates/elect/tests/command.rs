@@ -160,6 +160,26 @@ fn a_score_command_decides_nothing_alone_but_is_run() {
     child.wait().unwrap();
 }
 
+/// The first time it is asked, the score command hangs in a child of its shell.
+#[test]
+fn a_score_command_that_hangs_ends_with_its_children() {
+    let pipe = Pipe::new("hang");
+    let asked = pipe.folder.join("asked");
+    let script = format!(
+        "[ -e {0} ] && exec echo 5; touch {0}; exec 3>{1}; echo hangs >&3; sleep 60; echo 5",
+        asked.display(),
+        pipe.path()
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pole-elect"));
+    command.args(["mem://", "--id", "a", "--score-every", "200ms", "--score-cmd", &script, "--", "sleep", "1000"]);
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let begin = Instant::now();
+    assert_eq!(rest(&mut pipe.open()), "hangs\n");
+    assert!(begin.elapsed() < Duration::from_secs(30), "the child of the shell lived for {:?}", begin.elapsed());
+    signal(&child, Signal::TERM);
+    child.wait().unwrap();
+}
+
 #[test]
 fn metrics_are_served_while_the_candidate_runs() {
     let pipe = Pipe::new("metrics");
