@@ -73,9 +73,9 @@ pub(crate) fn explain(snapshot: &Snapshot) -> String {
     if let Some(succession) = snapshot.succession.as_ref().filter(|succession| !succession.decision.is_empty()) {
         let _ = writeln!(text, "It stays because {}.", succession.decision);
     }
-    let others = snapshot.candidates.iter().filter(|candidate| candidate.id != leader.id);
+    let (own, others): (Vec<_>, Vec<_>) = snapshot.candidates.iter().partition(|candidate| candidate.id == leader.id);
     for candidate in others {
-        let _ = writeln!(text, "  {}: {}", candidate.id, against(candidate, leader));
+        let _ = writeln!(text, "  {}, {}", describe(candidate), against(candidate, leader, own.first().copied()));
     }
     for term in &leader.history {
         let _ = writeln!(text, "before: {} with token {}, {}", term.id, term.token, because(&term.reason));
@@ -116,13 +116,14 @@ fn because(reason: &Reason) -> String {
     format!("{cause}, and {chosen}; its score was {} of {}.", score(reason.score), reason.oracle)
 }
 
-fn against(candidate: &Candidate, leader: &Leader) -> String {
-    match () {
-        () if candidate.never => "never leads, or does not stand".to_owned(),
-        () if candidate.oracle != leader.reason.oracle => {
-            format!("its score is of another oracle, {}", candidate.oracle)
-        }
-        () => describe(candidate),
+/// Why a candidate does not lead, beside the leader's own record, which is gone after a crash.
+fn against(candidate: &Candidate, leader: &Leader, own: Option<&Candidate>) -> &'static str {
+    match own {
+        _ if candidate.never => "cannot lead",
+        _ if candidate.oracle != leader.reason.oracle => "not compared: its score is of another oracle",
+        None => "may take over",
+        Some(own) if (candidate.priority, candidate.score) > (own.priority, own.score) => "better than the leader",
+        Some(_) => "not better than the leader",
     }
 }
 
