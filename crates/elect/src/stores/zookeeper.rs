@@ -43,7 +43,7 @@ use crate::url::{InvalidUrl, StoreUrl};
 pub(super) async fn open(url: &StoreUrl) -> Result<ZooKeeperStore, OpenError> {
     url.check_options(&["tick"])?;
     if url.scheme == "zks" {
-        return Err(Error::refused("zks:// is not supported: the client library has no TLS with ring").into());
+        return Err(Error::refused("zks:// is not supported; use zk:// through a TLS tunnel").into());
     }
     if url.path.is_empty() {
         return Err(InvalidUrl::Path { scheme: url.scheme.clone(), example: "zk://host:2181/app/leader" }.into());

@@ -50,6 +50,7 @@ pub(crate) fn status(snapshot: &Snapshot, promises: &Promises) -> String {
 
 pub(crate) fn status_json(snapshot: &Snapshot, promises: &Promises) -> Value {
     let mut value = serde_json::to_value(snapshot).unwrap_or_default();
+    show_scores(&mut value);
     let store = json!({
         "name": promises.store,
         "linearizable_reads": promises.linearizable_reads,
@@ -78,7 +79,7 @@ pub(crate) fn explain(snapshot: &Snapshot) -> String {
         let _ = writeln!(text, "  {}, {}", describe(candidate), against(candidate, leader, own.first().copied()));
     }
     for term in &leader.history {
-        let _ = writeln!(text, "before: {} with token {}, {}", term.id, term.token, because(&term.reason));
+        let _ = writeln!(text, "Before: {}, with token {}. {}", term.id, term.token, because(&term.reason));
     }
     text
 }
@@ -90,12 +91,30 @@ pub(crate) fn explain_json(snapshot: &Snapshot) -> Value {
             leader.history.iter().map(|term| json!({"id": term.id, "token": term.token, "reason": term.reason}));
         std::iter::once(now).chain(before)
     });
-    json!({
+    let mut value = json!({
         "terms": terms.collect::<Vec<_>>(),
         "alive": snapshot.alive,
         "decision": snapshot.succession.as_ref().map(|succession| &succession.decision),
         "candidates": snapshot.candidates,
-    })
+    });
+    show_scores(&mut value);
+    value
+}
+
+/// Records have scores in thousandths. Users see them as they gave them.
+fn show_scores(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                match field.as_i64().filter(|_| name == "score") {
+                    Some(milli) => *field = json!(milli as f64 / 1000.0),
+                    None => show_scores(field),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(show_scores),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn because(reason: &Reason) -> String {
@@ -113,7 +132,7 @@ fn because(reason: &Reason) -> String {
         Chosen::Ranked(rank) => format!("it was the first to take over, of rank {rank}"),
         Chosen::FirstCome => "it came first".to_owned(),
     };
-    format!("{cause}, and {chosen}; its score was {} of {}.", score(reason.score), reason.oracle)
+    format!("{cause}, and {chosen}; its score was {} ({}).", score(reason.score), reason.oracle)
 }
 
 /// Why a candidate does not lead, beside the leader's own record, which is gone after a crash.
