@@ -58,6 +58,10 @@ pub(crate) fn status_json(snapshot: &Snapshot, promises: &Promises) -> Value {
         "transactions": promises.transactions,
         "can_go_back": format!("{:?}", promises.can_go_back),
         "ttl_min_ms": promises.ttl_min.as_millis() as u64,
+        "ttl_max_ms": promises.ttl_max.as_millis() as u64,
+        "early_ms": promises.early.as_millis() as u64,
+        "late_factor": promises.late_factor,
+        "late_ms": promises.late.as_millis() as u64,
         "note": promises.note,
     });
     value["store"] = store;
