@@ -53,8 +53,12 @@ pub(super) async fn open(url: &StoreUrl) -> Result<ConsulStore, OpenError> {
     if let Some(token) = token(url)? {
         http = http.header("x-consul-token", &token, true)?;
     }
-    let store =
-        ConsulStore { http, path: url.path.clone(), ttl_min: Duration::from_secs(ttl_min), sessions: OwnLeases::default() };
+    let store = ConsulStore {
+        http,
+        path: url.path.clone(),
+        ttl_min: Duration::from_secs(ttl_min),
+        sessions: OwnLeases::default(),
+    };
     store.get(Target::Leader, None).await?;
     Ok(store)
 }

@@ -241,11 +241,7 @@ impl Adapter for RedisStore {
         call.key(self.index()).arg(lease.to_string()).arg(&record[..]).arg(ttl_ms);
         self.granted.insert(lease, ttl, ttl_ms);
         let created: bool = self.script(&call).await?;
-        if created {
-            Ok(Granted { ttl })
-        } else {
-            Err(Error::unavailable("published before"))
-        }
+        if created { Ok(Granted { ttl }) } else { Err(Error::unavailable("published before")) }
     }
 
     async fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> Result<Renewed, Error> {
