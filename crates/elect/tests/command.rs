@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -133,6 +133,29 @@ fn a_stopped_pole_elect_does_not_keep_the_command_beyond_the_lease() {
     assert_eq!(rest(&mut output), "asked\n");
     assert!(stopped.elapsed() < Duration::from_secs(2), "after {:?}, with a lease of 2 s", stopped.elapsed());
     // When it continues, the term is over, but not its work: it campaigns again.
+    signal(&child, Signal::CONT);
+    assert_eq!(line(&mut pipe.open()), "started");
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+}
+
+/// As after an upgrade: the file of the running program is gone when the next term begins.
+#[test]
+fn a_program_whose_file_was_removed_can_lead_again() {
+    let pipe = Pipe::new("upgrade");
+    let file = Path::new(env!("CARGO_BIN_EXE_pole-elect"));
+    let link = file.with_file_name(format!("pole-elect-{}", std::process::id()));
+    std::fs::hard_link(file, &link).unwrap();
+    let mut command = Command::new(&link);
+    let script = format!("exec >{}; echo started; exec sleep 1000", pipe.path());
+    command.args(["mem://", "--id", "a", "--ttl", "2s", "--", "sh", "-c", &script]).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut output = pipe.open();
+    assert_eq!(line(&mut output), "started");
+    std::fs::remove_file(&link).unwrap();
+    // The supervisor ends the term, and the next one begins.
+    signal(&child, Signal::STOP);
+    assert_eq!(rest(&mut output), "");
     signal(&child, Signal::CONT);
     assert_eq!(line(&mut pipe.open()), "started");
     signal(&child, Signal::KILL);

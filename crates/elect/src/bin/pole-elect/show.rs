@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use pole_elect::Observed;
 use pole_elect::admin::Snapshot;
 use pole_elect::promises::Promises;
-use pole_elect::record::{Candidate, Cause, Chosen, Leader, Reason};
+use pole_elect::record::{Candidate, Cause, Chosen, Leader, Reason, Succession};
 use pole_elect::score::Value as Score;
 use serde_json::{Value, json};
 
@@ -75,7 +75,8 @@ pub(crate) fn explain(snapshot: &Snapshot) -> String {
     let _ =
         writeln!(text, "{} {verb}, with token {}, since {}.", leader.id, leader.token, timestamp(leader.reason.at_ms));
     let _ = writeln!(text, "{}", because(&leader.reason));
-    if let Some(succession) = snapshot.succession.as_ref().filter(|succession| !succession.decision.is_empty()) {
+    let decided = |succession: &&Succession| snapshot.alive && !succession.decision.is_empty();
+    if let Some(succession) = snapshot.succession.as_ref().filter(decided) {
         let _ = writeln!(text, "It stays because {}.", succession.decision);
     }
     let (own, others): (Vec<_>, Vec<_>) = snapshot.candidates.iter().partition(|candidate| candidate.id == leader.id);
@@ -131,7 +132,8 @@ fn because(reason: &Reason) -> String {
     let chosen = match reason.chosen {
         Chosen::Successor => "it was named as the successor".to_owned(),
         Chosen::Listed(0) => "it was first on the succession list".to_owned(),
-        Chosen::Listed(position) => format!("the {position} before it on the succession list did not take over"),
+        Chosen::Listed(1) => "the one before it on the succession list did not take over".to_owned(),
+        Chosen::Listed(before) => format!("the {before} before it on the succession list did not take over"),
         Chosen::Ranked(0) => "it had the best score".to_owned(),
         Chosen::Ranked(rank) => format!("it was the first to take over, of rank {rank}"),
         Chosen::FirstCome => "it came first".to_owned(),
