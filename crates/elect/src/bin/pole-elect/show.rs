@@ -166,3 +166,67 @@ fn describe(candidate: &Candidate) -> String {
 fn score(score: Option<Score>) -> String {
     score.map_or_else(|| "unknown".to_owned(), |score| score.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use pole_elect::record::Record;
+
+    use super::*;
+
+    fn decode<T: Record>(value: &Value) -> T {
+        T::decode(&value.to_string().into()).unwrap()
+    }
+
+    fn candidate(id: &str, score: i64, oracle: &str) -> Candidate {
+        let oracle = json!({"name": oracle, "version": 1});
+        decode(&json!({
+            "format": 1, "id": id, "score": score, "oracle": oracle, "computed_ms": 0, "priority": 0, "never": false,
+        }))
+    }
+
+    fn snapshot(alive: bool) -> Snapshot {
+        let reason = json!({
+            "cause": "leader-lost", "chosen": {"listed": 1}, "score": 8500, "at_ms": 0,
+            "oracle": {"name": "custom", "version": 1},
+        });
+        let lease = format!("{:032x}", 1);
+        let leader = json!({
+            "format": 1, "token": 7, "id": "a", "lease": lease, "resigned": false, "reason": reason,
+        });
+        let succession =
+            json!({"format": 1, "token": 7, "by": "a", "list": [], "candidates": 4, "decision": "of the cool-down"});
+        let others = [candidate("b", 9000, "custom"), candidate("c", 2000, "custom"), candidate("d", 9000, "latency")];
+        let own = alive.then(|| candidate("a", 8500, "custom"));
+        Snapshot {
+            leader: Some(decode(&leader)),
+            alive,
+            succession: Some(decode(&succession)),
+            candidates: own.into_iter().chain(others).collect(),
+            damaged: 0,
+        }
+    }
+
+    #[test]
+    fn a_leader_is_explained_beside_the_other_candidates() {
+        let expected = "\
+a leads, with token 7, since 1970-01-01T00:00:00.000Z.
+The lease of the leader before had ended, and the one before it on the succession list did not take over; its score was \
+8.5 (custom version 1).
+It stays because of the cool-down.
+  b score 9 (custom version 1), better than the leader
+  c score 2 (custom version 1), not better than the leader
+  d score 9 (latency version 1), not compared: its score is of another oracle
+";
+        assert_eq!(explain(&snapshot(true)), expected);
+        let gone = explain(&snapshot(false));
+        assert!(gone.starts_with("a was the last leader") && !gone.contains("It stays"), "{gone}");
+        assert!(gone.contains("  c score 2 (custom version 1), may take over\n"), "{gone}");
+    }
+
+    #[test]
+    fn scores_are_shown_as_they_were_given() {
+        let shown = explain_json(&snapshot(true));
+        assert_eq!(shown["terms"][0]["reason"]["score"], json!(8.5));
+        assert_eq!(shown["candidates"][1]["score"], json!(9.0));
+    }
+}
