@@ -1,4 +1,5 @@
-//! `zk://[user:password@]host[:2181][,host…]/PATH`: Apache ZooKeeper 3.5 or later, and Pole.
+//! `zk://[user:password@]host[:2181][,host…]/PATH`, `zks://` (port 2281) with TLS: Apache ZooKeeper 3.5 or later, and
+//! Pole.
 //!
 //! ```text
 //! /PATH/leader, /PATH/succession     persistent nodes
@@ -16,8 +17,8 @@
 //! A follower tells the leader of ZooKeeper once in half a tick which of its sessions are alive. If it crashes, the last
 //! renewal may be lost; `early` is one tick for this.
 //!
-//! Options: `tick` (milliseconds; the `tickTime` of the servers, default 2000). With a user, `digest` authentication,
-//! and only that user may use the nodes. TLS (`zks://`) is not supported.
+//! Options: `tick` (milliseconds; the `tickTime` of the servers, default 2000), `cacert`, `cert`, `key`. With a user,
+//! `digest` authentication, and only that user may use the nodes. TLS goes through a `tunnel`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,8 @@ use zookeeper_client::{
 use super::OpenError;
 use super::adapter::Adapter;
 use super::own::OwnLeases;
+use super::tls::TlsFiles;
+use super::tunnel::Tunnels;
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
     BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Swap, Swapped, Target, Watch,
@@ -41,10 +44,7 @@ use crate::url::{InvalidUrl, StoreUrl};
 
 /// Connects to ZooKeeper and creates the parents of the records.
 pub(super) async fn open(url: &StoreUrl) -> Result<ZooKeeperStore, OpenError> {
-    url.check_options(&["tick"])?;
-    if url.scheme == "zks" {
-        return Err(Error::refused("zks:// is not supported; use zk:// through a TLS tunnel").into());
-    }
+    url.check_options(&["tick", "cacert", "cert", "key"])?;
     if url.path.is_empty() {
         return Err(InvalidUrl::Path { scheme: url.scheme.clone(), example: "zk://host:2181/app/leader" }.into());
     }
@@ -56,13 +56,22 @@ pub(super) async fn open(url: &StoreUrl) -> Result<ZooKeeperStore, OpenError> {
             })?,
         };
     let login = url.user.as_ref().map(|user| format!("{user}:{}", url.password.as_deref().unwrap_or_default()));
+    let (servers, tunnels) = match url.scheme.as_str() {
+        "zks" => {
+            let config = TlsFiles::of(url, ["", "", ""]).config()?;
+            let tunnels = Tunnels::open(url.addresses(2281), config).await?;
+            (tunnels.addresses().join(","), Some(tunnels))
+        }
+        _ => (url.addresses(2181).join(","), None),
+    };
     let store = ZooKeeperStore {
-        servers: url.addresses(2181).join(","),
+        servers,
         path: format!("/{}", url.path),
         login,
         tick: Duration::from_millis(tick_ms),
         client: Mutex::default(),
         leases: OwnLeases::default(),
+        _tunnels: tunnels,
     };
     let client = store.client().await?;
     let options = CreateMode::Persistent.with_acls(store.acls());
@@ -80,6 +89,8 @@ pub(super) struct ZooKeeperStore {
     /// The session for everything but leases, made anew when it has expired.
     client: Mutex<Option<Client>>,
     leases: OwnLeases<Arc<Lease>>,
+    /// With TLS, what the servers' addresses belong to.
+    _tunnels: Option<Tunnels>,
 }
 
 /// An own lease. When it is dropped, its session ends without a word and runs out.
