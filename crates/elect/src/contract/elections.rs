@@ -291,7 +291,7 @@ async fn two_hundred_candidates(bench: &Bench<'_>) -> CaseResult {
     const CANDIDATES: i64 = 200;
     let mut crew = Crew::new(bench);
     // All of them share one thread, and a leader that is too busy to renew its lease would be replaced.
-    crew.timing = Timing::for_ttl(bench.ttl() * 2);
+    crew.timing = patient(bench.ttl() * 2);
     for number in 0..CANDIDATES {
         crew.join(&format!("c{number:03}"), Some(number)).await?;
     }
@@ -324,7 +324,6 @@ struct Crew<'a> {
 impl<'a> Crew<'a> {
     fn new(bench: &'a Bench<'a>) -> Self {
         let (report, terms) = mpsc::channel(1024);
-        let timing = Timing::for_ttl(bench.ttl());
         Self {
             bench,
             witness: Arc::default(),
@@ -332,9 +331,7 @@ impl<'a> Crew<'a> {
             report,
             members: BTreeMap::new(),
             tasks: JoinSet::new(),
-            // Five times longer than usual: on a busy machine a candidate may be published late, and the others must not
-            // elect without it.
-            timing: Timing { settle: Span(timing.ttl.0 / 2), ..timing },
+            timing: patient(bench.ttl()),
             resign: ResignConfig { enabled: true, ..ResignConfig::default() },
             strategy: Strategy::BestScore,
             clock: Arc::new(TokioClock::start()),
@@ -442,6 +439,13 @@ impl<'a> Crew<'a> {
         self.tasks.abort_all();
         self.witness.verdict().map(|()| None)
     }
+}
+
+/// Five times the usual time to wait for others. On a busy machine a candidate may be published late, and the others must
+/// not elect without it; or it may be late for its turn, and the next one must not take it.
+fn patient(ttl: Duration) -> Timing {
+    let timing = Timing::for_ttl(ttl);
+    Timing { settle: Span(timing.settle.0 * 5), stagger: Span(timing.stagger.0 * 5), ..timing }
 }
 
 /// The time within which somebody has to lead, whatever happened before.
