@@ -314,6 +314,8 @@ struct Crew<'a> {
     report: mpsc::Sender<(String, Token)>,
     members: BTreeMap<String, (Candidate, Arc<Faulty>)>,
     tasks: JoinSet<()>,
+    /// The last failure of the store that each candidate has reported.
+    troubles: Arc<Mutex<BTreeMap<String, String>>>,
     timing: Timing,
     resign: ResignConfig,
     strategy: Strategy,
@@ -331,6 +333,7 @@ impl<'a> Crew<'a> {
             report,
             members: BTreeMap::new(),
             tasks: JoinSet::new(),
+            troubles: Arc::default(),
             timing: patient(bench.ttl()),
             resign: ResignConfig { enabled: true, ..ResignConfig::default() },
             strategy: Strategy::BestScore,
@@ -366,6 +369,12 @@ impl<'a> Crew<'a> {
         }
         let (witness, report, id) = (self.witness.clone(), self.report.clone(), id.to_owned());
         self.members.insert(id.clone(), (candidate.clone(), store));
+        let (mut watched, troubles, of) = (candidate.clone(), self.troubles.clone(), id.clone());
+        self.tasks.spawn(async move {
+            while let Some(error) = watched.trouble().await {
+                troubles.lock().unwrap_or_else(PoisonError::into_inner).insert(of.clone(), error.to_string());
+            }
+        });
         self.tasks.spawn(async move {
             while let Ok(mut guard) = candidate.campaign().await {
                 witness.begins(&id, guard.check());
@@ -381,7 +390,8 @@ impl<'a> Crew<'a> {
     /// The next leader and its token.
     async fn leader(&mut self) -> Result<(String, Token), String> {
         let limit = leader_limit(self.bench, &self.bench.connect().await?.promises());
-        let next = timeout(limit, self.terms.recv()).await.map_err(|_| format!("nobody leads after {limit:?}"))?;
+        let next = timeout(limit, self.terms.recv()).await;
+        let next = next.map_err(|_| format!("nobody leads after {limit:?}; {}", self.trouble()))?;
         self.witness.verdict()?;
         next.ok_or_else(|| "all candidates are gone".to_owned())
     }
@@ -419,7 +429,14 @@ impl<'a> Crew<'a> {
                 }
             }
         };
-        timeout(limit, wait).await.map_err(|_| format!("the list of {leader} never was {expected:?}"))?
+        let late = |_| format!("the list of {leader} never was {expected:?}; {}", self.trouble());
+        timeout(limit, wait).await.map_err(late)?
+    }
+
+    /// What the candidates say about the store, for a case that failed.
+    fn trouble(&self) -> String {
+        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        format!("the last failures of the store: {troubles:?}")
     }
 
     /// Waits until that many candidates are in the store.

@@ -134,9 +134,18 @@ type Case = for<'a> fn(&'a Bench<'a>) -> BoxFuture<'a, CaseResult>;
 
 /// Runs the cases of that extent, one after the other. Prints nothing; the caller prints the report.
 pub async fn run(factory: &dyn Factory, extent: Extent) -> Report {
+    run_selected(factory, |_, from| from <= extent).await
+}
+
+/// Runs the case with this name, of any extent. The report is empty if there is none.
+pub async fn run_one(factory: &dyn Factory, name: &str) -> Report {
+    run_selected(factory, |case, _| case == name).await
+}
+
+async fn run_selected(factory: &dyn Factory, selects: impl Fn(&str, Extent) -> bool) -> Report {
     let mut report = Report { store: factory.name(), cases: Vec::new() };
     let cases = records::CASES.iter().chain(elections::CASES);
-    for (name, _, case) in cases.filter(|(_, from, _)| *from <= extent) {
+    for (name, _, case) in cases.filter(|(name, from, _)| selects(name, *from)) {
         let start = Instant::now();
         let outcome = run_case(factory, name, *case).await;
         report.cases.push((name, outcome, start.elapsed()));
