@@ -60,7 +60,7 @@ usage: cargo xtask CHORE [ARGUMENTS]
   sim --seed S --trace    one seed, event by event
   model [--minutes M]     the model checker on election and agreement
   failover                how long a leader change takes, in the simulator
-  bench [--rounds 5]      Apache ZooKeeper and Pole side by side, and who reached what
+  bench [--rounds 5]      Apache ZooKeeper and Pole side by side, and which goals are reached
       [--only writes,reads,latency,curve,kill,freeze,memory,start,sessions,scaling,elect]
       [--product apache|pole|both] [--quick]
   soak [--seconds 600]    real servers killed and stopped under load, and all that clients saw checked
@@ -71,14 +71,14 @@ usage: cargo xtask CHORE [ARGUMENTS]
       [--list] [--quick]
   ensemble [--product apache|pole] [--servers 3] [--config LINE]
                           real servers on loopback, until the input ends
-  compat [--part kazoo|cli|curator|failover|storage|elect|ci] [--on apache|pole|both]
-         [--servers 1|3] [--jobs 2] [--record]
-                          clients of others, on Apache ZooKeeper and on Pole
-  mutants [--only NN,NN]  take each protection away and see who notices
+  compat [--part kazoo|tls|cli|curator|failover|c|rust|storage|elect|ci]
+         [--on apache|pole|both] [--servers 1|3] [--jobs 2] [--record]
+                          third-party clients on Apache ZooKeeper and on Pole
+  mutants [--only NN,NN]  remove each protection, and report which test fails
       [--seeds 500] [--both] [--quick] [--dirty]
   fuzz [--seconds 300]    mutated bytes for every parser, guided by coverage
       [--only NAME,NAME] [--merge] | --replay [FILE...]
-  scenarios               write docs/scenarios.md: each known trap and its scripts
+  scenarios               write docs/scenarios.md: each known failure and its scripts
   release [--out DIR]     build the archive of a release, with its checksum and its notes
       [--dirty]
   help                    this text";

@@ -29,7 +29,7 @@ struct File {
 /// All files that are tracked, or would be if everything were added.
 fn files() -> Vec<File> {
     let list = output_of(program("git").args(["ls-files", "--cached", "--others", "--exclude-standard"]))
-        .expect("the checks of the house run in a git checkout");
+        .expect("tidy runs in a git checkout");
     let read = |path: &str| fs::read(root().join(path)).ok().map(|bytes| String::from_utf8(bytes).unwrap_or_default());
     let paths = list.lines().filter(|path| root().join(path).is_file());
     paths.map(|path| File { path: path.to_owned(), text: read(path).unwrap_or_default() }).collect()

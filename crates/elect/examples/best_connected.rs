@@ -30,7 +30,7 @@ pub(crate) async fn follow_the_clients() -> Result<(String, String), Box<dyn std
     let timing = Timing::for_ttl(Duration::from_secs(1));
     // The policy of an example, in a hurry. The default waits for ten seconds, and a minute between two hand-overs.
     let resign = ResignConfig { hold: timing.review, cooldown: timing.review, ..ResignConfig::default() };
-    let (distances, clients) = start_clients(Distances::from([("lisbon", 2), ("london", 20), ("oslo", 40)])).await?;
+    let (distances, clients) = start_clients(Distances::from([("lisbon", 2), ("london", 60), ("oslo", 60)])).await?;
     let mut replicas = Vec::new();
     for site in ["lisbon", "london", "oslo"] {
         let builder = Candidate::builder(store.clone(), site).timing(timing.clone()).resign(resign);
@@ -40,7 +40,7 @@ pub(crate) async fn follow_the_clients() -> Result<(String, String), Box<dyn std
         replicas.push(replica);
     }
     let first = leader_other_than(&replicas[0], None).await;
-    distances.send_replace(Distances::from([("lisbon", 40), ("london", 20), ("oslo", 2)]));
+    distances.send_replace(Distances::from([("lisbon", 60), ("london", 60), ("oslo", 2)]));
     let second = leader_other_than(&replicas[0], Some(&first)).await;
     Ok((first, second))
 }

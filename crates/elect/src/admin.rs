@@ -49,8 +49,12 @@ pub async fn snapshot(store: &dyn Store) -> Result<Snapshot, Error> {
 /// Asks the leader to resign, in favour of a candidate or of the best one. Returns when another term has begun.
 ///
 /// # Errors
-/// [`AdminError::NoLeader`] if nobody leads; [`AdminError::TimedOut`] if the leader did not follow, or nobody took over.
+/// [`AdminError::NoLeader`] if nobody leads; [`AdminError::NoCandidate`] if the named candidate is not there or never
+/// leads; [`AdminError::TimedOut`] if the leader did not follow, or nobody took over.
 pub async fn resign(store: &dyn Store, to: Option<String>, limit: Duration) -> Result<Leader, AdminError> {
+    if let Some(id) = &to {
+        check_candidate(store, id).await?;
+    }
     let asked = change(store, |leader| {
         let mut leader = leader.filter(|leader| !leader.resigned).ok_or(AdminError::NoLeader)?;
         leader.request = Some(ResignRequest { to: to.clone() });
@@ -90,6 +94,12 @@ pub enum AdminError {
     /// There is nobody to ask.
     #[error("there is no leader")]
     NoLeader,
+    /// Leadership cannot go where it was to go.
+    #[error("{id:?} is not a candidate that can lead; `status` lists the candidates")]
+    NoCandidate {
+        /// The id that was given.
+        id: String,
+    },
     /// The request was written, but nothing came of it in time.
     #[error("no new leader within {limit:?}; the request stays in the leader record")]
     TimedOut {
@@ -111,6 +121,14 @@ pub enum AdminError {
 pub async fn leader(store: &dyn Store) -> Result<Option<(Leader, Revision)>, Error> {
     let entry = store.read(Target::Leader).await?;
     entry.map(|entry| Ok((decode(&entry)?, entry.revision))).transpose()
+}
+
+/// A leader that resigns to nobody would leave a vacancy for anybody.
+async fn check_candidate(store: &dyn Store, id: &str) -> Result<(), AdminError> {
+    let listed = store.list().await?;
+    let candidates = listed.iter().filter_map(|leased| Candidate::decode(&leased.value).ok());
+    let found = candidates.into_iter().any(|candidate| candidate.id == id && !candidate.never);
+    if found { Ok(()) } else { Err(AdminError::NoCandidate { id: id.to_owned() }) }
 }
 
 async fn change(

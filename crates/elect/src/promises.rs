@@ -25,7 +25,7 @@ pub struct Promises {
     pub early: Duration,
     /// The latest end of an abandoned lease, in multiples of its granted time, rounded up (Consul: 2).
     pub late_factor: u32,
-    /// A further time after the end of a lease until the take-over can succeed (Consul: the lock delay).
+    /// A further time after the end of a lease until the take-over can succeed (ZooKeeper: a tick).
     pub late: Duration,
     /// What else an operator must know, one sentence.
     pub note: &'static str,

@@ -21,7 +21,7 @@ pub fn rank(listed: &[Leased], oracle: &OracleTag) -> Vec<Candidate> {
             candidate.score = None;
         }
     }
-    // By id first, so that of two records of one candidate (an old lease runs out) the better one remains.
+    // Best first, so that of two records of one candidate (an old lease runs out) the better one remains.
     candidates.sort_by(|a, b| key(b).cmp(&key(a)));
     let mut seen = std::collections::BTreeSet::new();
     candidates.retain(|candidate| seen.insert(candidate.id.clone()));

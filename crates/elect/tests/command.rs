@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -139,6 +139,29 @@ fn a_stopped_pole_elect_does_not_keep_the_command_beyond_the_lease() {
     child.wait().unwrap();
 }
 
+/// As after an upgrade: the file of the running program is gone when the next term begins.
+#[test]
+fn a_program_whose_file_was_removed_can_lead_again() {
+    let pipe = Pipe::new("upgrade");
+    let file = Path::new(env!("CARGO_BIN_EXE_pole-elect"));
+    let link = file.with_file_name(format!("pole-elect-{}", std::process::id()));
+    std::fs::hard_link(file, &link).unwrap();
+    let mut command = Command::new(&link);
+    let script = format!("exec >{}; echo started; exec sleep 1000", pipe.path());
+    command.args(["mem://", "--id", "a", "--ttl", "2s", "--", "sh", "-c", &script]).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut output = pipe.open();
+    assert_eq!(line(&mut output), "started");
+    std::fs::remove_file(&link).unwrap();
+    // The supervisor ends the term, and the next one begins.
+    signal(&child, Signal::STOP);
+    assert_eq!(rest(&mut output), "");
+    signal(&child, Signal::CONT);
+    assert_eq!(line(&mut pipe.open()), "started");
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+}
+
 #[test]
 fn the_command_outlives_many_renewals() {
     let pipe = Pipe::new("renew");
@@ -156,6 +179,26 @@ fn a_score_command_decides_nothing_alone_but_is_run() {
     command.args(["mem://", "--id", "a", "--ttl", "1s", "--score-cmd", &script, "--", "sleep", "1000"]);
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();
     assert_eq!(rest(&mut pipe.open()), "ran\n");
+    signal(&child, Signal::TERM);
+    child.wait().unwrap();
+}
+
+/// The first time it is asked, the score command hangs in a child of its shell.
+#[test]
+fn a_score_command_that_hangs_ends_with_its_children() {
+    let pipe = Pipe::new("hang");
+    let asked = pipe.folder.join("asked");
+    let script = format!(
+        "[ -e {0} ] && exec echo 5; touch {0}; exec 3>{1}; echo hangs >&3; sleep 60; echo 5",
+        asked.display(),
+        pipe.path()
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pole-elect"));
+    command.args(["mem://", "--id", "a", "--score-every", "200ms", "--score-cmd", &script, "--", "sleep", "1000"]);
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let begin = Instant::now();
+    assert_eq!(rest(&mut pipe.open()), "hangs\n");
+    assert!(begin.elapsed() < Duration::from_secs(30), "the child of the shell lived for {:?}", begin.elapsed());
     signal(&child, Signal::TERM);
     child.wait().unwrap();
 }

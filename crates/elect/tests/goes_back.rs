@@ -70,6 +70,8 @@ async fn an_operator_moves_leadership() {
     }
     let mut changes = b.changes();
     while changes.next().await.unwrap().id() != Some("a") {}
+    let nobody = admin::resign(&store, Some("c".to_owned()), Duration::from_secs(20)).await;
+    assert_eq!(nobody, Err(admin::AdminError::NoCandidate { id: "c".to_owned() }));
     let next = admin::resign(&store, Some("b".to_owned()), Duration::from_secs(20)).await.unwrap();
     assert_eq!((next.id.as_str(), next.token), ("b", Token::new(0, 2)));
     let snapshot = admin::snapshot(&store).await.unwrap();

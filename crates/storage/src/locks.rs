@@ -131,7 +131,7 @@ fn decode<const N: usize>(magic: [u8; 4], bytes: &[u8]) -> Option<[u64; N]> {
     (bytes == encode(magic, numbers)).then_some(numbers)
 }
 
-/// The size of a record of so many numbers.
+/// The size of a record with that many numbers: magic, numbers, checksum.
 const fn record_bytes(numbers: usize) -> usize {
     4 + 8 * numbers + 4
 }

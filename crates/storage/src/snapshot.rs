@@ -241,7 +241,7 @@ impl Tail {
         Ok((self.begin + end as u64, last))
     }
 
-    /// A valid seal that is followed by so many bytes and the one at `end`.
+    /// The valid seal before the one at `end`, with a number of bytes between them that lies in the range.
     fn seal_before(&self, end: usize, mut bytes: RangeInclusive<usize>) -> Option<usize> {
         bytes.find_map(|bytes| end.checked_sub(bytes + SEAL_BYTES).filter(|at| self.check_seal(*at).is_ok()))
     }

@@ -110,7 +110,7 @@ impl std::fmt::Display for YieldReason {
             Self::LeaseLost => f.write_str("the store has ended the lease"),
             Self::Superseded => f.write_str("the leader record was replaced"),
             Self::HandOver { to } => write!(f, "handing over to {to}, which is better"),
-            Self::Resigned => f.write_str("resigned"),
+            Self::Resigned => f.write_str("asked to resign"),
         }
     }
 }

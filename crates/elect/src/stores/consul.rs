@@ -15,8 +15,7 @@
 //! Options: `ttl_min` (seconds, default 10), `cacert`, `cert`, `key` (else `CONSUL_CACERT`, `CONSUL_CLIENT_CERT`,
 //! `CONSUL_CLIENT_KEY`), `token_file` (else `CONSUL_HTTP_TOKEN_FILE`, `CONSUL_HTTP_TOKEN`).
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -28,6 +27,7 @@ use serde_json::{Value, json};
 use super::OpenError;
 use super::adapter::Adapter;
 use super::http::{Answer, Call, Client, encode_path};
+use super::own::OwnLeases;
 use super::tls::{TlsFiles, setting};
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
@@ -53,8 +53,12 @@ pub(super) async fn open(url: &StoreUrl) -> Result<ConsulStore, OpenError> {
     if let Some(token) = token(url)? {
         http = http.header("x-consul-token", &token, true)?;
     }
-    let store =
-        ConsulStore { http, path: url.path.clone(), ttl_min: Duration::from_secs(ttl_min), sessions: Mutex::default() };
+    let store = ConsulStore {
+        http,
+        path: url.path.clone(),
+        ttl_min: Duration::from_secs(ttl_min),
+        sessions: OwnLeases::default(),
+    };
     store.get(Target::Leader, None).await?;
     Ok(store)
 }
@@ -76,7 +80,7 @@ pub(super) struct ConsulStore {
     path: String,
     ttl_min: Duration,
     /// The sessions of the own leases.
-    sessions: Mutex<BTreeMap<LeaseId, String>>,
+    sessions: OwnLeases<String>,
 }
 
 impl ConsulStore {
@@ -116,10 +120,6 @@ impl ConsulStore {
             _ if is_invalid_session(&answer) => Ok(false),
             _ => Err(answer.error("Consul")),
         }
-    }
-
-    fn sessions(&self) -> std::sync::MutexGuard<'_, BTreeMap<LeaseId, String>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -182,6 +182,7 @@ impl Adapter for ConsulStore {
 
     async fn publish(&self, lease: LeaseId, record: Bytes, ttl: Duration) -> Result<Granted, Error> {
         let seconds = ttl.clamp(self.ttl_min, TTL_MAX).as_nanos().div_ceil(1_000_000_000);
+        let ttl = Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX));
         let session = json!({
             "Name": "pole-elect", "TTL": format!("{seconds}s"), "Behavior": "delete", "LockDelay": "0s",
             "NodeChecks": [], "Checks": [],
@@ -189,16 +190,15 @@ impl Adapter for ConsulStore {
         let answer = self.http.call(Call::new(Method::PUT, "/v1/session/create").json(&session)).await?;
         let created = if answer.status == 200 { answer.json()? } else { return Err(answer.error("Consul")) };
         let session = created["ID"].as_str().ok_or_else(|| Error::damaged("a session of Consul without an id"))?;
-        self.sessions().insert(lease, session.to_owned());
+        self.sessions.insert(lease, ttl, session.to_owned());
         if !self.acquire(lease, session, record).await? {
             return Err(Error::unavailable("Consul: the new session does not get its key"));
         }
-        Ok(Granted { ttl: Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX)) })
+        Ok(Granted { ttl })
     }
 
     async fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> Result<Renewed, Error> {
-        let session = self.sessions().get(&lease).cloned();
-        let Some(session) = session else { return Ok(Renewed::Gone) };
+        let Some(session) = self.sessions.get(lease) else { return Ok(Renewed::Gone) };
         let path = format!("/v1/session/renew/{session}");
         let answer = self.http.call(Call::new(Method::PUT, &path)).await?;
         let alive = match answer.status {
@@ -210,22 +210,22 @@ impl Adapter for ConsulStore {
             _ => return Err(answer.error("Consul")),
         };
         if alive {
+            self.sessions.renewed(lease, session);
             return Ok(Renewed::Extended);
         }
-        self.sessions().remove(&lease);
+        self.sessions.remove(lease);
         Ok(Renewed::Gone)
     }
 
     /// Destroys the session, which deletes its key. The entry is kept until Consul has answered, for another attempt.
     async fn withdraw(&self, lease: LeaseId) -> Result<(), Error> {
-        let session = self.sessions().get(&lease).cloned();
-        let Some(session) = session else { return Ok(()) };
+        let Some(session) = self.sessions.get(lease) else { return Ok(()) };
         let path = format!("/v1/session/destroy/{session}");
         let answer = self.http.call(Call::new(Method::PUT, &path)).await?;
         if answer.status != 200 {
             return Err(answer.error("Consul"));
         }
-        self.sessions().remove(&lease);
+        self.sessions.remove(lease);
         Ok(())
     }
 

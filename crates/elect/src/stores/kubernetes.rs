@@ -32,6 +32,7 @@ use tokio::time::{Instant, sleep_until};
 use super::OpenError;
 use super::adapter::Adapter;
 use super::http::{Answer, Call, Client, Lines, encode_query};
+use super::own::OwnLeases;
 use super::tls::TlsFiles;
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
@@ -77,7 +78,7 @@ pub(super) async fn open(url: &StoreUrl) -> Result<KubernetesStore, OpenError> {
     let token_file = url.option("token_file").map(str::to_owned).or_else(|| in_pod("token"));
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", namespace.name);
     let http = Client::new(vec![address], tls);
-    let store = KubernetesStore { http, path, name, token_file, own: Mutex::default(), seen: Mutex::default() };
+    let store = KubernetesStore { http, path, name, token_file, own: OwnLeases::default(), seen: Mutex::default() };
     store.find(&store.object_name(Target::Leader)).await?;
     Ok(store)
 }
@@ -107,7 +108,7 @@ pub(super) struct KubernetesStore {
     name: String,
     /// Read for each request: Kubernetes replaces the token of a pod every hour.
     token_file: Option<String>,
-    own: Mutex<BTreeMap<LeaseId, Own>>,
+    own: OwnLeases<Own>,
     /// Since when this client has seen each Lease of a candidate under its present version.
     seen: Mutex<BTreeMap<String, Seen>>,
 }
@@ -210,7 +211,10 @@ impl KubernetesStore {
     }
 
     async fn state(&self, target: Target, object: Option<Value>) -> Result<(Option<Entry>, Option<Instant>), Error> {
-        let Some(object) = object else { return Ok((None, None)) };
+        let Some(object) = object else {
+            self.seen().remove(&self.object_name(target));
+            return Ok((None, None));
+        };
         if !matches!(target, Target::Lease(_)) {
             return Ok((Some(entry(&object)?), None));
         }
@@ -231,10 +235,6 @@ impl KubernetesStore {
             },
             "spec": {},
         }))
-    }
-
-    fn own(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Own>> {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
@@ -302,27 +302,27 @@ impl Adapter for KubernetesStore {
     async fn publish(&self, lease: LeaseId, record: Bytes, ttl: Duration) -> Result<Granted, Error> {
         let seconds = ttl.clamp(TTL_MIN, TTL_MAX).as_nanos().div_ceil(1_000_000_000);
         let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
+        let ttl = Duration::from_secs(seconds);
         let mut object = self.object(Target::Lease(lease), &record)?;
         let now = rfc3339(SystemTime::now());
         object["spec"] = json!({
             "holderIdentity": lease.to_string(), "leaseDurationSeconds": seconds, "acquireTime": now, "renewTime": now,
         });
         // Known before the answer: a renewal finds out about the version.
-        self.own().insert(lease, Own { object: object.clone(), renewals: 0 });
+        self.own.insert(lease, ttl, Own { object: object.clone(), renewals: 0 });
         let answer = self.call(Method::POST, &self.path, Some(&object)).await?;
         if answer.status != 201 {
             return Err(answer.error("Kubernetes"));
         }
         let created = answer.json()?;
         keep_identity(&mut object, &created);
-        self.own().insert(lease, Own { object, renewals: 0 });
-        Ok(Granted { ttl: Duration::from_secs(seconds) })
+        self.own.insert(lease, ttl, Own { object, renewals: 0 });
+        Ok(Granted { ttl })
     }
 
     async fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> Result<Renewed, Error> {
         let name = self.object_name(Target::Lease(lease));
-        let own = self.own().get(&lease).cloned();
-        let Some(mut own) = own else { return Ok(Renewed::Gone) };
+        let Some(mut own) = self.own.get(lease) else { return Ok(Renewed::Gone) };
         if let Some(record) = &record {
             own.object["metadata"]["annotations"][ANNOTATION] = json!(String::from_utf8_lossy(record));
         }
@@ -336,9 +336,7 @@ impl Adapter for KubernetesStore {
                 match answer.status {
                     200 => {
                         keep_identity(&mut own.object, &answer.json()?);
-                        if let Some(known) = self.own().get_mut(&lease) {
-                            *known = own;
-                        }
+                        self.own.renewed(lease, own);
                         return Ok(Renewed::Extended);
                     }
                     // Deleted, or an earlier renewal was written but not answered.
@@ -350,7 +348,7 @@ impl Adapter for KubernetesStore {
             match self.find(&name).await? {
                 Some(present) => keep_identity(&mut own.object, &present),
                 None => {
-                    self.own().remove(&lease);
+                    self.own.remove(lease);
                     return Ok(Renewed::Gone);
                 }
             }
@@ -364,7 +362,7 @@ impl Adapter for KubernetesStore {
         if !matches!(answer.status, 200 | 202 | 404) {
             return Err(answer.error("Kubernetes"));
         }
-        self.own().remove(&lease);
+        self.own.remove(lease);
         Ok(())
     }
 

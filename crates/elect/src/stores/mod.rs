@@ -3,7 +3,7 @@
 //! Each adapter of a server is one file that implements `Adapter` and has a function `open(&StoreUrl)`; `adapter` makes a
 //! [`Store`] of it. It knows nothing of elections.
 
-#[cfg(any(feature = "_tls", feature = "zookeeper"))]
+#[cfg(feature = "_tls")]
 mod adapter;
 #[cfg(feature = "consul")]
 mod consul;
@@ -17,6 +17,8 @@ mod kubernetes;
 mod mem;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(any(feature = "consul", feature = "kubernetes", feature = "nats", feature = "redis", feature = "zookeeper"))]
+mod own;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "redis")]
@@ -24,16 +26,18 @@ mod redis;
 #[cfg(feature = "_tls")]
 mod tls;
 #[cfg(feature = "zookeeper")]
+mod tunnel;
+#[cfg(feature = "zookeeper")]
 mod zookeeper;
 
 use std::sync::Arc;
 
-#[cfg(any(feature = "_tls", feature = "zookeeper"))]
+#[cfg(feature = "_tls")]
 use adapter::Adapted;
-#[cfg(any(feature = "mem", feature = "_tls", feature = "zookeeper"))]
+#[cfg(any(feature = "mem", feature = "_tls"))]
 use bytes::Bytes;
 
-#[cfg(any(feature = "mem", feature = "_tls", feature = "zookeeper"))]
+#[cfg(any(feature = "mem", feature = "_tls"))]
 use crate::store::RECORD_MAX;
 use crate::store::{self, Store};
 use crate::url::{InvalidUrl, StoreUrl};
@@ -71,7 +75,7 @@ pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, OpenError> {
 }
 
 /// Refuses a record over the limit before it is sent.
-#[cfg(any(feature = "mem", feature = "_tls", feature = "zookeeper"))]
+#[cfg(any(feature = "mem", feature = "_tls"))]
 fn check_size(record: &Bytes) -> Result<(), store::Error> {
     if record.len() <= RECORD_MAX {
         return Ok(());

@@ -18,8 +18,7 @@
 //! Options: `replicas` (default 1; of a bucket that is created), `creds` (a file), `cacert`, `cert`, `key`. Without a
 //! password the user is a token. Else `NATS_USER`, `NATS_PASSWORD`, `NATS_TOKEN`, `NATS_CREDS`, as NATS's own tools.
 
-use std::collections::BTreeMap;
-use std::sync::{self, Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
@@ -35,6 +34,7 @@ use tokio::sync::watch;
 
 use super::OpenError;
 use super::adapter::Adapter;
+use super::own::OwnLeases;
 use super::tls::{TlsFiles, setting};
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
@@ -67,7 +67,7 @@ pub(super) async fn open(url: &StoreUrl) -> Result<NatsStore, OpenError> {
         stream: bucket.stream.clone(),
         bucket,
         prefix: path.replace('/', "."),
-        leases: sync::Mutex::default(),
+        leases: OwnLeases::default(),
         connections,
     };
     store.get(Target::Leader).await?;
@@ -138,7 +138,7 @@ pub(super) struct NatsStore {
     stream: Stream,
     prefix: String,
     /// The own leases.
-    leases: sync::Mutex<BTreeMap<LeaseId, Own>>,
+    leases: OwnLeases<Own>,
     /// Counts connections. A watch ends when the client has connected again: its consumer may be gone.
     connections: watch::Receiver<u64>,
 }
@@ -211,10 +211,6 @@ impl NatsStore {
         }
         Ok(self.put(target, last.sequence, deletion()).await?.is_some())
     }
-
-    fn leases(&self) -> sync::MutexGuard<'_, BTreeMap<LeaseId, Own>> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Adapter for NatsStore {
@@ -265,17 +261,16 @@ impl Adapter for NatsStore {
         let ttl = Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX));
         let message = PublishMessage::build().payload(record.clone()).ttl(ttl);
         // Known before the answer: a renewal finds out about the sequence.
-        self.leases().insert(lease, Own { sequence: 0, ttl, record: record.clone() });
+        self.leases.insert(lease, ttl, Own { sequence: 0, ttl, record: record.clone() });
         let sequence = self.put(Target::Lease(lease), 0, message).await?;
         let sequence = sequence.ok_or_else(|| Error::unavailable("NATS: published before"))?;
-        self.leases().insert(lease, Own { sequence, ttl, record });
+        self.leases.insert(lease, ttl, Own { sequence, ttl, record });
         Ok(Granted { ttl })
     }
 
     async fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> Result<Renewed, Error> {
         let target = Target::Lease(lease);
-        let own = self.leases().get(&lease).cloned();
-        let Some(mut own) = own else { return Ok(Renewed::Gone) };
+        let Some(mut own) = self.leases.get(lease) else { return Ok(Renewed::Gone) };
         if let Some(record) = record {
             own.record = record;
         }
@@ -287,9 +282,7 @@ impl Adapter for NatsStore {
                 && let Some(sequence) = self.put(target, own.sequence, message).await?
             {
                 own.sequence = sequence;
-                if let Some(known) = self.leases().get_mut(&lease) {
-                    *known = own;
-                }
+                self.leases.renewed(lease, own);
                 return Ok(Renewed::Extended);
             }
             let last = self.last(target).await?;
@@ -298,7 +291,7 @@ impl Adapter for NatsStore {
             }
             own.sequence = last.sequence;
         }
-        self.leases().remove(&lease);
+        self.leases.remove(lease);
         Ok(Renewed::Gone)
     }
 
@@ -307,7 +300,7 @@ impl Adapter for NatsStore {
         for _ in 0..2 {
             let last = self.last(target).await?;
             if last.value.is_none() || self.put(target, last.sequence, deletion()).await?.is_some() {
-                self.leases().remove(&lease);
+                self.leases.remove(lease);
                 return Ok(());
             }
         }

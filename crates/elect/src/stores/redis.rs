@@ -16,8 +16,7 @@
 //!
 //! Options: `db` (default 0), `cacert`, `cert`, `key`. The password else from `REDISCLI_AUTH`.
 
-use std::collections::BTreeMap;
-use std::sync::{self, Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::aio::{MultiplexedConnection, PubSub};
@@ -33,6 +32,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::OpenError;
 use super::adapter::Adapter;
+use super::own::OwnLeases;
 use super::tls::{self, Stream, TlsFiles};
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
@@ -70,7 +70,7 @@ pub(super) async fn open(url: &StoreUrl) -> Result<RedisStore, OpenError> {
         path: url.path.clone(),
         connection: Mutex::default(),
         scripts: Scripts::new(),
-        granted: sync::Mutex::default(),
+        granted: OwnLeases::default(),
     };
     store.get(Target::Leader).await?;
     Ok(store)
@@ -86,7 +86,7 @@ pub(super) struct RedisStore {
     connection: Mutex<Option<MultiplexedConnection>>,
     scripts: Scripts,
     /// The times-to-live of the own leases, in milliseconds.
-    granted: sync::Mutex<BTreeMap<LeaseId, u64>>,
+    granted: OwnLeases<u64>,
 }
 
 struct Scripts {
@@ -236,20 +236,16 @@ impl Adapter for RedisStore {
 
     async fn publish(&self, lease: LeaseId, record: Bytes, ttl: Duration) -> Result<Granted, Error> {
         let ttl_ms = u64::try_from(ttl.clamp(TTL_MIN, TTL_MAX).as_millis()).unwrap_or(u64::MAX);
+        let ttl = Duration::from_millis(ttl_ms);
         let mut call = self.scripts.publish.key(self.key(Target::Lease(lease)));
         call.key(self.index()).arg(lease.to_string()).arg(&record[..]).arg(ttl_ms);
-        self.granted.lock().unwrap_or_else(PoisonError::into_inner).insert(lease, ttl_ms);
+        self.granted.insert(lease, ttl, ttl_ms);
         let created: bool = self.script(&call).await?;
-        if created {
-            Ok(Granted { ttl: Duration::from_millis(ttl_ms) })
-        } else {
-            Err(Error::unavailable("published before"))
-        }
+        if created { Ok(Granted { ttl }) } else { Err(Error::unavailable("published before")) }
     }
 
     async fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> Result<Renewed, Error> {
-        let granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner).get(&lease).copied();
-        let Some(ttl_ms) = granted else { return Ok(Renewed::Gone) };
+        let Some(ttl_ms) = self.granted.get(lease) else { return Ok(Renewed::Gone) };
         let mut call = self.scripts.renew.key(self.key(Target::Lease(lease)));
         call.arg(ttl_ms);
         if let Some(record) = &record {
@@ -257,14 +253,15 @@ impl Adapter for RedisStore {
         }
         let extended: bool = self.script(&call).await?;
         if extended {
+            self.granted.renewed(lease, ttl_ms);
             return Ok(Renewed::Extended);
         }
-        self.granted.lock().unwrap_or_else(PoisonError::into_inner).remove(&lease);
+        self.granted.remove(lease);
         Ok(Renewed::Gone)
     }
 
     async fn withdraw(&self, lease: LeaseId) -> Result<(), Error> {
-        self.granted.lock().unwrap_or_else(PoisonError::into_inner).remove(&lease);
+        self.granted.remove(lease);
         let mut call = self.scripts.withdraw.key(self.key(Target::Lease(lease)));
         call.key(self.index()).arg(lease.to_string());
         self.script(&call).await

@@ -1,4 +1,5 @@
-//! `zk://[user:password@]host[:2181][,host…]/PATH`: Apache ZooKeeper 3.5 or later, and Pole.
+//! `zk://[user:password@]host[:2181][,host…]/PATH`, `zks://` (port 2281) with TLS: Apache ZooKeeper 3.5 or later, and
+//! Pole.
 //!
 //! ```text
 //! /PATH/leader, /PATH/succession     persistent nodes
@@ -16,11 +17,10 @@
 //! A follower tells the leader of ZooKeeper once in half a tick which of its sessions are alive. If it crashes, the last
 //! renewal may be lost; `early` is one tick for this.
 //!
-//! Options: `tick` (milliseconds; the `tickTime` of the servers, default 2000). With a user, `digest` authentication,
-//! and only that user may use the nodes. TLS (`zks://`) is not supported.
+//! Options: `tick` (milliseconds; the `tickTime` of the servers, default 2000), `cacert`, `cert`, `key`. With a user,
+//! `digest` authentication, and only that user may use the nodes. TLS goes through a `tunnel`.
 
-use std::collections::BTreeMap;
-use std::sync::{self, Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,6 +33,9 @@ use zookeeper_client::{
 
 use super::OpenError;
 use super::adapter::Adapter;
+use super::own::OwnLeases;
+use super::tls::TlsFiles;
+use super::tunnel::Tunnels;
 use crate::promises::{GoesBack, Judge, Promises};
 use crate::store::{
     BoxFuture, Entry, Error, Granted, LIST_MAX, LeaseId, Leased, Renewed, Revision, Swap, Swapped, Target, Watch,
@@ -41,10 +44,7 @@ use crate::url::{InvalidUrl, StoreUrl};
 
 /// Connects to ZooKeeper and creates the parents of the records.
 pub(super) async fn open(url: &StoreUrl) -> Result<ZooKeeperStore, OpenError> {
-    url.check_options(&["tick"])?;
-    if url.scheme == "zks" {
-        return Err(Error::refused("zks:// is not supported: the client library has no TLS with ring").into());
-    }
+    url.check_options(&["tick", "cacert", "cert", "key"])?;
     if url.path.is_empty() {
         return Err(InvalidUrl::Path { scheme: url.scheme.clone(), example: "zk://host:2181/app/leader" }.into());
     }
@@ -56,13 +56,22 @@ pub(super) async fn open(url: &StoreUrl) -> Result<ZooKeeperStore, OpenError> {
             })?,
         };
     let login = url.user.as_ref().map(|user| format!("{user}:{}", url.password.as_deref().unwrap_or_default()));
+    let (servers, tunnels) = match url.scheme.as_str() {
+        "zks" => {
+            let config = TlsFiles::of(url, ["", "", ""]).config()?;
+            let tunnels = Tunnels::open(url.addresses(2281), config).await?;
+            (tunnels.addresses().join(","), Some(tunnels))
+        }
+        _ => (url.addresses(2181).join(","), None),
+    };
     let store = ZooKeeperStore {
-        servers: url.addresses(2181).join(","),
+        servers,
         path: format!("/{}", url.path),
         login,
         tick: Duration::from_millis(tick_ms),
         client: Mutex::default(),
-        leases: sync::Mutex::default(),
+        leases: OwnLeases::default(),
+        _tunnels: tunnels,
     };
     let client = store.client().await?;
     let options = CreateMode::Persistent.with_acls(store.acls());
@@ -79,7 +88,9 @@ pub(super) struct ZooKeeperStore {
     tick: Duration,
     /// The session for everything but leases, made anew when it has expired.
     client: Mutex<Option<Client>>,
-    leases: sync::Mutex<BTreeMap<LeaseId, Lease>>,
+    leases: OwnLeases<Arc<Lease>>,
+    /// With TLS, what the servers' addresses belong to.
+    _tunnels: Option<Tunnels>,
 }
 
 /// An own lease. When it is dropped, its session ends without a word and runs out.
@@ -144,10 +155,6 @@ impl ZooKeeperStore {
             Err(ZkError::NoNode) => Ok(None),
             Err(why) => Err(failed(&why)),
         }
-    }
-
-    fn leases(&self) -> sync::MutexGuard<'_, BTreeMap<LeaseId, Lease>> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -244,31 +251,29 @@ impl Adapter for ZooKeeperStore {
         client.create(&node, &record, &ephemeral).await.map_err(|why| failed(&why))?;
         let (ends, renewed) = watch::channel(Instant::now() + granted);
         let task = tokio::spawn(end_in_time(client.clone(), node, renewed));
-        self.leases().insert(lease, Lease { client, granted, ends, task });
+        self.leases.insert(lease, granted, Arc::new(Lease { client, granted, ends, task }));
         Ok(Granted { ttl: granted })
     }
 
     async fn renew(&self, lease: LeaseId, record: Option<Bytes>) -> Result<Renewed, Error> {
-        let own = self.leases().get(&lease).map(|own| own.client.clone());
-        let Some(client) = own else { return Ok(Renewed::Gone) };
+        let Some(own) = self.leases.get(lease) else { return Ok(Renewed::Gone) };
         let node = self.node(Target::Lease(lease));
         let renewed = match record {
-            Some(record) => client.set_data(&node, &record, None).await.map(|_| ()),
+            Some(record) => own.client.set_data(&node, &record, None).await.map(|_| ()),
             None => {
-                let mut writer = client.new_multi_writer();
+                let mut writer = own.client.new_multi_writer();
                 writer.add_check_version(&node, -1).map_err(|why| failed(&why))?;
                 writer.commit().await.map(|_| ()).map_err(ZkError::from)
             }
         };
         match renewed {
             Ok(()) => {
-                if let Some(own) = self.leases().get(&lease) {
-                    own.ends.send_replace(Instant::now() + own.granted);
-                }
+                own.ends.send_replace(Instant::now() + own.granted);
+                self.leases.renewed(lease, own);
                 Ok(Renewed::Extended)
             }
             Err(ZkError::NoNode | ZkError::SessionExpired | ZkError::ClientClosed) => {
-                self.leases().remove(&lease);
+                self.leases.remove(lease);
                 Ok(Renewed::Gone)
             }
             Err(why) => Err(failed(&why)),
@@ -279,7 +284,7 @@ impl Adapter for ZooKeeperStore {
         let client = self.client().await?;
         match client.delete(&self.node(Target::Lease(lease)), None).await {
             Ok(()) | Err(ZkError::NoNode) => {
-                self.leases().remove(&lease);
+                self.leases.remove(lease);
                 Ok(())
             }
             Err(why) => Err(failed(&why)),

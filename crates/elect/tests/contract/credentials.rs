@@ -184,15 +184,46 @@ pub(crate) async fn consul() {
 pub(crate) async fn zookeeper() {
     match zookeeper::start_apache("zookeeper-digest") {
         Ok(server) => asks_for_a_digest(&server),
-        Err(why) => skip("Apache ZooKeeper with credentials", &why),
+        Err(why) => return skip("Apache ZooKeeper with credentials", &why),
     }
+    let keys = Keys::new("zookeeper");
+    let server = zookeeper::start_apache_with("zookeeper-tls", &tls_settings(&keys)).expect("it was started before");
+    asks_for_a_certificate(&server, &keys);
 }
 
 pub(crate) async fn pole() {
     match zookeeper::start_pole("pole-digest") {
         Ok((server, _)) => asks_for_a_digest(&server),
-        Err(why) => skip("Pole with credentials", &why),
+        Err(why) => return skip("Pole with credentials", &why),
     }
+    let keys = Keys::new("pole");
+    let (server, _) = zookeeper::start_pole_with("pole-tls", &tls_settings(&keys)).expect("it was started before");
+    asks_for_a_certificate(&server, &keys);
+}
+
+/// The settings of ZooKeeper for a port with TLS, on which clients need a certificate.
+fn tls_settings(keys: &Keys) -> Vec<String> {
+    let [_, cert, key] = keys.server_files();
+    let read = |file: &str| fs::read_to_string(file).expect("a file of ours");
+    let store = keys.write("keystore.pem", &(read(&key) + &read(&cert)));
+    [
+        "secureClientPort=PORT".to_owned(),
+        "secureClientPortAddress=127.0.0.1".to_owned(),
+        "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),
+        format!("ssl.keyStore.location={store}"),
+        format!("ssl.trustStore.location={}", keys.file("ca.pem")),
+        "ssl.clientAuth=need".to_owned(),
+    ]
+    .into()
+}
+
+fn asks_for_a_certificate(server: &Server, keys: &Keys) {
+    let (host, tick) = (format!("127.0.0.1:{}", server.port()), zookeeper::TICK_MS);
+    succeeds(&format!("zks://{host}/app?tick={tick}&{}", keys.options()), &[]);
+    succeeds(&format!("zks://user:{PASSWORD}@{host}/own?tick={tick}&{}", keys.options()), &[]);
+    fails(&format!("zks://{host}/app?tick={tick}&cacert={}", keys.file("ca.pem")), &[]);
+    fails(&format!("zks://{host}/app?tick={tick}"), &[]);
+    fails(&format!("zk://{host}/app?tick={tick}"), &[]);
 }
 
 /// The first client owns the nodes; others are refused.

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::credentials::{self, Keys};
+use crate::etcd;
+use crate::lease_api::LeaseApi;
 use crate::proxy::Proxy;
 use crate::servers::{OnServer, Server, check, open, program, skip, text, version, wait_until_ready};
-use crate::{etcd, lease_api};
 use pole_elect::contract::{Factory, Proxied};
 use pole_elect::store::{BoxFuture, Error, Store};
 
 pub(crate) async fn model_keeps_the_contract() {
-    let port = lease_api::start().await;
-    check(&Model { port }).await;
+    check(&Model { api: LeaseApi::start() }).await;
 }
 
 struct Model {
-    port: u16,
+    api: LeaseApi,
 }
 
 impl Factory for Model {
@@ -28,7 +28,7 @@ impl Factory for Model {
     }
 
     fn connect<'a>(&'a self, election: &'a str) -> BoxFuture<'a, Result<Arc<dyn Store>, Error>> {
-        Box::pin(async move { open(&model_url(self.port), election).await })
+        Box::pin(async move { open(&model_url(self.api.port), election).await })
     }
 
     fn ttl(&self) -> Duration {
@@ -37,7 +37,7 @@ impl Factory for Model {
 
     fn connect_through_proxy<'a>(&'a self, election: &'a str) -> Option<BoxFuture<'a, Result<Proxied, Error>>> {
         Some(Box::pin(async move {
-            let proxy = Proxy::start(self.port).await;
+            let proxy = Proxy::start(self.api.port).await;
             let store = open(&model_url(proxy.port()), election).await?;
             Ok(Proxied { store, link: Box::new(proxy) })
         }))

@@ -11,19 +11,41 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::runtime::Builder;
+use tokio::sync::{oneshot, watch};
 
-/// Starts the server on loopback; it ends with the runtime of the test. Returns its port.
-pub(crate) async fn start() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
-    let port = listener.local_addr().expect("its address").port();
+/// A running server on loopback. It ends with this value.
+pub(crate) struct LeaseApi {
+    pub(crate) port: u16,
+    _running: oneshot::Sender<()>,
+}
+
+impl LeaseApi {
+    /// Starts the server in a thread of its own: one of the cases stops the thread of the test.
+    pub(crate) fn start() -> Self {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        listener.set_nonblocking(true).expect("a socket");
+        let (running, ended) = oneshot::channel::<()>();
+        std::thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept(listener) => {}
+                    _ = ended => {}
+                }
+            });
+        });
+        Self { port, _running: running }
+    }
+}
+
+async fn accept(listener: std::net::TcpListener) {
+    let listener = TcpListener::from_std(listener).expect("a socket");
     let leases = Arc::new(Leases { state: Mutex::default(), changed: watch::channel(0).0 });
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(leases.clone(), stream));
-        }
-    });
-    port
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(serve(leases.clone(), stream));
+    }
 }
 
 struct Leases {

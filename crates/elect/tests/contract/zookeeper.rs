@@ -26,6 +26,11 @@ fn on_server(name: &str, server: Server) -> OnServer {
 }
 
 pub(crate) fn start_apache(name: &str) -> Result<Server, String> {
+    start_apache_with(name, &[])
+}
+
+/// With these lines about the port of clients, `PORT`, instead of a plain port.
+pub(crate) fn start_apache_with(name: &str, settings: &[String]) -> Result<Server, String> {
     let java = program("POLE_ELECT_JAVA", "java")?;
     let folder = env::var_os("POLE_ELECT_ZOOKEEPER_JARS").map_or_else(|| "/usr/share/java".into(), PathBuf::from);
     if !folder.join("zookeeper.jar").is_file() {
@@ -34,27 +39,33 @@ pub(crate) fn start_apache(name: &str) -> Result<Server, String> {
     }
     let class_path = JARS.iter().map(|jar| text(&folder.join(jar))).collect::<Vec<_>>().join(":");
     Ok(Server::launch(name, 1, |folder, ports| {
-        let config = write_config(folder, ports[0]);
+        let config = write_config(folder, ports[0], settings);
         let main = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
         [text(&java), "-Xmx256m".into(), "-cp".into(), class_path.clone(), main.into(), config].into()
     }))
 }
 
 pub(crate) fn start_pole(name: &str) -> Result<(Server, String), String> {
+    start_pole_with(name, &[])
+}
+
+pub(crate) fn start_pole_with(name: &str, settings: &[String]) -> Result<(Server, String), String> {
     let pole = program("POLE_BIN", "pole")?;
     let server = Server::launch(name, 1, |folder, ports| {
-        let config = write_config(folder, ports[0]);
+        let config = write_config(folder, ports[0], settings);
         [text(&pole), "server".into(), "--config".into(), config].into()
     });
     Ok((server, version(&pole, "--version")))
 }
 
 /// One server without peers. 200 candidates come from one address, with two connections each.
-fn write_config(folder: &Path, port: u16) -> String {
+fn write_config(folder: &Path, port: u16, settings: &[String]) -> String {
+    let plain = ["clientPort=PORT".to_owned(), "clientPortAddress=127.0.0.1".to_owned()];
+    let settings = if settings.is_empty() { &plain } else { settings };
     let config = format!(
-        "tickTime={TICK_MS}\ninitLimit=10\nsyncLimit=5\ndataDir={}\nclientPort={port}\n\
-         clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n",
-        text(&folder.join("data"))
+        "tickTime={TICK_MS}\ninitLimit=10\nsyncLimit=5\ndataDir={}\nmaxClientCnxns=0\nadmin.enableServer=false\n{}\n",
+        text(&folder.join("data")),
+        settings.join("\n").replace("PORT", &port.to_string())
     );
     let file = folder.join("zoo.cfg");
     fs::write(&file, config).expect("the configuration");
@@ -78,9 +89,12 @@ const JARS: &[&str] = &[
     "jackson-databind.jar",
     "metrics-core.jar",
     "netty-buffer.jar",
+    "netty-codec.jar",
     "netty-common.jar",
     "netty-handler.jar",
+    "netty-resolver.jar",
     "netty-transport.jar",
     "netty-transport-native-epoll.jar",
+    "netty-transport-native-unix-common.jar",
     "snappy-java.jar",
 ];

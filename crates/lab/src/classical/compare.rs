@@ -50,7 +50,7 @@ impl Comparison {
             comparison.counts.extend(cases.map(|(n, statistic)| count(kind, n, statistic, seed)));
         }
         for (done, kind) in Kind::ALL.into_iter().enumerate() {
-            progress(&format!("weather of {kind}"), Kind::ALL.len() + done, all);
+            progress(&format!("conditions for {kind}"), Kind::ALL.len() + done, all);
             for topology in &deployments {
                 let results = Condition::ALL.map(|condition| measure_conditions(kind, topology, condition, seed, RUNS));
                 comparison.conditions.extend(results);

@@ -290,7 +290,7 @@ fn begin(shared: &Arc<Shared>, command: Command) -> Result<Permit, Refused> {
 
 /// Checks that the caller may read and write everything: it shows the token of this server, or an identity that has all
 /// permissions on the root. If the root is open to everybody, any identity has them, but only on this machine: otherwise
-/// whoever reaches the port could read nodes that have an ACL of their own.
+/// any host that reaches the port could read nodes that have an ACL of their own.
 fn authorize(shared: &Shared, from: SocketAddr, headers: &HeaderMap) -> Result<(), Refused> {
     if headers.contains_key(header::ORIGIN) {
         return Err(Refused::new(StatusCode::FORBIDDEN, "not from a page in a browser: use pole or curl"));

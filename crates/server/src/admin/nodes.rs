@@ -94,7 +94,7 @@ fn view(shared: &Shared, caller: &Caller, path: &str, after: &str, limit: usize)
         read(shared, &tree, caller, &Request::GetData(GetDataRequest { path: path.into(), watch: false }))?;
     let GetChildrenResponse { mut children } =
         read(shared, &tree, caller, &Request::GetChildren(GetChildrenRequest { path: path.into(), watch: false }))?;
-    // Whoever may read a node may read its ACL, so a refusal is impossible here.
+    // A caller that may read a node may read its ACL, so a refusal is impossible here.
     let GetAclResponse { acl, .. } =
         read(shared, &tree, caller, &Request::GetAcl(GetAclRequest { path: path.into() }))?;
     drop(tree);
@@ -163,7 +163,7 @@ fn acl_entry(acl: &Acl) -> AclEntry {
     let letters =
         [(Perms::CREATE, 'c'), (Perms::DELETE, 'd'), (Perms::READ, 'r'), (Perms::WRITE, 'w'), (Perms::ADMIN, 'a')];
     let perms = letters.into_iter().filter(|(perm, _)| acl.perms.intersects(*perm)).map(|(_, letter)| letter).collect();
-    // Even those who may change the ACL do not see hashes here.
+    // Hashes are left out, even for a caller that may change the ACL.
     let id = match acl.id.id.split_once(':') {
         Some((user, _)) if acl.id.scheme == "digest" => user.to_owned(),
         Some(_) | None => acl.id.id.clone(),

@@ -120,7 +120,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 tally.received(taken.count, bytes);
                 tally.answered(RequestKind::Read, taken.answered, taken.answered_bytes, began, at.now);
             }
-            self.handle.flush(at);
+            self.handle.flush_in_task(at);
             match next {
                 Next::Wait => return,
                 Next::FourLetterWord => {

@@ -240,24 +240,34 @@ impl Handle {
         self.inner.lock().machine.answer_four_letter_word(text);
     }
 
-    /// Sends the output, as far as the lease allows and the socket has room.
+    /// Sends the output, as far as the lease allows and the socket has room. Wakes the task if something is left.
     pub(crate) fn flush(&self, at: CallContext) {
+        if self.write_output(at) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Called by the task: the same, but the task is awake and is about to wait for whatever the rest needs. If it woke
+    /// itself, it would never wait: output that the lease holds back stays until the client is heard or its session ends.
+    pub(crate) fn flush_in_task(&self, at: CallContext) {
+        self.write_output(at);
+    }
+
+    /// Returns whether something is left for the task: output that waits, or the end of the connection.
+    fn write_output(&self, at: CallContext) -> bool {
         let mut inner = self.inner.lock();
         let is_closing = inner.machine.close_reason().is_some();
         if inner.machine.output_bytes() == 0 && !is_closing {
-            return;
+            return false;
         }
         match inner.socket.clone() {
-            None => self.wake.notify_one(),
+            None => true,
             Some(socket) if !inner.is_full => {
                 inner.write_to(&socket, at);
-                let is_done = inner.machine.output_bytes() == 0 && inner.machine.close_reason().is_none();
-                if !is_done {
-                    self.wake.notify_one();
-                }
+                inner.machine.output_bytes() > 0 || inner.machine.close_reason().is_some()
             }
-            Some(_) if is_closing => self.wake.notify_one(),
-            Some(_) => {}
+            // The task waits for room in the socket.
+            Some(_) => is_closing,
         }
     }
 
@@ -449,6 +459,19 @@ const COUNTED_BYTES_MIN: usize = 64 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Otherwise a client thread would be busy for as long as the output of a silent client is held back.
+    #[test]
+    fn a_task_that_leaves_output_behind_does_not_wake_itself() {
+        let shared = Shared::configured("");
+        let handle = Handle::new(&shared, ([10, 0, 0, 1], 9).into(), Caller::default(), None);
+        handle.notify(1, &[0; 10]);
+        let is_awake = || std::pin::pin!(handle.wake.notified()).as_mut().enable();
+        handle.flush_in_task(shared.call_context());
+        assert!(!is_awake());
+        handle.flush(shared.call_context());
+        assert!(is_awake());
+    }
 
     #[test]
     fn who_leaves_most_unread_is_closed_when_all_leave_too_much() {

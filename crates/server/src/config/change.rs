@@ -98,7 +98,7 @@ impl fmt::Display for Effect {
                 "stop this server, move its files to the new directory, then start it: in an empty directory it has no \
                  history"
             }
-            Self::NewAddress => "restart this server, and tell those who use the old address",
+            Self::NewAddress => "restart this server, and update clients and servers that use the old address",
             Self::InitialValue => {
                 "the value for an ensemble on which none was chosen at run time: change it on all servers and restart \
                  one after the other, or use `pole oracle set`, which needs no restart"

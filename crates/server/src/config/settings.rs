@@ -84,7 +84,7 @@ settings! {
             "A file that holds the `server.N` lines instead of this one.";
         Apache "standaloneEnabled", TRUE_FALSE, "true",
             "Whether a single `server.N` line means a server on its own.";
-        Apache "reconfigEnabled", Unused("the ensemble cannot be changed at run time yet, and whoever asks is told so"), "",
+        Apache "reconfigEnabled", Unused("the ensemble cannot be changed at run time yet; such requests are refused"), "",
             "Changes of the ensemble at run time.";
         Apache "electionAlg", Only(&["3"], "Apache removed the others too"), "3",
             "Apache's number of the election algorithm.";
@@ -266,7 +266,7 @@ settings! {
         Apache "ssl.keyStore.type", STORE_TYPES, "",
             "Its format; by the ending of the file if not set.";
         Apache "ssl.trustStore.location", Text, "",
-            "Certificates of those who sign clients.";
+            "Certificates of the authorities that sign clients.";
         Apache "ssl.trustStore.password", Hidden, "",
             "Its password.";
         Apache "ssl.trustStore.passwordPath", Text, "",
@@ -308,7 +308,7 @@ settings! {
         Apache "ssl.quorum.keyStore.type", STORE_TYPES, "",
             "Its format; by the ending of the file if not set.";
         Apache "ssl.quorum.trustStore.location", Text, "",
-            "Certificates of those who sign servers.";
+            "Certificates of the authorities that sign servers.";
         Apache "ssl.quorum.trustStore.password", Hidden, "",
             "Its password.";
         Apache "ssl.quorum.trustStore.passwordPath", Text, "",

@@ -105,7 +105,7 @@ impl Values {
         self.owned(key).map(Secret)
     }
 
-    /// A time in milliseconds. A negative one stands for so many ticks.
+    /// A time in milliseconds. A negative one stands for `ticks` ticks.
     pub(super) fn ticks(&self, key: &'static str, ticks: u64) -> u64 {
         u64::try_from(self.number(key)).unwrap_or_else(|_| ticks * self.count("tickTime"))
     }

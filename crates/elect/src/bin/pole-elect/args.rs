@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// The best score leads. The command gets the fencing token in POLE_ELECT_TOKEN and the id in POLE_ELECT_ID. It is
 /// stopped (SIGTERM, then SIGKILL) before the lease can pass to another candidate, and with this process.
 #[derive(Debug, Parser)]
-#[command(name = "pole-elect", version, after_help = HELP)]
+#[command(name = "pole-elect", version, override_usage = USAGE, after_help = HELP)]
 pub(crate) struct Cli {
     /// The store and the election in it
     pub(crate) store: String,
@@ -29,10 +29,15 @@ pub(crate) struct Cli {
     pub(crate) command: Vec<OsString>,
 }
 
+const USAGE: &str = "pole-elect <STORE> --id <ID> [OPTIONS] -- <CMD>...
+       pole-elect <STORE> <COMMAND>";
+
 const HELP: &str = "Stores:
   etcd://host:2379/app/leader   zk://host:2181/app/leader   postgres://user@host/db/app/leader
   consul://host:8500/app/leader k8s://namespace/name        nats://host:4222/bucket/app
   redis://host:6379/app/leader  mem://name (this process only)
+  With TLS: etcds, zks, consuls, natss, rediss, and ?sslmode=require for postgres. Options follow the path, such as
+  ?cacert=ca.pem&cert=client.pem&key=client.key
 
 Exit codes:
   0 done; 1 the operation failed; 2 bad arguments; 3 cannot reach the store; 4 not in time;

@@ -32,15 +32,17 @@ impl Failure {
     }
 
     pub(crate) fn store(error: store::Error) -> Self {
-        let code = if matches!(error, store::Error::Unavailable(_)) { 3 } else { 1 };
-        Self { code, text: error.to_string() }
+        match error {
+            store::Error::Unavailable(why) => Self { code: 3, text: format!("the store does not answer: {why}") },
+            store::Error::Refused(_) | store::Error::Damaged(_) | store::Error::TooLarge(_) => Self::failed(error),
+        }
     }
 
     pub(crate) fn admin(error: AdminError) -> Self {
         match error {
             AdminError::Store(error) => Self::store(error),
             AdminError::TimedOut { .. } => Self { code: 4, text: error.to_string() },
-            AdminError::NoLeader | AdminError::Contended => Self::failed(error),
+            AdminError::NoLeader | AdminError::NoCandidate { .. } | AdminError::Contended => Self::failed(error),
         }
     }
 

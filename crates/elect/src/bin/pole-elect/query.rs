@@ -13,15 +13,17 @@ use crate::show;
 
 pub(crate) async fn watch(store: Arc<dyn Store>, json: bool) -> Result<ExitCode, Failure> {
     let mut observer = Observer::new(store);
-    let mut failed = 0;
+    let (mut failed, mut last) = (0, String::new());
     loop {
         match observer.next().await {
             Ok(observed) => {
                 failed = 0;
                 let line = if json { show::observed_json(&observed).to_string() } else { show::observed(&observed) };
-                if !print(&(line + "\n")) {
+                // The leader record also changes without a change of leadership, as when an operator raises the epoch.
+                if line != last && !print(&format!("{line}\n")) {
                     return Ok(ExitCode::SUCCESS);
                 }
+                last = line;
             }
             Err(error) if failed == ATTEMPTS => return Err(Failure::store(error)),
             Err(_) => {

@@ -44,10 +44,13 @@ pub(crate) async fn run(store: Arc<dyn Store>, args: RunArgs, command: Vec<OsStr
                 return Ok(ExitCode::SUCCESS);
             }
         };
-        let ended = lead(guard, &id, &command, &limits, &mut stop).await?;
-        if let Ended::Process(code) = ended {
+        let ended = lead(guard, &id, &command, &limits, &mut stop).await;
+        if !matches!(ended, Ok(Ended::Term)) {
+            // So that the next leader need not wait for the end of our lease.
             candidate.leave().await;
             log::info("stopping", &[]);
+        }
+        if let Ended::Process(code) = ended? {
             return Ok(code);
         }
     }
@@ -122,9 +125,10 @@ async fn lead(
 }
 
 fn start(guard: &Guard, id: &str, command: &[OsString], limits: &Limits) -> Result<(Child, ChildStdin), Failure> {
-    let program = std::env::current_exe().map_err(Failure::failed)?;
+    let program = supervise::this_program().map_err(Failure::failed)?;
     let (soft, hard) = limits.of(guard.deadline().0);
     let mut child = Command::new(program)
+        .arg0("pole-elect")
         .arg(supervise::SUPERVISE)
         .args([soft.to_string(), hard.to_string()])
         .args(command)

@@ -4,8 +4,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use pole_elect::Candidate;
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt as _;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use crate::args::RunArgs;
 use crate::failure::Failure;
@@ -60,22 +61,35 @@ fn parse(text: &str) -> Result<f64, String> {
 }
 
 async fn output(command: &str) -> Result<String, String> {
-    let mut child = Command::new("sh")
+    let child = Command::new("sh")
         .args(["-c", command])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // A command that hangs is dropped with the time-out.
-        .kill_on_drop(true)
+        .process_group(0)
         .spawn()
         .map_err(|error| error.to_string())?;
+    let mut shell = Shell(child);
     let mut text = Vec::new();
-    let stdout = child.stdout.take().expect("standard output is piped");
+    let stdout = shell.0.stdout.take().expect("standard output is piped");
     stdout.take(OUTPUT_MAX).read_to_end(&mut text).await.map_err(|error| error.to_string())?;
-    let status = child.wait().await.map_err(|error| error.to_string())?;
+    let status = shell.0.wait().await.map_err(|error| error.to_string())?;
     if !status.success() {
         return Err(format!("the command failed: {status}"));
     }
     Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// A running shell command. Dropping it, as the time-out does, kills it with its children: a command that hangs would
+/// otherwise leave processes behind each time it is asked.
+struct Shell(Child);
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // The id is None if the shell has ended and was reaped.
+        if let Some(group) = self.0.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
 }
 
 /// More than any number needs.

@@ -25,6 +25,7 @@
 use std::ffi::OsString;
 use std::io::BufRead as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -74,8 +75,16 @@ pub(crate) fn exec(args: Vec<OsString>) -> ExitCode {
     ExitCode::from(127)
 }
 
+/// This program as a command, also if its file was replaced meanwhile, as by an upgrade. Its path alone would then lead
+/// nowhere, or to a release that speaks another protocol.
+pub(crate) fn this_program() -> std::io::Result<PathBuf> {
+    let running = Path::new("/proc/self/exe");
+    if running.exists() { Ok(running.to_owned()) } else { std::env::current_exe() }
+}
+
 fn start(command: &[OsString]) -> std::io::Result<Child> {
-    Command::new(std::env::current_exe()?)
+    Command::new(this_program()?)
+        .arg0("pole-elect")
         .arg(EXEC)
         .arg(std::process::id().to_string())
         .args(command)

@@ -12,6 +12,7 @@ mod watched;
 use std::collections::BTreeMap;
 
 use super::figures::{Figure, LatencyKind};
+use super::rows::PaperComparison;
 use super::study::{LIMIT_PERCENT, Options, Study, Summary};
 use crate::report::Page;
 
@@ -114,22 +115,9 @@ impl Report<'_> {
             .comparisons
             .iter()
             .map(|comparison| {
-                let stated = &comparison.stated;
-                let (paper, deviation) = match stated.approximate {
-                    true => (format!("about {}", stated.ms), "–".to_owned()),
-                    false => (stated.ms.to_string(), format!("{:+.1} %", comparison.deviation_percent)),
-                };
-                vec![
-                    setting(stated.setting).to_owned(),
-                    stated.share.text(),
-                    stated.oracle.map_or_else(|| "any".to_owned(), who),
-                    stated.kind.text(),
-                    format!("{:.1}", comparison.ours_ms),
-                    format!("{:.1}", comparison.formula_ms),
-                    paper,
-                    deviation,
-                    stated.source.to_owned(),
-                ]
+                let mut cells = stated_cells(comparison, comparison.formula_ms);
+                cells.push(comparison.stated.source.to_owned());
+                cells
             })
             .collect();
         self.page.table(
@@ -206,6 +194,25 @@ fn tiles(summary: &Summary) -> Vec<(bool, String, String)> {
 fn tile(good: bool, figure: &str, text: &str) -> String {
     let class = if good { "good" } else { "bad" };
     format!("<li class=\"{class}\"><b>{figure}</b>{text}</li>\n")
+}
+
+/// A latency of the paper beside ours: setting, share, oracle, kind, ours, the formula, the paper's, the deviation.
+fn stated_cells(comparison: &PaperComparison, formula_ms: f64) -> Vec<String> {
+    let stated = &comparison.stated;
+    let (paper, deviation) = match stated.approximate {
+        true => (format!("about {}", stated.ms), "–".to_owned()),
+        false => (stated.ms.to_string(), format!("{:+.1} %", comparison.deviation_percent)),
+    };
+    vec![
+        setting(stated.setting).to_owned(),
+        stated.share.text(),
+        stated.oracle.map_or_else(|| "any".to_owned(), who),
+        stated.kind.text(),
+        format!("{:.1}", comparison.ours_ms),
+        format!("{formula_ms:.1}"),
+        paper,
+        deviation,
+    ]
 }
 
 /// The name of a deployment for readers.

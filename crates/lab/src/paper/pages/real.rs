@@ -3,7 +3,7 @@
 use super::super::real::{REAL_LIMIT_PERCENT, Real, RealRow, RealSummary, case_name, is_within_limit};
 use super::super::rows::Agreement;
 use super::super::study::Summary;
-use super::{Report, setting, tile, who};
+use super::{Report, stated_cells, tile};
 
 impl Report<'_> {
     /// Adds the section, if real servers were run.
@@ -54,23 +54,7 @@ impl Report<'_> {
         let comparisons = real.paper_comparisons();
         let rows: Vec<Vec<String>> = comparisons
             .iter()
-            .map(|comparison| {
-                let stated = &comparison.stated;
-                vec![
-                    setting(stated.setting).to_owned(),
-                    stated.share.text(),
-                    stated.oracle.map_or_else(|| "any".to_owned(), who),
-                    stated.kind.text(),
-                    format!("{:.1}", comparison.ours_ms),
-                    format!("{:.1}", comparison.formula_ms + real.constant_ms),
-                    stated.ms.to_string(),
-                    if stated.approximate {
-                        "–".to_owned()
-                    } else {
-                        format!("{:+.1} %", comparison.deviation_percent)
-                    },
-                ]
-            })
+            .map(|comparison| stated_cells(comparison, comparison.formula_ms + real.constant_ms))
             .collect();
         if !rows.is_empty() {
             self.page.table(
