@@ -1,6 +1,6 @@
 // The map: sites at distances that follow their round trips, servers in them, links between them.
 
-import { byId, ms, number, svg } from "./dom.js";
+import { byId, figure, ms, svg } from "./dom.js";
 import { fresh, state, view } from "./state.js";
 
 const HEIGHT = 400;
@@ -175,7 +175,7 @@ function drawServer(server, x, y, current) {
     shape ? shape() : svg("circle", { class: "server follower", cx: x, cy: y, r: 19 }),
     svg("text", { class: "server-id", x, y: y + 5.5, "text-anchor": "middle" }, server.id),
     svg("text", { class: "server-mode", x, y: y + 44, "text-anchor": "middle" }, mode),
-    svg("text", { class: "server-rate", x, y: y + 61, "text-anchor": "middle" }, isUp && rate !== null ? `${number(rate)} w/s` : ""),
+    svg("text", { class: "server-rate", x, y: y + 61, "text-anchor": "middle" }, isUp && rate !== null ? `${figure(rate)} w/s` : ""),
   );
 }
 

@@ -2,7 +2,7 @@
 
 import { serverActions } from "./actions.js";
 import { LineChart, leaderMarks } from "./chart.js";
-import { Rows, byId, bytes, duration, el, ms, number, perSecond, roving, setText } from "./dom.js";
+import { Rows, byId, bytes, duration, el, figure, ms, number, perSecond, roving, setText } from "./dom.js";
 import { modeOf } from "./map.js";
 import { age, fresh, ids, state, totals, view } from "./state.js";
 
@@ -22,8 +22,8 @@ export function setUpTables() {
     { head: true, cell: ({ server }) => `${server.id}` },
     { cell: ({ server }) => server.site ?? "–" },
     { cell: ({ mode }, td) => modeCell(mode, td) },
-    { number: true, cell: ({ server, mode, own }) => (isOff(mode) ? "–" : number(own?.interval_ms ? own.writes.rate : server.write_rate)) },
-    { number: true, cell: ({ own }) => number(own?.interval_ms ? own.reads.rate : null) },
+    { number: true, cell: ({ server, mode, own }) => (isOff(mode) ? "–" : figure(own?.interval_ms ? own.writes.rate : server.write_rate)) },
+    { number: true, cell: ({ own }) => figure(own?.interval_ms ? own.reads.rate : null) },
     { number: true, cell: ({ own }) => ms(own?.writes.p50_ms) },
     { number: true, cell: ({ own }) => ms(own?.writes.p99_ms) },
     { cell: ({ server }, td) => serverActions(server, td) },
@@ -40,7 +40,7 @@ export function setUpTables() {
     { head: true, cell: (server) => `${server.id}` },
     { number: true, cell: (server) => ms(server.fsync_p50_ms) },
     { number: true, cell: (server) => ms(server.fsync_p99_ms) },
-    { number: true, cell: (server) => number(state.snapshots.get(server.id)?.fsync.rate ?? null) },
+    { number: true, cell: (server) => figure(state.snapshots.get(server.id)?.fsync.rate ?? null) },
     { cell: (server, td) => diskCell(server, td) },
     { cell: (server) => server.zxid ?? "–" },
   ]);
@@ -149,7 +149,7 @@ export function drawCharts() {
       { name: "reads", class: "series-2", dash: "2 3", values: pick("reads", "rate") },
     ],
     marks,
-    `Clients of ${of}: ${number(writes.rate)} writes and ${number(reads.rate)} reads a second.`,
+    `Clients of ${of}: ${figure(writes.rate)} writes and ${figure(reads.rate)} reads a second.`,
   );
 }
 
