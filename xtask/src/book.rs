@@ -2,7 +2,8 @@
 //!
 //! The documents link to files outside `docs/`: the architecture, the READMEs of the libraries, scripts of the simulator.
 //! So a copy is made of everything that can be reached from `docs/SUMMARY.md`, in the same folders, and pages that the
-//! summary does not list come at the end. A link to a folder becomes text, because a book has no folders.
+//! summary does not list come at the end. A link to a folder becomes text, because a book has no folders, and a link to
+//! `README.md` leads to `index.md`, as mdbook calls that page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -61,7 +62,7 @@ fn stage(folder: &Path) -> Result<usize, Failure> {
         let parent = path.parent().unwrap_or(Path::new(""));
         let targets = links(&text).filter_map(|link| normal(&parent.join(link.target)));
         waiting.extend(targets.filter(|target| root().join(target).is_file()));
-        write(&to, without_folders(&text, &root().join(parent)).as_bytes())?;
+        write(&to, for_book(&text, &root().join(parent)).as_bytes())?;
         if !listed.contains(&path) {
             further.push(path);
         }
@@ -107,10 +108,15 @@ fn links(text: &str) -> impl Iterator<Item = Link<'_>> {
     })
 }
 
-fn without_folders(text: &str, parent: &Path) -> String {
+/// A page whose links lead somewhere in the book.
+fn for_book(text: &str, parent: &Path) -> String {
     let mut result = text.to_owned();
-    for link in links(text).filter(|link| parent.join(link.target).is_dir()) {
-        result = result.replace(link.whole, link.text);
+    for link in links(text) {
+        if parent.join(link.target).is_dir() {
+            result = result.replace(link.whole, link.text);
+        } else if let Some(folder) = link.target.strip_suffix("README.md") {
+            result = result.replace(link.whole, &link.whole.replace(link.target, &format!("{folder}index.md")));
+        }
     }
     result
 }
@@ -206,9 +212,9 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_a_folder_becomes_text() {
-        let text = "[docs](docs) and [book](book.toml)";
-        assert_eq!(without_folders(text, root()), "docs and [book](book.toml)");
+    fn links_lead_to_what_a_book_has() {
+        let text = "[docs](docs), [book](book.toml) and [it](docs/README.md#x)";
+        assert_eq!(for_book(text, root()), "docs, [book](book.toml) and [it](docs/index.md#x)");
     }
 
     #[test]

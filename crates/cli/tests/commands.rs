@@ -86,7 +86,11 @@ const EXAMPLES: &[Example] = &[
         ("{dir}/saved --admin {admin}", "The ensemble has the content of the backup"),
         ("{dir}/zoo.cfg --admin {admin}", 2, "not a whole snapshot"),
     ),
-    example("check", ("{dir}/saved", "whole, a snapshot at"), ("{dir}/bad.cfg", 2, "1 error; a server would not start")),
+    example(
+        "check",
+        ("{dir}/saved", "whole, a snapshot at"),
+        ("{dir}/bad.cfg", 2, "1 error; a server would not start"),
+    ),
     example(
         "convert",
         ("{dir}/zoo.cfg {dir}/pole.toml", "means the same as"),

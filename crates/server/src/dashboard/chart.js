@@ -101,7 +101,7 @@ function spread(labels) {
 
 /** An axis from zero to a little above a value, in at most five steps of 1, 2 or 5 times a power of ten. */
 function scaleOf(value) {
-  if (value <= 0) return { top: 1, steps: 5 };
+  if (value <= 0) return { top: 1, steps: 1 };
   const least = (value * 1.05) / 5;
   const power = 10 ** Math.floor(Math.log10(least));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= least) ?? 10 * power;

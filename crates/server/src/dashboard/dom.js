@@ -85,6 +85,10 @@ export function withUnit(value, unit) {
 }
 
 export const ms = (value) => withUnit(value, "ms");
+/** An input of a score, by its name: `hop 12.3 ms`. */
+export const inputText = (name, value) =>
+  name.endsWith("_ms") ? `${name.slice(0, -3).replaceAll("_", " ")} ${ms(value)}` : `${name.replaceAll("_", " ")} ${number(value)}`;
+
 export const perSecond = (value) => withUnit(value, "/s");
 
 export function bytes(value) {

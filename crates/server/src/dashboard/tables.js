@@ -40,11 +40,13 @@ export function setUpTables() {
     { head: true, cell: (server) => `${server.id}` },
     { number: true, cell: (server) => ms(server.fsync_p50_ms) },
     { number: true, cell: (server) => ms(server.fsync_p99_ms) },
-    { number: true, cell: (server) => figure(state.snapshots.get(server.id)?.fsync.rate ?? null) },
+    { number: true, cell: (server) => figure(snapshotOf(server)?.fsync.rate ?? null) },
     { cell: (server, td) => diskCell(server, td) },
     { cell: (server) => server.zxid ?? "–" },
   ]);
 }
+
+const snapshotOf = (server) => fresh().find((snapshot) => snapshot.health.id === server.id);
 
 const isOff = (mode) => mode === "down" || mode === "paused";
 
@@ -56,7 +58,7 @@ function modeCell(mode, td) {
 /** A disk is slow if it holds up commits: longer than the round trips that they wait for anyway. */
 function diskCell(server, td) {
   const slow = server.fsync_p99_ms > 100 ? "very slow" : server.fsync_p99_ms > 20 ? "slow" : "good";
-  const text = server.fsync_p99_ms === null ? "unknown" : slow;
+  const text = server.fsync_p99_ms === null || !server.alive ? "unknown" : slow;
   td.className = `health health-${text.replace(" ", "-")}`;
   return text;
 }
@@ -140,7 +142,7 @@ export function drawCharts() {
       { name: "reads", class: "series-2", dash: "2 3", values: pick("reads", "mean_ms") },
     ],
     marks,
-    `Clients of ${of}: writes take ${ms(writes.mean_ms)} on average and ${ms(writes.p99_ms)} at the 99th percentile, reads ${ms(reads.mean_ms)}.`,
+    `Clients of ${of}: ${latencyText(writes, reads)}.`,
   );
   throughput.draw(
     times,
@@ -151,6 +153,13 @@ export function drawCharts() {
     marks,
     `Clients of ${of}: ${figure(writes.rate)} writes and ${figure(reads.rate)} reads a second.`,
   );
+}
+
+function latencyText(writes, reads) {
+  const known = [];
+  if (writes.mean_ms !== null) known.push(`writes take ${ms(writes.mean_ms)} on average and ${ms(writes.p99_ms)} at the 99th percentile`);
+  if (reads.mean_ms !== null) known.push(known.length ? `reads ${ms(reads.mean_ms)}` : `reads take ${ms(reads.mean_ms)} on average`);
+  return known.join(", ") || "no requests in the last second";
 }
 
 export function drawConnection() {
