@@ -119,7 +119,8 @@ fn every_command_has_a_good_and_a_bad_result() {
     let known: Vec<String> = leaves(&[]).iter().map(|path| path.join(" ")).collect();
     let mut listed: Vec<&str> = EXAMPLES.iter().map(|example| example.command).collect();
     let mut sorted: Vec<&str> = known.iter().map(String::as_str).collect();
-    (listed.sort_unstable(), sorted.sort_unstable());
+    listed.sort_unstable();
+    sorted.sort_unstable();
     assert_eq!(listed, sorted, "each command has an example");
     let scratch = Scratch::new("commands");
     let (client, admin) = (format!("127.0.0.1:{}", free_port()), format!("127.0.0.1:{}", free_port()));

@@ -4,7 +4,6 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output};
 
 use common::deploy::{deploy, entrypoint};
