@@ -180,7 +180,11 @@ impl Electing {
         if !config.voters.is_quorum(self.ballot.holders()) {
             return None;
         }
-        if self.ballot.choice.id == config.me && config.voters.is_quorum(self.followers(config.me)) {
+        let me = config.me;
+        if self.ballot.choice.id == me
+            && self.followers(me).next().is_some()
+            && config.voters.is_quorum(self.followers(me).chain([me]))
+        {
             return Some(EndReason::Joined);
         }
         let mut reason = EndReason::AllResponded;
@@ -192,11 +196,11 @@ impl Electing {
         Some(reason)
     }
 
-    /// The servers that have elected `me` in this round, and `me` itself. They wait for it to lead; waiting longer for
-    /// other voters would make them give it up.
+    /// The other servers that have elected `me` in this round. They wait for it to lead; waiting longer for other voters
+    /// would make them give it up.
     fn followers(&self, me: ServerId) -> impl Iterator<Item = ServerId> {
         let elected = move |vote: &Vote| vote.round == self.ballot.round && vote.choice.id == me;
-        self.campaign.votes.iter().filter(move |(_, vote)| elected(vote)).map(|(id, _)| *id).chain([me])
+        self.campaign.votes.iter().filter(move |(_, vote)| elected(vote)).map(|(id, _)| *id)
     }
 
     /// Starts the election timer, once per round, as soon as a quorum has proposed.
@@ -218,7 +222,7 @@ impl Electing {
     /// of T, once, or the result would depend on which server started the election first.
     pub(crate) fn wait_expired(&mut self, config: &Config, links: &Links, host: &impl Host, out: &mut Vec<Output>) {
         let Wait::Running(waited) = self.wait else { return };
-        let holders = self.ballot.holders().count();
+        let (holders, is_quorum) = (self.ballot.holders().count(), config.voters.is_quorum(self.ballot.holders()));
         if waited < config.timeout && self.awaited(config, links, host).any(|peer| self.votes_in_older_round(peer)) {
             let by = Span(config.timeout.0 - waited.0);
             self.wait = Wait::Running(config.timeout);
@@ -228,7 +232,7 @@ impl Electing {
             self.wait = Wait::Expired;
             self.campaign.trace.push(Step::WaitExpired { holders });
         }
-        if holders < config.voters.quorum() {
+        if !is_quorum {
             self.send_to_all(config, out);
         }
     }

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::mem;
 
+use crate::asking::Asking;
 use crate::ballot::Ballot;
 use crate::electing::{Campaign, Electing, Wait, validate};
 use crate::incumbent::incumbent;
@@ -64,6 +65,8 @@ enum Stage {
     /// Started, but without a score yet.
     Scoring(Scoring),
     Electing(Box<Electing>),
+    /// As an observer: started, and the leader is not known yet.
+    Asking(Box<Asking>),
     Chosen(Chosen),
 }
 
@@ -87,10 +90,11 @@ impl Election {
     /// Creates an election that does nothing until its first [`start`](Self::start).
     ///
     /// # Panics
-    /// If this server is not among the voters: peers would refuse its proposals.
+    /// If this server is neither a voter nor an observer: peers would refuse its messages.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        assert!(config.voters.contains(config.me), "server {} is not among the voters", config.me);
+        let is_member = config.voters.contains(config.me) || config.observers.contains(&config.me);
+        assert!(is_member, "server {} is neither among the voters nor among the observers", config.me);
         Self {
             config,
             round: Round::default(),
@@ -112,12 +116,17 @@ impl Election {
     pub fn start_in(&mut self, round: Round, cause: Cause, host: &mut impl Host, out: &mut Vec<Output>) {
         let lost_leader = if cause == Cause::LeaderLost { self.leader() } else { None };
         self.cancel_timers(out);
+        let mut campaign = Campaign::new(cause, lost_leader);
+        if !self.config.voters.contains(self.config.me) {
+            // An observer begins no round: its own would be higher than that of the leader it looks for.
+            self.stage = Stage::Asking(Box::new(Asking::new(campaign, &self.config, self.round, out)));
+            return;
+        }
         self.round = if round > self.round { round } else { next_round(self.round, self.settled) };
         self.settled = false;
-        let mut campaign = Campaign::new(cause, lost_leader);
         campaign.trace.push(Step::Started { round: self.round });
         match host.assess(self.round.epoch) {
-            None if !self.first_score_wait_done && self.config.voters.len() > 1 => {
+            None if !self.first_score_wait_done && self.may_get_a_score() => {
                 campaign.trace.push(Step::AwaitedScore);
                 self.stage = Stage::Scoring(Scoring { campaign, proposals: BTreeMap::new() });
                 out.push(Output::Arm { timer: Timer::Score, after: self.config.first_score_wait });
@@ -125,6 +134,11 @@ impl Election {
             assessment => self.begin_round(campaign, assessment, BTreeMap::new(), host, out),
         }
         self.invariants();
+    }
+
+    /// Whether waiting for a score makes sense: there is a choice, and this server may be chosen.
+    fn may_get_a_score(&self) -> bool {
+        self.config.voters.len() > 1 && self.config.voters.may_lead(self.config.me)
     }
 
     /// Begins the next round because a quorum takes part and cannot agree, for example when oracles reject each
@@ -150,10 +164,11 @@ impl Election {
         host: &mut impl Host,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
-        message.check(from, self.config.me, &self.config.voters)?;
+        message.check(from, &self.config)?;
         match message {
             Message::Propose(propose) => self.receive_propose(from, propose, host, out),
             Message::Vote(vote) => self.receive_vote(from, vote, host, out),
+            Message::Ask => self.vote_to(from, out),
         }
         self.conclude(host, out);
         self.invariants();
@@ -168,9 +183,11 @@ impl Election {
                 self.escalate(host, out)
             }
             (Timer::Retry, Stage::Electing(electing)) => electing.retry(&self.config, out),
+            (Timer::Retry, Stage::Asking(asking)) => asking.retry(&self.config, self.round, out),
             (Timer::Score, Stage::Scoring(_)) => self.end_scoring(true, host, out),
-            (Timer::Wait | Timer::Retry, Stage::Idle | Stage::Scoring(_) | Stage::Chosen(_))
-            | (Timer::Score, Stage::Idle | Stage::Electing(_) | Stage::Chosen(_)) => return,
+            (Timer::Wait, Stage::Asking(_))
+            | (Timer::Wait | Timer::Retry, Stage::Idle | Stage::Scoring(_) | Stage::Chosen(_))
+            | (Timer::Score, Stage::Idle | Stage::Electing(_) | Stage::Asking(_) | Stage::Chosen(_)) => return,
         }
         self.conclude(host, out);
         self.invariants();
@@ -184,20 +201,27 @@ impl Election {
 
     /// Reports that the election link to the peer is up. Usually followed by [`propose_to`](Self::propose_to).
     pub fn link_up(&mut self, peer: ServerId) {
-        if self.config.voters.contains(peer) {
+        if self.config.voters.contains(peer) || self.config.observers.contains(&peer) {
             self.links.up(peer);
         }
     }
 
-    /// Sends our proposal to one peer, if an election is running. Call this for a link that has just opened: earlier
-    /// messages are lost, and the next retry may be far away.
+    /// Sends our proposal, or our question as an observer, to one peer, if an election is running. Call this for a link
+    /// that has just opened: earlier messages are lost, and the next retry may be far away.
     pub fn propose_to(&self, peer: ServerId, out: &mut Vec<Output>) {
-        if let Stage::Electing(electing) = &self.stage
-            && peer != self.config.me
-            && self.config.voters.contains(peer)
-        {
-            electing.send(peer, out);
+        if peer == self.config.me || !self.config.voters.contains(peer) {
+            return;
         }
+        match &self.stage {
+            Stage::Electing(electing) => electing.send(peer, out),
+            Stage::Asking(_) => out.push(Output::Send { to: peer, message: Message::Ask }),
+            Stage::Idle | Stage::Scoring(_) | Stage::Chosen(_) => {}
+        }
+    }
+
+    /// Tells the observers whose link is up who leads. Call this when the leader is established.
+    pub fn announce(&self, out: &mut Vec<Output>) {
+        self.config.observers.iter().filter(|id| self.links.is_up(**id)).for_each(|id| self.vote_to(*id, out));
     }
 
     /// Reports that the election link to the peer has closed, or could not be opened.
@@ -249,7 +273,7 @@ impl Election {
     pub fn leader(&self) -> Option<ServerId> {
         match &self.stage {
             Stage::Chosen(chosen) => Some(chosen.choice.id),
-            Stage::Idle | Stage::Scoring(_) | Stage::Electing(_) => None,
+            Stage::Idle | Stage::Scoring(_) | Stage::Electing(_) | Stage::Asking(_) => None,
         }
     }
 
@@ -257,7 +281,7 @@ impl Election {
     #[must_use]
     pub fn choice(&self) -> Option<&Proposal> {
         match &self.stage {
-            Stage::Idle | Stage::Scoring(_) => None,
+            Stage::Idle | Stage::Scoring(_) | Stage::Asking(_) => None,
             Stage::Electing(electing) => Some(&electing.ballot.choice),
             Stage::Chosen(chosen) => Some(&chosen.choice),
         }
@@ -279,7 +303,7 @@ impl Election {
     #[must_use]
     pub fn is_electing(&self) -> bool {
         match self.stage {
-            Stage::Scoring(_) | Stage::Electing(_) => true,
+            Stage::Scoring(_) | Stage::Electing(_) | Stage::Asking(_) => true,
             Stage::Idle | Stage::Chosen(_) => false,
         }
     }
@@ -305,7 +329,7 @@ impl Election {
 
     fn receive_propose(&mut self, from: ServerId, propose: Propose, host: &mut impl Host, out: &mut Vec<Output>) {
         match &mut self.stage {
-            Stage::Idle => {}
+            Stage::Idle | Stage::Asking(_) => {}
             Stage::Scoring(scoring) => {
                 if propose.round > self.round {
                     self.round = propose.round;
@@ -322,11 +346,16 @@ impl Election {
                 Ordering::Equal => electing.receive_proposal(from, propose, &self.config, host, out),
                 Ordering::Greater => self.advance_to_round(from, propose, host, out),
             },
-            Stage::Chosen(Chosen { choice, established, .. }) => {
-                // Answered for any round: a stable leader is not given up because another server holds an election.
-                let vote = Vote { round: self.round, choice: choice.clone(), established: *established };
-                out.push(Output::Send { to: from, message: Message::Vote(vote) });
-            }
+            // Answered for any round: a stable leader is not given up because another server holds an election.
+            Stage::Chosen(_) => self.vote_to(from, out),
+        }
+    }
+
+    /// Sends our vote, if we have a leader.
+    fn vote_to(&self, to: ServerId, out: &mut Vec<Output>) {
+        if let Stage::Chosen(Chosen { choice, established, .. }) = &self.stage {
+            let vote = Vote { round: self.round, choice: choice.clone(), established: *established };
+            out.push(Output::Send { to, message: Message::Vote(vote) });
         }
     }
 
@@ -337,6 +366,10 @@ impl Election {
             Stage::Electing(electing) => {
                 let trusted = electing.lacks_quorum().then_some(from);
                 (&mut electing.campaign, trusted)
+            }
+            Stage::Asking(asking) => {
+                let trusted = asking.lacks_quorum().then_some(from);
+                (&mut asking.campaign, trusted)
             }
         };
         campaign.remember(from, &vote);
@@ -424,9 +457,11 @@ impl Election {
         own
     }
 
-    /// Returns the demotions for the round that begins, and takes one round off each.
+    /// Returns the demotions for the round that begins, and takes one round off each. Voters without weight are always
+    /// demoted.
     fn next_round_demotions(&mut self) -> BTreeSet<ServerId> {
-        let active = self.demotions.keys().copied().collect();
+        let voters = &self.config.voters;
+        let active = self.demotions.keys().copied().chain(voters.iter().filter(|id| !voters.may_lead(*id))).collect();
         self.demotions.values_mut().for_each(|rounds| *rounds -= 1);
         self.demotions.retain(|_, rounds| *rounds > 0);
         active
@@ -467,6 +502,7 @@ impl Election {
         let (mut campaign, mut participants) = match mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Idle | Stage::Chosen(_) => return,
             Stage::Scoring(scoring) => (scoring.campaign, BTreeSet::from([self.config.me])),
+            Stage::Asking(asking) => (asking.campaign, BTreeSet::new()),
             Stage::Electing(electing) => {
                 let Electing { campaign, ballot, .. } = *electing;
                 (campaign, ballot.participants().collect())
@@ -488,6 +524,7 @@ impl Election {
         match &self.stage {
             Stage::Idle | Stage::Chosen(_) => {}
             Stage::Scoring(_) => out.push(Output::Cancel(Timer::Score)),
+            Stage::Asking(_) => out.push(Output::Cancel(Timer::Retry)),
             Stage::Electing(electing) => electing.cancel_timers(out),
         }
     }
@@ -495,7 +532,7 @@ impl Election {
     /// Checks what holds after every step. A failed assertion is a bug in this crate, no matter what a peer has sent.
     fn invariants(&self) {
         assert!(
-            self.round.epoch >= 1 || matches!(self.stage, Stage::Idle | Stage::Chosen(_)),
+            self.round.epoch >= 1 || matches!(self.stage, Stage::Idle | Stage::Asking(_) | Stage::Chosen(_)),
             "a round without a start"
         );
         let Stage::Electing(electing) = &self.stage else { return };

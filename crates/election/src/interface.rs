@@ -3,7 +3,7 @@
 //! To embed the election, a service implements `Host` and runs a loop that carries out each `Output` in the order
 //! given. The state machine itself is in `election`.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -16,8 +16,10 @@ use pole_types::{Epoch, ServerId, Span, Voters, Zxid};
 pub struct Config {
     /// The id of this server.
     pub me: ServerId,
-    /// All servers that vote, including this one.
+    /// All servers that vote. Without this one among them, this server is an observer: it only finds out who leads.
     pub voters: Voters,
+    /// The servers that do not vote and want to know who leads.
+    pub observers: BTreeSet<ServerId>,
     /// T: the longest wait for a silent voter, and the delay of the first retry.
     pub timeout: Span,
     /// The upper limit of the retry delay, which doubles each time. Jitter can add up to a quarter.
@@ -33,6 +35,7 @@ impl Config {
         Self {
             me,
             voters,
+            observers: BTreeSet::new(),
             timeout: Span::from_ms(200),
             retry_max: Span::from_ms(2_000),
             first_score_wait: Span::from_ms(100),

@@ -16,6 +16,7 @@
 
 extern crate alloc;
 
+mod asking;
 mod ballot;
 mod electing;
 mod election;

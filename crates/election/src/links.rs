@@ -21,6 +21,10 @@ impl Links {
         self.0.get_mut(&peer).is_some_and(|up| core::mem::replace(up, false))
     }
 
+    pub(crate) fn is_up(&self, peer: ServerId) -> bool {
+        self.0.get(&peer) == Some(&true)
+    }
+
     /// Whether the link was up and has closed since.
     pub(crate) fn is_closed(&self, peer: ServerId) -> bool {
         self.0.get(&peer) == Some(&false)

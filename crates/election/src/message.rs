@@ -10,7 +10,7 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::{Rank, Round, Standing};
+use crate::{Config, Rank, Round, Standing};
 use pole_types::{Epoch, ServerId, Voters, Zxid};
 
 /// One measurement behind a score, so that a record can explain the score.
@@ -44,9 +44,11 @@ pub struct Proposal {
 pub enum Message {
     /// Sent by a server that is electing.
     Propose(Propose),
-    /// Sent by a server that has a leader, in answer to a proposal; and to the leader, by a server that has elected it
-    /// without having heard all voters.
+    /// Sent by a server that has a leader, in answer to a proposal or a question; to the leader, by a server that has
+    /// elected it without having heard all voters; and to observers, when the leader is established.
     Vote(Vote),
+    /// Sent by an observer without a leader: who leads?
+    Ask,
 }
 
 /// P: the state of a server that is electing.
@@ -75,16 +77,19 @@ pub struct Vote {
 
 impl Message {
     /// Checks all fields before any of them reaches our state.
-    pub(crate) fn check(&self, from: ServerId, me: ServerId, voters: &Voters) -> Result<(), Error> {
-        if from == me {
+    pub(crate) fn check(&self, from: ServerId, config: &Config) -> Result<(), Error> {
+        let voters = &config.voters;
+        if from == config.me {
             return Err(Error::FromSelf { from });
         }
-        if !voters.contains(from) {
-            return Err(Error::UnknownSender { from });
-        }
         match self {
+            Self::Ask if config.observers.contains(&from) => Ok(()),
+            Self::Propose(_) | Self::Vote(_) | Self::Ask if !voters.contains(from) => {
+                Err(Error::UnknownSender { from })
+            }
             Self::Propose(propose) => propose.check(from, voters),
             Self::Vote(vote) => check_choice(from, vote.round, &vote.choice, voters),
+            Self::Ask => Ok(()),
         }
     }
 }

@@ -1,14 +1,15 @@
 //! The configuration of one server. It is parsed and validated elsewhere, and trusted here.
 
 use pole_oracle::ResignConfig;
-use pole_types::{ServerId, Span, Voters};
+use pole_types::{Membership, ServerId, Span, Voters};
 use pole_zab::Limits;
 
 /// The settings of one server. Names and defaults are those of the configuration keys.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub me: ServerId,
-    pub voters: Voters,
+    /// The servers of the ensemble, this one among them.
+    pub members: Membership,
     /// Distinguishes the starts of this server, so that attachment numbers are not reused.
     pub incarnation: u32,
     /// `pole.electionTimeoutMs`: how long an election waits for servers that do not answer.
@@ -64,10 +65,10 @@ pub struct Config {
 impl Config {
     /// The defaults for a server of an ensemble.
     #[must_use]
-    pub fn new(me: ServerId, voters: Voters) -> Self {
+    pub fn new(me: ServerId, members: impl Into<Membership>) -> Self {
         Self {
             me,
-            voters,
+            members: members.into(),
             incarnation: 0,
             election_timeout: Span::from_ms(200),
             first_score_wait: Span::from_ms(100),
@@ -93,5 +94,11 @@ impl Config {
             resign: ResignConfig::default(),
             limits: Limits::default(),
         }
+    }
+
+    /// The servers that vote.
+    #[must_use]
+    pub fn voters(&self) -> &Voters {
+        self.members.voters()
     }
 }

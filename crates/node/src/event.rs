@@ -342,6 +342,9 @@ pub enum TransferRefusal {
     /// Nobody was named, and no other server has a score.
     #[error("no other server is known to be fit")]
     NoneFit,
+    /// The target is an observer, or a voter without weight.
+    #[error("server {0} may not lead: it is an observer or has no weight")]
+    MayNotLead(ServerId),
     /// The target did not acknowledge the whole history in time.
     #[error("server {0} was not level within the time limit")]
     NotLevel(ServerId),
@@ -414,6 +417,7 @@ impl Message {
         match self {
             Self::Election(pole_election::Message::Propose(_)) => "P",
             Self::Election(pole_election::Message::Vote(_)) => "V",
+            Self::Election(pole_election::Message::Ask) => "Ask",
             Self::Heartbeat { .. } => "Heartbeat",
             Self::Echo { .. } => "Echo",
             Self::Zab(message) => message.name(),

@@ -93,6 +93,9 @@ impl<M: Machine> Node<M> {
         }
         let best = || self.scoring.successors(self.now).first().map(|(id, _)| *id);
         let target = to.or_else(best).filter(|to| *to != self.config.me).ok_or(TransferRefusal::NoneFit)?;
+        if !self.config.voters().may_lead(target) {
+            return Err(TransferRefusal::MayNotLead(target));
+        }
         let follows = self.zab.followers().any(|(id, _)| id == target);
         if follows { Ok(target) } else { Err(TransferRefusal::NotFollowing(target)) }
     }

@@ -77,7 +77,7 @@ impl<M: Machine> Node<M> {
             Some(theirs.view(now, leader, suspected, moment, standing))
         };
         let is_candidate = |id: &ServerId| self.is_alive(*id) && !(moment == Moment::AfterCrash && leader == Some(*id));
-        self.config.voters.iter().filter(is_candidate).map(|id| (id, view(id))).collect()
+        self.config.voters().iter().filter(is_candidate).map(|id| (id, view(id))).collect()
     }
 
     /// The epoch for which scores are computed.

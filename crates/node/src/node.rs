@@ -96,7 +96,8 @@ impl<M: Machine> Node<M> {
     /// is not used.
     #[must_use]
     pub fn resume(config: Config, oracle: Box<dyn Oracle>, machine: M, disk: Recovered, now: Time) -> Self {
-        let mut election = pole_election::Config::new(config.me, config.voters.clone());
+        let mut election = pole_election::Config::new(config.me, config.voters().clone());
+        election.observers = config.members.observers().clone();
         election.timeout = config.election_timeout;
         election.first_score_wait = config.first_score_wait;
         let measure = MeasureConfig {
@@ -105,11 +106,11 @@ impl<M: Machine> Node<M> {
             started: now,
             ..MeasureConfig::default()
         };
-        let zab = Zab::new(config.me, config.voters.clone(), config.limits, disk);
+        let zab = Zab::new(config.me, config.members.clone(), config.limits, disk);
         Self {
             now,
             election: Election::new(election),
-            scoring: Scoring::new(config.me, config.voters.clone(), measure, config.resign, oracle),
+            scoring: Scoring::new(config.me, config.members.clone(), measure, config.resign, oracle),
             applied: zab.committed(),
             zab,
             machine,
@@ -255,8 +256,12 @@ impl<M: Machine> Node<M> {
     }
 
     fn link_up(&mut self, peer: ServerId, channel: Channel, out: &mut Vec<Effect>) {
-        if !self.config.voters.contains(peer) {
-            return self.refuse(peer, channel, "not a voter of this ensemble: check its configuration".into(), out);
+        if !self.config.members.are_linked(self.config.me, peer) {
+            let why = match self.config.members.contains(peer) {
+                true => "observers have no links to each other: check its configuration",
+                false => "not a member of this ensemble: check its configuration",
+            };
+            return self.refuse(peer, channel, why.into(), out);
         }
         match channel {
             Channel::Election => {
@@ -300,7 +305,7 @@ impl<M: Machine> Node<M> {
                 self.demote_blank(&message, out);
                 let proposed = match &message {
                     pole_election::Message::Propose(propose) => Some(propose.round),
-                    pole_election::Message::Vote(_) => None,
+                    pole_election::Message::Vote(_) | pole_election::Message::Ask => None,
                 };
                 let retry = proposed.filter(|round| *round > self.election.round() && self.leader_is_silent());
                 let is_elsewhere = proposed.is_some_and(|round| round < self.election.round());

@@ -240,6 +240,9 @@ impl<M: Machine> Node<M> {
         self.leadership_changes.reached(Milestone::Synchronised, self.now);
         self.leadership_changes.established(epoch, self.now);
         self.election.established(epoch);
+        let mut announcements = Vec::new();
+        self.election.announce(&mut announcements);
+        self.carry_out_election(announcements, out);
         self.scoring.set_leader(leader);
         self.touches.leader_changed();
         self.failed_attempts = 0;
@@ -380,8 +383,8 @@ impl<M: Machine> Node<M> {
             return;
         }
         self.electing_elsewhere.insert(peer);
-        let left = self.config.voters.iter().filter(|id| !self.electing_elsewhere.contains(id));
-        let is_enough = self.config.voters.is_quorum(left);
+        let left = self.config.voters().iter().filter(|id| !self.electing_elsewhere.contains(id));
+        let is_enough = self.config.voters().is_quorum(left);
         if leader == Some(peer) || !is_enough {
             self.abandon("too many servers hold another election", Cause::Retry, out);
         }
@@ -400,7 +403,7 @@ impl<M: Machine> Node<M> {
             Phase::Looking | Phase::Gathering | Phase::Joining | Phase::TakingOver => false,
             Phase::Serving | Phase::Established => false,
         };
-        self.config.voters.is_quorum(self.config.voters.iter().filter(|id| reported(*id).is_some_and(is_ahead)))
+        self.config.voters().is_quorum(self.config.voters().iter().filter(|id| reported(*id).is_some_and(is_ahead)))
     }
 
     /// Leader: pings the followers and disconnects those that are silent. Follower: sends a sign of life, and gives up
@@ -435,7 +438,7 @@ impl<M: Machine> Node<M> {
     /// Sends heartbeats and, as leader, considers whether another server would be better.
     fn heartbeat_expired(&mut self, out: &mut Vec<Effect>) {
         out.push(Effect::Arm { timer: Timer::Heartbeat, after: self.config.heartbeat });
-        let peers: Vec<_> = self.config.voters.peers(self.config.me).collect();
+        let peers: Vec<_> = self.config.members.linked(self.config.me).collect();
         for peer in peers {
             self.heartbeat(peer, out);
         }
@@ -463,14 +466,15 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Whether this server is the whole ensemble.
+    /// Whether this server is the only one that may lead.
     pub(crate) fn is_alone(&self) -> bool {
-        self.config.voters.len() == 1
+        self.config.voters().may_lead(self.config.me)
+            && self.config.voters().peers(self.config.me).all(|id| !self.config.voters().may_lead(id))
     }
 
     fn reaches_quorum(&self) -> bool {
         let me = self.config.me;
-        self.config.voters.is_quorum(self.config.voters.iter().filter(|id| *id == me || self.zab.is_linked(*id)))
+        self.config.voters().is_quorum(self.config.voters().iter().filter(|id| *id == me || self.zab.is_linked(*id)))
     }
 }
 

@@ -12,7 +12,7 @@ use pole_oracle::{
     Assessed, Decision, Gossip, MeasureConfig, Measurements, Moment, Oracle, Report, ResignConfig, Resignation,
     Situation,
 };
-use pole_types::{ServerId, Span, Time, Voters, Zxid};
+use pole_types::{Membership, ServerId, Span, Time, Zxid};
 
 /// The oracle of this server and its inputs.
 pub(crate) struct Scoring {
@@ -20,7 +20,7 @@ pub(crate) struct Scoring {
     oracle: Box<dyn Oracle>,
     /// The position of the transaction that chose the oracle; zero if it is from the configuration file.
     version: Zxid,
-    voters: Voters,
+    members: Membership,
     /// Peers whose election link is closed.
     suspected: BTreeSet<ServerId>,
     /// The last established leader. It may be gone by now: an election compares servers as its successors.
@@ -36,17 +36,17 @@ pub(crate) struct Scoring {
 impl Scoring {
     pub(crate) fn new(
         me: ServerId,
-        voters: Voters,
+        members: Membership,
         measure: MeasureConfig,
         resign: ResignConfig,
         oracle: Box<dyn Oracle>,
     ) -> Self {
         Self {
-            measurements: Measurements::new(me, voters.clone(), measure),
+            measurements: Measurements::new(me, members.clone(), measure),
             oracle,
             version: Zxid::ZERO,
-            suspected: voters.peers(me).collect(),
-            voters,
+            suspected: members.linked(me).collect(),
+            members,
             last_leader: None,
             moment: Moment::AfterCrash,
             resignation: Resignation::new(resign),
@@ -78,7 +78,7 @@ impl Scoring {
 
     /// Peers whose election link is open.
     pub(crate) fn reachable(&self) -> impl Iterator<Item = ServerId> + '_ {
-        self.voters.peers(self.measurements.me()).filter(|peer| !self.suspected.contains(peer))
+        self.members.linked(self.measurements.me()).filter(|peer| !self.suspected.contains(peer))
     }
 
     /// The last established leader, which may be gone by now.
@@ -160,7 +160,11 @@ impl Scoring {
         Gossip { rank, version: self.version, fingerprint: self.oracle.fingerprint() }
     }
 
+    /// The score of this server; `None` if it is unknown, or if this server may not lead.
     fn assess(&mut self, now: Time, standing: Standing, moment: Moment, epoch: u64) -> Option<Assessed> {
+        if !self.members.voters().may_lead(self.measurements.me()) {
+            return None;
+        }
         let view = self.measurements.view(now, self.last_leader, &self.suspected, moment, standing);
         self.measurements.assess(self.oracle.as_ref(), &view, epoch)
     }
@@ -202,12 +206,19 @@ impl Scoring {
     /// The slowest round trip between two voters considered alive, from our measurements and the reports of others.
     /// Elections on different servers may end that far apart.
     pub(crate) fn slowest_round_trip(&self, now: Time) -> Option<Span> {
+        let voters = self.members.voters();
         let live = |peer: &ServerId| !self.suspected.contains(peer);
         let theirs = |peer| {
             let round_trips = self.measurements.last_report(peer).map(|(report, _)| &report.round_trips);
-            round_trips.into_iter().flatten().filter(|(id, _)| live(id)).map(|(_, round_trip)| *round_trip).max()
+            let between_voters = |id: &ServerId| voters.contains(*id) && live(id);
+            round_trips
+                .into_iter()
+                .flatten()
+                .filter(|(id, _)| between_voters(id))
+                .map(|(_, round_trip)| *round_trip)
+                .max()
         };
-        let peers = self.voters.peers(self.measurements.me()).filter(live);
+        let peers = voters.peers(self.measurements.me()).filter(live);
         peers.filter_map(|peer| self.round_trip_now(peer, now).max(theirs(peer))).max()
     }
 
@@ -218,7 +229,7 @@ impl Scoring {
     pub(crate) fn time_to_gather(&self, now: Time, fsync_max: Span) -> Option<Span> {
         let me = self.measurements.me();
         let slowest = self.quorum_round_trip(now)?;
-        let reported = self.voters.peers(me).filter_map(|peer| self.measurements.last_report(peer));
+        let reported = self.members.voters().peers(me).filter_map(|peer| self.measurements.last_report(peer));
         let fsync = reported.map(|(report, _)| report.fsync_p99).max().unwrap_or_default();
         let fsync = fsync.max(self.measurements.fsync_p99()).min(fsync_max);
         Some(slowest.saturating_mul(3).saturating_add(fsync.saturating_mul(4)))
@@ -226,11 +237,10 @@ impl Scoring {
 
     /// The round trip to the slowest member of the nearest quorum; `None` while too few are known.
     pub(crate) fn quorum_round_trip(&self, now: Time) -> Option<Span> {
-        let peers = self.voters.peers(self.measurements.me());
-        let mut round_trips: Vec<_> = peers.filter_map(|peer| self.round_trip_now(peer, now)).collect();
-        round_trips.sort_unstable();
-        let others = self.voters.quorum() - 1;
-        if others == 0 { Some(Span::ZERO) } else { round_trips.get(others - 1).copied() }
+        let me = self.measurements.me();
+        let voters = self.members.voters();
+        let round_trips = voters.peers(me).filter_map(|peer| Some((peer, self.round_trip_now(peer, now)?)));
+        voters.quorum_value(round_trips.chain([(me, Span::ZERO)]))
     }
 }
 

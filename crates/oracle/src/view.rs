@@ -32,12 +32,16 @@ pub struct View {
     voters: Voters,
     moment: Moment,
     live: BTreeSet<ServerId>,
+    /// N' and the live observers.
+    serving: BTreeSet<ServerId>,
     round_trips: BTreeMap<ServerId, Span>,
     /// The round trips that each of the other servers last reported.
     peer_round_trips: BTreeMap<ServerId, BTreeMap<ServerId, Span>>,
     /// The round trips that the lost leader last reported.
     lost_leader_round_trips: BTreeMap<ServerId, Span>,
     rates: BTreeMap<ServerId, u64>,
+    /// The part of the rates of observers that counts at this server, because it is the nearest voter.
+    observed_rate: u64,
     standings: BTreeMap<ServerId, Standing>,
     /// By the server that has the data, then by the server that lacks it.
     lacking: BTreeMap<ServerId, BTreeMap<ServerId, u64>>,
@@ -58,7 +62,11 @@ impl View {
     ) -> Self {
         let gone = |id: ServerId| suspected.contains(&id) || (moment == Moment::AfterCrash && leader == Some(id));
         let me = measured.me;
-        let live: BTreeSet<ServerId> = measured.voters.iter().filter(|id| *id == me || !gone(*id)).collect();
+        let members = &measured.members;
+        let live: BTreeSet<ServerId> = members.voters().iter().filter(|id| *id == me || !gone(*id)).collect();
+        let observers: BTreeSet<ServerId> =
+            members.observers().iter().copied().filter(|id| *id == me || !gone(*id)).collect();
+        let serving: BTreeSet<ServerId> = live.union(&observers).copied().collect();
         let mut standings: BTreeMap<_, _> =
             live_reports(measured, &live).map(|(id, received)| (id, received.report.standing)).collect();
         standings.insert(me, own);
@@ -69,18 +77,21 @@ impl View {
             live_reports(measured, &live).map(|(id, received)| (id, received.report.fsync_p50)).collect();
         disk.insert(me, measured.disk.percentile(50));
         let peer_round_trips =
-            live_reports(measured, &live).map(|(id, received)| (id, received.report.round_trips.clone())).collect();
+            live_reports(measured, &serving).map(|(id, received)| (id, received.report.round_trips.clone())).collect();
         let leader_report = leader.filter(|leader| gone(*leader)).and_then(|leader| measured.reports.get(&leader));
         let mut round_trips = measured.round_trips.vector(now);
-        round_trips.retain(|id, _| live.contains(id));
+        round_trips.retain(|id, _| serving.contains(id));
         round_trips.insert(me, Span::ZERO);
+        let rates = rates(measured, now, &serving);
         Self {
             me,
             moment,
             bandwidths: bandwidths(measured, &round_trips),
-            rates: rates(measured, now, &live),
-            voters: measured.voters.clone(),
+            observed_rate: observed_rate(measured, now, &rates, &observers, &live),
+            rates,
+            voters: members.voters().clone(),
             live,
+            serving,
             round_trips,
             peer_round_trips,
             lost_leader_round_trips: leader_report
@@ -118,13 +129,19 @@ impl View {
         &self.live
     }
 
-    /// RTT_i: the fresh round trips to the servers of N', zero for this server.
+    /// The servers whose clients would wait for this one if it led: N' and the live observers.
+    #[must_use]
+    pub fn serving(&self) -> &BTreeSet<ServerId> {
+        &self.serving
+    }
+
+    /// RTT_i: the fresh round trips to the servers of N' and to observers, zero for this server.
     #[must_use]
     pub fn round_trips(&self) -> &BTreeMap<ServerId, Span> {
         &self.round_trips
     }
 
-    /// The round trip to a server of N'. If it is not measured, it is what that server last measured to us, or else
+    /// The round trip to a server of N' or an observer. If it is not measured, it is what that server last measured to us, or else
     /// the longest round trip measured by us. A missing measurement must not be an advantage.
     #[must_use]
     pub fn distance(&self, id: ServerId) -> Span {
@@ -158,14 +175,21 @@ impl View {
     /// Whether the round trips of a quorum are measured. With fewer, an isolated server would look best.
     #[must_use]
     pub fn measured_quorum(&self) -> bool {
-        self.round_trips.len() >= self.voters.quorum()
+        self.voters.is_quorum(self.round_trips.keys().copied())
     }
 
-    /// F_i: the write requests of the clients of each server of N', in thousandths per second, including clients that
-    /// will fail over to it.
+    /// F_i: the write requests of the clients of each server of N' and of each observer, in thousandths per second,
+    /// including clients that will fail over to it.
     #[must_use]
     pub fn rates_milli(&self) -> &BTreeMap<ServerId, u64> {
         &self.rates
+    }
+
+    /// The write requests that have this server as their nearest voter: those of its own clients, and its part of those of
+    /// observers, in thousandths per second.
+    #[must_use]
+    pub fn near_rate_milli(&self) -> u64 {
+        self.rates.get(&self.me).copied().unwrap_or(0).saturating_add(self.observed_rate)
     }
 
     /// The position of each server of N' in the history, as far as known.
@@ -202,10 +226,10 @@ impl View {
         self.probe_milli
     }
 
-    /// The same view with another rate of a server of N'.
+    /// The same view with another rate of a server of N' or an observer.
     #[must_use]
     pub fn with_rate(mut self, id: ServerId, milli: u64) -> Self {
-        if self.live.contains(&id) {
+        if self.serving.contains(&id) {
             self.rates.insert(id, milli);
         }
         self
@@ -259,19 +283,35 @@ fn bandwidths(measured: &Measurements, round_trips: &BTreeMap<ServerId, Span>) -
     round_trips.iter().map(|(id, round_trip)| (*id, speed(*id, *round_trip))).collect()
 }
 
-/// The rates of the live servers, plus those of the excluded servers in equal parts at their nearest live servers.
-fn rates(measured: &Measurements, now: Time, live: &BTreeSet<ServerId>) -> BTreeMap<ServerId, u64> {
+/// The rates of the serving servers, plus those of the excluded servers in equal parts at the nearest serving ones.
+fn rates(measured: &Measurements, now: Time, serving: &BTreeSet<ServerId>) -> BTreeMap<ServerId, u64> {
     let rate =
         |id: ServerId| if id == measured.me { measured.own_rate_milli(now) } else { reported_rate(measured, now, id) };
-    let mut rates: BTreeMap<ServerId, u64> = live.iter().map(|id| (*id, rate(*id))).collect();
-    for excluded in measured.voters.iter().filter(|id| !live.contains(id)) {
-        let targets = failover_targets(measured, now, excluded, live);
+    let mut rates: BTreeMap<ServerId, u64> = serving.iter().map(|id| (*id, rate(*id))).collect();
+    for excluded in measured.members.iter().filter(|id| !serving.contains(id)) {
+        let targets = nearest(measured, now, excluded, serving);
         let share = rate(excluded) / targets.len().max(1) as u64;
         for target in targets {
             *rates.entry(target).or_default() += share;
         }
     }
     rates
+}
+
+/// The part of the rates of observers that counts at this server: each observer's in equal parts at its nearest voters.
+fn observed_rate(
+    measured: &Measurements,
+    now: Time,
+    rates: &BTreeMap<ServerId, u64>,
+    observers: &BTreeSet<ServerId>,
+    live: &BTreeSet<ServerId>,
+) -> u64 {
+    let part = |observer: &ServerId| {
+        let nearest = nearest(measured, now, *observer, live);
+        let rate = rates.get(observer).copied().unwrap_or(0);
+        if nearest.contains(&measured.me) { rate / nearest.len() as u64 } else { 0 }
+    };
+    observers.iter().map(part).fold(0, u64::saturating_add)
 }
 
 /// The rate that a peer last reported. When its reports stop, its clients move to other servers, whose measured rates
@@ -282,24 +322,19 @@ fn reported_rate(measured: &Measurements, now: Time, id: ServerId) -> u64 {
     decayed(received.report.rate_milli, overdue, measured.config.half_life)
 }
 
-/// The live servers nearest to an excluded one, where its clients will go. Distances are those that the excluded
-/// server measured itself or, if missing, those that the others measured to it. Two servers of one site differ by
-/// noise, hence the tolerance. Without any distance, all live servers are equally near.
-fn failover_targets(
-    measured: &Measurements,
-    now: Time,
-    excluded: ServerId,
-    live: &BTreeSet<ServerId>,
-) -> Vec<ServerId> {
-    let own_measurement = |id: &ServerId| measured.reports.get(&excluded)?.report.round_trips.get(id).copied();
+/// Those of `servers` that are nearest to `from`; the clients of a server that fails go there. Distances are those that
+/// `from` measured itself or, if missing, those that the others measured to it. Two servers of one site differ by noise,
+/// hence the tolerance. Without any distance, all are equally near.
+fn nearest(measured: &Measurements, now: Time, from: ServerId, servers: &BTreeSet<ServerId>) -> Vec<ServerId> {
+    let own_measurement = |id: &ServerId| measured.reports.get(&from)?.report.round_trips.get(id).copied();
     let peer_measurement = |id: &ServerId| match *id == measured.me {
-        true => measured.round_trips.smoothed(excluded, now),
-        false => measured.reports.get(id)?.report.round_trips.get(&excluded).copied(),
+        true => measured.round_trips.smoothed(from, now),
+        false => measured.reports.get(id)?.report.round_trips.get(&from).copied(),
     };
     let distances: Vec<(ServerId, Span)> =
-        live.iter().filter_map(|id| Some((*id, own_measurement(id).or_else(|| peer_measurement(id))?))).collect();
+        servers.iter().filter_map(|id| Some((*id, own_measurement(id).or_else(|| peer_measurement(id))?))).collect();
     let Some(nearest) = distances.iter().map(|(_, distance)| *distance).min() else {
-        return live.iter().copied().collect();
+        return servers.iter().copied().collect();
     };
     let within = nearest.saturating_add(Span(nearest.0 / 10).max(SAME_SITE));
     distances.into_iter().filter(|(_, distance)| *distance <= within).map(|(id, _)| id).collect()

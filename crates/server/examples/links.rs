@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use pole_node::{Channel, Message};
 use pole_server::peer::{Arrival, Delays, Inbox, Listen, PeerAddress, PeerConfig, PeerLimits, Peers, codec, open};
 use pole_topology::Link as Line;
-use pole_types::{Epoch, ServerId, Zxid};
+use pole_types::{Epoch, ServerId, Voters, Zxid};
 use pole_zab::{Entry, Message as Zab, Origin};
 
 fn main() {
@@ -153,6 +153,7 @@ async fn linked() -> (Server, Server) {
         let (tls, delays, limits) = (None, None, PeerLimits::default());
         let config = PeerConfig {
             me,
+            members: Voters::new(peers.keys().copied()).into(),
             peers: peers.clone(),
             listen,
             tls,

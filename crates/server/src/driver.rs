@@ -271,7 +271,7 @@ impl Driver {
 
     /// Begins to stop the server. A leader with followers hands over first.
     fn begin_stop(&mut self) {
-        if self.leads() && self.shared.settings.voters > 1 {
+        if self.leads() && !self.shared.settings.is_standalone() {
             self.events.push(Event::Transfer { to: None });
             self.hand_over_deadline = Some(self.shared.clock.now() + HAND_OVER_LIMIT);
         } else {

@@ -277,7 +277,7 @@ pub(crate) fn storage(config: &Config, shared: &Shared) -> pole_storage::Config 
         snap_retain_count: usize::try_from(config.storage.snap_retain_count).unwrap_or(usize::MAX),
         purge_interval: config.storage.purge_interval_hours.map(hours),
         retain_bytes: config.node().retain_bytes,
-        alone: config.voters().len() == 1,
+        alone: config.voters().iter().eq([config.me()]),
         trust_empty: config.storage.trust_empty_snapshot,
         blank: Some(blank.into()),
         ..pole_storage::Config::in_dir(&config.storage.data_dir)
@@ -314,6 +314,7 @@ fn peer_config(config: &Config, shared: &Shared) -> Result<Option<PeerConfig>, S
     let delays = config.pole.emulation.as_ref();
     Ok(Some(PeerConfig {
         me,
+        members: config.members(),
         peers: ensemble.servers.iter().map(|(id, server)| (*id, address(server))).collect(),
         listen: Listen { quorum: here(own.quorum_port)?, election: here(own.election_port)? },
         tls,

@@ -108,6 +108,10 @@ impl World {
     }
 
     pub(crate) fn dial_later(&mut self, link: LinkId, wait: u64) {
+        let [a, b] = self.network.links[link].ends;
+        if !self.setup.members.are_linked(id(a), id(b)) {
+            return;
+        }
         if !std::mem::replace(&mut self.network.links[link].dialling, true) {
             self.queue.push(self.now + wait, SimEvent::Dial(link));
         }

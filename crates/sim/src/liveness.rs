@@ -4,6 +4,7 @@ use pole_election::Proposal;
 use pole_zab::Phase;
 
 use super::hosts::CrashKind;
+use super::scripting::id;
 use super::world::World;
 use super::{MS, SECOND};
 
@@ -39,6 +40,10 @@ impl World {
     /// winner must have the best score of all participants.
     fn check_timely_election(&mut self) {
         let Some(leader) = self.leader().filter(|_| self.report.failure.is_none()) else { return };
+        let voters = self.setup.members.voters();
+        if !voters.is_quorum(voters.iter().filter(|voter| *voter != id(leader))) {
+            return; // its vote weighs so much that the others cannot go on without it
+        }
         self.elected.clear();
         self.kill(leader);
         if !self.poll_until(RECOVERED_WITHIN, |world| world.all_but_serve(leader)) {

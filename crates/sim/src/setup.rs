@@ -6,7 +6,7 @@
 use pole_node::Config;
 use pole_oracle::{ResignConfig, Spec};
 use pole_topology::{Link as Line, Topology};
-use pole_types::{ServerId, Span, Voters};
+use pole_types::{Membership, ServerId, Span, Voter, Voters};
 
 use super::disk::Timing;
 use super::faults::FaultKind;
@@ -19,8 +19,10 @@ use crate::Rng;
 pub struct Setup {
     /// The seed of all random numbers.
     pub seed: u64,
-    /// The number of servers.
+    /// The number of servers, observers included.
     pub servers: usize,
+    /// Which of them vote, and how much each vote counts.
+    pub members: Membership,
     /// The length of the safety phase, in nanoseconds.
     pub length: u64,
     /// The faults that may happen; empty: none.
@@ -107,6 +109,7 @@ impl Setup {
         Self {
             seed,
             servers,
+            members: Voters::new(ids(servers)).into(),
             length: 10 * SECOND,
             faults: Vec::new(),
             fault_every: SECOND,
@@ -159,11 +162,14 @@ impl Setup {
         self.tuning.patience = Span::from_ms(24 * 3_600_000);
     }
 
-    /// The random setup of a seed.
+    /// The random setup of a seed, with this many voters. Some seeds have observers besides, or unequal votes.
     #[must_use]
     pub fn random(seed: u64, servers: usize, length: u64) -> Self {
         let mut rng = Rng::new(seed).fork("setup", 0);
+        let members = random_members(&mut rng.fork("members", 0), servers);
+        let servers = members.iter().count();
         let mut setup = Self::lan(seed, servers);
+        setup.members = members;
         setup.length = length;
         setup.faults = FaultKind::ALL.iter().copied().filter(|_| rng.per_mille(500)).collect();
         if setup.faults.is_empty() {
@@ -224,12 +230,8 @@ impl Setup {
         Spec::parse(&self.oracle).and_then(|spec| spec.build()).expect("an oracle by a known name")
     }
 
-    pub(crate) fn voters(&self) -> Voters {
-        Voters::new((1..=self.servers as u64).map(ServerId))
-    }
-
     pub(crate) fn config(&self, server: usize, boot: u32) -> Config {
-        let mut config = Config::new(ServerId(server as u64 + 1), self.voters());
+        let mut config = Config::new(ServerId(server as u64 + 1), self.members.clone());
         config.incarnation = boot;
         config.heartbeat = self.heartbeat;
         config.snapshot_every = self.tuning.snapshot_every;
@@ -281,6 +283,25 @@ impl Setup {
         };
         (0..servers).map(|a| (0..servers).map(|b| between(a, b)).collect()).collect()
     }
+}
+
+fn ids(servers: usize) -> impl Iterator<Item = ServerId> {
+    (1..=servers as u64).map(ServerId)
+}
+
+/// Most often voters with equal votes and nothing else; sometimes observers, or weights and groups.
+fn random_members(rng: &mut Rng, voters: usize) -> Membership {
+    let observers = if rng.per_mille(250) { rng.between(1, 3) as usize } else { 0 };
+    let weighted = rng.per_mille(150);
+    let groups = if weighted { rng.between(1, 4) } else { 1 };
+    let voter = |id: ServerId| {
+        let weight = if weighted { rng.between(0, 4) as u32 } else { 1 };
+        (id, Voter { weight, group: id.0 % groups })
+    };
+    let all = Voters::weighted(ids(voters).map(voter));
+    // Without any weight there is no quorum.
+    let all = if all.is_quorum(all.iter()) { all } else { Voters::new(ids(voters)) };
+    Membership::new(all, ids(voters + observers))
 }
 
 fn random_oracle(rng: &mut Rng, servers: usize) -> String {

@@ -12,7 +12,7 @@ use pole_types::{Cxid, ServerId, SessionId};
 use super::checker::{CheckResult, ClientOp, Response};
 use super::hosts::{CrashKind, Host};
 use super::paced::{Pace, Sample};
-use super::scripting::Observation;
+use super::scripting::{Observation, id};
 use super::world::{SimEvent, World};
 use super::{MS, SECOND, Setup};
 use crate::Rng;
@@ -256,8 +256,8 @@ impl World {
             return;
         }
         let well = |host: &Host| host.last_fault == 0 || host.last_fault + EXCUSED_FOR < since;
-        let quorum = self.hosts.len() / 2 + 1;
-        if !well(&self.hosts[server]) || self.hosts.iter().filter(|host| well(host)).count() < quorum {
+        let all_well = (0..self.hosts.len()).filter(|server| well(&self.hosts[*server])).map(id);
+        if !well(&self.hosts[server]) || !self.setup.members.voters().is_quorum(all_well) {
             return;
         }
         // With a short log in memory a leader must send snapshots, and installing one closes the connections.

@@ -14,7 +14,7 @@ use super::hosts::Host;
 use super::network::{LinkId, Network};
 use super::paced::{self, Sample};
 use super::queue::Queue;
-use super::scripting::Observation;
+use super::scripting::{Observation, id};
 use super::trace::Trace;
 use super::workload::{Client, ServerMessage};
 use super::zk::{FromServer, SimClient, ToServer};
@@ -134,7 +134,7 @@ impl World {
             sim_clients,
             jumped: 0,
             faults: FaultGenerator::new(rng.fork("weather", 0)),
-            checker: Checker::new(setup.servers, setup.tree),
+            checker: Checker::new(setup.servers, setup.members.voters().clone(), setup.tree),
             trace: Trace::new(sink),
             report: Report { seed: setup.seed, ..Report::default() },
             connections: 0,
@@ -277,13 +277,9 @@ impl World {
         leaders.into_values().next_back()
     }
 
-    /// The number of running servers.
-    pub(crate) fn running(&self) -> usize {
-        self.hosts.iter().filter(|host| host.node.is_some()).count()
-    }
-
     pub(crate) fn note_majority(&mut self) {
-        if self.running() < self.hosts.len() / 2 + 1 {
+        let running = (0..self.hosts.len()).filter(|server| self.hosts[*server].node.is_some()).map(id);
+        if !self.setup.members.voters().is_quorum(running) {
             self.report.marks.hit(Mark::MajorityDown);
         }
     }

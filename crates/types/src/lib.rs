@@ -7,11 +7,13 @@
 extern crate alloc;
 
 mod ids;
+mod membership;
 mod time;
 mod voters;
 mod zxid;
 
 pub use ids::{Cxid, ServerId, SessionId};
+pub use membership::Membership;
 pub use time::{Span, Time};
-pub use voters::Voters;
+pub use voters::{Voter, Voters};
 pub use zxid::{Epoch, Zxid};

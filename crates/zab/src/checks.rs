@@ -8,7 +8,7 @@ use crate::{Error, Message, Promise};
 impl State {
     /// Checks a message before any role handles it.
     pub(crate) fn check(&self, from: ServerId, message: &Message) -> Result<(), Error> {
-        if !self.voters.contains(from) {
+        if !self.members.contains(from) {
             return Err(Error::Foreign(from));
         }
         match message {

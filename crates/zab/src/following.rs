@@ -291,10 +291,10 @@ impl Following {
             return Ok(None); // we have promised another epoch since
         }
         let target = choice.id;
-        if !state.voters.contains(target) {
+        if !state.voters().contains(target) {
             return Err(Error::Foreign(target));
         }
-        pole_election::check_choice(from, round, &choice, &state.voters)?;
+        pole_election::check_choice(from, round, &choice, state.voters())?;
         if next <= epoch {
             let reason = "a hand-over opens a higher epoch";
             return Err(Error::ImpossibleEpoch { from, message: "Handover", epoch: next, reason });

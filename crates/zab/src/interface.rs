@@ -148,8 +148,8 @@ pub enum Output {
 /// An error of a peer. The link to the peer must be closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The server is not a voter of this ensemble.
-    #[error("server {0} is not a voter of this ensemble: check its configuration")]
+    /// The server is not a member of this ensemble, or it is to lead and does not vote.
+    #[error("server {0} is not a member of this ensemble, or not a voter: check its configuration")]
     Foreign(ServerId),
     /// Entries that do not continue our log.
     #[error("{message} of server {from} starts after {prev}, but our log ends at {last}")]
@@ -237,6 +237,9 @@ pub enum NotReady {
     /// The target has not acknowledged the whole history.
     #[error("the target is not level")]
     NotLevel,
+    /// The target is an observer, or a voter without weight.
+    #[error("the target may not lead")]
+    MayNotLead,
 }
 
 /// The phase of the protocol that a server is in.

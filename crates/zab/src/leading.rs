@@ -164,12 +164,13 @@ impl Leading {
         self.peers.entry(id).or_insert_with(Peer::new)
     }
 
-    /// The fresh promises that count. A server without a history may have been wiped, so it does not count beside
+    /// The fresh promises of voters that count. A server without a history may have been wiped, so it does not count beside
     /// servers that have one. There are two exceptions in which the ensemble was interrupted at its first start and no
-    /// minority was wiped: a quorum has no history, or all servers have promised (then whatever was committed is among
+    /// minority was wiped: a quorum has no history, or all voters have promised (then whatever was committed is among
     /// their histories).
     fn promises(&self, voters: &Voters) -> BTreeMap<ServerId, &Promise> {
-        let fresh = self.peers.iter().filter_map(|(id, peer)| match &peer.stage {
+        let of_voters = self.peers.iter().filter(|(id, _)| voters.contains(**id));
+        let fresh = of_voters.filter_map(|(id, peer)| match &peer.stage {
             PeerStage::Promised(promise) if promise.fresh => Some((*id, promise)),
             PeerStage::Promised(_)
             | PeerStage::Greeted

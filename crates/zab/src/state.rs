@@ -12,7 +12,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use pole_election::{Round, Standing};
-use pole_types::{Epoch, ServerId, Voters, Zxid};
+use pole_types::{Epoch, Membership, ServerId, Voters, Zxid};
 
 use crate::incoming::{Incoming, Restoring};
 use crate::transfer::Transfer;
@@ -24,7 +24,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) me: ServerId,
-    pub(crate) voters: Voters,
+    pub(crate) members: Membership,
     pub(crate) limits: Limits,
     /// The last epoch promised. Its write may still be under way, but messages of older epochs are ignored already.
     pub(crate) accepted_epoch: Epoch,
@@ -85,12 +85,12 @@ pub(crate) enum OnDurable {
 
 impl State {
     /// The state found on disk. Only its snapshot is known to be committed.
-    pub(crate) fn new(me: ServerId, voters: Voters, limits: Limits, disk: &Recovered) -> Self {
+    pub(crate) fn new(me: ServerId, members: Membership, limits: Limits, disk: &Recovered) -> Self {
         let committed = disk.snapshot_zxid();
         let log = recovered_log(disk);
         Self {
             me,
-            voters,
+            members,
             limits,
             accepted_epoch: disk.accepted_epoch,
             current_epoch: disk.current_epoch,
@@ -108,6 +108,10 @@ impl State {
             next_transfer: TransferId(1),
             wants_snapshot: BTreeSet::new(),
         }
+    }
+
+    pub(crate) fn voters(&self) -> &Voters {
+        self.members.voters()
     }
 
     /// Whether this server never adopted a history, and so may have been wiped. Its log does not matter: it may hold a

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_election::{Proposal, Round, Standing};
-use pole_types::{Epoch, ServerId, Voters, Zxid};
+use pole_types::{Epoch, Membership, ServerId, Zxid};
 
 use crate::following::Following;
 use crate::leading::Leading;
@@ -33,8 +33,8 @@ impl Zab {
     /// # Panics
     /// If the recovered entries are not contiguous. The caller must have checked that.
     #[must_use]
-    pub fn new(me: ServerId, voters: Voters, limits: Limits, disk: Recovered) -> Self {
-        Self { state: State::new(me, voters, limits, &disk), role: Role::Looking }
+    pub fn new(me: ServerId, members: impl Into<Membership>, limits: Limits, disk: Recovered) -> Self {
+        Self { state: State::new(me, members.into(), limits, &disk), role: Role::Looking }
     }
 
     /// Starts to lead, as the election decided. `accepted` are epochs reported by votes, which saves asking for them.

@@ -3,6 +3,7 @@
 //! - `claims`: one test per claim of the paper and per correction to it.
 //! - `network`: whole ensembles on a network that loses, duplicates, delays and reorders messages.
 //! - `every_order`: all interleavings of small ensembles.
+//! - `observers`: servers that do not vote, and votes without weight.
 //! - `order`: laws of the order on proposals.
 //! - `records`: contents of election records.
 //! - `random_events`: random messages and events in any order.
@@ -11,6 +12,7 @@ mod claims;
 mod every_order;
 mod net;
 mod network;
+mod observers;
 mod order;
 mod random_events;
 mod records;

@@ -157,7 +157,7 @@ impl TestServer {
     pub(crate) fn sent_vote(&self) -> Option<&Vote> {
         self.sent().into_iter().find_map(|(_, message)| match message {
             Message::Vote(vote) => Some(vote),
-            Message::Propose(_) => None,
+            Message::Propose(_) | Message::Ask => None,
         })
     }
 }

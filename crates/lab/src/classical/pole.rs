@@ -50,6 +50,7 @@ impl AlgorithmMessage for Message {
             Self::Election(message) => match **message {
                 pole_election::Message::Propose(_) => "P",
                 pole_election::Message::Vote(_) => "V",
+                pole_election::Message::Ask => "Ask",
             },
             Self::Following(follow_message) => follow_message.name(),
         }
@@ -62,6 +63,7 @@ impl AlgorithmMessage for Message {
                     format!("P {} r{}", index_of(propose.choice.id), propose.round)
                 }
                 pole_election::Message::Vote(vote) => format!("V {} r{}", index_of(vote.choice.id), vote.round),
+                pole_election::Message::Ask => "Ask".to_owned(),
             },
             Self::Following(follow_message) => follow_message.label(),
         }

@@ -236,6 +236,7 @@ fn describe_message(message: &Message) -> String {
         Message::Vote(Vote { round, choice, established }) => {
             format!("round {round}: I have leader {}, established in {established:?}", choice.id)
         }
+        Message::Ask => "who leads?".to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Round trips, requests, transfers, fsyncs, probe values and reports of peers come in, each with `now`. This server's
 //! own report and a `View` for the oracles come out.
 //!
-//! Invariants: memory is bounded (voters only, windows of fixed size). Values from a peer are clamped, so that sums
+//! Invariants: memory is bounded (members only, windows of fixed size). Values from a peer are clamped, so that sums
 //! cannot overflow. The float of a probe is validated and converted here and nowhere else.
 //!
 //! The meaning of the values is in `View` and the oracles, the schedule of reports in `node`.
@@ -11,7 +11,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use pole_election::{Rank, Score, Standing};
-use pole_types::{ServerId, Span, Time, Voters, Zxid};
+use pole_types::{Membership, ServerId, Span, Time, Zxid};
 
 use super::{Bandwidths, DiskTimes, Gossip, Report, RequestRate, RoundTrips};
 use crate::oracle::{Assessed, Oracle};
@@ -57,7 +57,7 @@ impl MeasureConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Measurements {
     pub(crate) me: ServerId,
-    pub(crate) voters: Voters,
+    pub(crate) members: Membership,
     pub(crate) config: MeasureConfig,
     pub(crate) round_trips: RoundTrips,
     pub(crate) rate: RequestRate,
@@ -87,10 +87,10 @@ pub(super) struct Probe {
 impl Measurements {
     /// Creates the measurements of server `me`, with nothing measured yet.
     #[must_use]
-    pub fn new(me: ServerId, voters: Voters, config: MeasureConfig) -> Self {
+    pub fn new(me: ServerId, members: impl Into<Membership>, config: MeasureConfig) -> Self {
         Self {
             me,
-            voters,
+            members: members.into(),
             round_trips: RoundTrips::new(config.stale_after()),
             rate: RequestRate::new(config.half_life, config.started),
             bandwidths: Bandwidths::default(),
@@ -109,9 +109,9 @@ impl Measurements {
         self.me
     }
 
-    /// Records the round trip of a probe to `peer`. Ignored unless `peer` is another voter.
+    /// Records the round trip of a probe to `peer`. Ignored unless `peer` is another member.
     pub fn record_round_trip(&mut self, peer: ServerId, round_trip: Span, now: Time) {
-        if peer != self.me && self.voters.contains(peer) {
+        if peer != self.me && self.members.contains(peer) {
             self.round_trips.record(peer, round_trip, now);
         }
     }
@@ -121,16 +121,16 @@ impl Measurements {
         self.rate.record(count, now);
     }
 
-    /// Records a bulk transfer to or from `peer` that took `took`. Ignored unless `peer` is another voter.
+    /// Records a bulk transfer to or from `peer` that took `took`. Ignored unless `peer` is another member.
     pub fn record_transfer(&mut self, peer: ServerId, bytes: u64, took: Span) {
-        if peer != self.me && self.voters.contains(peer) {
+        if peer != self.me && self.members.contains(peer) {
             self.bandwidths.record(peer, bytes, took);
         }
     }
 
     /// Records the number of bytes that would bring `peer` up to date with this server.
     pub fn record_lacking(&mut self, peer: ServerId, bytes: u64) {
-        if peer != self.me && self.voters.contains(peer) {
+        if peer != self.me && self.members.contains(peer) {
             self.lacking.insert(peer, bytes);
         }
     }
@@ -154,17 +154,17 @@ impl Measurements {
         Ok(())
     }
 
-    /// Stores a report of `peer`. A report from a server that is not another voter is ignored.
+    /// Stores a report of `peer`. A report from a server that is not another member is ignored.
     pub fn record_report(&mut self, peer: ServerId, mut report: Report, now: Time) {
-        if peer == self.me || !self.voters.contains(peer) {
+        if peer == self.me || !self.members.contains(peer) {
             return;
         }
         report.rate_milli = report.rate_milli.min(RATE_MILLI_MAX);
         report.fsync_p50 = report.fsync_p50.min(SPAN_MAX);
         report.fsync_p99 = report.fsync_p99.min(SPAN_MAX);
-        report.round_trips.retain(|id, _| self.voters.contains(*id));
-        report.lacking.retain(|id, _| self.voters.contains(*id));
-        report.bandwidths.retain(|id, _| self.voters.contains(*id));
+        report.round_trips.retain(|id, _| self.members.contains(*id));
+        report.lacking.retain(|id, _| self.members.contains(*id));
+        report.bandwidths.retain(|id, _| self.members.contains(*id));
         report.round_trips.values_mut().for_each(|round_trip| *round_trip = (*round_trip).min(SPAN_MAX));
         self.reports.insert(peer, ReceivedReport { report, at: now });
     }
@@ -239,7 +239,8 @@ impl Measurements {
         fingerprint: u64,
         suspected: &BTreeSet<ServerId>,
     ) -> BTreeMap<ServerId, Rank> {
-        let alive = self.voters.peers(self.me).filter(|peer| !suspected.contains(peer));
+        let voters = self.members.voters();
+        let alive = voters.peers(self.me).filter(|peer| voters.may_lead(*peer) && !suspected.contains(peer));
         let fresh = alive.filter_map(|peer| Some((peer, self.gossip(peer, Moment::BeforeResignation, now)?)));
         let same = fresh.filter(|(_, gossip)| (gossip.version, gossip.fingerprint) == (version, fingerprint));
         same.map(|(peer, gossip)| (peer, gossip.rank.clone())).collect()

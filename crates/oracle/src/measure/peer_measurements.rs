@@ -31,7 +31,7 @@ impl Measurements {
         reports.insert(self.me, ReceivedReport { report: own, at: now });
         let measured = Self {
             me: peer,
-            voters: self.voters.clone(),
+            members: self.members.clone(),
             config: self.config,
             round_trips,
             rate: RequestRate::from_rate(report.rate_milli, self.config.half_life, now),

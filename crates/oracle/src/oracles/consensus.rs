@@ -4,8 +4,6 @@
 //! is the (⌊N/2⌋+1)-th smallest entry of RTT_i, with zero for the server itself, as in the paper; the disk times are
 //! an addition.
 
-use alloc::vec::Vec;
-
 use pole_election::Score;
 use pole_types::Span;
 
@@ -42,8 +40,6 @@ impl Oracle for Consensus {
 /// outside N' have no entry, but N determines the quorum.
 #[must_use]
 pub fn consensus_time(view: &View) -> Option<Span> {
-    let answer = |(id, round_trip): (_, &Span)| round_trip.saturating_add(view.disk_time(id));
-    let mut answers: Vec<Span> = view.round_trips().iter().map(|(id, span)| answer((*id, span))).collect();
-    answers.sort_unstable();
-    answers.get(view.voters().quorum() - 1).copied()
+    let answers = view.round_trips().iter().map(|(id, span)| (*id, span.saturating_add(view.disk_time(*id))));
+    view.voters().quorum_value(answers)
 }

@@ -39,15 +39,15 @@ impl Oracle for Latency {
     }
 }
 
-/// Σ θr(r)·RTT(i,r) / Σ θr(r) over r in N', with [`View::distance`] for RTT. Without any requests all servers have the
+/// Σ θr(r)·RTT(i,r) / Σ θr(r) over r in N' and the observers, with [`View::distance`] for RTT. Without any requests all servers have the
 /// same weight.
 #[must_use]
 pub fn hop_time(view: &View) -> Span {
     let rate = |id| view.rates_milli().get(&id).copied().unwrap_or(0);
-    let idle = view.live().iter().all(|id| rate(*id) == 0);
+    let idle = view.serving().iter().all(|id| rate(*id) == 0);
     let weight = |id| u128::from(if idle { 1 } else { rate(id) });
     // Cannot overflow: rates and round trips are clamped in `Measurements`.
-    let weights: u128 = view.live().iter().map(|id| weight(*id)).sum();
-    let sum: u128 = view.live().iter().map(|id| weight(*id) * u128::from(view.distance(*id).0)).sum();
+    let weights: u128 = view.serving().iter().map(|id| weight(*id)).sum();
+    let sum: u128 = view.serving().iter().map(|id| weight(*id) * u128::from(view.distance(*id).0)).sum();
     Span(u64::try_from(sum / weights.max(1)).unwrap_or(u64::MAX))
 }

@@ -76,19 +76,27 @@ struct Timeline {
 
 impl Timeline {
     fn estimate(view: &View) -> Option<Self> {
-        let (me, needed) = (view.me(), view.voters().quorum() - 1);
+        let (me, voters) = (view.me(), view.voters());
         let followers = followers(view);
-        let promised = nth(followers.iter().map(|follower| follower.promised), needed)?.max(view.disk_time(me));
-        let source = source(view, &followers[..needed])?;
+        let prefix_ids = |count: usize| followers[..count].iter().map(|follower| follower.id).chain([me]);
+        let needed = (0..=followers.len()).find(|count| voters.is_quorum(prefix_ids(*count)))?;
+        let (quorum, _) = followers.split_at(needed);
+        let promised = quorum.last().map_or(Span::ZERO, |last| last.promised).max(view.disk_time(me));
+        let source = source(view, quorum)?;
         let lacking = view.lacking(me, source)?;
         let pull = if source == me { Span::ZERO } else { view.transfer_time(source, lacking)? };
         let pulled = promised.saturating_add(pull);
         let levels = followers.iter().map(|follower| (follower, follower.level(view, source, pulled)));
         let times: Vec<_> = levels.filter_map(|(follower, at)| Some((follower, at?))).collect();
         let own = pulled.saturating_add(durable_time(view, me, lacking));
-        let level = nth(times.iter().map(|(_, at)| *at), needed)?.max(own);
-        let acknowledged = times.iter().map(|(follower, at)| level.max(*at).saturating_add(follower.ack_time(view)));
-        let committed = nth(acknowledged, needed)?.max(level.saturating_add(view.disk_time(me)));
+        let level =
+            voters.quorum_value(times.iter().map(|(follower, at)| (follower.id, *at)).chain([(me, own)]))?.max(own);
+        let acknowledged = times.iter().map(|(follower, at)| {
+            let acknowledged = level.max(*at).saturating_add(follower.ack_time(view));
+            (follower.id, acknowledged)
+        });
+        let own = level.saturating_add(view.disk_time(me));
+        let committed = voters.quorum_value(acknowledged.chain([(me, own)]))?.max(own);
         Some(Self { promised, pulled, level, committed, lacking })
     }
 }
@@ -132,9 +140,9 @@ fn chosen_at(view: &View, id: ServerId) -> Span {
         view.live().iter().map(|other| begins(*other).saturating_add(one_way(*other, id))).max().unwrap_or_default();
     let votes = view.live().iter().map(|other| {
         let chooses = begins(*other).max(begins(me).saturating_add(one_way(me, *other)));
-        chooses.saturating_add(one_way(*other, id))
+        (*other, chooses.saturating_add(one_way(*other, id)))
     });
-    proposed.max(nth(votes, view.voters().quorum()).unwrap_or_default())
+    proposed.max(view.voters().quorum_value(votes).unwrap_or_default())
 }
 
 fn half(span: Span) -> Span {
@@ -185,14 +193,4 @@ impl Follower {
 fn durable_time(view: &View, id: ServerId, received: u64) -> Span {
     let disk = view.disk_time(id);
     if received > 0 { disk.saturating_mul(2) } else { disk }
-}
-
-/// The n-th smallest, zero for n = 0, or None if there are fewer.
-fn nth(times: impl Iterator<Item = Span>, n: usize) -> Option<Span> {
-    let mut times: Vec<_> = times.collect();
-    times.sort_unstable();
-    match n {
-        0 => Some(Span::ZERO),
-        n => times.get(n - 1).copied(),
-    }
 }

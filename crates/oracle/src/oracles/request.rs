@@ -1,7 +1,7 @@
 //! `request`: prefers the server whose clients write most (θr, higher is better).
 //!
 //! The clients of an excluded server count at the servers to which they will fail over, which the paper's figures
-//! require. A server without a quorum of round trips is unknown, no matter how busy it is.
+//! require; those of an observer count at the voters nearest to it. A server without a quorum of round trips is unknown, no matter how busy it is.
 
 use pole_election::Score;
 
@@ -18,8 +18,7 @@ impl Oracle for Request {
     }
 
     fn assess(&self, view: &View, _epoch: u64) -> Option<Assessed> {
-        let rate = view.rates_milli().get(&view.me()).copied().unwrap_or(0);
-        let rate = i64::try_from(rate).unwrap_or(i64::MAX).min(COMPONENT_MAX);
+        let rate = i64::try_from(view.near_rate_milli()).unwrap_or(i64::MAX).min(COMPONENT_MAX);
         view.measured_quorum().then(|| Assessed::new(-rate, &[("rate_milli", rate)]))
     }
 

@@ -1,6 +1,7 @@
 //! `worst-case`: prefers the server whose farthest clients wait least.
 //!
-//! θw = θc + the longest round trip in N', lower is better, as in the paper.
+//! θw = θc + the longest round trip in N', lower is better, as in the paper; to an observer too, since its clients wait
+//! like others.
 
 use pole_election::Score;
 
@@ -19,7 +20,7 @@ impl Oracle for WorstCase {
 
     fn assess(&self, view: &View, _epoch: u64) -> Option<Assessed> {
         let consensus = consensus_time(view)?;
-        let farthest = view.live().iter().map(|id| view.distance(*id)).max()?;
+        let farthest = view.serving().iter().map(|id| view.distance(*id)).max()?;
         let inputs = [("consensus_us", micros(consensus)), ("farthest_us", micros(farthest))];
         Some(Assessed::new(micros(consensus.saturating_add(farthest)), &inputs))
     }

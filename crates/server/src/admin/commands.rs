@@ -18,6 +18,7 @@ use super::listener::RemoteAddress;
 use super::v1::hex;
 use crate::client::Handle;
 use crate::client::four_letter::{NOT_SERVING, connections, server, watches};
+use crate::config::MemberRole;
 use crate::metrics::{self, NodeStats, environment, mode, version};
 use crate::shared::Shared;
 use crate::status::Role;
@@ -128,7 +129,7 @@ async fn execute(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str
         "last_snapshot" => last_snapshot(shared),
         "leader" => leader(shared).ok_or("server is not initialized")?,
         "monitor" => monitor(shared).await,
-        "observers" => json!({"synced_observers": 0, "observers": []}),
+        "observers" => observers(shared).await,
         "ruok" => Value::Null,
         "server_stats" => server_stats(shared, false).await,
         "stats" => server_stats(shared, true).await,
@@ -249,6 +250,14 @@ async fn monitor(shared: &Shared) -> Value {
     metrics.collect::<Map<_, _>>().into()
 }
 
+/// The observers that follow this server, if it leads.
+async fn observers(shared: &Shared) -> Value {
+    let observers = NodeStats::query(shared).await.map(|stats| stats.observers).unwrap_or_default();
+    let synced = observers.iter().filter(|observer| observer.synced).count();
+    let list = observers.iter().map(|observer| json!({"sid": observer.id.0, "last_zxid": format!("{:#x}", observer.acked.0)}));
+    json!({"synced_observers": synced, "observers": list.collect::<Vec<_>>()})
+}
+
 async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
     let status = &shared.status;
     let Packets { received, sent, latency, .. } = status.tally.sum();
@@ -301,13 +310,14 @@ fn voting_view(shared: &Shared) -> Option<Value> {
     let view: Map<String, Value> = ensemble
         .servers
         .iter()
+        .filter(|(_, server)| server.role == MemberRole::Participant)
         .map(|(id, server)| {
             let client = server.client.as_ref().map(|address| format!("{}:{}", address.host, address.port));
             let fields = json!({
                 "server_addresses": [format!("{}:{}", server.host, server.quorum_port)],
                 "election_addresses": [format!("{}:{}", server.host, server.election_port)],
                 "client_address": client.unwrap_or_default(),
-                "learner_type": "participant",
+                "learner_type": server.role.name(),
             });
             (id.to_string(), fields)
         })

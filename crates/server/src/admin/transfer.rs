@@ -78,7 +78,7 @@ impl Driver {
     pub(crate) fn begin_transfer(&mut self, to: Option<ServerId>, reply: Reply<Result<Transferred, TransferError>>) {
         let newest = self.node.leadership_changes().next().map(|change| change.began);
         let refusal = match (to, self.node.serving()) {
-            (Some(to), _) if !self.node.config().voters.contains(to) => Err(TransferError::NoSuchServer(to)),
+            (Some(to), _) if !self.node.config().members.contains(to) => Err(TransferError::NoSuchServer(to)),
             (_, None) => Err(TransferError::NoQuorum),
             (Some(to), Some((leader, _))) if to == leader => Ok(Transferred { leader: leader.0, pause_ms: 0.0 }),
             _ if self.transfers.len() >= PENDING_MAX => Err(TransferError::Refused(TransferRefusal::UnderWay)),
@@ -98,6 +98,7 @@ impl Driver {
             TransferRefusal::UnderWay => self.transfers.len().saturating_sub(1),
             TransferRefusal::NotLeading
             | TransferRefusal::Alone
+            | TransferRefusal::MayNotLead(_)
             | TransferRefusal::NotFollowing(_)
             | TransferRefusal::NoneFit
             | TransferRefusal::NotLevel(_) => 0,

@@ -62,7 +62,7 @@ pub(crate) fn ensemble_of(driver: &Driver) -> Ensemble {
         leader: leader.map(|id| id.0),
         epoch: epoch.0,
         oracle: oracle_of(driver),
-        servers: driver.node.config().voters.iter().map(|id| server_of(driver, id, leader)).collect(),
+        servers: driver.node.config().members.iter().map(|id| server_of(driver, id, leader)).collect(),
     }
 }
 
@@ -85,6 +85,7 @@ fn server_of(driver: &Driver, id: ServerId, leader: Option<ServerId>) -> Server 
     let mode = match (is_me, alive) {
         (true, _) => Some(mode(&driver.shared)),
         (false, true) if leader == Some(id) => Some("leader"),
+        (false, true) if leader.is_some() && node.config().members.observers().contains(&id) => Some("observer"),
         (false, true) if leader.is_some() => Some("follower"),
         (false, true) => Some("looking"),
         (false, false) => None,

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 
 use crate::topology::Topology;
 use pole_oracle::Spec;
-use pole_types::ServerId;
+use pole_types::{ServerId, Voter};
 
 use super::properties::{self, Entry};
 use super::report::{About, Report};
-use super::servers::{self, Address, Server};
+use super::servers::{self, Address, MemberRole, Members, Server};
 use super::settings::{Admin, Clients, Ensemble, Pole, SNAPSHOTS_MIN, Service, Storage, Timing};
 use super::types::Emulation;
 use super::values::Values;
@@ -26,9 +26,10 @@ use crate::log::Filter;
 
 pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, report: &mut Report) -> Config {
     let storage = storage(values, report);
-    let servers = servers(values, read, report);
+    let members = servers(values, read, report);
+    let servers = &members.servers;
     let alone = servers.is_empty() || (servers.len() == 1 && values.bool("standaloneEnabled"));
-    let written = values.written(&servers);
+    let written = values.written(&members);
     let only = servers.values().next().filter(|_| alone).and_then(|server| server.client.clone());
     let ensemble = if alone {
         if servers.is_empty() && !values.bool("standaloneEnabled") {
@@ -42,7 +43,7 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, re
             (Identity::Any, Some(first)) => Some(*first),
             (Identity::Any, None) | (Identity::FromFile, _) => None,
         };
-        ensemble(values, servers, (&storage.data_dir, own_id), read, report)
+        ensemble(values, members, (&storage.data_dir, own_id), read, report)
     };
     let mut clients = clients(values, report);
     join_client_port(&mut clients, ensemble.as_ref(), only, values, report);
@@ -84,7 +85,7 @@ fn storage(values: &Values, report: &mut Report) -> Storage {
 }
 
 /// Reads the `server.N` lines from this file or from the `dynamicConfigFile`.
-fn servers(values: &Values, read: ReadFile<'_>, report: &mut Report) -> BTreeMap<ServerId, Server> {
+fn servers(values: &Values, read: ReadFile<'_>, report: &mut Report) -> Members {
     let Some(file) = values.text("dynamicConfigFile") else { return members(&values.families, report) };
     let line = values.line("dynamicConfigFile");
     for Entry { key, value, line } in values.families.iter().filter(|entry| is_member(&entry.key)) {
@@ -99,7 +100,8 @@ fn servers(values: &Values, read: ReadFile<'_>, report: &mut Report) -> BTreeMap
             for Entry { key, value, line } in entries.iter().filter(|entry| !is_member(&entry.key)) {
                 // The version of the membership, which is not used because the membership cannot change at run time.
                 if key != "version" {
-                    report.problem(*line, key, value, "only server.N may stand in the dynamicConfigFile");
+                    let why = "only server.N, group.N and weight.N may stand in the dynamicConfigFile";
+                    report.problem(*line, key, value, why);
                 }
             }
             let members = members(&entries, report);
@@ -108,7 +110,7 @@ fn servers(values: &Values, read: ReadFile<'_>, report: &mut Report) -> BTreeMap
         }
         Err(error) => {
             report.problem(line, "dynamicConfigFile", file, format!("cannot be read: {error}"));
-            BTreeMap::new()
+            Members::default()
         }
     }
 }
@@ -117,8 +119,9 @@ fn is_member(key: &str) -> bool {
     ["server.", "group.", "weight."].iter().any(|family| key.starts_with(family))
 }
 
-fn members(entries: &[Entry], report: &mut Report) -> BTreeMap<ServerId, Server> {
+fn members(entries: &[Entry], report: &mut Report) -> Members {
     let mut servers = BTreeMap::new();
+    let (mut groups, mut weights) = (BTreeMap::new(), BTreeMap::new());
     for Entry { key, value, line } in entries {
         let Some((family, ending)) = key.strip_prefix("zookeeper.").unwrap_or(key).split_once('.') else { continue };
         match family {
@@ -131,16 +134,66 @@ fn members(entries: &[Entry], report: &mut Report) -> BTreeMap<ServerId, Server>
                 (_, Err(why)) => report.problem(*line, key, value, why),
                 (_, Ok(_)) => report.problem(*line, key, value, "the id of a server is a number from 0 to 255"),
             },
-            "group" | "weight" => {
-                let why = "hierarchical quorums are not supported: every server has one vote";
-                report.problem(*line, key, value, why);
-            }
+            "group" => match (ending.parse::<u64>(), group(value)) {
+                (Ok(id), Some(members)) => {
+                    for member in members {
+                        if groups.insert(member, id).is_some_and(|before| before != id) {
+                            report.problem(*line, key, value, format!("server {member} is in another group already"));
+                        }
+                    }
+                }
+                _ => report.problem(*line, key, value, "the form is group.N=1:2:3, with the ids of servers"),
+            },
+            "weight" => match (ending.parse(), value.trim().parse()) {
+                (Ok(id), Ok(weight @ 0..=WEIGHT_MAX)) => drop(weights.insert(ServerId(id), (weight, *line))),
+                _ => report.problem(*line, key, value, format!("the form is weight.N=0 to {WEIGHT_MAX}, N a server")),
+            },
             "authProvider" => auth_provider(key, value, *line, report),
             _ => report.warning_about(About::Unknown, (*line, key, value), "unknown key, not used"),
         }
     }
-    servers
+    let votes = votes(&servers, &groups, &weights, report);
+    Members { servers, votes }
 }
+
+fn group(value: &str) -> Option<Vec<ServerId>> {
+    value.split(':').map(|id| id.trim().parse().ok().map(ServerId)).collect()
+}
+
+/// The weight and the group of each vote, as Apache reads them: without any line all votes count the same, and with one
+/// every voting server has to be in a group.
+fn votes(
+    servers: &BTreeMap<ServerId, Server>,
+    groups: &BTreeMap<ServerId, u64>,
+    weights: &BTreeMap<ServerId, (u32, usize)>,
+    report: &mut Report,
+) -> BTreeMap<ServerId, Voter> {
+    if groups.is_empty() && weights.is_empty() {
+        return BTreeMap::new();
+    }
+    for id in groups.keys().chain(weights.keys()).filter(|id| !servers.contains_key(id)) {
+        report.problem(0, "group.N", &id.to_string(), format!("there is no server.{id} line"));
+    }
+    let mut votes = BTreeMap::new();
+    for (id, server) in servers.iter().filter(|(_, server)| server.role == MemberRole::Participant) {
+        let (weight, line) = weights.get(id).copied().unwrap_or((1, 0));
+        match groups.get(id) {
+            Some(group) => drop(votes.insert(*id, Voter { weight, group: *group })),
+            None => {
+                let why =
+                    format!("server {id} is in no group: with group.N or weight.N every server that votes needs one");
+                report.problem(line, "group.N", &server.to_string(), why);
+            }
+        }
+    }
+    if !votes.is_empty() && votes.values().all(|voter| voter.weight == 0) {
+        report.problem(0, "weight.N", "0", "no server has any weight, so nothing could ever be decided");
+    }
+    votes
+}
+
+/// The largest weight of a vote: far above what anybody needs, and small enough that sums do not overflow.
+const WEIGHT_MAX: u32 = 1_000_000;
 
 fn auth_provider(key: &str, class: &str, line: usize, report: &mut Report) {
     let class_name = class.rsplit('.').next().unwrap_or(class);
@@ -160,12 +213,14 @@ fn auth_provider(key: &str, class: &str, line: usize, report: &mut Report) {
 
 fn ensemble(
     values: &Values,
-    servers: BTreeMap<ServerId, Server>,
+    Members { servers, votes }: Members,
     (data_dir, own_id): (&Path, Option<ServerId>),
     read: ReadFile<'_>,
     report: &mut Report,
 ) -> Option<Ensemble> {
-    match servers.len() {
+    match servers.values().filter(|server| server.role == MemberRole::Participant).count() {
+        0 => report.problem(0, "server.N", "", "no server votes: at least one has to be a participant"),
+        _ if !votes.is_empty() => {}
         1 | 2 => report.warning(0, "", "", "No server failure will be tolerated. You need at least 3 servers."),
         count if count % 2 == 0 => {
             report.warning(0, "", "", "Non-optimal configuration, consider an odd number of servers.");
@@ -176,7 +231,7 @@ fn ensemble(
     let listed = || servers.keys().map(ServerId::to_string).collect::<Vec<_>>().join(", ");
     if let Some(id) = own_id {
         if servers.contains_key(&id) {
-            return Some(Ensemble { me: id, servers, ..Ensemble::read(values) });
+            return Some(of_server(id, servers, votes, values, report));
         }
         let why = format!("there is no server.{id} line: allowed is one of {}", listed());
         report.problem(0, "server.N", "", why);
@@ -184,7 +239,7 @@ fn ensemble(
     }
     let why = match read(&myid).as_deref().map(|text| text.lines().next().unwrap_or_default().trim().parse()) {
         Ok(Ok(id)) if servers.contains_key(&ServerId(id)) => {
-            return Some(Ensemble { me: ServerId(id), servers, ..Ensemble::read(values) });
+            return Some(of_server(ServerId(id), servers, votes, values, report));
         }
         Ok(Ok(id)) => format!("says {id}, and there is no server.{id} line: allowed is one of {}", listed()),
         Ok(Err(_)) => format!("holds no number: write the id of this server into it, one of {}", listed()),
@@ -200,6 +255,24 @@ fn ensemble(
         format!("{} {why}", myid.display()),
     );
     None
+}
+
+/// The ensemble from the point of view of one of its servers.
+fn of_server(
+    me: ServerId,
+    servers: BTreeMap<ServerId, Server>,
+    votes: BTreeMap<ServerId, Voter>,
+    values: &Values,
+    report: &mut Report,
+) -> Ensemble {
+    let listed = servers.get(&me).map(|server| server.role).unwrap_or_default();
+    if let Some(role) = values.text("peerType").and_then(MemberRole::parse).filter(|role| *role != listed)
+        && values.line("peerType") > 0
+    {
+        let why = format!("the server.{me} line says {}, and that counts", listed.name());
+        report.warning(values.line("peerType"), "peerType", role.name(), why);
+    }
+    Ensemble { me, servers, votes, ..Ensemble::read(values) }
 }
 
 fn clients(values: &Values, report: &mut Report) -> Clients {

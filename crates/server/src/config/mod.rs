@@ -39,12 +39,12 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use pole_oracle::{ResignConfig, Spec, SpecError};
-use pole_types::{ServerId, Span, Voters};
+use pole_types::{Membership, ServerId, Span, Voters};
 use pole_zab::Limits;
 
 pub use change::{Change, Effect};
 pub use report::{About, ConfigError, Problem, Warning};
-pub use servers::{Address, Server};
+pub use servers::{Address, MemberRole, Server};
 pub use settings::{Admin, Clients, Ensemble, Pole, Service, Storage, Timing, Tls};
 pub use types::{ClientAuth, Emulation, FourLetterWords, Password, Secret, Store, StoreFormat, TlsSettings};
 
@@ -159,13 +159,20 @@ impl Config {
         self.ensemble.as_ref().map_or(ServerId(1), |ensemble| ensemble.me)
     }
 
+    /// All servers and their parts; on a standalone server, only itself.
+    #[must_use]
+    pub fn members(&self) -> Membership {
+        let Some(ensemble) = &self.ensemble else { return Voters::new([self.me()]).into() };
+        let of_role = |role| ensemble.servers.iter().filter(move |(_, server)| server.role == role).map(|(id, _)| *id);
+        let vote = |id| (id, ensemble.votes.get(&id).copied().unwrap_or_default());
+        let voters = Voters::weighted(of_role(MemberRole::Participant).map(vote));
+        Membership::new(voters, of_role(MemberRole::Observer))
+    }
+
     /// All voting servers; on a standalone server, only itself.
     #[must_use]
     pub fn voters(&self) -> Voters {
-        match &self.ensemble {
-            Some(ensemble) => Voters::new(ensemble.servers.keys().copied()),
-            None => Voters::new([self.me()]),
-        }
+        self.members().voters().clone()
     }
 
     /// The configuration of the node. The driver adds the incarnation.
@@ -188,7 +195,7 @@ impl Config {
             init_limit: tick.saturating_mul(self.timing.init_limit),
             patience: Span::from_ms(self.pole.patience_ms),
             // A standalone server has no followers to synchronise.
-            retain_bytes: match self.voters().len() {
+            retain_bytes: match self.members().iter().count() {
                 1 => 0,
                 _ => usize::try_from(self.pole.diff_retain_mb << 20).unwrap_or(usize::MAX),
             },
@@ -197,7 +204,7 @@ impl Config {
             outstanding_max: usize::try_from(self.clients.outstanding_max).unwrap_or(usize::MAX),
             resign: self.resign(),
             limits: Limits { trust_blank: self.pole.trust_blank, ..Limits::default() },
-            ..pole_node::Config::new(self.me(), self.voters())
+            ..pole_node::Config::new(self.me(), self.members())
         }
     }
 

@@ -1,13 +1,34 @@
-//! Parses `server.N` lines: the voting servers and their addresses.
+//! Parses `server.N` lines: the servers of the ensemble, their roles and addresses.
 //!
 //! The form is `host:quorumPort:electionPort[:role][;[address:]clientPort]`, with IPv6 addresses in brackets. A
 //! [`Server`] is printed as Apache prints it for the same line, and reads back the same. Names are not resolved here
 //! but when a connection is made.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A voting server.
+use pole_types::{ServerId, Voter};
+
+/// The servers of the ensemble, and how much their votes count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Members {
+    pub(super) servers: BTreeMap<ServerId, Server>,
+    /// Empty if all votes count the same.
+    pub(super) votes: BTreeMap<ServerId, Voter>,
+}
+
+/// The keys and values that describe the ensemble, in Apache's order: servers, groups, weights.
+pub(super) fn lines(servers: &BTreeMap<ServerId, Server>, votes: &BTreeMap<ServerId, Voter>) -> Vec<(String, String)> {
+    let mut groups: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    votes.iter().for_each(|(id, vote)| groups.entry(vote.group).or_default().push(id.to_string()));
+    let servers = servers.iter().map(|(id, server)| (format!("server.{id}"), server.to_string()));
+    let groups = groups.into_iter().map(|(group, ids)| (format!("group.{group}"), ids.join(":")));
+    let weights = votes.iter().map(|(id, vote)| (format!("weight.{id}"), vote.weight.to_string()));
+    servers.chain(groups).chain(weights).collect()
+}
+
+/// A server of the ensemble.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
     /// Its host name or IP address, without brackets.
@@ -16,8 +37,36 @@ pub struct Server {
     pub quorum_port: u16,
     /// The port for elections.
     pub election_port: u16,
+    /// Whether it votes.
+    pub role: MemberRole,
     /// The address for clients, if its line contains one.
     pub client: Option<Address>,
+}
+
+/// The part of a server in the ensemble, as `server.N` and `peerType` name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MemberRole {
+    /// It votes and may lead.
+    #[default]
+    Participant,
+    /// It follows and serves clients, and never votes.
+    Observer,
+}
+
+impl MemberRole {
+    /// Reads a role, in any case.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        [Self::Participant, Self::Observer].into_iter().find(|role| text.eq_ignore_ascii_case(role.name()))
+    }
+
+    /// The role as Apache writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Participant => "participant",
+            Self::Observer => "observer",
+        }
+    }
 }
 
 /// A host and a port.
@@ -46,16 +95,16 @@ impl Server {
         let mut parts = rest.split(':').map(str::trim);
         let quorum_port = port(parts.next().unwrap_or_default())?;
         let election_port = port(parts.next().unwrap_or_default())?;
-        match parts.next().map(str::to_ascii_lowercase).as_deref() {
-            None | Some("participant") => {}
-            Some("observer") => return Err("observers are not supported yet".to_owned()),
-            Some(role) => return Err(format!("\"{role}\" is no role: allowed is participant")),
-        }
+        let role = match parts.next() {
+            None => MemberRole::Participant,
+            Some(role) => MemberRole::parse(role)
+                .ok_or_else(|| format!("\"{role}\" is no role: allowed are participant and observer"))?,
+        };
         if parts.next().is_some() {
             return Err(FORM.to_owned());
         }
         let client = client.map(parse_client).transpose()?;
-        Ok(Self { host, quorum_port, election_port, client })
+        Ok(Self { host, quorum_port, election_port, role, client })
     }
 
     /// The ports of the server with their hosts. A wildcard address counts as the server's own host.
@@ -69,7 +118,7 @@ impl Server {
 impl fmt::Display for Server {
     /// Formats it as Apache does in `/zookeeper/config`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}:participant", Host(&self.host), self.quorum_port, self.election_port)?;
+        write!(f, "{}:{}:{}:{}", Host(&self.host), self.quorum_port, self.election_port, self.role.name())?;
         match &self.client {
             Some(client) => write!(f, ";{client}"),
             None => Ok(()),
@@ -149,7 +198,7 @@ fn port(text: &str) -> Result<u16, String> {
     number.ok_or_else(|| format!("\"{text}\" is no port (1 to 65535): {FORM}"))
 }
 
-const FORM: &str = "the form is host:quorumPort:electionPort[:participant][;[address:]clientPort], \
+const FORM: &str = "the form is host:quorumPort:electionPort[:role][;[address:]clientPort], \
                     with an IPv6 address in brackets";
 
 #[cfg(test)]
@@ -161,6 +210,7 @@ mod tests {
         let forms = [
             ("a:1:2", "a:1:2:participant"),
             ("a:1:2:PARTICIPANT;5", "a:1:2:participant;0.0.0.0:5"),
+            ("a:1:2:Observer;5", "a:1:2:observer;0.0.0.0:5"),
             ("[::1]:1:2;[::]:5", "[0:0:0:0:0:0:0:1]:1:2:participant;[0:0:0:0:0:0:0:0]:5"),
             ("[fe80::1%eth0]:1:2", "[fe80::1%eth0]:1:2:participant"),
             (" a : 1 : 2 ; b:5 ", ""),
@@ -182,7 +232,6 @@ mod tests {
     #[test]
     fn what_is_not_supported_is_named() {
         assert!(Server::parse("a:1:2|b:1:2").unwrap_err().contains("several addresses"));
-        assert!(Server::parse("a:1:2:observer").unwrap_err().contains("observers"));
         assert!(Server::parse("a:1:2:king").unwrap_err().contains("king"));
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pole_types::ServerId;
+use pole_types::{ServerId, Voter};
 
 use super::keys::Kind::{self, Bool, Family, Number, Only, Secret as Hidden, Text, Unused, Word};
 use super::keys::{Key, Origin};
@@ -78,7 +78,8 @@ settings! {
     /// The servers of an ensemble.
     "The ensemble": Ensemble {
         Apache "server.N", Family, "",
-            "A server that votes: `host:quorumPort:electionPort[:participant][;[address:]clientPort]`.";
+            "A server: `host:quorumPort:electionPort[:role][;[address:]clientPort]`. The role is `participant` or `observer`: an \
+             observer follows and serves clients, and never votes.";
         Apache "dynamicConfigFile", Text, "",
             "A file that holds the `server.N` lines instead of this one.";
         Apache "standaloneEnabled", TRUE_FALSE, "true",
@@ -87,12 +88,13 @@ settings! {
             "Changes of the ensemble at run time.";
         Apache "electionAlg", Only(&["3"], "Apache removed the others too"), "3",
             "Apache's number of the election algorithm.";
-        Apache "peerType", Only(&["participant"], "there are no observers yet"), "participant",
-            "The role of this server.";
+        Apache "peerType", Word(&["participant", "observer"]), "participant",
+            "The role of this server, `participant` or `observer`. Its `server.N` line counts, and a difference is reported.";
         Apache "group.N", Family, "",
-            "Refused: hierarchical quorums are not supported.";
+            "The servers of a group, `1:2:3`. A quorum is then more than half of the groups, each with more than half of its \
+             weight. Every voting server is in one group.";
         Apache "weight.N", Family, "",
-            "Refused: hierarchical quorums are not supported.";
+            "The weight of a vote within its group; 1 unless set. A server of weight 0 follows and never leads.";
         Apache "quorumListenOnAllIPs", TRUE_FALSE, "false" => listen_on_all: bool = Values::bool,
             "Whether the quorum and election ports listen on all addresses.";
         Apache "multiAddress.enabled", Only(&["false"], "a server has one address"), "false",
@@ -101,8 +103,10 @@ settings! {
             "Apache's tie-breaker for two servers.";
         /// The id of this server, from the file `myid` in `dataDir`; always one of `servers`.
         + me: ServerId = ServerId(0);
-        /// All voting servers.
+        /// All servers, observers included.
         + servers: BTreeMap<ServerId, Server> = BTreeMap::new();
+        /// The weight and the group of each vote; empty if all count the same.
+        + votes: BTreeMap<ServerId, Voter> = BTreeMap::new();
     }
     /// The tick and the timeouts based on it.
     "Time": Timing {
@@ -210,7 +214,7 @@ settings! {
             "Whether a write is on the disk before it counts. `no` loses data in a power cut.";
         Apache "fsync.warningthresholdms", COUNT, "1000" => fsync_warning_ms: u64 = Values::count,
             "Milliseconds after which a slow disk is logged.";
-        Apache "syncEnabled", Unused("there are no observers yet"), "",
+        Apache "syncEnabled", Only(&["true"], "an observer logs like any follower"), "true",
             "Whether observers log.";
         Apache "snapshot.trust.empty", TRUE_FALSE, "false" => trust_empty_snapshot: bool = Values::bool,
             "Whether a log without any snapshot is read as the whole history, for one start. Otherwise it is refused.";

@@ -106,9 +106,8 @@ fn unsupported_settings_are_refused() {
     let base = "dataDir=/d\nclientPort=1\n";
     let refusals = [
         "sessionRequireClientSASLAuth=true",
-        "peerType=observer",
-        "group.1=1:2",
-        "weight.1=1",
+        "peerType=king",
+        "weight.1=-1",
         "ssl.crl=true",
         "enforce.auth.enabled=true",
         "portUnification=true",

@@ -8,12 +8,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use pole_types::ServerId;
-
 use super::keys::{self, Key, Kind};
 use super::properties::Entry;
 use super::report::{About, Report};
-use super::servers::Server;
+use super::servers::{self, Members};
 use super::types::Secret;
 
 /// The settings of a file, each checked by itself.
@@ -114,15 +112,14 @@ impl Values {
 
     /// The settings that a file must contain to be read as these values, in the order of the table and without those
     /// that have their default, then the servers.
-    pub(super) fn written(&self, servers: &BTreeMap<ServerId, Server>) -> Written {
+    pub(super) fn written(&self, Members { servers, votes }: &Members) -> Written {
         let keys = keys::KEYS.iter().filter(|key| key.name != "dynamicConfigFile");
         let pairs = keys.filter_map(|key| {
             let given = self.given.get(key.name).map(|given| normalized(key.kind, &given.value));
             let value = given.unwrap_or_else(|| key.default.to_owned());
             (value != key.default || WITHOUT_DEFAULT.contains(&key.name)).then_some((key.name.to_owned(), value))
         });
-        let servers = servers.iter().map(|(id, server)| (format!("server.{id}"), server.to_string()));
-        Written(pairs.chain(servers).collect())
+        Written(pairs.chain(servers::lines(servers, votes)).collect())
     }
 
     /// The value of a key of kind [`Kind::Word`], spelled as in its list.

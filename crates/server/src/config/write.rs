@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use super::servers::{self, MemberRole};
 use super::{Address, Config, properties, toml};
 
 impl Config {
@@ -55,7 +56,7 @@ impl Config {
                 ("electionAlg", "3".to_owned()),
                 ("electionPort", me.election_port.to_string()),
                 ("quorumPort", me.quorum_port.to_string()),
-                ("peerType", "0".to_owned()),
+                ("peerType", u8::from(me.role == MemberRole::Observer).to_string()),
             ]);
         }
         entries
@@ -74,8 +75,9 @@ impl Config {
     }
 
     fn server_lines(&self) -> String {
-        let servers = self.ensemble.iter().flat_map(|ensemble| &ensemble.servers);
-        servers.map(|(id, server)| format!("server.{id}={server}\n")).collect()
+        let Some(ensemble) = &self.ensemble else { return String::new() };
+        let lines = servers::lines(&ensemble.servers, &ensemble.votes).into_iter();
+        lines.map(|(key, value)| format!("{key}={value}\n")).collect()
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use host::{directory_bytes, environment, version};
 pub(crate) use names::{Counter, Counters, ProposalSizes, Summaries, Summary};
 pub(crate) use node_meter::NodeMeter;
-pub(crate) use node_stats::{NodeStats, all_scores, for_each_oracle};
+pub(crate) use node_stats::{Learner, NodeStats, all_scores, for_each_oracle};
 pub(crate) use page::page;
 pub(crate) use summary::{Distribution, LazySamples};
 
@@ -57,8 +57,9 @@ pub(crate) enum Kind {
 /// The mode of the server in ZooKeeper's terms; `looking` while it does not serve.
 pub(crate) fn mode(shared: &Shared) -> &'static str {
     match shared.status.role() {
-        Role::Serving { .. } if shared.settings.voters == 1 => "standalone",
+        Role::Serving { .. } if shared.settings.is_standalone() => "standalone",
         Role::Serving { leader, .. } if leader == shared.settings.me => "leader",
+        Role::Serving { .. } if shared.settings.members.observers().contains(&shared.settings.me) => "observer",
         Role::Serving { .. } => "follower",
         Role::Starting | Role::Looking { .. } if shared.is_read_only() => "read-only",
         Role::Starting | Role::Looking { .. } => "looking",
@@ -121,17 +122,18 @@ fn add_host(shared: &Shared, list: &mut MetricList) {
         list.0.extend(value.map(|value| Metric { name: name.into(), value: Value::Integer(value), kind: Kind::Gauge }));
     }
     list.gauge("uptime", u64::try_from(shared.clock.uptime().as_millis()).unwrap_or(u64::MAX));
-    list.gauge("quorum_size", shared.settings.voters as u64);
+    list.gauge("quorum_size", shared.settings.members.voters().len() as u64);
     list.counter("looking_count", load(&shared.status.elections));
 }
 
 fn add_node(shared: &Shared, stats: &NodeStats, list: &mut MetricList) {
-    if stats.phase == Phase::Established && shared.settings.voters > 1 {
-        list.gauge("learners", stats.learners as u64);
-        list.gauge("followers", stats.learners as u64);
-        list.gauge("synced_followers", stats.synced as u64);
+    if stats.phase == Phase::Established && !shared.settings.is_standalone() {
+        let synced = |learners: &[Learner]| learners.iter().filter(|learner| learner.synced).count() as u64;
+        list.gauge("learners", (stats.followers.len() + stats.observers.len()) as u64);
+        list.gauge("followers", stats.followers.len() as u64);
+        list.gauge("synced_followers", synced(&stats.followers));
         list.gauge("synced_non_voting_followers", 0);
-        list.gauge("synced_observers", 0);
+        list.gauge("synced_observers", synced(&stats.observers));
         list.gauge("pending_syncs", stats.pending_syncs as u64);
         list.gauge("outstanding_proposals", stats.queues.uncommitted);
         list.gauge("leader_uptime", stats.serving_for.unwrap_or_default().as_us() / 1000);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pole_node::{Milestone, Queues};
 use pole_oracle::{Moment, Oracle, Spec};
 use pole_tree::Refusals;
-use pole_types::{Epoch, ServerId, Span, Time};
+use pole_types::{Epoch, ServerId, Span, Time, Zxid};
 use pole_zab::Phase;
 
 use crate::driver::Driver;
@@ -17,9 +17,10 @@ use crate::shared::Shared;
 pub(crate) struct NodeStats {
     pub(crate) phase: Phase,
     pub(crate) epoch: Epoch,
-    /// On the leader: its followers, and those of them that are synchronised.
-    pub(crate) learners: usize,
-    pub(crate) synced: usize,
+    /// On the leader: its followers that vote.
+    pub(crate) followers: Vec<Learner>,
+    /// On the leader: its followers that do not vote.
+    pub(crate) observers: Vec<Learner>,
     /// How long clients have been served under the current leader.
     pub(crate) serving_for: Option<Span>,
     pub(crate) pending_syncs: usize,
@@ -37,6 +38,16 @@ pub(crate) struct NodeStats {
     pub(crate) round_trips: BTreeMap<ServerId, Span>,
 }
 
+/// A server that follows the leader.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Learner {
+    pub(crate) id: ServerId,
+    /// The last transaction that it has acknowledged.
+    pub(crate) acked: Zxid,
+    /// Whether it has the history of the present epoch.
+    pub(crate) synced: bool,
+}
+
 impl NodeStats {
     /// Returns `None` if the node does not answer in time.
     pub(crate) async fn query(shared: &Shared) -> Option<Self> {
@@ -49,13 +60,17 @@ impl NodeStats {
         let zab = node.zab();
         let standing = zab.standing();
         let last = zab.log().last();
-        let is_synced = |acked: pole_types::Zxid| acked == last || acked.epoch() == standing.current_epoch;
+        let learner = |(id, acked): (ServerId, Zxid)| {
+            Learner { id, acked, synced: acked == last || acked.epoch() == standing.current_epoch }
+        };
+        let (followers, observers) =
+            zab.followers().map(learner).partition(|learner| node.config().voters().contains(learner.id));
         let report = node.own_report(now);
         Self {
             phase: zab.phase(),
             epoch: standing.current_epoch,
-            learners: zab.followers().count(),
-            synced: zab.followers().filter(|(_, acked)| is_synced(*acked)).count(),
+            followers,
+            observers,
             serving_for: serving_since(driver).map(|since| now - since),
             pending_syncs: node.pending_syncs(),
             queues: node.queues(),

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use pole_types::ServerId;
+use pole_types::{Membership, ServerId};
 
 use super::codec::BATCH_BYTES_MAX;
 use super::delay::Delays;
@@ -18,7 +18,9 @@ use crate::tls::PeerTls;
 pub struct PeerConfig {
     /// The id of this server.
     pub me: ServerId,
-    /// All voting servers, possibly including this one.
+    /// All servers of the ensemble and their parts.
+    pub members: Membership,
+    /// The addresses of all servers, possibly including this one.
     pub peers: BTreeMap<ServerId, PeerAddress>,
     /// The addresses to listen on.
     pub listen: Listen,

@@ -231,10 +231,10 @@ fn check_match(theirs: Greeting, ours: Greeting) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The fingerprint of an ensemble: FNV-1a over the ids of its voters, in order.
+/// The fingerprint of an ensemble: FNV-1a over the ids of its servers, in order.
 #[must_use]
-pub fn ensemble(voters: impl IntoIterator<Item = ServerId>) -> u64 {
-    let mut ids: Vec<u64> = voters.into_iter().map(|id| id.0).collect();
+pub fn ensemble(members: impl IntoIterator<Item = ServerId>) -> u64 {
+    let mut ids: Vec<u64> = members.into_iter().map(|id| id.0).collect();
     ids.sort_unstable();
     let bytes = ids.iter().flat_map(|id| id.to_be_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

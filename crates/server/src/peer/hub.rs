@@ -39,12 +39,12 @@ pub(super) struct Hub {
 
 impl Hub {
     pub(super) fn new(config: PeerConfig, inbox: Inbox) -> Self {
-        let PeerConfig { me, peers, listen: _, tls, secret, delays, limits, counters } = config;
-        let addresses: BTreeMap<_, _> = peers.into_iter().filter(|(id, _)| *id != me).collect();
+        let PeerConfig { me, members, peers, listen: _, tls, secret, delays, limits, counters } = config;
+        let addresses: BTreeMap<_, _> = peers.into_iter().filter(|(id, _)| members.are_linked(me, *id)).collect();
         let channels = [Channel::Election, Channel::Quorum];
         let keys = addresses.keys().flat_map(|peer| channels.map(|channel| (*peer, channel)));
         let links = keys.map(|(peer, channel)| ((peer, channel), Rc::new(Link::new(peer, channel)))).collect();
-        let ensemble = handshake::ensemble(addresses.keys().copied().chain([me]));
+        let ensemble = handshake::ensemble(members.iter());
         let (delays, alarm, congestion_warned) = (RefCell::new(delays), Alarm::new(), Cell::new(false));
         Self { me, ensemble, addresses, tls, secret, limits, counters, inbox, alarm, links, delays, congestion_warned }
     }

@@ -7,5 +7,6 @@ mod ensemble;
 mod four_letter;
 mod monitoring;
 mod names;
+mod observers;
 mod pages;
 mod test_server;

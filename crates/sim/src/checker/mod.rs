@@ -27,11 +27,14 @@ mod service;
 mod sessions;
 mod watches;
 
+use std::collections::BTreeSet;
+
 use pole_node::{Machine, Node};
-use pole_types::{Epoch, Zxid};
+use pole_types::{Epoch, Voters, Zxid};
 use pole_zab::{DiskOp, Entry, Message, Phase};
 
 use super::disk::Image;
+use super::scripting::id;
 use super::state::State;
 
 pub(crate) use guarantees::{ClientOp, Response};
@@ -55,7 +58,7 @@ pub(crate) struct Checker {
     logs: logs::Logs,
     /// Per server: how far it has been compared.
     progress: Vec<Progress>,
-    quorum: usize,
+    voters: Voters,
     /// The server that lost its disk last, until it serves again: it may have acknowledged entries that it no longer
     /// has.
     wiped: Option<usize>,
@@ -71,7 +74,7 @@ struct Progress {
 }
 
 impl Checker {
-    pub(crate) fn new(servers: usize, is_service: bool) -> Self {
+    pub(crate) fn new(servers: usize, voters: Voters, is_service: bool) -> Self {
         let service = is_service.then(Service::new);
         Self {
             history: history::History::new(service.as_ref().map_or(0, Service::digest)),
@@ -82,7 +85,7 @@ impl Checker {
             acks: acks::Acks::new(servers),
             logs: logs::Logs::new(servers),
             progress: vec![Progress::default(); servers],
-            quorum: servers / 2 + 1,
+            voters,
             wiped: None,
             preloaded: Zxid::ZERO,
         }
@@ -169,13 +172,13 @@ impl Checker {
         }
         self.history.check_position(server, now)?;
         if now > known {
-            let wiped = usize::from(self.wiped.is_some());
-            let holders = images.filter(|image| image.contains(now)).count() + wiped;
-            if holders < self.quorum {
+            let holds = |server: usize, image: &Image| image.contains(now) || self.wiped == Some(server);
+            let holders = images.enumerate().filter(|(server, image)| holds(*server, image)).map(|(at, _)| id(at));
+            let holders: BTreeSet<_> = holders.collect();
+            if !self.voters.is_quorum(holders.iter().copied()) {
                 return Err(format!(
-                    "server {} calls {now} committed, but {holders} disks hold it and {} must",
-                    server + 1,
-                    self.quorum
+                    "server {} calls {now} committed, but the disks that hold it are no quorum: {holders:?}",
+                    server + 1
                 ));
             }
         }

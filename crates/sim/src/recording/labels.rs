@@ -8,6 +8,7 @@ use super::StepKind;
 pub(super) fn message(message: &Message) -> String {
     match message {
         Message::Election(pole_election::Message::Propose(p)) => format!("P r{} for {}", p.round, p.choice.id),
+        Message::Election(pole_election::Message::Ask) => "Ask".to_owned(),
         Message::Election(pole_election::Message::Vote(v)) => format!("V r{} for {}", v.round, v.choice.id),
         Message::Heartbeat { .. } => "heartbeat".to_owned(),
         Message::Echo { .. } => "echo".to_owned(),

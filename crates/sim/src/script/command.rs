@@ -12,6 +12,12 @@ pub(crate) enum Command {
         #[arg(key)]
         servers: Option<usize>,
         #[arg(key)]
+        observers: Option<List>,
+        #[arg(key)]
+        weights: Option<List>,
+        #[arg(key)]
+        groups: Option<List>,
+        #[arg(key)]
         oracle: Option<String>,
         #[arg(key)]
         scores: Option<List>,

@@ -6,7 +6,7 @@ use std::error::Error;
 use goldenscript::{Block, Context, Runner};
 use pole_node::Event;
 use pole_topology::{PRESETS, Topology};
-use pole_types::{Cxid, Epoch, Zxid};
+use pole_types::{Cxid, Epoch, Membership, ServerId, Voter, Voters, Zxid};
 
 use super::command::{Command, LinkState, List, Ms, Switch};
 use super::names::Names;
@@ -14,6 +14,7 @@ use super::transcript::{Transcript, on_disk};
 use super::{sim_clients, state};
 use crate::kv::Change;
 use crate::recording::{Recorder, StepKind};
+use crate::scripting::id;
 use crate::{ClientOp, DiskMode, DurableState, Hold, MS, SECOND, ScriptedOracle, Setup, World};
 
 /// The state of a script.
@@ -201,7 +202,7 @@ impl ScriptRunner {
         let topology = topology.as_deref().map(topology_of).transpose()?;
         let listed = scores.as_ref().map(|scores| scores.0.len());
         let servers = servers.or(listed).or(topology.as_ref().map(|t| t.servers().count())).unwrap_or(3);
-        let mut world = World::scripted(setup(servers, command));
+        let mut world = World::scripted(setup(servers, command)?);
         for (server, scripted_oracle) in
             scripted_oracles(servers, oracle.as_ref(), scores.as_ref())?.into_iter().enumerate()
         {
@@ -491,11 +492,12 @@ fn is_on(wait: Option<Switch>) -> bool {
 }
 
 /// The setup for an `ensemble` command.
-fn setup(servers: usize, command: &Command) -> Setup {
+fn setup(servers: usize, command: &Command) -> Result<Setup, String> {
     let mut setup = Setup::scripted(servers);
     let Command::Ensemble { retain, snapshot, piece, window, counter, outstanding, resign, tree, .. } = command else {
-        return setup;
+        return Ok(setup);
     };
+    setup.members = members(servers, command)?;
     setup.tree = tree.is_some_and(|tree| tree.0);
     let tuning = &mut setup.tuning;
     tuning.retain_bytes = retain.unwrap_or(tuning.retain_bytes);
@@ -505,7 +507,22 @@ fn setup(servers: usize, command: &Command) -> Setup {
     tuning.counter_max = counter.unwrap_or(tuning.counter_max);
     tuning.outstanding_max = outstanding.unwrap_or(tuning.outstanding_max);
     tuning.resign = resign.is_some_and(|resign| resign.0);
-    setup
+    Ok(setup)
+}
+
+/// The voters and observers of an `ensemble` command. Weights and groups are listed for all servers.
+fn members(servers: usize, command: &Command) -> Result<Membership, String> {
+    let Command::Ensemble { observers, weights, groups, .. } = command else { return Err("no ensemble".into()) };
+    let numbers = |list: &Option<List>| -> Result<Vec<u64>, String> {
+        let words = list.as_ref().map_or(&[][..], |list| &list.0);
+        words.iter().map(|word| word.parse().map_err(|_| format!("`{word}` is not a number"))).collect()
+    };
+    let (observers, weights, groups) = (numbers(observers)?, numbers(weights)?, numbers(groups)?);
+    let voters = (0..servers).filter(|server| !observers.contains(&(*server as u64 + 1))).map(|server| {
+        let weight = weights.get(server).map_or(1, |weight| *weight as u32);
+        (id(server), Voter { weight, group: groups.get(server).copied().unwrap_or(0) })
+    });
+    Ok(Membership::new(Voters::weighted(voters), observers.into_iter().map(ServerId)))
 }
 
 /// The oracle of each server. For a preference the scores are its weights.

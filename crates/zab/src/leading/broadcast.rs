@@ -5,6 +5,7 @@
 
 use alloc::vec::Vec;
 use bytes::Bytes;
+use core::cmp::Reverse;
 use pole_types::{Epoch, ServerId, Zxid};
 
 use super::{Leading, PeerStage};
@@ -71,11 +72,10 @@ impl Leading {
         if !self.is_established() {
             return;
         }
-        let mut acked: Vec<_> =
-            self.level().filter(|(id, _)| state.voters.contains(*id)).map(|(_, p)| p.acked).collect();
-        acked.sort_unstable_by(|a, b| b.cmp(a));
-        if let Some(zxid) = acked.get(state.voters.quorum() - 1) {
-            state.commit(*zxid, out);
+        if let Some(Reverse(zxid)) =
+            state.voters().quorum_value(self.level().map(|(id, peer)| (id, Reverse(peer.acked))))
+        {
+            state.commit(zxid, out);
         }
     }
 
@@ -117,9 +117,8 @@ impl Leading {
         if !self.is_established() {
             return 0;
         }
-        let mut pongs: Vec<_> = self.level().map(|(_, peer)| peer.pong).collect();
-        pongs.sort_unstable_by(|a, b| b.cmp(a));
-        pongs.get(state.voters.quorum() - 1).copied().unwrap_or(0)
+        let confirmed = state.voters().quorum_value(self.level().map(|(id, peer)| (id, Reverse(peer.pong))));
+        confirmed.map_or(0, |Reverse(seq)| seq)
     }
 
     /// Whether we are established in `epoch` and `peer` has joined it over its present link.

@@ -49,7 +49,7 @@ impl Leading {
 
     /// Picks an epoch once the accepted epochs of a quorum are known.
     pub(super) fn try_pick_epoch(&mut self, state: &mut State, out: &mut Vec<Output>) {
-        if self.step == Step::Gathering && state.voters.is_quorum(self.reported.keys().copied()) {
+        if self.step == Step::Gathering && state.voters().is_quorum(self.reported.keys().copied()) {
             self.pick_epoch(state, out);
         }
     }
@@ -78,10 +78,10 @@ impl Leading {
     /// Whether the promises missing for a quorum may still arrive: from ourselves, and from followers that were asked
     /// and for which `is_alive` returns true.
     pub(crate) fn awaits_promises_of(&self, state: &State, is_alive: impl Fn(ServerId) -> bool) -> bool {
-        let promised: BTreeSet<_> = self.promises(&state.voters).into_keys().collect();
+        let promised: BTreeSet<_> = self.promises(state.voters()).into_keys().collect();
         let asked = self.peers.iter().filter(|(_, peer)| peer.stage == PeerStage::PromiseRequested).map(|(id, _)| *id);
         let awaited: BTreeSet<_> = asked.filter(|id| *id == state.me || is_alive(*id)).collect();
-        !awaited.is_empty() && state.voters.is_quorum(promised.union(&awaited).copied())
+        !awaited.is_empty() && state.voters().is_quorum(promised.union(&awaited).copied())
     }
 
     /// A server, perhaps this one, has promised our epoch durably. `took_over`: by accepting a hand-over, with the
@@ -145,9 +145,9 @@ impl Leading {
     /// Chooses the best history among a quorum of promises, ours included, as the one to continue.
     pub(super) fn try_choose_history(&mut self, state: &mut State, out: &mut Vec<Output>) {
         let me = state.me;
-        let promises = self.promises(&state.voters);
+        let promises = self.promises(state.voters());
         let we_promised = matches!(self.peers[&me].stage, PeerStage::Promised(_));
-        if !we_promised || !state.voters.is_quorum(promises.keys().copied()) {
+        if !we_promised || !state.voters().is_quorum(promises.keys().copied()) {
             return;
         }
         let counted: Vec<_> = promises.keys().copied().collect();

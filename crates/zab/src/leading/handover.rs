@@ -22,6 +22,9 @@ impl Leading {
         if state.committed != last || state.durable != last {
             return Err(NotReady::UnderWay);
         }
+        if !state.voters().may_lead(target) {
+            return Err(NotReady::MayNotLead);
+        }
         let level = self.peers.get(&target).is_some_and(|p| p.stage == PeerStage::Level && p.acked == last);
         if !level || target == state.me {
             return Err(NotReady::NotLevel);

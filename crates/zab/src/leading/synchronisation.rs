@@ -111,7 +111,9 @@ impl Leading {
     pub(super) fn try_establish(&mut self, state: &mut State, out: &mut Vec<Output>) {
         let me = state.me;
         let we_are_level = self.peers[&me].stage == PeerStage::Level;
-        if self.step != Step::Synchronising || !we_are_level || !state.voters.is_quorum(self.level().map(|(id, _)| id))
+        if self.step != Step::Synchronising
+            || !we_are_level
+            || !state.voters().is_quorum(self.level().map(|(id, _)| id))
         {
             return;
         }
@@ -141,7 +143,7 @@ impl Leading {
             Step::Gathering | Step::Promising => {}
             Step::Pulling { source } if source == id => self.replace_source(state, out),
             Step::Pulling { .. } | Step::Synchronising | Step::Established => {
-                if !state.voters.is_quorum(self.peers.keys().copied()) {
+                if !state.voters().is_quorum(self.peers.keys().copied()) {
                     out.push(Output::QuorumLost);
                 }
             }
@@ -154,8 +156,8 @@ impl Leading {
         let own = state.promise(self.epoch, true);
         self.step = Step::Promising;
         self.peer(state.me).stage = PeerStage::Promised(own);
-        let remaining = self.promises(&state.voters).into_keys();
-        if state.voters.is_quorum(remaining) {
+        let remaining = self.promises(state.voters()).into_keys();
+        if state.voters().is_quorum(remaining) {
             self.try_choose_history(state, out);
         } else {
             out.push(Output::QuorumLost);

@@ -52,6 +52,10 @@ impl Wire for TransferRefusal {
                 5_u8.put(out);
                 id.put(out);
             }
+            Self::MayNotLead(id) => {
+                6_u8.put(out);
+                id.put(out);
+            }
         }
     }
 
@@ -63,7 +67,8 @@ impl Wire for TransferRefusal {
             3 => Self::NoneFit,
             4 => Self::NotFollowing(from.field("TransferRefusal.server")?),
             5 => Self::NotLevel(from.field("TransferRefusal.server")?),
-            got => return Err(from.error(Cause::Unknown { expected: "0 to 5 (a refusal)", got: got.into() })),
+            6 => Self::MayNotLead(from.field("TransferRefusal.server")?),
+            got => return Err(from.error(Cause::Unknown { expected: "0 to 6 (a refusal)", got: got.into() })),
         })
     }
 }

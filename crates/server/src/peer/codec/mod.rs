@@ -40,6 +40,7 @@ pub fn encode(message: &Message, out: &mut BytesMut) {
     match message {
         Message::Election(Election::Propose(propose)) => frame(out, |out| put!(out, kind::ELECTION_PROPOSE, propose)),
         Message::Election(Election::Vote(vote)) => frame(out, |out| put!(out, kind::ELECTION_VOTE, vote)),
+        Message::Election(Election::Ask) => frame(out, |out| put!(out, kind::ELECTION_ASK)),
         Message::Heartbeat { seq, report } => frame(out, |out| put!(out, kind::HEARTBEAT, seq, **report)),
         Message::Echo { seq } => frame(out, |out| put!(out, kind::ECHO, seq)),
         Message::Zab(Zab::Propose { epoch, prev, entries, committed }) => {
@@ -84,6 +85,7 @@ pub fn decode(frame: Bytes) -> Result<Message, Error> {
     let message = match from.field("Frame.kind")? {
         kind::ELECTION_PROPOSE => Message::Election(Election::Propose(Wire::take(&mut from)?)),
         kind::ELECTION_VOTE => Message::Election(Election::Vote(Wire::take(&mut from)?)),
+        kind::ELECTION_ASK => Message::Election(Election::Ask),
         kind::HEARTBEAT => {
             Message::Heartbeat { seq: from.field("Heartbeat.seq")?, report: Box::new(Wire::take(&mut from)?) }
         }
@@ -188,6 +190,7 @@ mod kind {
     pub(super) const TRANSFER_ASK: u8 = 0x0a;
     pub(super) const REMAINING: u8 = 0x0b;
     pub(super) const TRANSFER_REFUSED: u8 = 0x0e;
+    pub(super) const ELECTION_ASK: u8 = 0x0f;
     pub(super) const HELLO: u8 = 0x20;
     pub(super) const DECLINE: u8 = 0x21;
     pub(super) const NEW_EPOCH: u8 = 0x22;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pole_node::{Channel, Message};
-use pole_types::ServerId;
+use pole_types::{ServerId, Voters};
 use pole_zab::Message as Zab;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
@@ -95,6 +95,7 @@ fn ensemble(servers: u64) -> Vec<PeerConfig> {
     let peers: BTreeMap<_, _> = (1..).map(ServerId).zip(ports.chunks(2).map(address)).collect();
     let config = |(me, address): (&ServerId, &PeerAddress)| PeerConfig {
         me: *me,
+        members: Voters::new(peers.keys().copied()).into(),
         peers: peers.clone(),
         listen: Listen {
             quorum: (Ipv4Addr::LOCALHOST, address.quorum_port).into(),

@@ -91,6 +91,7 @@ fn servers_of_different_ensembles_do_not_link() {
         let three = configs.pop().expect("three");
         let mut one = configs.remove(0);
         one.peers.remove(&ServerId(2));
+        one.members = Voters::new([1, 3].map(ServerId)).into();
         let (one, three) = (Server::open(one).await, Server::open(three).await);
         assert!(one.note().await.contains("is server 3 of an ensemble of other servers"));
         while !three.note().await.contains("is server 1 of an ensemble of other servers") {}
