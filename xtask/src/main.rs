@@ -6,6 +6,7 @@
 //! The simulator (`sim`), the model checker (`model`) and everything that starts real servers (`harness`) are programs of
 //! their own; this one only builds and starts them.
 
+mod book;
 mod fuzz;
 mod mutants;
 mod programs;
@@ -14,6 +15,7 @@ mod scenarios;
 mod test;
 #[cfg(test)]
 mod tidy;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -41,6 +43,8 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "attack" | "bench" | "compat" | "ensemble" | "soak" => programs::run("pole-harness", "harness", args),
         "mutants" => mutants::run(rest),
         "fuzz" => fuzz::run(rest),
+        "book" => book::run(rest),
+        "tools" => tools::run(rest),
         "scenarios" => scenarios::run(rest),
         "release" => release::run(rest),
         "help" | "--help" | "-h" => {
@@ -79,6 +83,9 @@ usage: cargo xtask CHORE [ARGUMENTS]
   fuzz [--seconds 300]    mutated bytes for every parser, guided by coverage
       [--only NAME,NAME] [--merge] | --replay [FILE...]
   scenarios               write docs/scenarios.md: each known failure and its scripts
+  book [--out DIR]        the documents as one book, by mdbook, and all its links checked
+  tools [NAME...]         install what some checks need into the build directory:
+                          mdbook, cargo-deb, helm, kubernetes-validate, promtool
   release [--out DIR]     build the archive of a release, with its checksum and its notes
       [--dirty]
   help                    this text";

@@ -44,7 +44,7 @@ pub(crate) fn page(scripts: &[Script]) -> String {
         }
         text += &row(scenario, scripts);
     }
-    text
+    text + NEXT
 }
 
 fn row(scenario: &Scenario, scripts: &[Script]) -> String {
@@ -81,6 +81,13 @@ fn count(scripts: &[Script]) -> String {
     }
     text
 }
+
+const NEXT: &str = "
+## Next
+
+- Watch one of the scripts, step by step: [the lab](lab.md#watching-an-election).
+- What is removed to see that a script notices: [mutants](mutants.md).
+";
 
 const HEAD: &str = "\
 # Scenarios: known traps and the scripts that cover them

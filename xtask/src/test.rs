@@ -13,7 +13,8 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Failure;
-use crate::command::{Finished, is_installed, logged, program, root, target_dir};
+use crate::command::{Finished, logged, program, root, target_dir};
+use crate::tools;
 
 /// The steps of CI, in each lane cheap ones first. A new step is one line here.
 ///
@@ -30,6 +31,7 @@ const STEPS: &[Step] = &[
     Step::new("licences", "cargo deny check bans licenses sources")
         .if_installed("cargo-deny")
         .with_note(Note::LastLine),
+    Step::new("book", "cargo xtask book").if_installed("mdbook").with_note(Note::LastLine),
     Step::new("lints", "cargo clippy --workspace --all-targets -- -D warnings"),
     Step::new("tests", "cargo test --workspace --exclude xtask --no-fail-fast").with_note(Note::Tests),
     Step::new("docs", "cargo doc --workspace --no-deps --document-private-items").env("RUSTDOCFLAGS", "-D warnings"),
@@ -144,13 +146,13 @@ impl Step {
             None => command_line.clone(),
         };
         let (outcome, took) = match self.tool {
-            Some(tool) if !is_installed(tool) => (Outcome::Skipped { tool }, Duration::ZERO),
+            Some(tool) if tools::find(tool).is_none() => (Outcome::Skipped { tool }, Duration::ZERO),
             _ => {
                 let mut command = match command_line.strip_prefix("cargo xtask ") {
                     Some(rest) => this_program(rest),
                     None => words(&command_line),
                 };
-                command.envs(self.env);
+                command.envs(self.env).env("PATH", tools::search_path());
                 let finished = logged(&mut command, &log, Some(STEP_MAX))?;
                 (self.outcome(&finished), finished.took)
             }

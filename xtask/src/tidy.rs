@@ -80,6 +80,20 @@ fn the_book_has_every_page_once() {
 }
 
 #[test]
+fn every_page_of_the_book_leads_to_the_next() {
+    let is_page = |path: &str| path.starts_with("docs/") && path.ends_with(".md");
+    let index = ["docs/README.md", "docs/SUMMARY.md"];
+    let wrong =
+        files().into_iter().filter(|file| is_page(&file.path) && !index.contains(&&*file.path)).filter(|file| {
+            let next = file.text.rsplit_once("\n## Next\n").map_or("", |(_, next)| next);
+            let own = file.path.trim_start_matches("docs/");
+            next.contains("\n## ") || text::links(next).all(|link| link == own)
+        });
+    let wrong: Vec<String> = wrong.map(|file| file.path).collect();
+    assert_none(&wrong, "a page ends with a section `Next` that links to another:");
+}
+
+#[test]
 fn links_between_documents_lead_somewhere() {
     let mut wrong = Vec::new();
     for file in files().iter().filter(|file| file.path.ends_with(".md")) {

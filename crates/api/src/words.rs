@@ -55,7 +55,9 @@ pub fn decision(election: &Election) -> String {
         return format!("It came to nothing: {reason}.");
     }
     let Some(winner) = election.winner else { return String::new() };
-    let margin = election.margin.filter(|_| election.decided_by.as_deref() == Some("score"));
+    // The difference of two transactions is no number of transactions if their epochs differ.
+    let is_margin = election.decided_by.as_deref() == Some("score") && election.unit != "zxid";
+    let margin = election.margin.filter(|_| is_margin);
     let ahead = margin.zip(election.runner_up).map(|(margin, second)| {
         format!(" That is ahead of server {second} by {}.", with_unit(margin.abs(), &election.unit))
     });
@@ -118,8 +120,11 @@ fn participants(election: &Election) -> String {
     text
 }
 
-/// `30.9 ms`.
+/// `30.9 ms`. A transaction is hexadecimal, as everywhere else.
 pub fn with_unit(value: f64, unit: &str) -> String {
+    if unit == "zxid" && value >= 0.0 {
+        return format!("{:#x}", value as u64);
+    }
     format!("{} {unit}", number(value)).trim_end().to_owned()
 }
 
@@ -194,6 +199,7 @@ mod tests {
     fn measurements_have_their_unit() {
         assert_eq!(with_unit(30.9, "ms"), "30.9 ms");
         assert_eq!(with_unit(30.9, ""), "30.9");
+        assert_eq!(with_unit(8_589_935_678.0, "zxid"), "0x20000043e");
         assert_eq!(input("consensus_ms", 9.88), "consensus 9.9 ms");
         assert_eq!(input("rate", 12.0), "rate 12");
     }

@@ -95,7 +95,7 @@ impl Admin {
         let path = "/commands/snapshot?streaming=true";
         self.first_reachable("GET", path, |url, request| match url.download(request, STREAM_LIMIT, sink) {
             Ok(Ok(headers)) => Ok(Ok((url.clone(), headers))),
-            Ok(Err(response)) => Ok(Err(refused_command(url, &response))),
+            Ok(Err(response)) => Ok(Err(self.refused_command(url, &response))),
             Err(error) => Err(error),
         })
     }
@@ -104,7 +104,7 @@ impl Admin {
     pub(crate) fn restore(&self, file: &Path) -> Result<Reply<Restored>, Failure> {
         self.first_reachable("POST", "/commands/restore", |url, request| {
             let response = url.upload(request, File::open(file)?, STREAM_LIMIT)?;
-            let failed = || refused_command(url, &response);
+            let failed = || self.refused_command(url, &response);
             let reply: Reply<Restored> = Reply { body: response.body.trim_start().to_owned(), kind: PhantomData };
             // A restore that fails while it writes has begun its answer already.
             let is_done = response.status == 200 && reply.typed().is_ok_and(|restored| restored.error.is_none());
@@ -165,6 +165,14 @@ impl Admin {
             .iter()
             .map(|url| Url::parse(url).map_err(|why| Failure::bad_input(format!("--admin {why}"))))
             .collect()
+    }
+
+    /// The refusal of one of Apache's commands, which has a form of its own.
+    fn refused_command(&self, url: &Url, response: &Response) -> Failure {
+        if response.body.contains("not currently serving requests") {
+            return self.with_missing(url, Failure::new(Kind::NoQuorum, format!("{url}: no quorum")));
+        }
+        refused_in_service(url, response)
     }
 
     /// A failure for want of a quorum, with the servers that this one hears and those that it does not.
@@ -245,8 +253,8 @@ fn rejection(url: &Url, path: &str, response: &Response) -> (Kind, Failure) {
     (kind, Failure::new(kind, format!("{url}: {error}")))
 }
 
-/// The refusal of one of Apache's commands, which has a form of its own.
-fn refused_command(url: &Url, response: &Response) -> Failure {
+/// The refusal of one of Apache's commands by a server that serves.
+fn refused_in_service(url: &Url, response: &Response) -> Failure {
     let answer: serde_json::Value = serde_json::from_str(&response.body).unwrap_or_default();
     let Some(error) = answer["error"].as_str() else {
         return Failure::failed(format!("{url} answered {} without a reason", response.status));

@@ -10,17 +10,20 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 ///
 /// Without a command, this is `pole up`: an ensemble of five servers in three emulated data centres, for experiments.
 #[derive(Debug, Parser)]
-#[command(name = "pole", version, after_help = EXIT_CODES)]
+#[command(name = "pole", version, after_help = EXIT_CODES, max_term_width = HELP_COLUMNS_MAX)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// Print a server's answer unchanged, in JSON; with `lab watch` one line for each step, with `shell` for each result
+    /// Print results as JSON, for programs
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Colours: on a terminal only, always, or never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
 }
+
+/// Help is folded to the width of the terminal, and on a wide one to lines that are easy to read.
+const HELP_COLUMNS_MAX: usize = 100;
 
 const EXIT_CODES: &str = "Exit codes:
   0 done; 1 the operation failed; 2 bad arguments, configuration or file; 3 cannot reach a server;

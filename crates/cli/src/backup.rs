@@ -31,7 +31,9 @@ pub(crate) fn save(args: &BackupArgs, json: bool) -> Result<(), Failure> {
         return Err(Failure::bad_input(format!("{} exists already; replace it with --force", args.file.display())));
     }
     let failed = |error: io::Error| Failure::failed(format!("{} cannot be written: {error}", args.file.display()));
-    let part = Part::create(&args.file).map_err(failed)?;
+    // Nothing has been asked for yet: the argument is wrong.
+    let part = Part::create(&args.file)
+        .map_err(|error| Failure::bad_input(format!("{} cannot be written: {error}", args.file.display())))?;
     let saved = receive(args, &mut &part.file)?;
     part.publish(&args.file).map_err(failed)?;
     print_as(&saved, json, text)

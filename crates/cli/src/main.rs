@@ -93,7 +93,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             let admin = Admin::new(&at);
             match if_leading && !admin.first_leads()? {
                 true if cli.json => print("{}\n"),
-                true => print("This server does not lead; nothing to do.\n"),
+                true => print("This server leads no others; nothing to do.\n"),
                 false => transfer(&admin, to, timeout, cli.json),
             }
         }

@@ -183,7 +183,7 @@ fn a_server_that_does_not_lead_hands_nothing_over_if_told_so() {
     const HEALTH: &str = r#"{"id":2,"mode":"follower","leader":1,"quorum":true}"#;
     let server = ScriptedServer::answering(&[("GET /v1/health", 200, HEALTH)]);
     let (code, said, _) = run(&["transfer", "--if-leading", "--admin", &server.url]);
-    assert_eq!((code, said.as_str()), (0, "This server does not lead; nothing to do.\n"));
+    assert_eq!((code, said.as_str()), (0, "This server leads no others; nothing to do.\n"));
     let alone = ScriptedServer::answering(&[("GET /v1/ensemble", 200, ENSEMBLE), ("", 503, NO_QUORUM)]);
     assert_eq!(run(&["transfer", "--if-leading", "--admin", &alone.url]).0, 0, "it can stop as it is");
     const LEADS: &str = r#"{"id":1,"mode":"leader","leader":1,"quorum":true}"#;

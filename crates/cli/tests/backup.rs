@@ -154,3 +154,69 @@ fn mode(path: &Path) -> u32 {
     use std::os::unix::fs::MetadataExt as _;
     path.metadata().unwrap().mode() & 0o777
 }
+
+/// docs/operations.md, "Rebuilding from one server".
+#[test]
+fn an_ensemble_that_lost_its_majority_is_rebuilt_from_one_server() {
+    let scratch = Scratch::new("rebuild");
+    let ports: Vec<[u16; 4]> = (0..3).map(|_| [(); 4].map(|()| free_port())).collect();
+    let lines: Vec<String> = ports
+        .iter()
+        .zip(1..)
+        .map(|([quorum, election, client, _], id)| {
+            format!("server.{id}=127.0.0.1:{quorum}:{election};127.0.0.1:{client}\n")
+        })
+        .collect();
+    let common = |index: usize| {
+        let data = scratch.0.join(index.to_string());
+        format!(
+            "dataDir={}\nadmin.serverPort={}\npreAllocSize=64\nadmin.rateLimiterIntervalInMS=0\n",
+            data.display(),
+            ports[index][3]
+        )
+    };
+    let configs: Vec<String> = (0..3)
+        .map(|index| {
+            scratch.file(&format!("{index}/myid"), &format!("{}\n", index + 1));
+            scratch.file(&format!("{index}.cfg"), &(common(index) + &lines.concat()))
+        })
+        .collect();
+    let start = |config: &String| Running::reading_stderr(&["server", "--config", config]);
+    let mut running: Vec<Running> = configs.iter().map(start).collect();
+    running.iter().for_each(|server| drop(server.until(" serving ")));
+    let clients: Vec<String> = ports.iter().map(|ports| format!("127.0.0.1:{}", ports[2])).collect();
+    let (code, _, complaint) = run(&["shell", "--server", &clients[0], "-c", "create /a kept", "-c", "sync /"]);
+    assert_eq!(code, 0, "{complaint}");
+    // Servers 2 and 3 are lost, with their disks.
+    running.drain(1..).for_each(|server| {
+        server.signal("-KILL");
+        drop(server);
+    });
+    running[0].until("electing");
+    let (admin, file) = (format!("127.0.0.1:{}", ports[0][3]), scratch.0.join("saved").display().to_string());
+    let (code, _, complaint) = run(&["backup", &file, "--admin", &admin]);
+    assert_eq!(code, 4, "{complaint}");
+    assert!(complaint.contains("no quorum. 1 of 3 servers answer; 2, 3 do not"), "{complaint}");
+    running[0].signal("-TERM");
+    assert!(running[0].end().success());
+    for lost in ["1/version-2", "2/version-2"] {
+        std::fs::remove_dir_all(scratch.0.join(lost)).unwrap();
+    }
+    let alone = scratch.file("alone.cfg", &common(0));
+    let mut survivor = start(&alone);
+    survivor.until(" serving ");
+    let (code, said, complaint) = run(&["backup", &file, "--admin", &admin]);
+    assert_eq!(code, 0, "{said}{complaint}");
+    survivor.signal("-TERM");
+    assert!(survivor.end().success());
+    for config in &configs {
+        let (code, said, complaint) = run(&["restore", &file, "--config", config, "--replace"]);
+        assert_eq!(code, 0, "{said}{complaint}");
+    }
+    let running: Vec<Running> = configs.iter().map(start).collect();
+    running.iter().for_each(|server| drop(server.until(" serving ")));
+    for client in &clients {
+        let (code, said, complaint) = run(&["shell", "--server", client, "-c", "get /a"]);
+        assert_eq!((code, said.as_str()), (0, "kept\n"), "{complaint}");
+    }
+}

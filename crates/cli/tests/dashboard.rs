@@ -319,6 +319,15 @@ impl Page {
         assert_eq!(browser.eval("document.querySelector('#actions').hidden"), true);
         assert_eq!(browser.eval("document.querySelectorAll('#servers button').length"), 0);
         self.shoot("one-server");
+        let browser = &mut self.browser;
+        // A browser has six connections for a port: a page that is left must not keep one.
+        for _ in 0..8 {
+            browser.open("about:blank");
+            browser.open(&format!("http://127.0.0.1:{}/", base + 302));
+            browser.until("document.querySelector('#connection')?.innerText === 'live'");
+            let waited = browser.eval("performance.getEntriesByType('navigation')[0].responseStart");
+            assert!(waited.as_f64().unwrap() < 20_000.0, "the page came after {waited} ms");
+        }
         assert_eq!(post(base, "/v1/up/kill", r#"{"server":2}"#), "HTTP/1.1 204 No Content");
         let browser = &mut self.browser;
         browser.until("document.querySelector('#connection').innerText.startsWith('disconnected')");

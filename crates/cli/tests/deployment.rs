@@ -1,29 +1,13 @@
-//! What `deploy/` contains works with this command: the entrypoint of the image, the scripts, the unit and the package.
+//! What `deploy/` contains works with this command: the entrypoint of the image, the scripts and the unit.
+//! `kubernetes.rs` and `package.rs` have the rest.
 
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{Running, Scratch, free_port, pole, run};
-
-fn deploy(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(path)
-}
-
-/// The entrypoint with these variables and no others of its kind.
-fn entrypoint(scratch: &Scratch, variables: &[(&str, String)], args: &[&str]) -> Command {
-    let mut command = pole(&[&["entrypoint"], args].concat());
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ZOO_") || name.starts_with("POLE_")) {
-        command.env_remove(name);
-    }
-    for (name, folder) in [("ZOO_CONF_DIR", "conf"), ("ZOO_DATA_DIR", "data"), ("ZOO_DATA_LOG_DIR", "datalog")] {
-        command.env(name, scratch.0.join(folder));
-    }
-    command.envs(variables.iter().map(|(name, value)| (name, value)));
-    command
-}
+use common::deploy::{deploy, entrypoint};
+use common::{Running, Scratch, free_port, run};
 
 #[test]
 fn three_containers_with_the_variables_of_the_official_image_are_an_ensemble() {
@@ -166,19 +150,6 @@ fn the_unit_is_valid_and_its_configuration_too() {
     let (code, said, _) = run(&["check", deploy("zoo.cfg").to_str().unwrap()]);
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("valid"), "{said}");
-}
-
-/// `cargo-deb` needs the network, so the package itself is built in a release only. Its files have to be there.
-#[test]
-fn every_file_of_the_package_exists() {
-    let own = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap();
-    let deb = own.split("[package.metadata.deb]").nth(1).expect("the metadata of the package");
-    let paths: Vec<&str> = deb.split('"').filter(|text| text.starts_with("../../")).collect();
-    assert!(paths.len() >= 6, "{paths:?}");
-    for path in paths.iter().filter(|path| !path.contains("target/")) {
-        assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(path).exists(), "{path}");
-    }
-    assert!(fs::read_to_string(deploy("debian/postinst")).unwrap().contains("#DEBHELPER#"));
 }
 
 /// The command that Kubernetes runs before it stops a pod. Nothing listens here, so it cannot reach the server (3), which

@@ -152,10 +152,11 @@ pub(super) fn text(result: &BenchResult) -> String {
         None => String::new(),
     };
     format!(
-        "\n{}\n{} clients, nodes of {} bytes, {} s: {:.0} requests a second. The longest time without an answer was {:.1} \
+        "\n{}\n{} client{}, nodes of {} bytes, {} s: {:.0} requests a second. The longest time without an answer was {:.1} \
          ms.{errors}\n",
         table.text(),
         result.clients,
+        if result.clients == 1 { "" } else { "s" },
         result.size_bytes,
         result.seconds,
         result.per_second,

@@ -18,7 +18,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 use crate::args::{Cli, ServerArgs};
 use crate::failure::Failure;
-use crate::{print_error, server, shell};
+use crate::{print, print_error, server, shell};
 
 use variables::Variables;
 
@@ -27,6 +27,7 @@ pub(crate) fn run(args: &[OsString], json: bool) -> Result<(), Failure> {
     let variables = Variables::of_process();
     match &words[..] {
         [] | ["zkServer.sh"] | ["zkServer.sh", "start-foreground" | "start"] => serve(&variables),
+        ["--help" | "-h", ..] => help(),
         ["zkServer.sh", ..] => Err(Failure::bad_input(
             "in a container, zkServer.sh knows start-foreground only; `pole status` shows the ensemble",
         )),
@@ -35,6 +36,16 @@ pub(crate) fn run(args: &[OsString], json: bool) -> Result<(), Failure> {
             Some(_) => crate::run(Cli::parse_from([OsString::from("pole")].into_iter().chain(args.to_vec()))),
             None => Err(replace(&mut std::process::Command::new(&args[0]), &args[1..])),
         },
+    }
+}
+
+/// The command has no options of its own, because everything after it belongs to a server, a script or a program.
+fn help() -> Result<(), Failure> {
+    let mut all = Cli::command();
+    all.build();
+    match all.find_subcommand_mut("entrypoint") {
+        Some(own) => print(&own.render_long_help().to_string()),
+        None => Ok(()),
     }
 }
 

@@ -56,7 +56,8 @@ impl Variables {
         let mut text = "# Written by `pole entrypoint` from the variables of the container.\n".to_owned();
         let mut line = |key: &str, value: &str| text.push_str(&format!("{key}={value}\n"));
         for (name, key, default) in SETTINGS {
-            let default = Some(*default).filter(|default| !default.is_empty());
+            // A default gives way to the same setting in another variable.
+            let default = Some(*default).filter(|default| !default.is_empty() && !self.is_set_elsewhere(key));
             if let Some(value) = self.get(name).or(default) {
                 line(key, value);
             }
@@ -83,6 +84,14 @@ impl Variables {
             line(key, value);
         }
         Ok(text)
+    }
+
+    /// Whether the extra settings, or the properties of the JVM, have this key.
+    fn is_set_elsewhere(&self, key: &str) -> bool {
+        let extra = self.get("ZOO_CFG_EXTRA").unwrap_or_default().split_whitespace();
+        let keys = extra.filter_map(|line| line.split_once('=').map(|(key, _)| key));
+        let keys = keys.chain(self.properties().map(|(key, _)| key));
+        keys.into_iter().any(|found| found.strip_prefix("zookeeper.").unwrap_or(found) == key)
     }
 
     fn site(&self, id: u64) -> Option<&str> {
@@ -164,6 +173,20 @@ server.1=localhost:2888:3888;2181
 ";
         assert_eq!(variables(&[]).configuration(1).unwrap(), expected);
         assert_eq!(variables(&[("ZOO_MY_ID", "")]).id(), Ok(1));
+    }
+
+    #[test]
+    fn a_default_gives_way_to_the_same_setting_elsewhere() {
+        let given = variables(&[
+            ("ZOO_CFG_EXTRA", "autopurge.purgeInterval=24"),
+            ("JVMFLAGS", "-Dzookeeper.maxClientCnxns=0"),
+            ("ZOO_TICK_TIME", "1500"),
+        ]);
+        let text = given.configuration(1).unwrap();
+        let values = |key: &str| text.lines().filter(|line| line.contains(key)).collect::<Vec<_>>();
+        assert_eq!(values("autopurge.purgeInterval="), ["autopurge.purgeInterval=24"]);
+        assert_eq!(values("maxClientCnxns="), ["zookeeper.maxClientCnxns=0"]);
+        assert_eq!(values("tickTime="), ["tickTime=1500"]);
     }
 
     #[test]

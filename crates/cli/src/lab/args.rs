@@ -79,7 +79,7 @@ pub(crate) struct PaperArgs {
     /// two cores; after an interruption, the next call continues
     #[arg(long)]
     pub(crate) full: bool,
-    /// Some figures only: 4b, 6, 7a, 7b, 7c, 8a, 8b, regret, wander
+    /// Some figures only: 4b, 6, 7a, 7b, 7c, 8a, 8b, open, regret, wander
     #[arg(long, value_name = "FIGURE[,FIGURE]", value_delimiter = ',', value_parser = figure)]
     pub(crate) only: Vec<Figure>,
     /// Also on real servers: processes on this machine with emulated links between them, whose leader is killed

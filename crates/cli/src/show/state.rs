@@ -1,6 +1,6 @@
 //! The output of `pole status`, `pole oracle get` and `pole transfer`.
 
-use pole_api::words::number;
+use pole_api::words::{number, with_unit};
 use pole_api::{Ensemble, OracleInForce, OracleScores, Scores, Server, Transferred};
 
 use crate::paint::{Paint, Table};
@@ -77,17 +77,26 @@ pub(crate) fn oracle(ensemble: &Ensemble, scores: &Scores, paint: Paint) -> Stri
         let cells = [
             name.clone(),
             of.winner.map_or_else(unknown, |id| id.to_string()),
-            winner.and_then(|score| score.score).map_or_else(unknown, number),
-            of.unit.clone(),
+            winner.and_then(|score| score.score).map_or_else(unknown, |score| value(of, score)),
+            unit(of),
             of.better.clone(),
             next.map_or_else(unknown, |(id, _)| id.to_string()),
-            next.map_or_else(unknown, |(_, score)| number(score)),
-            of.unit.clone(),
+            next.map_or_else(unknown, |(_, score)| value(of, score)),
+            unit(of),
         ];
         let active = *name == ensemble.oracle.name;
         table.row(cells, |text| if active { paint.green(text) } else { text.to_owned() });
     }
     format!("{headline}, {since}.\n\n{}", table.text())
+}
+
+/// A score without its unit, which has a column of its own. Transactions have none.
+fn value(of: &OracleScores, score: f64) -> String {
+    if of.unit == "zxid" { with_unit(score, &of.unit) } else { number(score) }
+}
+
+fn unit(of: &OracleScores) -> String {
+    if of.unit == "zxid" { String::new() } else { of.unit.clone() }
 }
 
 fn is_better(of: &OracleScores, one: f64, other: f64) -> bool {
@@ -105,6 +114,13 @@ mod tests {
     use crate::args::Color;
 
     use super::*;
+
+    #[test]
+    fn a_score_that_is_a_transaction_is_hexadecimal() {
+        let of: Result<OracleScores, _> = serde_json::from_str(r#"{"better":"higher","unit":"zxid","servers":{}}"#);
+        let of = of.unwrap();
+        assert_eq!((value(&of, 8_589_935_678.0), unit(&of)), ("0x20000043e".to_owned(), String::new()));
+    }
 
     #[test]
     fn status_lines_up_and_says_what_it_does_not_know() {

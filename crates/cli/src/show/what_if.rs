@@ -33,7 +33,10 @@ fn sentence(change: &WhatIf) -> String {
                 Some(site) => format!("the clients of site {site}"),
                 None => format!("the clients of {}", servers(&change.servers)),
             };
-            format!("if {whose} wrote {}", compared(*from, *to))
+            match is_any(*from, *to) {
+                true => format!("if {whose} wrote anything at all"),
+                false => format!("if {whose} wrote {}", compared(*from, *to)),
+            }
         }
         "round-trip" => {
             let ends: Vec<String> = change.servers.iter().map(u64::to_string).collect();
@@ -47,6 +50,12 @@ fn sentence(change: &WhatIf) -> String {
         other => format!("if {other} were {} {} instead of {}", number(*to), change.unit, number(*from)),
     };
     format!("{what}, server {winner} would be")
+}
+
+/// Whether nothing is written there now, and a rate that would be shown as zero changes the result: without a load, any
+/// write counts.
+fn is_any(from: f64, to: f64) -> bool {
+    from == 0.0 && to > 0.0 && to < 0.005
 }
 
 /// `40 % more`, `nothing`, `3.2 times as much`; with the numbers.
@@ -71,6 +80,12 @@ mod tests {
     fn change(kind: &str, site: Option<&str>, from: f64, to: f64) -> WhatIf {
         let (kind, site) = (kind.to_owned(), site.map(str::to_owned));
         WhatIf { kind, servers: vec![4, 5], site, from, to, unit: "ms".to_owned(), winner: 1 }
+    }
+
+    #[test]
+    fn without_a_load_any_write_counts() {
+        let said = sentence(&change("rate", Some("D3"), 0.0, 0.000_1));
+        assert_eq!(said, "if the clients of site D3 wrote anything at all, server 1 would be");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub(crate) mod browser;
+pub(crate) mod deploy;
 pub(crate) mod terminal;
 
 use std::io::{BufRead as _, BufReader, Read};

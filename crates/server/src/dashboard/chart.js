@@ -24,14 +24,14 @@ export class LineChart {
     const width = Math.max(this.figure.clientWidth, 280);
     this.root.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     const all = series.flatMap((line) => line.values).filter((value) => value !== null && value !== undefined);
-    const top = niceTop(Math.min(Math.max(...all, 0), highest));
+    const { top, steps } = scaleOf(Math.min(Math.max(...all, 0), highest));
     const first = times[0] ?? Date.now();
     const span = Math.max((times[times.length - 1] ?? first) - first, 60_000);
     const x = (at) => MARGIN.left + ((at - first) / span) * (width - MARGIN.left - MARGIN.right);
     const y = (value) => HEIGHT - MARGIN.bottom - (Math.min(value, top) / top) * (HEIGHT - MARGIN.top - MARGIN.bottom);
     const parts = [];
-    for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-      const value = top * share;
+    for (let step = 0; step <= steps; step += 1) {
+      const value = (top * step) / steps;
       parts.push(
         svg("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value) }),
         svg("text", { class: "tick", x: MARGIN.left - 6, y: y(value) + 4, "text-anchor": "end" }, number(value)),
@@ -99,10 +99,14 @@ function spread(labels) {
   return labels;
 }
 
-function niceTop(value) {
-  if (value <= 0) return 1;
-  const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((factor) => factor * power).find((top) => top >= value * 1.05) ?? 12 * power;
+/** An axis from zero to a little above a value, in at most five steps of 1, 2 or 5 times a power of ten. */
+function scaleOf(value) {
+  if (value <= 0) return { top: 1, steps: 1 };
+  const least = (value * 1.05) / 5;
+  const power = 10 ** Math.floor(Math.log10(least));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= least) ?? 10 * power;
+  const steps = Math.ceil((value * 1.05) / step);
+  return { top: step * steps, steps };
 }
 
 /** The moments at which the leader changed, for the marks of a chart. */

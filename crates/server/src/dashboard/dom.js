@@ -63,7 +63,7 @@ export class Rows {
   }
 }
 
-/** A number with the digits that matter. */
+/** A count, or a number with the digits that matter. */
 export function number(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
@@ -72,13 +72,23 @@ export function number(value) {
   return size >= 1 ? value.toFixed(1) : value.toFixed(2);
 }
 
+/** A measured figure: unlike a count it has its decimals even if they are zero, so that columns of them line up. */
+export function figure(value) {
+  const size = Math.abs(value);
+  return Number.isInteger(value) && size > 0 && size < 100 ? value.toFixed(1) : number(value);
+}
+
 export function withUnit(value, unit) {
   if (unit === "zxid" && Number.isFinite(value)) return `0x${BigInt(Math.round(value)).toString(16)}`;
-  const text = number(value);
+  const text = unit ? figure(value) : number(value);
   return text === "–" || !unit ? text : `${text} ${unit}`;
 }
 
 export const ms = (value) => withUnit(value, "ms");
+/** An input of a score, by its name: `hop 12.3 ms`. */
+export const inputText = (name, value) =>
+  name.endsWith("_ms") ? `${name.slice(0, -3).replaceAll("_", " ")} ${ms(value)}` : `${name.replaceAll("_", " ")} ${number(value)}`;
+
 export const perSecond = (value) => withUnit(value, "/s");
 
 export function bytes(value) {

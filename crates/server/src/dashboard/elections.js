@@ -1,6 +1,6 @@
 // The timeline of elections and hand-overs, each with its explanation and its record.
 
-import { byId, clock, duration, el, ms, roving, setText, withUnit } from "./dom.js";
+import { byId, clock, duration, el, inputText, ms, roving, setText, withUnit } from "./dom.js";
 import { state } from "./state.js";
 
 const rows = new Map();
@@ -84,7 +84,7 @@ function proposals(election) {
       "table",
       {},
       el("caption", {}, `Scores by ${election.oracle ?? "an unknown oracle"}${election.better ? ` (${election.better} is better)` : ""}`),
-      el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col" }, text)))),
+      el("thead", {}, el("tr", {}, ...head.map((text, at) => el("th", { scope: "col", class: at === 1 ? "number" : null }, text)))),
       el(
         "tbody",
         {},
@@ -95,15 +95,13 @@ function proposals(election) {
             el("th", { scope: "row" }, proposal.id === election.winner ? `★ ${proposal.id}` : `${proposal.id}`),
             el("td", { class: "number" }, proposal.known ? withUnit(proposal.score, election.unit) : "unknown"),
             el("td", { class: "code" }, proposal.zxid),
-            el("td", {}, [...Object.entries(proposal.inputs).map(inputText), proposal.able ? null : "had just failed to lead"].filter(Boolean).join(", ")),
+            el("td", {}, [...Object.entries(proposal.inputs).map(([name, value]) => inputText(name, value)), proposal.able ? null : "had just failed to lead"].filter(Boolean).join(", ")),
           ),
         ),
       ),
     ),
   );
 }
-
-const inputText = ([name, value]) => (name.endsWith("_ms") ? `${name.slice(0, -3).replaceAll("_", " ")} ${ms(value)}` : `${name.replaceAll("_", " ")} ${value}`);
 
 /** The steps as a bar, whose parts are in proportion to their time, and in words. */
 function steps(election) {
@@ -115,7 +113,7 @@ function steps(election) {
     const part = el("span", { class: `step step-${index % 6}`, title: step.step });
     part.style.flexGrow = Math.max((step.ms - before) / total, 0.005);
     bar.append(part);
-    list.append(el("li", {}, `${step.step} at ${ms(step.ms)}`));
+    list.append(el("li", {}, el("span", { class: `key step-${index % 6}`, "aria-hidden": "true" }), `${step.step} at ${ms(step.ms)}`));
     before = step.ms;
   });
   return el("div", {}, bar, list);

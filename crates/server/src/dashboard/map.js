@@ -1,6 +1,6 @@
 // The map: sites at distances that follow their round trips, servers in them, links between them.
 
-import { byId, ms, number, svg } from "./dom.js";
+import { byId, figure, ms, svg } from "./dom.js";
 import { fresh, state, view } from "./state.js";
 
 const HEIGHT = 400;
@@ -131,16 +131,24 @@ function drawLink(link, places) {
   return svg("line", { class: link.isCut ? "link cut" : "link", x1: a.x, y1: a.y, x2: b.x, y2: b.y });
 }
 
-/** Above the sites, so that none hides it. */
+/** In the middle of what is seen of the line, and above the sites, so that none hides it. */
 function drawLinkLabel(link, places) {
   const [a, b] = [places.get(link.a), places.get(link.b)];
-  const [x, y] = [(a.x + b.x) / 2, (a.y + b.y) / 2];
+  const share = (edge(a, b) + 1 - edge(b, a)) / 2;
+  const [x, y] = [a.x + share * (b.x - a.x), a.y + share * (b.y - a.y)];
   const text = link.isCut ? "cut" : ms(link.rtt);
   const width = text.length * 7.2 + 14;
   return [
     svg("rect", { class: "link-label", x: x - width / 2, y: y - 11, width, height: 22, rx: 11 }),
     svg("text", { class: "link-text", x, y: y + 4.5, "text-anchor": "middle" }, text),
   ];
+}
+
+/** The share of the way from one site to another at which the line leaves the box of the first. */
+function edge(from, to) {
+  const [dx, dy] = [to.x - from.x, to.y - from.y];
+  const height = dy > 0 ? BOX.height - BOX.above : BOX.above;
+  return Math.min(from.half / Math.abs(dx), height / Math.abs(dy), 0.5);
 }
 
 function drawSite(site, { x, y }, current) {
@@ -175,7 +183,7 @@ function drawServer(server, x, y, current) {
     shape ? shape() : svg("circle", { class: "server follower", cx: x, cy: y, r: 19 }),
     svg("text", { class: "server-id", x, y: y + 5.5, "text-anchor": "middle" }, server.id),
     svg("text", { class: "server-mode", x, y: y + 44, "text-anchor": "middle" }, mode),
-    svg("text", { class: "server-rate", x, y: y + 61, "text-anchor": "middle" }, isUp && rate !== null ? `${number(rate)} w/s` : ""),
+    svg("text", { class: "server-rate", x, y: y + 61, "text-anchor": "middle" }, isUp && rate !== null ? `${figure(rate)} w/s` : ""),
   );
 }
 

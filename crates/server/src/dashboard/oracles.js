@@ -1,8 +1,8 @@
 // Who should lead: the ranking of each oracle, and the latency that was predicted beside the one that was measured.
 
 import { LineChart, leaderMarks } from "./chart.js";
-import { Rows, byId, el, ms, number, seriesClass, seriesDash, setText, withUnit } from "./dom.js";
-import { ids, state, totals, view } from "./state.js";
+import { Rows, byId, el, inputText, ms, number, seriesClass, seriesDash, setText, withUnit } from "./dom.js";
+import { fresh, ids, state, totals, view } from "./state.js";
 
 let chart;
 let ranking;
@@ -51,9 +51,6 @@ function scoreCell(row, id, td) {
   return `${row.winner === id ? "✓ " : ""}${withUnit(score.score, row.unit)}`;
 }
 
-const inputText = (name, value) =>
-  name.endsWith("_ms") ? `${name.slice(0, -3).replaceAll("_", " ")} ${ms(value)}` : `${name.replaceAll("_", " ")} ${number(value)}`;
-
 export function drawPrediction() {
   const current = view();
   if (!current) return;
@@ -93,10 +90,12 @@ export function drawPrediction() {
 
 function summary(name, current, leader) {
   const scores = current.scores.oracles[name]?.servers ?? {};
-  const parts = ids().map((id) => `${ms(scores[id]?.known ? scores[id].score : null)} under server ${id}`);
+  const known = ids().filter((id) => scores[id]?.known);
+  const parts = known.map((id) => `${ms(scores[id].score)} under server ${id}`);
   const measured = totals().writes.mean_ms;
   const now = leader === null ? "nobody leads" : `server ${leader} leads`;
-  return `Predicted by ${name}: ${parts.join(", ")}. Now ${now}, and writes take ${ms(measured)} on average.`;
+  const writes = measured === null ? "nothing is written" : `writes take ${ms(measured)} on average`;
+  return `Predicted by ${name}: ${parts.join(", ") || "nothing yet"}. Now ${now}, and ${writes}.`;
 }
 
 /** For each server: what its clients should wait for a write under the present leader, and what they wait. */
@@ -105,7 +104,8 @@ function compare(current, leader) {
   const rows = current.ensemble.servers.map((server) => {
     const hop = server.id === leader ? 0 : (server.rtt_ms[leader] ?? null);
     const expected = inputs.consensus_ms === undefined || hop === null ? null : inputs.consensus_ms + hop;
-    const measured = state.snapshots.get(server.id)?.writes ?? null;
+    // The last figures of a server that is down are no measurement.
+    const measured = fresh().find((snapshot) => snapshot.health.id === server.id)?.writes ?? null;
     return { server, expected, measured };
   });
   comparison ??= new Rows(byId("comparison").tBodies[0], [

@@ -15,8 +15,21 @@ export const state = {
   connected: false,
 };
 
-/** Connects to the stream of events and calls `changed` with the name of each event. */
+/**
+ * Connects to the stream of events and calls `changed` with the name of each event.
+ *
+ * A browser opens six connections to a port, and keeps pages that were left for a while. So a page that is left gives its
+ * stream up; otherwise the seventh visit would wait for the first.
+ */
 export function connect(changed) {
+  let source = open(changed);
+  addEventListener("pagehide", () => source.close());
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) source = open(changed);
+  });
+}
+
+function open(changed) {
   const source = new EventSource("/v1/events");
   const listen = (name, take) =>
     source.addEventListener(name, (event) => {
@@ -32,6 +45,7 @@ export function connect(changed) {
     state.connected = false;
     changed("connection");
   });
+  return source;
 }
 
 /** The snapshots that are not stale, by id. */

@@ -2,7 +2,7 @@
 
 import { serverActions } from "./actions.js";
 import { LineChart, leaderMarks } from "./chart.js";
-import { Rows, byId, bytes, duration, el, ms, number, perSecond, roving, setText } from "./dom.js";
+import { Rows, byId, bytes, duration, el, figure, ms, number, perSecond, roving, setText } from "./dom.js";
 import { modeOf } from "./map.js";
 import { age, fresh, ids, state, totals, view } from "./state.js";
 
@@ -22,8 +22,8 @@ export function setUpTables() {
     { head: true, cell: ({ server }) => `${server.id}` },
     { cell: ({ server }) => server.site ?? "–" },
     { cell: ({ mode }, td) => modeCell(mode, td) },
-    { number: true, cell: ({ server, mode, own }) => (isOff(mode) ? "–" : number(own?.interval_ms ? own.writes.rate : server.write_rate)) },
-    { number: true, cell: ({ own }) => number(own?.interval_ms ? own.reads.rate : null) },
+    { number: true, cell: ({ server, mode, own }) => (isOff(mode) ? "–" : figure(own?.interval_ms ? own.writes.rate : server.write_rate)) },
+    { number: true, cell: ({ own }) => figure(own?.interval_ms ? own.reads.rate : null) },
     { number: true, cell: ({ own }) => ms(own?.writes.p50_ms) },
     { number: true, cell: ({ own }) => ms(own?.writes.p99_ms) },
     { cell: ({ server }, td) => serverActions(server, td) },
@@ -40,11 +40,13 @@ export function setUpTables() {
     { head: true, cell: (server) => `${server.id}` },
     { number: true, cell: (server) => ms(server.fsync_p50_ms) },
     { number: true, cell: (server) => ms(server.fsync_p99_ms) },
-    { number: true, cell: (server) => number(state.snapshots.get(server.id)?.fsync.rate ?? null) },
+    { number: true, cell: (server) => figure(snapshotOf(server)?.fsync.rate ?? null) },
     { cell: (server, td) => diskCell(server, td) },
     { cell: (server) => server.zxid ?? "–" },
   ]);
 }
+
+const snapshotOf = (server) => fresh().find((snapshot) => snapshot.health.id === server.id);
 
 const isOff = (mode) => mode === "down" || mode === "paused";
 
@@ -56,7 +58,7 @@ function modeCell(mode, td) {
 /** A disk is slow if it holds up commits: longer than the round trips that they wait for anyway. */
 function diskCell(server, td) {
   const slow = server.fsync_p99_ms > 100 ? "very slow" : server.fsync_p99_ms > 20 ? "slow" : "good";
-  const text = server.fsync_p99_ms === null ? "unknown" : slow;
+  const text = server.fsync_p99_ms === null || !server.alive ? "unknown" : slow;
   td.className = `health health-${text.replace(" ", "-")}`;
   return text;
 }
@@ -140,7 +142,7 @@ export function drawCharts() {
       { name: "reads", class: "series-2", dash: "2 3", values: pick("reads", "mean_ms") },
     ],
     marks,
-    `Clients of ${of}: writes take ${ms(writes.mean_ms)} on average and ${ms(writes.p99_ms)} at the 99th percentile, reads ${ms(reads.mean_ms)}.`,
+    `Clients of ${of}: ${latencyText(writes, reads)}.`,
   );
   throughput.draw(
     times,
@@ -149,8 +151,15 @@ export function drawCharts() {
       { name: "reads", class: "series-2", dash: "2 3", values: pick("reads", "rate") },
     ],
     marks,
-    `Clients of ${of}: ${number(writes.rate)} writes and ${number(reads.rate)} reads a second.`,
+    `Clients of ${of}: ${figure(writes.rate)} writes and ${figure(reads.rate)} reads a second.`,
   );
+}
+
+function latencyText(writes, reads) {
+  const known = [];
+  if (writes.mean_ms !== null) known.push(`writes take ${ms(writes.mean_ms)} on average and ${ms(writes.p99_ms)} at the 99th percentile`);
+  if (reads.mean_ms !== null) known.push(known.length ? `reads ${ms(reads.mean_ms)}` : `reads take ${ms(reads.mean_ms)} on average`);
+  return known.join(", ") || "no requests in the last second";
 }
 
 export function drawConnection() {

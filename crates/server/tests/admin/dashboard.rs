@@ -70,6 +70,9 @@ fn every_file_is_served_with_its_type_a_tag_and_a_strict_policy() {
         let again = raw(&server, file.path, &format!("Host: localhost\r\nIf-None-Match: {}\r\n", file.etag));
         assert!(again.starts_with("HTTP/1.1 304"), "{}: {again}", file.path);
     }
+    // What a browser loads at first, without compression. docs/dashboard.md says about 90 KB.
+    let bytes: usize = dashboard::files().iter().map(|file| file.body.len()).sum();
+    assert!(bytes < 100_000, "{bytes}");
     assert!(raw(&server, "/dashboard/nosuch.js", "Host: localhost\r\n").starts_with("HTTP/1.1 404"));
 }
 
