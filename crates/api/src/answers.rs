@@ -38,8 +38,23 @@ pub struct Ensemble {
     pub epoch: u32,
     /// What makes a good leader.
     pub oracle: OracleInForce,
-    /// All servers that vote, by id.
+    /// All servers: those that vote, then observers, each by id.
     pub servers: Vec<Server>,
+    /// Which failures the ensemble survives.
+    pub quorum: Quorum,
+}
+
+/// Which failures an ensemble survives.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Quorum {
+    /// The servers that vote.
+    pub voters: Vec<u64>,
+    /// So many of the servers that are up may fail, whichever they are.
+    pub survives: u64,
+    /// The fewest servers whose failure would end it; empty if there is no quorum.
+    pub fatal: Vec<u64>,
 }
 
 /// `GET /v1/oracle`: the oracle that the ensemble uses.

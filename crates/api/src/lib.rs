@@ -21,7 +21,7 @@ mod what_if;
 pub mod words;
 
 pub use answers::{
-    Election, Ensemble, Health, OracleChosen, OracleInForce, OracleScores, Proposal, Refusal, Scores, Server,
+    Election, Ensemble, Health, OracleChosen, OracleInForce, OracleScores, Proposal, Quorum, Refusal, Scores, Server,
     ServerScore, Step, Transferred,
 };
 pub use dashboard::{AclEntry, Capabilities, Clients, Measured, NodeStat, NodeView, Snapshot};

@@ -193,7 +193,7 @@ fn are_an_ensemble(name: &str, release: &str, text: &str) {
     let values: Vec<&str> = config.lines().filter(|line| line.starts_with("autopurge.purgeInterval=")).collect();
     assert_eq!(values, ["autopurge.purgeInterval=24"], "{config}");
     assert_eq!(fs::read_to_string(folders[replicas - 1].0.join("data/myid")).unwrap(), format!("{replicas}\n"));
-    // The hook before a stop: whoever leads does not afterwards.
+    // The hook before a stop: the leader hands over.
     let hook: Vec<&str> = after(set, "command: [/usr/local/bin/pole, ").trim_end_matches(']').split(", ").collect();
     let leads = |pod: usize| {
         let (code, said, complaint) = run(&["status", "--json", "--admin", &admin(ports[pod][3])]);

@@ -155,11 +155,11 @@ impl Voters {
         self.before.iter().chain([&self.current])
     }
 
-    /// The fewest servers whose failure leaves no quorum; during a change, after it. An ensemble survives one failure less,
-    /// whichever servers fail, and perhaps more of other servers.
+    /// The fewest servers whose failure leaves no quorum, besides those that are `down`; during a change, after it. An
+    /// ensemble survives one failure less, whichever servers fail, and perhaps more of other servers.
     #[must_use]
-    pub fn fatal_failures(&self) -> BTreeSet<ServerId> {
-        self.current.fatal_failures()
+    pub fn fatal_failures(&self, down: impl Fn(ServerId) -> bool) -> BTreeSet<ServerId> {
+        self.current.fatal_failures(&down)
     }
 }
 
@@ -184,20 +184,21 @@ impl Electorate {
         tally.is_quorum(self)
     }
 
-    fn fatal_failures(&self) -> BTreeSet<ServerId> {
+    fn fatal_failures(&self, down: &dyn Fn(ServerId) -> bool) -> BTreeSet<ServerId> {
         // A group is lost cheapest by its heaviest servers, and it suffices to lose enough groups.
         let mut by_group: Vec<Vec<ServerId>> =
-            self.groups.iter().map(|(group, total)| self.fatal_in(*group, *total)).collect();
+            self.groups.iter().map(|(group, total)| self.fatal_in(*group, *total, down)).collect();
         by_group.sort_by_key(Vec::len);
         let groups = by_group.len().div_ceil(2);
         by_group.into_iter().take(groups).flatten().collect()
     }
 
     /// The fewest servers of a group without which at most half of its weight is left.
-    fn fatal_in(&self, group: u64, total: u64) -> Vec<ServerId> {
-        let mut members: Vec<_> = self.voters.iter().filter(|(_, voter)| voter.group == group).collect();
+    fn fatal_in(&self, group: u64, total: u64, down: &dyn Fn(ServerId) -> bool) -> Vec<ServerId> {
+        let up = self.voters.iter().filter(|(id, voter)| voter.group == group && !down(**id));
+        let mut members: Vec<_> = up.collect();
         members.sort_by_key(|(id, voter)| (core::cmp::Reverse(voter.weight), core::cmp::Reverse(**id)));
-        let mut left = total;
+        let mut left: u64 = members.iter().map(|(_, voter)| u64::from(voter.weight)).sum();
         let mut fatal = Vec::new();
         for (id, voter) in members {
             if left * 2 <= total {
@@ -242,6 +243,12 @@ mod tests {
     /// Nine servers in three groups of three.
     fn three_groups() -> Voters {
         Voters::weighted((1..=9).map(|id| (ServerId(id), Voter { weight: 1, group: (id - 1) / 3 })))
+    }
+
+    /// Seven servers with different weights in three groups.
+    fn uneven() -> Voters {
+        let weights = [1, 2, 2, 0, 1, 3, 1].into_iter().zip(0..);
+        Voters::weighted(weights.map(|(weight, id)| (ServerId(id), Voter { weight, group: id % 3 })))
     }
 
     #[test]
@@ -293,12 +300,7 @@ mod tests {
 
     #[test]
     fn any_two_quorums_share_a_server() {
-        let voters = Voters::weighted(
-            [1, 2, 2, 0, 1, 3, 1]
-                .into_iter()
-                .enumerate()
-                .map(|(at, weight)| (ServerId(at as u64), Voter { weight, group: at as u64 % 3 })),
-        );
+        let voters = uneven();
         let quorums: Vec<u32> = (0..1 << 7).filter(|set| voters.is_quorum(members(*set))).collect();
         assert!(!quorums.is_empty());
         for a in &quorums {
@@ -322,23 +324,21 @@ mod tests {
 
     #[test]
     fn the_fewest_failures_that_are_fatal_hit_the_heaviest_servers() {
-        assert_eq!(Voters::new(ids(&[1, 2, 3, 4, 5])).fatal_failures().len(), 3);
-        assert_eq!(Voters::new(ids(&[1, 2, 3, 4])).fatal_failures().len(), 2);
-        assert_eq!(Voters::new(ids(&[1])).fatal_failures().len(), 1);
-        assert_eq!(three_groups().fatal_failures().len(), 4);
+        assert_eq!(Voters::new(ids(&[1, 2, 3, 4, 5])).fatal_failures(|_| false).len(), 3);
+        assert_eq!(Voters::new(ids(&[1, 2, 3, 4])).fatal_failures(|_| false).len(), 2);
+        assert_eq!(Voters::new(ids(&[1])).fatal_failures(|_| false).len(), 1);
+        assert_eq!(three_groups().fatal_failures(|_| false).len(), 4);
+        let five = Voters::new(ids(&[1, 2, 3, 4, 5]));
+        assert_eq!(five.fatal_failures(|id| id.0 <= 2).len(), 1, "two are down already");
+        assert_eq!(five.fatal_failures(|id| id.0 <= 3).len(), 0, "there is no quorum");
         let heavy = Voters::weighted([(ServerId(1), Voter { weight: 3, group: 0 }), (ServerId(2), Voter::default())]);
-        assert_eq!(heavy.fatal_failures().into_iter().collect::<Vec<_>>(), vec![ServerId(1)]);
+        assert_eq!(heavy.fatal_failures(|_| false).into_iter().collect::<Vec<_>>(), vec![ServerId(1)]);
     }
 
     #[test]
     fn what_is_called_fatal_leaves_no_quorum_and_nothing_smaller_does() {
-        let voters = Voters::weighted(
-            [1, 2, 2, 0, 1, 3, 1]
-                .into_iter()
-                .enumerate()
-                .map(|(at, weight)| (ServerId(at as u64), Voter { weight, group: at as u64 % 3 })),
-        );
-        let fatal = voters.fatal_failures();
+        let voters = uneven();
+        let fatal = voters.fatal_failures(|_| false);
         assert!(!voters.is_quorum(voters.iter().filter(|id| !fatal.contains(id))));
         let all = (1 << 7) - 1;
         let smallest = (0..1 << 7).filter(|set| !voters.is_quorum(members(all ^ set))).map(u32::count_ones).min();

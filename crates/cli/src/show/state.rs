@@ -1,7 +1,7 @@
 //! The output of `pole status`, `pole oracle get` and `pole transfer`.
 
 use pole_api::words::{number, with_unit};
-use pole_api::{Ensemble, OracleInForce, OracleScores, Scores, Server, Transferred};
+use pole_api::{Ensemble, OracleInForce, OracleScores, Quorum, Scores, Server, Transferred};
 
 use crate::paint::{Paint, Table};
 
@@ -37,7 +37,21 @@ fn headline(ensemble: &Ensemble, paint: Paint) -> String {
         Some(leader) => format!("Server {leader} leads in epoch {}", ensemble.epoch),
         None => "There is no leader".to_owned(),
     };
-    format!("{}; the oracle is {}.\n\n", paint.bold(&leads), in_force(&ensemble.oracle))
+    let survives = survives(&ensemble.quorum);
+    format!("{}; the oracle is {}.{survives}\n\n", paint.bold(&leads), in_force(&ensemble.oracle))
+}
+
+/// Which failures the ensemble survives, in words. Nothing about a server on its own, which survives none.
+fn survives(quorum: &Quorum) -> String {
+    let fatal: Vec<_> = quorum.fatal.iter().map(u64::to_string).collect();
+    let fatal = fatal.join(" and ");
+    match (quorum.voters.len(), quorum.fatal.len()) {
+        (0 | 1, _) => String::new(),
+        (_, 0) => " There is no quorum.".to_owned(),
+        (_, 1) => format!(" It would stop if server {fatal} failed."),
+        _ if quorum.survives == 1 => format!(" It survives the failure of any server; of {fatal} together not."),
+        _ => format!(" It survives the failure of any {} servers; of {fatal} together not.", quorum.survives),
+    }
 }
 
 fn in_force(oracle: &OracleInForce) -> String {
@@ -128,18 +142,33 @@ mod tests {
             r#"{"leader":3,"epoch":2,"oracle":{"name":"latency","version":"0x0","params":{}},"servers":[
                 {"id":1,"site":"D3","mode":"follower","zxid":"0x200000007","rtt_ms":{"3":53.26},"write_rate":166.0,"alive":true},
                 {"id":2,"site":"D2","mode":null,"zxid":null,"rtt_ms":{},"alive":false},
-                {"id":3,"site":"D2","mode":"leader","zxid":"0x200000007","rtt_ms":{"1":53.3,"2":0.1},"write_rate":0.5,"alive":true}]}"#,
+                {"id":3,"site":"D2","mode":"leader","zxid":"0x200000007","rtt_ms":{"1":53.3,"2":0.1},"write_rate":0.5,"alive":true}],
+                "quorum":{"voters":[1,2,3],"survives":0,"fatal":[3]}}"#,
         );
         assert_eq!(
             status(&ensemble.unwrap(), Paint::new(Color::Never)),
             "\
-Server 3 leads in epoch 2; the oracle is latency.
+Server 3 leads in epoch 2; the oracle is latency. It would stop if server 3 failed.
 
   server  site  mode      last zxid    writes/s  to 1 (ms)  to 2 (ms)  to 3 (ms)
   1       D3    follower  0x200000007       166          -          ?       53.3
   2       D2    down      ?                   ?          ?          -          ?
   3       D2    leader    0x200000007      0.50       53.3       0.10          -
 "
+        );
+    }
+
+    #[test]
+    fn which_failures_are_survived_is_said_in_words() {
+        let words = |voters: &[u64], survives, fatal: &[u64]| {
+            self::survives(&Quorum { voters: voters.to_vec(), survives, fatal: fatal.to_vec() })
+        };
+        assert_eq!(words(&[1], 0, &[1]), "");
+        assert_eq!(words(&[1, 2, 3], 0, &[]), " There is no quorum.");
+        assert_eq!(words(&[1, 2, 3], 1, &[2, 3]), " It survives the failure of any server; of 2 and 3 together not.");
+        assert_eq!(
+            words(&[1, 2, 3, 4, 5], 2, &[3, 4, 5]),
+            " It survives the failure of any 2 servers; of 3 and 4 and 5 together not."
         );
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use pole_api::{Ensemble, Health, OracleInForce, Server};
+use pole_api::{Ensemble, Health, OracleInForce, Quorum, Server};
 use pole_node::ORACLE_PATH;
 use pole_oracle::{Report, Spec};
 use pole_types::{ServerId, Zxid};
@@ -63,6 +63,18 @@ pub(crate) fn ensemble_of(driver: &Driver) -> Ensemble {
         epoch: epoch.0,
         oracle: oracle_of(driver),
         servers: driver.node.config().members.iter().map(|id| server_of(driver, id, leader)).collect(),
+        quorum: quorum_of(driver),
+    }
+}
+
+fn quorum_of(driver: &Driver) -> Quorum {
+    let node = &driver.node;
+    let voters = node.config().voters();
+    let fatal = voters.fatal_failures(|id| id != driver.shared.settings.me && !node.is_alive(id));
+    Quorum {
+        voters: voters.iter().map(|id| id.0).collect(),
+        survives: fatal.len().saturating_sub(1) as u64,
+        fatal: fatal.into_iter().map(|id| id.0).collect(),
     }
 }
 
