@@ -222,7 +222,7 @@ impl World {
             FaultKind::Ambush => {
                 let kind = *self.faults.rng.pick(&AMBUSH_FAULTS);
                 let phase = *self.faults.rng.pick(&AMBUSH_PHASES);
-                self.trace.line(self.now, 0, format_args!("{kind:?} will strike whoever is {phase:?} next"));
+                self.trace.line(self.now, 0, format_args!("{kind:?} will hit the next server that is {phase:?}"));
                 self.faults.ambush = Some((phase, kind));
                 // Without a leader change no server enters any phase.
                 if self.faults.rng.per_mille(700) {

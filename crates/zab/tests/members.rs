@@ -59,9 +59,8 @@ fn promise(counter: u32) -> Message {
 }
 
 fn pulls(out: &[Output]) -> Vec<u64> {
-    let pull = |output: &Output| match output {
-        Output::Send { to, message: Message::Pull { .. } } => Some(to.0),
-        _ => None,
+    let pull = |output: &Output| {
+        if let Output::Send { to, message: Message::Pull { .. } } = output { Some(to.0) } else { None }
     };
     out.iter().filter_map(pull).collect()
 }

@@ -85,7 +85,7 @@ impl fmt::Display for CloseReason {
             Self::WrongPassword => "the password is not that of the session",
             Self::AuthenticationFailed => "authentication failed",
             Self::TooManyIdentities => "too many identities (pole.client.identityBytesMax)",
-            Self::UnknownOperation => "the operation is none of ZooKeeper's",
+            Self::UnknownOperation => "ZooKeeper has no such operation",
             Self::ReservedXid => "the xid of the request is reserved",
             Self::SlowGreeting => "no request within the time limit (pole.client.greetingTimeoutMs)",
             Self::ClientStalled => "the client took no bytes for the whole of its session timeout",

@@ -6,6 +6,7 @@ use crate::{CrashPoint, DiskMode, MS, Survival};
 
 /// A command. Servers are identified by their ids, from 1.
 #[derive(Debug, goldenscript::Command)]
+#[expect(clippy::large_enum_variant, reason = "a script has few commands, and one at a time is in memory")]
 pub(crate) enum Command {
     /// Creates a new ensemble. All servers are about to start, except those listed in `down`.
     Ensemble {

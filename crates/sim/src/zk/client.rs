@@ -474,7 +474,8 @@ impl World {
             }
             Incoming::Pong(zxid) => this.watches.answer_received(zxid, &service.node_events)?,
             Incoming::Event(zxid, body) => {
-                let event = WatcherEvent::decode(body).map_err(|error| format!("an event is none: {error}"))?;
+                let event =
+                    WatcherEvent::decode(body).map_err(|error| format!("an event cannot be decoded: {error}"))?;
                 this.watches.event_received(zxid, &event, &service.node_events)?;
                 self.report.events += 1;
             }
