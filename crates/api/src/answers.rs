@@ -51,7 +51,7 @@ pub struct Ensemble {
 pub struct Quorum {
     /// The servers that vote.
     pub voters: Vec<u64>,
-    /// So many of the servers that are up may fail, whichever they are.
+    /// The number of servers that may fail, in addition to those that are down, in any combination.
     pub survives: u64,
     /// The fewest servers whose failure would end it; empty if there is no quorum.
     pub fatal: Vec<u64>,
