@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
 use pole_node::{CallContext, ClientId, Note, RequestTotals, ServerContext, TreeStore};
-use pole_tree::{Caller, Tree, Watcher, Watches};
-use pole_types::{SessionId, Time};
+use pole_tree::{Caller, Members, Tree, Watcher, Watches};
+use pole_types::{Membership, SessionId, Time};
 use tokio::sync::Notify;
 
 use crate::Settings;
@@ -47,9 +47,33 @@ pub(crate) struct Shared {
     pub(crate) slots: Slots,
     pub(crate) backups: Backups,
     pub(crate) status: Status,
+    members: RwLock<Arc<CurrentMembers>>,
+}
+
+/// The members of the ensemble after the last change that this server knows of.
+#[derive(Debug)]
+pub(crate) struct CurrentMembers {
+    /// Their addresses; empty on a standalone server.
+    pub(crate) members: Members,
+    pub(crate) membership: Membership,
 }
 
 impl Shared {
+    /// The members of the ensemble.
+    pub(crate) fn members(&self) -> Arc<CurrentMembers> {
+        Arc::clone(&self.members.read())
+    }
+
+    pub(crate) fn set_members(&self, members: Members) {
+        let membership = members.membership();
+        *self.members.write() = Arc::new(CurrentMembers { members, membership });
+    }
+
+    /// Whether this server is the whole ensemble.
+    pub(crate) fn is_standalone(&self) -> bool {
+        self.members().membership.linked(self.settings.me).next().is_none()
+    }
+
     pub(crate) fn new(settings: Settings, clock: Clock, wall_ms: i64) -> Self {
         Self {
             clock,
@@ -72,6 +96,10 @@ impl Shared {
             slots: Slots::default(),
             backups: Backups::default(),
             status: Status::default(),
+            members: RwLock::new(Arc::new(CurrentMembers {
+                members: settings.config.ensemble.as_ref().map(|ensemble| ensemble.members.clone()).unwrap_or_default(),
+                membership: settings.config.members(),
+            })),
             settings,
         }
     }

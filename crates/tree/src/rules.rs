@@ -8,6 +8,10 @@
 pub struct Rules {
     /// `skipACL`: permissions are not checked.
     pub skip_acl: bool,
+    /// `reconfigEnabled`: the members of the ensemble can be changed.
+    pub reconfig: bool,
+    /// `standaloneEnabled`: an ensemble keeps at least two voters, because one alone would be a standalone server.
+    pub standalone: bool,
     /// `enforceQuota`: hard limits are enforced. Otherwise usage is only counted.
     pub enforce_quota: bool,
     /// `extendedTypesEnabled`: nodes with a TTL may be created.
@@ -27,6 +31,8 @@ pub struct Rules {
 impl Rules {
     pub const DEFAULT: Self = Self {
         skip_acl: false,
+        reconfig: false,
+        standalone: true,
         enforce_quota: false,
         extended_types: false,
         path_bytes_max: 16 << 10,

@@ -228,8 +228,8 @@ fn last_snapshot(shared: &Shared) -> Value {
 
 fn leader(shared: &Shared) -> Option<Value> {
     let Role::Serving { leader, .. } = shared.status.role() else { return None };
-    let ensemble = shared.settings.config.ensemble.as_ref();
-    let host = ensemble.and_then(|ensemble| ensemble.servers.get(&leader)).map(|server| server.host.clone());
+    let current = shared.members();
+    let host = current.members.servers.get(&leader).map(|server| server.host.clone());
     Some(json!({
         "is_leader": leader == shared.settings.me,
         "leader_id": leader.0,
@@ -307,8 +307,10 @@ fn proposal_sizes(shared: &Shared) -> Value {
 }
 
 fn voting_view(shared: &Shared) -> Option<Value> {
-    let ensemble = shared.settings.config.ensemble.as_ref()?;
-    let view: Map<String, Value> = ensemble
+    shared.settings.config.ensemble.as_ref()?;
+    let view: Map<String, Value> = shared
+        .members()
+        .members
         .servers
         .iter()
         .filter(|(_, server)| server.role == MemberRole::Participant)

@@ -2,16 +2,15 @@
 //!
 //! Everything else derives from this table: the structs below, parsing, checks, messages, suggestions, printing, and
 //! `docs/configuration.md`. A setting with a field of its own is one row. Rules between keys are in `build`, the form of
-//! `server.N` in `servers`, TLS in `ssl`.
+//! `server.N` in `pole_tree`, TLS in `ssl`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pole_types::{ServerId, Voter};
+use pole_tree::{Address, Members};
+use pole_types::ServerId;
 
 use super::keys::Kind::{self, Bool, Family, Number, Only, Secret as Hidden, Text, Unused, Word};
 use super::keys::{Key, Origin};
-use super::servers::{Address, Server};
 use super::types::{Emulation, FourLetterWords, Secret, TlsSettings};
 use super::values::Values;
 use crate::log::Filter;
@@ -82,10 +81,11 @@ settings! {
              observer follows and serves clients, and never votes.";
         Apache "dynamicConfigFile", Text, "",
             "A file that holds the `server.N` lines instead of this one.";
-        Apache "standaloneEnabled", TRUE_FALSE, "true",
+        Apache "standaloneEnabled", TRUE_FALSE, "true" => standalone: bool = Values::bool,
             "Whether a single `server.N` line means a server on its own.";
-        Apache "reconfigEnabled", Unused("the ensemble cannot be changed at run time yet; such requests are refused"), "",
-            "Changes of the ensemble at run time.";
+        Apache "reconfigEnabled", TRUE_FALSE, "false" => reconfig: bool = Values::bool,
+            "Whether the servers of the ensemble can be changed at run time (`reconfig`, `pole members`). All servers need \
+             the same value.";
         Apache "electionAlg", Only(&["3"], "Apache removed the others too"), "3",
             "Apache's number of the election algorithm.";
         Apache "peerType", Word(&["participant", "observer"]), "participant",
@@ -101,12 +101,14 @@ settings! {
             "Several addresses for a server.";
         Apache "oraclePath", Only(&[], "Pole breaks no ties of two servers by a file"), "",
             "Apache's tie-breaker for two servers.";
-        /// The id of this server, from the file `myid` in `dataDir`; always one of `servers`.
+        /// The id of this server, from the file `myid` in `dataDir`; always one of the members.
         + me: ServerId = ServerId(0);
-        /// All servers, observers included.
-        + servers: BTreeMap<ServerId, Server> = BTreeMap::new();
-        /// The weight and the group of each vote; empty if all count the same.
-        + votes: BTreeMap<ServerId, Voter> = BTreeMap::new();
+        /// All servers, observers included, and their votes.
+        + members: Members = Members::default();
+        /// The version of the members: the zxid of the change that set them, if the `dynamicConfigFile` names it.
+        + members_version: i64 = 0;
+        /// The configuration file, beside which changed members are stored.
+        + file: Option<PathBuf> = None;
     }
     /// The tick and the timeouts based on it.
     "Time": Timing {

@@ -5,6 +5,7 @@ mod connections;
 mod dashboard;
 mod ensemble;
 mod four_letter;
+mod members;
 mod monitoring;
 mod names;
 mod observers;
