@@ -217,10 +217,10 @@ impl Service {
     /// Checks an entry without effect, which a leader puts behind a change of the members and nowhere else.
     fn check_seal(&self, zxid: Zxid, txn: &Txn) -> CheckResult {
         let is_behind_change = self.tree.members().is_some_and(|(_, version)| version == self.tree.last_zxid());
-        match txn {
-            Txn::Error(error) if error.err == 0 && is_behind_change => Ok(()),
-            other => Err(format!("{zxid} is {other:?}, which nobody asked, after {:#x}", self.tree.last_zxid())),
+        if is_behind_change && matches!(txn, Txn::Error(error) if error.err == 0) {
+            return Ok(());
         }
+        Err(format!("{zxid} is {txn:?}, which nobody asked, after {:#x}", self.tree.last_zxid()))
     }
 
     fn record_session(&mut self, entry: &Entry, change: Option<SessionChange>) -> CheckResult {

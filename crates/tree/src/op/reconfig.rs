@@ -100,10 +100,7 @@ pub(crate) fn apply(
     txn: &SetDataTxn,
     changes: &mut Changes,
 ) -> Result<Outcome, ErrorCode> {
-    match set_data::apply(tree, header, txn, changes)? {
-        Outcome::DataSet(id) => Ok(Outcome::MembersSet(id)),
-        other => Ok(other),
-    }
+    set_data::write(tree, header, txn, changes).map(Outcome::MembersSet)
 }
 
 /// The new content of `/zookeeper/config`, and its stat.
