@@ -451,7 +451,7 @@ impl Driver {
             warn!(target: NODE, %version, %what, "removed");
         }
         let ensemble = self.shared.settings.config.ensemble.as_ref();
-        if let Some(file) = ensemble.filter(|ensemble| ensemble.reconfig).and_then(|ensemble| ensemble.file.clone()) {
+        if let Some(file) = ensemble.filter(|ensemble| ensemble.reconfig).and_then(|ensemble| ensemble.file.0.clone()) {
             dynamic::save_in_background(file, members.clone(), version);
         }
         self.shared.set_members(members);

@@ -46,7 +46,9 @@ pub use change::{Change, Effect};
 pub use pole_tree::{Address, MemberRole, Members, Server};
 pub use report::{About, ConfigError, Problem, Warning};
 pub use settings::{Admin, Clients, Ensemble, Pole, Service, Storage, Timing, Tls};
-pub use types::{ClientAuth, Emulation, FourLetterWords, Password, Secret, Store, StoreFormat, TlsSettings};
+pub use types::{
+    ClientAuth, Emulation, FourLetterWords, Password, Secret, SourceFile, Store, StoreFormat, TlsSettings,
+};
 
 use report::Report;
 use values::{Values, Written};
@@ -119,7 +121,7 @@ impl Config {
         };
         let (mut config, warnings) = Self::from_entries(entries, &read_bounded, identity, report)?;
         if let Some(ensemble) = &mut config.ensemble {
-            ensemble.file = Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+            ensemble.file = SourceFile(Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())));
         }
         Ok((config, warnings))
     }

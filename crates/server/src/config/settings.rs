@@ -11,7 +11,7 @@ use pole_types::ServerId;
 
 use super::keys::Kind::{self, Bool, Family, Number, Only, Secret as Hidden, Text, Unused, Word};
 use super::keys::{Key, Origin};
-use super::types::{Emulation, FourLetterWords, Secret, TlsSettings};
+use super::types::{Emulation, FourLetterWords, Secret, SourceFile, TlsSettings};
 use super::values::Values;
 use crate::log::Filter;
 
@@ -108,7 +108,7 @@ settings! {
         /// The version of the members: the zxid of the change that set them, if the `dynamicConfigFile` names it.
         + members_version: i64 = 0;
         /// The configuration file, beside which changed members are stored.
-        + file: Option<PathBuf> = None;
+        + file: SourceFile = SourceFile::default();
     }
     /// The tick and the timeouts based on it.
     "Time": Timing {
