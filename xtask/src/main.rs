@@ -40,7 +40,9 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "sim" => programs::run("pole-sim", "sim", rest),
         "model" => programs::run("pole-model", "model", rest),
         "failover" => programs::run("pole-sim", "failover", rest),
-        "attack" | "bench" | "compat" | "ensemble" | "replace" | "soak" => programs::run("pole-harness", "harness", args),
+        "attack" | "bench" | "compat" | "ensemble" | "replace" | "soak" => {
+            programs::run("pole-harness", "harness", args)
+        }
         "mutants" => mutants::run(rest),
         "fuzz" => fuzz::run(rest),
         "book" => book::run(rest),
