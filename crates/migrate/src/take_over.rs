@@ -44,6 +44,8 @@ impl Position {
 pub enum Step {
     /// Nothing for the operator to do, for this reason.
     Wait(String),
+    /// Nobody knows whether this server runs: reach it, or declare it as off.
+    Unreachable(ServerId, String),
     /// Stop these servers, in any order.
     StopFollowers(Vec<ServerId>),
     /// Start one of these servers again.
@@ -92,9 +94,7 @@ impl TakeOver {
             matches!(answer, Answer::Unknown(_)) && !self.assumed_down.contains(id)
         }) {
             self.start_over();
-            return Step::Wait(format!(
-                "server {id} cannot be asked ({why}); if its machine is off for good, say so with --down {id}"
-            ));
+            return Step::Unreachable(*id, why.clone());
         }
         let alone = |id: &ServerId| matches!(answers.get(id), Some(Answer::Serving { mode: Mode::Standalone, .. }));
         if let Some(id) = up.iter().find(|id| alone(id)) {
@@ -318,7 +318,8 @@ mod tests {
     fn an_unreachable_server_may_run_unless_the_operator_says_otherwise() {
         let unknown = || Answer::Unknown("timed out".to_owned());
         let seen = answers([unknown(), serving(Mode::Leader, Z), Answer::Down]);
-        assert!(is_wait(&take_over().step(ms(0), at(Z), &seen)));
+        let step = take_over().step(ms(0), at(Z), &seen);
+        assert_eq!(step, Step::Unreachable(ServerId(1), "timed out".to_owned()));
         let mut told = TakeOver::new(Voters::new([1, 2, 3].map(ServerId)), [ServerId(1)].into(), TICK);
         told.step(ms(0), at(Z), &seen);
         assert_eq!(told.step(ms(200), at(Z), &seen), Step::StopLeader(LEADER, Z));

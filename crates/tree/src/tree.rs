@@ -201,6 +201,18 @@ impl Tree {
         self.ephemerals_count
     }
 
+    /// The number of nodes by the schemes in their ACLs. A node without an ACL is open and not counted.
+    #[must_use]
+    pub fn acl_schemes(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for node in self.nodes.image().iter() {
+            let schemes: BTreeSet<&str> =
+                node.acl.list().unwrap_or_default().iter().map(|acl| acl.id.scheme.as_str()).collect();
+            schemes.into_iter().for_each(|scheme| *counts.entry(scheme.to_string()).or_default() += 1);
+        }
+        counts
+    }
+
     /// The size of all paths and data in bytes, as `mntr` reports it.
     #[must_use]
     pub fn approximate_data_bytes(&self) -> u64 {
