@@ -60,12 +60,19 @@ pub fn ask(server: &ApacheServer, limit: Duration) -> Answer {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             match connect(&server.host, server.election_port, limit) {
                 Ok(_) => Answer::NotServing,
+                Err(error) if is_broken(error.kind()) => Answer::NotServing,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Answer::Down,
                 Err(error) => Answer::Unknown(error.to_string()),
             }
         }
+        // It accepted the connection and ended it: the process is there, and on its way down or up.
+        Err(error) if is_broken(error.kind()) => Answer::NotServing,
         Err(error) => Answer::Unknown(error.to_string()),
     }
+}
+
+fn is_broken(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe)
 }
 
 fn query(server: &ApacheServer, limit: Duration) -> io::Result<String> {

@@ -90,10 +90,12 @@ impl TakeOver {
         };
         let up: Vec<ServerId> = answers.iter().filter(|(id, answer)| !is_down(id, answer)).map(|(id, _)| *id).collect();
         self.seen |= answers.values().any(|answer| matches!(answer, Answer::Serving { .. } | Answer::NotServing));
-        if let Some((id, Answer::Unknown(why))) = answers.iter().find(|(id, answer)| {
+        let is_unknown = |id: &ServerId, answer: &Answer| {
             matches!(answer, Answer::Unknown(_)) && !self.assumed_down.contains(id)
-        }) {
-            self.start_over();
+        };
+        if let Some((id, Answer::Unknown(why))) = answers.iter().find(|(id, answer)| is_unknown(id, answer)) {
+            // What was verified stays so: a machine that is switched off after its server was stopped looks like this.
+            self.reading = None;
             return Step::Unreachable(*id, why.clone());
         }
         let alone = |id: &ServerId| matches!(answers.get(id), Some(Answer::Serving { mode: Mode::Standalone, .. }));
@@ -323,6 +325,9 @@ mod tests {
         let mut told = TakeOver::new(Voters::new([1, 2, 3].map(ServerId)), [ServerId(1)].into(), TICK);
         told.step(ms(0), at(Z), &seen);
         assert_eq!(told.step(ms(200), at(Z), &seen), Step::StopLeader(LEADER, Z));
+        let off = answers([Answer::Down, unknown(), Answer::Down]);
+        assert!(matches!(told.step(ms(210), at(Z), &off), Step::Unreachable(LEADER, _)), "not done, and not forgotten");
+        assert_eq!(told.step(ms(220), at(Z), &all_down()), Step::Done(Z));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use pole_api::commands::TakenOver;
 use pole_migrate::{Answer, ApacheServer, Control, Position, Progress, Replica, Step, TakeOver, ask, copy_history};
-use pole_storage::unmark_following;
+use pole_storage::{is_following, mark_following, unmark_following};
 use pole_types::{ServerId, Zxid};
 
 use super::args::TakeOverArgs;
@@ -25,7 +25,7 @@ use crate::{print, print_error};
 
 pub(crate) fn run(args: &TakeOverArgs, json: bool) -> Result<(), Failure> {
     let source = Source::load(&args.follow)?;
-    check_targets(args)?;
+    mark_targets(args)?;
     let mut replica = source.open()?;
     let stop = stop_on_signal()?;
     let ended = AtomicBool::new(false);
@@ -189,18 +189,19 @@ impl Guide<'_> {
     }
 }
 
-/// Refuses a target before Apache is touched.
-fn check_targets(args: &TakeOverArgs) -> Result<(), Failure> {
-    let taken = |dir: &&std::path::PathBuf| {
-        dir.join("version-2").exists() && !pole_storage::is_following(dir).unwrap_or(false)
-    };
-    match args.copy_to.iter().find(taken) {
-        Some(dir) => {
+/// Refuses a target with a history before Apache is touched, and marks the others: a server that is started on one too
+/// early would be blank.
+fn mark_targets(args: &TakeOverArgs) -> Result<(), Failure> {
+    let failed = |error: pole_storage::FileError| Failure::failed(error.to_string());
+    for dir in &args.copy_to {
+        if dir.join("version-2").exists() && !is_following(dir).map_err(failed)? {
             let dir = dir.display();
-            Err(Failure::bad_input(format!("--copy-to {dir}: it has a history of its own; move its version-2 away")))
+            let text = format!("--copy-to {dir}: it has a history of its own; move its version-2 away");
+            return Err(Failure::bad_input(text));
         }
-        None => Ok(()),
+        mark_following(dir).map_err(failed)?;
     }
+    Ok(())
 }
 
 /// Copies the history to the other servers, and permits all to start. Their own mark is the last to go, so none starts
