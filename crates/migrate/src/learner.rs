@@ -23,7 +23,7 @@
 //!
 //! Invariant: the zxids of [`Effect::Commit`] have no gap, and never go back.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use pole_jute::{Reader, Record, TxnHeader};
@@ -83,9 +83,11 @@ pub enum Effect {
     Adopt {
         /// The leader's epoch.
         epoch: Epoch,
-        /// The configuration of the ensemble, as the leader sends it.
-        configuration: Bytes,
+        /// The servers of the ensemble, as the leader knows them; empty if it does not say.
+        members: BTreeSet<ServerId>,
     },
+    /// The servers of the ensemble have changed. A new connection says what they are now.
+    Changed,
     /// The leader is established, and this observer has what it had committed.
     UpToDate,
     /// The leader's last proposal, committed or not.
@@ -356,9 +358,11 @@ impl Learner {
             Kind::InformAndActivate => self.commit(entry_of(&packet, DESIGNATED_BYTES)?, effects)?,
             Kind::NewLeader => {
                 *adopted = true;
-                let configuration = packet.data.unwrap_or_default();
-                self.check_id(&configuration)?;
-                effects.push(Effect::Adopt { epoch: self.epoch, configuration });
+                let members = members_of(&packet.data.unwrap_or_default());
+                if members.contains(&self.start.id) {
+                    return Err(ProtocolError::IdTaken { id: self.start.id });
+                }
+                effects.push(Effect::Adopt { epoch: self.epoch, members });
                 effects.push(send(Kind::Ack, packet.zxid, None));
             }
             Kind::UpToDate if *adopted => {
@@ -375,7 +379,10 @@ impl Learner {
     fn follow(&mut self, packet: Packet, effects: &mut Vec<Effect>) -> Result<(), ProtocolError> {
         match packet.kind {
             Kind::Inform => self.commit(entry_of(&packet, 0)?, effects)?,
-            Kind::InformAndActivate => self.commit(entry_of(&packet, DESIGNATED_BYTES)?, effects)?,
+            Kind::InformAndActivate => {
+                self.commit(entry_of(&packet, DESIGNATED_BYTES)?, effects)?;
+                effects.push(Effect::Changed);
+            }
             Kind::Ping => self.ping(&packet, effects),
             // They are for followers or for clients of this observer, and a release that sends them is no reason to stop:
             // a transaction that is missed shows as a gap.
@@ -419,13 +426,12 @@ impl Learner {
         // Without sessions of its own, an observer has none to keep alive. The leader requires data, even if empty.
         effects.push(send(Kind::Ping, packet.zxid, Some(Bytes::new())));
     }
+}
 
-    /// Refuses to go on under the id of a server. The configuration has a line `server.N=` for each.
-    fn check_id(&self, configuration: &[u8]) -> Result<(), ProtocolError> {
-        let key = format!("server.{}=", self.start.id);
-        let taken = String::from_utf8_lossy(configuration).lines().any(|line| line.trim_start().starts_with(&key));
-        if taken { Err(ProtocolError::IdTaken { id: self.start.id }) } else { Ok(()) }
-    }
+/// The servers in a configuration, which has a line `server.N=…` for each.
+fn members_of(configuration: &[u8]) -> BTreeSet<ServerId> {
+    let id = |line: &str| line.trim_start().strip_prefix("server.")?.split_once('=')?.0.trim().parse().ok();
+    String::from_utf8_lossy(configuration).lines().filter_map(id).map(ServerId).collect()
 }
 
 /// The transaction in a packet, after `skipped` bytes of another meaning.

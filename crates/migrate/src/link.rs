@@ -6,6 +6,7 @@
 //! Everything runs on the caller's thread. The caller is told of progress several times a second, and decides when to
 //! stop.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -44,6 +45,8 @@ pub struct Progress {
     pub up_to_date: bool,
     /// The leader's last proposal, as of its last ping.
     pub proposed: Option<Zxid>,
+    /// The servers of the ensemble, as the last leader knows them; empty if none has said.
+    pub members: BTreeSet<ServerId>,
     /// Received from all leaders.
     pub bytes: u64,
     /// The number of znodes and sessions.
@@ -122,9 +125,10 @@ impl Follow {
             epoch: replica.epochs().1,
             up_to_date: false,
             proposed: None,
+            members: BTreeSet::new(),
             bytes: 0,
             nodes: replica.tree().node_count(),
-            sessions: replica.tree().sessions().count(),
+            sessions: replica.tree().session_count(),
             failure: None,
         };
         let mut pause = PAUSE_MIN;
@@ -221,19 +225,23 @@ impl Connection<'_> {
                 }
                 Effect::UpToDate => (self.progress.up_to_date, self.progress.failure) = (true, None),
                 Effect::Proposed(zxid) => self.progress.proposed = Some(zxid),
+                Effect::Changed => return Err(Ended::Broken("the servers of the ensemble have changed".to_owned())),
+                Effect::Adopt { epoch, members } => {
+                    self.progress.members.clone_from(&members);
+                    self.replica.perform(Effect::Adopt { epoch, members })?;
+                }
                 effect @ (Effect::Accept(_)
                 | Effect::Truncate(_)
                 | Effect::Restore(..)
                 | Effect::Reapply(_)
-                | Effect::Commit(_)
-                | Effect::Adopt { .. }) => self.replica.perform(effect)?,
+                | Effect::Commit(_)) => self.replica.perform(effect)?,
             }
         }
         self.replica.flush()?;
         self.progress.last = self.replica.last();
         self.progress.epoch = self.replica.epochs().1;
         self.progress.nodes = self.replica.tree().node_count();
-        self.progress.sessions = self.replica.tree().sessions().count();
+        self.progress.sessions = self.replica.tree().session_count();
         Ok(())
     }
 }

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use pole_jute::{Reader, Record, TxnEntry};
@@ -65,6 +66,7 @@ impl Replica {
         Tree::new(Rules::default()).freeze().write(&mut |piece| blank.extend_from_slice(piece));
         // What an observer gets is committed, so all of it can be applied at once and none has to be kept in memory.
         (config.alone, config.following, config.retain_bytes) = (true, true, 0);
+        config.purge_interval = Some(PURGE_INTERVAL);
         config.blank = Some(blank.into());
         let mut rebuild = Rebuild::default();
         let (disk, recovered, _) = open_into(config.clone(), &mut rebuild)?;
@@ -130,7 +132,7 @@ impl Replica {
                 }
             }
             Effect::Adopt { epoch, .. } => self.adopt(epoch)?,
-            Effect::Send(_) | Effect::UpToDate | Effect::Proposed(_) => {}
+            Effect::Send(_) | Effect::UpToDate | Effect::Proposed(_) | Effect::Changed => {}
         }
         Ok(())
     }
@@ -284,6 +286,9 @@ impl fmt::Debug for Frozen {
         write!(f, "an image of about {} bytes", self.0.size_bytes())
     }
 }
+
+/// Snapshots that are older than the last few are of no use to anyone here.
+const PURGE_INTERVAL: Duration = Duration::from_secs(600);
 
 /// A snapshot is taken when the log since the last one is larger than this and than twice the state: the start of a
 /// server then reads at most about three times its state.

@@ -153,6 +153,12 @@ impl Tree {
         self.sessions.iter().map(|(id, session)| (*id, session.timeout_ms))
     }
 
+    /// The number of open sessions.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
     /// The ephemeral nodes of a session, sorted by path.
     #[must_use]
     pub fn ephemerals(&self, session: i64) -> Vec<Arc<str>> {

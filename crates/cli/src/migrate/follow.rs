@@ -25,7 +25,7 @@ pub(crate) fn run(args: &FollowArgs, json: bool) -> Result<(), Failure> {
         if stop.load(Ordering::Relaxed) || level { Control::Stop } else { Control::Continue }
     });
     followed.map_err(|error| failed(&error))?;
-    let (nodes, sessions) = (replica.tree().node_count(), replica.tree().sessions().count());
+    let (nodes, sessions) = (replica.tree().node_count(), replica.tree().session_count());
     let last = replica.close().map_err(|error| Failure::failed(error.to_string()))?;
     if json {
         return Ok(());

@@ -3,7 +3,7 @@
 //! The copy follows on this thread, and another one asks all servers of Apache several times a second. Each round of
 //! answers gives the next step (`pole_migrate::TakeOver`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -122,6 +122,9 @@ impl Guide<'_> {
         for failure in self.stopper.failures() {
             print_error(&format!("pole: {failure}\n"));
         }
+        if let Some(why) = self.unlisted(progress) {
+            return Some(Err(Failure::bad_input(why)));
+        }
         // Before anything is stopped, the copy has to have seen a ping and be level with it.
         let up_to_date = if self.stopping { progress.up_to_date } else { is_level(progress) };
         let position = Position { last: progress.last, epoch: progress.epoch, up_to_date };
@@ -134,8 +137,11 @@ impl Guide<'_> {
                 self.listed(&[id])
             )),
             Step::StopFollowers(ids) => {
-                self.stopping = true;
-                self.say(&format!("The copy is level at {}. Stop {} now.", hex(progress.last), self.listed(&ids)));
+                if !self.stopping {
+                    self.stopping = true;
+                    self.say(&format!("The copy is level at {}.", hex(progress.last)));
+                }
+                self.say(&format!("Stop {} now.", self.listed(&ids)));
                 self.run_command(&ids);
             }
             Step::StartFollower(ids) => {
@@ -158,6 +164,20 @@ impl Guide<'_> {
             Step::Refuse(why) => return Some(Err(Failure::new(Kind::Failed, why))),
         }
         None
+    }
+
+    /// Why the configuration is not that of the ensemble, if it is not. A server that nobody asks could be part of a
+    /// quorum.
+    fn unlisted(&self, progress: &Progress) -> Option<String> {
+        let listed: BTreeSet<ServerId> = self.source.follow.servers.iter().map(|server| server.id).collect();
+        let names = |ids: &BTreeSet<ServerId>| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        (!progress.members.is_empty() && progress.members != listed).then(|| {
+            format!(
+                "the ensemble has the servers {}, and the configuration lists {}: give --apache its present configuration",
+                names(&progress.members),
+                names(&listed)
+            )
+        })
     }
 
     fn run_command(&mut self, ids: &[ServerId]) {
@@ -207,7 +227,7 @@ fn mark_targets(args: &TakeOverArgs) -> Result<(), Failure> {
 /// Copies the history to the other servers, and permits all to start. Their own mark is the last to go, so none starts
 /// before all have the history: two blank servers would be a quorum.
 fn finish(args: &TakeOverArgs, json: bool, source: &Source, replica: Replica, zxid: Zxid) -> Result<(), Failure> {
-    let (nodes, sessions) = (replica.tree().node_count(), replica.tree().sessions().count());
+    let (nodes, sessions) = (replica.tree().node_count(), replica.tree().session_count());
     let epoch = replica.epochs().1.0;
     let failed = |error: String| Failure::failed(error);
     let last = replica.close().map_err(|error| failed(error.to_string()))?;
@@ -218,7 +238,13 @@ fn finish(args: &TakeOverArgs, json: bool, source: &Source, replica: Replica, zx
     let mut directories = vec![storage.data_dir.display().to_string()];
     for dir in &args.copy_to {
         let copied = copy_history((&storage.data_dir, &storage.log_dir), (dir, dir));
-        copied.map_err(|error| failed(format!("{error}. Apache is stopped: correct this, and copy version-2 yourself")))?;
+        copied.map_err(|error| {
+            let own = storage.data_dir.display();
+            failed(format!(
+                "{error}. Apache is stopped, and {own}/version-2 is complete: copy it to the other Pole servers yourself, \
+                 then remove the files called following beside it and there"
+            ))
+        })?;
         directories.push(dir.display().to_string());
     }
     unmark_following(&storage.data_dir).map_err(|error| failed(error.to_string()))?;

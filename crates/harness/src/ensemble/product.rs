@@ -66,6 +66,11 @@ impl Launcher {
         self
     }
 
+    /// The program: Pole's binary, or a JVM.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// The command for a server with this configuration file.
     ///
     /// `setpriv` makes the kernel kill the server when our thread ends for any reason. It then executes the server in

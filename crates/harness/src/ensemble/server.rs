@@ -61,6 +61,11 @@ impl Server {
         Ok(())
     }
 
+    /// Starts another product from now on, on the same files.
+    pub fn set_launcher(&mut self, launcher: Launcher) {
+        self.launcher = launcher;
+    }
+
     /// Sends SIGKILL. Does not wait for the process to end; [`Self::start`] and [`Self::reap`] do.
     pub fn kill(&mut self) -> Result<(), Failure> {
         self.frozen = false;

@@ -46,7 +46,8 @@ fn words(effects: &[Effect]) -> Vec<String> {
             Effect::Restore(zxid, tree) => format!("restore {zxid} with {} nodes", tree.node_count()),
             Effect::Reapply(entry) => format!("reapply {}", entry.zxid),
             Effect::Commit(entry) => format!("commit {}", entry.zxid),
-            Effect::Adopt { epoch, configuration } => format!("adopt {epoch} {}", configuration.len()),
+            Effect::Adopt { epoch, members } => format!("adopt {epoch} of {:?}", members.iter().map(|id| id.0).collect::<Vec<_>>()),
+            Effect::Changed => "changed".to_owned(),
             Effect::UpToDate => "up to date".to_owned(),
             Effect::Proposed(zxid) => format!("proposed {zxid}"),
         })
@@ -96,7 +97,7 @@ fn a_diff_is_committed_in_order_and_acknowledged_after_it_is_durable() {
             "AckEpoch 0x100000002 Some([0, 0, 0, 1])",
             "commit 1.3",
             "commit 2.1",
-            "adopt 3 10",
+            "adopt 3 of [1]",
             "Ack 0x300000000 None",
             "up to date",
             "Ack 0x300000000 None",
@@ -138,7 +139,7 @@ fn a_state_is_restored_and_what_it_may_contain_is_applied_again() {
         "reapply 2.4",
         "reapply 2.5",
         "commit 2.6",
-        "adopt 2 0",
+        "adopt 2 of []",
         "Ack 0x200000000 None",
         "commit 2.7",
         "up to date",
@@ -215,6 +216,23 @@ fn packets_in_the_wrong_phase_are_refused() {
     let mut synchronising = greeted();
     synchronising.receive(&packet(Kind::Diff, zxid(1, 2), None)).unwrap();
     assert_eq!(wrong(synchronising, &packet(Kind::UpToDate, Zxid(u64::MAX), None)), Kind::UpToDate);
+}
+
+#[test]
+fn a_change_of_the_ensemble_is_committed_and_reported() {
+    let mut learner = learner(zxid(1, 2), 1);
+    let begin = [
+        leader_info(1),
+        packet(Kind::Diff, zxid(1, 2), None),
+        packet(Kind::NewLeader, zxid(1, 0), Some(b"server.1=a:1:2:participant;b\n server.2=c\nversion=7\nserver.x=\n")),
+        packet(Kind::UpToDate, Zxid(u64::MAX), None),
+    ];
+    assert_eq!(words(&learner.receive(&begin.concat()).unwrap())[2], "adopt 1 of [1, 2]");
+    let data = [&3_u64.to_be_bytes()[..], &body(zxid(1, 3))].concat();
+    let effects = learner.receive(&packet(Kind::InformAndActivate, zxid(1, 3), Some(&data))).unwrap();
+    assert_eq!(words(&effects), ["commit 1.3", "changed"]);
+    let error = learner.receive(&packet(Kind::InformAndActivate, zxid(1, 4), Some(b"short"))).unwrap_err();
+    assert!(matches!(error, ProtocolError::Content { .. }), "{error}");
 }
 
 #[test]
