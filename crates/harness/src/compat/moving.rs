@@ -25,7 +25,7 @@ use super::{Tally, servers, work_dir};
 use crate::Failure;
 use crate::client::set_data;
 use crate::command::killed_with_parent;
-use crate::ensemble::{Ensemble, Launcher, Product, READY_LIMIT, Setup};
+use crate::ensemble::{Ensemble, Launcher, Product, READY_LIMIT, Server, Setup};
 use clients::{Clients, HELD, ROOT, SIGNAL, WRITERS, writer_path};
 use tree::{Dump, STATIC, compare, dump, fill};
 
@@ -145,11 +145,13 @@ fn in_place(pole: &Launcher, target: &mut Ensemble, clients: &Clients) -> Result
 
 /// Stops all servers, and starts those of the other product on the same files.
 fn switch(launcher: &Launcher, target: &mut Ensemble) -> Result<(), Failure> {
+    target.servers().iter().try_for_each(Server::ask_to_end)?;
     for index in 0..target.servers().len() {
-        target.server(index).terminate(READY_LIMIT)?;
-    }
-    for index in 0..target.servers().len() {
-        target.server(index).set_launcher(launcher.clone());
+        let server = target.server(index);
+        if server.wait_end(READY_LIMIT)?.is_none() {
+            return Err(Failure::Check(format!("server {} does not end", server.id())));
+        }
+        server.set_launcher(launcher.clone());
     }
     target.start_all().map(drop)
 }

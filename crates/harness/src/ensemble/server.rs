@@ -84,6 +84,11 @@ impl Server {
         self.signal(Signal::CONT)
     }
 
+    /// Sends SIGTERM. Does not wait for the process to end; [`Self::wait_end`] does.
+    pub fn ask_to_end(&self) -> Result<(), Failure> {
+        self.signal(Signal::TERM)
+    }
+
     /// Sends SIGTERM and waits for the process to end. Fails if it still runs after `limit`.
     pub fn terminate(&mut self, limit: Duration) -> Result<ExitStatus, Failure> {
         self.signal(Signal::TERM)?;
