@@ -72,6 +72,11 @@ fn what_would_keep_a_server_from_starting_is_1() {
     let (code, said, _) = run(&["migrate", "check", "--config", &config]);
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("compressed snapshots are not read"), "{said}");
+
+    fs::remove_dir_all(&data).unwrap();
+    let (code, said, _) = run(&["migrate", "check", "--config", &config]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("nothing to move"), "{said}");
 }
 
 #[test]
@@ -90,7 +95,10 @@ fn a_copy_that_cannot_be_made_is_2_before_anything_is_written() {
     let (code, _, said) = run(&["migrate", "follow", "--apache", &alone, "--config", &pole]);
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("moved in place"), "{said}");
-    let secure = of_apache(&scratch, "sslQuorum=true\nssl.quorum.keyStore.location=/k.pem\nssl.quorum.trustStore.location=/t.pem\n");
+    let secure = of_apache(
+        &scratch,
+        "sslQuorum=true\nssl.quorum.keyStore.location=/k.pem\nssl.quorum.trustStore.location=/t.pem\n",
+    );
     let (code, _, said) = run(&["migrate", "follow", "--apache", &secure, "--config", &pole]);
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("sslQuorum"), "{said}");

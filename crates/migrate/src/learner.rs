@@ -123,7 +123,9 @@ pub enum ProtocolError {
         got: i32,
     },
     /// The id of this observer belongs to a server.
-    #[error("the ensemble has a server {id}: an observer under this id would vote in its name; choose another with --id")]
+    #[error(
+        "the ensemble has a server {id}: an observer under this id would vote in its name; choose another with --id"
+    )]
     IdTaken {
         /// The id.
         id: ServerId,
@@ -188,11 +190,22 @@ enum Phase {
     /// Waits for `Diff`, `Trunc` or `Snap`.
     Choosing,
     /// Receives the state.
-    Restoring { zxid: Zxid, bytes: u64, restorer: Box<Restorer> },
+    Restoring {
+        zxid: Zxid,
+        bytes: u64,
+        restorer: Box<Restorer>,
+    },
     /// Waits for the signature after the state.
-    Signature { zxid: Zxid, restorer: Box<Restorer> },
+    Signature {
+        zxid: Zxid,
+        restorer: Box<Restorer>,
+    },
     /// Receives what the leader has committed meanwhile, up to `UpToDate`.
-    Synchronising { restored: bool, adopted: bool, proposals: VecDeque<Entry> },
+    Synchronising {
+        restored: bool,
+        adopted: bool,
+        proposals: VecDeque<Entry>,
+    },
     Following,
 }
 
@@ -315,8 +328,7 @@ impl Learner {
     }
 
     fn choice(&mut self, packet: &Packet, effects: &mut Vec<Effect>) -> Result<(), ProtocolError> {
-        let synchronising =
-            || Phase::Synchronising { restored: false, adopted: false, proposals: VecDeque::new() };
+        let synchronising = || Phase::Synchronising { restored: false, adopted: false, proposals: VecDeque::new() };
         #[expect(clippy::wildcard_enum_match_arm, reason = "the leader chooses one of three")]
         match packet.kind {
             Kind::Diff => self.phase = synchronising(),

@@ -13,6 +13,22 @@
 //! copy          the directory                  -> those of the other Pole servers
 //! ```
 //!
+//! ```
+//! use pole_migrate::{Effect, Kind, Learner, Limits, Packet, Start};
+//! use pole_types::{Epoch, ServerId, Zxid};
+//!
+//! // An observer without a history introduces itself, and the leader answers with its epoch, 3.
+//! let start = Start { id: ServerId(99), accepted: Epoch(0), current: Epoch(0), last: Zxid::ZERO };
+//! let (mut learner, _first) = Learner::new(start, Limits::default());
+//! let version = bytes::Bytes::from_static(&[0, 1, 0, 0]);
+//! let answer = Packet::new(Kind::LeaderInfo, 0x3_0000_0000, Some(version)).encode();
+//!
+//! // The promise has to be durable before it is sent.
+//! let effects = learner.receive(&answer)?;
+//! assert!(matches!(effects[..], [Effect::Accept(Epoch(3)), Effect::Send(_)]));
+//! # Ok::<(), pole_migrate::ProtocolError>(())
+//! ```
+//!
 //! Invariants:
 //! - An observer's id is never that of a server of the ensemble: the leader counts acknowledgements by id.
 //! - Only committed transactions are written, in their order and without a gap.

@@ -114,11 +114,7 @@ impl Follow {
     ///
     /// # Errors
     /// If the directory fails, or the ensemble cannot be followed at all.
-    pub fn run(
-        &self,
-        replica: &mut Replica,
-        watch: &mut dyn FnMut(&Progress) -> Control,
-    ) -> Result<(), FollowError> {
+    pub fn run(&self, replica: &mut Replica, watch: &mut dyn FnMut(&Progress) -> Control) -> Result<(), FollowError> {
         let mut progress = Progress {
             leader: None,
             last: replica.last(),

@@ -90,9 +90,8 @@ impl TakeOver {
         };
         let up: Vec<ServerId> = answers.iter().filter(|(id, answer)| !is_down(id, answer)).map(|(id, _)| *id).collect();
         self.seen |= answers.values().any(|answer| matches!(answer, Answer::Serving { .. } | Answer::NotServing));
-        let is_unknown = |id: &ServerId, answer: &Answer| {
-            matches!(answer, Answer::Unknown(_)) && !self.assumed_down.contains(id)
-        };
+        let is_unknown =
+            |id: &ServerId, answer: &Answer| matches!(answer, Answer::Unknown(_)) && !self.assumed_down.contains(id);
         if let Some((id, Answer::Unknown(why))) = answers.iter().find(|(id, answer)| is_unknown(id, answer)) {
             // What was verified stays so: a machine that is switched off after its server was stopped looks like this.
             self.reading = None;
@@ -137,7 +136,9 @@ impl TakeOver {
             return Step::StopFollowers(others);
         }
         if self.voters.is_quorum([leader]) {
-            return Step::Refuse(format!("server {leader} is a quorum alone and may commit at any time: stop it and move in place"));
+            return Step::Refuse(format!(
+                "server {leader} is a quorum alone and may commit at any time: stop it and move in place"
+            ));
         }
         if zxid > position.reached() {
             self.reading = None;

@@ -34,7 +34,9 @@ fn a_state_and_what_follows_it() {
         });
         let (zxid, tree) = restored.expect("a state");
         assert_eq!(zxid, Zxid(0x1_0000_0015));
-        assert!(["/a", "/secret", "/c", "/q-0000000002", "/zookeeper/quota/a"].iter().all(|path| tree.stat(path).is_some()));
+        assert!(
+            ["/a", "/secret", "/c", "/q-0000000002", "/zookeeper/quota/a"].iter().all(|path| tree.stat(path).is_some())
+        );
         assert_eq!(tree.acl_schemes()["digest"], 1);
         assert_eq!(committed(&effects), range(0x16, 0x1a));
         let members = effects.iter().find_map(|effect| match effect {

@@ -50,10 +50,13 @@ fn entry(zxid: Zxid, op: OpCode, txn: Txn) -> Entry {
 /// Creates `/nEPOCH-COUNTER`.
 fn create(at: Zxid) -> Entry {
     let path = format!("/n{}-{}", at.epoch(), at.counter());
-    let (data, acl) = (Some(Bytes::from_static(b"data")), vec![pole_jute::Acl {
-        perms: pole_jute::Perms::ALL,
-        id: pole_jute::Id { scheme: "world".into(), id: "anyone".into() },
-    }]);
+    let (data, acl) = (
+        Some(Bytes::from_static(b"data")),
+        vec![pole_jute::Acl {
+            perms: pole_jute::Perms::ALL,
+            id: pole_jute::Id { scheme: "world".into(), id: "anyone".into() },
+        }],
+    );
     let txn = CreateTxn { path, data, acl, ephemeral: false, parent_cversion: -1 };
     entry(at, OpCode::Create, Txn::Create(txn))
 }
@@ -96,8 +99,10 @@ fn a_copy_has_everything_after_a_restart() {
     perform(&mut replica, effects);
     let (digest, nodes) = (replica.tree().digest(), replica.tree().node_count());
     assert_eq!((replica.tree().session_count(), replica.close().unwrap()), (1, zxid(2, 8)));
-    let mut names: Vec<_> =
-        fs::read_dir(scratch.0.join("version-2")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = fs::read_dir(scratch.0.join("version-2"))
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     assert_eq!(names, ["acceptedEpoch", "currentEpoch", "lock", "log.200000007", "snapshot.200000006"]);
 
@@ -111,7 +116,10 @@ fn a_state_that_was_not_adopted_is_not_on_disk() {
     let scratch = Scratch::new("not-adopted");
     let mut replica = scratch.replica();
     perform(&mut replica, vec![Effect::Accept(Epoch(1)), adopt(1), Effect::Commit(create(zxid(1, 1)))]);
-    perform(&mut replica, vec![Effect::Restore(zxid(3, 5), fuzzy(zxid(3, 5), create(zxid(3, 6)))), Effect::Commit(create(zxid(3, 6)))]);
+    perform(
+        &mut replica,
+        vec![Effect::Restore(zxid(3, 5), fuzzy(zxid(3, 5), create(zxid(3, 6)))), Effect::Commit(create(zxid(3, 6)))],
+    );
     drop(replica);
     assert_eq!(scratch.replica().last(), zxid(1, 1), "it goes on from what is durable");
 }

@@ -34,6 +34,11 @@ pub(crate) fn run(args: &MigrateCheckArgs, json: bool, paint: Paint) -> Result<(
         match data {
             Ok(data) => {
                 checked.ready = data.error.is_none();
+                if data.snapshots.is_empty() && data.logs.is_empty() {
+                    checked.ready = false;
+                    let what = format!("no history in {}: nothing to move; check dataDir", data.directory);
+                    checked.differences.push(what);
+                }
                 checked.data = Some(data);
             }
             Err(error) => {
@@ -46,7 +51,7 @@ pub(crate) fn run(args: &MigrateCheckArgs, json: bool, paint: Paint) -> Result<(
     print_as(&checked, json, |checked| text(checked, paint))?;
     match checked.ready {
         true => Ok(()),
-        false => Err(Failure::failed("a Pole server would not start here; nothing was changed")),
+        false => Err(Failure::failed("Pole cannot go on from here; nothing was changed")),
     }
 }
 

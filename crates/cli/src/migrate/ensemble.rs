@@ -52,9 +52,10 @@ impl Source {
                 let host = if client.is_wildcard() { &server.host } else { &client.host };
                 (host.clone(), client.port)
             });
-            let client = given.or(listed).or_else(|| port.map(|port| (server.host.clone(), port))).ok_or_else(|| {
-                bad(format!("{file} has no clientPort for server {id}: say where it serves clients with --client"))
-            })?;
+            let client =
+                given.or(listed).or_else(|| port.map(|port| (server.host.clone(), port))).ok_or_else(|| {
+                    bad(format!("{file} has no clientPort for server {id}: say where it serves clients with --client"))
+                })?;
             Ok(ApacheServer {
                 id: *id,
                 host: server.host.clone(),

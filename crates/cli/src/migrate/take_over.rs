@@ -47,7 +47,8 @@ fn poll(servers: &[ApacheServer], rounds: &SyncSender<BTreeMap<ServerId, Answer>
     while !ended.load(Ordering::Relaxed) {
         let began = Instant::now();
         let answers = std::thread::scope(|scope| {
-            let asked: Vec<_> = servers.iter().map(|server| (server.id, scope.spawn(|| ask(server, ASK_LIMIT)))).collect();
+            let asked: Vec<_> =
+                servers.iter().map(|server| (server.id, scope.spawn(|| ask(server, ASK_LIMIT)))).collect();
             let answer = |thread: std::thread::ScopedJoinHandle<'_, Answer>| {
                 thread.join().unwrap_or_else(|_| Answer::Unknown("the question failed".to_owned()))
             };
@@ -249,19 +250,26 @@ fn finish(args: &TakeOverArgs, json: bool, source: &Source, replica: Replica, zx
     }
     unmark_following(&storage.data_dir).map_err(|error| failed(error.to_string()))?;
     let taken = TakenOver { zxid: hex(zxid), epoch, nodes, sessions, directories };
-    print_as(&taken, json, |taken| text(taken, &args.follow.config))
+    let left = source.config.members().iter().count().saturating_sub(taken.directories.len());
+    print_as(&taken, json, |taken| text(taken, left, &args.follow.config))
 }
 
-fn text(taken: &TakenOver, config: &Path) -> String {
+/// What was done, and what is left to do: `left` servers of Pole have no history yet.
+fn text(taken: &TakenOver, left: usize, config: &Path) -> String {
     let TakenOver { zxid, epoch, nodes, sessions, directories } = taken;
     let (nodes, sessions) = (counted(*nodes, "znode"), counted(*sessions, "session"));
+    let copy = match left {
+        0 => String::new(),
+        count => format!(
+            "Copy version-2 to the dataDir of {} more before you start the first one.\n",
+            counted(count, "server")
+        ),
+    };
     format!(
         "Nothing of Apache runs. The copy has everything up to {zxid}: {nodes}, {sessions}, epoch {epoch}.\n\
-         Complete: {}\n\
-         1. Copy version-2 to the dataDir of every other Pole server that is not listed. Start none before all have it.\n\
-         2. Start all of them: pole server --config {}\n\
-         3. See that Apache is not started again: disable its service.\n\
-         The way back is to stop all Pole servers and start Apache on copies of their directories.\n",
+         Complete: {}\n{copy}\
+         Start all servers of Pole now: pole server --config {}\n\
+         Disable the service of Apache, so that nothing starts it again.\n",
         directories.join(", "),
         config.display()
     )

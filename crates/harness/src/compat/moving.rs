@@ -46,7 +46,8 @@ pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Res
     let addresses: Vec<SocketAddr> = source.addresses().into_iter().chain(target.addresses()).collect();
     let clients = Clients::start(addresses, options.sessions);
     clients.wait("all sessions", |seen| seen.holding == options.sessions && seen.writes > 100)?;
-    let (mut tally, mut check) = (Tally::default(), Check { clients: &clients, sessions: options.sessions, signals: 0 });
+    let (mut tally, mut check) =
+        (Tally::default(), Check { clients: &clients, sessions: options.sessions, signals: 0 });
 
     let before = side_by_side(pole.program(), &mut source, &mut target, &clients)?;
     check.whole("side by side", &target, &before, &mut tally)?;
@@ -174,9 +175,9 @@ impl Check<'_> {
     fn whole(&mut self, name: &str, target: &Ensemble, before: &Dump, tally: &mut Tally) -> Result<(), Failure> {
         let sessions = self.sessions;
         let writes = self.clients.seen().writes;
-        let seen = self.clients.wait("all clients", |seen| {
-            seen.connected == sessions && seen.writes > writes + WRITES_AFTER
-        })?;
+        let seen = self
+            .clients
+            .wait("all clients", |seen| seen.connected == sessions && seen.writes > writes + WRITES_AFTER)?;
         // On the way back the writers pause, so that every node can be compared.
         let gap = match name == BACK {
             true => String::new(),
@@ -243,7 +244,11 @@ impl Running {
         let deadline = Instant::now() + READY_LIMIT;
         while !self.output().contains(text) {
             if Instant::now() > deadline {
-                return Err(Failure::Check(format!("pole migrate {} never said {text:?}: {}", self.name, self.output())));
+                return Err(Failure::Check(format!(
+                    "pole migrate {} never said {text:?}: {}",
+                    self.name,
+                    self.output()
+                )));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -194,7 +194,17 @@ mod tests {
 
     #[test]
     fn invalid_arguments_are_rejected() {
-        for line in ["--part", "--part x", "--on x", "--servers 2", "--jobs 0", "--jobs x", "--nodes 0", "--record --on pole", "x"] {
+        for line in [
+            "--part",
+            "--part x",
+            "--on x",
+            "--servers 2",
+            "--jobs 0",
+            "--jobs x",
+            "--nodes 0",
+            "--record --on pole",
+            "x",
+        ] {
             assert!(matches!(parse(line), Err(Failure::Usage(_))), "{line}");
         }
     }

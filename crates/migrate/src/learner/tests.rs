@@ -46,7 +46,9 @@ fn words(effects: &[Effect]) -> Vec<String> {
             Effect::Restore(zxid, tree) => format!("restore {zxid} with {} nodes", tree.node_count()),
             Effect::Reapply(entry) => format!("reapply {}", entry.zxid),
             Effect::Commit(entry) => format!("commit {}", entry.zxid),
-            Effect::Adopt { epoch, members } => format!("adopt {epoch} of {:?}", members.iter().map(|id| id.0).collect::<Vec<_>>()),
+            Effect::Adopt { epoch, members } => {
+                format!("adopt {epoch} of {:?}", members.iter().map(|id| id.0).collect::<Vec<_>>())
+            }
             Effect::Changed => "changed".to_owned(),
             Effect::UpToDate => "up to date".to_owned(),
             Effect::Proposed(zxid) => format!("proposed {zxid}"),
