@@ -8,7 +8,7 @@
 //! 4. The leader is stopped. The copy is whole.
 //!
 //! A server that comes back in between starts this again: nothing that was found before counts. If the leader steps down
-//! before it could be asked, one other server has to be started again, because only a leader says what it has committed.
+//! before it could be asked, others have to be started again, because only a leader says what it has committed.
 //!
 //! The pause is for acknowledgements that arrived at the leader just before the last follower ended. It processes them
 //! at once, and commits by them.
@@ -48,7 +48,7 @@ pub enum Step {
     Unreachable(ServerId, String),
     /// Stop these servers, in any order.
     StopFollowers(Vec<ServerId>),
-    /// Start one of these servers again.
+    /// Start so many of these servers again that there is a quorum.
     StartFollower(Vec<ServerId>),
     /// Stop the leader. The copy has everything up to this transaction, and there is no later one.
     StopLeader(ServerId, Zxid),

@@ -147,8 +147,8 @@ impl Guide<'_> {
             }
             Step::StartFollower(ids) => {
                 self.say(&format!(
-                    "Apache has no leader any more, and it was not asked for its last transaction in time. Start one of {} \
-                     again: only with a quorum does it say what it has committed. Nothing is lost.",
+                    "Apache has no leader any more, and it was not asked for its last transaction in time. Nothing is lost. \
+                     Start {} again, or as many of them as make a quorum: only then does it say what it has committed.",
                     self.listed(&ids)
                 ));
                 self.stopper = StopCommand::new(None);

@@ -15,7 +15,7 @@ mod tree;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -81,6 +81,7 @@ fn side_by_side(
     source.server(leader).start()?;
     source.wait_ready(READY_LIMIT)?;
     follow.terminate()?;
+    wrong_order(program, source, &configs)?;
 
     let before = unchanging(source.addresses()[0])?;
     for server in source.servers() {
@@ -104,6 +105,25 @@ fn side_by_side(
         true => Ok(before),
         false => Err(Failure::Check(format!("Pole writes in epoch {first:?}, and Apache did in {epoch:?}"))),
     }
+}
+
+/// An operator stops all servers at once, before the copy was compared: the take-over says so, goes on when they are
+/// back, and has permitted nothing when it is given up.
+fn wrong_order(program: &Path, source: &mut Ensemble, configs: &[PathBuf; 2]) -> Result<(), Failure> {
+    let mut take_over = Running::start(program, "take-over", configs, &[])?;
+    take_over.wait_for("Stop server")?;
+    source.servers().iter().try_for_each(Server::ask_to_kill)?;
+    take_over.wait_for("Apache has no leader any more")?;
+    let stops = take_over.output().matches("Stop server").count();
+    source.start_all()?;
+    take_over.wait_until("it asks again", |output| output.matches("Stop server").count() > stops)?;
+    let status = take_over.end()?;
+    match status.code() {
+        Some(1) => println!("move side by side: all servers stopped too early, and nothing was permitted"),
+        _ => return Err(Failure::Check(format!("a take-over that was given up ended with {status}"))),
+    }
+    let marked = configs[1].with_file_name("data").join("following").exists();
+    if marked { Ok(()) } else { Err(Failure::Check("a copy that is not complete may be started".to_owned())) }
 }
 
 /// Stops Pole, and starts Apache on its directories. Compares everything.
@@ -241,14 +261,15 @@ impl Running {
     }
 
     fn wait_for(&self, text: &str) -> Result<(), Failure> {
+        self.wait_until(text, |output| output.contains(text))
+    }
+
+    fn wait_until(&self, what: &str, holds: impl Fn(&str) -> bool) -> Result<(), Failure> {
         let deadline = Instant::now() + READY_LIMIT;
-        while !self.output().contains(text) {
+        while !holds(&self.output()) {
             if Instant::now() > deadline {
-                return Err(Failure::Check(format!(
-                    "pole migrate {} never said {text:?}: {}",
-                    self.name,
-                    self.output()
-                )));
+                let what = format!("pole migrate {}: no end of waiting for {what:?}: {}", self.name, self.output());
+                return Err(Failure::Check(what));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -256,10 +277,20 @@ impl Running {
     }
 
     /// Ends it as Ctrl-C does.
-    fn terminate(self) -> Result<(), Failure> {
-        let sent = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        sent.map_err(|why| Failure::Check(format!("cannot signal pole migrate {}: {why}", self.name)))?;
-        self.wait()
+    fn end(&mut self) -> Result<ExitStatus, Failure> {
+        let name = self.name;
+        let failed = |why: &dyn std::fmt::Display| Failure::Check(format!("cannot end pole migrate {name}: {why}"));
+        kill_process(Pid::from_child(&self.child), Signal::TERM).map_err(|why| failed(&why))?;
+        self.child.wait().map_err(|why| failed(&why))
+    }
+
+    /// Ends it as Ctrl-C does, with success.
+    fn terminate(mut self) -> Result<(), Failure> {
+        let status = self.end()?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(Failure::Check(format!("pole migrate {} ended with {status}: {}", self.name, self.output())))
     }
 
     /// Waits for its successful end.

@@ -72,6 +72,11 @@ impl Server {
         self.signal(Signal::KILL)
     }
 
+    /// Like [`Self::kill`], for several servers at the same time.
+    pub fn ask_to_kill(&self) -> Result<(), Failure> {
+        self.signal(Signal::KILL)
+    }
+
     /// Sends SIGSTOP: the process stops, with all its sockets open.
     pub fn freeze(&mut self) -> Result<(), Failure> {
         self.frozen = true;
