@@ -343,6 +343,8 @@ pub struct TakenOver {
     pub nodes: usize,
     /// The number of sessions.
     pub sessions: usize,
+    /// The digest that the four-letter word `hash` of Pole shows, as a decimal number; the same for every copy.
+    pub digest: String,
     /// The directories that have the whole history now.
     pub directories: Vec<String>,
 }

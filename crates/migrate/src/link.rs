@@ -96,9 +96,11 @@ impl From<ReplicaError> for Ended {
 
 impl From<ProtocolError> for Ended {
     fn from(error: ProtocolError) -> Self {
-        match error {
-            ProtocolError::IdTaken { .. } | ProtocolError::Version { .. } => Self::Fatal(FollowError::Protocol(error)),
-            error => Self::Broken(error.to_string()),
+        // However often it is tried, these stay.
+        if matches!(error, ProtocolError::IdTaken { .. } | ProtocolError::Version { .. }) {
+            Self::Fatal(FollowError::Protocol(error))
+        } else {
+            Self::Broken(error.to_string())
         }
     }
 }

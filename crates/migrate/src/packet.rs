@@ -73,10 +73,10 @@ impl Kind {
     }
 
     fn number(self) -> i32 {
-        match self {
-            Self::Other(number) => number,
-            kind => NUMBERS.iter().find(|(_, known)| *known == kind).map_or(-1, |(number, _)| *number),
+        if let Self::Other(number) = self {
+            return number;
         }
+        NUMBERS.iter().find(|(_, known)| *known == self).map_or(-1, |(number, _)| *number)
     }
 }
 

@@ -28,10 +28,9 @@ fn a_state_and_what_follows_it() {
     let start = Start { id: ServerId(99), accepted: Epoch(0), current: Epoch(0), last: Zxid::ZERO };
     for piece in PIECES {
         let effects = replay("snap", start, piece);
-        let restored = effects.iter().find_map(|effect| match effect {
-            Effect::Restore(zxid, tree) => Some((*zxid, tree)),
-            _ => None,
-        });
+        let restored = effects
+            .iter()
+            .find_map(|effect| if let Effect::Restore(zxid, tree) = effect { Some((*zxid, tree)) } else { None });
         let (zxid, tree) = restored.expect("a state");
         assert_eq!(zxid, Zxid(0x1_0000_0015));
         assert!(
@@ -39,16 +38,19 @@ fn a_state_and_what_follows_it() {
         );
         assert_eq!(tree.acl_schemes()["digest"], 1);
         assert_eq!(committed(&effects), range(0x16, 0x1a));
-        let members = effects.iter().find_map(|effect| match effect {
-            Effect::Adopt { epoch, members } => Some((epoch.0, members.iter().map(|id| id.0).collect::<Vec<_>>())),
-            _ => None,
+        let members = effects.iter().find_map(|effect| {
+            if let Effect::Adopt { epoch, members } = effect {
+                Some((epoch.0, members.iter().map(|id| id.0).collect::<Vec<_>>()))
+            } else {
+                None
+            }
         });
         assert_eq!(members, Some((1, vec![1, 2, 3])));
         assert!(effects.iter().any(|effect| matches!(effect, Effect::UpToDate)));
-        let proposed = effects.iter().rev().find_map(|effect| match effect {
-            Effect::Proposed(zxid) => Some(*zxid),
-            _ => None,
-        });
+        let proposed = effects
+            .iter()
+            .rev()
+            .find_map(|effect| if let Effect::Proposed(zxid) = effect { Some(*zxid) } else { None });
         assert_eq!(proposed, Some(Zxid(0x1_0000_001a)), "the last ping names the last proposal");
     }
 }

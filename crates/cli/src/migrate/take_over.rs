@@ -229,7 +229,7 @@ fn mark_targets(args: &TakeOverArgs) -> Result<(), Failure> {
 /// before all have the history: two blank servers would be a quorum.
 fn finish(args: &TakeOverArgs, json: bool, source: &Source, replica: Replica, zxid: Zxid) -> Result<(), Failure> {
     let (nodes, sessions) = (replica.tree().node_count(), replica.tree().session_count());
-    let epoch = replica.epochs().1.0;
+    let (epoch, digest) = (replica.epochs().1.0, replica.tree().digest().to_string());
     let failed = |error: String| Failure::failed(error);
     let last = replica.close().map_err(|error| failed(error.to_string()))?;
     if last != zxid {
@@ -249,24 +249,25 @@ fn finish(args: &TakeOverArgs, json: bool, source: &Source, replica: Replica, zx
         directories.push(dir.display().to_string());
     }
     unmark_following(&storage.data_dir).map_err(|error| failed(error.to_string()))?;
-    let taken = TakenOver { zxid: hex(zxid), epoch, nodes, sessions, directories };
+    let taken = TakenOver { zxid: hex(zxid), epoch, nodes, sessions, digest, directories };
     let left = source.config.members().iter().count().saturating_sub(taken.directories.len());
     print_as(&taken, json, |taken| text(taken, left, &args.follow.config))
 }
 
 /// What was done, and what is left to do: `left` servers of Pole have no history yet.
 fn text(taken: &TakenOver, left: usize, config: &Path) -> String {
-    let TakenOver { zxid, epoch, nodes, sessions, directories } = taken;
+    let TakenOver { zxid, epoch, nodes, sessions, digest, directories } = taken;
     let (nodes, sessions) = (counted(*nodes, "znode"), counted(*sessions, "session"));
     let copy = match left {
         0 => String::new(),
         count => format!(
-            "Copy version-2 to the dataDir of {} more before you start the first one.\n",
-            counted(count, "server")
+            "{count} more of Pole's servers need this history, by a copy of version-2 or a take-over of their own. Start none \
+             before all have it.\n"
         ),
     };
     format!(
-        "Nothing of Apache runs. The copy has everything up to {zxid}: {nodes}, {sessions}, epoch {epoch}.\n\
+        "Nothing of Apache runs. The copy has everything up to {zxid}: {nodes}, {sessions}, epoch {epoch}, digest \
+         {digest}.\n\
          Complete: {}\n{copy}\
          Start all servers of Pole now: pole server --config {}\n\
          Disable the service of Apache, so that nothing starts it again.\n",

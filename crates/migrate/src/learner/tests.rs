@@ -209,9 +209,9 @@ fn packets_in_the_wrong_phase_are_refused() {
         learner.receive(&leader_info(1)).unwrap();
         learner
     };
-    let wrong = |mut learner: Learner, bytes: &[u8]| match learner.receive(bytes).unwrap_err() {
-        ProtocolError::Unexpected { got, .. } => got,
-        error => panic!("{error}"),
+    let wrong = |mut learner: Learner, bytes: &[u8]| {
+        let error = learner.receive(bytes).unwrap_err();
+        if let ProtocolError::Unexpected { got, .. } = error { got } else { panic!("{error}") }
     };
     assert_eq!(wrong(learner(zxid(1, 2), 1), &inform(zxid(1, 3))), Kind::Inform);
     assert_eq!(wrong(greeted(), &inform(zxid(1, 3))), Kind::Inform);

@@ -34,6 +34,28 @@ pub(super) struct Seen {
     pub(super) longest_gap: Duration,
 }
 
+impl Seen {
+    /// Notes the result of a write. Returns whether the session goes on.
+    fn wrote(&mut self, number: usize, value: u64, result: Result<(), Refusal>) -> bool {
+        match result {
+            Ok(()) => {
+                let now = Instant::now();
+                let gap = self.last.replace(now).map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
+                self.longest_gap = self.longest_gap.max(gap);
+                self.acknowledged[number] = value;
+                self.writes += 1;
+            }
+            // It may be written or not; the next value shows.
+            Err(Refusal::Lost) => {}
+            Err(why) => {
+                self.over.push(format!("writer {number}: {why:?}"));
+                return false;
+            }
+        }
+        true
+    }
+}
+
 /// The clients.
 pub(super) struct Clients {
     seen: Arc<Mutex<Seen>>,
@@ -180,23 +202,10 @@ impl Run {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             let result = session.ask(set_data(&path, value.to_string().as_bytes())).await;
-            let mut seen = lock(&self.seen);
-            match result {
-                Ok(_) => {
-                    let now = Instant::now();
-                    let gap = seen.last.replace(now).map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
-                    seen.longest_gap = seen.longest_gap.max(gap);
-                    seen.acknowledged[number] = value;
-                    seen.writes += 1;
-                }
-                // It may be written or not; the next value shows.
-                Err(Refusal::Lost) => {}
-                Err(why) => {
-                    seen.over.push(format!("writer {number}: {why:?}"));
-                    return;
-                }
+            let goes_on = lock(&self.seen).wrote(number, value, result.map(drop));
+            if !goes_on {
+                return;
             }
-            drop(seen);
             tokio::time::sleep(WRITE_PAUSE).await;
         }
     }
