@@ -89,7 +89,9 @@ impl From<ReplicaError> for Ended {
         match error {
             // The leader sent it; another one may do better.
             ReplicaError::Transaction { .. } => Self::Broken(error.to_string()),
-            ReplicaError::Open(_) | ReplicaError::Write(_) => Self::Fatal(error.into()),
+            ReplicaError::Open(_) | ReplicaError::Write(_) | ReplicaError::Truncation { .. } => {
+                Self::Fatal(error.into())
+            }
         }
     }
 }

@@ -27,6 +27,16 @@ pub enum ReplicaError {
     /// A write failed.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// The history here does not contain the transaction that it was to be truncated to.
+    #[error(
+        "the leader wants a truncation to {to}, and the copy has {last} before it; remove the copy and follow again"
+    )]
+    Truncation {
+        /// The transaction that the leader named.
+        to: Zxid,
+        /// The last one here.
+        last: Zxid,
+    },
     /// A transaction of the leader that is none.
     #[error("the transaction {zxid} cannot be read: {why}")]
     Transaction {
@@ -209,6 +219,9 @@ impl Replica {
         // The directory is locked until the old disk is dropped.
         self.disk = None;
         *self = Self::open(self.config.clone())?;
+        if self.last != to {
+            return Err(ReplicaError::Truncation { to, last: self.last });
+        }
         Ok(())
     }
 

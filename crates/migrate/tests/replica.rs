@@ -121,7 +121,14 @@ fn a_state_that_was_not_adopted_is_not_on_disk() {
         vec![Effect::Restore(zxid(3, 5), fuzzy(zxid(3, 5), create(zxid(3, 6)))), Effect::Commit(create(zxid(3, 6)))],
     );
     drop(replica);
-    assert_eq!(scratch.replica().last(), zxid(1, 1), "it goes on from what is durable");
+    let mut replica = scratch.replica();
+    assert_eq!(replica.last(), zxid(1, 1), "it goes on from what is durable");
+    let restore = Effect::Restore(zxid(3, 5), fuzzy(zxid(3, 5), create(zxid(3, 6))));
+    perform(&mut replica, vec![Effect::Accept(Epoch(3)), restore, Effect::Commit(create(zxid(3, 6))), adopt(3)]);
+    drop(replica);
+    let replica = scratch.replica();
+    assert_eq!((replica.last(), replica.epochs()), (zxid(3, 6), (Epoch(3), Epoch(3))));
+    assert!(replica.tree().stat("/n1-1").is_none(), "the state of the leader replaces what was there");
 }
 
 #[test]
@@ -135,6 +142,21 @@ fn a_truncation_takes_back_what_was_applied() {
     assert_eq!(replica.last(), zxid(1, 2));
     perform(&mut replica, vec![Effect::Truncate(zxid(1, 1))]);
     assert_eq!((replica.last(), replica.tree().digest()), (zxid(1, 1), digest));
+}
+
+#[test]
+fn a_truncation_to_what_the_copy_never_had_is_refused() {
+    let scratch = Scratch::new("truncate-other");
+    let mut replica = scratch.replica();
+    let first = vec![
+        Effect::Accept(Epoch(2)),
+        adopt(2),
+        Effect::Commit(create(zxid(1, 1))),
+        Effect::Commit(create(zxid(2, 1))),
+    ];
+    perform(&mut replica, first);
+    let error = replica.perform(Effect::Truncate(zxid(1, 7))).unwrap_err();
+    assert!(error.to_string().contains("remove the copy"), "{error}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pole_migrate::{ApacheServer, Follow, FollowError, Limits, Replica, ReplicaError};
 use pole_server::config::{Config, Identity, MemberRole};
-use pole_storage::{OpenError, is_following, mark_following};
+use pole_storage::{OpenError, WriteError, is_following, mark_following};
 use pole_types::{ServerId, Voters};
 
 use super::args::FollowArgs;
@@ -117,9 +117,12 @@ fn refused(error: &OpenError) -> Failure {
 pub(super) fn failed(error: &FollowError) -> Failure {
     match error {
         FollowError::Replica(ReplicaError::Open(error)) => refused(error),
-        FollowError::Replica(ReplicaError::Write(_) | ReplicaError::Transaction { .. }) => {
-            Failure::failed(error.to_string())
+        FollowError::Replica(ReplicaError::Write(WriteError::CutsSnapshot { .. })) => {
+            Failure::failed(format!("{error}: the leader has another history; remove the copy and follow again"))
         }
+        FollowError::Replica(
+            ReplicaError::Write(_) | ReplicaError::Truncation { .. } | ReplicaError::Transaction { .. },
+        ) => Failure::failed(error.to_string()),
         FollowError::Protocol(_) => Failure::new(Kind::BadInput, error.to_string()),
     }
 }
