@@ -58,6 +58,7 @@ impl Limit {
             | CloseReason::QuorumRegained
             | CloseReason::WrongPassword
             | CloseReason::AuthenticationFailed
+            | CloseReason::OtherEnsemble
             | CloseReason::UnknownOperation
             | CloseReason::ReservedXid
             | CloseReason::BadRecord(_)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pole_node::Limits;
-use pole_tree::Rules;
+use pole_tree::{AuthRules, Rules};
 use pole_types::{Membership, ServerId, Span};
 
 use crate::config::{Config, FourLetterWords};
@@ -48,6 +48,7 @@ impl Settings {
             members: config.members(),
             rules: Rules {
                 skip_acl: config.service.skip_acl,
+                digest_acls: config.service.digest_enabled,
                 enforce_quota: config.service.enforce_quota,
                 extended_types: config.service.extended_types,
                 path_bytes_max: count(config.service.path_bytes_max),
@@ -63,7 +64,11 @@ impl Settings {
                 reply_bytes_max: count(config.clients.reply_bytes_max),
                 identity_bytes_max: count(config.clients.identity_bytes_max),
                 greeting: Span::from_ms(config.clients.greeting_timeout_ms),
-                super_digest: config.service.super_digest.as_ref().map(|secret| secret.0.clone()),
+                auth: AuthRules {
+                    digest: config.service.digest_enabled.then_some(config.service.digest_algorithm),
+                    super_digest: config.service.super_digest.as_ref().map(|secret| secret.0.clone()),
+                    ensemble_names: config.service.ensemble_names.clone(),
+                },
             },
             output_bytes_max: count(config.clients.output_bytes_max),
             greetings_max: count(config.clients.greetings_max),

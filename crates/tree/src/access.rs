@@ -43,7 +43,12 @@ pub(crate) fn check(rules: Rules, acl: &AclHandle, any_of: Perms, caller: &Calle
 ///
 /// The size of each entry is subtracted from `room_bytes`. A list that needs more is rejected with `BadArguments`
 /// before it is built: a request of a megabyte can expand to a list of a gigabyte.
-pub(crate) fn fix_up(list: &[Acl], caller: &Caller, room_bytes: &mut usize) -> Result<Vec<Acl>, ErrorCode> {
+pub(crate) fn fix_up(
+    rules: Rules,
+    list: &[Acl],
+    caller: &Caller,
+    room_bytes: &mut usize,
+) -> Result<Vec<Acl>, ErrorCode> {
     let mut kept = Vec::new();
     let mut keep = |acl: Acl| -> Result<(), ErrorCode> {
         let bytes = 12 + acl.id.scheme.len() + acl.id.id.len();
@@ -65,7 +70,7 @@ pub(crate) fn fix_up(list: &[Acl], caller: &Caller, room_bytes: &mut usize) -> R
             for id in proved {
                 keep(Acl { perms: acl.perms, id: id.clone() })?;
             }
-        } else if is_storable(&acl.id) {
+        } else if is_storable(&acl.id) && (rules.digest_acls || acl.id.scheme != "digest") {
             keep(acl.clone())?;
         } else {
             return Err(ErrorCode::InvalidAcl);
@@ -184,7 +189,7 @@ mod tests {
     }
 
     fn kept(list: &[Acl], caller: &Caller) -> Result<Vec<Acl>, ErrorCode> {
-        fix_up(list, caller, &mut 10_000)
+        fix_up(Rules::default(), list, caller, &mut 10_000)
     }
 
     #[test]
@@ -212,6 +217,14 @@ mod tests {
     }
 
     #[test]
+    fn a_digest_cannot_be_set_if_the_scheme_is_disabled() {
+        let rules = Rules { digest_acls: false, ..Rules::default() };
+        let list = [acl(Perms::ALL, "digest", "u:h")];
+        assert_eq!(fix_up(rules, &list, &caller(&[]), &mut 10_000), Err(ErrorCode::InvalidAcl));
+        assert!(kept(&list, &caller(&[])).is_ok());
+    }
+
+    #[test]
     fn duplicates_are_dropped() {
         let open = acl(Perms::ALL, "world", "anyone");
         assert_eq!(kept(&[open.clone(), open.clone()], &caller(&[])), Ok(vec![open]));
@@ -223,7 +236,7 @@ mod tests {
         let ids: Vec<String> = (0..150).map(|number| format!("u{number}:h")).collect();
         let proved: Vec<(&str, &str)> = ids.iter().map(|id| ("digest", id.as_str())).collect();
         let mut room = 10_000;
-        assert_eq!(fix_up(&asked, &caller(&proved), &mut room), Err(ErrorCode::BadArguments));
+        assert_eq!(fix_up(Rules::default(), &asked, &caller(&proved), &mut room), Err(ErrorCode::BadArguments));
         assert!(room < 40, "rejected too early: {room} bytes are left");
     }
 

@@ -35,6 +35,8 @@ pub enum CloseReason {
     WrongPassword,
     /// The scheme is unknown, or the credentials are wrong.
     AuthenticationFailed,
+    /// The client expects an ensemble of another name.
+    OtherEnsemble,
     /// The identities of the connection exceed [`super::Limits::identity_bytes_max`].
     TooManyIdentities,
     /// The operation code is unknown to ZooKeeper.
@@ -84,6 +86,7 @@ impl fmt::Display for CloseReason {
             Self::QuorumRegained => "there is a quorum again",
             Self::WrongPassword => "the password is not that of the session",
             Self::AuthenticationFailed => "authentication failed",
+            Self::OtherEnsemble => "the client expects another ensemble (ensembleAuthName)",
             Self::TooManyIdentities => "too many identities (pole.client.identityBytesMax)",
             Self::UnknownOperation => "ZooKeeper has no such operation",
             Self::ReservedXid => "the xid of the request is reserved",

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use core::ops::DerefMut;
 use pole_jute::{AuthPacket, ErrorCode, Id, OpCode, Reader, Record, Request, RequestHeader, Writer, Xid};
-use pole_tree::{Tree, Watcher, Watches, WriteRequest};
+use pole_tree::{AuthFailed, Tree, Watcher, Watches, WriteRequest};
 use pole_types::Cxid;
 
 use super::output::REPLY_HEADER_BYTES;
@@ -48,7 +48,7 @@ impl Connection {
                 return Ok(Next::Yield);
             }
             let Some(header) = header(input) else { return Err(self.bad_header(input)) };
-            let kind = Kind::of(&header)?;
+            let kind = self.kind_of(&header)?;
             match kind {
                 Kind::Read(_) if self.pending.is_empty() => {
                     self.may_read = true;
@@ -180,7 +180,7 @@ impl Connection {
             return Ok(None);
         }
         let Some(header) = header(input) else { return Err(self.bad_header(input)) };
-        let Kind::Read(op) = Kind::of(&header)? else { return Ok(None) };
+        let Kind::Read(op) = self.kind_of(&header)? else { return Ok(None) };
         let Some(body) = self.next_body(input)? else { return Ok(None) };
         self.received(header.xid, header.op);
 
@@ -220,11 +220,11 @@ impl Connection {
     /// Adds an identity that the client proves. An unknown scheme or wrong credentials close the connection.
     fn authenticate(&mut self, xid: i32, body: Bytes, server: &impl ServerContext) -> Result<(), CloseReason> {
         let packet = AuthPacket::read(&mut Reader::new(body))?;
-        let credentials = packet.auth.unwrap_or_default();
-        let ids = pole_tree::authenticate(&packet.scheme, &credentials, self.limits.super_digest.as_deref());
+        let ids = pole_tree::authenticate(&packet.scheme, packet.auth.as_deref(), &self.limits.auth);
         let mut code = ErrorCode::AuthFailed;
         let result = match ids {
-            Err(_) => Err(CloseReason::AuthenticationFailed),
+            Err(AuthFailed::OtherEnsemble) => return Err(CloseReason::OtherEnsemble),
+            Err(AuthFailed::Refused) => Err(CloseReason::AuthenticationFailed),
             Ok(ids) => {
                 let new: Vec<Id> = ids.into_iter().filter(|id| !self.caller.ids.contains(id)).collect();
                 let bytes: usize = self.caller.ids.iter().chain(&new).map(identity_bytes).sum();
@@ -241,6 +241,18 @@ impl Connection {
         self.output.frame(xid, 0, code.number(), &[]);
         self.counts.sent += 1;
         result
+    }
+
+    /// What to do with a request. An operation that no client can ask for is answered with `Unimplemented` and the zxid
+    /// -1, as Apache does, and the connection is closed.
+    fn kind_of(&mut self, header: &RequestHeader) -> Result<Kind, CloseReason> {
+        let kind = Kind::of(header);
+        if matches!(kind, Err(CloseReason::UnknownOperation)) {
+            self.received(header.xid, header.op);
+            self.output.frame(header.xid, -1, ErrorCode::Unimplemented.number(), &[]);
+            self.counts.sent += 1;
+        }
+        kind
     }
 
     /// Takes the next frame and returns it without its header.
@@ -273,6 +285,10 @@ enum Kind {
 impl Kind {
     fn of(header: &RequestHeader) -> Result<Self, CloseReason> {
         let Ok(op) = header.operation() else { return Err(CloseReason::UnknownOperation) };
+        // Types of transactions and of frames that are not requests.
+        if matches!(op, OpCode::Notification | OpCode::CreateSession | OpCode::Error) {
+            return Err(CloseReason::UnknownOperation);
+        }
         if op == OpCode::Ping {
             return Ok(Self::Ping);
         }

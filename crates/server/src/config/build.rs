@@ -48,7 +48,7 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, re
     let mut clients = clients(values, report);
     join_client_port(&mut clients, ensemble.as_ref(), only, values, report);
     refuse_shared_ports(ensemble.as_ref(), &clients, values, report);
-    let service = Service::read(values);
+    let service = Service { ensemble_names: ensemble_names(values), ..Service::read(values) };
     if service.extended_types && ensemble.as_ref().is_some_and(|ensemble| ensemble.me > LAST_ID_WITH_TTL) {
         let line = values.line("extendedTypesEnabled");
         report.problem(
@@ -199,6 +199,7 @@ fn auth_provider(key: &str, class: &str, line: usize, report: &mut Report) {
     let class_name = class.rsplit('.').next().unwrap_or(class);
     match class_name {
         "X509AuthenticationProvider" | "DigestAuthenticationProvider" | "IPAuthenticationProvider" => {}
+        ENSEMBLE_PROVIDER => {}
         "SASLAuthenticationProvider" => {
             report.warning(
                 line,
@@ -207,9 +208,31 @@ fn auth_provider(key: &str, class: &str, line: usize, report: &mut Report) {
                 "Pole does not speak SASL: clients that need it are refused; use digest or x509",
             );
         }
-        _ => report.warning(line, key, class, "accepted and not used: classes of Java cannot be loaded"),
+        "KeyAuthenticationProvider" => {
+            let why = "an example of Apache's that lets in whoever knows a multiple of a number in /key: use digest, sasl or x509";
+            report.problem(line, key, class, why);
+        }
+        _ => {
+            let why = "classes of Java cannot be loaded; known are the X509, Digest, IP, SASL and \
+                       EnsembleAuthenticationProvider of org.apache.zookeeper.server.auth";
+            report.problem(line, key, class, why);
+        }
     }
 }
+
+/// `ensembleAuthName`, if a line `authProvider.N` enables its scheme.
+fn ensemble_names(values: &Values) -> Option<Vec<String>> {
+    let is_enabled = |entry: &Entry| {
+        // The line may be a Java property, with the prefix `zookeeper.`.
+        entry.key.contains("authProvider.") && entry.value.rsplit('.').next() == Some(ENSEMBLE_PROVIDER)
+    };
+    values.families.iter().any(is_enabled).then(|| {
+        let names = values.text("ensembleAuthName").unwrap_or_default().split(',').map(properties::trim);
+        names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    })
+}
+
+const ENSEMBLE_PROVIDER: &str = "EnsembleAuthenticationProvider";
 
 fn ensemble(
     values: &Values,

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pole_tree::DigestAlgorithm;
 use pole_types::{ServerId, Voter};
 
 use super::keys::Kind::{self, Bool, Family, Number, Only, Secret as Hidden, Text, Unused, Word};
@@ -66,10 +67,16 @@ const COUNT: Kind = Number(0, i32::MAX as i64);
 /// Up to a day. More is a mistake, and with this limit sums of durations cannot overflow.
 const MS: Kind = Number(1, 86_400_000);
 const STORE_TYPES: Kind = Word(&["JKS", "PEM", "PKCS12"]);
+const DIGESTS: Kind = Word(&["SHA1", "SHA-1", "SHA-256", "SHA-384", "SHA-512", "SHA3-256", "SHA3-384", "SHA3-512"]);
 const SASL: &str = "Pole does not speak SASL; use digest or x509";
 const REVOCATION: &str = "revoked certificates are not looked up yet";
 const THREADS: &str = "Pole has other threads than Apache's server";
 const JVM: &str = "there is no JVM";
+
+/// The algorithm with one of the names of [`DIGESTS`]; Java has two for the first.
+fn digest_algorithm(name: &str) -> DigestAlgorithm {
+    DigestAlgorithm::ALL.into_iter().find(|(known, _)| *known == name).map_or(DigestAlgorithm::Sha1, |(_, known)| known)
+}
 
 /// Apache keeps as many, so that there is another one if the newest snapshot is damaged.
 pub(super) const SNAPSHOTS_MIN: u64 = 3;
@@ -177,8 +184,10 @@ settings! {
             "Bytes that all clients of a server together may leave unread. Beyond that, connections with more than 1 MB unread are closed.";
         Pole "pole.client.identityBytesMax", Number(256, 1 << 20), "8192" => identity_bytes_max: u64 = Values::count,
             "Bytes of the identities of one connection (addAuth, certificate). They travel with every write; beyond the limit authentication fails.";
+        Apache "nio.sessionlessCnxnTimeout", Number(100, 3_600_000), "10000",
+            "Milliseconds after which a connection without a session is closed. `pole.client.greetingTimeoutMs` goes before.";
         Pole "pole.client.greetingTimeoutMs", Number(100, 3_600_000), "10000"
-            => greeting_timeout_ms: u64 = Values::count,
+            => greeting_timeout_ms: u64 = |values, key| values.count(if values.line(key) > 0 { key } else { "nio.sessionlessCnxnTimeout" }),
             "Milliseconds from an accepted connection to its whole first request, TLS handshake included.";
         Pole "pole.client.greetingsMax", Number(1, 1_000_000), "1000" => greetings_max: u64 = Values::count,
             "Connections whose first request has not arrived. When there is one more, the oldest is closed.";
@@ -238,10 +247,17 @@ settings! {
             "Whether permissions are not checked.";
         Apache "DigestAuthenticationProvider.superDigest", Hidden, "" => super_digest: Option<Secret> = Values::secret,
             "`super:` and the digest of the superuser's password.";
+        Apache "DigestAuthenticationProvider.enabled", TRUE_FALSE, "true" => digest_enabled: bool = Values::bool,
+            "Whether clients can authenticate with `digest` and set ACLs with it. Existing ones then match nobody.";
+        Apache "DigestAuthenticationProvider.digestAlg", DIGESTS, "SHA1"
+            => digest_algorithm: DigestAlgorithm = |values, key| digest_algorithm(values.word(key).unwrap_or_default()),
+            "The hash of that scheme, in Java's names. Servers of an ensemble must agree, and ACLs and `superDigest` are of one hash.";
         Apache "X509AuthenticationProvider.superUser", Text, "" => x509_super_user: Option<String> = Values::owned,
             "The subject of the certificate that is a superuser.";
         Apache "authProvider.N", Family, "",
-            "Apache's class of an authentication scheme. The x509 and digest ones are built in; SASL is refused.";
+            "Apache's class of an authentication scheme. Those of x509, digest and ip are built in, that of `ensemble` is enabled by its line, and others are refused: classes of Java cannot be loaded.";
+        Apache "ensembleAuthName", Text, "",
+            "With `authProvider.N` of the class `EnsembleAuthenticationProvider`: the names of this ensemble, with commas. A client that expects another name is disconnected.";
         Apache "sessionRequireClientSASLAuth", Only(&["false"], SASL), "false",
             "Whether clients must use SASL.";
         Apache "quorum.auth.enableSasl", Only(&["false"], SASL), "false",
@@ -254,6 +270,8 @@ settings! {
             "Bytes of a path that may be created; longer ones are answered with BadArguments (-8). Existing nodes are served.";
         Pole "pole.tree.ephemeralsMax", Number(1, 10_000_000), "50000" => ephemerals_max: u64 = Values::count,
             "Ephemeral nodes of one session; a further one is answered with QuotaExceeded (-125). They are deleted together.";
+        /// `ensembleAuthName`, if the scheme `ensemble` is enabled.
+        + ensemble_names: Option<Vec<String>> = None;
     }
     /// TLS for clients and between servers.
     "TLS": Tls {

@@ -1,5 +1,6 @@
 //! Tests of the four-letter words and the admin server, over real sockets.
 
+mod answers;
 mod backup;
 mod connections;
 mod dashboard;
