@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
+use pole_jute::AuthPacket;
 use pole_node::{CallContext, ClientId, Note, RequestTotals, ServerContext, TreeStore};
 use pole_tree::{Caller, Tree, Watcher, Watches};
 use pole_types::{SessionId, Time};
@@ -16,6 +17,7 @@ use crate::admin::Backups;
 use crate::client::{Greetings, Handle, OutputTotal, SessionIds, Slots};
 use crate::clock::Clock;
 use crate::mailbox::Mailbox;
+use crate::metrics::Counter;
 use crate::status::{Role, Status};
 
 /// Exists once per server.
@@ -118,6 +120,7 @@ impl Shared {
                 status.set_role(Role::Serving { leader: *leader, epoch: *epoch });
                 status.leader_changes.fetch_add(1, Ordering::Relaxed);
             }
+            Note::SlowWrite { .. } => drop(status.slow_writes.fetch_add(1, Ordering::Relaxed)),
             Note::HandedOver { .. } => drop(status.hand_overs.fetch_add(1, Ordering::Relaxed)),
             Note::Installed { .. } => {
                 status.installed.fetch_add(1, Ordering::Relaxed);
@@ -134,7 +137,6 @@ impl Shared {
             | Note::BadPeer { .. }
             | Note::InvalidScore { .. }
             | Note::BadOracle { .. }
-            | Note::SlowWrite { .. }
             | Note::DiskHangs => {}
         }
     }
@@ -202,6 +204,20 @@ impl ServerContext for Shared {
 
     fn identify(&self, watcher: Watcher, caller: &Caller) {
         self.watches.lock().identify(watcher, caller);
+    }
+
+    fn authenticated(&self, packet: &AuthPacket, is_accepted: bool) {
+        let names = self.settings.limits.auth.ensemble_names.as_ref().filter(|_| packet.scheme == "ensemble");
+        let compared =
+            names.is_some_and(|names| !names.is_empty()) && packet.auth.as_ref().is_some_and(|name| !name.is_empty());
+        let counter = match (names, is_accepted) {
+            (Some(_), true) if compared => Counter::EnsembleAuthSuccess,
+            (Some(_), true) => Counter::EnsembleAuthSkip,
+            (Some(_), false) => Counter::EnsembleAuthFail,
+            (None, false) => Counter::AuthFailedCount,
+            (None, true) => return,
+        };
+        self.status.counters.add(counter, 1);
     }
 }
 

@@ -42,7 +42,7 @@ mod tests;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
-use pole_jute::{Deframer, ErrorCode, ReplyHeader};
+use pole_jute::{AuthPacket, Deframer, ErrorCode, ReplyHeader};
 use pole_tree::{AuthRules, Caller, Watcher};
 use pole_types::{Span, Time};
 
@@ -86,6 +86,8 @@ pub struct Connection {
     /// Set by `advance` when `read` may be called.
     may_read: bool,
     counts: Counts,
+    /// The sizes of the replies that the connection made itself; see [`Connection::take_reply_sizes`].
+    reply_sizes: Option<ReplySizes>,
 }
 
 /// The state of a connection.
@@ -193,6 +195,9 @@ pub trait ServerContext {
 
     /// The identities of the connection changed: its watches are subject to their permissions.
     fn identify(&self, watcher: Watcher, caller: &Caller);
+
+    /// An auth request was answered; for statistics.
+    fn authenticated(&self, _packet: &AuthPacket, _is_accepted: bool) {}
 }
 
 /// The state of the server when a driver calls a connection.
@@ -241,6 +246,27 @@ pub struct Counts {
     pub latency: Latency,
 }
 
+/// Sizes of replies in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplySizes {
+    pub last: usize,
+    pub min: usize,
+    pub max: usize,
+}
+
+impl ReplySizes {
+    /// Adds replies that were made later.
+    pub fn add(sizes: &mut Option<Self>, later: Self) {
+        let Self { min, max, .. } = sizes.unwrap_or(later);
+        *sizes = Some(Self { last: later.last, min: min.min(later.min), max: max.max(later.max) });
+    }
+
+    /// Adds one reply.
+    pub fn add_one(sizes: &mut Option<Self>, bytes: usize) {
+        Self::add(sizes, Self { last: bytes, min: bytes, max: bytes });
+    }
+}
+
 /// The latency of replies, in whole milliseconds as ZooKeeper counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Latency {
@@ -278,6 +304,7 @@ impl Connection {
             is_unannounced: false,
             may_read: false,
             counts: Counts::default(),
+            reply_sizes: None,
         }
     }
 
@@ -334,6 +361,11 @@ impl Connection {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// The sizes of the replies that [`Connection::advance`] and [`Connection::read`] made since the last call.
+    pub fn take_reply_sizes(&mut self) -> Option<ReplySizes> {
+        self.reply_sizes.take()
     }
 
     pub fn reset_counts(&mut self) {

@@ -12,7 +12,7 @@ use pole_tree::{AuthFailed, Tree, Watcher, Watches, WriteRequest};
 use pole_types::Cxid;
 
 use super::output::REPLY_HEADER_BYTES;
-use super::{Blocked, CallContext, CloseReason, Connection, Next, Pending, PendingKind, ServerContext};
+use super::{Blocked, CallContext, CloseReason, Connection, Next, Pending, PendingKind, ReplySizes, ServerContext};
 use crate::Event;
 
 impl Connection {
@@ -98,6 +98,7 @@ impl Connection {
         match kind {
             Kind::Ping => {
                 self.output.frame(Xid::PING, context.applied, ErrorCode::Ok.number(), &[]);
+                ReplySizes::add_one(&mut self.reply_sizes, FRAME_HEADER_BYTES);
                 self.answered(context.now, context.applied, 1, context.now);
             }
             Kind::Auth => self.authenticate(xid, body, server)?,
@@ -147,7 +148,10 @@ impl Connection {
         let zxid = tree.last_zxid();
         let result = loop {
             match self.read_one(input, tree, &watches, zxid) {
-                Ok(Some(bytes)) => cost += 1 + bytes / COST_BYTES,
+                Ok(Some(bytes)) => {
+                    cost += 1 + bytes / COST_BYTES;
+                    ReplySizes::add_one(&mut self.reply_sizes, bytes);
+                }
                 Ok(None) => break Ok(()),
                 Err(reason) => break Err(reason),
             }
@@ -221,6 +225,7 @@ impl Connection {
     fn authenticate(&mut self, xid: i32, body: Bytes, server: &impl ServerContext) -> Result<(), CloseReason> {
         let packet = AuthPacket::read(&mut Reader::new(body))?;
         let ids = pole_tree::authenticate(&packet.scheme, packet.auth.as_deref(), &self.limits.auth);
+        server.authenticated(&packet, ids.is_ok());
         let mut code = ErrorCode::AuthFailed;
         let result = match ids {
             Err(AuthFailed::OtherEnsemble) => return Err(CloseReason::OtherEnsemble),

@@ -119,6 +119,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 let tally = &self.shared.status.tally;
                 tally.received(taken.count, bytes);
                 tally.answered(RequestKind::Read, taken.answered, taken.answered_bytes, began, at.now);
+                tally.reply_sizes(taken.reply_sizes, at.now);
             }
             self.handle.flush_in_task(at);
             match next {
@@ -299,6 +300,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             let taken = self.handle.read(&self.shared, &mut self.input);
             let (tally, now) = (&self.shared.status.tally, self.shared.clock.now());
             tally.answered(RequestKind::Read, taken.answered, taken.answered_bytes, began, now);
+            tally.reply_sizes(taken.reply_sizes, now);
             tally.received(taken.count, frames.len());
             while !self.handle.take_piece(usize::MAX, self.shared.call_context()).is_empty() {
                 self.handle.piece_sent();

@@ -16,8 +16,8 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use pole_jute::Id;
 use pole_node::{
-    AnsweredRequest, AttachAnswer, CallContext, ClientId, CloseReason, Connection, Counts, Event, Next, RequestTotals,
-    UNREAD_BYTES_MAX,
+    AnsweredRequest, AttachAnswer, CallContext, ClientId, CloseReason, Connection, Counts, Event, Next, ReplySizes,
+    RequestTotals, UNREAD_BYTES_MAX,
 };
 use pole_tree::{Caller, WriteRequest};
 use pole_types::{Span, Time};
@@ -77,6 +77,7 @@ pub(crate) struct Taken {
     /// Requests that the connection answered itself, and the bytes of these replies.
     pub(crate) answered: u64,
     pub(crate) answered_bytes: usize,
+    pub(crate) reply_sizes: Option<ReplySizes>,
     /// The operation of the last.
     pub(crate) last_op: i32,
     /// No reply was outstanding before them.
@@ -85,12 +86,18 @@ pub(crate) struct Taken {
 
 impl Taken {
     /// What happened since the connection had these counts and this much output.
-    fn since((before, output): (Counts, usize), asked: RequestTotals, machine: &Connection, is_alone: bool) -> Self {
+    fn since(
+        (before, output): (Counts, usize),
+        asked: RequestTotals,
+        machine: &mut Connection,
+        is_alone: bool,
+    ) -> Self {
         let now = machine.counts();
         let (count, answered) = (now.received - before.received, now.sent - before.sent);
         // There is less output than before if the connection is closed and the output discarded.
         let answered_bytes = machine.output_bytes().saturating_sub(output);
-        Self { count, asked, answered, answered_bytes, last_op: now.last_op, is_alone }
+        let reply_sizes = machine.take_reply_sizes();
+        Self { count, asked, answered, answered_bytes, reply_sizes, last_op: now.last_op, is_alone }
     }
 
     /// Adds the counts of a later batch.
@@ -98,6 +105,9 @@ impl Taken {
         self.count += more.count;
         self.answered += more.answered;
         self.answered_bytes += more.answered_bytes;
+        if let Some(later) = more.reply_sizes {
+            ReplySizes::add(&mut self.reply_sizes, later);
+        }
         self.last_op = more.last_op;
     }
 }

@@ -107,6 +107,14 @@ named! {
         ConnectionDropCount = "connection_drop_count",
         /// Connections closed because there was no leader, or no quorum.
         CnxnClosedWithoutZkServerRunning = "cnxn_closed_without_zk_server_running",
+        /// Auth requests that were refused, except those of the scheme `ensemble`.
+        AuthFailedCount = "auth_failed_count",
+        /// Clients that expect an ensemble of this name.
+        EnsembleAuthSuccess = "ensemble_auth_success",
+        /// Clients that expect an ensemble of another name.
+        EnsembleAuthFail = "ensemble_auth_fail",
+        /// Clients that name no ensemble, or any if none is configured.
+        EnsembleAuthSkip = "ensemble_auth_skip",
         UnsuccessfulHandshake = "unsuccessful_handshake",
         WatchBytes = "watch_bytes",
         UnrecoverableErrorCount = "unrecoverable_error_count",

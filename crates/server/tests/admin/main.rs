@@ -5,6 +5,7 @@ mod backup;
 mod connections;
 mod dashboard;
 mod ensemble;
+mod fields;
 mod four_letter;
 mod monitoring;
 mod names;
