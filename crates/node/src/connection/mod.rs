@@ -40,11 +40,11 @@ mod requests;
 mod tests;
 
 use alloc::collections::VecDeque;
-use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use pole_jute::{Deframer, ErrorCode, ReplyHeader};
-use pole_tree::{Caller, Watcher};
+use pole_tree::{AuthSettings, Caller, Watcher};
 use pole_types::{Span, Time};
 
 use crate::{ClientId, Event, Lease};
@@ -163,8 +163,8 @@ pub struct Limits {
     pub identity_bytes_max: usize,
     /// The time from accepting the connection to the end of the first request, including the TLS handshake.
     pub greeting: Span,
-    /// The digest of the super user, if there is one.
-    pub super_digest: Option<String>,
+    /// Who the superusers are.
+    pub auth: Arc<AuthSettings>,
 }
 
 impl Default for Limits {
@@ -176,7 +176,7 @@ impl Default for Limits {
             reply_bytes_max: 16 << 20,
             identity_bytes_max: 8 << 10,
             greeting: Span::from_ms(10_000),
-            super_digest: None,
+            auth: Arc::default(),
         }
     }
 }

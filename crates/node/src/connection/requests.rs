@@ -221,7 +221,7 @@ impl Connection {
     fn authenticate(&mut self, xid: i32, body: Bytes, server: &impl ServerContext) -> Result<(), CloseReason> {
         let packet = AuthPacket::read(&mut Reader::new(body))?;
         let credentials = packet.auth.unwrap_or_default();
-        let ids = pole_tree::authenticate(&packet.scheme, &credentials, self.limits.super_digest.as_deref());
+        let ids = pole_tree::authenticate(&packet.scheme, &credentials, &self.limits.auth);
         let mut code = ErrorCode::AuthFailed;
         let result = match ids {
             Err(_) => Err(CloseReason::AuthenticationFailed),
