@@ -1,9 +1,10 @@
 //! The settings that the threads of a server use often, derived from the configuration once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pole_node::Limits;
-use pole_tree::{AuthRules, Rules};
+use pole_tree::{AuthSettings, Rules};
 use pole_types::{Membership, ServerId, Span};
 
 use crate::config::{Config, FourLetterWords};
@@ -26,7 +27,6 @@ pub(crate) struct Settings {
     pub(crate) connections_per_address_max: usize,
     /// `maxCnxns`; 0 for no limit.
     pub(crate) connections_max: usize,
-    pub(crate) x509_super_user: Option<String>,
     /// How long after losing the quorum read-only clients are served; `None` for never.
     pub(crate) read_only_after: Option<Span>,
     pub(crate) four_letter_words: FourLetterWords,
@@ -64,11 +64,12 @@ impl Settings {
                 reply_bytes_max: count(config.clients.reply_bytes_max),
                 identity_bytes_max: count(config.clients.identity_bytes_max),
                 greeting: Span::from_ms(config.clients.greeting_timeout_ms),
-                auth: AuthRules {
+                auth: Arc::new(AuthSettings {
                     digest: config.service.digest_enabled.then_some(config.service.digest_algorithm),
                     super_digest: config.service.super_digest.as_ref().map(|secret| secret.0.clone()),
+                    x509_super_user: config.service.x509_super_user.clone(),
                     ensemble_names: config.service.ensemble_names.clone(),
-                },
+                }),
             },
             output_bytes_max: count(config.clients.output_bytes_max),
             greetings_max: count(config.clients.greetings_max),
@@ -76,7 +77,6 @@ impl Settings {
             outstanding_max: count(config.clients.outstanding_max),
             connections_per_address_max: count(config.clients.max_per_host),
             connections_max: count(config.clients.max_total),
-            x509_super_user: config.service.x509_super_user.clone(),
             // Apache waits as long before it serves read-only clients: two seconds, or a tick if that is longer.
             read_only_after: config.clients.read_only_mode.then(|| Span::from_ms(config.timing.tick_ms.max(2_000))),
             four_letter_words: config.clients.four_letter_words.clone(),

@@ -40,10 +40,11 @@ mod requests;
 mod tests;
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use pole_jute::{AuthPacket, Deframer, ErrorCode, ReplyHeader};
-use pole_tree::{AuthRules, Caller, Watcher};
+use pole_tree::{AuthSettings, Caller, Watcher};
 use pole_types::{Span, Time};
 
 use crate::{ClientId, Event, Lease};
@@ -164,8 +165,8 @@ pub struct Limits {
     pub identity_bytes_max: usize,
     /// The time from accepting the connection to the end of the first request, including the TLS handshake.
     pub greeting: Span,
-    /// How clients authenticate with an auth request.
-    pub auth: AuthRules,
+    /// How clients authenticate, and who the superusers are.
+    pub auth: Arc<AuthSettings>,
 }
 
 impl Default for Limits {
@@ -177,7 +178,7 @@ impl Default for Limits {
             reply_bytes_max: 16 << 20,
             identity_bytes_max: 8 << 10,
             greeting: Span::from_ms(10_000),
-            auth: AuthRules::default(),
+            auth: Arc::default(),
         }
     }
 }

@@ -224,12 +224,19 @@ impl Connection {
     /// Adds an identity that the client proves. An unknown scheme or wrong credentials close the connection.
     fn authenticate(&mut self, xid: i32, body: Bytes, server: &impl ServerContext) -> Result<(), CloseReason> {
         let packet = AuthPacket::read(&mut Reader::new(body))?;
-        let ids = pole_tree::authenticate(&packet.scheme, packet.auth.as_deref(), &self.limits.auth);
+        let ids = match &packet.auth {
+            // Apache cannot read such a request either.
+            None if packet.scheme == "digest" => Err(AuthFailed),
+            data => pole_tree::authenticate(&packet.scheme, data.as_deref().unwrap_or_default(), &self.limits.auth),
+        };
         server.authenticated(&packet, ids.is_ok());
         let mut code = ErrorCode::AuthFailed;
         let result = match ids {
-            Err(AuthFailed::OtherEnsemble) => return Err(CloseReason::OtherEnsemble),
-            Err(AuthFailed::Refused) => Err(CloseReason::AuthenticationFailed),
+            // As in Apache the client gets no answer, so that it tries another server.
+            Err(_) if packet.scheme == "ensemble" && self.limits.auth.ensemble_names.is_some() => {
+                return Err(CloseReason::OtherEnsemble);
+            }
+            Err(_) => Err(CloseReason::AuthenticationFailed),
             Ok(ids) => {
                 let new: Vec<Id> = ids.into_iter().filter(|id| !self.caller.ids.contains(id)).collect();
                 let bytes: usize = self.caller.ids.iter().chain(&new).map(identity_bytes).sum();

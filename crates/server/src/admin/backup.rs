@@ -303,7 +303,7 @@ fn authorize(shared: &Shared, from: SocketAddr, headers: &HeaderMap) -> Result<(
         let is_right = token.is_some_and(|token| is_same(data.as_bytes(), token.0.as_bytes()));
         return is_right.then_some(()).ok_or_else(|| Refused::new(StatusCode::UNAUTHORIZED, SHOW_IDENTITY));
     }
-    let mut ids = authenticate(scheme, Some(data.as_bytes()), &shared.settings.limits.auth)
+    let mut ids = authenticate(scheme, data.as_bytes(), &shared.settings.limits.auth)
         .map_err(|_| Refused::new(StatusCode::UNAUTHORIZED, SHOW_IDENTITY))?;
     let address = from.ip().to_canonical();
     ids.push(Id { scheme: "ip".to_owned(), id: address.to_string() });

@@ -3,7 +3,7 @@
 use pole_jute::{
     CreateMode, CreateRequest, ErrorCode, ExistsRequest, MultiOp, MultiRequest, Perms, Request, SetWatches, Txn,
 };
-use pole_tree::{AuthRules, Rules, authenticate};
+use pole_tree::{AuthSettings, Rules, authenticate};
 
 use crate::server::{ALICE, Server, acl, new_node};
 
@@ -104,7 +104,7 @@ fn a_request_that_would_become_too_large_a_transaction_is_refused_and_leaves_not
         server
             .caller
             .ids
-            .extend(authenticate("digest", Some(credentials.as_bytes()), &AuthRules::default()).expect("a digest"));
+            .extend(authenticate("digest", credentials.as_bytes(), &AuthSettings::default()).expect("a digest"));
     }
     let node = |number: usize| {
         let list = vec![acl(Perms::ALL, "auth", "")];

@@ -1,12 +1,52 @@
-//! The `digest` scheme: a user and a hash of user and password.
+//! The scheme `digest`: a user and a hash of user and password.
+//!
+//! The ACL contains the hash, so the server needs no list of users. A client sends its password with an auth request.
 
+use alloc::borrow::{Cow, ToOwned};
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sha1::{Digest, Sha1};
+use pole_jute::Id;
+use sha1::{Digest as _, Sha1};
 use sha2::{Sha256, Sha384, Sha512};
 use sha3::{Sha3_256, Sha3_384, Sha3_512};
+
+use super::{AuthFailed, AuthSettings, Provider, superuser};
+
+pub(super) struct Digest;
+
+impl Provider for Digest {
+    fn scheme(&self) -> &'static str {
+        "digest"
+    }
+
+    /// The data is `user:password`. The superuser is known by the hash.
+    fn authenticate(&self, data: &[u8], settings: &AuthSettings) -> Result<Vec<Id>, AuthFailed> {
+        let id = settings.digest.ok_or(AuthFailed)?.id(&String::from_utf8_lossy(data));
+        let is_super = settings.super_digest.as_ref() == Some(&id);
+        let superuser = is_super.then(|| superuser::identity(""));
+        Ok(superuser.into_iter().chain([Id { scheme: self.scheme().to_owned(), id }]).collect())
+    }
+
+    fn is_authenticated(&self) -> bool {
+        true
+    }
+
+    /// Two parts, as Java splits: trailing empty parts do not count.
+    fn is_valid(&self, id: &str) -> bool {
+        id.trim_end_matches(':').matches(':').count() == 1
+    }
+
+    fn user<'a>(&self, id: &'a str) -> &'a str {
+        id.split(':').next().unwrap_or_default()
+    }
+
+    fn masked<'a>(&self, id: &'a str) -> Cow<'a, str> {
+        id.split_once(':').map_or(Cow::Borrowed(id), |(user, _)| Cow::Owned(user.to_owned() + ":x"))
+    }
+}
 
 /// The hash of the scheme `digest`, which all servers of an ensemble and the authors of ACLs have to agree on:
 /// `DigestAuthenticationProvider.digestAlg`.
@@ -62,9 +102,12 @@ pub fn digest_id(user_and_password: &str) -> String {
 mod tests {
     use super::*;
 
+    /// From Apache's documentation of `superDigest`.
+    const SUPER: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
+
     #[test]
     fn a_digest_is_what_apache_computes() {
-        assert_eq!(digest_id("super:test"), "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
+        assert_eq!(digest_id("super:test"), SUPER);
         assert_eq!(digest_id("nocolon").split(':').next(), Some("nocolon"));
         // As Apache ZooKeeper 3.9.2 writes it into an ACL; the other two are made by the same rule.
         assert_eq!(DigestAlgorithm::Sha3_256.id("u:p"), "u:3+U94Pf1dSrKR/q5qu/huTFf1Fha6TtpdtpSdhWvIS0=");
@@ -82,5 +125,23 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), DigestAlgorithm::ALL.len());
+    }
+
+    #[test]
+    fn the_superuser_is_known_by_the_digest() {
+        let schemes = |data: &[u8], super_digest: Option<&str>| -> Vec<String> {
+            let settings = AuthSettings { super_digest: super_digest.map(str::to_owned), ..AuthSettings::default() };
+            let ids = Digest.authenticate(data, &settings).expect("any text is an identity");
+            ids.into_iter().map(|id| id.scheme).collect()
+        };
+        assert_eq!(schemes(b"super:test", Some(SUPER)), ["super", "digest"]);
+        assert_eq!(schemes(b"super:tset", Some(SUPER)), ["digest"]);
+        assert_eq!(schemes(b"super:test", None), ["digest"]);
+    }
+
+    #[test]
+    fn a_disabled_scheme_proves_nothing() {
+        let disabled = AuthSettings { digest: None, ..AuthSettings::default() };
+        assert_eq!(Digest.authenticate(b"u:p", &disabled), Err(AuthFailed));
     }
 }
