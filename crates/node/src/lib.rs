@@ -117,8 +117,8 @@ mod znodes;
 
 pub use config::Config;
 pub use connection::{
-    AnsweredRequest, AttachAnswer, CallContext, CloseReason, Connection, Counts, Latency, Limits, Next, ReplySizes,
-    RequestTotals, ServerContext, UNREAD_BYTES_MAX, password,
+    AnsweredRequest, AttachAnswer, BucketSettings, CallContext, CloseReason, Connection, Counts, Deficit, Latency,
+    Limits, Next, ReplySizes, RequestTotals, ServerContext, TokenBucket, UNREAD_BYTES_MAX, password,
 };
 pub use contract::Contract;
 pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer, TransferRefusal};

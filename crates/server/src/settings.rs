@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pole_node::Limits;
+use pole_node::{BucketSettings, Limits};
 use pole_tree::{AuthSettings, Rules};
 use pole_types::{Membership, ServerId, Span};
 
@@ -23,6 +23,12 @@ pub(crate) struct Settings {
     pub(crate) handshake_max: Duration,
     /// `globalOutstandingLimit`: requests that the node has not answered yet.
     pub(crate) outstanding_max: usize,
+    /// `largeRequestMaxBytes`: bytes of outstanding large requests.
+    pub(crate) large_bytes_max: usize,
+    /// `connectionMaxTokens` and what belongs to it.
+    pub(crate) connection_tokens: BucketSettings,
+    /// `leaderServes`.
+    pub(crate) leader_serves: bool,
     /// `maxClientCnxns`; 0 for no limit.
     pub(crate) connections_per_address_max: usize,
     /// `maxCnxns`; 0 for no limit.
@@ -64,6 +70,8 @@ impl Settings {
                 reply_bytes_max: count(config.clients.reply_bytes_max),
                 identity_bytes_max: count(config.clients.identity_bytes_max),
                 greeting: Span::from_ms(config.clients.greeting_timeout_ms),
+                large_request_bytes: config.clients.large_request_bytes.map(count),
+                throttled_after: config.clients.throttled_after_ms.map(Span::from_ms),
                 auth: Arc::new(AuthSettings {
                     digest: config.service.digest_enabled.then_some(config.service.digest_algorithm),
                     super_digest: config.service.super_digest.as_ref().map(|secret| secret.0.clone()),
@@ -74,7 +82,16 @@ impl Settings {
             output_bytes_max: count(config.clients.output_bytes_max),
             greetings_max: count(config.clients.greetings_max),
             handshake_max: Duration::from_millis(config.tls.handshake_timeout_ms),
-            outstanding_max: count(config.clients.outstanding_max),
+            outstanding_max: count(config.clients.throttle_limit.min(config.clients.outstanding_max)),
+            large_bytes_max: count(config.clients.large_bytes_max),
+            connection_tokens: BucketSettings {
+                tokens_max: config.clients.tokens_max,
+                fill_time: Span::from_ms(config.clients.token_fill_ms),
+                fill_count: config.clients.token_fill_count,
+                new_weight: config.clients.new_session_weight,
+                resumed_weight: config.clients.resumed_session_weight,
+            },
+            leader_serves: config.clients.leader_serves,
             connections_per_address_max: count(config.clients.max_per_host),
             connections_max: count(config.clients.max_total),
             // Apache waits as long before it serves read-only clients: two seconds, or a tick if that is longer.

@@ -29,6 +29,7 @@ impl Connection {
         }
         self.blocked = Blocked::default();
         if !self.deframer.has_frame(input)? {
+            self.waits_since = None;
             // The session took long to attach. The connect request counts as activity until it is answered.
             if !self.may_send(context)
                 && self.is_unannounced
@@ -39,7 +40,7 @@ impl Connection {
             return Ok(Next::Wait);
         }
         if !self.is_read_only && !self.may_accept(server, context) {
-            return Ok(Next::Wait);
+            return self.refuse_throttled(input, server, context);
         }
         self.may_send(context);
         let first = events.len();
@@ -73,10 +74,44 @@ impl Connection {
                 return false;
             }
         }
-        let was_blocked = self.blocked.room;
-        self.blocked.room = !server.has_room();
-        self.counts.waits_for_room += u64::from(self.blocked.room && !was_blocked);
+        self.blocked.room = !server.has_room() && !self.is_exempt;
+        self.counts.waits_for_room += u64::from(self.blocked.room && self.waits_since.is_none());
+        self.waits_since = self.blocked.room.then(|| self.waits_since.unwrap_or(context.now));
         !self.blocked.room
+    }
+
+    /// Answers the requests that have waited for room for too long with `ThrottledOp`. Those of a client with earlier
+    /// requests outstanding go on waiting, because replies are in the order of requests.
+    fn refuse_throttled(
+        &mut self,
+        input: &mut BytesMut,
+        server: &impl ServerContext,
+        context: CallContext,
+    ) -> Result<Next, CloseReason> {
+        if self.throttle_deadline().is_none_or(|deadline| context.now < deadline) {
+            return Ok(Next::Wait);
+        }
+        while self.has_room() && self.deframer.has_frame(input)? {
+            let Some(header) = header(input) else { return Err(self.bad_header(input)) };
+            let kind = self.kind_of(&header)?;
+            if matches!(kind, Kind::Write(OpCode::CloseSession)) {
+                // Never refused, as in Apache.
+                self.waits_since = Some(context.now);
+                return Ok(Next::Wait);
+            }
+            let Some(body) = self.next_body(input)? else { return Ok(Next::Wait) };
+            self.received(header.xid, header.op);
+            if let Kind::Ping | Kind::Auth = kind {
+                self.take_request(header.xid, kind, body, server, context, &mut Vec::new())?;
+                continue;
+            }
+            self.output.frame(header.xid, context.applied, ErrorCode::ThrottledOp.number(), &[]);
+            self.counts.throttled += 1;
+            self.answered(context.now, context.applied, 1, context.now);
+        }
+        self.waits_since = None;
+        self.blocked.room = false;
+        Ok(Next::Wait)
     }
 
     /// Whether another read may go to the node. The node answers on its own thread, so the amount that it may have to
@@ -95,6 +130,10 @@ impl Connection {
         events: &mut Vec<Event>,
     ) -> Result<(), CloseReason> {
         let (client, cxid) = (self.id, Cxid(xid));
+        let large_bytes = self.large_bytes(&body);
+        if large_bytes > 0 && !server.has_room_for_large(large_bytes) {
+            return Err(CloseReason::LargeRequest);
+        }
         match kind {
             Kind::Ping => {
                 self.output.frame(Xid::PING, context.applied, ErrorCode::Ok.number(), &[]);
@@ -108,16 +147,16 @@ impl Connection {
             }
             Kind::Sync => {
                 events.push(Event::Sync { client, cxid });
-                self.push_pending(xid, context, body.len(), PendingKind::Sync(body));
+                self.push_pending(xid, context, (body.len(), large_bytes), PendingKind::Sync(body));
             }
             Kind::Write(op) => {
                 let body = WriteRequest::encode(op, &self.caller, &body);
-                self.push_pending(xid, context, body.len(), PendingKind::Write);
+                self.push_pending(xid, context, (body.len(), large_bytes), PendingKind::Write);
                 events.push(Event::Request { client, cxid, body });
             }
             Kind::Read(op) => {
                 let body = WriteRequest::encode(op, &self.caller, &body);
-                self.push_pending(xid, context, body.len(), PendingKind::Read);
+                self.push_pending(xid, context, (body.len(), large_bytes), PendingKind::Read);
                 self.pending_reads += 1;
                 events.push(Event::Read { client, cxid, body });
             }
@@ -125,9 +164,22 @@ impl Connection {
         Ok(())
     }
 
-    fn push_pending(&mut self, xid: i32, context: CallContext, bytes: usize, kind: PendingKind) {
+    /// The size of the frame with this body if it is large, else 0.
+    fn large_bytes(&self, body: &Bytes) -> usize {
+        let bytes = REQUEST_HEADER_BYTES + body.len();
+        if self.limits.large_request_bytes.is_some_and(|limit| bytes > limit) { bytes } else { 0 }
+    }
+
+    fn push_pending(
+        &mut self,
+        xid: i32,
+        context: CallContext,
+        (bytes, large_bytes): (usize, usize),
+        kind: PendingKind,
+    ) {
         self.pending_bytes += bytes;
-        self.pending.push_back(Pending { xid, at: context.now, bytes, kind });
+        self.pending_large_bytes += large_bytes;
+        self.pending.push_back(Pending { xid, at: context.now, bytes, large_bytes, kind });
     }
 
     /// Answers the reads at the front of the input. The tree must not change until this returns. A batch ends when the

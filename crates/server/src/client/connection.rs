@@ -174,6 +174,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             () = room, if wants.room => {}
             () = role_changed, if wants.is_read_only => {}
             () = sleep_until(&shared, wants.deadline), if wants.deadline.is_some() => {}
+            () = sleep_until(&shared, wants.throttle_deadline), if wants.throttle_deadline.is_some() => {}
             read = self.reader.read_buf(&mut self.input), if wants.input => {
                 if read? == 0 {
                     return Err(CloseReason::ByClient.into());

@@ -64,6 +64,8 @@ pub(crate) struct Wants {
     pub(crate) confirmation: bool,
     pub(crate) room: bool,
     pub(crate) deadline: Option<Time>,
+    /// When waiting requests are to be refused.
+    pub(crate) throttle_deadline: Option<Time>,
     pub(crate) is_read_only: bool,
     pub(crate) close: Option<CloseReason>,
 }
@@ -164,6 +166,15 @@ impl Handle {
         self.inner.lock().machine.is_attached()
     }
 
+    /// Declares that the connection is the server's own.
+    pub(crate) fn exempt(&self) {
+        self.inner.lock().machine.exempt();
+    }
+
+    pub(crate) fn is_exempt(&self) -> bool {
+        self.inner.lock().machine.is_exempt()
+    }
+
     pub(crate) fn add_identities(&self, ids: impl IntoIterator<Item = Id>) {
         self.inner.lock().machine.add_identities(ids);
     }
@@ -183,13 +194,19 @@ impl Handle {
             at.now = shared.touch(self);
         }
         let (before, output) = (machine.counts(), machine.output_bytes());
-        let (pending, bytes, was_greeting) = (machine.pending(), machine.pending_bytes(), machine.is_greeting());
+        let (pending, was_greeting) = (machine.pending_totals(), machine.is_greeting());
         let next = machine.advance(input, shared, at, events);
         if was_greeting && !machine.is_greeting() {
             count_connect(shared, machine, events);
         }
-        let asked = RequestTotals { count: machine.pending() - pending, bytes: machine.pending_bytes() - bytes };
-        let taken = Taken::since((before, output), asked, machine, pending == 0);
+        let now = machine.pending_totals();
+        let asked = RequestTotals {
+            count: now.count - pending.count,
+            bytes: now.bytes - pending.bytes,
+            large_bytes: now.large_bytes - pending.large_bytes,
+        };
+        let taken = Taken::since((before, output), asked, machine, pending.count == 0);
+        shared.status.counters.add(Counter::ThrottledOps, machine.counts().throttled - before.throttled);
         shared.status.limits.add(Limit::Outstanding, machine.counts().waits_for_room - before.waits_for_room);
         self.session.store(machine.session(), Ordering::Relaxed);
         inner.has_waiting_input = next == Next::Wait && inner.machine.has_request(input);
@@ -297,6 +314,7 @@ impl Handle {
             confirmation: machine.waits_for_confirmation(),
             room: machine.waits_for_room(),
             deadline: machine.deadline(),
+            throttle_deadline: machine.throttle_deadline(),
             is_read_only: machine.is_read_only(),
             close: machine.close_reason(),
         }

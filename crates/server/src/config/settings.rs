@@ -71,6 +71,7 @@ const DIGESTS: Kind = Word(&["SHA1", "SHA-1", "SHA-256", "SHA-384", "SHA-512", "
 const SASL: &str = "Pole does not speak SASL; use digest or x509";
 const REVOCATION: &str = "revoked certificates are not looked up yet";
 const THREADS: &str = "Pole has other threads than Apache's server";
+const RANDOM_DROPS: &str = "connections are refused when there are no tokens, never at random";
 const JVM: &str = "there is no JVM";
 
 /// The algorithm with one of the names of [`DIGESTS`]; Java has two for the first.
@@ -153,14 +154,57 @@ settings! {
             "Connections that may wait to be accepted; -1: the system's default.";
         Apache "globalOutstandingLimit", Number(1, 1_000_000), "1000" => outstanding_max: u64 = Values::count,
             "Requests under way at most; further ones wait.";
+        Apache "requestThrottleLimit", COUNT, "0"
+            => throttle_limit: u64 = |values, key| Some(values.count(key)).filter(|limit| *limit > 0).unwrap_or(u64::MAX),
+            "The same for one server; 0: no limit but `globalOutstandingLimit`. In Apache's file also `request_throttle_max_requests`.";
+        Apache "requestThrottleStallTime", Unused("a request that waits goes on as soon as there is room"), "",
+            "Milliseconds between two looks whether there is room.";
+        Apache "requestThrottleDropStale", Unused("requests that wait end with their connection"), "",
+            "Whether requests that wait are dropped when they are stale.";
+        Apache "requestStaleConnectionCheck", Unused("requests that wait end with their connection"), "",
+            "Whether requests of closed connections are stale.";
+        Apache "requestStaleLatencyCheck", Unused("requests of an expired session are never executed"), "",
+            "Whether requests older than the session timeout are stale.";
+        Apache "throttledOpWaitTime", Number(-1, 86_400_000), "-1"
+            => throttled_after_ms: Option<u64> = |values, key| u64::try_from(values.number(key)).ok().filter(|ms| *ms > 0),
+            "Milliseconds after which a request that waits because of these limits is answered with ThrottledOp (-127); 0 or less: it waits. Requests of a client that has others under way wait for those first.";
+        Apache "largeRequestThreshold", Number(-1, i32::MAX as i64), "-1"
+            => large_request_bytes: Option<u64> = |values, key| u64::try_from(values.number(key)).ok(),
+            "Bytes above which a request is large; -1: none is.";
+        Apache "largeRequestMaxBytes", Number(1, i32::MAX as i64), "104857600" => large_bytes_max: u64 = Values::count,
+            "Bytes of all large requests under way. A client that sends one more is disconnected.";
+        Apache "connectionMaxTokens", COUNT, "0" => tokens_max: u64 = Values::count,
+            "Sessions that can be asked for at once; every request for one takes a token, and a client that finds none is disconnected. 0: no limit.";
+        Apache "connectionTokenFillTime", Number(1, 86_400_000), "1" => token_fill_ms: u64 = Values::count,
+            "Milliseconds in which tokens come back.";
+        Apache "connectionTokenFillCount", Number(1, i32::MAX as i64), "1" => token_fill_count: u64 = Values::count,
+            "How many come back in that time.";
+        Apache "connection_throttle_weight_enabled", TRUE_FALSE, "false",
+            "Whether a session takes as many tokens as the weights below say, instead of one.";
+        Apache "connection_throttle_global_session_weight", Number(1, i32::MAX as i64), "3"
+            => new_session_weight: u64 = Values::session_weight,
+            "Tokens of a new session.";
+        Apache "connection_throttle_renew_session_weight", Number(1, i32::MAX as i64), "2"
+            => resumed_session_weight: u64 = Values::session_weight,
+            "Tokens of a resumed session.";
+        Apache "connection_throttle_local_session_weight", Unused("there are no local sessions"), "",
+            "Tokens of a local session.";
+        Apache "connectionFreezeTime", Unused(RANDOM_DROPS), "",
+            "Milliseconds between changes of the probability with which connections are dropped.";
+        Apache "connectionDropIncrease", Unused(RANDOM_DROPS), "",
+            "By how much it grows.";
+        Apache "connectionDropDecrease", Unused(RANDOM_DROPS), "",
+            "By how much it shrinks.";
+        Apache "connectionDecreaseRatio", Unused(RANDOM_DROPS), "",
+            "The share of free tokens from which on it shrinks.";
         Apache "jute.maxbuffer", Number(1_024, 1 << 30), "1048575" => request_bytes_max: u64 = Values::count,
             "Bytes of a request at most. Read from this file, unlike Apache's.";
         Apache "readonlymode.enabled", TRUE_FALSE, "false" => read_only_mode: bool = Values::bool,
             "Whether a server without a quorum serves read-only clients.";
         Apache "4lw.commands.whitelist", Text, "srvr" => four_letter_words: FourLetterWords = FourLetterWords::read,
             "Four-letter words that are answered, with commas; `*`: all but `rqld` and `ydld`, which have to be named.";
-        Apache "leaderServes", Unused("the leader serves clients"), "",
-            "Whether the leader serves clients.";
+        Apache "leaderServes", YES_NO, "yes" => leader_serves: bool = Values::bool,
+            "Whether the leader serves clients. With `no` its clients are disconnected when it begins to lead, and go to other servers.";
         Apache "localSessionsEnabled", Unused("every session is known to the whole ensemble"), "",
             "Sessions that only one server knows.";
         Apache "localSessionsUpgradingEnabled", Unused("every session is known to the whole ensemble"), "",

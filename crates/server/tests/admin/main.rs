@@ -12,3 +12,4 @@ mod names;
 mod observers;
 mod pages;
 mod test_server;
+mod throttling;
