@@ -434,6 +434,17 @@ settings! {
             "The watch over pauses of the JVM.";
         Apache "jvm.pause.sleep.time.ms", Unused(JVM), "",
             "The watch over pauses of the JVM.";
+        Apache "audit.enable", TRUE_FALSE, "false" => audit: bool = Values::bool,
+            "Whether every change that a client asks for is written to the audit log.";
+        Apache "audit.impl.class", Unused("Pole writes the log itself, to a file"), "",
+            "Apache's class that writes it.";
+        Pole "pole.audit.file", Text, ""
+            => audit_file: PathBuf = |values, key| values.path(key).unwrap_or_else(|| values.path("dataDir").unwrap_or_default().join("zookeeper_audit.log")),
+            "The file of the audit log; `zookeeper_audit.log` in `dataDir` if not set.";
+        Pole "pole.audit.fileBytesMax", Number(4_096, 1 << 40), "10485760" => audit_file_bytes_max: u64 = Values::count,
+            "Bytes after which the file is renamed, `.1` added to its name, and a new one begun.";
+        Pole "pole.audit.filesMax", Number(1, 10_000), "10" => audit_files_max: u64 = Values::count,
+            "Files of the audit log that are kept, the present one included.";
         Pole "pole.admin.token", Hidden, "" => token: Option<Secret> = Values::secret,
             "What a caller from elsewhere than loopback must show to change something.";
         Pole "pole.admin.actions", TRUE_FALSE, "false" => actions: bool = Values::bool,
