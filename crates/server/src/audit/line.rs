@@ -235,7 +235,7 @@ mod tests {
         CreateRequest, CreateResponse, DeleteRequest, Id, MultiRequest, MultiResponse, SetAclRequest, Writer,
     };
 
-    const SESSION: i64 = 0x1000_0e0b_9e70_000;
+    const SESSION: i64 = 0x0100_00e0_b9e7_0000;
 
     fn id(scheme: &str, id: &str) -> Id {
         Id { scheme: scheme.into(), id: id.into() }
