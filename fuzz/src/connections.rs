@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use pole_jute::{CreateTxn, Deframer, OpCode, Txn, TxnEntry, TxnHeader};
-use pole_node::{AttachAnswer, CallContext, ClientId, Connection, Event, Limits, Next, ServerContext};
+use pole_node::{AttachAnswer, CallContext, ClientId, Connection, Event, Limits, Next, Nonce, ServerContext};
 use pole_tree::{Caller, Changes, Rules, Tree, Watcher, Watches};
 use pole_types::Time;
 
@@ -49,6 +49,10 @@ impl ServerContext for FixedContext {
     }
 
     fn identify(&self, _watcher: Watcher, _caller: &Caller) {}
+
+    fn nonce(&self) -> Option<Nonce> {
+        Some([7; 24])
+    }
 }
 
 impl Driver {

@@ -117,8 +117,8 @@ mod znodes;
 
 pub use config::Config;
 pub use connection::{
-    AnsweredRequest, AttachAnswer, CallContext, CloseReason, Connection, Counts, Latency, Limits, Next, RequestTotals,
-    ServerContext, UNREAD_BYTES_MAX, password,
+    AnsweredRequest, AttachAnswer, Authentication, CallContext, CloseReason, Connection, Counts, Latency, Limits, Next,
+    Nonce, RequestTotals, SaslError, SaslUsers, ServerContext, UNREAD_BYTES_MAX, password,
 };
 pub use contract::Contract;
 pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer, TransferRefusal};

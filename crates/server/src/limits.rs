@@ -58,6 +58,8 @@ impl Limit {
             | CloseReason::QuorumRegained
             | CloseReason::WrongPassword
             | CloseReason::AuthenticationFailed
+            | CloseReason::SaslFailed(_)
+            | CloseReason::AuthenticationRequired
             | CloseReason::UnknownOperation
             | CloseReason::ReservedXid
             | CloseReason::BadRecord(_)

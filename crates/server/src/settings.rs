@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pole_node::Limits;
+use pole_node::{Authentication, Limits, SaslUsers};
 use pole_tree::{AuthSettings, Rules};
 use pole_types::{Membership, ServerId, Span};
 
-use crate::config::{Config, FourLetterWords};
+use crate::config::{Config, FourLetterWords, Service};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -48,6 +48,7 @@ impl Settings {
             members: config.members(),
             rules: Rules {
                 skip_acl: config.service.skip_acl,
+                sasl: config.service.sasl,
                 enforce_quota: config.service.enforce_quota,
                 extended_types: config.service.extended_types,
                 path_bytes_max: count(config.service.path_bytes_max),
@@ -63,10 +64,7 @@ impl Settings {
                 reply_bytes_max: count(config.clients.reply_bytes_max),
                 identity_bytes_max: count(config.clients.identity_bytes_max),
                 greeting: Span::from_ms(config.clients.greeting_timeout_ms),
-                auth: Arc::new(AuthSettings {
-                    super_digest: config.service.super_digest.as_ref().map(|secret| secret.0.clone()),
-                    x509_super_user: config.service.x509_super_user.clone(),
-                }),
+                authentication: Arc::new(authentication(&config.service)),
             },
             output_bytes_max: count(config.clients.output_bytes_max),
             greetings_max: count(config.clients.greetings_max),
@@ -79,5 +77,19 @@ impl Settings {
             four_letter_words: config.clients.four_letter_words.clone(),
             config: config.clone(),
         }
+    }
+}
+
+fn authentication(service: &Service) -> Authentication {
+    let users = service.sasl_users.as_ref();
+    Authentication {
+        providers: AuthSettings {
+            super_digest: service.super_digest.as_ref().map(|secret| secret.0.clone()),
+            x509_super_user: service.x509_super_user.clone(),
+            sasl_super_users: service.sasl_super_users.clone(),
+        },
+        sasl_users: users.map(|users| SaslUsers::new(users.iter().map(|(user, password)| (&**user, &*password.0)))),
+        allow_sasl_failed: service.allow_sasl_failed,
+        required_schemes: service.required_schemes.clone(),
     }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
-use pole_node::{CallContext, ClientId, Note, RequestTotals, ServerContext, TreeStore};
+use pole_node::{CallContext, ClientId, Nonce, Note, RequestTotals, ServerContext, TreeStore};
 use pole_tree::{Caller, Tree, Watcher, Watches};
 use pole_types::{SessionId, Time};
+use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::Notify;
 
 use crate::Settings;
@@ -202,6 +203,11 @@ impl ServerContext for Shared {
 
     fn identify(&self, watcher: Watcher, caller: &Caller) {
         self.watches.lock().identify(watcher, caller);
+    }
+
+    fn nonce(&self) -> Option<Nonce> {
+        let mut nonce = Nonce::default();
+        SystemRandom::new().fill(&mut nonce).ok().map(|()| nonce)
     }
 }
 

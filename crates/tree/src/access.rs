@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use pole_jute::{Acl, ErrorCode, Id, Perms};
 
 use crate::acls::{AclHandle, is_world};
-use crate::auth::{is_superuser, provider};
+use crate::auth::{Provider, is_superuser, provider};
 use crate::{Caller, Rules};
 
 /// Whether the caller has any of these permissions.
@@ -42,7 +42,12 @@ pub(crate) fn check(rules: Rules, acl: &AclHandle, any_of: Perms, caller: &Calle
 ///
 /// The size of each entry is subtracted from `room_bytes`. A list that needs more is rejected with `BadArguments`
 /// before it is built: a request of a megabyte can expand to a list of a gigabyte.
-pub(crate) fn fix_up(list: &[Acl], caller: &Caller, room_bytes: &mut usize) -> Result<Vec<Acl>, ErrorCode> {
+pub(crate) fn fix_up(
+    rules: Rules,
+    list: &[Acl],
+    caller: &Caller,
+    room_bytes: &mut usize,
+) -> Result<Vec<Acl>, ErrorCode> {
     let mut kept = Vec::new();
     let mut keep = |acl: Acl| -> Result<(), ErrorCode> {
         let bytes = 12 + acl.id.scheme.len() + acl.id.id.len();
@@ -64,7 +69,7 @@ pub(crate) fn fix_up(list: &[Acl], caller: &Caller, room_bytes: &mut usize) -> R
             for id in proved {
                 keep(Acl { perms: acl.perms, id: id.clone() })?;
             }
-        } else if is_storable(&acl.id) {
+        } else if is_storable(rules, &acl.id) {
             keep(acl.clone())?;
         } else {
             return Err(ErrorCode::InvalidAcl);
@@ -91,8 +96,9 @@ fn is_authenticated(id: &Id) -> bool {
 }
 
 /// Whether a node may have an ACL with this identity.
-pub(crate) fn is_storable(id: &Id) -> bool {
-    is_world(id) || provider(&id.scheme).is_some_and(|provider| provider.is_valid(&id.id))
+pub(crate) fn is_storable(rules: Rules, id: &Id) -> bool {
+    let is_valid = |provider: &dyn Provider| provider.is_offered(rules) && provider.is_valid(&id.id);
+    is_world(id) || provider(&id.scheme).is_some_and(is_valid)
 }
 
 #[cfg(test)]
@@ -140,7 +146,7 @@ mod tests {
     }
 
     fn kept(list: &[Acl], caller: &Caller) -> Result<Vec<Acl>, ErrorCode> {
-        fix_up(list, caller, &mut 10_000)
+        fix_up(Rules::DEFAULT, list, caller, &mut 10_000)
     }
 
     #[test]
@@ -179,7 +185,7 @@ mod tests {
         let ids: Vec<String> = (0..150).map(|number| format!("u{number}:h")).collect();
         let proved: Vec<(&str, &str)> = ids.iter().map(|id| ("digest", id.as_str())).collect();
         let mut room = 10_000;
-        assert_eq!(fix_up(&asked, &caller(&proved), &mut room), Err(ErrorCode::BadArguments));
+        assert_eq!(fix_up(Rules::DEFAULT, &asked, &caller(&proved), &mut room), Err(ErrorCode::BadArguments));
         assert!(room < 40, "rejected too early: {room} bytes are left");
     }
 

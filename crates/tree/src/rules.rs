@@ -8,6 +8,8 @@
 pub struct Rules {
     /// `skipACL`: permissions are not checked.
     pub skip_acl: bool,
+    /// Whether ACLs may name users of SASL. Where clients cannot use it, nobody would meet such an ACL.
+    pub sasl: bool,
     /// `enforceQuota`: hard limits are enforced. Otherwise usage is only counted.
     pub enforce_quota: bool,
     /// `extendedTypesEnabled`: nodes with a TTL may be created.
@@ -27,6 +29,7 @@ pub struct Rules {
 impl Rules {
     pub const DEFAULT: Self = Self {
         skip_acl: false,
+        sasl: false,
         enforce_quota: false,
         extended_types: false,
         path_bytes_max: 16 << 10,

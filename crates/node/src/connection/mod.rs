@@ -31,11 +31,13 @@
 //!
 //! Sockets, TLS and threads are in `server`, operations in `tree`, and sessions in `node`.
 
+mod authentication;
 mod close;
 mod opening;
 mod output;
 mod password;
 mod requests;
+mod sasl;
 #[cfg(test)]
 mod tests;
 
@@ -44,13 +46,16 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use pole_jute::{Deframer, ErrorCode, ReplyHeader};
-use pole_tree::{AuthSettings, Caller, Watcher};
+use pole_tree::{Caller, Watcher};
 use pole_types::{Span, Time};
 
 use crate::{ClientId, Event, Lease};
+pub use authentication::Authentication;
 pub use close::{AttachAnswer, CloseReason};
 use output::Output;
 pub use password::password;
+use sasl::SaslExchange;
+pub use sasl::{Nonce, SaslError, SaslUsers};
 
 /// A client's connection.
 #[derive(Debug)]
@@ -60,6 +65,7 @@ pub struct Connection {
     state: State,
     deframer: Deframer,
     caller: Caller,
+    sasl: SaslExchange,
     /// When the connection was accepted.
     accepted_at: Time,
     session: i64,
@@ -163,8 +169,8 @@ pub struct Limits {
     pub identity_bytes_max: usize,
     /// The time from accepting the connection to the end of the first request, including the TLS handshake.
     pub greeting: Span,
-    /// Who the superusers are.
-    pub auth: Arc<AuthSettings>,
+    /// How clients authenticate, and whether they have to.
+    pub authentication: Arc<Authentication>,
 }
 
 impl Default for Limits {
@@ -176,7 +182,7 @@ impl Default for Limits {
             reply_bytes_max: 16 << 20,
             identity_bytes_max: 8 << 10,
             greeting: Span::from_ms(10_000),
-            auth: Arc::default(),
+            authentication: Arc::default(),
         }
     }
 }
@@ -194,6 +200,9 @@ pub trait ServerContext {
 
     /// The identities of the connection changed: its watches are subject to their permissions.
     fn identify(&self, watcher: Watcher, caller: &Caller);
+
+    /// Returns random bytes for one SASL exchange; `None` if the system has none.
+    fn nonce(&self) -> Option<Nonce>;
 }
 
 /// The state of the server when a driver calls a connection.
@@ -263,6 +272,7 @@ impl Connection {
             limits,
             state: State::Greeting,
             caller,
+            sasl: SaslExchange::default(),
             accepted_at: now,
             session: 0,
             timeout_ms: 0,

@@ -1,5 +1,7 @@
 //! The connection on its own: bytes in, bytes and events out.
 
+mod authentication;
+
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -46,6 +48,10 @@ impl ServerContext for TestServer {
     }
 
     fn identify(&self, _watcher: Watcher, _caller: &Caller) {}
+
+    fn nonce(&self) -> Option<Nonce> {
+        Some([7; 24])
+    }
 }
 
 const SESSION: i64 = 0x100_0000_0000_0007;

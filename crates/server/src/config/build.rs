@@ -18,10 +18,10 @@ use pole_types::{ServerId, Voter};
 use super::properties::{self, Entry};
 use super::report::{About, Report};
 use super::servers::{self, Address, MemberRole, Members, Server};
-use super::settings::{Admin, Clients, Ensemble, Pole, SNAPSHOTS_MIN, Service, Storage, Timing};
+use super::settings::{Admin, Clients, Ensemble, Pole, SNAPSHOTS_MIN, Storage, Timing};
 use super::types::Emulation;
 use super::values::Values;
-use super::{Config, Identity, ReadFile, ssl};
+use super::{Config, Identity, ReadFile, sasl, ssl};
 use crate::log::Filter;
 
 pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, report: &mut Report) -> Config {
@@ -29,7 +29,8 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, re
     let members = servers(values, read, report);
     let servers = &members.servers;
     let alone = servers.is_empty() || (servers.len() == 1 && values.bool("standaloneEnabled"));
-    let written = values.written(&members);
+    let mut written = values.written(&members);
+    written.0.extend(sasl::lines(values));
     let only = servers.values().next().filter(|_| alone).and_then(|server| server.client.clone());
     let ensemble = if alone {
         if servers.is_empty() && !values.bool("standaloneEnabled") {
@@ -48,7 +49,7 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, re
     let mut clients = clients(values, report);
     join_client_port(&mut clients, ensemble.as_ref(), only, values, report);
     refuse_shared_ports(ensemble.as_ref(), &clients, values, report);
-    let service = Service::read(values);
+    let service = sasl::service(values, read, report);
     if service.extended_types && ensemble.as_ref().is_some_and(|ensemble| ensemble.me > LAST_ID_WITH_TTL) {
         let line = values.line("extendedTypesEnabled");
         report.problem(
@@ -148,7 +149,8 @@ fn members(entries: &[Entry], report: &mut Report) -> Members {
                 (Ok(id), Ok(weight @ 0..=WEIGHT_MAX)) => drop(weights.insert(ServerId(id), (weight, *line))),
                 _ => report.problem(*line, key, value, format!("the form is weight.N=0 to {WEIGHT_MAX}, N a server")),
             },
-            "authProvider" => auth_provider(key, value, *line, report),
+            "authProvider" => sasl::check_provider(key, value, *line, report),
+            "superUser" => {}
             _ => report.warning_about(About::Unknown, (*line, key, value), "unknown key, not used"),
         }
     }
@@ -194,22 +196,6 @@ fn votes(
 
 /// The largest weight of a vote: far above what anybody needs, and small enough that sums do not overflow.
 const WEIGHT_MAX: u32 = 1_000_000;
-
-fn auth_provider(key: &str, class: &str, line: usize, report: &mut Report) {
-    let class_name = class.rsplit('.').next().unwrap_or(class);
-    match class_name {
-        "X509AuthenticationProvider" | "DigestAuthenticationProvider" | "IPAuthenticationProvider" => {}
-        "SASLAuthenticationProvider" => {
-            report.warning(
-                line,
-                key,
-                class,
-                "Pole does not speak SASL: clients that need it are refused; use digest or x509",
-            );
-        }
-        _ => report.warning(line, key, class, "accepted and not used: classes of Java cannot be loaded"),
-    }
-}
 
 fn ensemble(
     values: &Values,

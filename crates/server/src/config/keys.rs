@@ -80,6 +80,7 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
     let name = match name.strip_prefix("zookeeper.").unwrap_or(name) {
         "pole.oracle.name" => "pole.oracle",
         "pole.resign.enabled" => "pole.resign",
+        "superUser.name" => "superUser",
         other => other,
     };
     let exact = KEYS.iter().find(|key| key.name == name && key.kind != Family);

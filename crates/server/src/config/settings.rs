@@ -66,7 +66,7 @@ const COUNT: Kind = Number(0, i32::MAX as i64);
 /// Up to a day. More is a mistake, and with this limit sums of durations cannot overflow.
 const MS: Kind = Number(1, 86_400_000);
 const STORE_TYPES: Kind = Word(&["JKS", "PEM", "PKCS12"]);
-const SASL: &str = "Pole does not speak SASL; use digest or x509";
+const SASL: &str = "servers use TLS or pole.peer.secret among themselves";
 const REVOCATION: &str = "revoked certificates are not looked up yet";
 const THREADS: &str = "Pole has other threads than Apache's server";
 const JVM: &str = "there is no JVM";
@@ -241,19 +241,45 @@ settings! {
         Apache "X509AuthenticationProvider.superUser", Text, "" => x509_super_user: Option<String> = Values::owned,
             "The subject of the certificate that is a superuser.";
         Apache "authProvider.N", Family, "",
-            "Apache's class of an authentication scheme. The x509 and digest ones are built in; SASL is refused.";
-        Apache "sessionRequireClientSASLAuth", Only(&["false"], SASL), "false",
-            "Whether clients must use SASL.";
+            "Apache's class of an authentication scheme. Those of Apache are built in; with SASL's, ACLs of the scheme `sasl` are \
+             allowed before there are users.";
+        Pole "pole.sasl.usersFile", Text, "",
+            "A file with the users that may authenticate by SASL DIGEST-MD5, `NAME:PASSWORD` in each line. Read at the start.";
+        Pole "pole.sasl.jaasFile", Text, "",
+            "The same as a JAAS file of Apache's server (`java.security.auth.login.config`), with options `user_NAME` of \
+             `DigestLoginModule`. Read at the start.";
+        Apache "sasl.serverconfig", Text, "Server",
+            "The section of the JAAS file.";
+        Apache "SASLAuthenticationProvider.superPassword", Hidden, "",
+            "Another password for the user `super` of these files.";
+        Apache "superUser", Text, "",
+            "A user of SASL that is a superuser. In a table of `pole.toml`: `name`.";
+        Apache "superUser.N", Family, "",
+            "Further ones.";
+        Apache "allowSaslFailedClients", TRUE_FALSE, "false" => allow_sasl_failed: bool = Values::bool,
+            "Whether a client whose authentication by SASL failed may go on without. Not where SASL is required.";
+        Apache "sessionRequireClientSASLAuth", TRUE_FALSE, "false",
+            "Whether clients must use SASL. Goes before `enforce.auth.schemes`.";
+        Apache "requireClientAuthScheme", Unused("Apache's server does not read it either; see sessionRequireClientSASLAuth"), "",
+            "The scheme that clients must use.";
         Apache "quorum.auth.enableSasl", Only(&["false"], SASL), "false",
             "Whether servers use SASL.";
-        Apache "enforce.auth.enabled", Only(&["false"], "clients without authentication cannot be refused yet"), "false",
-            "Whether clients must authenticate.";
-        Apache "enforce.auth.schemes", Unused("see enforce.auth.enabled"), "",
-            "The schemes that count for it.";
+        Apache "enforce.auth.enabled", TRUE_FALSE, "false",
+            "Whether clients must authenticate before any other request.";
+        Apache "enforce.auth.schemes", Text, "",
+            "The schemes that count for it, with commas: `digest`, `ip`, `sasl`, `x509`.";
         Pole "pole.tree.pathBytesMax", Number(256, 1 << 20), "16384" => path_bytes_max: u64 = Values::count,
             "Bytes of a path that may be created; longer ones are answered with BadArguments (-8). Existing nodes are served.";
         Pole "pole.tree.ephemeralsMax", Number(1, 10_000_000), "50000" => ephemerals_max: u64 = Values::count,
             "Ephemeral nodes of one session; a further one is answered with QuotaExceeded (-125). They are deleted together.";
+        /// Whether ACLs may name users of SASL.
+        + sasl: bool = false;
+        /// `pole.sasl.usersFile` and `pole.sasl.jaasFile`; `None` if neither is set.
+        + sasl_users: Option<BTreeMap<String, Secret>> = None;
+        /// `superUser` and `superUser.N`.
+        + sasl_super_users: Vec<String> = Vec::new();
+        /// `enforce.auth.schemes`, or `sasl`; empty if clients need not authenticate.
+        + required_schemes: Vec<String> = Vec::new();
     }
     /// TLS for clients and between servers.
     "TLS": Tls {

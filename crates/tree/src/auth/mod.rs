@@ -8,6 +8,7 @@
 
 mod digest;
 mod ip;
+mod sasl;
 mod superuser;
 mod x509;
 
@@ -17,6 +18,8 @@ use alloc::vec::Vec;
 
 use pole_jute::{ErrorCode, Id};
 
+use crate::Rules;
+
 pub use digest::digest_id;
 pub(crate) use superuser::is_superuser;
 
@@ -24,6 +27,11 @@ pub(crate) use superuser::is_superuser;
 pub(crate) trait Provider: Sync {
     /// The name of the scheme in identities and ACLs.
     fn scheme(&self) -> &'static str;
+
+    /// Whether the operator lets ACLs use the scheme.
+    fn is_offered(&self, _rules: Rules) -> bool {
+        true
+    }
 
     /// The identities that the data of an auth request proves.
     fn authenticate(&self, _data: &[u8], _settings: &AuthSettings) -> Result<Vec<Id>, AuthFailed> {
@@ -58,7 +66,7 @@ pub(crate) trait Provider: Sync {
 }
 
 /// All schemes.
-const PROVIDERS: [&dyn Provider; 4] = [&digest::Digest, &ip::Ip, &x509::X509, &superuser::Superuser];
+const PROVIDERS: [&dyn Provider; 5] = [&digest::Digest, &ip::Ip, &sasl::Sasl, &x509::X509, &superuser::Superuser];
 
 /// The operator's settings for providers; `zoo.cfg` names them as given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,6 +75,8 @@ pub struct AuthSettings {
     pub super_digest: Option<String>,
     /// `X509AuthenticationProvider.superUser`: the subject of the superuser's certificate.
     pub x509_super_user: Option<String>,
+    /// `superUser` and `superUser.N`: the superusers among the users of SASL.
+    pub sasl_super_users: Vec<String>,
 }
 
 /// The client's credentials are invalid. The client gets this error, and its connection is closed.
@@ -89,7 +99,7 @@ pub fn authenticate(scheme: &str, data: &[u8], settings: &AuthSettings) -> Resul
 }
 
 /// Returns the identities of a client that has proved its name under a scheme without an auth request: by its
-/// certificate (`x509`). None if there is no such scheme.
+/// certificate (`x509`) or by SASL (`sasl`). None if there is no such scheme.
 #[must_use]
 pub fn identities(scheme: &str, name: &str, settings: &AuthSettings) -> Vec<Id> {
     provider(scheme).map(|provider| provider.identities(name, settings)).unwrap_or_default()
