@@ -34,13 +34,14 @@ pub(super) fn service(values: &Values, read: ReadFile<'_>, report: &mut Report) 
         report.warning(0, key, class, why);
     }
     let sasl_users = has_files.then_some(users);
+    let sasl = provider.is_some() || has_files;
     let mut sasl_super_users: Vec<String> =
         families(values, "superUser").map(|(_, user)| user).chain(values.owned("superUser")).collect();
     sasl_super_users.sort_unstable();
     sasl_super_users.dedup();
     Service {
-        required_schemes: required_schemes(values, sasl_users.is_some(), report),
-        sasl: provider.is_some() || has_files,
+        required_schemes: required_schemes(values, sasl, report),
+        sasl,
         sasl_users,
         sasl_super_users,
         ..Service::read(values)
@@ -127,7 +128,7 @@ fn plain_users(text: &str, report: &mut Report) -> Result<Users, JaasError> {
 }
 
 /// The schemes of which a client needs one; none if it may do without.
-fn required_schemes(values: &Values, has_users: bool, report: &mut Report) -> Vec<String> {
+fn required_schemes(values: &Values, has_sasl: bool, report: &mut Report) -> Vec<String> {
     let (key, schemes) = if values.bool(REQUIRE_SASL) {
         (REQUIRE_SASL, vec!["sasl".to_owned()])
     } else if values.bool(ENFORCE) {
@@ -143,7 +144,7 @@ fn required_schemes(values: &Values, has_users: bool, report: &mut Report) -> Ve
     for scheme in &schemes {
         match scheme.as_str() {
             "digest" | "ip" | "x509" => {}
-            "sasl" if has_users => {}
+            "sasl" if has_sasl => {}
             "sasl" => report.problem(line, key, scheme, format!("needs users, in {USERS_FILE} or {JAAS_FILE}")),
             _ => report.problem(line, key, scheme, "there is no such scheme: allowed are digest, ip, sasl and x509"),
         }
@@ -240,6 +241,9 @@ mod tests {
         assert_eq!(required(two), Ok(vec!["digest".to_owned(), "x509".to_owned()]));
         let sasl = "sessionRequireClientSASLAuth=true\nenforce.auth.schemes=digest\npole.sasl.usersFile=/users";
         assert_eq!(required(sasl), Ok(vec!["sasl".to_owned()]));
+        // As in Apache: nobody is served until there are users.
+        let class = "authProvider.1=SASLAuthenticationProvider\nsessionRequireClientSASLAuth=true";
+        assert_eq!(required(class), Ok(vec!["sasl".to_owned()]));
         for (lines, why) in [
             ("enforce.auth.enabled=true", "needs enforce.auth.schemes"),
             ("enforce.auth.enabled=true\nenforce.auth.schemes=", "needs enforce.auth.schemes"),
