@@ -35,8 +35,7 @@ pub(super) fn service(values: &Values, read: ReadFile<'_>, report: &mut Report) 
     }
     let sasl_users = has_files.then_some(users);
     let sasl = provider.is_some() || has_files;
-    let mut sasl_super_users: Vec<String> =
-        families(values, "superUser").map(|(_, user)| user).chain(values.owned("superUser")).collect();
+    let mut sasl_super_users: Vec<String> = super_users(values).chain(values.owned("superUser")).collect();
     sasl_super_users.sort_unstable();
     sasl_super_users.dedup();
     Service {
@@ -52,8 +51,7 @@ pub(super) fn service(values: &Values, read: ReadFile<'_>, report: &mut Report) 
 pub(super) fn lines(values: &Values) -> Vec<(String, String)> {
     let provider = families(values, "authProvider").find(|(_, class)| is_sasl(class));
     let provider = provider.map(|(_, class)| ("authProvider.sasl".to_owned(), class));
-    let super_users = families(values, "superUser").map(|(_, user)| user);
-    let super_users = (1..).zip(super_users).map(|(number, user)| (format!("superUser.{number}"), user));
+    let super_users = (1..).zip(super_users(values)).map(|(number, user)| (format!("superUser.{number}"), user));
     provider.into_iter().chain(super_users).collect()
 }
 
@@ -80,6 +78,11 @@ fn families(values: &Values, family: &str) -> impl Iterator<Item = (String, Stri
     let of_family = values.families.iter().filter(|entry| plain(&entry.key).split('.').next() == Some(family));
     let by_key: BTreeMap<_, _> = of_family.map(|entry| (plain(&entry.key), entry.value.clone())).collect();
     by_key.into_iter()
+}
+
+/// The values of `superUser.N`.
+fn super_users(values: &Values) -> impl Iterator<Item = String> {
+    families(values, "superUser").map(|(_, user)| user).filter(|user| !user.is_empty())
 }
 
 /// Adds the users of a file, if it is set. The messages contain names, never passwords.
