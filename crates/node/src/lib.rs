@@ -117,8 +117,9 @@ mod znodes;
 
 pub use config::Config;
 pub use connection::{
-    AnsweredRequest, AttachAnswer, Authentication, CallContext, CloseReason, Connection, Counts, Latency, Limits, Next,
-    Nonce, RequestTotals, SaslError, SaslUsers, ServerContext, UNREAD_BYTES_MAX, password,
+    AnsweredRequest, AttachAnswer, Authentication, BucketSettings, CallContext, CloseReason, Connection, Counts,
+    Deficit, Latency, Limits, Next, Nonce, ReplySizes, RequestTotals, SaslError, SaslUsers, ServerContext, TokenBucket,
+    UNREAD_BYTES_MAX, password,
 };
 pub use contract::Contract;
 pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer, TransferRefusal};

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pole_node::{ClientId, Contract, Effect, Event, Node, Timer, Znodes};
+use pole_node::{ClientId, Contract, Effect, Event, Node, ReplySizes, Timer, Znodes};
 use pole_storage::Writer;
 use pole_tree::Tree;
 use pole_types::{Span, Time, Zxid};
@@ -402,7 +402,9 @@ impl Driver {
                 if let Some((asked, bytes)) = handle.reply(cxid.0, zxid.0.cast_signed(), &body, now) {
                     self.shared.remove_outstanding(asked.totals);
                     let kind = if asked.is_write { RequestKind::Update } else { RequestKind::Read };
-                    self.shared.status.tally.answered(kind, 1, bytes, asked.arrived, now);
+                    let tally = &self.shared.status.tally;
+                    tally.answered(kind, 1, bytes, asked.arrived, now);
+                    tally.reply_sizes(Some(ReplySizes { last: bytes, min: bytes, max: bytes }), now);
                 }
                 self.dirty.push(Arc::clone(handle));
             }

@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn kept(list: &[Acl], caller: &Caller) -> Result<Vec<Acl>, ErrorCode> {
-        fix_up(Rules::DEFAULT, list, caller, &mut 10_000)
+        fix_up(Rules::default(), list, caller, &mut 10_000)
     }
 
     #[test]
@@ -174,6 +174,14 @@ mod tests {
     }
 
     #[test]
+    fn a_digest_cannot_be_set_if_the_scheme_is_disabled() {
+        let rules = Rules { digest_acls: false, ..Rules::default() };
+        let list = [acl(Perms::ALL, "digest", "u:h")];
+        assert_eq!(fix_up(rules, &list, &caller(&[]), &mut 10_000), Err(ErrorCode::InvalidAcl));
+        assert!(kept(&list, &caller(&[])).is_ok());
+    }
+
+    #[test]
     fn duplicates_are_dropped() {
         let open = acl(Perms::ALL, "world", "anyone");
         assert_eq!(kept(&[open.clone(), open.clone()], &caller(&[])), Ok(vec![open]));
@@ -185,7 +193,7 @@ mod tests {
         let ids: Vec<String> = (0..150).map(|number| format!("u{number}:h")).collect();
         let proved: Vec<(&str, &str)> = ids.iter().map(|id| ("digest", id.as_str())).collect();
         let mut room = 10_000;
-        assert_eq!(fix_up(Rules::DEFAULT, &asked, &caller(&proved), &mut room), Err(ErrorCode::BadArguments));
+        assert_eq!(fix_up(Rules::default(), &asked, &caller(&proved), &mut room), Err(ErrorCode::BadArguments));
         assert!(room < 40, "rejected too early: {room} bytes are left");
     }
 

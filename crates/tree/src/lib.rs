@@ -81,7 +81,7 @@ mod validation;
 mod watches;
 mod write_request;
 
-pub use auth::{AuthFailed, AuthSettings, authenticate, digest_id, identities};
+pub use auth::{AuthFailed, AuthSettings, DigestAlgorithm, authenticate, digest_id, identities};
 pub use changes::{Change, Changes};
 pub use difference::{Counts, Difference, Step};
 pub use op::is_write;

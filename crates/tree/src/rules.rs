@@ -10,6 +10,8 @@ pub struct Rules {
     pub skip_acl: bool,
     /// Whether ACLs may name users of SASL. Where clients cannot use it, nobody would meet such an ACL.
     pub sasl: bool,
+    /// `DigestAuthenticationProvider.enabled`: ACLs with the scheme `digest` may be set.
+    pub digest_acls: bool,
     /// `enforceQuota`: hard limits are enforced. Otherwise usage is only counted.
     pub enforce_quota: bool,
     /// `extendedTypesEnabled`: nodes with a TTL may be created.
@@ -30,6 +32,7 @@ impl Rules {
     pub const DEFAULT: Self = Self {
         skip_acl: false,
         sasl: false,
+        digest_acls: true,
         enforce_quota: false,
         extended_types: false,
         path_bytes_max: 16 << 10,

@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_jute::{AuthPacket, ErrorCode, Id, Reader, Record, SaslRequest, SaslResponse, Writer};
-use pole_tree::{AuthSettings, Caller, Watcher};
+use pole_tree::{AuthFailed, AuthSettings, Caller, Watcher};
 
 use super::sasl::{SaslStep, SaslUsers};
 use super::{CloseReason, Connection, ServerContext};
@@ -57,8 +57,17 @@ impl Connection {
         server: &impl ServerContext,
     ) -> Result<(), CloseReason> {
         let packet = AuthPacket::read(&mut Reader::new(body))?;
-        let credentials = packet.auth.unwrap_or_default();
-        let ids = pole_tree::authenticate(&packet.scheme, &credentials, &self.limits.authentication.providers);
+        let settings = &self.limits.authentication.providers;
+        let ids = match &packet.auth {
+            // Apache cannot read such a request either.
+            None if packet.scheme == "digest" => Err(AuthFailed),
+            data => pole_tree::authenticate(&packet.scheme, data.as_deref().unwrap_or_default(), settings),
+        };
+        server.authenticated(&packet, ids.is_ok());
+        if ids.is_err() && packet.scheme == "ensemble" && settings.ensemble_names.is_some() {
+            // As in Apache the client gets no answer, so that it tries another server.
+            return Err(CloseReason::OtherEnsemble);
+        }
         let result = ids.map_err(|_| CloseReason::AuthenticationFailed).and_then(|ids| self.add_proved(ids, server));
         let code = if result.is_ok() { ErrorCode::Ok } else { ErrorCode::AuthFailed };
         self.output.frame(xid, 0, code.number(), &[]);

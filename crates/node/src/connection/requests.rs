@@ -12,7 +12,7 @@ use pole_tree::{Tree, Watcher, Watches, WriteRequest};
 use pole_types::Cxid;
 
 use super::output::REPLY_HEADER_BYTES;
-use super::{Blocked, CallContext, CloseReason, Connection, Next, Pending, PendingKind, ServerContext};
+use super::{Blocked, CallContext, CloseReason, Connection, Next, Pending, PendingKind, ReplySizes, ServerContext};
 use crate::Event;
 
 impl Connection {
@@ -29,6 +29,7 @@ impl Connection {
         }
         self.blocked = Blocked::default();
         if !self.deframer.has_frame(input)? {
+            self.waits_since = None;
             // The session took long to attach. The connect request counts as activity until it is answered.
             if !self.may_send(context)
                 && self.is_unannounced
@@ -39,7 +40,7 @@ impl Connection {
             return Ok(Next::Wait);
         }
         if !self.is_read_only && !self.may_accept(server, context) {
-            return Ok(Next::Wait);
+            return self.refuse_throttled(input, server, context);
         }
         self.may_send(context);
         let first = events.len();
@@ -48,7 +49,7 @@ impl Connection {
                 return Ok(Next::Yield);
             }
             let Some(header) = header(input) else { return Err(self.bad_header(input)) };
-            let kind = Kind::of(&header)?;
+            let kind = self.kind_of(&header)?;
             if !matches!(kind, Kind::Auth | Kind::Sasl) && !self.has_required_identity() {
                 return Err(self.refuse_unauthenticated(header.xid));
             }
@@ -76,10 +77,44 @@ impl Connection {
                 return false;
             }
         }
-        let was_blocked = self.blocked.room;
-        self.blocked.room = !server.has_room();
-        self.counts.waits_for_room += u64::from(self.blocked.room && !was_blocked);
+        self.blocked.room = !server.has_room() && !self.is_exempt;
+        self.counts.waits_for_room += u64::from(self.blocked.room && self.waits_since.is_none());
+        self.waits_since = self.blocked.room.then(|| self.waits_since.unwrap_or(context.now));
         !self.blocked.room
+    }
+
+    /// Answers the requests that have waited for room for too long with `ThrottledOp`. Those of a client with earlier
+    /// requests outstanding go on waiting, because replies are in the order of requests.
+    fn refuse_throttled(
+        &mut self,
+        input: &mut BytesMut,
+        server: &impl ServerContext,
+        context: CallContext,
+    ) -> Result<Next, CloseReason> {
+        if self.throttle_deadline().is_none_or(|deadline| context.now < deadline) {
+            return Ok(Next::Wait);
+        }
+        while self.has_room() && self.deframer.has_frame(input)? {
+            let Some(header) = header(input) else { return Err(self.bad_header(input)) };
+            let kind = self.kind_of(&header)?;
+            if matches!(kind, Kind::Write(OpCode::CloseSession)) {
+                // Never refused, as in Apache.
+                self.waits_since = Some(context.now);
+                return Ok(Next::Wait);
+            }
+            let Some(body) = self.next_body(input)? else { return Ok(Next::Wait) };
+            self.received(header.xid, header.op);
+            if let Kind::Ping | Kind::Auth = kind {
+                self.take_request(header.xid, kind, body, server, context, &mut Vec::new())?;
+                continue;
+            }
+            self.output.frame(header.xid, context.applied, ErrorCode::ThrottledOp.number(), &[]);
+            self.counts.throttled += 1;
+            self.answered(context.now, context.applied, 1, context.now);
+        }
+        self.waits_since = None;
+        self.blocked.room = false;
+        Ok(Next::Wait)
     }
 
     /// Whether another read may go to the node. The node answers on its own thread, so the amount that it may have to
@@ -98,9 +133,14 @@ impl Connection {
         events: &mut Vec<Event>,
     ) -> Result<(), CloseReason> {
         let (client, cxid) = (self.id, Cxid(xid));
+        let large_bytes = self.large_bytes(&body);
+        if large_bytes > 0 && !server.has_room_for_large(large_bytes) {
+            return Err(CloseReason::LargeRequest);
+        }
         match kind {
             Kind::Ping => {
                 self.output.frame(Xid::PING, context.applied, ErrorCode::Ok.number(), &[]);
+                ReplySizes::add_one(&mut self.reply_sizes, FRAME_HEADER_BYTES);
                 self.answered(context.now, context.applied, 1, context.now);
             }
             Kind::Auth => self.authenticate(xid, body, server)?,
@@ -111,16 +151,16 @@ impl Connection {
             }
             Kind::Sync => {
                 events.push(Event::Sync { client, cxid });
-                self.push_pending(xid, context, body.len(), PendingKind::Sync(body));
+                self.push_pending(xid, context, (body.len(), large_bytes), PendingKind::Sync(body));
             }
             Kind::Write(op) => {
                 let body = WriteRequest::encode(op, &self.caller, &body);
-                self.push_pending(xid, context, body.len(), PendingKind::Write);
+                self.push_pending(xid, context, (body.len(), large_bytes), PendingKind::Write);
                 events.push(Event::Request { client, cxid, body });
             }
             Kind::Read(op) => {
                 let body = WriteRequest::encode(op, &self.caller, &body);
-                self.push_pending(xid, context, body.len(), PendingKind::Read);
+                self.push_pending(xid, context, (body.len(), large_bytes), PendingKind::Read);
                 self.pending_reads += 1;
                 events.push(Event::Read { client, cxid, body });
             }
@@ -128,9 +168,22 @@ impl Connection {
         Ok(())
     }
 
-    fn push_pending(&mut self, xid: i32, context: CallContext, bytes: usize, kind: PendingKind) {
+    /// The size of the frame with this body if it is large, else 0.
+    fn large_bytes(&self, body: &Bytes) -> usize {
+        let bytes = REQUEST_HEADER_BYTES + body.len();
+        if self.limits.large_request_bytes.is_some_and(|limit| bytes > limit) { bytes } else { 0 }
+    }
+
+    fn push_pending(
+        &mut self,
+        xid: i32,
+        context: CallContext,
+        (bytes, large_bytes): (usize, usize),
+        kind: PendingKind,
+    ) {
         self.pending_bytes += bytes;
-        self.pending.push_back(Pending { xid, at: context.now, bytes, kind });
+        self.pending_large_bytes += large_bytes;
+        self.pending.push_back(Pending { xid, at: context.now, bytes, large_bytes, kind });
     }
 
     /// Answers the reads at the front of the input. The tree must not change until this returns. A batch ends when the
@@ -151,7 +204,10 @@ impl Connection {
         let zxid = tree.last_zxid();
         let result = loop {
             match self.read_one(input, tree, &watches, zxid) {
-                Ok(Some(bytes)) => cost += 1 + bytes / COST_BYTES,
+                Ok(Some(bytes)) => {
+                    cost += 1 + bytes / COST_BYTES;
+                    ReplySizes::add_one(&mut self.reply_sizes, bytes);
+                }
                 Ok(None) => break Ok(()),
                 Err(reason) => break Err(reason),
             }
@@ -184,7 +240,7 @@ impl Connection {
             return Ok(None);
         }
         let Some(header) = header(input) else { return Err(self.bad_header(input)) };
-        let Kind::Read(op) = Kind::of(&header)? else { return Ok(None) };
+        let Kind::Read(op) = self.kind_of(&header)? else { return Ok(None) };
         let Some(body) = self.next_body(input)? else { return Ok(None) };
         self.received(header.xid, header.op);
 
@@ -221,6 +277,18 @@ impl Connection {
         Ok(Some(bytes))
     }
 
+    /// What to do with a request. An operation that no client can ask for is answered with `Unimplemented` and the zxid
+    /// -1, as Apache does, and the connection is closed.
+    fn kind_of(&mut self, header: &RequestHeader) -> Result<Kind, CloseReason> {
+        let kind = Kind::of(header);
+        if matches!(kind, Err(CloseReason::UnknownOperation)) {
+            self.received(header.xid, header.op);
+            self.output.frame(header.xid, -1, ErrorCode::Unimplemented.number(), &[]);
+            self.counts.sent += 1;
+        }
+        kind
+    }
+
     /// Takes the next frame and returns it without its header.
     fn next_body(&self, input: &mut BytesMut) -> Result<Option<Bytes>, CloseReason> {
         Ok(self.deframer.next(input)?.map(|frame| frame.slice(REQUEST_HEADER_BYTES..)))
@@ -252,6 +320,10 @@ enum Kind {
 impl Kind {
     fn of(header: &RequestHeader) -> Result<Self, CloseReason> {
         let Ok(op) = header.operation() else { return Err(CloseReason::UnknownOperation) };
+        // Types of transactions and of frames that are not requests.
+        if matches!(op, OpCode::Notification | OpCode::CreateSession | OpCode::Error) {
+            return Err(CloseReason::UnknownOperation);
+        }
         if op == OpCode::Ping {
             return Ok(Self::Ping);
         }

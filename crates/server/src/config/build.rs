@@ -21,7 +21,7 @@ use super::servers::{self, Address, MemberRole, Members, Server};
 use super::settings::{Admin, Clients, Ensemble, Pole, SNAPSHOTS_MIN, Storage, Timing};
 use super::types::Emulation;
 use super::values::Values;
-use super::{Config, Identity, ReadFile, sasl, ssl};
+use super::{Config, Identity, ReadFile, authentication, ssl};
 use crate::log::Filter;
 
 pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, report: &mut Report) -> Config {
@@ -30,7 +30,7 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, re
     let servers = &members.servers;
     let alone = servers.is_empty() || (servers.len() == 1 && values.bool("standaloneEnabled"));
     let mut written = values.written(&members);
-    written.0.extend(sasl::lines(values));
+    written.0.extend(authentication::lines(values));
     let only = servers.values().next().filter(|_| alone).and_then(|server| server.client.clone());
     let ensemble = if alone {
         if servers.is_empty() && !values.bool("standaloneEnabled") {
@@ -49,7 +49,7 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, re
     let mut clients = clients(values, report);
     join_client_port(&mut clients, ensemble.as_ref(), only, values, report);
     refuse_shared_ports(ensemble.as_ref(), &clients, values, report);
-    let service = sasl::service(values, read, report);
+    let service = authentication::service(values, read, report);
     if service.extended_types && ensemble.as_ref().is_some_and(|ensemble| ensemble.me > LAST_ID_WITH_TTL) {
         let line = values.line("extendedTypesEnabled");
         report.problem(
@@ -149,7 +149,7 @@ fn members(entries: &[Entry], report: &mut Report) -> Members {
                 (Ok(id), Ok(weight @ 0..=WEIGHT_MAX)) => drop(weights.insert(ServerId(id), (weight, *line))),
                 _ => report.problem(*line, key, value, format!("the form is weight.N=0 to {WEIGHT_MAX}, N a server")),
             },
-            "authProvider" => sasl::check_provider(key, value, *line, report),
+            "authProvider" => authentication::check_provider(key, value, *line, report),
             "superUser" => {}
             _ => report.warning_about(About::Unknown, (*line, key, value), "unknown key, not used"),
         }

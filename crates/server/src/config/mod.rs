@@ -22,13 +22,13 @@
 //! change             two Configs               -> what differs, and what it takes
 //! ```
 
+mod authentication;
 mod build;
 mod change;
 mod jaas;
 pub mod keys;
 mod properties;
 mod report;
-mod sasl;
 mod servers;
 mod settings;
 mod ssl;

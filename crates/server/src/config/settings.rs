@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pole_tree::DigestAlgorithm;
 use pole_types::{ServerId, Voter};
 
 use super::keys::Kind::{self, Bool, Family, Number, Only, Secret as Hidden, Text, Unused, Word};
@@ -66,10 +67,17 @@ const COUNT: Kind = Number(0, i32::MAX as i64);
 /// Up to a day. More is a mistake, and with this limit sums of durations cannot overflow.
 const MS: Kind = Number(1, 86_400_000);
 const STORE_TYPES: Kind = Word(&["JKS", "PEM", "PKCS12"]);
+const DIGESTS: Kind = Word(&["SHA1", "SHA-1", "SHA-256", "SHA-384", "SHA-512", "SHA3-256", "SHA3-384", "SHA3-512"]);
 const SASL: &str = "servers use TLS or pole.peer.secret among themselves";
 const REVOCATION: &str = "revoked certificates are not looked up yet";
 const THREADS: &str = "Pole has other threads than Apache's server";
+const RANDOM_DROPS: &str = "connections are refused when there are no tokens, never at random";
 const JVM: &str = "there is no JVM";
+
+/// The algorithm with one of the names of [`DIGESTS`]; Java has two for the first.
+fn digest_algorithm(name: &str) -> DigestAlgorithm {
+    DigestAlgorithm::ALL.into_iter().find(|(known, _)| *known == name).map_or(DigestAlgorithm::Sha1, |(_, known)| known)
+}
 
 /// Apache keeps as many, so that there is another one if the newest snapshot is damaged.
 pub(super) const SNAPSHOTS_MIN: u64 = 3;
@@ -146,14 +154,57 @@ settings! {
             "Connections that may wait to be accepted; -1: the system's default.";
         Apache "globalOutstandingLimit", Number(1, 1_000_000), "1000" => outstanding_max: u64 = Values::count,
             "Requests under way at most; further ones wait.";
+        Apache "requestThrottleLimit", COUNT, "0"
+            => throttle_limit: u64 = |values, key| Some(values.count(key)).filter(|limit| *limit > 0).unwrap_or(u64::MAX),
+            "The same for one server; 0: no limit but `globalOutstandingLimit`. In Apache's file also `request_throttle_max_requests`.";
+        Apache "requestThrottleStallTime", Unused("a request that waits goes on as soon as there is room"), "",
+            "Milliseconds between two looks whether there is room.";
+        Apache "requestThrottleDropStale", Unused("requests that wait end with their connection"), "",
+            "Whether requests that wait are dropped when they are stale.";
+        Apache "requestStaleConnectionCheck", Unused("requests that wait end with their connection"), "",
+            "Whether requests of closed connections are stale.";
+        Apache "requestStaleLatencyCheck", Unused("requests of an expired session are never executed"), "",
+            "Whether requests older than the session timeout are stale.";
+        Apache "throttledOpWaitTime", Number(-1, 86_400_000), "-1"
+            => throttled_after_ms: Option<u64> = |values, key| u64::try_from(values.number(key)).ok().filter(|ms| *ms > 0),
+            "Milliseconds after which a request that waits because of these limits is answered with ThrottledOp (-127); 0 or less: it waits. Requests of a client that has others under way wait for those first.";
+        Apache "largeRequestThreshold", Number(-1, i32::MAX as i64), "-1"
+            => large_request_bytes: Option<u64> = |values, key| u64::try_from(values.number(key)).ok(),
+            "Bytes above which a request is large; -1: none is.";
+        Apache "largeRequestMaxBytes", Number(1, i32::MAX as i64), "104857600" => large_bytes_max: u64 = Values::count,
+            "Bytes of all large requests under way. A client that sends one more is disconnected.";
+        Apache "connectionMaxTokens", COUNT, "0" => tokens_max: u64 = Values::count,
+            "Sessions that can be asked for at once; every request for one takes a token, and a client that finds none is disconnected. 0: no limit.";
+        Apache "connectionTokenFillTime", Number(1, 86_400_000), "1" => token_fill_ms: u64 = Values::count,
+            "Milliseconds in which tokens come back.";
+        Apache "connectionTokenFillCount", Number(1, i32::MAX as i64), "1" => token_fill_count: u64 = Values::count,
+            "How many come back in that time.";
+        Apache "connection_throttle_weight_enabled", TRUE_FALSE, "false",
+            "Whether a session takes as many tokens as the weights below say, instead of one.";
+        Apache "connection_throttle_global_session_weight", Number(1, i32::MAX as i64), "3"
+            => new_session_weight: u64 = Values::session_weight,
+            "Tokens of a new session.";
+        Apache "connection_throttle_renew_session_weight", Number(1, i32::MAX as i64), "2"
+            => resumed_session_weight: u64 = Values::session_weight,
+            "Tokens of a resumed session.";
+        Apache "connection_throttle_local_session_weight", Unused("there are no local sessions"), "",
+            "Tokens of a local session.";
+        Apache "connectionFreezeTime", Unused(RANDOM_DROPS), "",
+            "Milliseconds between changes of the probability with which connections are dropped.";
+        Apache "connectionDropIncrease", Unused(RANDOM_DROPS), "",
+            "By how much it grows.";
+        Apache "connectionDropDecrease", Unused(RANDOM_DROPS), "",
+            "By how much it shrinks.";
+        Apache "connectionDecreaseRatio", Unused(RANDOM_DROPS), "",
+            "The share of free tokens from which on it shrinks.";
         Apache "jute.maxbuffer", Number(1_024, 1 << 30), "1048575" => request_bytes_max: u64 = Values::count,
             "Bytes of a request at most. Read from this file, unlike Apache's.";
         Apache "readonlymode.enabled", TRUE_FALSE, "false" => read_only_mode: bool = Values::bool,
             "Whether a server without a quorum serves read-only clients.";
         Apache "4lw.commands.whitelist", Text, "srvr" => four_letter_words: FourLetterWords = FourLetterWords::read,
             "Four-letter words that are answered, with commas; `*`: all but `rqld` and `ydld`, which have to be named.";
-        Apache "leaderServes", Unused("the leader serves clients"), "",
-            "Whether the leader serves clients.";
+        Apache "leaderServes", YES_NO, "yes" => leader_serves: bool = Values::bool,
+            "Whether the leader serves clients. With `no` its clients are disconnected when it begins to lead, and go to other servers.";
         Apache "localSessionsEnabled", Unused("every session is known to the whole ensemble"), "",
             "Sessions that only one server knows.";
         Apache "localSessionsUpgradingEnabled", Unused("every session is known to the whole ensemble"), "",
@@ -177,8 +228,10 @@ settings! {
             "Bytes that all clients of a server together may leave unread. Beyond that, connections with more than 1 MB unread are closed.";
         Pole "pole.client.identityBytesMax", Number(256, 1 << 20), "8192" => identity_bytes_max: u64 = Values::count,
             "Bytes of the identities of one connection (addAuth, certificate). They travel with every write; beyond the limit authentication fails.";
+        Apache "nio.sessionlessCnxnTimeout", Number(100, 3_600_000), "10000",
+            "Milliseconds after which a connection without a session is closed. `pole.client.greetingTimeoutMs` goes before.";
         Pole "pole.client.greetingTimeoutMs", Number(100, 3_600_000), "10000"
-            => greeting_timeout_ms: u64 = Values::count,
+            => greeting_timeout_ms: u64 = |values, key| values.count(if values.line(key) > 0 { key } else { "nio.sessionlessCnxnTimeout" }),
             "Milliseconds from an accepted connection to its whole first request, TLS handshake included.";
         Pole "pole.client.greetingsMax", Number(1, 1_000_000), "1000" => greetings_max: u64 = Values::count,
             "Connections whose first request has not arrived. When there is one more, the oldest is closed.";
@@ -238,11 +291,17 @@ settings! {
             "Whether permissions are not checked.";
         Apache "DigestAuthenticationProvider.superDigest", Hidden, "" => super_digest: Option<Secret> = Values::secret,
             "`super:` and the digest of the superuser's password.";
+        Apache "DigestAuthenticationProvider.enabled", TRUE_FALSE, "true" => digest_enabled: bool = Values::bool,
+            "Whether clients can authenticate with `digest` and set ACLs with it. Existing ones then match nobody.";
+        Apache "DigestAuthenticationProvider.digestAlg", DIGESTS, "SHA1"
+            => digest_algorithm: DigestAlgorithm = |values, key| digest_algorithm(values.word(key).unwrap_or_default()),
+            "The hash of that scheme, in Java's names. Servers of an ensemble must agree, and ACLs and `superDigest` are of one hash.";
         Apache "X509AuthenticationProvider.superUser", Text, "" => x509_super_user: Option<String> = Values::owned,
             "The subject of the certificate that is a superuser.";
         Apache "authProvider.N", Family, "",
-            "Apache's class of an authentication scheme. Those of Apache are built in; with SASL's, ACLs of the scheme `sasl` are \
-             allowed before there are users.";
+            "Apache's class of an authentication scheme. Those of x509, digest, ip and sasl are built in, that of `ensemble` is enabled by its line, and others are refused: classes of Java cannot be loaded. With that of SASL, ACLs of the scheme `sasl` are allowed before there are users.";
+        Apache "ensembleAuthName", Text, "",
+            "With `authProvider.N` of the class `EnsembleAuthenticationProvider`: the names of this ensemble, with commas. A client that expects another name is disconnected.";
         Pole "pole.sasl.usersFile", Text, "",
             "A file with the users that may authenticate by SASL DIGEST-MD5, `NAME:PASSWORD` in each line. Read at the start.";
         Pole "pole.sasl.jaasFile", Text, "",
@@ -280,6 +339,8 @@ settings! {
         + sasl_super_users: Vec<String> = Vec::new();
         /// `enforce.auth.schemes`, or `sasl`; empty if clients need not authenticate.
         + required_schemes: Vec<String> = Vec::new();
+        /// `ensembleAuthName`, if the scheme `ensemble` is enabled.
+        + ensemble_names: Option<Vec<String>> = None;
     }
     /// TLS for clients and between servers.
     "TLS": Tls {

@@ -117,12 +117,33 @@ fn unsupported_settings_are_refused() {
         "quorum.auth.enableSasl=true",
         "portUnification=true",
         "electionAlg=1",
+        "authProvider.1=org.example.OwnProvider",
+        "authProvider.key=org.apache.zookeeper.server.auth.KeyAuthenticationProvider",
+        "DigestAuthenticationProvider.digestAlg=MD5",
     ];
     for line in refusals {
         assert!(refused(&format!("{base}{line}")).contains("zoo.cfg:3: "), "{line}");
     }
     let known = "authProvider.1=org.apache.zookeeper.server.auth.X509AuthenticationProvider";
     assert_eq!(warned(&format!("{base}{known}")), "");
+}
+
+#[test]
+fn names_of_the_ensemble_count_if_their_provider_is_enabled() {
+    let base = "dataDir=/d\nclientPort=1\nensembleAuthName=east, west";
+    assert_eq!(good(base).service.ensemble_names, None);
+    let provider = "zookeeper.authProvider.1=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider";
+    let names = good(&format!("{base}\n{provider}")).service.ensemble_names;
+    assert_eq!(names, Some(vec!["east".to_owned(), "west".to_owned()]));
+}
+
+#[test]
+fn a_connection_without_a_session_has_the_time_of_either_key() {
+    let base = "dataDir=/d\nclientPort=1\n";
+    let ms = |more: &str| good(&format!("{base}{more}")).clients.greeting_timeout_ms;
+    assert_eq!(ms(""), 10_000);
+    assert_eq!(ms("nio.sessionlessCnxnTimeout=3000"), 3_000);
+    assert_eq!(ms("nio.sessionlessCnxnTimeout=3000\npole.client.greetingTimeoutMs=4000"), 4_000);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::servers::{self, MemberRole};
-use super::{Address, Config, properties, toml};
+use super::{Address, Config, keys, properties, toml};
 
 impl Config {
     /// Formats a `zoo.cfg` that reads back equal, given the same `myid` and topology. It contains the secrets.
@@ -20,6 +20,12 @@ impl Config {
     #[must_use]
     pub fn to_toml(&self) -> String {
         self.written.0.iter().map(|(key, value)| toml::line(key, value)).collect()
+    }
+
+    /// The settings that differ from their defaults, without the secrets.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (&str, &str)> {
+        let shown = self.written.0.iter().filter(|(key, _)| !keys::is_secret(key));
+        shown.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// The content of `/zookeeper/config`: the servers and the version of the list, in hexadecimal. Empty on a

@@ -1,12 +1,15 @@
 //! Tests of the four-letter words and the admin server, over real sockets.
 
+mod answers;
 mod backup;
 mod connections;
 mod dashboard;
 mod ensemble;
+mod fields;
 mod four_letter;
 mod monitoring;
 mod names;
 mod observers;
 mod pages;
 mod test_server;
+mod throttling;

@@ -10,8 +10,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pole_jute::Id;
 use sha1::{Digest as _, Sha1};
+use sha2::{Sha256, Sha384, Sha512};
+use sha3::{Sha3_256, Sha3_384, Sha3_512};
 
 use super::{AuthFailed, AuthSettings, Provider, superuser};
+use crate::Rules;
 
 pub(super) struct Digest;
 
@@ -20,9 +23,13 @@ impl Provider for Digest {
         "digest"
     }
 
+    fn is_offered(&self, rules: Rules) -> bool {
+        rules.digest_acls
+    }
+
     /// The data is `user:password`. The superuser is known by the hash.
     fn authenticate(&self, data: &[u8], settings: &AuthSettings) -> Result<Vec<Id>, AuthFailed> {
-        let id = digest_id(&String::from_utf8_lossy(data));
+        let id = settings.digest.ok_or(AuthFailed)?.id(&String::from_utf8_lossy(data));
         let is_super = settings.super_digest.as_ref() == Some(&id);
         let superuser = is_super.then(|| superuser::identity(""));
         Ok(superuser.into_iter().chain([Id { scheme: self.scheme().to_owned(), id }]).collect())
@@ -46,12 +53,54 @@ impl Provider for Digest {
     }
 }
 
-/// The user and a hash of user and password, as stored in an ACL and in `superDigest`.
+/// The hash of the scheme `digest`, which all servers of an ensemble and the authors of ACLs have to agree on:
+/// `DigestAuthenticationProvider.digestAlg`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DigestAlgorithm {
+    #[default]
+    Sha1,
+    Sha256,
+    Sha384,
+    Sha512,
+    Sha3_256,
+    Sha3_384,
+    Sha3_512,
+}
+
+impl DigestAlgorithm {
+    /// All algorithms with Java's names for them.
+    pub const ALL: [(&str, Self); 7] = [
+        ("SHA1", Self::Sha1),
+        ("SHA-256", Self::Sha256),
+        ("SHA-384", Self::Sha384),
+        ("SHA-512", Self::Sha512),
+        ("SHA3-256", Self::Sha3_256),
+        ("SHA3-384", Self::Sha3_384),
+        ("SHA3-512", Self::Sha3_512),
+    ];
+
+    /// The user and a hash of user and password, as stored in an ACL and in `superDigest`.
+    #[must_use]
+    pub fn id(self, user_and_password: &str) -> String {
+        let user = user_and_password.split(':').next().unwrap_or_default();
+        let text = user_and_password.as_bytes();
+        let hash = match self {
+            Self::Sha1 => STANDARD.encode(Sha1::digest(text)),
+            Self::Sha256 => STANDARD.encode(Sha256::digest(text)),
+            Self::Sha384 => STANDARD.encode(Sha384::digest(text)),
+            Self::Sha512 => STANDARD.encode(Sha512::digest(text)),
+            Self::Sha3_256 => STANDARD.encode(Sha3_256::digest(text)),
+            Self::Sha3_384 => STANDARD.encode(Sha3_384::digest(text)),
+            Self::Sha3_512 => STANDARD.encode(Sha3_512::digest(text)),
+        };
+        alloc::format!("{user}:{hash}")
+    }
+}
+
+/// The digest of a user with the default algorithm.
 #[must_use]
 pub fn digest_id(user_and_password: &str) -> String {
-    let user = user_and_password.split(':').next().unwrap_or_default();
-    let hash = Sha1::digest(user_and_password.as_bytes());
-    alloc::format!("{user}:{}", STANDARD.encode(hash))
+    DigestAlgorithm::default().id(user_and_password)
 }
 
 #[cfg(test)]
@@ -65,6 +114,22 @@ mod tests {
     fn a_digest_is_what_apache_computes() {
         assert_eq!(digest_id("super:test"), SUPER);
         assert_eq!(digest_id("nocolon").split(':').next(), Some("nocolon"));
+        // As Apache ZooKeeper 3.9.2 writes it into an ACL; the other two are made by the same rule.
+        assert_eq!(DigestAlgorithm::Sha3_256.id("u:p"), "u:3+U94Pf1dSrKR/q5qu/huTFf1Fha6TtpdtpSdhWvIS0=");
+        assert_eq!(DigestAlgorithm::Sha256.id("u:p"), "u:/Y8xRBngpX5duYn15uUqIRaIaCviy5TEwSk419hCwuA=");
+        assert_eq!(
+            DigestAlgorithm::Sha512.id("u:p"),
+            "u:JuOwXdmk4f1omXNJj7k4ILDOHOlc+8PMyEaxl9nrWl6OmV83jKYivSqJWsp5PsMTda6BtnipueoU1r5DtBd7CA=="
+        );
+    }
+
+    #[test]
+    fn each_algorithm_has_a_hash_of_its_own() {
+        let mut ids: alloc::vec::Vec<_> =
+            DigestAlgorithm::ALL.iter().map(|(_, algorithm)| algorithm.id("u:p")).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), DigestAlgorithm::ALL.len());
     }
 
     #[test]
@@ -77,5 +142,11 @@ mod tests {
         assert_eq!(schemes(b"super:test", Some(SUPER)), ["super", "digest"]);
         assert_eq!(schemes(b"super:tset", Some(SUPER)), ["digest"]);
         assert_eq!(schemes(b"super:test", None), ["digest"]);
+    }
+
+    #[test]
+    fn a_disabled_scheme_proves_nothing() {
+        let disabled = AuthSettings { digest: None, ..AuthSettings::default() };
+        assert_eq!(Digest.authenticate(b"u:p", &disabled), Err(AuthFailed));
     }
 }

@@ -7,6 +7,7 @@
 //! connection in `node`). Both end with a name, for which [`identities`] returns what the client may call itself.
 
 mod digest;
+mod ensemble;
 mod ip;
 mod sasl;
 mod superuser;
@@ -20,7 +21,7 @@ use pole_jute::{ErrorCode, Id};
 
 use crate::Rules;
 
-pub use digest::digest_id;
+pub use digest::{DigestAlgorithm, digest_id};
 pub(crate) use superuser::is_superuser;
 
 /// A scheme of identities.
@@ -66,17 +67,30 @@ pub(crate) trait Provider: Sync {
 }
 
 /// All schemes.
-const PROVIDERS: [&dyn Provider; 5] = [&digest::Digest, &ip::Ip, &sasl::Sasl, &x509::X509, &superuser::Superuser];
+const PROVIDERS: [&dyn Provider; 6] =
+    [&digest::Digest, &ensemble::Ensemble, &ip::Ip, &sasl::Sasl, &x509::X509, &superuser::Superuser];
 
 /// The operator's settings for providers; `zoo.cfg` names them as given.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthSettings {
+    /// `DigestAuthenticationProvider.digestAlg`; `None` if `DigestAuthenticationProvider.enabled` is false.
+    pub digest: Option<DigestAlgorithm>,
     /// `DigestAuthenticationProvider.superDigest`: the id of the superuser under the scheme `digest`.
     pub super_digest: Option<String>,
     /// `X509AuthenticationProvider.superUser`: the subject of the superuser's certificate.
     pub x509_super_user: Option<String>,
     /// `superUser` and `superUser.N`: the superusers among the users of SASL.
     pub sasl_super_users: Vec<String>,
+    /// `ensembleAuthName`: the names that clients may expect of this ensemble; `None` if the scheme `ensemble` is not
+    /// enabled, and empty if any name will do.
+    pub ensemble_names: Option<Vec<String>>,
+}
+
+impl Default for AuthSettings {
+    fn default() -> Self {
+        let digest = Some(DigestAlgorithm::default());
+        Self { digest, super_digest: None, x509_super_user: None, sasl_super_users: Vec::new(), ensemble_names: None }
+    }
 }
 
 /// The client's credentials are invalid. The client gets this error, and its connection is closed.

@@ -1,4 +1,5 @@
-//! Builds the settings of authentication: the users of SASL, superusers, and the schemes that clients have to use.
+//! Builds the settings of authentication: classes of schemes, the users of SASL, superusers, and the schemes that clients
+//! have to use.
 //!
 //! Users come from a JAAS file (`jaas`) or from a file of Pole's own, `NAME:PASSWORD` in each line. Both are read here,
 //! once. Afterwards every required scheme is one that clients can use.
@@ -8,6 +9,7 @@ use std::path::Path;
 
 use super::ReadFile;
 use super::jaas::{self, JaasError, Users};
+use super::properties;
 use super::report::{About, Report};
 use super::settings::Service;
 use super::types::Secret;
@@ -27,7 +29,7 @@ pub(super) fn service(values: &Values, read: ReadFile<'_>, report: &mut Report) 
             }
         }
     }
-    let provider = families(values, "authProvider").find(|(_, class)| is_sasl(class));
+    let provider = provider(values, SASL);
     let has_files = values.text(JAAS_FILE).is_some() || values.text(USERS_FILE).is_some();
     if let (Some((key, class)), false) = (&provider, has_files) {
         let why = "there are no users of SASL: name them in pole.sasl.usersFile or pole.sasl.jaasFile";
@@ -43,33 +45,50 @@ pub(super) fn service(values: &Values, read: ReadFile<'_>, report: &mut Report) 
         sasl,
         sasl_users,
         sasl_super_users,
+        ensemble_names: ensemble_names(values),
         ..Service::read(values)
     }
 }
 
 /// The lines that a file needs beside the keys of the table to be read as this.
 pub(super) fn lines(values: &Values) -> Vec<(String, String)> {
-    let provider = families(values, "authProvider").find(|(_, class)| is_sasl(class));
-    let provider = provider.map(|(_, class)| ("authProvider.sasl".to_owned(), class));
+    let class = |scheme: &str, name| provider(values, name).map(|(_, class)| (format!("authProvider.{scheme}"), class));
+    let classes = [class("sasl", SASL), class("ensemble", ENSEMBLE)].into_iter().flatten();
     let super_users = (1..).zip(super_users(values)).map(|(number, user)| (format!("superUser.{number}"), user));
-    provider.into_iter().chain(super_users).collect()
+    classes.chain(super_users).collect()
 }
 
-/// Checks a line `authProvider.N`. The schemes of Apache that Pole has need no such line, except for ACLs of SASL.
+/// Checks a line `authProvider.N`.
 pub(super) fn check_provider(key: &str, class: &str, line: usize, report: &mut Report) {
     match class_name(class) {
         "X509AuthenticationProvider" | "DigestAuthenticationProvider" | "IPAuthenticationProvider" => {}
-        _ if is_sasl(class) => {}
-        _ => report.warning(line, key, class, "accepted and not used: classes of Java cannot be loaded"),
+        SASL | ENSEMBLE => {}
+        "KeyAuthenticationProvider" => {
+            let why = "an example of Apache's that lets in whoever knows a multiple of a number in /key: use digest, sasl or x509";
+            report.problem(line, key, class, why);
+        }
+        _ => {
+            let why = "classes of Java cannot be loaded; known are the X509, Digest, IP, SASL and \
+                       EnsembleAuthenticationProvider of org.apache.zookeeper.server.auth";
+            report.problem(line, key, class, why);
+        }
     }
 }
 
-fn is_sasl(class: &str) -> bool {
-    class_name(class) == "SASLAuthenticationProvider"
+/// The line `authProvider.N` of a class, if there is one.
+fn provider(values: &Values, name: &str) -> Option<(String, String)> {
+    families(values, "authProvider").find(|(_, class)| class_name(class) == name)
 }
 
 fn class_name(class: &str) -> &str {
     class.rsplit('.').next().unwrap_or(class)
+}
+
+/// `ensembleAuthName`, if a line `authProvider.N` enables its scheme.
+fn ensemble_names(values: &Values) -> Option<Vec<String>> {
+    provider(values, ENSEMBLE)?;
+    let names = values.text("ensembleAuthName").unwrap_or_default().split(',').map(properties::trim);
+    Some(names.filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
 /// The keys `FAMILY.N` and their values, by key. As with Java's properties, the last line of a key counts.
@@ -155,6 +174,8 @@ fn required_schemes(values: &Values, has_sasl: bool, report: &mut Report) -> Vec
     schemes
 }
 
+const SASL: &str = "SASLAuthenticationProvider";
+const ENSEMBLE: &str = "EnsembleAuthenticationProvider";
 const JAAS_FILE: &str = "pole.sasl.jaasFile";
 const USERS_FILE: &str = "pole.sasl.usersFile";
 const SECTION: &str = "sasl.serverconfig";
