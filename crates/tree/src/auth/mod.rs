@@ -3,8 +3,8 @@
 //! A provider says what an auth request proves, which ids an ACL may contain, and which of them an identity matches.
 //! Another scheme is a file here and a line in [`PROVIDERS`]. The rules for whole ACLs are in `access`.
 //!
-//! Not here: how a certificate is verified (the TLS code of `server`), and the exchange of a SASL mechanism (the
-//! connection in `node`). Both end with a name, for which [`identities`] returns what the client may call itself.
+//! The TLS code of `server` verifies certificates, and the connection in `node` has the exchange of a SASL mechanism.
+//! Both end with a name, for which [`identities`] returns what the client may call itself.
 
 mod digest;
 mod ensemble;
