@@ -117,8 +117,9 @@ mod znodes;
 
 pub use config::Config;
 pub use connection::{
-    AnsweredRequest, AttachAnswer, BucketSettings, CallContext, CloseReason, Connection, Counts, Deficit, Latency,
-    Limits, Next, ReplySizes, RequestTotals, ServerContext, TokenBucket, UNREAD_BYTES_MAX, password,
+    AnsweredRequest, AttachAnswer, Authentication, BucketSettings, CallContext, CloseReason, Connection, Counts,
+    Deficit, Latency, Limits, Next, Nonce, ReplySizes, RequestTotals, SaslError, SaslUsers, ServerContext, TokenBucket,
+    UNREAD_BYTES_MAX, password,
 };
 pub use contract::Contract;
 pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer, TransferRefusal};

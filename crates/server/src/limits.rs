@@ -64,6 +64,8 @@ impl Limit {
             | CloseReason::QuorumRegained
             | CloseReason::WrongPassword
             | CloseReason::AuthenticationFailed
+            | CloseReason::SaslFailed(_)
+            | CloseReason::AuthenticationRequired
             | CloseReason::OtherEnsemble
             | CloseReason::LeaderDoesNotServe
             | CloseReason::UnknownOperation

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pole_node::{BucketSettings, Limits};
+use pole_node::{Authentication, BucketSettings, Limits, SaslUsers};
 use pole_tree::{AuthSettings, Rules};
 use pole_types::{Membership, ServerId, Span};
 
-use crate::config::{Config, FourLetterWords};
+use crate::config::{Config, FourLetterWords, Service};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -54,6 +54,7 @@ impl Settings {
             members: config.members(),
             rules: Rules {
                 skip_acl: config.service.skip_acl,
+                sasl: config.service.sasl,
                 digest_acls: config.service.digest_enabled,
                 enforce_quota: config.service.enforce_quota,
                 extended_types: config.service.extended_types,
@@ -73,12 +74,7 @@ impl Settings {
                 large_request_bytes: config.clients.large_request_bytes.map(count),
                 keeps_writes: config.admin.audit,
                 throttled_after: config.clients.throttled_after_ms.map(Span::from_ms),
-                auth: Arc::new(AuthSettings {
-                    digest: config.service.digest_enabled.then_some(config.service.digest_algorithm),
-                    super_digest: config.service.super_digest.as_ref().map(|secret| secret.0.clone()),
-                    x509_super_user: config.service.x509_super_user.clone(),
-                    ensemble_names: config.service.ensemble_names.clone(),
-                }),
+                authentication: Arc::new(authentication(&config.service)),
             },
             output_bytes_max: count(config.clients.output_bytes_max),
             greetings_max: count(config.clients.greetings_max),
@@ -100,5 +96,21 @@ impl Settings {
             four_letter_words: config.clients.four_letter_words.clone(),
             config: config.clone(),
         }
+    }
+}
+
+fn authentication(service: &Service) -> Authentication {
+    let users = service.sasl_users.as_ref();
+    Authentication {
+        providers: AuthSettings {
+            digest: service.digest_enabled.then_some(service.digest_algorithm),
+            super_digest: service.super_digest.as_ref().map(|secret| secret.0.clone()),
+            x509_super_user: service.x509_super_user.clone(),
+            sasl_super_users: service.sasl_super_users.clone(),
+            ensemble_names: service.ensemble_names.clone(),
+        },
+        sasl_users: users.map(|users| SaslUsers::new(users.iter().map(|(user, password)| (&**user, &*password.0)))),
+        allow_sasl_failed: service.allow_sasl_failed,
+        required_schemes: service.required_schemes.clone(),
     }
 }

@@ -8,10 +8,11 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
 use pole_jute::AuthPacket;
 use pole_node::{
-    CallContext, ClientId, CloseReason, Deficit, Note, RequestTotals, ServerContext, TokenBucket, TreeStore,
+    CallContext, ClientId, CloseReason, Deficit, Nonce, Note, RequestTotals, ServerContext, TokenBucket, TreeStore,
 };
 use pole_tree::{Caller, Tree, Watcher, Watches};
 use pole_types::{SessionId, Time};
+use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::Notify;
 
 use crate::Settings;
@@ -252,8 +253,14 @@ impl ServerContext for Shared {
         self.watches.lock().identify(watcher, caller);
     }
 
+    fn nonce(&self) -> Option<Nonce> {
+        let mut nonce = Nonce::default();
+        SystemRandom::new().fill(&mut nonce).ok().map(|()| nonce)
+    }
+
     fn authenticated(&self, packet: &AuthPacket, is_accepted: bool) {
-        let names = self.settings.limits.auth.ensemble_names.as_ref().filter(|_| packet.scheme == "ensemble");
+        let names = &self.settings.limits.authentication.providers.ensemble_names;
+        let names = names.as_ref().filter(|_| packet.scheme == "ensemble");
         let compared =
             names.is_some_and(|names| !names.is_empty()) && packet.auth.as_ref().is_some_and(|name| !name.is_empty());
         let counter = match (names, is_accepted) {

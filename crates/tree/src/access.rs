@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use pole_jute::{Acl, ErrorCode, Id, Perms};
 
 use crate::acls::{AclHandle, is_world};
-use crate::auth::{is_superuser, provider};
+use crate::auth::{Provider, is_superuser, provider};
 use crate::{Caller, Rules};
 
 /// Whether the caller has any of these permissions.
@@ -69,7 +69,7 @@ pub(crate) fn fix_up(
             for id in proved {
                 keep(Acl { perms: acl.perms, id: id.clone() })?;
             }
-        } else if is_storable(&acl.id) && (rules.digest_acls || acl.id.scheme != "digest") {
+        } else if is_storable(rules, &acl.id) {
             keep(acl.clone())?;
         } else {
             return Err(ErrorCode::InvalidAcl);
@@ -97,8 +97,9 @@ fn is_authenticated(id: &Id) -> bool {
 }
 
 /// Whether a node may have an ACL with this identity.
-pub(crate) fn is_storable(id: &Id) -> bool {
-    is_world(id) || provider(&id.scheme).is_some_and(|provider| provider.is_valid(&id.id))
+pub(crate) fn is_storable(rules: Rules, id: &Id) -> bool {
+    let is_valid = |provider: &dyn Provider| provider.is_offered(rules) && provider.is_valid(&id.id);
+    is_world(id) || provider(&id.scheme).is_some_and(is_valid)
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 pub struct Rules {
     /// `skipACL`: permissions are not checked.
     pub skip_acl: bool,
+    /// Whether ACLs may name users of SASL. Where clients cannot use it, nobody would meet such an ACL.
+    pub sasl: bool,
     /// `DigestAuthenticationProvider.enabled`: ACLs with the scheme `digest` may be set.
     pub digest_acls: bool,
     /// `enforceQuota`: hard limits are enforced. Otherwise usage is only counted.
@@ -29,6 +31,7 @@ pub struct Rules {
 impl Rules {
     pub const DEFAULT: Self = Self {
         skip_acl: false,
+        sasl: false,
         digest_acls: true,
         enforce_quota: false,
         extended_types: false,

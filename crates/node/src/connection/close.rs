@@ -4,6 +4,8 @@ use core::fmt;
 
 use pole_jute::{Error, FrameError};
 
+use super::SaslError;
+
 /// Why a client's connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
@@ -35,6 +37,10 @@ pub enum CloseReason {
     WrongPassword,
     /// The scheme is unknown, or the credentials are wrong.
     AuthenticationFailed,
+    /// The client did not authenticate by SASL.
+    SaslFailed(SaslError),
+    /// The client has no identity of a scheme that the operator requires.
+    AuthenticationRequired,
     /// The client expects an ensemble of another name.
     OtherEnsemble,
     /// The identities of the connection exceed [`super::Limits::identity_bytes_max`].
@@ -92,6 +98,7 @@ impl fmt::Display for CloseReason {
             Self::QuorumRegained => "there is a quorum again",
             Self::WrongPassword => "the password is not that of the session",
             Self::AuthenticationFailed => "authentication failed",
+            Self::AuthenticationRequired => "the client has not authenticated, and enforce.auth.schemes requires it",
             Self::OtherEnsemble => "the client expects another ensemble (ensembleAuthName)",
             Self::TooManyIdentities => "too many identities (pole.client.identityBytesMax)",
             Self::UnknownOperation => "ZooKeeper has no such operation",
@@ -105,6 +112,7 @@ impl fmt::Display for CloseReason {
             Self::GreetingLimit => "too many connections without a session (pole.client.greetingsMax)",
             Self::OutOfOrder => "the server answered out of order: please report it",
             Self::Stopping => "the server stops",
+            Self::SaslFailed(error) => return write!(f, "authentication by SASL failed: {error}"),
             Self::BadFrame(error) => return error.fmt(f),
             Self::BadRecord(error) => return error.fmt(f),
         })

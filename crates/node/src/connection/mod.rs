@@ -32,11 +32,13 @@
 //!
 //! Sockets, TLS and threads are in `server`, operations in `tree`, and sessions in `node`.
 
+mod authentication;
 mod close;
 mod opening;
 mod output;
 mod password;
 mod requests;
+mod sasl;
 #[cfg(test)]
 mod tests;
 mod throttle;
@@ -46,13 +48,16 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use pole_jute::{AuthPacket, Deframer, ErrorCode, ReplyHeader};
-use pole_tree::{AuthSettings, Caller, Watcher};
+use pole_tree::{Caller, Watcher};
 use pole_types::{Span, Time};
 
 use crate::{ClientId, Event, Lease};
+pub use authentication::Authentication;
 pub use close::{AttachAnswer, CloseReason};
 use output::Output;
 pub use password::password;
+use sasl::SaslExchange;
+pub use sasl::{Nonce, SaslError, SaslUsers};
 pub use throttle::{BucketSettings, Deficit, TokenBucket};
 
 /// A client's connection.
@@ -63,6 +68,7 @@ pub struct Connection {
     state: State,
     deframer: Deframer,
     caller: Caller,
+    sasl: SaslExchange,
     /// When the connection was accepted.
     accepted_at: Time,
     session: i64,
@@ -189,8 +195,8 @@ pub struct Limits {
     pub throttled_after: Option<Span>,
     /// `audit.enable`: writes are kept until they are answered, for [`AnsweredRequest::write`].
     pub keeps_writes: bool,
-    /// How clients authenticate, and who the superusers are.
-    pub auth: Arc<AuthSettings>,
+    /// How clients authenticate, and whether they have to.
+    pub authentication: Arc<Authentication>,
 }
 
 impl Default for Limits {
@@ -205,7 +211,7 @@ impl Default for Limits {
             large_request_bytes: None,
             throttled_after: None,
             keeps_writes: false,
-            auth: Arc::default(),
+            authentication: Arc::default(),
         }
     }
 }
@@ -223,6 +229,9 @@ pub trait ServerContext {
 
     /// The identities of the connection changed: its watches are subject to their permissions.
     fn identify(&self, watcher: Watcher, caller: &Caller);
+
+    /// Returns random bytes for one SASL exchange; `None` if the system has none.
+    fn nonce(&self) -> Option<Nonce>;
 
     /// Whether a session may be requested now, a new one or the one that the client `resumes`. If not, the connection is
     /// closed for the reason returned.
@@ -329,6 +338,7 @@ impl Connection {
             limits,
             state: State::Greeting,
             caller,
+            sasl: SaslExchange::default(),
             accepted_at: now,
             session: 0,
             timeout_ms: 0,

@@ -7,8 +7,8 @@
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use core::ops::DerefMut;
-use pole_jute::{AuthPacket, ErrorCode, Id, OpCode, Reader, Record, Request, RequestHeader, Writer, Xid};
-use pole_tree::{AuthFailed, Tree, Watcher, Watches, WriteRequest};
+use pole_jute::{ErrorCode, OpCode, Reader, Record, Request, RequestHeader, Writer, Xid};
+use pole_tree::{Tree, Watcher, Watches, WriteRequest};
 use pole_types::Cxid;
 
 use super::output::REPLY_HEADER_BYTES;
@@ -50,13 +50,16 @@ impl Connection {
             }
             let Some(header) = header(input) else { return Err(self.bad_header(input)) };
             let kind = self.kind_of(&header)?;
+            if !matches!(kind, Kind::Auth | Kind::Sasl) && !self.has_required_identity() {
+                return Err(self.refuse_unauthenticated(header.xid));
+            }
             match kind {
                 Kind::Read(_) if self.pending.is_empty() => {
                     self.may_read = true;
                     return Ok(Next::Read);
                 }
                 Kind::Read(_) if !self.has_room_for_read() => return Ok(Next::Wait),
-                Kind::Ping | Kind::Auth | Kind::Sync | Kind::Write(_) | Kind::Read(_) => {}
+                Kind::Ping | Kind::Auth | Kind::Sasl | Kind::Sync | Kind::Write(_) | Kind::Read(_) => {}
             }
             let Some(body) = self.next_body(input)? else { return Ok(Next::Wait) };
             self.received(header.xid, header.op);
@@ -141,6 +144,7 @@ impl Connection {
                 self.answered(context.now, context.applied, 1, context.now);
             }
             Kind::Auth => self.authenticate(xid, body, server)?,
+            Kind::Sasl => self.take_sasl_token(xid, body, server)?,
             Kind::Sync | Kind::Write(_) if self.is_read_only => {
                 self.output.frame(xid, context.applied, ErrorCode::NotReadOnly.number(), &[]);
                 self.answered(context.now, context.applied, 1, context.now);
@@ -274,40 +278,6 @@ impl Connection {
         Ok(Some(bytes))
     }
 
-    /// Adds an identity that the client proves. An unknown scheme or wrong credentials close the connection.
-    fn authenticate(&mut self, xid: i32, body: Bytes, server: &impl ServerContext) -> Result<(), CloseReason> {
-        let packet = AuthPacket::read(&mut Reader::new(body))?;
-        let ids = match &packet.auth {
-            // Apache cannot read such a request either.
-            None if packet.scheme == "digest" => Err(AuthFailed),
-            data => pole_tree::authenticate(&packet.scheme, data.as_deref().unwrap_or_default(), &self.limits.auth),
-        };
-        server.authenticated(&packet, ids.is_ok());
-        let mut code = ErrorCode::AuthFailed;
-        let result = match ids {
-            // As in Apache the client gets no answer, so that it tries another server.
-            Err(_) if packet.scheme == "ensemble" && self.limits.auth.ensemble_names.is_some() => {
-                return Err(CloseReason::OtherEnsemble);
-            }
-            Err(_) => Err(CloseReason::AuthenticationFailed),
-            Ok(ids) => {
-                let new: Vec<Id> = ids.into_iter().filter(|id| !self.caller.ids.contains(id)).collect();
-                let bytes: usize = self.caller.ids.iter().chain(&new).map(identity_bytes).sum();
-                if bytes > self.limits.identity_bytes_max {
-                    Err(CloseReason::TooManyIdentities)
-                } else {
-                    self.caller.ids.extend(new);
-                    server.identify(Watcher(self.id.0), &self.caller);
-                    code = ErrorCode::Ok;
-                    Ok(())
-                }
-            }
-        };
-        self.output.frame(xid, 0, code.number(), &[]);
-        self.counts.sent += 1;
-        result
-    }
-
     /// What to do with a request. An operation that no client can ask for is answered with `Unimplemented` and the zxid
     /// -1, as Apache does, and the connection is closed.
     fn kind_of(&mut self, header: &RequestHeader) -> Result<Kind, CloseReason> {
@@ -342,6 +312,7 @@ impl Connection {
 enum Kind {
     Ping,
     Auth,
+    Sasl,
     Sync,
     Write(OpCode),
     Read(OpCode),
@@ -359,6 +330,9 @@ impl Kind {
         }
         if op == OpCode::Auth {
             return Ok(Self::Auth);
+        }
+        if op == OpCode::Sasl {
+            return Ok(Self::Sasl);
         }
         // These xids are reserved; a request with one of them could not be distinguished from internal ones.
         if header.xid == Cxid::OWN.0 || Cxid(header.xid).is_attachment() {
@@ -389,11 +363,6 @@ fn write_header(frame: &mut [u8], xid: i32, zxid: i64, code: i32) {
     frame[4..8].copy_from_slice(&xid.to_be_bytes());
     frame[8..16].copy_from_slice(&zxid.to_be_bytes());
     frame[16..20].copy_from_slice(&code.to_be_bytes());
-}
-
-/// The size of an identity in a forwarded request.
-fn identity_bytes(id: &Id) -> usize {
-    8 + id.scheme.len() + id.id.len()
 }
 
 /// Xid and operation.

@@ -1,5 +1,7 @@
 //! The connection on its own: bytes in, bytes and events out.
 
+mod authentication;
+
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -49,6 +51,10 @@ impl ServerContext for TestServer {
     }
 
     fn identify(&self, _watcher: Watcher, _caller: &Caller) {}
+
+    fn nonce(&self) -> Option<Nonce> {
+        Some([7; 24])
+    }
 
     fn admit(&self, _resumes: bool, _now: Time) -> Result<(), CloseReason> {
         self.refuses.get().map_or(Ok(()), Err)

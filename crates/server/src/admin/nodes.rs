@@ -80,7 +80,7 @@ fn caller(shared: &Shared, from: SocketAddr, headers: &HeaderMap) -> Result<Call
         let text = STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let text = text.ok_or_else(wrong)?;
         let (scheme, auth) = text.split_once(':').ok_or_else(wrong)?;
-        let proved = pole_tree::authenticate(scheme, auth.as_bytes(), &shared.settings.limits.auth);
+        let proved = pole_tree::authenticate(scheme, auth.as_bytes(), &shared.settings.limits.authentication.providers);
         ids.extend(proved.map_err(|error| ApiError::denied(error.to_string()))?);
     }
     Ok(Caller { ids })

@@ -126,7 +126,7 @@ async fn serve_tls(
     };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     if let Some(Ok(id)) = certificate.map(crate::tls::principal) {
-        handle.add_identities(pole_tree::identities("x509", &id, &shared.settings.limits.auth));
+        handle.add_identities(pole_tree::identities("x509", &id, &shared.settings.limits.authentication.providers));
     }
     let (reader, writer) = tokio::io::split(stream);
     let connection = Connection::new(Arc::clone(shared), handle, reader, Some(writer));

@@ -18,10 +18,10 @@ use pole_types::{ServerId, Voter};
 use super::properties::{self, Entry};
 use super::report::{About, Report};
 use super::servers::{self, Address, MemberRole, Members, Server};
-use super::settings::{Admin, Clients, Ensemble, Pole, SNAPSHOTS_MIN, Service, Storage, Timing};
+use super::settings::{Admin, Clients, Ensemble, Pole, SNAPSHOTS_MIN, Storage, Timing};
 use super::types::Emulation;
 use super::values::Values;
-use super::{Config, Identity, ReadFile, ssl};
+use super::{Config, Identity, ReadFile, authentication, ssl};
 use crate::log::Filter;
 
 pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, report: &mut Report) -> Config {
@@ -29,7 +29,8 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, re
     let members = servers(values, read, report);
     let servers = &members.servers;
     let alone = servers.is_empty() || (servers.len() == 1 && values.bool("standaloneEnabled"));
-    let written = values.written(&members);
+    let mut written = values.written(&members);
+    written.0.extend(authentication::lines(values));
     let only = servers.values().next().filter(|_| alone).and_then(|server| server.client.clone());
     let ensemble = if alone {
         if servers.is_empty() && !values.bool("standaloneEnabled") {
@@ -48,7 +49,7 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, re
     let mut clients = clients(values, report);
     join_client_port(&mut clients, ensemble.as_ref(), only, values, report);
     refuse_shared_ports(ensemble.as_ref(), &clients, values, report);
-    let service = Service { ensemble_names: ensemble_names(values), ..Service::read(values) };
+    let service = authentication::service(values, read, report);
     if service.extended_types && ensemble.as_ref().is_some_and(|ensemble| ensemble.me > LAST_ID_WITH_TTL) {
         let line = values.line("extendedTypesEnabled");
         report.problem(
@@ -148,7 +149,8 @@ fn members(entries: &[Entry], report: &mut Report) -> Members {
                 (Ok(id), Ok(weight @ 0..=WEIGHT_MAX)) => drop(weights.insert(ServerId(id), (weight, *line))),
                 _ => report.problem(*line, key, value, format!("the form is weight.N=0 to {WEIGHT_MAX}, N a server")),
             },
-            "authProvider" => auth_provider(key, value, *line, report),
+            "authProvider" => authentication::check_provider(key, value, *line, report),
+            "superUser" => {}
             _ => report.warning_about(About::Unknown, (*line, key, value), "unknown key, not used"),
         }
     }
@@ -194,45 +196,6 @@ fn votes(
 
 /// The largest weight of a vote: far above what anybody needs, and small enough that sums do not overflow.
 const WEIGHT_MAX: u32 = 1_000_000;
-
-fn auth_provider(key: &str, class: &str, line: usize, report: &mut Report) {
-    let class_name = class.rsplit('.').next().unwrap_or(class);
-    match class_name {
-        "X509AuthenticationProvider" | "DigestAuthenticationProvider" | "IPAuthenticationProvider" => {}
-        ENSEMBLE_PROVIDER => {}
-        "SASLAuthenticationProvider" => {
-            report.warning(
-                line,
-                key,
-                class,
-                "Pole does not speak SASL: clients that need it are refused; use digest or x509",
-            );
-        }
-        "KeyAuthenticationProvider" => {
-            let why = "an example of Apache's that lets in whoever knows a multiple of a number in /key: use digest, sasl or x509";
-            report.problem(line, key, class, why);
-        }
-        _ => {
-            let why = "classes of Java cannot be loaded; known are the X509, Digest, IP, SASL and \
-                       EnsembleAuthenticationProvider of org.apache.zookeeper.server.auth";
-            report.problem(line, key, class, why);
-        }
-    }
-}
-
-/// `ensembleAuthName`, if a line `authProvider.N` enables its scheme.
-fn ensemble_names(values: &Values) -> Option<Vec<String>> {
-    let is_enabled = |entry: &Entry| {
-        // The line may be a Java property, with the prefix `zookeeper.`.
-        entry.key.contains("authProvider.") && entry.value.rsplit('.').next() == Some(ENSEMBLE_PROVIDER)
-    };
-    values.families.iter().any(is_enabled).then(|| {
-        let names = values.text("ensembleAuthName").unwrap_or_default().split(',').map(properties::trim);
-        names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
-    })
-}
-
-const ENSEMBLE_PROVIDER: &str = "EnsembleAuthenticationProvider";
 
 fn ensemble(
     values: &Values,

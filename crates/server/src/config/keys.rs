@@ -87,6 +87,7 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
 pub(super) const OTHER_NAMES: &[(&str, &str)] = &[
     ("pole.oracle.name", "pole.oracle"),
     ("pole.resign.enabled", "pole.resign"),
+    ("superUser.name", "superUser"),
     ("request_throttle_max_requests", "requestThrottleLimit"),
     ("request_throttle_stall_time", "requestThrottleStallTime"),
     ("request_throttle_drop_stale", "requestThrottleDropStale"),

@@ -68,7 +68,7 @@ const COUNT: Kind = Number(0, i32::MAX as i64);
 const MS: Kind = Number(1, 86_400_000);
 const STORE_TYPES: Kind = Word(&["JKS", "PEM", "PKCS12"]);
 const DIGESTS: Kind = Word(&["SHA1", "SHA-1", "SHA-256", "SHA-384", "SHA-512", "SHA3-256", "SHA3-384", "SHA3-512"]);
-const SASL: &str = "Pole does not speak SASL; use digest or x509";
+const SASL: &str = "servers use TLS or pole.peer.secret among themselves";
 const REVOCATION: &str = "revoked certificates are not looked up yet";
 const THREADS: &str = "Pole has other threads than Apache's server";
 const RANDOM_DROPS: &str = "connections are refused when there are no tokens, never at random";
@@ -299,21 +299,46 @@ settings! {
         Apache "X509AuthenticationProvider.superUser", Text, "" => x509_super_user: Option<String> = Values::owned,
             "The subject of the certificate that is a superuser.";
         Apache "authProvider.N", Family, "",
-            "Apache's class of an authentication scheme. Those of x509, digest and ip are built in, that of `ensemble` is enabled by its line, and others are refused: classes of Java cannot be loaded.";
+            "Apache's class of an authentication scheme. Those of x509, digest, ip and sasl are built in, that of `ensemble` is enabled by its line, and others are refused: classes of Java cannot be loaded. With that of SASL, ACLs of the scheme `sasl` are allowed before there are users.";
         Apache "ensembleAuthName", Text, "",
             "With `authProvider.N` of the class `EnsembleAuthenticationProvider`: the names of this ensemble, with commas. A client that expects another name is disconnected.";
-        Apache "sessionRequireClientSASLAuth", Only(&["false"], SASL), "false",
-            "Whether clients must use SASL.";
+        Pole "pole.sasl.usersFile", Text, "",
+            "A file with the users that may authenticate by SASL DIGEST-MD5, `NAME:PASSWORD` in each line. Read at the start.";
+        Pole "pole.sasl.jaasFile", Text, "",
+            "The same as a JAAS file of Apache's server (`java.security.auth.login.config`), with options `user_NAME` of \
+             `DigestLoginModule`. Read at the start.";
+        Apache "sasl.serverconfig", Text, "Server",
+            "The section of the JAAS file.";
+        Apache "SASLAuthenticationProvider.superPassword", Hidden, "",
+            "Another password for the user `super` of these files.";
+        Apache "superUser", Text, "",
+            "A user of SASL that is a superuser. In a table of `pole.toml`: `name`.";
+        Apache "superUser.N", Family, "",
+            "Further ones.";
+        Apache "allowSaslFailedClients", TRUE_FALSE, "false" => allow_sasl_failed: bool = Values::bool,
+            "Whether a client whose authentication by SASL failed may go on without. Not where SASL is required.";
+        Apache "sessionRequireClientSASLAuth", TRUE_FALSE, "false",
+            "Whether clients must use SASL. Goes before `enforce.auth.schemes`.";
+        Apache "requireClientAuthScheme", Unused("Apache's server does not read it either; see sessionRequireClientSASLAuth"), "",
+            "The scheme that clients must use.";
         Apache "quorum.auth.enableSasl", Only(&["false"], SASL), "false",
             "Whether servers use SASL.";
-        Apache "enforce.auth.enabled", Only(&["false"], "clients without authentication cannot be refused yet"), "false",
-            "Whether clients must authenticate.";
-        Apache "enforce.auth.schemes", Unused("see enforce.auth.enabled"), "",
-            "The schemes that count for it.";
+        Apache "enforce.auth.enabled", TRUE_FALSE, "false",
+            "Whether clients must authenticate before any other request.";
+        Apache "enforce.auth.schemes", Text, "",
+            "The schemes that count for it, with commas: `digest`, `ip`, `sasl`, `x509`.";
         Pole "pole.tree.pathBytesMax", Number(256, 1 << 20), "16384" => path_bytes_max: u64 = Values::count,
             "Bytes of a path that may be created; longer ones are answered with BadArguments (-8). Existing nodes are served.";
         Pole "pole.tree.ephemeralsMax", Number(1, 10_000_000), "50000" => ephemerals_max: u64 = Values::count,
             "Ephemeral nodes of one session; a further one is answered with QuotaExceeded (-125). They are deleted together.";
+        /// Whether ACLs may name users of SASL.
+        + sasl: bool = false;
+        /// `pole.sasl.usersFile` and `pole.sasl.jaasFile`; `None` if neither is set.
+        + sasl_users: Option<BTreeMap<String, Secret>> = None;
+        /// `superUser` and `superUser.N`.
+        + sasl_super_users: Vec<String> = Vec::new();
+        /// `enforce.auth.schemes`, or `sasl`; empty if clients need not authenticate.
+        + required_schemes: Vec<String> = Vec::new();
         /// `ensembleAuthName`, if the scheme `ensemble` is enabled.
         + ensemble_names: Option<Vec<String>> = None;
     }

@@ -124,11 +124,7 @@ impl Values {
             let value = given.unwrap_or_else(|| key.default.to_owned());
             (value != key.default || WITHOUT_DEFAULT.contains(&key.name)).then_some((key.name.to_owned(), value))
         });
-        let providers = self.families.iter().filter_map(|Entry { key, value, .. }| {
-            let key = key.strip_prefix("zookeeper.").unwrap_or(key);
-            key.starts_with("authProvider.").then(|| (key.to_owned(), value.clone()))
-        });
-        Written(pairs.chain(providers).chain(servers::lines(servers, votes)).collect())
+        Written(pairs.chain(servers::lines(servers, votes)).collect())
     }
 
     /// The value of a key of kind [`Kind::Word`], spelled as in its list.

@@ -14,12 +14,17 @@ use sha2::{Sha256, Sha384, Sha512};
 use sha3::{Sha3_256, Sha3_384, Sha3_512};
 
 use super::{AuthFailed, AuthSettings, Provider, superuser};
+use crate::Rules;
 
 pub(super) struct Digest;
 
 impl Provider for Digest {
     fn scheme(&self) -> &'static str {
         "digest"
+    }
+
+    fn is_offered(&self, rules: Rules) -> bool {
+        rules.digest_acls
     }
 
     /// The data is `user:password`. The superuser is known by the hash.

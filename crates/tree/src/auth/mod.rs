@@ -3,12 +3,13 @@
 //! A provider says what an auth request proves, which ids an ACL may contain, and which of them an identity matches.
 //! Another scheme is a file here and a line in [`PROVIDERS`]. The rules for whole ACLs are in `access`.
 //!
-//! Not here: how a certificate is verified (the TLS code of `server`), and the exchange of a SASL mechanism (the
-//! connection in `node`). Both end with a name, for which [`identities`] returns what the client may call itself.
+//! The TLS code of `server` verifies certificates, and the connection in `node` has the exchange of a SASL mechanism.
+//! Both end with a name, for which [`identities`] returns what the client may call itself.
 
 mod digest;
 mod ensemble;
 mod ip;
+mod sasl;
 mod superuser;
 mod x509;
 
@@ -18,6 +19,8 @@ use alloc::vec::Vec;
 
 use pole_jute::{ErrorCode, Id};
 
+use crate::Rules;
+
 pub use digest::{DigestAlgorithm, digest_id};
 pub(crate) use superuser::is_superuser;
 
@@ -25,6 +28,11 @@ pub(crate) use superuser::is_superuser;
 pub(crate) trait Provider: Sync {
     /// The name of the scheme in identities and ACLs.
     fn scheme(&self) -> &'static str;
+
+    /// Whether the operator lets ACLs use the scheme.
+    fn is_offered(&self, _rules: Rules) -> bool {
+        true
+    }
 
     /// The identities that the data of an auth request proves.
     fn authenticate(&self, _data: &[u8], _settings: &AuthSettings) -> Result<Vec<Id>, AuthFailed> {
@@ -59,8 +67,8 @@ pub(crate) trait Provider: Sync {
 }
 
 /// All schemes.
-const PROVIDERS: [&dyn Provider; 5] =
-    [&digest::Digest, &ensemble::Ensemble, &ip::Ip, &x509::X509, &superuser::Superuser];
+const PROVIDERS: [&dyn Provider; 6] =
+    [&digest::Digest, &ensemble::Ensemble, &ip::Ip, &sasl::Sasl, &x509::X509, &superuser::Superuser];
 
 /// The operator's settings for providers; `zoo.cfg` names them as given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +79,8 @@ pub struct AuthSettings {
     pub super_digest: Option<String>,
     /// `X509AuthenticationProvider.superUser`: the subject of the superuser's certificate.
     pub x509_super_user: Option<String>,
+    /// `superUser` and `superUser.N`: the superusers among the users of SASL.
+    pub sasl_super_users: Vec<String>,
     /// `ensembleAuthName`: the names that clients may expect of this ensemble; `None` if the scheme `ensemble` is not
     /// enabled, and empty if any name will do.
     pub ensemble_names: Option<Vec<String>>,
@@ -79,7 +89,7 @@ pub struct AuthSettings {
 impl Default for AuthSettings {
     fn default() -> Self {
         let digest = Some(DigestAlgorithm::default());
-        Self { digest, super_digest: None, x509_super_user: None, ensemble_names: None }
+        Self { digest, super_digest: None, x509_super_user: None, sasl_super_users: Vec::new(), ensemble_names: None }
     }
 }
 
@@ -103,7 +113,7 @@ pub fn authenticate(scheme: &str, data: &[u8], settings: &AuthSettings) -> Resul
 }
 
 /// Returns the identities of a client that has proved its name under a scheme without an auth request: by its
-/// certificate (`x509`). None if there is no such scheme.
+/// certificate (`x509`) or by SASL (`sasl`). None if there is no such scheme.
 #[must_use]
 pub fn identities(scheme: &str, name: &str, settings: &AuthSettings) -> Vec<Id> {
     provider(scheme).map(|provider| provider.identities(name, settings)).unwrap_or_default()
