@@ -20,6 +20,8 @@ public final class Main {
                 case "counter" -> Counter.run(stage);
                 case "cache" -> Cache.run(stage);
                 case "failover" -> Failover.run(stage);
+                case "sasl" -> Sasl.run(stage);
+                case "sasl-required" -> Sasl.runRequired(stage);
                 default -> throw new IllegalArgumentException("no program called " + args[0]);
             };
             System.out.println("ok: " + said);

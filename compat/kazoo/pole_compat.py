@@ -51,6 +51,9 @@ def hand_over_properties(args, config):
             name, _, value = arg.removeprefix("-D").removeprefix("zookeeper.").partition("=")
             if arg.startswith("-D") and name in PROPERTIES:
                 file.write(f"{name}={value}\n")
+            # The harness always names a JAAS file. It is empty unless a test uses SASL.
+            if name == "java.security.auth.login.config" and os.path.getsize(value) > 0:
+                file.write(f"pole.sasl.jaasFile={value}\n")
 
 
 # The other properties configure the JVM and its log.

@@ -1,14 +1,19 @@
 //! Target `connection`: a client connection driven by bytes, replies, events, confirmations and time.
 //!
 //! Properties: the output consists of whole frames; the connection sends no event to the node before it asks for a
-//! session or after it has decided to close; it asks for a session once; its buffers are bounded.
+//! session or after it has decided to close; it asks for a session once; its buffers are bounded; by SASL it proves to be
+//! nobody but the one user.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use pole_jute::{CreateTxn, Deframer, OpCode, Txn, TxnEntry, TxnHeader};
-use pole_node::{AttachAnswer, CallContext, ClientId, Connection, Event, Limits, Next, ServerContext};
+use pole_node::{
+    AttachAnswer, Authentication, CallContext, ClientId, Connection, Event, Limits, Next, Nonce, SaslUsers,
+    ServerContext,
+};
 use pole_tree::{Caller, Changes, Rules, Tree, Watcher, Watches};
 use pole_types::Time;
 
@@ -49,11 +54,22 @@ impl ServerContext for FixedContext {
     }
 
     fn identify(&self, _watcher: Watcher, _caller: &Caller) {}
+
+    fn nonce(&self) -> Option<Nonce> {
+        Some([7; 24])
+    }
 }
 
 impl Driver {
     fn new() -> Self {
-        let limits = Limits { frame_bytes_max: FRAME_BYTES_MAX, reply_bytes_max: REPLY_BYTES_MAX, ..Limits::default() };
+        let authentication =
+            Authentication { sasl_users: Some(SaslUsers::new([("bob", "secret")])), ..Authentication::default() };
+        let limits = Limits {
+            frame_bytes_max: FRAME_BYTES_MAX,
+            reply_bytes_max: REPLY_BYTES_MAX,
+            authentication: Arc::new(authentication),
+            ..Limits::default()
+        };
         let mut tree = Tree::new(Rules::DEFAULT);
         let header = TxnHeader { client_id: 1, cxid: 1, zxid: 1, time: 0, op: OpCode::Create.number() };
         let data = Some(Bytes::from_static(b"data"));
@@ -140,6 +156,7 @@ impl Driver {
     fn check_limits(&self) {
         assert!(self.machine.pending() >= self.unanswered.len() || self.machine.close_reason().is_some());
         assert!(self.machine.output_bytes() < (9 << 20) + 2 * REPLY_BYTES_MAX, "{}", self.machine.output_bytes());
+        assert!(self.machine.caller().ids.iter().all(|id| id.scheme != "sasl" || id.id == "bob"));
         assert!(self.input.len() <= 2 * FRAME_BYTES_MAX + (1 << 20), "{}", self.input.len());
     }
 }

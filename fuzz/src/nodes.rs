@@ -318,7 +318,11 @@ impl Server {
                 }
             }
             Effect::Reply { body, .. } | Effect::Notify { body, .. } => return body.len(),
-            Effect::Attached { .. } | Effect::Confirmed { .. } | Effect::TransferRefused(_) | Effect::Note(_) => {}
+            Effect::Attached { .. }
+            | Effect::Confirmed { .. }
+            | Effect::TransferRefused(_)
+            | Effect::Members { .. }
+            | Effect::Note(_) => {}
             Effect::Halt { .. } => self.halted = true,
         }
         0

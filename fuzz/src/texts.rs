@@ -58,15 +58,19 @@ fn assert_reads_as(config: &Config, text: &str, parsed: Result<(Config, Vec<Warn
 }
 
 /// Reads the files that a configuration refers to: `myid`, a small topology, a dynamic
-/// configuration. No other file exists.
+/// configuration, users of SASL. No other file exists.
 fn read_file(path: &Path) -> io::Result<String> {
     match path.file_name().and_then(|name| name.to_str()) {
         Some("myid") => Ok("1\n".into()),
         Some(name) if name.ends_with(".toml") => Ok(TOPOLOGY.into()),
         Some(name) if name.ends_with(".dynamic") => Ok("server.1=localhost:2888:3888;2181\n".into()),
+        Some(name) if name.ends_with(".users") => Ok("bob:secret\nsuper:secret\n".into()),
+        Some(name) if name.ends_with(".jaas") => Ok(JAAS.into()),
         _ => Err(io::ErrorKind::NotFound.into()),
     }
 }
+
+const JAAS: &str = "Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_eve=\"x\"; };\n";
 
 const TOPOLOGY: &str = "name=\"two\"\n[[server]]\nid=1\nsite=\"A\"\n[[server]]\nid=2\nsite=\"B\"\n\
     [[link]]\na=\"A\"\nb=\"B\"\nrtt_ms=9.88\n";

@@ -1,8 +1,9 @@
 //! `cargo xtask compat`: third-party clients against Apache ZooKeeper and against Pole.
 //!
 //! It runs the tests of kazoo and of a client in Rust, scripts for Apache's command line, programs with Curator's
-//! recipes and with Apache's clients in Java and C, Apache's file tools on Pole's files, the contract of `pole-elect` on
-//! all its stores, and the move from Apache to Pole and back. It prints the differences; the exit code is 1 if anything works on Apache only, or if
+//! recipes and with Apache's clients in Java and C, clients that authenticate by SASL, Apache's file tools on Pole's files,
+//! the contract of `pole-elect` on all its stores, and the move from Apache to Pole and back. It prints the differences; the
+//! exit code is 1 if anything works on Apache only, or if
 //! nothing could be run.
 //!
 //! A run without Apache is compared with a recording of Apache (`--record`), so CI needs only Pole. Parts that cannot
@@ -22,6 +23,7 @@ mod python;
 mod recording;
 mod results;
 mod rust;
+mod sasl;
 mod servers;
 mod storage;
 mod suite;
@@ -87,6 +89,7 @@ const PARTS: &[(Part, Prepare, Run)] = &[
     (Part::Curator, java::prepare, programs::curator),
     (Part::Failover, java::prepare, programs::failover),
     (Part::C, c::prepare, programs::in_c),
+    (Part::Sasl, sasl::prepare, sasl::run),
     (Part::Rust, rust::prepare, rust::run),
     (Part::Storage, java::prepare, storage::run),
     (Part::Elect, elect::prepare, elect::run),

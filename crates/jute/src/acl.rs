@@ -12,7 +12,7 @@ pub struct Id {
     /// The kind: `world`, `auth`, `digest`, `ip`, `x509`, …
     pub scheme: String,
     /// The identity in the syntax of the scheme. Some clients send null where it is not used, as with `auth`; null is
-    /// read as empty.
+    /// read as empty there. Schemes of [`NEED_AN_ID`] cannot be read without one.
     pub id: String,
 }
 
@@ -21,8 +21,14 @@ impl Record for Id {
     const BYTES_MIN: usize = 8;
 
     fn read(reader: &mut Reader) -> Result<Self, Error> {
-        let scheme = reader.string(Place::new(Self::NAME, "scheme"))?;
-        let id = reader.nullable_string(Place::new(Self::NAME, "id"))?.unwrap_or_default();
+        // Apache reads a null scheme as one that it does not know.
+        let scheme = reader.nullable_string(Place::new(Self::NAME, "scheme"))?.unwrap_or_default();
+        let place = Place::new(Self::NAME, "id");
+        let id = if NEED_AN_ID.contains(&&*scheme) {
+            reader.string(place)?
+        } else {
+            reader.nullable_string(place)?.unwrap_or_default()
+        };
         Ok(Self { scheme, id })
     }
 
@@ -31,6 +37,10 @@ impl Record for Id {
         writer.string(&self.id);
     }
 }
+
+/// Apache answers an ACL that has null for the id of one of these with `MarshallingError`, and all others with
+/// `InvalidAcl`.
+const NEED_AN_ID: [&str; 3] = ["world", "digest", "ip"];
 
 record! {
     /// The permissions of one identity. A list of these is the ACL of a node.
@@ -104,5 +114,21 @@ mod tests {
     fn an_identity_without_a_name_may_be_null() {
         let bytes = Bytes::from_static(&[0, 0, 0, 4, b'a', b'u', b't', b'h', 0xff, 0xff, 0xff, 0xff]);
         assert_eq!(Id::decode(bytes), Ok(Id { scheme: "auth".into(), id: String::new() }));
+    }
+
+    #[test]
+    fn an_identity_without_a_name_cannot_be_read_if_its_scheme_needs_one() {
+        for scheme in NEED_AN_ID {
+            let mut writer = Writer::new();
+            writer.string(scheme);
+            writer.int(-1);
+            assert!(Id::decode(writer.into_bytes()).is_err(), "{scheme}");
+        }
+    }
+
+    #[test]
+    fn a_null_scheme_is_unknown_and_can_be_read() {
+        let null = Bytes::from_static(&[0xff; 8]);
+        assert_eq!(Id::decode(null), Ok(Id { scheme: String::new(), id: String::new() }));
     }
 }

@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use pole_election::Rank;
 use pole_oracle::{Assessed, Gossip, InvalidProbe, Measurements, Moment, Oracle, Report, View};
-use pole_types::{Epoch, ServerId, Span, Time, Zxid};
+use pole_types::{Epoch, ServerId, SessionId, Span, Time, Zxid};
 
 use crate::leadership::Leadership;
 use crate::node::Node;
@@ -132,6 +132,11 @@ impl<M: Machine> Node<M> {
             log_entries: self.zab.log().len(),
             log_bytes: self.zab.log().bytes(),
         }
+    }
+
+    /// On the leader: when each session expires unless its client is heard, as far as a hand-over would name them.
+    pub fn session_expiries(&self, now: Time) -> Option<Vec<(SessionId, Span)>> {
+        self.leadership.as_ref().map(|leadership| leadership.expiry.remaining(now))
     }
 
     /// The number of clients' syncs that wait for the leader's answer.

@@ -117,8 +117,9 @@ mod znodes;
 
 pub use config::Config;
 pub use connection::{
-    AnsweredRequest, AttachAnswer, CallContext, CloseReason, Connection, Counts, Latency, Limits, Next, RequestTotals,
-    ServerContext, UNREAD_BYTES_MAX, password,
+    AnsweredRequest, AttachAnswer, Authentication, BucketSettings, CallContext, CloseReason, Connection, Counts,
+    Deficit, Latency, Limits, Next, Nonce, ReplySizes, RequestTotals, SaslError, SaslUsers, ServerContext, TokenBucket,
+    UNREAD_BYTES_MAX, password,
 };
 pub use contract::Contract;
 pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer, TransferRefusal};
@@ -127,4 +128,4 @@ pub use leadership_changes::{ChangeStatus, LeadershipChange, Milestone};
 pub use lease::Lease;
 pub use machine::{Machine, MayChange, Outcome, ReadResult};
 pub use node::Node;
-pub use znodes::{ORACLE_PATH, TreeStore, Znodes};
+pub use znodes::{EndedSession, ORACLE_PATH, TreeStore, Znodes};

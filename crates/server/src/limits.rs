@@ -32,6 +32,10 @@ pub(crate) enum Limit {
     Greetings,
     /// Outstanding requests of the server; further ones wait.
     Outstanding,
+    /// Requests for sessions in a time.
+    ConnectionTokens,
+    /// Bytes of outstanding large requests.
+    LargeRequestBytes,
 }
 
 impl Limit {
@@ -43,6 +47,8 @@ impl Limit {
             CloseReason::OutputLimit => Some(Self::OutputBytes),
             CloseReason::GreetingLimit => Some(Self::Greetings),
             CloseReason::TooManyIdentities => Some(Self::IdentityBytes),
+            CloseReason::ConnectionThrottled => Some(Self::ConnectionTokens),
+            CloseReason::LargeRequest => Some(Self::LargeRequestBytes),
             CloseReason::BadFrame(_) => Some(Self::RequestBytes),
             CloseReason::ByClient
             | CloseReason::SocketFailed
@@ -58,6 +64,10 @@ impl Limit {
             | CloseReason::QuorumRegained
             | CloseReason::WrongPassword
             | CloseReason::AuthenticationFailed
+            | CloseReason::SaslFailed(_)
+            | CloseReason::AuthenticationRequired
+            | CloseReason::OtherEnsemble
+            | CloseReason::LeaderDoesNotServe
             | CloseReason::UnknownOperation
             | CloseReason::ReservedXid
             | CloseReason::BadRecord(_)
@@ -80,10 +90,12 @@ impl Limit {
             Self::GreetingTime => "pole.client.greetingTimeoutMs",
             Self::Greetings => "pole.client.greetingsMax",
             Self::Outstanding => "globalOutstandingLimit",
+            Self::ConnectionTokens => "connectionMaxTokens",
+            Self::LargeRequestBytes => "largeRequestMaxBytes",
         }
     }
 
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 13] = [
         Self::ClientConnections,
         Self::Connections,
         Self::Descriptors,
@@ -95,6 +107,8 @@ impl Limit {
         Self::GreetingTime,
         Self::Greetings,
         Self::Outstanding,
+        Self::ConnectionTokens,
+        Self::LargeRequestBytes,
     ];
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pole_api::{Election, Ensemble, OracleInForce, Scores, Transferred, WhatIfs};
 use pole_oracle::{InvalidProbe, Moment};
-use pole_types::{ServerId, Span};
+use pole_types::{ServerId, SessionId, Span};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -35,6 +35,8 @@ pub(crate) enum Question {
     Dashboard { seen: Option<ElectionsFingerprint>, reply: Reply<DashboardState> },
     /// The state of the node, for metrics.
     Stats(Reply<NodeStats>),
+    /// On the leader: how long each session still lasts unless its client is heard.
+    SessionExpiries(Reply<Option<Vec<(SessionId, Span)>>>),
     /// The scores by oracle and server, for metrics.
     ScoreMetrics(Reply<Vec<(String, ServerId, f64)>>),
     /// Sets the score that a probe gives this server.

@@ -1,12 +1,13 @@
 //! The settings that the threads of a server use often, derived from the configuration once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use pole_node::Limits;
-use pole_tree::Rules;
+use pole_node::{Authentication, BucketSettings, Limits, SaslUsers};
+use pole_tree::{AuthSettings, Rules};
 use pole_types::{ServerId, Span};
 
-use crate::config::{Config, FourLetterWords};
+use crate::config::{Config, FourLetterWords, Service};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -21,11 +22,16 @@ pub(crate) struct Settings {
     pub(crate) handshake_max: Duration,
     /// `globalOutstandingLimit`: requests that the node has not answered yet.
     pub(crate) outstanding_max: usize,
+    /// `largeRequestMaxBytes`: bytes of outstanding large requests.
+    pub(crate) large_bytes_max: usize,
+    /// `connectionMaxTokens` and what belongs to it.
+    pub(crate) connection_tokens: BucketSettings,
+    /// `leaderServes`.
+    pub(crate) leader_serves: bool,
     /// `maxClientCnxns`; 0 for no limit.
     pub(crate) connections_per_address_max: usize,
     /// `maxCnxns`; 0 for no limit.
     pub(crate) connections_max: usize,
-    pub(crate) x509_super_user: Option<String>,
     /// How long after losing the quorum read-only clients are served; `None` for never.
     pub(crate) read_only_after: Option<Span>,
     pub(crate) four_letter_words: FourLetterWords,
@@ -43,6 +49,8 @@ impl Settings {
                 skip_acl: config.service.skip_acl,
                 reconfig: config.ensemble.as_ref().is_some_and(|ensemble| ensemble.reconfig),
                 standalone: config.ensemble.as_ref().is_none_or(|ensemble| ensemble.standalone),
+                sasl: config.service.sasl,
+                digest_acls: config.service.digest_enabled,
                 enforce_quota: config.service.enforce_quota,
                 extended_types: config.service.extended_types,
                 path_bytes_max: count(config.service.path_bytes_max),
@@ -58,19 +66,46 @@ impl Settings {
                 reply_bytes_max: count(config.clients.reply_bytes_max),
                 identity_bytes_max: count(config.clients.identity_bytes_max),
                 greeting: Span::from_ms(config.clients.greeting_timeout_ms),
-                super_digest: config.service.super_digest.as_ref().map(|secret| secret.0.clone()),
+                large_request_bytes: config.clients.large_request_bytes.map(count),
+                keeps_writes: config.admin.audit,
+                throttled_after: config.clients.throttled_after_ms.map(Span::from_ms),
+                authentication: Arc::new(authentication(&config.service)),
             },
             output_bytes_max: count(config.clients.output_bytes_max),
             greetings_max: count(config.clients.greetings_max),
             handshake_max: Duration::from_millis(config.tls.handshake_timeout_ms),
-            outstanding_max: count(config.clients.outstanding_max),
+            outstanding_max: count(config.clients.throttle_limit.min(config.clients.outstanding_max)),
+            large_bytes_max: count(config.clients.large_bytes_max),
+            connection_tokens: BucketSettings {
+                tokens_max: config.clients.tokens_max,
+                fill_time: Span::from_ms(config.clients.token_fill_ms),
+                fill_count: config.clients.token_fill_count,
+                new_weight: config.clients.new_session_weight,
+                resumed_weight: config.clients.resumed_session_weight,
+            },
+            leader_serves: config.clients.leader_serves,
             connections_per_address_max: count(config.clients.max_per_host),
             connections_max: count(config.clients.max_total),
-            x509_super_user: config.service.x509_super_user.clone(),
             // Apache waits as long before it serves read-only clients: two seconds, or a tick if that is longer.
             read_only_after: config.clients.read_only_mode.then(|| Span::from_ms(config.timing.tick_ms.max(2_000))),
             four_letter_words: config.clients.four_letter_words.clone(),
             config: config.clone(),
         }
+    }
+}
+
+fn authentication(service: &Service) -> Authentication {
+    let users = service.sasl_users.as_ref();
+    Authentication {
+        providers: AuthSettings {
+            digest: service.digest_enabled.then_some(service.digest_algorithm),
+            super_digest: service.super_digest.as_ref().map(|secret| secret.0.clone()),
+            x509_super_user: service.x509_super_user.clone(),
+            sasl_super_users: service.sasl_super_users.clone(),
+            ensemble_names: service.ensemble_names.clone(),
+        },
+        sasl_users: users.map(|users| SaslUsers::new(users.iter().map(|(user, password)| (&**user, &*password.0)))),
+        allow_sasl_failed: service.allow_sasl_failed,
+        required_schemes: service.required_schemes.clone(),
     }
 }

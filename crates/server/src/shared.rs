@@ -2,20 +2,26 @@
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
-use pole_node::{CallContext, ClientId, Note, RequestTotals, ServerContext, TreeStore};
+use pole_jute::AuthPacket;
+use pole_node::{
+    CallContext, ClientId, CloseReason, Deficit, Nonce, Note, RequestTotals, ServerContext, TokenBucket, TreeStore,
+};
 use pole_tree::{Caller, Members, Tree, Watcher, Watches};
 use pole_types::{Membership, SessionId, Time};
+use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::Notify;
 
 use crate::Settings;
 use crate::admin::Backups;
+use crate::audit::AuditLog;
 use crate::client::{Greetings, Handle, OutputTotal, SessionIds, Slots};
 use crate::clock::Clock;
 use crate::mailbox::Mailbox;
+use crate::metrics::{Counter, Summary};
 use crate::status::{Role, Status};
 
 /// Exists once per server.
@@ -38,6 +44,9 @@ pub(crate) struct Shared {
     /// Requests that the node has not answered yet, and their bytes.
     pub(crate) outstanding: AtomicUsize,
     outstanding_bytes: AtomicUsize,
+    outstanding_large_bytes: AtomicUsize,
+    /// Limits requests for sessions.
+    tokens: Mutex<TokenBucket>,
     pub(crate) room: Notify,
     /// Output that clients have not read.
     pub(crate) output: Arc<OutputTotal>,
@@ -47,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) slots: Slots,
     pub(crate) backups: Backups,
     pub(crate) status: Status,
+    /// Set at the start of a server with `audit.enable`.
+    pub(crate) audit: OnceLock<AuditLog>,
     members: RwLock<Arc<CurrentMembers>>,
 }
 
@@ -89,6 +100,8 @@ impl Shared {
             touched: Mutex::default(),
             outstanding: AtomicUsize::new(0),
             outstanding_bytes: AtomicUsize::new(0),
+            outstanding_large_bytes: AtomicUsize::new(0),
+            tokens: Mutex::new(TokenBucket::new(settings.connection_tokens, Time(0))),
             room: Notify::new(),
             output: Arc::new(OutputTotal::new(settings.output_bytes_max)),
             greetings: Greetings::new(settings.greetings_max),
@@ -100,6 +113,7 @@ impl Shared {
                 members: settings.config.ensemble.as_ref().map(|ensemble| ensemble.members.clone()).unwrap_or_default(),
                 membership: settings.config.members(),
             })),
+            audit: OnceLock::new(),
             settings,
         }
     }
@@ -129,6 +143,7 @@ impl Shared {
         if added.count > 0 {
             self.outstanding.fetch_add(added.count, Ordering::AcqRel);
             self.outstanding_bytes.fetch_add(added.bytes, Ordering::AcqRel);
+            self.outstanding_large_bytes.fetch_add(added.large_bytes, Ordering::AcqRel);
         }
     }
 
@@ -144,8 +159,12 @@ impl Shared {
             }
             Note::Serving { leader, epoch } => {
                 status.set_role(Role::Serving { leader: *leader, epoch: *epoch });
+                if !self.serves_clients() {
+                    self.close_clients(CloseReason::LeaderDoesNotServe);
+                }
                 status.leader_changes.fetch_add(1, Ordering::Relaxed);
             }
+            Note::SlowWrite { .. } => drop(status.slow_writes.fetch_add(1, Ordering::Relaxed)),
             Note::HandedOver { .. } => drop(status.hand_overs.fetch_add(1, Ordering::Relaxed)),
             Note::Installed { .. } => {
                 status.installed.fetch_add(1, Ordering::Relaxed);
@@ -162,9 +181,20 @@ impl Shared {
             | Note::BadPeer { .. }
             | Note::InvalidScore { .. }
             | Note::BadOracle { .. }
-            | Note::SlowWrite { .. }
             | Note::DiskHangs => {}
         }
+    }
+
+    /// Whether clients may have sessions on this server: a leader may be configured to leave them to its followers.
+    fn serves_clients(&self) -> bool {
+        let leads = matches!(self.status.role(), Role::Serving { leader, .. } if leader == self.settings.me);
+        self.settings.leader_serves || self.is_standalone() || !leads
+    }
+
+    /// Closes the connections of all clients, but not of the server itself.
+    fn close_clients(&self, reason: CloseReason) {
+        let handles: Vec<_> = self.clients.lock().values().cloned().collect();
+        handles.iter().filter(|handle| !handle.is_exempt()).for_each(|handle| handle.close(reason));
     }
 
     /// Whether there has been no quorum for long enough to serve read-only clients.
@@ -208,6 +238,7 @@ impl Shared {
         let had_room = self.has_room();
         self.outstanding.fetch_sub(removed.count, Ordering::AcqRel);
         self.outstanding_bytes.fetch_sub(removed.bytes, Ordering::AcqRel);
+        self.outstanding_large_bytes.fetch_sub(removed.large_bytes, Ordering::AcqRel);
         if !had_room && self.has_room() {
             self.room.notify_waiters();
         }
@@ -228,8 +259,46 @@ impl ServerContext for Shared {
             && self.outstanding_bytes.load(Ordering::Acquire) < OUTSTANDING_BYTES_MAX
     }
 
+    fn admit(&self, resumes: bool, now: Time) -> Result<(), CloseReason> {
+        if !self.serves_clients() {
+            return Err(CloseReason::LeaderDoesNotServe);
+        }
+        let taken = self.tokens.lock().take(resumes, now);
+        taken.map_err(|Deficit(missing)| {
+            self.status.refused.fetch_add(1, Ordering::Relaxed);
+            self.status.summaries.record(Summary::ConnectionTokenDeficit, missing, 1, now);
+            CloseReason::ConnectionThrottled
+        })
+    }
+
+    fn has_room_for_large(&self, bytes: usize) -> bool {
+        let has_room = self.outstanding_large_bytes.load(Ordering::Acquire) + bytes <= self.settings.large_bytes_max;
+        self.status.counters.add(Counter::LargeRequestsRejected, u64::from(!has_room));
+        has_room
+    }
+
     fn identify(&self, watcher: Watcher, caller: &Caller) {
         self.watches.lock().identify(watcher, caller);
+    }
+
+    fn nonce(&self) -> Option<Nonce> {
+        let mut nonce = Nonce::default();
+        SystemRandom::new().fill(&mut nonce).ok().map(|()| nonce)
+    }
+
+    fn authenticated(&self, packet: &AuthPacket, is_accepted: bool) {
+        let names = &self.settings.limits.authentication.providers.ensemble_names;
+        let names = names.as_ref().filter(|_| packet.scheme == "ensemble");
+        let compared =
+            names.is_some_and(|names| !names.is_empty()) && packet.auth.as_ref().is_some_and(|name| !name.is_empty());
+        let counter = match (names, is_accepted) {
+            (Some(_), true) if compared => Counter::EnsembleAuthSuccess,
+            (Some(_), true) => Counter::EnsembleAuthSkip,
+            (Some(_), false) => Counter::EnsembleAuthFail,
+            (None, false) => Counter::AuthFailedCount,
+            (None, true) => return,
+        };
+        self.status.counters.add(counter, 1);
     }
 }
 

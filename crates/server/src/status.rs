@@ -40,6 +40,8 @@ pub(crate) struct Status {
     pub(crate) leader_requests: CoolDown,
     /// Counters of the ports for other servers.
     pub(crate) peers: Arc<PeerCounters>,
+    /// Writes to the log that took longer than `fsync.warningthresholdms`.
+    pub(crate) slow_writes: AtomicU64,
     /// Client connections closed because the state was replaced.
     pub(crate) closed_by_snapshot: AtomicU64,
 }

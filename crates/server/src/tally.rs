@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use pole_node::Latency;
+use pole_node::{Latency, ReplySizes};
 use pole_types::Time;
 
 use crate::metrics::{Distribution, LazySamples};
@@ -24,6 +24,8 @@ struct Share(Mutex<Counted>);
 #[derive(Debug, Default)]
 struct Counted {
     packets: Packets,
+    /// The sizes of the replies, and when the last one was counted.
+    reply_sizes: Option<(ReplySizes, Time)>,
     /// The latency of the replies in microseconds, by [`RequestKind`].
     latencies: [LazySamples; 2],
 }
@@ -65,6 +67,24 @@ impl Tally {
         counted.packets.sent_bytes += bytes as u64;
         counted.packets.latency.record(asked, now, count);
         counted.latencies[kind as usize].record((now - asked).as_us(), count, now);
+    }
+
+    /// Adds the sizes of replies that were counted with [`Tally::answered`].
+    pub(crate) fn reply_sizes(&self, sizes: Option<ReplySizes>, now: Time) {
+        let Some(later) = sizes else { return };
+        let mut counted = self.own().0.lock();
+        let mut sum = counted.reply_sizes.map(|(sizes, _)| sizes);
+        ReplySizes::add(&mut sum, later);
+        counted.reply_sizes = sum.map(|sizes| (sizes, now));
+    }
+
+    /// The sizes of all replies; `None` before the first.
+    pub(crate) fn all_reply_sizes(&self) -> Option<ReplySizes> {
+        let mut shares: Vec<_> = self.shares.iter().filter_map(|share| share.0.lock().reply_sizes).collect();
+        shares.sort_by_key(|(_, at)| *at);
+        let mut sum = None;
+        shares.into_iter().for_each(|(sizes, _)| ReplySizes::add(&mut sum, sizes));
+        sum
     }
 
     pub(crate) fn sum(&self) -> Packets {
@@ -126,6 +146,11 @@ mod tests {
         let Packets { received, received_bytes, sent, sent_bytes, latency } = tally.sum();
         assert_eq!((received, received_bytes, sent, sent_bytes, latency.count), (120, 4_000, 120, 2_280, 120));
         assert_eq!((latency.min_ms, latency.max_ms), (1, 40));
+        let sizes = |last| Some(ReplySizes { last, min: 20, max: 90 });
+        tally.reply_sizes(sizes(30), Time(5));
+        tally.reply_sizes(sizes(50), Time(7));
+        std::thread::scope(|scope| drop(scope.spawn(|| tally.reply_sizes(sizes(40), Time(6)))));
+        assert_eq!(tally.all_reply_sizes(), sizes(50), "the last is the latest of all threads");
         let reads = tally.latency(RequestKind::Read, Time(40_000_000));
         assert_eq!((reads.count, reads.min(), reads.max, reads.mean()), (80, 1_000, 40_000, 20_500.0));
         assert_eq!(tally.latency(RequestKind::Update, Time(40_000_000)).count, 40);

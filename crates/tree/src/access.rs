@@ -1,16 +1,15 @@
 //! Permission checks, and validation of the ACLs that clients submit.
 //!
-//! The rules are those of Apache's `checkACL` and `fixupACL`. Pole adds IPv6 addresses and the admin path, which has
-//! an identity of its own ([`Caller::ADMIN_SCHEME`]) that no client can obtain.
+//! The rules are those of Apache's `checkACL` and `fixupACL`. Pole adds the admin path, which has an identity of its own
+//! ([`Caller::ADMIN_SCHEME`]) that no client can obtain. What depends on the scheme of an identity is in `auth`.
 
-use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 
 use pole_jute::{Acl, ErrorCode, Id, Perms};
 
 use crate::acls::{AclHandle, is_world};
+use crate::auth::{Provider, is_superuser, provider};
 use crate::{Caller, Rules};
 
 /// Whether the caller has any of these permissions.
@@ -18,7 +17,7 @@ pub(crate) fn is_permitted(rules: Rules, acl: &AclHandle, any_of: Perms, caller:
     let Some(list) = acl.list() else { return true };
     rules.skip_acl
         || acl.world().intersects(any_of)
-        || caller.ids.iter().any(|id| id.scheme == "super")
+        || caller.ids.iter().any(is_superuser)
         || list.iter().any(|entry| entry.perms.intersects(any_of) && caller.ids.iter().any(|id| matches(id, &entry.id)))
 }
 
@@ -30,7 +29,7 @@ pub(crate) fn has_all(rules: Rules, acl: &AclHandle, caller: &Caller, by_name: b
         (!by_name && is_permitted(rules, acl, perm, caller))
             || named.any(|entry| caller.ids.iter().any(|id| matches(id, &entry.id)))
     };
-    caller.ids.iter().any(|id| id.scheme == "super")
+    caller.ids.iter().any(is_superuser)
         || [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN].into_iter().all(has)
 }
 
@@ -43,7 +42,12 @@ pub(crate) fn check(rules: Rules, acl: &AclHandle, any_of: Perms, caller: &Calle
 ///
 /// The size of each entry is subtracted from `room_bytes`. A list that needs more is rejected with `BadArguments`
 /// before it is built: a request of a megabyte can expand to a list of a gigabyte.
-pub(crate) fn fix_up(list: &[Acl], caller: &Caller, room_bytes: &mut usize) -> Result<Vec<Acl>, ErrorCode> {
+pub(crate) fn fix_up(
+    rules: Rules,
+    list: &[Acl],
+    caller: &Caller,
+    room_bytes: &mut usize,
+) -> Result<Vec<Acl>, ErrorCode> {
     let mut kept = Vec::new();
     let mut keep = |acl: Acl| -> Result<(), ErrorCode> {
         let bytes = 12 + acl.id.scheme.len() + acl.id.id.len();
@@ -58,14 +62,14 @@ pub(crate) fn fix_up(list: &[Acl], caller: &Caller, room_bytes: &mut usize) -> R
             continue;
         }
         if acl.id.scheme == "auth" {
-            let mut proved = caller.ids.iter().filter(|id| matches!(id.scheme.as_str(), "digest" | "x509")).peekable();
+            let mut proved = caller.ids.iter().filter(|id| is_authenticated(id)).peekable();
             if proved.peek().is_none() {
                 return Err(ErrorCode::InvalidAcl);
             }
             for id in proved {
                 keep(Acl { perms: acl.perms, id: id.clone() })?;
             }
-        } else if is_storable(&acl.id) {
+        } else if is_storable(rules, &acl.id) {
             keep(acl.clone())?;
         } else {
             return Err(ErrorCode::InvalidAcl);
@@ -75,58 +79,27 @@ pub(crate) fn fix_up(list: &[Acl], caller: &Caller, room_bytes: &mut usize) -> R
 }
 
 /// The entry as shown to a reader who may not change the ACL: without password hashes.
-pub(crate) fn masked(acl: &Acl) -> Acl {
-    match acl.id.id.split_once(':') {
-        Some((user, _)) if acl.id.scheme == "digest" => {
-            Acl { perms: acl.perms, id: Id { scheme: acl.id.scheme.clone(), id: user.to_owned() + ":x" } }
-        }
-        Some(_) | None => acl.clone(),
-    }
+#[must_use]
+pub fn masked(acl: &Acl) -> Acl {
+    let Some(provider) = provider(&acl.id.scheme) else { return acl.clone() };
+    let id = provider.masked(&acl.id.id).into_owned();
+    Acl { perms: acl.perms, id: Id { scheme: acl.id.scheme.clone(), id } }
 }
 
 /// Whether an identity of a connection matches one of an ACL.
 fn matches(id: &Id, entry: &Id) -> bool {
-    id.scheme == entry.scheme
-        && match id.scheme.as_str() {
-            "ip" => is_in_network(&id.id, &entry.id),
-            "digest" | "x509" => id.id == entry.id,
-            _ => false,
-        }
+    id.scheme == entry.scheme && provider(&id.scheme).is_some_and(|provider| provider.matches(&id.id, &entry.id))
+}
+
+/// Whether an identity is among those that the scheme `auth` stands for.
+fn is_authenticated(id: &Id) -> bool {
+    provider(&id.scheme).is_some_and(|provider| provider.is_authenticated())
 }
 
 /// Whether a node may have an ACL with this identity.
-pub(crate) fn is_storable(id: &Id) -> bool {
-    is_world(id) || is_valid(id)
-}
-
-/// Whether the identity is valid in an ACL.
-fn is_valid(id: &Id) -> bool {
-    match id.scheme.as_str() {
-        "ip" => network(&id.id).is_some(),
-        // Two parts, as Java splits: trailing empty parts do not count.
-        "digest" => id.id.trim_end_matches(':').matches(':').count() == 1,
-        "x509" => id.id.contains('='),
-        _ => false,
-    }
-}
-
-fn is_in_network(address: &str, expression: &str) -> bool {
-    let (Ok(address), Some((network, bits))) = (address.parse::<IpAddr>(), network(expression)) else { return false };
-    match (address.to_canonical(), network) {
-        (IpAddr::V4(address), IpAddr::V4(network)) => (address.to_bits() ^ network.to_bits()).leading_zeros() >= bits,
-        (IpAddr::V6(address), IpAddr::V6(network)) => (address.to_bits() ^ network.to_bits()).leading_zeros() >= bits,
-        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
-    }
-}
-
-/// An address and the length of its prefix in bits.
-fn network(expression: &str) -> Option<(IpAddr, u32)> {
-    let (address, bits) =
-        expression.split_once('/').map_or((expression, None), |(address, bits)| (address, Some(bits)));
-    let address: IpAddr = address.parse().ok()?;
-    let bits_max = if address.is_ipv4() { 32 } else { 128 };
-    let bits = bits.map_or(Some(bits_max), |bits| bits.parse().ok().filter(|bits| *bits <= bits_max))?;
-    Some((address, bits))
+pub(crate) fn is_storable(rules: Rules, id: &Id) -> bool {
+    let is_valid = |provider: &dyn Provider| provider.is_offered(rules) && provider.is_valid(&id.id);
+    is_world(id) || provider(&id.scheme).is_some_and(is_valid)
 }
 
 #[cfg(test)]
@@ -173,18 +146,8 @@ mod tests {
         assert!(permits(&list, Perms::READ, &[("super", "")]));
     }
 
-    #[test]
-    fn an_address_is_compared_by_its_leading_bits() {
-        let in_network = |address, expression| is_in_network(address, expression);
-        assert!(in_network("10.1.2.3", "10.1.0.0/16") && in_network("10.1.2.3", "10.1.2.3"));
-        assert!(!in_network("10.2.2.3", "10.1.0.0/16") && !in_network("10.1.2.3", "10.1.2.4"));
-        assert!(in_network("10.1.2.3", "0.0.0.0/0") && in_network("::ffff:10.1.2.3", "10.1.2.3"));
-        assert!(in_network("2001:db8::7", "2001:db8::/32") && !in_network("2001:db9::7", "2001:db8::/32"));
-        assert!(!in_network("10.1.2.3", "10.1.2.3/33") && !in_network("nonsense", "10.1.2.3"));
-    }
-
     fn kept(list: &[Acl], caller: &Caller) -> Result<Vec<Acl>, ErrorCode> {
-        fix_up(list, caller, &mut 10_000)
+        fix_up(Rules::default(), list, caller, &mut 10_000)
     }
 
     #[test]
@@ -212,6 +175,14 @@ mod tests {
     }
 
     #[test]
+    fn a_digest_cannot_be_set_if_the_scheme_is_disabled() {
+        let rules = Rules { digest_acls: false, ..Rules::default() };
+        let list = [acl(Perms::ALL, "digest", "u:h")];
+        assert_eq!(fix_up(rules, &list, &caller(&[]), &mut 10_000), Err(ErrorCode::InvalidAcl));
+        assert!(kept(&list, &caller(&[])).is_ok());
+    }
+
+    #[test]
     fn duplicates_are_dropped() {
         let open = acl(Perms::ALL, "world", "anyone");
         assert_eq!(kept(&[open.clone(), open.clone()], &caller(&[])), Ok(vec![open]));
@@ -223,7 +194,7 @@ mod tests {
         let ids: Vec<String> = (0..150).map(|number| format!("u{number}:h")).collect();
         let proved: Vec<(&str, &str)> = ids.iter().map(|id| ("digest", id.as_str())).collect();
         let mut room = 10_000;
-        assert_eq!(fix_up(&asked, &caller(&proved), &mut room), Err(ErrorCode::BadArguments));
+        assert_eq!(fix_up(Rules::default(), &asked, &caller(&proved), &mut room), Err(ErrorCode::BadArguments));
         assert!(room < 40, "rejected too early: {room} bytes are left");
     }
 

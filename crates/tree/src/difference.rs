@@ -17,6 +17,7 @@ use pole_jute::{
     Acl, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, Id, MultiOp, Perms, SetAclRequest, SetDataRequest,
 };
 
+use crate::Rules;
 use crate::access;
 use crate::node::Node;
 use crate::owner::Owner;
@@ -90,11 +91,11 @@ impl Frozen {
 }
 
 impl Difference<'_> {
-    /// The first node whose ACL Pole does not support, with the scheme.
+    /// The first node whose ACL a server with these rules does not support, with the scheme.
     #[must_use]
-    pub fn unsupported_acl(&self) -> Option<(&str, &str)> {
+    pub fn unsupported_acl(&self, rules: Rules) -> Option<(&str, &str)> {
         self.written.iter().find_map(|(_, node)| {
-            let unsupported = |acl: &&Acl| !access::is_storable(&acl.id);
+            let unsupported = |acl: &&Acl| !access::is_storable(rules, &acl.id);
             let acl = node.acl.list()?.iter().find(unsupported)?;
             Some((&*node.path, acl.id.scheme.as_str()))
         })

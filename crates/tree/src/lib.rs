@@ -82,7 +82,8 @@ mod validation;
 mod watches;
 mod write_request;
 
-pub use auth::{AuthFailed, authenticate, digest_id};
+pub use access::masked as masked_acl;
+pub use auth::{AuthFailed, AuthSettings, DigestAlgorithm, authenticate, digest_id, identities, user_name};
 pub use changes::{Change, Changes};
 pub use difference::{Counts, Difference, Step};
 pub use members::{Address, MemberLine, MemberRole, Members, MembersReader, Server, parse_host};

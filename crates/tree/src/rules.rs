@@ -12,6 +12,10 @@ pub struct Rules {
     pub reconfig: bool,
     /// `standaloneEnabled`: an ensemble keeps at least two voters, because one alone would be a standalone server.
     pub standalone: bool,
+    /// Whether ACLs may name users of SASL. Where clients cannot use it, nobody would meet such an ACL.
+    pub sasl: bool,
+    /// `DigestAuthenticationProvider.enabled`: ACLs with the scheme `digest` may be set.
+    pub digest_acls: bool,
     /// `enforceQuota`: hard limits are enforced. Otherwise usage is only counted.
     pub enforce_quota: bool,
     /// `extendedTypesEnabled`: nodes with a TTL may be created.
@@ -33,6 +37,8 @@ impl Rules {
         skip_acl: false,
         reconfig: false,
         standalone: true,
+        sasl: false,
+        digest_acls: true,
         enforce_quota: false,
         extended_types: false,
         path_bytes_max: 16 << 10,

@@ -41,7 +41,7 @@ impl Validation<'_> {
     /// The ACL to store for the requested one. Fails when the ACLs of the transaction together exceed the size limit.
     pub(crate) fn resolve_acl(&mut self, asked: &[Acl]) -> Result<Vec<Acl>, ErrorCode> {
         let mut room = self.acl_bytes_left;
-        let kept = access::fix_up(asked, self.caller(), &mut room);
+        let kept = access::fix_up(self.tree.rules, asked, self.caller(), &mut room);
         self.acl_bytes_left = room;
         self.refusals.txn += u64::from(kept == Err(ErrorCode::BadArguments));
         kept

@@ -69,13 +69,18 @@ impl Server {
         });
         config += "admin.enableServer=false\n";
         let is_apache = env::var("COMPAT_PRODUCT").is_ok_and(|product| product == "Apache");
+        let flags = wanted.properties.iter().map(|flag| match flag.split_once('=') {
+            Some((name, there)) => here(there).map_or_else(|| flag.clone(), |here| format!("{name}={}", here.display())),
+            None => flag.clone(),
+        });
+        let flags: Vec<String> = flags.collect();
         if !is_apache {
-            config.extend(wanted.properties.iter().filter_map(|flag| as_key(flag)));
+            config.extend(flags.iter().filter_map(|flag| as_key(flag)));
         }
         fs::write(folder.join("zoo.cfg"), config).expect("the configuration can be written");
         Self {
             folder,
-            flags: if is_apache { wanted.properties.clone() } else { Vec::new() },
+            flags: if is_apache { flags } else { Vec::new() },
             client_port: ports.client.unwrap_or(plain_port),
             plain_port,
             process: None,
@@ -221,6 +226,9 @@ fn own_client_port(config: &str, data: &Path) -> Option<u16> {
 /// Turns `-Dzookeeper.name=value` into a line of `zoo.cfg`.
 fn as_key(flag: &str) -> Option<String> {
     let property = flag.strip_prefix("-D")?;
+    if let Some(jaas) = property.strip_prefix("java.security.auth.login.config=") {
+        return Some(format!("pole.sasl.jaasFile={jaas}\n"));
+    }
     let property = property.strip_prefix("zookeeper.").unwrap_or(property);
     (!property.starts_with("java.")).then(|| format!("{property}\n"))
 }

@@ -152,7 +152,7 @@ fn level(finding: &Finding, paint: Paint) -> String {
 }
 
 /// The schemes under which clients can be somebody.
-const SCHEMES: &[&str] = &["world", "auth", "digest", "ip", "x509", "super"];
+const SCHEMES: &[&str] = &["world", "auth", "digest", "ip", "x509", "sasl", "super"];
 
 /// A server that runs answers at once.
 const ASK_LIMIT: Duration = Duration::from_secs(2);

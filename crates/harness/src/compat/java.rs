@@ -94,8 +94,17 @@ pub(super) fn command(name: &str, servers: &str) -> Result<Command, Failure> {
 
 /// A JVM for a client: small, and quick to start.
 pub(super) fn client() -> Result<Command, Failure> {
+    client_with(&[])
+}
+
+/// The same with these options of Java.
+pub(super) fn client_with(options: &[&str]) -> Result<Command, Failure> {
     let mut command = killed_with_parent("java");
-    command.args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]).arg("-cp").arg(client_path()?);
+    command
+        .args(options)
+        .args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
+        .arg("-cp")
+        .arg(client_path()?);
     Ok(command)
 }
 

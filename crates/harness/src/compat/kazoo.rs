@@ -151,6 +151,7 @@ const FOR_CI: &[&str] = &[
     "test_election.py",
     "test_queue.py",
     "test_security.py",
+    "test_sasl.py",
 ];
 
 /// The prefix of the names of its tests.

@@ -37,6 +37,8 @@ pub(super) enum Part {
     Failover,
     /// Apache's C client.
     C,
+    /// The Python and the Java client with SASL.
+    Sasl,
     /// The tests of a client in Rust.
     Rust,
     /// Apache's programs on Pole's files.
@@ -88,6 +90,7 @@ impl Options {
             "curator" => self.parts.push(Part::Curator),
             "failover" => self.parts.push(Part::Failover),
             "c" => self.parts.push(Part::C),
+            "sasl" => self.parts.push(Part::Sasl),
             "rust" => self.parts.push(Part::Rust),
             "storage" => self.parts.push(Part::Storage),
             "elect" => self.parts.push(Part::Elect),
@@ -98,7 +101,7 @@ impl Options {
             }
             other => {
                 return Err(Failure::Usage(format!(
-                    "--part is kazoo, tls, cli, curator, failover, c, rust, storage, elect, move or ci, not `{other}`"
+                    "--part is kazoo, tls, cli, curator, failover, c, sasl, rust, storage, elect, move or ci, not `{other}`"
                 )));
             }
         }
@@ -112,8 +115,8 @@ impl Options {
         match part {
             Part::Failover | Part::Move => &[3],
             Part::Rust | Part::Storage | Part::Elect => &[1],
-            Part::Kazoo | Part::Tls | Part::Curator if self.ci => &[3],
-            Part::Kazoo | Part::Tls | Part::Cli | Part::Curator | Part::C => &self.sizes,
+            Part::Kazoo | Part::Tls | Part::Curator | Part::Sasl if self.ci => &[3],
+            Part::Kazoo | Part::Tls | Part::Cli | Part::Curator | Part::C | Part::Sasl => &self.sizes,
         }
     }
 

@@ -39,14 +39,25 @@ pub(super) fn in_c(_options: &Options, size: usize, launchers: &[Launcher]) -> R
 }
 
 /// The command that runs a program of this name on these servers.
-type Start = fn(&str, &str) -> Result<Command, Failure>;
+pub(super) type Start = fn(&str, &str) -> Result<Command, Failure>;
 
 fn run_all(programs: &[&str], command: Start, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
+    run_with(&[], programs, command, size, launchers)
+}
+
+/// Runs programs on servers with these lines in their configuration.
+pub(super) fn run_with(
+    lines: &[String],
+    programs: &[&str],
+    command: Start,
+    size: usize,
+    launchers: &[Launcher],
+) -> Result<Tally, Failure> {
     let mut tally = Tally::default();
     for program in programs {
         for launcher in launchers {
             let start = Instant::now();
-            let result = run(program, command, size, launcher).unwrap_or_else(|why| Err(message(why)));
+            let result = run(program, command, lines, size, launcher).unwrap_or_else(|why| Err(message(why)));
             let result = result.and_then(|said| check_guarantees(launcher.product, said));
             let seconds = start.elapsed().as_secs_f64();
             let (product, said) = (launcher.product, result.as_ref().unwrap_or_else(|why| why));
@@ -68,9 +79,16 @@ fn check_guarantees(product: Product, said: String) -> Result<String, String> {
 }
 
 /// The last output of the program, or what went wrong.
-fn run(program: &str, command: Start, size: usize, launcher: &Launcher) -> Result<Result<String, String>, Failure> {
+fn run(
+    program: &str,
+    command: Start,
+    lines: &[String],
+    size: usize,
+    launcher: &Launcher,
+) -> Result<Result<String, String>, Failure> {
     let name = format!("compat-{program}-{}-{size}", launcher.product);
-    let mut ensemble = servers::with_addresses(launcher, &Setup::new(&name, size))?;
+    let setup = lines.iter().fold(Setup::new(&name, size), |setup, line| setup.with(line));
+    let mut ensemble = servers::with_addresses(launcher, &setup)?;
     let log = log_path(&name)?;
     let mut running = Running::start(command(program, &ensemble.connect_string())?, &log)?;
     let deadline = Instant::now() + PROGRAM_LIMIT;

@@ -174,7 +174,17 @@ fn published() -> Result<PathBuf, Failure> {
 fn build(source: &Path) -> Result<PathBuf, Failure> {
     println!("building the tests of {CRATE} {VERSION}");
     let mut cargo = program("cargo");
-    cargo.args(["test", "--quiet", "--no-run", "--features", "tls", "--test", "zookeeper", "--message-format", "json"]);
+    cargo.args([
+        "test",
+        "--quiet",
+        "--no-run",
+        "--features",
+        "tls,sasl-digest-md5",
+        "--test",
+        "zookeeper",
+        "--message-format",
+        "json",
+    ]);
     // Not in our target folder: the same crates with other features would be rebuilt in turns. Optimised for build
     // time.
     cargo.env("CARGO_TARGET_DIR", work_dir().join("rust/target")).env("CARGO_PROFILE_DEV_LTO", "off");

@@ -71,6 +71,15 @@ impl Launcher {
         &self.program
     }
 
+    /// Starts servers of Apache with this Java property. Pole has none.
+    #[must_use]
+    pub fn with_property(mut self, name: &str, value: &str) -> Self {
+        if self.product == Product::Apache {
+            self.arguments.insert(0, format!("-D{name}={value}").into());
+        }
+        self
+    }
+
     /// The command for a server with this configuration file.
     ///
     /// `setpriv` makes the kernel kill the server when our thread ends for any reason. It then executes the server in

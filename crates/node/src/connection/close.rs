@@ -4,6 +4,8 @@ use core::fmt;
 
 use pole_jute::{Error, FrameError};
 
+use super::SaslError;
+
 /// Why a client's connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
@@ -35,6 +37,12 @@ pub enum CloseReason {
     WrongPassword,
     /// The scheme is unknown, or the credentials are wrong.
     AuthenticationFailed,
+    /// The client did not authenticate by SASL.
+    SaslFailed(SaslError),
+    /// The client has no identity of a scheme that the operator requires.
+    AuthenticationRequired,
+    /// The client expects an ensemble of another name.
+    OtherEnsemble,
     /// The identities of the connection exceed [`super::Limits::identity_bytes_max`].
     TooManyIdentities,
     /// The operation code is unknown to ZooKeeper.
@@ -49,6 +57,12 @@ pub enum CloseReason {
     SlowGreeting,
     /// The client read no bytes for as long as its session timeout.
     ClientStalled,
+    /// The leader serves no clients (`leaderServes`).
+    LeaderDoesNotServe,
+    /// More clients ask for sessions than `connectionMaxTokens` allows.
+    ConnectionThrottled,
+    /// The large requests that are outstanding exceed `largeRequestMaxBytes`.
+    LargeRequest,
     /// The client requests more than it reads.
     OutputLimit,
     /// Too many connections have not sent their first request; the oldest is closed.
@@ -84,15 +98,21 @@ impl fmt::Display for CloseReason {
             Self::QuorumRegained => "there is a quorum again",
             Self::WrongPassword => "the password is not that of the session",
             Self::AuthenticationFailed => "authentication failed",
+            Self::AuthenticationRequired => "the client has not authenticated, and enforce.auth.schemes requires it",
+            Self::OtherEnsemble => "the client expects another ensemble (ensembleAuthName)",
             Self::TooManyIdentities => "too many identities (pole.client.identityBytesMax)",
             Self::UnknownOperation => "ZooKeeper has no such operation",
             Self::ReservedXid => "the xid of the request is reserved",
             Self::SlowGreeting => "no request within the time limit (pole.client.greetingTimeoutMs)",
             Self::ClientStalled => "the client took no bytes for the whole of its session timeout",
+            Self::LeaderDoesNotServe => "this server leads and serves no clients (leaderServes)",
+            Self::ConnectionThrottled => "too many clients ask for sessions (connectionMaxTokens)",
+            Self::LargeRequest => "too many bytes of large requests (largeRequestMaxBytes)",
             Self::OutputLimit => "the client asks for more than it reads (pole.client.outputBytesMax)",
             Self::GreetingLimit => "too many connections without a session (pole.client.greetingsMax)",
             Self::OutOfOrder => "the server answered out of order: please report it",
             Self::Stopping => "the server stops",
+            Self::SaslFailed(error) => return write!(f, "authentication by SASL failed: {error}"),
             Self::BadFrame(error) => return error.fmt(f),
             Self::BadRecord(error) => return error.fmt(f),
         })

@@ -22,7 +22,8 @@
 //!    that shows the change.
 //! 6. *Output.* Send [`Connection::unsent`] or pieces from [`Connection::take_piece`], which are empty while the lease
 //!    forbids sending. Call [`Connection::stalled`] when the client does not read.
-//! 7. *Time.* Call [`Connection::expire`] when [`Connection::deadline`] has passed.
+//! 7. *Time.* Call [`Connection::expire`] when [`Connection::deadline`] has passed, and [`Connection::advance`] when
+//!    [`Connection::throttle_deadline`] has.
 //! 8. *End.* When [`Connection::close_reason`] is set, send what is left within a time limit, close the socket, and
 //!    notify the node with [`crate::Event::Detach`] if [`Connection::is_attached`].
 //!
@@ -31,26 +32,33 @@
 //!
 //! Sockets, TLS and threads are in `server`, operations in `tree`, and sessions in `node`.
 
+mod authentication;
 mod close;
 mod opening;
 mod output;
 mod password;
 mod requests;
+mod sasl;
 #[cfg(test)]
 mod tests;
+mod throttle;
 
 use alloc::collections::VecDeque;
-use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
-use pole_jute::{Deframer, ErrorCode, ReplyHeader};
+use pole_jute::{AuthPacket, Deframer, ErrorCode, ReplyHeader};
 use pole_tree::{Caller, Watcher};
 use pole_types::{Span, Time};
 
 use crate::{ClientId, Event, Lease};
+pub use authentication::Authentication;
 pub use close::{AttachAnswer, CloseReason};
 use output::Output;
 pub use password::password;
+use sasl::SaslExchange;
+pub use sasl::{Nonce, SaslError, SaslUsers};
+pub use throttle::{BucketSettings, Deficit, TokenBucket};
 
 /// A client's connection.
 #[derive(Debug)]
@@ -60,6 +68,7 @@ pub struct Connection {
     state: State,
     deframer: Deframer,
     caller: Caller,
+    sasl: SaslExchange,
     /// When the connection was accepted.
     accepted_at: Time,
     session: i64,
@@ -76,17 +85,25 @@ pub struct Connection {
     pending: VecDeque<Pending>,
     /// The size of `pending` in bytes.
     pending_bytes: usize,
+    /// The size of the large requests in `pending`; see [`Limits::large_request_bytes`].
+    pending_large_bytes: usize,
     /// The number of reads in `pending`.
     pending_reads: usize,
     /// The expected size in bytes of the reply to a read that waits at the node.
     read_bytes: usize,
     output: Output,
     blocked: Blocked,
+    /// Since when requests have waited because the server has too many outstanding.
+    waits_since: Option<Time>,
+    /// The connection belongs to the server itself; see [`Connection::exempt`].
+    is_exempt: bool,
     /// The client has not been sent the reply to its connect request yet.
     is_unannounced: bool,
     /// Set by `advance` when `read` may be called.
     may_read: bool,
     counts: Counts,
+    /// The sizes of the replies that the connection made itself; see [`Connection::take_reply_sizes`].
+    reply_sizes: Option<ReplySizes>,
 }
 
 /// The state of a connection.
@@ -120,6 +137,8 @@ struct Pending {
     /// When it arrived.
     at: Time,
     bytes: usize,
+    /// The size of its frame if it is large, else 0.
+    large_bytes: usize,
     kind: PendingKind,
 }
 
@@ -128,21 +147,26 @@ struct Pending {
 pub struct RequestTotals {
     pub count: usize,
     pub bytes: usize,
+    /// The size of the large ones; see [`Limits::large_request_bytes`].
+    pub large_bytes: usize,
 }
 
 /// A request that the node has answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnsweredRequest {
     /// When it arrived.
     pub arrived: Time,
     pub is_write: bool,
+    /// A write as it went to the node, if [`Limits::keeps_writes`]; else empty.
+    pub write: Bytes,
     /// One request, and its size.
     pub totals: RequestTotals,
 }
 
 #[derive(Debug)]
 enum PendingKind {
-    Write,
+    /// The request, if [`Limits::keeps_writes`]; else empty.
+    Write(Bytes),
     Read,
     /// The reply repeats the path of the request, which the node does not know.
     Sync(Bytes),
@@ -163,8 +187,16 @@ pub struct Limits {
     pub identity_bytes_max: usize,
     /// The time from accepting the connection to the end of the first request, including the TLS handshake.
     pub greeting: Span,
-    /// The digest of the super user, if there is one.
-    pub super_digest: Option<String>,
+    /// `largeRequestThreshold`: requests above this size are large. All large ones that are outstanding together are
+    /// limited ([`ServerContext::has_room_for_large`]). `None` if no request is.
+    pub large_request_bytes: Option<usize>,
+    /// `throttledOpWaitTime`: how long a request waits for room before it is answered with `ThrottledOp`. `None` if it
+    /// waits for as long as it takes.
+    pub throttled_after: Option<Span>,
+    /// `audit.enable`: writes are kept until they are answered, for [`AnsweredRequest::write`].
+    pub keeps_writes: bool,
+    /// How clients authenticate, and whether they have to.
+    pub authentication: Arc<Authentication>,
 }
 
 impl Default for Limits {
@@ -176,7 +208,10 @@ impl Default for Limits {
             reply_bytes_max: 16 << 20,
             identity_bytes_max: 8 << 10,
             greeting: Span::from_ms(10_000),
-            super_digest: None,
+            large_request_bytes: None,
+            throttled_after: None,
+            keeps_writes: false,
+            authentication: Arc::default(),
         }
     }
 }
@@ -194,6 +229,23 @@ pub trait ServerContext {
 
     /// The identities of the connection changed: its watches are subject to their permissions.
     fn identify(&self, watcher: Watcher, caller: &Caller);
+
+    /// Returns random bytes for one SASL exchange; `None` if the system has none.
+    fn nonce(&self) -> Option<Nonce>;
+
+    /// Whether a session may be requested now, a new one or the one that the client `resumes`. If not, the connection is
+    /// closed for the reason returned.
+    fn admit(&self, _resumes: bool, _now: Time) -> Result<(), CloseReason> {
+        Ok(())
+    }
+
+    /// Whether a large request of this size may be accepted. If not, the connection is closed.
+    fn has_room_for_large(&self, _bytes: usize) -> bool {
+        true
+    }
+
+    /// An auth request was answered; for statistics.
+    fn authenticated(&self, _packet: &AuthPacket, _is_accepted: bool) {}
 }
 
 /// The state of the server when a driver calls a connection.
@@ -231,6 +283,8 @@ pub struct Counts {
     pub replies_over_limit: u64,
     /// How often requests had to wait because the server had too many outstanding.
     pub waits_for_room: u64,
+    /// Requests answered with `ThrottledOp`.
+    pub throttled: u64,
     /// The operation of the last request.
     pub last_op: i32,
     /// The xid of the last request.
@@ -240,6 +294,27 @@ pub struct Counts {
     /// When the last reply was made.
     pub last_at: Time,
     pub latency: Latency,
+}
+
+/// Sizes of replies in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplySizes {
+    pub last: usize,
+    pub min: usize,
+    pub max: usize,
+}
+
+impl ReplySizes {
+    /// Adds replies that were made later.
+    pub fn add(sizes: &mut Option<Self>, later: Self) {
+        let Self { min, max, .. } = sizes.unwrap_or(later);
+        *sizes = Some(Self { last: later.last, min: min.min(later.min), max: max.max(later.max) });
+    }
+
+    /// Adds one reply.
+    pub fn add_one(sizes: &mut Option<Self>, bytes: usize) {
+        Self::add(sizes, Self { last: bytes, min: bytes, max: bytes });
+    }
 }
 
 /// The latency of replies, in whole milliseconds as ZooKeeper counts.
@@ -263,6 +338,7 @@ impl Connection {
             limits,
             state: State::Greeting,
             caller,
+            sasl: SaslExchange::default(),
             accepted_at: now,
             session: 0,
             timeout_ms: 0,
@@ -272,13 +348,17 @@ impl Connection {
             lease: None,
             pending: VecDeque::new(),
             pending_bytes: 0,
+            pending_large_bytes: 0,
             pending_reads: 0,
             read_bytes: READ_BYTES_FIRST,
             output: Output::default(),
             blocked: Blocked::default(),
+            waits_since: None,
+            is_exempt: false,
             is_unannounced: false,
             may_read: false,
             counts: Counts::default(),
+            reply_sizes: None,
         }
     }
 
@@ -337,6 +417,11 @@ impl Connection {
         self.counts
     }
 
+    /// The sizes of the replies that [`Connection::advance`] and [`Connection::read`] made since the last call.
+    pub fn take_reply_sizes(&mut self) -> Option<ReplySizes> {
+        self.reply_sizes.take()
+    }
+
     pub fn reset_counts(&mut self) {
         self.counts = Counts::default();
     }
@@ -345,6 +430,16 @@ impl Connection {
     #[must_use]
     pub fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    /// Declares that the connection is the server's own: it is admitted whenever there is a quorum, and never throttled.
+    pub fn exempt(&mut self) {
+        self.is_exempt = true;
+    }
+
+    #[must_use]
+    pub fn is_exempt(&self) -> bool {
+        self.is_exempt
     }
 
     /// Adds identities that the client proved outside of the protocol, with its certificate.
@@ -426,25 +521,31 @@ impl Connection {
         if self.close_reason().is_some() {
             return None;
         }
-        let Some(Pending { at, bytes, kind, .. }) = self.pending.pop_front_if(|pending| pending.xid == xid) else {
+        let Some(Pending { at, bytes, large_bytes, kind, .. }) =
+            self.pending.pop_front_if(|pending| pending.xid == xid)
+        else {
             self.close(CloseReason::OutOfOrder);
             return None;
         };
         let (code, body) = match (&kind, reply.split_first_chunk()) {
             (PendingKind::Sync(path), _) => (ErrorCode::Ok.number(), &path[..]),
-            (PendingKind::Write | PendingKind::Read, Some((code, body))) => (i32::from_be_bytes(*code), body),
-            (PendingKind::Write | PendingKind::Read, None) => (ErrorCode::SystemError.number(), reply),
+            (PendingKind::Write(_) | PendingKind::Read, Some((code, body))) => (i32::from_be_bytes(*code), body),
+            (PendingKind::Write(_) | PendingKind::Read, None) => (ErrorCode::SystemError.number(), reply),
         };
         self.output.frame(xid, zxid, code, body);
         self.pending_bytes -= bytes;
+        self.pending_large_bytes -= large_bytes;
         if matches!(kind, PendingKind::Read) {
             self.pending_reads -= 1;
             // The estimate grows at once with a large reply and decays slowly with small ones.
             self.read_bytes = (self.read_bytes / 2).max(body.len()).max(READ_BYTES_MIN);
         }
         self.answered(at, zxid, 1, now);
-        let is_write = matches!(kind, PendingKind::Write);
-        Some(AnsweredRequest { arrived: at, is_write, totals: RequestTotals { count: 1, bytes } })
+        let (is_write, write) = match kind {
+            PendingKind::Write(request) => (true, request),
+            PendingKind::Read | PendingKind::Sync(_) => (false, Bytes::new()),
+        };
+        Some(AnsweredRequest { arrived: at, is_write, write, totals: RequestTotals { count: 1, bytes, large_bytes } })
     }
 
     /// Queues a watch event. A client that does not read is disconnected before it uses too much memory.
@@ -477,14 +578,17 @@ impl Connection {
     pub fn abandon_pending(&mut self) -> RequestTotals {
         self.close(CloseReason::ByClient);
         self.pending_reads = 0;
-        let bytes = core::mem::take(&mut self.pending_bytes);
-        RequestTotals { count: core::mem::take(&mut self.pending).len(), bytes }
+        let totals = self.pending_totals();
+        (self.pending_bytes, self.pending_large_bytes) = (0, 0);
+        self.pending.clear();
+        totals
     }
 
-    /// The size of the outstanding requests in bytes.
+    /// The outstanding requests.
     #[must_use]
-    pub fn pending_bytes(&self) -> usize {
-        self.pending_bytes
+    pub fn pending_totals(&self) -> RequestTotals {
+        let (bytes, large_bytes) = (self.pending_bytes, self.pending_large_bytes);
+        RequestTotals { count: self.pending.len(), bytes, large_bytes }
     }
 
     /// The number of bytes that the client has not received, whether they may be sent or not.
@@ -529,6 +633,13 @@ impl Connection {
         self.blocked.held = self.lease.as_mut().is_some_and(|lease| !lease.may_send(context.now, context.confirmed));
         self.is_unannounced &= self.blocked.held;
         !self.blocked.held
+    }
+
+    /// When to call [`Connection::advance`] although nothing else happened: requests have waited for long enough.
+    #[must_use]
+    pub fn throttle_deadline(&self) -> Option<Time> {
+        let limit = self.limits.throttled_after.filter(|_| self.pending.is_empty() && self.blocked.room)?;
+        Some(self.waits_since? + limit)
     }
 
     /// When to call [`Connection::expire`].

@@ -26,6 +26,9 @@ impl Connection {
         if request.last_zxid_seen > context.applied {
             return Err(CloseReason::ClientAhead);
         }
+        if !self.is_exempt {
+            server.admit(request.session_id != 0, context.now)?;
+        }
         if server.is_read_only() {
             return self.open_read_only(&request, server);
         }

@@ -7,12 +7,12 @@
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use core::ops::DerefMut;
-use pole_jute::{AuthPacket, ErrorCode, Id, OpCode, Reader, Record, Request, RequestHeader, Writer, Xid};
+use pole_jute::{ErrorCode, OpCode, Reader, Record, Request, RequestHeader, Writer, Xid};
 use pole_tree::{Tree, Watcher, Watches, WriteRequest};
 use pole_types::Cxid;
 
 use super::output::REPLY_HEADER_BYTES;
-use super::{Blocked, CallContext, CloseReason, Connection, Next, Pending, PendingKind, ServerContext};
+use super::{Blocked, CallContext, CloseReason, Connection, Next, Pending, PendingKind, ReplySizes, ServerContext};
 use crate::Event;
 
 impl Connection {
@@ -29,6 +29,7 @@ impl Connection {
         }
         self.blocked = Blocked::default();
         if !self.deframer.has_frame(input)? {
+            self.waits_since = None;
             // The session took long to attach. The connect request counts as activity until it is answered.
             if !self.may_send(context)
                 && self.is_unannounced
@@ -39,7 +40,7 @@ impl Connection {
             return Ok(Next::Wait);
         }
         if !self.is_read_only && !self.may_accept(server, context) {
-            return Ok(Next::Wait);
+            return self.refuse_throttled(input, server, context);
         }
         self.may_send(context);
         let first = events.len();
@@ -48,14 +49,17 @@ impl Connection {
                 return Ok(Next::Yield);
             }
             let Some(header) = header(input) else { return Err(self.bad_header(input)) };
-            let kind = Kind::of(&header)?;
+            let kind = self.kind_of(&header)?;
+            if !matches!(kind, Kind::Auth | Kind::Sasl) && !self.has_required_identity() {
+                return Err(self.refuse_unauthenticated(header.xid));
+            }
             match kind {
                 Kind::Read(_) if self.pending.is_empty() => {
                     self.may_read = true;
                     return Ok(Next::Read);
                 }
                 Kind::Read(_) if !self.has_room_for_read() => return Ok(Next::Wait),
-                Kind::Ping | Kind::Auth | Kind::Sync | Kind::Write(_) | Kind::Read(_) => {}
+                Kind::Ping | Kind::Auth | Kind::Sasl | Kind::Sync | Kind::Write(_) | Kind::Read(_) => {}
             }
             let Some(body) = self.next_body(input)? else { return Ok(Next::Wait) };
             self.received(header.xid, header.op);
@@ -73,10 +77,44 @@ impl Connection {
                 return false;
             }
         }
-        let was_blocked = self.blocked.room;
-        self.blocked.room = !server.has_room();
-        self.counts.waits_for_room += u64::from(self.blocked.room && !was_blocked);
+        self.blocked.room = !server.has_room() && !self.is_exempt;
+        self.counts.waits_for_room += u64::from(self.blocked.room && self.waits_since.is_none());
+        self.waits_since = self.blocked.room.then(|| self.waits_since.unwrap_or(context.now));
         !self.blocked.room
+    }
+
+    /// Answers the requests that have waited for room for too long with `ThrottledOp`. Those of a client with earlier
+    /// requests outstanding go on waiting, because replies are in the order of requests.
+    fn refuse_throttled(
+        &mut self,
+        input: &mut BytesMut,
+        server: &impl ServerContext,
+        context: CallContext,
+    ) -> Result<Next, CloseReason> {
+        if self.throttle_deadline().is_none_or(|deadline| context.now < deadline) {
+            return Ok(Next::Wait);
+        }
+        while self.has_room() && self.deframer.has_frame(input)? {
+            let Some(header) = header(input) else { return Err(self.bad_header(input)) };
+            let kind = self.kind_of(&header)?;
+            if matches!(kind, Kind::Write(OpCode::CloseSession)) {
+                // Never refused, as in Apache.
+                self.waits_since = Some(context.now);
+                return Ok(Next::Wait);
+            }
+            let Some(body) = self.next_body(input)? else { return Ok(Next::Wait) };
+            self.received(header.xid, header.op);
+            if let Kind::Ping | Kind::Auth = kind {
+                self.take_request(header.xid, kind, body, server, context, &mut Vec::new())?;
+                continue;
+            }
+            self.output.frame(header.xid, context.applied, ErrorCode::ThrottledOp.number(), &[]);
+            self.counts.throttled += 1;
+            self.answered(context.now, context.applied, 1, context.now);
+        }
+        self.waits_since = None;
+        self.blocked.room = false;
+        Ok(Next::Wait)
     }
 
     /// Whether another read may go to the node. The node answers on its own thread, so the amount that it may have to
@@ -95,28 +133,35 @@ impl Connection {
         events: &mut Vec<Event>,
     ) -> Result<(), CloseReason> {
         let (client, cxid) = (self.id, Cxid(xid));
+        let large_bytes = self.large_bytes(&body);
+        if large_bytes > 0 && !server.has_room_for_large(large_bytes) {
+            return Err(CloseReason::LargeRequest);
+        }
         match kind {
             Kind::Ping => {
                 self.output.frame(Xid::PING, context.applied, ErrorCode::Ok.number(), &[]);
+                ReplySizes::add_one(&mut self.reply_sizes, FRAME_HEADER_BYTES);
                 self.answered(context.now, context.applied, 1, context.now);
             }
             Kind::Auth => self.authenticate(xid, body, server)?,
+            Kind::Sasl => self.take_sasl_token(xid, body, server)?,
             Kind::Sync | Kind::Write(_) if self.is_read_only => {
                 self.output.frame(xid, context.applied, ErrorCode::NotReadOnly.number(), &[]);
                 self.answered(context.now, context.applied, 1, context.now);
             }
             Kind::Sync => {
                 events.push(Event::Sync { client, cxid });
-                self.push_pending(xid, context, body.len(), PendingKind::Sync(body));
+                self.push_pending(xid, context, (body.len(), large_bytes), PendingKind::Sync(body));
             }
             Kind::Write(op) => {
                 let body = WriteRequest::encode(op, &self.caller, &body);
-                self.push_pending(xid, context, body.len(), PendingKind::Write);
+                let kept = if self.limits.keeps_writes { body.clone() } else { Bytes::new() };
+                self.push_pending(xid, context, (body.len(), large_bytes), PendingKind::Write(kept));
                 events.push(Event::Request { client, cxid, body });
             }
             Kind::Read(op) => {
                 let body = WriteRequest::encode(op, &self.caller, &body);
-                self.push_pending(xid, context, body.len(), PendingKind::Read);
+                self.push_pending(xid, context, (body.len(), large_bytes), PendingKind::Read);
                 self.pending_reads += 1;
                 events.push(Event::Read { client, cxid, body });
             }
@@ -124,9 +169,22 @@ impl Connection {
         Ok(())
     }
 
-    fn push_pending(&mut self, xid: i32, context: CallContext, bytes: usize, kind: PendingKind) {
+    /// The size of the frame with this body if it is large, else 0.
+    fn large_bytes(&self, body: &Bytes) -> usize {
+        let bytes = REQUEST_HEADER_BYTES + body.len();
+        if self.limits.large_request_bytes.is_some_and(|limit| bytes > limit) { bytes } else { 0 }
+    }
+
+    fn push_pending(
+        &mut self,
+        xid: i32,
+        context: CallContext,
+        (bytes, large_bytes): (usize, usize),
+        kind: PendingKind,
+    ) {
         self.pending_bytes += bytes;
-        self.pending.push_back(Pending { xid, at: context.now, bytes, kind });
+        self.pending_large_bytes += large_bytes;
+        self.pending.push_back(Pending { xid, at: context.now, bytes, large_bytes, kind });
     }
 
     /// Answers the reads at the front of the input. The tree must not change until this returns. A batch ends when the
@@ -147,7 +205,10 @@ impl Connection {
         let zxid = tree.last_zxid();
         let result = loop {
             match self.read_one(input, tree, &watches, zxid) {
-                Ok(Some(bytes)) => cost += 1 + bytes / COST_BYTES,
+                Ok(Some(bytes)) => {
+                    cost += 1 + bytes / COST_BYTES;
+                    ReplySizes::add_one(&mut self.reply_sizes, bytes);
+                }
                 Ok(None) => break Ok(()),
                 Err(reason) => break Err(reason),
             }
@@ -180,7 +241,7 @@ impl Connection {
             return Ok(None);
         }
         let Some(header) = header(input) else { return Err(self.bad_header(input)) };
-        let Kind::Read(op) = Kind::of(&header)? else { return Ok(None) };
+        let Kind::Read(op) = self.kind_of(&header)? else { return Ok(None) };
         let Some(body) = self.next_body(input)? else { return Ok(None) };
         self.received(header.xid, header.op);
 
@@ -217,30 +278,16 @@ impl Connection {
         Ok(Some(bytes))
     }
 
-    /// Adds an identity that the client proves. An unknown scheme or wrong credentials close the connection.
-    fn authenticate(&mut self, xid: i32, body: Bytes, server: &impl ServerContext) -> Result<(), CloseReason> {
-        let packet = AuthPacket::read(&mut Reader::new(body))?;
-        let credentials = packet.auth.unwrap_or_default();
-        let ids = pole_tree::authenticate(&packet.scheme, &credentials, self.limits.super_digest.as_deref());
-        let mut code = ErrorCode::AuthFailed;
-        let result = match ids {
-            Err(_) => Err(CloseReason::AuthenticationFailed),
-            Ok(ids) => {
-                let new: Vec<Id> = ids.into_iter().filter(|id| !self.caller.ids.contains(id)).collect();
-                let bytes: usize = self.caller.ids.iter().chain(&new).map(identity_bytes).sum();
-                if bytes > self.limits.identity_bytes_max {
-                    Err(CloseReason::TooManyIdentities)
-                } else {
-                    self.caller.ids.extend(new);
-                    server.identify(Watcher(self.id.0), &self.caller);
-                    code = ErrorCode::Ok;
-                    Ok(())
-                }
-            }
-        };
-        self.output.frame(xid, 0, code.number(), &[]);
-        self.counts.sent += 1;
-        result
+    /// What to do with a request. An operation that no client can ask for is answered with `Unimplemented` and the zxid
+    /// -1, as Apache does, and the connection is closed.
+    fn kind_of(&mut self, header: &RequestHeader) -> Result<Kind, CloseReason> {
+        let kind = Kind::of(header);
+        if matches!(kind, Err(CloseReason::UnknownOperation)) {
+            self.received(header.xid, header.op);
+            self.output.frame(header.xid, -1, ErrorCode::Unimplemented.number(), &[]);
+            self.counts.sent += 1;
+        }
+        kind
     }
 
     /// Takes the next frame and returns it without its header.
@@ -265,6 +312,7 @@ impl Connection {
 enum Kind {
     Ping,
     Auth,
+    Sasl,
     Sync,
     Write(OpCode),
     Read(OpCode),
@@ -273,11 +321,18 @@ enum Kind {
 impl Kind {
     fn of(header: &RequestHeader) -> Result<Self, CloseReason> {
         let Ok(op) = header.operation() else { return Err(CloseReason::UnknownOperation) };
+        // Types of transactions and of frames that are not requests.
+        if matches!(op, OpCode::Notification | OpCode::CreateSession | OpCode::Error) {
+            return Err(CloseReason::UnknownOperation);
+        }
         if op == OpCode::Ping {
             return Ok(Self::Ping);
         }
         if op == OpCode::Auth {
             return Ok(Self::Auth);
+        }
+        if op == OpCode::Sasl {
+            return Ok(Self::Sasl);
         }
         // These xids are reserved; a request with one of them could not be distinguished from internal ones.
         if header.xid == Cxid::OWN.0 || Cxid(header.xid).is_attachment() {
@@ -308,11 +363,6 @@ fn write_header(frame: &mut [u8], xid: i32, zxid: i64, code: i32) {
     frame[4..8].copy_from_slice(&xid.to_be_bytes());
     frame[8..16].copy_from_slice(&zxid.to_be_bytes());
     frame[16..20].copy_from_slice(&code.to_be_bytes());
-}
-
-/// The size of an identity in a forwarded request.
-fn identity_bytes(id: &Id) -> usize {
-    8 + id.scheme.len() + id.id.len()
 }
 
 /// Xid and operation.

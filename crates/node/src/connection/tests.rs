@@ -1,5 +1,7 @@
 //! The connection on its own: bytes in, bytes and events out.
 
+mod authentication;
+
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -30,6 +32,9 @@ struct Driver {
 struct TestServer {
     is_read_only: Cell<bool>,
     is_full: Cell<bool>,
+    /// The room for large requests.
+    large_bytes: Cell<usize>,
+    refuses: Cell<Option<CloseReason>>,
 }
 
 impl ServerContext for TestServer {
@@ -46,6 +51,18 @@ impl ServerContext for TestServer {
     }
 
     fn identify(&self, _watcher: Watcher, _caller: &Caller) {}
+
+    fn nonce(&self) -> Option<Nonce> {
+        Some([7; 24])
+    }
+
+    fn admit(&self, _resumes: bool, _now: Time) -> Result<(), CloseReason> {
+        self.refuses.get().map_or(Ok(()), Err)
+    }
+
+    fn has_room_for_large(&self, bytes: usize) -> bool {
+        bytes <= self.large_bytes.get()
+    }
 }
 
 const SESSION: i64 = 0x100_0000_0000_0007;
@@ -491,5 +508,71 @@ fn random_bytes_never_cause_a_panic() {
         driver.send(&bytes[..cut]);
         driver.send(&bytes[cut..]);
         let _ = driver.machine.unsent(driver.context);
+    }
+}
+
+#[test]
+fn requests_that_wait_too_long_for_room_are_refused_in_order() {
+    let limits = Limits { throttled_after: Some(Span::from_ms(50)), ..Limits::default() };
+    let mut driver = Driver::opened(Driver::with(limits));
+    driver.send(&write(1));
+    driver.server.is_full.set(true);
+    driver.send(&[write(2), get(3, "/"), ping()].concat());
+    assert_eq!(driver.machine.throttle_deadline(), None, "the reply to the first comes first");
+    driver.machine.reply(1, 1, &ok(), ms(2));
+    driver.serve();
+    assert_eq!(driver.machine.throttle_deadline(), Some(ms(51)));
+    assert_eq!(driver.replies(), [(1, ErrorCode::Ok)]);
+    driver.context.now = ms(51);
+    driver.serve();
+    let refused = ErrorCode::ThrottledOp;
+    assert_eq!(driver.replies(), [(2, refused), (3, refused), (Xid::PING, ErrorCode::Ok)]);
+    assert_eq!((driver.machine.counts().throttled, driver.machine.throttle_deadline()), (2, None));
+    assert!(driver.machine.wants_input(&driver.input), "the client is heard again");
+}
+
+#[test]
+fn the_end_of_a_session_is_not_refused() {
+    let limits = Limits { throttled_after: Some(Span::from_ms(50)), ..Limits::default() };
+    let mut driver = Driver::opened(Driver::with(limits));
+    driver.server.is_full.set(true);
+    driver.send(&frame(|w| RequestHeader { xid: 1, op: OpCode::CloseSession.number() }.write(w)));
+    driver.context.now = ms(51);
+    driver.serve();
+    assert_eq!(driver.machine.throttle_deadline(), Some(ms(101)), "no deadline that has passed is left");
+    driver.server.is_full.set(false);
+    driver.serve();
+    assert!(matches!(driver.events.last(), Some(Event::Request { .. })));
+}
+
+#[test]
+fn a_large_request_needs_room_for_large_ones() {
+    let limits = Limits { large_request_bytes: Some(20), ..Limits::default() };
+    let mut driver = Driver::opened(Driver::with(limits));
+    let large = |xid| request(xid, OpCode::Sync, &SyncRequest { path: "/some/longer/path".into() });
+    driver.server.large_bytes.set(100);
+    driver.send(&[write(1), large(2)].concat());
+    let totals = driver.machine.pending_totals();
+    assert_eq!((totals.count, totals.large_bytes), (2, 8 + 4 + 17), "a small request does not count");
+    driver.server.large_bytes.set(10);
+    driver.send(&write(3));
+    assert_eq!(driver.reason(), None);
+    driver.send(&large(4));
+    assert_eq!(driver.reason(), Some(CloseReason::LargeRequest));
+    assert_eq!(driver.machine.abandon_pending().large_bytes, 29);
+    assert_eq!(driver.machine.pending_totals(), RequestTotals::default());
+}
+
+#[test]
+fn a_client_that_is_not_admitted_is_disconnected_and_the_server_s_own_is_not() {
+    for (is_exempt, expected) in [(false, Some(CloseReason::ConnectionThrottled)), (true, None)] {
+        let mut driver = Driver::new();
+        driver.server.refuses.set(Some(CloseReason::ConnectionThrottled));
+        if is_exempt {
+            driver.machine.exempt();
+        }
+        driver.send(&connect(0, 0));
+        assert_eq!(driver.reason(), expected);
+        assert_eq!(driver.events.len(), usize::from(is_exempt));
     }
 }

@@ -303,8 +303,7 @@ fn authorize(shared: &Shared, from: SocketAddr, headers: &HeaderMap) -> Result<(
         let is_right = token.is_some_and(|token| is_same(data.as_bytes(), token.0.as_bytes()));
         return is_right.then_some(()).ok_or_else(|| Refused::new(StatusCode::UNAUTHORIZED, SHOW_IDENTITY));
     }
-    let super_digest = shared.settings.config.service.super_digest.as_ref().map(|secret| secret.0.as_str());
-    let mut ids = authenticate(scheme, data.as_bytes(), super_digest)
+    let mut ids = authenticate(scheme, data.as_bytes(), &shared.settings.limits.authentication.providers)
         .map_err(|_| Refused::new(StatusCode::UNAUTHORIZED, SHOW_IDENTITY))?;
     let address = from.ip().to_canonical();
     ids.push(Id { scheme: "ip".to_owned(), id: address.to_string() });
@@ -369,10 +368,10 @@ async fn restore_passes(shared: &Arc<Shared>, target: Arc<Frozen>) -> Result<Cou
     for _ in 0..PASSES_MAX {
         let (sender, requests) = channel(REQUESTS_MAX);
         let (tree, target) = (Arc::clone(&shared.tree), Arc::clone(&target));
-        let bytes_max = shared.settings.limits.frame_bytes_max / 2;
+        let (bytes_max, rules) = (shared.settings.limits.frame_bytes_max / 2, shared.settings.rules);
         let computed = spawn_blocking(move || {
             let live = tree.read().freeze();
-            send_difference(&live, &target, bytes_max.min(MULTI_BYTES_MAX), &sender)
+            send_difference(&live, &target, rules, bytes_max.min(MULTI_BYTES_MAX), &sender)
         });
         failed = write(shared, requests).await.err();
         let counts = computed.await.unwrap_or_else(|_| Err("the difference could not be computed".to_owned()))?;
@@ -390,12 +389,13 @@ async fn restore_passes(shared: &Arc<Shared>, target: Arc<Frozen>) -> Result<Cou
 fn send_difference(
     live: &Frozen,
     target: &Frozen,
+    rules: Rules,
     bytes_max: usize,
     requests: &Sender<Request>,
 ) -> Result<Counts, String> {
     let difference = live.difference(target);
-    if let Some((path, scheme)) = difference.unsupported_acl() {
-        return Err(format!("{path} has an ACL of the scheme {scheme}, which Pole does not support"));
+    if let Some((path, scheme)) = difference.unsupported_acl(rules) {
+        return Err(format!("{path} has an ACL of the scheme {scheme}, which this server does not support"));
     }
     let (mut ops, mut bytes) = (Vec::new(), 0);
     // A receiver that is gone has failed, and the next pass begins anew.

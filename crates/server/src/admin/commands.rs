@@ -17,9 +17,9 @@ use super::backup;
 use super::listener::RemoteAddress;
 use super::v1::hex;
 use crate::client::Handle;
-use crate::client::four_letter::{NOT_SERVING, connections, server, watches};
+use crate::client::four_letter::{NOT_SERVING, TRACE_MASK, connections, server, watches};
 use crate::config::MemberRole;
-use crate::metrics::{self, NodeStats, environment, mode, version};
+use crate::metrics::{self, Counter, NodeStats, environment, mode, version};
 use crate::shared::Shared;
 use crate::status::Role;
 use crate::tally::Packets;
@@ -49,7 +49,8 @@ pub(crate) async fn run(
         let error = "send a snapshot with POST".to_owned();
         return answer_with(StatusCode::METHOD_NOT_ALLOWED, name, Map::new(), Some(error));
     }
-    let needs_server = !matches!(name, "ruok" | "environment" | "system_properties" | "get_trace_mask");
+    let needs_server =
+        !matches!(name, "ruok" | "environment" | "system_properties" | "get_trace_mask" | "set_trace_mask");
     if needs_server && mode(&shared) == "looking" {
         return answer(name, Map::new(), Some(NOT_SERVING.trim_end().to_owned()));
     }
@@ -107,6 +108,8 @@ async fn execute(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str
     Ok(match name {
         "configuration" => configuration(shared).await,
         "connections" => connection_lists(shared),
+        // Observers have no connections of their own here: each has its link, whose counters go on.
+        "observer_connection_stat_reset" => Value::Null,
         "connection_stat_reset" => {
             connections::reset(shared);
             Value::Null
@@ -115,11 +118,12 @@ async fn execute(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str
             let (data, log) = server::sizes(shared).await;
             json!({"datadir_size": data, "logdir_size": log})
         }
-        "dump" => dump(shared),
+        "dump" => dump(shared).await,
         "environment" => {
             environment().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect::<Map<_, _>>().into()
         }
-        "get_trace_mask" => json!({"tracemask": 306}),
+        "get_trace_mask" => json!({"tracemask": TRACE_MASK}),
+        "set_trace_mask" => return Err(NO_TRACE_MASK),
         "hash" => {
             let tree = shared.tree.read();
             json!({"digests": [{"zxid": tree.last_zxid(), "digest": tree.digest()}]})
@@ -137,8 +141,8 @@ async fn execute(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str
             shared.status.reset_statistics();
             Value::Null
         }
-        "system_properties" => json!({}),
-        "voting_view" => voting_view(shared).ok_or("this server is on its own: there is no ensemble")?,
+        "system_properties" => system_properties(shared),
+        "voting_view" => voting_view(shared),
         "watch_summary" => {
             let summary = shared.watches.lock().summary();
             json!({"num_connections": summary.connections, "num_paths": summary.paths, "num_total_watches": summary.watches})
@@ -203,12 +207,13 @@ fn connection(shared: &Shared, handle: &Handle) -> Value {
     })
 }
 
-fn dump(shared: &Shared) -> Value {
+async fn dump(shared: &Shared) -> Value {
+    let expiries = connections::expiries(shared).await.unwrap_or_default();
     let tree = shared.tree.read();
     let paths = |paths: Vec<Arc<str>>| paths.iter().map(|path| Value::from(&**path)).collect::<Vec<_>>();
     let ephemerals = by_text(tree.sessions_with_ephemerals().map(|(id, list)| (id, paths(list))));
     // Only the leader knows when a session expires: Apache's followers leave this empty too.
-    json!({"expiry_time_to_session_ids": {}, "session_id_to_ephemeral_paths": ephemerals})
+    json!({"expiry_time_to_session_ids": by_text(expiries), "session_id_to_ephemeral_paths": ephemerals})
 }
 
 fn last_snapshot(shared: &Shared) -> Value {
@@ -263,7 +268,7 @@ async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
     let status = &shared.status;
     let Packets { received, sent, latency, .. } = status.tally.sum();
     let (data, log) = server::sizes(shared).await;
-    let unrecorded = || json!({"last_buffer_size": -1, "min_buffer_size": -1, "max_buffer_size": -1});
+    let responses = sizes_json(status.tally.all_reply_sizes().map(|sizes| [sizes.last, sizes.min, sizes.max]));
     let mut fields = json!({
         "version": version(),
         "read_only": mode(shared) == "read-only",
@@ -279,12 +284,16 @@ async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
             "log_dir_size": log,
             "last_processed_zxid": shared.applied.load(Ordering::Acquire),
             "num_alive_client_connections": status.connections.load(Ordering::Relaxed),
-            "client_response_stats": unrecorded(),
+            "client_response_stats": responses,
             "provider_null": false,
+            "fsync_threshold_exceed_count": status.slow_writes.load(Ordering::Relaxed),
+            "auth_failed_count": status.counters.get(Counter::AuthFailedCount),
+            "non_mtlslocal_conn_count": status.counters.get(Counter::NonMtlsLocalConnCount),
+            "non_mtlsremote_conn_count": status.counters.get(Counter::NonMtlsRemoteConnCount),
             "uptime": u64::try_from(shared.clock.uptime().as_millis()).unwrap_or(u64::MAX),
         },
-        "client_response": unrecorded(),
-        "proposal_stats": proposal_sizes(shared),
+        "client_response": responses,
+        "proposal_stats": sizes_json(status.proposal_sizes.lock().map(|sizes| [sizes.last, sizes.min, sizes.max])),
         "node_count": shared.tree.read().node_count(),
     });
     if let (true, Value::Object(fields), Value::Object(lists)) =
@@ -295,21 +304,16 @@ async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
     fields
 }
 
-/// The sizes of proposals in bytes; -1 if there was none, as Apache prints it.
-fn proposal_sizes(shared: &Shared) -> Value {
-    let sizes = *shared.status.proposal_sizes.lock();
-    let size = |of: fn(metrics::ProposalSizes) -> usize| sizes.map_or(json!(-1), |sizes| json!(of(sizes)));
-    json!({
-        "last_buffer_size": size(|sizes| sizes.last),
-        "min_buffer_size": size(|sizes| sizes.min),
-        "max_buffer_size": size(|sizes| sizes.max),
-    })
+/// The last, least and greatest size in bytes; -1 if there was none, as Apache prints it.
+fn sizes_json(sizes: Option<[usize; 3]>) -> Value {
+    let [last, min, max] = sizes.map_or([json!(-1), json!(-1), json!(-1)], |sizes| sizes.map(Value::from));
+    json!({"last_buffer_size": last, "min_buffer_size": min, "max_buffer_size": max})
 }
 
-fn voting_view(shared: &Shared) -> Option<Value> {
-    shared.settings.config.ensemble.as_ref()?;
-    let view: Map<String, Value> = shared
-        .members()
+/// Empty for a server on its own, as in Apache.
+fn voting_view(shared: &Shared) -> Value {
+    let current = shared.members();
+    let view: Map<String, Value> = current
         .members
         .servers
         .iter()
@@ -325,7 +329,16 @@ fn voting_view(shared: &Shared) -> Option<Value> {
             (id.to_string(), fields)
         })
         .collect();
-    Some(json!({"current_config": view}))
+    json!({"current_config": view})
+}
+
+/// What Apache's server has as properties of Java: the environment, and the settings of the file.
+fn system_properties(shared: &Shared) -> Value {
+    let environment =
+        environment().into_iter().filter(|(name, _)| name.starts_with("os.") || name.starts_with("user."));
+    let mut fields: Map<_, _> = environment.map(|(name, value)| (name.to_owned(), value.into())).collect();
+    fields.extend(shared.settings.config.shown().map(|(key, value)| (format!("zookeeper.{key}"), value.into())));
+    fields.into()
 }
 
 async fn zab_state(shared: &Shared) -> Option<Value> {
@@ -342,8 +355,10 @@ async fn zab_state(shared: &Shared) -> Option<Value> {
     }))
 }
 
+const NO_TRACE_MASK: &str = "there is no trace mask: pole.logFilter selects what is logged";
+
 /// The commands with their aliases.
-const COMMANDS: [(&str, &[&str]); 26] = [
+const COMMANDS: [(&str, &[&str]); 28] = [
     ("configuration", &["conf", "config"]),
     ("connection_stat_reset", &["crst"]),
     ("connections", &["cons"]),
@@ -357,10 +372,12 @@ const COMMANDS: [(&str, &[&str]); 26] = [
     ("last_snapshot", &["lsnp"]),
     ("leader", &["lead"]),
     ("monitor", &["mntr"]),
+    ("observer_connection_stat_reset", &["orst"]),
     ("observers", &["obsr"]),
     ("restore", &["rest"]),
     ("ruok", &[]),
     ("server_stats", &["srvr"]),
+    ("set_trace_mask", &["stmk"]),
     ("snapshot", &["snap"]),
     ("stat_reset", &["srst"]),
     ("stats", &["stat"]),

@@ -38,6 +38,7 @@ impl InternalClient {
     pub(crate) async fn open_as(shared: &Arc<Shared>, caller: Caller) -> Result<Self, ApiError> {
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let handle = Arc::new(Handle::new(shared, nowhere, caller, None));
+        handle.exempt();
         let timeout_ms = u64::try_from(shared.settings.limits.session_timeout_min_ms).unwrap_or_default();
         let state = SessionState::new(Duration::from_millis(timeout_ms));
         let (frames, input) = (Frames::default(), BytesMut::new());

@@ -213,6 +213,9 @@ impl Driver {
                 drop(reply.send(DashboardState::of(self, seen.as_ref())));
             }
             Question::Stats(reply) => drop(reply.send(metrics::NodeStats::of(self))),
+            Question::SessionExpiries(reply) => {
+                let _ = reply.send(self.node.session_expiries(self.shared.clock.now()));
+            }
             Question::ScoreMetrics(reply) => drop(reply.send(metrics::all_scores(self))),
             Question::RecordProbe { value, ttl, reply } => {
                 let now = self.shared.clock.now();

@@ -80,8 +80,7 @@ fn caller(shared: &Shared, from: SocketAddr, headers: &HeaderMap) -> Result<Call
         let text = STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let text = text.ok_or_else(wrong)?;
         let (scheme, auth) = text.split_once(':').ok_or_else(wrong)?;
-        let super_digest = shared.settings.config.service.super_digest.as_ref().map(|secret| secret.0.as_str());
-        let proved = pole_tree::authenticate(scheme, auth.as_bytes(), super_digest);
+        let proved = pole_tree::authenticate(scheme, auth.as_bytes(), &shared.settings.limits.authentication.providers);
         ids.extend(proved.map_err(|error| ApiError::denied(error.to_string()))?);
     }
     Ok(Caller { ids })

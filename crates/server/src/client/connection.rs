@@ -119,6 +119,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 let tally = &self.shared.status.tally;
                 tally.received(taken.count, bytes);
                 tally.answered(RequestKind::Read, taken.answered, taken.answered_bytes, began, at.now);
+                tally.reply_sizes(taken.reply_sizes, at.now);
             }
             self.handle.flush_in_task(at);
             match next {
@@ -173,6 +174,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             () = room, if wants.room => {}
             () = role_changed, if wants.is_read_only => {}
             () = sleep_until(&shared, wants.deadline), if wants.deadline.is_some() => {}
+            () = sleep_until(&shared, wants.throttle_deadline), if wants.throttle_deadline.is_some() => {}
             read = self.reader.read_buf(&mut self.input), if wants.input => {
                 if read? == 0 {
                     return Err(CloseReason::ByClient.into());
@@ -299,6 +301,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             let taken = self.handle.read(&self.shared, &mut self.input);
             let (tally, now) = (&self.shared.status.tally, self.shared.clock.now());
             tally.answered(RequestKind::Read, taken.answered, taken.answered_bytes, began, now);
+            tally.reply_sizes(taken.reply_sizes, now);
             tally.received(taken.count, frames.len());
             while !self.handle.take_piece(usize::MAX, self.shared.call_context()).is_empty() {
                 self.handle.piece_sent();

@@ -16,8 +16,8 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use pole_jute::Id;
 use pole_node::{
-    AnsweredRequest, AttachAnswer, CallContext, ClientId, CloseReason, Connection, Counts, Event, Next, RequestTotals,
-    UNREAD_BYTES_MAX,
+    AnsweredRequest, AttachAnswer, CallContext, ClientId, CloseReason, Connection, Counts, Event, Next, ReplySizes,
+    RequestTotals, UNREAD_BYTES_MAX,
 };
 use pole_tree::{Caller, WriteRequest};
 use pole_types::{Span, Time};
@@ -64,6 +64,8 @@ pub(crate) struct Wants {
     pub(crate) confirmation: bool,
     pub(crate) room: bool,
     pub(crate) deadline: Option<Time>,
+    /// When waiting requests are to be refused.
+    pub(crate) throttle_deadline: Option<Time>,
     pub(crate) is_read_only: bool,
     pub(crate) close: Option<CloseReason>,
 }
@@ -77,6 +79,7 @@ pub(crate) struct Taken {
     /// Requests that the connection answered itself, and the bytes of these replies.
     pub(crate) answered: u64,
     pub(crate) answered_bytes: usize,
+    pub(crate) reply_sizes: Option<ReplySizes>,
     /// The operation of the last.
     pub(crate) last_op: i32,
     /// No reply was outstanding before them.
@@ -85,12 +88,18 @@ pub(crate) struct Taken {
 
 impl Taken {
     /// What happened since the connection had these counts and this much output.
-    fn since((before, output): (Counts, usize), asked: RequestTotals, machine: &Connection, is_alone: bool) -> Self {
+    fn since(
+        (before, output): (Counts, usize),
+        asked: RequestTotals,
+        machine: &mut Connection,
+        is_alone: bool,
+    ) -> Self {
         let now = machine.counts();
         let (count, answered) = (now.received - before.received, now.sent - before.sent);
         // There is less output than before if the connection is closed and the output discarded.
         let answered_bytes = machine.output_bytes().saturating_sub(output);
-        Self { count, asked, answered, answered_bytes, last_op: now.last_op, is_alone }
+        let reply_sizes = machine.take_reply_sizes();
+        Self { count, asked, answered, answered_bytes, reply_sizes, last_op: now.last_op, is_alone }
     }
 
     /// Adds the counts of a later batch.
@@ -98,6 +107,9 @@ impl Taken {
         self.count += more.count;
         self.answered += more.answered;
         self.answered_bytes += more.answered_bytes;
+        if let Some(later) = more.reply_sizes {
+            ReplySizes::add(&mut self.reply_sizes, later);
+        }
         self.last_op = more.last_op;
     }
 }
@@ -154,6 +166,15 @@ impl Handle {
         self.inner.lock().machine.is_attached()
     }
 
+    /// Declares that the connection is the server's own.
+    pub(crate) fn exempt(&self) {
+        self.inner.lock().machine.exempt();
+    }
+
+    pub(crate) fn is_exempt(&self) -> bool {
+        self.inner.lock().machine.is_exempt()
+    }
+
     pub(crate) fn add_identities(&self, ids: impl IntoIterator<Item = Id>) {
         self.inner.lock().machine.add_identities(ids);
     }
@@ -173,13 +194,19 @@ impl Handle {
             at.now = shared.touch(self);
         }
         let (before, output) = (machine.counts(), machine.output_bytes());
-        let (pending, bytes, was_greeting) = (machine.pending(), machine.pending_bytes(), machine.is_greeting());
+        let (pending, was_greeting) = (machine.pending_totals(), machine.is_greeting());
         let next = machine.advance(input, shared, at, events);
         if was_greeting && !machine.is_greeting() {
             count_connect(shared, machine, events);
         }
-        let asked = RequestTotals { count: machine.pending() - pending, bytes: machine.pending_bytes() - bytes };
-        let taken = Taken::since((before, output), asked, machine, pending == 0);
+        let now = machine.pending_totals();
+        let asked = RequestTotals {
+            count: now.count - pending.count,
+            bytes: now.bytes - pending.bytes,
+            large_bytes: now.large_bytes - pending.large_bytes,
+        };
+        let taken = Taken::since((before, output), asked, machine, pending.count == 0);
+        shared.status.counters.add(Counter::ThrottledOps, machine.counts().throttled - before.throttled);
         shared.status.limits.add(Limit::Outstanding, machine.counts().waits_for_room - before.waits_for_room);
         self.session.store(machine.session(), Ordering::Relaxed);
         inner.has_waiting_input = next == Next::Wait && inner.machine.has_request(input);
@@ -287,6 +314,7 @@ impl Handle {
             confirmation: machine.waits_for_confirmation(),
             room: machine.waits_for_room(),
             deadline: machine.deadline(),
+            throttle_deadline: machine.throttle_deadline(),
             is_read_only: machine.is_read_only(),
             close: machine.close_reason(),
         }

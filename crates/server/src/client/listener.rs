@@ -126,10 +126,7 @@ async fn serve_tls(
     };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     if let Some(Ok(id)) = certificate.map(crate::tls::principal) {
-        if shared.settings.x509_super_user.as_ref() == Some(&id) {
-            handle.add_identities([Id { scheme: "super".into(), id: id.clone() }]);
-        }
-        handle.add_identities([Id { scheme: "x509".into(), id }]);
+        handle.add_identities(pole_tree::identities("x509", &id, &shared.settings.limits.authentication.providers));
     }
     let (reader, writer) = tokio::io::split(stream);
     let connection = Connection::new(Arc::clone(shared), handle, reader, Some(writer));

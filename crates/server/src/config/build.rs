@@ -18,10 +18,10 @@ use pole_types::ServerId;
 
 use super::properties::{self, Entry};
 use super::report::{About, Report};
-use super::settings::{Admin, Clients, Ensemble, Pole, SNAPSHOTS_MIN, Service, Storage, Timing};
+use super::settings::{Admin, Clients, Ensemble, Pole, SNAPSHOTS_MIN, Storage, Timing};
 use super::types::Emulation;
 use super::values::Values;
-use super::{Config, Identity, ReadFile, dynamic, ssl};
+use super::{Config, Identity, ReadFile, authentication, dynamic, ssl};
 use crate::log::Filter;
 
 pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, report: &mut Report) -> Config {
@@ -29,7 +29,8 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, re
     let (members, members_version) = members(values, read, report);
     let servers = &members.servers;
     let alone = servers.is_empty() || (servers.len() == 1 && values.bool("standaloneEnabled"));
-    let written = values.written(&members);
+    let mut written = values.written(&members);
+    written.0.extend(authentication::lines(values));
     let only = servers.values().next().filter(|_| alone).and_then(|server| server.client.clone());
     let ensemble = if alone {
         if servers.is_empty() && !values.bool("standaloneEnabled") {
@@ -49,7 +50,7 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, re
     let mut clients = clients(values, report);
     join_client_port(&mut clients, ensemble.as_ref(), only, values, report);
     refuse_shared_ports(ensemble.as_ref(), &clients, values, report);
-    let service = Service::read(values);
+    let service = authentication::service(values, read, report);
     if service.extended_types && ensemble.as_ref().is_some_and(|ensemble| ensemble.me > LAST_ID_WITH_TTL) {
         let line = values.line("extendedTypesEnabled");
         report.problem(
@@ -157,24 +158,9 @@ const SERVER_ID_MAX: u64 = 255;
 /// A key with a number at its end that describes no member.
 fn check_family(Entry { key, value, line }: &Entry, report: &mut Report) {
     match member_key(key).split_once('.') {
-        Some(("authProvider", _)) => auth_provider(key, value, *line, report),
+        Some(("authProvider", _)) => authentication::check_provider(key, value, *line, report),
+        Some(("superUser", _)) => {}
         _ => report.warning_about(About::Unknown, (*line, key, value), "unknown key, not used"),
-    }
-}
-
-fn auth_provider(key: &str, class: &str, line: usize, report: &mut Report) {
-    let class_name = class.rsplit('.').next().unwrap_or(class);
-    match class_name {
-        "X509AuthenticationProvider" | "DigestAuthenticationProvider" | "IPAuthenticationProvider" => {}
-        "SASLAuthenticationProvider" => {
-            report.warning(
-                line,
-                key,
-                class,
-                "Pole does not speak SASL: clients that need it are refused; use digest or x509",
-            );
-        }
-        _ => report.warning(line, key, class, "accepted and not used: classes of Java cannot be loaded"),
     }
 }
 

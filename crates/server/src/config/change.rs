@@ -76,6 +76,15 @@ impl Effect {
             | "tickTime"
             | "DigestAuthenticationProvider.superDigest"
             | "X509AuthenticationProvider.superUser"
+            | "superUser"
+            | "SASLAuthenticationProvider.superPassword"
+            | "allowSaslFailedClients"
+            | "sessionRequireClientSASLAuth"
+            | "enforce.auth.enabled"
+            | "enforce.auth.schemes"
+            | "sasl.serverconfig"
+            | "pole.sasl.usersFile"
+            | "pole.sasl.jaasFile"
             | "pole.tree.pathBytesMax"
             | "pole.tree.ephemeralsMax"
             | "pole.oracle.rateHalfLifeMs"
@@ -191,6 +200,6 @@ mod tests {
         }
         // A key that is renamed in the table would silently need nothing but a restart.
         let special = KEYS.iter().filter(|key| Effect::of(key.name) != Effect::Restart).count();
-        assert_eq!(special, 28);
+        assert_eq!(special, 37);
     }
 }

@@ -74,17 +74,35 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Finds a key by name. Also accepts its name as a Java property (with the prefix `zookeeper.`), and the name within a
-/// table of `pole.toml` if a key is both a value and a table.
+/// Finds a key by name. Also accepts its name as a Java property (with the prefix `zookeeper.`), the name within a table of
+/// `pole.toml` if a key is both a value and a table, and the property where Apache's documentation has another name.
 pub(super) fn find(name: &str) -> Option<&'static Key> {
-    let name = match name.strip_prefix("zookeeper.").unwrap_or(name) {
-        "pole.oracle.name" => "pole.oracle",
-        "pole.resign.enabled" => "pole.resign",
-        other => other,
-    };
+    let name = name.strip_prefix("zookeeper.").unwrap_or(name);
+    let name = OTHER_NAMES.iter().find(|(other, _)| *other == name).map_or(name, |(_, key)| key);
     let exact = KEYS.iter().find(|key| key.name == name && key.kind != Family);
     exact.or_else(|| KEYS.iter().find(|key| key.kind == Family && name.starts_with(prefix(key.name))))
 }
+
+/// Other names of keys, each with the name in the table.
+pub(super) const OTHER_NAMES: &[(&str, &str)] = &[
+    ("pole.oracle.name", "pole.oracle"),
+    ("pole.resign.enabled", "pole.resign"),
+    ("superUser.name", "superUser"),
+    ("request_throttle_max_requests", "requestThrottleLimit"),
+    ("request_throttle_stall_time", "requestThrottleStallTime"),
+    ("request_throttle_drop_stale", "requestThrottleDropStale"),
+    ("request_stale_connection_check", "requestStaleConnectionCheck"),
+    ("request_stale_latency_check", "requestStaleLatencyCheck"),
+    ("throttled_op_wait_time", "throttledOpWaitTime"),
+    ("connection_throttle_tokens", "connectionMaxTokens"),
+    ("connection_throttle_fill_time", "connectionTokenFillTime"),
+    ("connection_throttle_fill_count", "connectionTokenFillCount"),
+    ("connection_throttle_freeze_time", "connectionFreezeTime"),
+    ("connection_throttle_drop_increase", "connectionDropIncrease"),
+    ("connection_throttle_drop_decrease", "connectionDropDecrease"),
+    ("connection_throttle_decrease_ratio", "connectionDecreaseRatio"),
+    ("observer.syncEnabled", "syncEnabled"),
+];
 
 /// Whether the value of this key must not be printed.
 pub(super) fn is_secret(name: &str) -> bool {
@@ -120,6 +138,27 @@ pub fn markdown() -> String {
             Number(..) | Bool(..) | Text | Secret | Word(_) | Family => String::new(),
         };
         page.push_str(&format!("| `{name}` | {whose} | {default} | {kind} | {meaning}{why} |\n"));
+    }
+    page
+}
+
+/// The table of `docs/configuration.md` with what Pole does with each of these keys of Apache's.
+///
+/// # Panics
+/// If one of them is not in [`KEYS`].
+#[must_use]
+pub fn apache_markdown(names: &[&str]) -> String {
+    let mut page = String::from("| key | Pole |\n| --- | --- |\n");
+    for name in names {
+        let key = find(name).unwrap_or_else(|| panic!("{name} is not in the table of settings"));
+        let what = match key.kind {
+            Unused(why) => format!("ignored: {why}"),
+            Only([], why) => format!("refused: {why}"),
+            Only(words, why) => format!("`{}`; anything else is refused: {why}", words.join("`, `")),
+            Number(..) | Bool(..) | Text | Secret | Word(_) | Family if key.name == *name => "supported".to_owned(),
+            Number(..) | Bool(..) | Text | Secret | Word(_) | Family => format!("supported, as `{}`", key.name),
+        };
+        page.push_str(&format!("| `{name}` | {what} |\n"));
     }
     page
 }

@@ -1,7 +1,7 @@
 //! The configuration of a server: parses `zoo.cfg` or `pole.toml` into one typed value.
 //!
 //! Besides the file itself, the parser reads `myid` in the data directory and, if the configuration names them, a file
-//! of `server.N` lines and a topology. The result is a [`Config`] with warnings, or an error that lists everything that
+//! of `server.N` lines, the users of SASL and a topology. The result is a [`Config`] with warnings, or an error that lists everything that
 //! is wrong.
 //!
 //! Apache's server reads its settings in fifty places when they are first needed, and a typo goes unnoticed. Here they
@@ -22,9 +22,11 @@
 //! change             two Configs               -> what differs, and what it takes
 //! ```
 
+mod authentication;
 mod build;
 mod change;
 pub(crate) mod dynamic;
+mod jaas;
 pub mod keys;
 mod properties;
 mod report;

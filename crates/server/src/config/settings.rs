@@ -4,9 +4,10 @@
 //! `docs/configuration.md`. A setting with a field of its own is one row. Rules between keys are in `build`, the form of
 //! `server.N` in `pole_tree`, TLS in `ssl`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pole_tree::{Address, Members};
+use pole_tree::{Address, DigestAlgorithm, Members};
 use pole_types::ServerId;
 
 use super::keys::Kind::{self, Bool, Family, Number, Only, Secret as Hidden, Text, Unused, Word};
@@ -65,10 +66,25 @@ const COUNT: Kind = Number(0, i32::MAX as i64);
 /// Up to a day. More is a mistake, and with this limit sums of durations cannot overflow.
 const MS: Kind = Number(1, 86_400_000);
 const STORE_TYPES: Kind = Word(&["JKS", "PEM", "PKCS12"]);
-const SASL: &str = "Pole does not speak SASL; use digest or x509";
+const DIGESTS: Kind = Word(&["SHA1", "SHA-1", "SHA-256", "SHA-384", "SHA-512", "SHA3-256", "SHA3-384", "SHA3-512"]);
+const SASL: &str = "servers use TLS or pole.peer.secret among themselves";
 const REVOCATION: &str = "revoked certificates are not looked up yet";
 const THREADS: &str = "Pole has other threads than Apache's server";
+const RANDOM_DROPS: &str = "connections are refused when there are no tokens, never at random";
+const ELECTION: &str = "Pole has another election";
+const OBSERVERS: &str = "observers follow the leader itself";
+const SYNCS: &str = "what a leader sends at once is limited in bytes";
+const CACHE: &str = "replies are not cached";
+const WATCHES: &str = "the watches of a closed connection are removed in small steps";
+const PATHS: &str = "there are no statistics by path";
+const BATCHES: &str = "the disk takes everything that waits at once";
+const KERBEROS: &str = "Kerberos is not supported yet";
 const JVM: &str = "there is no JVM";
+
+/// The algorithm with one of the names of [`DIGESTS`]; Java has two for the first.
+fn digest_algorithm(name: &str) -> DigestAlgorithm {
+    DigestAlgorithm::ALL.into_iter().find(|(known, _)| *known == name).map_or(DigestAlgorithm::Sha1, |(_, known)| known)
+}
 
 /// Apache keeps as many, so that there is another one if the newest snapshot is damaged.
 pub(super) const SNAPSHOTS_MIN: u64 = 3;
@@ -101,6 +117,27 @@ settings! {
             "Several addresses for a server.";
         Apache "oraclePath", Only(&[], "Pole breaks no ties of two servers by a file"), "",
             "Apache's tie-breaker for two servers.";
+        Apache "multiAddress.reachabilityCheckEnabled", Unused("a server has one address"), "", "Whether addresses are probed.";
+        Apache "multiAddress.reachabilityCheckTimeoutMs", Unused("a server has one address"), "", "Milliseconds for that.";
+        Apache "electionPortBindRetry", Unused("a port that is taken ends the start, with its name"), "", "Attempts to open the election port.";
+        Apache "fastleader.minNotificationInterval", Unused(ELECTION), "", "Milliseconds between messages of an election.";
+        Apache "fastleader.maxNotificationInterval", Unused(ELECTION), "", "Milliseconds between messages of an election.";
+        Apache "leader.maxTimeToWaitForEpoch", Unused(ELECTION), "", "Milliseconds that a leader waits for followers.";
+        Apache "leaderConnectDelayDuringRetryMs", Unused("a connection that fails is retried at once"), "", "Milliseconds between attempts to connect to the leader.";
+        Apache "quorumCnxnTimeoutMs", Unused("peers watch each other by messages"), "", "Milliseconds after which a silent link is closed.";
+        Apache "observerMasterPort", Unused(OBSERVERS), "", "The port on which a follower serves observers.";
+        Apache "observerMaster.sizeLimit", Unused(OBSERVERS), "", "Bytes that it keeps for them.";
+        Apache "observer.reconnectDelayMs", Unused("a connection that fails is retried at once"), "", "Milliseconds before an observer connects again.";
+        Apache "observer.election.DelayMs", Unused(ELECTION), "", "Milliseconds before an observer looks for a leader.";
+        Apache "leader.maxConcurrentSnapSyncs", Unused(SYNCS), "", "Followers that a leader brings level with snapshots at once.";
+        Apache "leader.maxConcurrentDiffSyncs", Unused(SYNCS), "", "The same without snapshots.";
+        Apache "leader.ackLoggingFrequency", Unused(THREADS), "", "Which acknowledgements are logged.";
+        Apache "leader.closeSocketAsync", Unused(THREADS), "", "How links are closed.";
+        Apache "learner.closeSocketAsync", Unused(THREADS), "", "How links are closed.";
+        Apache "learner.asyncSending", Unused(THREADS), "", "How a follower sends.";
+        Apache "messageTracker.Enabled", Unused("links are logged and counted"), "", "Whether the last messages of a link are kept for the log.";
+        Apache "messageTracker.BufferSize", Unused("links are logged and counted"), "", "How many.";
+        Apache "controllerPort", Unused("a part of Apache's tests"), "", "A port that controls failures.";
         /// The id of this server, from the file `myid` in `dataDir`; always one of the members.
         + me: ServerId = ServerId(0);
         /// All servers, observers included, and their votes.
@@ -148,14 +185,57 @@ settings! {
             "Connections that may wait to be accepted; -1: the system's default.";
         Apache "globalOutstandingLimit", Number(1, 1_000_000), "1000" => outstanding_max: u64 = Values::count,
             "Requests under way at most; further ones wait.";
+        Apache "requestThrottleLimit", COUNT, "0"
+            => throttle_limit: u64 = |values, key| Some(values.count(key)).filter(|limit| *limit > 0).unwrap_or(u64::MAX),
+            "The same for one server; 0: no limit but `globalOutstandingLimit`. In Apache's file also `request_throttle_max_requests`.";
+        Apache "requestThrottleStallTime", Unused("a request that waits goes on as soon as there is room"), "",
+            "Milliseconds between two looks whether there is room.";
+        Apache "requestThrottleDropStale", Unused("requests that wait end with their connection"), "",
+            "Whether requests that wait are dropped when they are stale.";
+        Apache "requestStaleConnectionCheck", Unused("requests that wait end with their connection"), "",
+            "Whether requests of closed connections are stale.";
+        Apache "requestStaleLatencyCheck", Unused("requests of an expired session are never executed"), "",
+            "Whether requests older than the session timeout are stale.";
+        Apache "throttledOpWaitTime", Number(-1, 86_400_000), "-1"
+            => throttled_after_ms: Option<u64> = |values, key| u64::try_from(values.number(key)).ok().filter(|ms| *ms > 0),
+            "Milliseconds after which a request that waits because of these limits is answered with ThrottledOp (-127); 0 or less: it waits. Requests of a client that has others under way wait for those first.";
+        Apache "largeRequestThreshold", Number(-1, i32::MAX as i64), "-1"
+            => large_request_bytes: Option<u64> = |values, key| u64::try_from(values.number(key)).ok(),
+            "Bytes above which a request is large; -1: none is.";
+        Apache "largeRequestMaxBytes", Number(1, i32::MAX as i64), "104857600" => large_bytes_max: u64 = Values::count,
+            "Bytes of all large requests under way. A client that sends one more is disconnected.";
+        Apache "connectionMaxTokens", COUNT, "0" => tokens_max: u64 = Values::count,
+            "Sessions that can be asked for at once; every request for one takes a token, and a client that finds none is disconnected. 0: no limit.";
+        Apache "connectionTokenFillTime", Number(1, 86_400_000), "1" => token_fill_ms: u64 = Values::count,
+            "Milliseconds in which tokens come back.";
+        Apache "connectionTokenFillCount", Number(1, i32::MAX as i64), "1" => token_fill_count: u64 = Values::count,
+            "How many come back in that time.";
+        Apache "connection_throttle_weight_enabled", TRUE_FALSE, "false",
+            "Whether a session takes as many tokens as the weights below say, instead of one.";
+        Apache "connection_throttle_global_session_weight", Number(1, i32::MAX as i64), "3"
+            => new_session_weight: u64 = Values::session_weight,
+            "Tokens of a new session.";
+        Apache "connection_throttle_renew_session_weight", Number(1, i32::MAX as i64), "2"
+            => resumed_session_weight: u64 = Values::session_weight,
+            "Tokens of a resumed session.";
+        Apache "connection_throttle_local_session_weight", Unused("there are no local sessions"), "",
+            "Tokens of a local session.";
+        Apache "connectionFreezeTime", Unused(RANDOM_DROPS), "",
+            "Milliseconds between changes of the probability with which connections are dropped.";
+        Apache "connectionDropIncrease", Unused(RANDOM_DROPS), "",
+            "By how much it grows.";
+        Apache "connectionDropDecrease", Unused(RANDOM_DROPS), "",
+            "By how much it shrinks.";
+        Apache "connectionDecreaseRatio", Unused(RANDOM_DROPS), "",
+            "The share of free tokens from which on it shrinks.";
         Apache "jute.maxbuffer", Number(1_024, 1 << 30), "1048575" => request_bytes_max: u64 = Values::count,
             "Bytes of a request at most. Read from this file, unlike Apache's.";
         Apache "readonlymode.enabled", TRUE_FALSE, "false" => read_only_mode: bool = Values::bool,
             "Whether a server without a quorum serves read-only clients.";
         Apache "4lw.commands.whitelist", Text, "srvr" => four_letter_words: FourLetterWords = FourLetterWords::read,
             "Four-letter words that are answered, with commas; `*`: all but `rqld` and `ydld`, which have to be named.";
-        Apache "leaderServes", Unused("the leader serves clients"), "",
-            "Whether the leader serves clients.";
+        Apache "leaderServes", YES_NO, "yes" => leader_serves: bool = Values::bool,
+            "Whether the leader serves clients. With `no` its clients are disconnected when it begins to lead, and go to other servers.";
         Apache "localSessionsEnabled", Unused("every session is known to the whole ensemble"), "",
             "Sessions that only one server knows.";
         Apache "localSessionsUpgradingEnabled", Unused("every session is known to the whole ensemble"), "",
@@ -172,6 +252,35 @@ settings! {
             "Threads of Apache's server.";
         Apache "quorum.cnxn.threads.size", Unused(THREADS), "",
             "Threads of Apache's server.";
+        Apache "clientTcpKeepAlive", Unused("a client that is gone is known by its session timeout"), "", "Keep-alive of client connections.";
+        Apache "nio.directBufferBytes", Unused(THREADS), "", "Memory of Apache's server.";
+        Apache "nio.shutdownTimeout", Unused(THREADS), "", "Threads of Apache's server.";
+        Apache "netty.advancedFlowControl.enabled", Unused("input is read when there is room for it"), "", "Flow control of Netty.";
+        Apache "netty.server.outstandingHandshake.limit", Unused("handshakes count as connections without a session: pole.client.greetingsMax"), "", "TLS handshakes at once.";
+        Apache "netty.server.earlyDropSecureConnectionHandshakes", Unused("handshakes count as connections without a session: pole.client.greetingsMax"), "", "Whether further ones are dropped at once.";
+        Apache "commitProcessor.maxReadBatchSize", Unused(THREADS), "", "Batches of Apache's server.";
+        Apache "commitProcessor.maxCommitBatchSize", Unused(THREADS), "", "Batches of Apache's server.";
+        Apache "commitProcessor.shutdownTimeout", Unused(THREADS), "", "Threads of Apache's server.";
+        Apache "request_throttler.shutdownTimeout", Unused(THREADS), "", "Threads of Apache's server.";
+        Apache "follower.skipLearnerRequestToNextProcessor", Unused(THREADS), "", "Stages of Apache's server.";
+        Apache "forward_learner_requests_to_commit_processor_disabled", Unused(THREADS), "", "Stages of Apache's server.";
+        Apache "intBufferStartingSizeBytes", Unused("buffers grow as needed"), "", "Memory of a reply.";
+        Apache "maxResponseCacheSize", Unused(CACHE), "", "Replies kept for getData.";
+        Apache "maxGetChildrenResponseCacheSize", Unused(CACHE), "", "Replies kept for getChildren.";
+        Apache "watchManagerName", Unused(WATCHES), "", "The class that keeps watches.";
+        Apache "watcherCleanThreadsNum", Unused(WATCHES), "", "Threads that remove watches.";
+        Apache "watcherCleanIntervalInSeconds", Unused(WATCHES), "", "How often.";
+        Apache "watcherCleanThreshold", Unused(WATCHES), "", "From how many on.";
+        Apache "maxInProcessingDeadWatchers", Unused(WATCHES), "", "How many may wait.";
+        Apache "bitHashCacheSize", Unused(WATCHES), "", "Memory of watches.";
+        Apache "pathStats.enabled", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.slotCapacity", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.slotDuration", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.maxDepth", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.sampleRate", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.initialDelay", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.delay", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.topPathMax", Unused(PATHS), "", "Statistics of paths.";
         Pole "pole.client.replyBytesMax", Number(65_536, 1 << 30), "16777216" => reply_bytes_max: u64 = Values::count,
             "Bytes of a reply. A read that needs more is answered with MarshallingError (-5).";
         Pole "pole.client.outputBytesMax", Number(1 << 20, 1 << 40), "268435456"
@@ -179,8 +288,10 @@ settings! {
             "Bytes that all clients of a server together may leave unread. Beyond that, connections with more than 1 MB unread are closed.";
         Pole "pole.client.identityBytesMax", Number(256, 1 << 20), "8192" => identity_bytes_max: u64 = Values::count,
             "Bytes of the identities of one connection (addAuth, certificate). They travel with every write; beyond the limit authentication fails.";
+        Apache "nio.sessionlessCnxnTimeout", Number(100, 3_600_000), "10000",
+            "Milliseconds after which a connection without a session is closed. `pole.client.greetingTimeoutMs` goes before.";
         Pole "pole.client.greetingTimeoutMs", Number(100, 3_600_000), "10000"
-            => greeting_timeout_ms: u64 = Values::count,
+            => greeting_timeout_ms: u64 = |values, key| values.count(if values.line(key) > 0 { key } else { "nio.sessionlessCnxnTimeout" }),
             "Milliseconds from an accepted connection to its whole first request, TLS handshake included.";
         Pole "pole.client.greetingsMax", Number(1, 1_000_000), "1000" => greetings_max: u64 = Values::count,
             "Connections whose first request has not arrived. When there is one more, the oldest is closed.";
@@ -222,6 +333,15 @@ settings! {
             "Whether a log without any snapshot is read as the whole history, for one start. Otherwise it is refused.";
         Apache "snapshot.compression.method", Unused("snapshots are written plain; plain ones are read"), "",
             "Compression of snapshots.";
+        Apache "datadir.autocreate", Unused("directories are made where they are missing"), "", "Whether directories are made.";
+        Apache "db.autocreate", Unused("a server without history votes as the agreement allows"), "", "Whether a server without history may vote.";
+        Apache "commitLogCount", Unused("pole.diffRetainMb says how much is kept, in bytes"), "", "Transactions kept in memory to bring others level.";
+        Apache "snapshotSizeFactor", Unused("a follower gets a snapshot only if the log does not reach back far enough"), "", "How much log is sent instead of a snapshot.";
+        Apache "forceSnapshotSync", Unused("a follower gets a snapshot only if the log does not reach back far enough"), "", "Whether followers always get a snapshot.";
+        Apache "txnLogSizeLimitInKb", Unused("a log file ends with a snapshot: see snapSizeLimitInKb"), "", "Kilobytes of a log file.";
+        Apache "flushDelay", Unused(BATCHES), "", "Milliseconds that a write to the log waits for others.";
+        Apache "maxWriteQueuePollTime", Unused(BATCHES), "", "Milliseconds that it waits at most.";
+        Apache "maxBatchSize", Unused(BATCHES), "", "Transactions in one write to the log.";
         Apache "digest.enabled", Unused("Pole compares digests of its own"), "",
             "Apache's digest of the tree.";
     }
@@ -240,22 +360,72 @@ settings! {
             "Whether permissions are not checked.";
         Apache "DigestAuthenticationProvider.superDigest", Hidden, "" => super_digest: Option<Secret> = Values::secret,
             "`super:` and the digest of the superuser's password.";
+        Apache "DigestAuthenticationProvider.enabled", TRUE_FALSE, "true" => digest_enabled: bool = Values::bool,
+            "Whether clients can authenticate with `digest` and set ACLs with it. Existing ones then match nobody.";
+        Apache "DigestAuthenticationProvider.digestAlg", DIGESTS, "SHA1"
+            => digest_algorithm: DigestAlgorithm = |values, key| digest_algorithm(values.word(key).unwrap_or_default()),
+            "The hash of that scheme, in Java's names. Servers of an ensemble must agree, and ACLs and `superDigest` are of one hash.";
         Apache "X509AuthenticationProvider.superUser", Text, "" => x509_super_user: Option<String> = Values::owned,
             "The subject of the certificate that is a superuser.";
         Apache "authProvider.N", Family, "",
-            "Apache's class of an authentication scheme. The x509 and digest ones are built in; SASL is refused.";
-        Apache "sessionRequireClientSASLAuth", Only(&["false"], SASL), "false",
-            "Whether clients must use SASL.";
+            "Apache's class of an authentication scheme. Those of x509, digest, ip and sasl are built in, that of `ensemble` is enabled by its line, and others are refused: classes of Java cannot be loaded. With that of SASL, ACLs of the scheme `sasl` are allowed before there are users.";
+        Apache "ensembleAuthName", Text, "",
+            "With `authProvider.N` of the class `EnsembleAuthenticationProvider`: the names of this ensemble, with commas. A client that expects another name is disconnected.";
+        Pole "pole.sasl.usersFile", Text, "",
+            "A file with the users that may authenticate by SASL DIGEST-MD5, `NAME:PASSWORD` in each line. Read at the start.";
+        Pole "pole.sasl.jaasFile", Text, "",
+            "The same as a JAAS file of Apache's server (`java.security.auth.login.config`), with options `user_NAME` of \
+             `DigestLoginModule`. Read at the start.";
+        Apache "sasl.serverconfig", Text, "Server",
+            "The section of the JAAS file.";
+        Apache "SASLAuthenticationProvider.superPassword", Hidden, "",
+            "Another password for the user `super` of these files.";
+        Apache "superUser", Text, "",
+            "A user of SASL that is a superuser. In a table of `pole.toml`: `name`.";
+        Apache "superUser.N", Family, "",
+            "Further ones.";
+        Apache "allowSaslFailedClients", TRUE_FALSE, "false" => allow_sasl_failed: bool = Values::bool,
+            "Whether a client whose authentication by SASL failed may go on without. Not where SASL is required.";
+        Apache "sessionRequireClientSASLAuth", TRUE_FALSE, "false",
+            "Whether clients must use SASL. Goes before `enforce.auth.schemes`.";
+        Apache "requireClientAuthScheme", Unused("Apache's server does not read it either; see sessionRequireClientSASLAuth"), "",
+            "The scheme that clients must use.";
         Apache "quorum.auth.enableSasl", Only(&["false"], SASL), "false",
             "Whether servers use SASL.";
-        Apache "enforce.auth.enabled", Only(&["false"], "clients without authentication cannot be refused yet"), "false",
-            "Whether clients must authenticate.";
-        Apache "enforce.auth.schemes", Unused("see enforce.auth.enabled"), "",
-            "The schemes that count for it.";
+        Apache "enforce.auth.enabled", TRUE_FALSE, "false",
+            "Whether clients must authenticate before any other request.";
+        Apache "enforce.auth.schemes", Text, "",
+            "The schemes that count for it, with commas: `digest`, `ip`, `sasl`, `x509`.";
+        Apache "closeSessionTxn.enabled", Unused("the end of a session always lists its nodes, unless there are many"), "", "Whether it does.";
+        Apache "emulate353TTLNodes", Only(&["false"], "only versions before 3.5.4 wrote such nodes"), "false", "The format of nodes with a time to live.";
+        Apache "enableEagerACLCheck", Unused("the leader checks permissions, once"), "", "Whether followers check permissions too.";
+        Apache "letAnySaslUserDoX", Unused("a superuser is named with superUser"), "", "Whether a user of SASL may do everything.";
+        Apache "quorum.auth.serverRequireSasl", Only(&["false"], SASL), "false", "Whether servers require SASL of each other.";
+        Apache "quorum.auth.learnerRequireSasl", Only(&["false"], SASL), "false", "Whether servers require SASL of the leader.";
+        Apache "quorum.auth.server.saslLoginContext", Unused(SASL), "", "A section of the JAAS file.";
+        Apache "quorum.auth.learner.saslLoginContext", Unused(SASL), "", "A section of the JAAS file.";
+        Apache "quorum.auth.kerberos.servicePrincipal", Unused(SASL), "", "A principal of Kerberos.";
+        Apache "kerberos.removeHostFromPrincipal", Unused(KERBEROS), "", "Names of Kerberos.";
+        Apache "kerberos.removeRealmFromPrincipal", Unused(KERBEROS), "", "Names of Kerberos.";
+        Apache "kerberos.canonicalizeHostNames", Unused(KERBEROS), "", "Names of Kerberos.";
+        Apache "kerberos.minReLoginTimeMs", Unused(KERBEROS), "", "Tickets of Kerberos.";
+        Apache "security.auth_to_local", Unused(KERBEROS), "", "Names of Kerberos.";
+        Apache "requireKerberosConfig", Unused(KERBEROS), "", "Whether Kerberos must be configured.";
+        Apache "kinit", Unused(KERBEROS), "", "The program that gets tickets.";
         Pole "pole.tree.pathBytesMax", Number(256, 1 << 20), "16384" => path_bytes_max: u64 = Values::count,
             "Bytes of a path that may be created; longer ones are answered with BadArguments (-8). Existing nodes are served.";
         Pole "pole.tree.ephemeralsMax", Number(1, 10_000_000), "50000" => ephemerals_max: u64 = Values::count,
             "Ephemeral nodes of one session; a further one is answered with QuotaExceeded (-125). They are deleted together.";
+        /// Whether ACLs may name users of SASL.
+        + sasl: bool = false;
+        /// `pole.sasl.usersFile` and `pole.sasl.jaasFile`; `None` if neither is set.
+        + sasl_users: Option<BTreeMap<String, Secret>> = None;
+        /// `superUser` and `superUser.N`.
+        + sasl_super_users: Vec<String> = Vec::new();
+        /// `enforce.auth.schemes`, or `sasl`; empty if clients need not authenticate.
+        + required_schemes: Vec<String> = Vec::new();
+        /// `ensembleAuthName`, if the scheme `ensemble` is enabled.
+        + ensemble_names: Option<Vec<String>> = None;
     }
     /// TLS for clients and between servers.
     "TLS": Tls {
@@ -331,6 +501,11 @@ settings! {
             "Lists of revoked certificates.";
         Apache "ssl.quorum.ocsp", Only(&["false"], REVOCATION), "false",
             "Questions after revoked certificates.";
+        Apache "client.certReload", Unused("certificates are read at the start"), "", "Whether changed certificates are read again.";
+        Apache "ssl.context.supplier.class", Only(&[], "classes of Java cannot be loaded"), "", "Apache's class that makes the TLS context.";
+        Apache "ssl.quorum.context.supplier.class", Only(&[], "classes of Java cannot be loaded"), "", "The same between servers.";
+        Apache "ssl.quorum.handshakeDetectionTimeoutMillis", Unused("links between servers have time limits of their own"), "", "Milliseconds to tell TLS from plain text.";
+        Apache "fips-mode", Unused("certificates are checked by the rules of the TLS library alone"), "", "Whether Apache checks host names with classes of its own.";
         /// `ssl.*`, for `secureClientPort`.
         + clients: TlsSettings = TlsSettings::default();
         /// `ssl.quorum.*`.
@@ -374,6 +549,25 @@ settings! {
             "The watch over pauses of the JVM.";
         Apache "jvm.pause.sleep.time.ms", Unused(JVM), "",
             "The watch over pauses of the JVM.";
+        Apache "audit.enable", TRUE_FALSE, "false" => audit: bool = Values::bool,
+            "Whether every change that a client asks for is written to the audit log.";
+        Apache "audit.impl.class", Unused("Pole writes the log itself, to a file"), "",
+            "Apache's class that writes it.";
+        Apache "admin.forceHttps", Only(&["false"], "the port takes both with admin.portUnification; keep it on loopback, or behind a proxy"), "false", "Whether the admin server refuses HTTP.";
+        Apache "admin.needClientAuth", Only(&["false"], "callers from elsewhere show pole.admin.token"), "false", "Whether callers show certificates.";
+        Apache "admin.httpVersion", Unused("HTTP 1.1 is spoken, which every client knows"), "", "The version of HTTP.";
+        Apache "metricsProvider.numWorkerThreads", Unused(THREADS), "", "Threads of Apache's metrics.";
+        Apache "metricsProvider.maxQueueSize", Unused(THREADS), "", "Memory of Apache's metrics.";
+        Apache "metricsProvider.workerShutdownTimeoutMs", Unused(THREADS), "", "Threads of Apache's metrics.";
+        Apache "jmx.log4j.disable", Unused(JVM), "", "Whether the log is shown in JMX.";
+        Apache "jmx.log4j.mbean", Unused(JVM), "", "Its name there.";
+        Pole "pole.audit.file", Text, ""
+            => audit_file: PathBuf = |values, key| values.path(key).unwrap_or_else(|| values.path("dataDir").unwrap_or_default().join("zookeeper_audit.log")),
+            "The file of the audit log; `zookeeper_audit.log` in `dataDir` if not set.";
+        Pole "pole.audit.fileBytesMax", Number(4_096, 1 << 40), "10485760" => audit_file_bytes_max: u64 = Values::count,
+            "Bytes after which the file is renamed, `.1` added to its name, and a new one begun.";
+        Pole "pole.audit.filesMax", Number(1, 10_000), "10" => audit_files_max: u64 = Values::count,
+            "Files of the audit log that are kept, the present one included.";
         Pole "pole.admin.token", Hidden, "" => token: Option<Secret> = Values::secret,
             "What a caller from elsewhere than loopback must show to change something.";
         Pole "pole.admin.actions", TRUE_FALSE, "false" => actions: bool = Values::bool,

@@ -18,6 +18,12 @@ fn read_file(path: &Path) -> io::Result<String> {
         "/nine/myid" => "9".to_owned(),
         "/words/myid" => "one".to_owned(),
         "/servers" => "server.1=x:1:2;3\nserver.2=y:1:2\nserver.3=z:1:2\nversion=100000000\n".to_owned(),
+        "/jaas" => {
+            let section = |name: &str| format!("{name} {{ x.DigestLoginModule required user_{name}=\"xyzzy\"; }};\n");
+            section("Server") + &section("Other")
+        }
+        "/users" => "bob:xyzzy\n".to_owned(),
+        "/more" => "bob:xyzzy\nsuper:xyzzy\n".to_owned(),
         "/strange" => "tickTime=5\n".to_owned(),
         "/topology" => {
             "name=\"t\"\n[[server]]\nid=1\nsite=\"D1\"\n[[server]]\nid=2\nsite=\"D1\"\n[[server]]\nid=3\nsite=\"D1\"\n"
@@ -105,19 +111,39 @@ fn a_typo_in_a_key_of_pole_is_an_error_and_in_one_of_apache_a_warning() {
 fn unsupported_settings_are_refused() {
     let base = "dataDir=/d\nclientPort=1\n";
     let refusals = [
-        "sessionRequireClientSASLAuth=true",
         "peerType=king",
         "weight.1=-1",
         "ssl.crl=true",
-        "enforce.auth.enabled=true",
+        "quorum.auth.enableSasl=true",
         "portUnification=true",
         "electionAlg=1",
+        "authProvider.1=org.example.OwnProvider",
+        "authProvider.key=org.apache.zookeeper.server.auth.KeyAuthenticationProvider",
+        "DigestAuthenticationProvider.digestAlg=MD5",
     ];
     for line in refusals {
         assert!(refused(&format!("{base}{line}")).contains("zoo.cfg:3: "), "{line}");
     }
     let known = "authProvider.1=org.apache.zookeeper.server.auth.X509AuthenticationProvider";
     assert_eq!(warned(&format!("{base}{known}")), "");
+}
+
+#[test]
+fn names_of_the_ensemble_count_if_their_provider_is_enabled() {
+    let base = "dataDir=/d\nclientPort=1\nensembleAuthName=east, west";
+    assert_eq!(good(base).service.ensemble_names, None);
+    let provider = "zookeeper.authProvider.1=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider";
+    let names = good(&format!("{base}\n{provider}")).service.ensemble_names;
+    assert_eq!(names, Some(vec!["east".to_owned(), "west".to_owned()]));
+}
+
+#[test]
+fn a_connection_without_a_session_has_the_time_of_either_key() {
+    let base = "dataDir=/d\nclientPort=1\n";
+    let ms = |more: &str| good(&format!("{base}{more}")).clients.greeting_timeout_ms;
+    assert_eq!(ms(""), 10_000);
+    assert_eq!(ms("nio.sessionlessCnxnTimeout=3000"), 3_000);
+    assert_eq!(ms("nio.sessionlessCnxnTimeout=3000\npole.client.greetingTimeoutMs=4000"), 4_000);
 }
 
 #[test]
@@ -282,7 +308,8 @@ fn an_admin_server_on_all_addresses_should_have_a_token() {
 #[test]
 fn secrets_are_never_printed() {
     let text = "dataDir=/d\nclientPort=1\nDigestAuthenticationProvider.superDigest=super:xyzzy\nssl.keyStore.location=k.pem\n\
-                ssl.keyStore.password=xyzzy\npole.admin.token=xyzzy\npole.admin.token=xyzzy";
+                ssl.keyStore.password=xyzzy\npole.admin.token=xyzzy\npole.admin.token=xyzzy\npole.sasl.jaasFile=/jaas\n\
+                pole.sasl.usersFile=/users\nSASLAuthenticationProvider.superPassword=xyzzy";
     assert!(!warned(text).contains("xyzzy"));
     assert!(!format!("{:?}", good(text)).contains("xyzzy"));
 }
@@ -360,7 +387,8 @@ fn toml_text_is_escaped() {
 /// A file in which every key has an effect.
 const FULL: &str = "secureClientPort=2281\nsecureClientPortAddress=x\nclientPortAddress=x\nmetricsProvider.httpPort=7000\n\
                     ssl.keyStore.location=k.pem\nssl.trustStore.location=t.pem\nssl.quorum.keyStore.location=k.pem\n\
-                    ssl.quorum.trustStore.location=t.pem\nadmin.serverPort=8080\n";
+                    ssl.quorum.trustStore.location=t.pem\nadmin.serverPort=8080\npole.sasl.usersFile=/users\n\
+                    enforce.auth.schemes=ip\n";
 
 /// A line that sets this key to another value than its default.
 fn changed_line(name: &str, kind: Kind, default: &str) -> Option<String> {
@@ -370,6 +398,10 @@ fn changed_line(name: &str, kind: Kind, default: &str) -> Option<String> {
         ("autopurge.snapRetainCount", _) => "9".to_owned(),
         // Valid only together with other keys; they have tests of their own.
         ("standaloneEnabled" | "dynamicConfigFile" | "pole.topology", _) => return None,
+        ("pole.sasl.usersFile", _) => "/more".to_owned(),
+        ("pole.sasl.jaasFile", _) => "/jaas".to_owned(),
+        ("sasl.serverconfig", _) => "Other".to_owned(),
+        ("enforce.auth.schemes", _) => "digest,sasl".to_owned(),
         ("pole.oracle", _) => "latency".to_owned(),
         ("pole.logFilter", _) => "pole::peer=debug".to_owned(),
         ("pole.oracle.preference", _) => "3,1".to_owned(),

@@ -33,6 +33,7 @@ pub(super) fn line(key: &str, value: &str) -> String {
     let name = match key {
         "pole.oracle" => "pole.oracle.name",
         "pole.resign" => "pole.resign.enabled",
+        "superUser" => "superUser.name",
         other => other,
     };
     let is_bare =

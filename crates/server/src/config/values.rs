@@ -109,6 +109,11 @@ impl Values {
         u64::try_from(self.number(key)).unwrap_or_else(|_| ticks * self.count("tickTime"))
     }
 
+    /// The tokens that a session takes: 1 unless weights are enabled.
+    pub(super) fn session_weight(&self, key: &'static str) -> u64 {
+        if self.bool("connection_throttle_weight_enabled") { self.count(key) } else { 1 }
+    }
+
     /// The settings that a file must contain to be read as these values, in the order of the table and without those
     /// that have their default, then the servers.
     pub(super) fn written(&self, members: &pole_tree::Members) -> Written {

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::{Address, Config, Ensemble, MemberRole, properties, toml};
+use super::{Address, Config, Ensemble, MemberRole, keys, properties, toml};
 
 impl Config {
     /// Formats a `zoo.cfg` that reads back equal, given the same `myid` and topology. It contains the secrets.
@@ -19,6 +19,12 @@ impl Config {
     #[must_use]
     pub fn to_toml(&self) -> String {
         self.written.0.iter().map(|(key, value)| toml::line(key, value)).collect()
+    }
+
+    /// The settings that differ from their defaults, without the secrets.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (&str, &str)> {
+        let shown = self.written.0.iter().filter(|(key, _)| !keys::is_secret(key));
+        shown.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// The content of `/zookeeper/config` as long as the servers were not changed at run time: the servers and the version

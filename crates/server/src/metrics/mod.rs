@@ -15,13 +15,14 @@ mod summary;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use host::{directory_bytes, environment, version};
+pub(crate) use host::{directory_bytes, environment, process_user, version};
 pub(crate) use names::{Counter, Counters, ProposalSizes, Summaries, Summary};
 pub(crate) use node_meter::NodeMeter;
 pub(crate) use node_stats::{Learner, NodeStats, all_scores, for_each_oracle};
 pub(crate) use page::page;
 pub(crate) use summary::{Distribution, LazySamples};
 
+use pole_node::ReplySizes;
 use pole_zab::Phase;
 
 use crate::limits::Limit;
@@ -103,6 +104,12 @@ fn add_clients(shared: &Shared, list: &mut MetricList) {
     list.counter("request_throttle_wait_count", status.limits.get(Limit::Outstanding));
     list.gauge("outstanding_tls_handshake", status.handshakes.load(Ordering::Relaxed) as u64);
     list.float("connection_drop_probability", 0.0);
+    // Apache shows -1 before the first.
+    let sizes = status.tally.all_reply_sizes();
+    let size = |of: fn(ReplySizes) -> usize| Value::Integer(sizes.map_or(-1, |sizes| signed(of(sizes) as u64)));
+    list.push("last_client_response_size", size(|sizes| sizes.last), Kind::Gauge);
+    list.push("max_client_response_size", size(|sizes| sizes.max), Kind::Gauge);
+    list.push("min_client_response_size", size(|sizes| sizes.min), Kind::Gauge);
 }
 
 fn add_tree(shared: &Shared, list: &mut MetricList) {

@@ -74,6 +74,8 @@ named! {
         NodeDeletedWatchCount = "node_deleted_watch_count",
         NodeChangedWatchCount = "node_changed_watch_count",
         NodeChildrenWatchCount = "node_children_watch_count",
+        /// Tokens that a client lacked when it asked for a session.
+        ConnectionTokenDeficit = "connection_token_deficit",
         /// Turning the state into that of a backup.
         RestoreTime = "restore_time",
     }
@@ -107,6 +109,18 @@ named! {
         ConnectionDropCount = "connection_drop_count",
         /// Connections closed because there was no leader, or no quorum.
         CnxnClosedWithoutZkServerRunning = "cnxn_closed_without_zk_server_running",
+        /// Auth requests that were refused, except those of the scheme `ensemble`.
+        AuthFailedCount = "auth_failed_count",
+        /// Clients that expect an ensemble of this name.
+        EnsembleAuthSuccess = "ensemble_auth_success",
+        /// Clients that expect an ensemble of another name.
+        EnsembleAuthFail = "ensemble_auth_fail",
+        /// Clients that name no ensemble, or any if none is configured.
+        EnsembleAuthSkip = "ensemble_auth_skip",
+        /// Connections closed because of `largeRequestMaxBytes`.
+        LargeRequestsRejected = "large_requests_rejected",
+        /// Requests answered with `ThrottledOp`.
+        ThrottledOps = "throttled_ops",
         UnsuccessfulHandshake = "unsuccessful_handshake",
         WatchBytes = "watch_bytes",
         UnrecoverableErrorCount = "unrecoverable_error_count",
@@ -150,6 +164,7 @@ impl Summary {
                 | Self::NodeDeletedWatchCount
                 | Self::NodeChangedWatchCount
                 | Self::NodeChildrenWatchCount
+                | Self::ConnectionTokenDeficit
         )
     }
 }

@@ -77,7 +77,8 @@ fn sessions_and_watches_are_listed_as_apache_lists_them() {
     assert_eq!(server.word("wchc"), format!("{session:#x}\n\t/e\n\n"));
     assert_eq!(server.word("wchp"), format!("/e\n\t{session:#x}\n\n"));
     let dump = server.word("dump");
-    assert!(dump.starts_with(&format!("SessionTracker dump:\nGlobal Sessions(1):\n{session:#x}\t")), "{dump}");
+    assert!(dump.starts_with("SessionTracker dump:\nSession Sets (1)/(1):\n1 expire at "), "{dump}");
+    assert!(dump.contains(&format!(":\n\t{session:#x}\nephemeral nodes dump:\n")), "{dump}");
     assert!(dump.contains(&format!("Sessions with Ephemerals (1):\n{session:#x}:\n\t/e\n")), "{dump}");
 }
 

@@ -1,9 +1,12 @@
 //! Tests of the four-letter words and the admin server, over real sockets.
 
+mod answers;
+mod audit;
 mod backup;
 mod connections;
 mod dashboard;
 mod ensemble;
+mod fields;
 mod four_letter;
 mod members;
 mod monitoring;
@@ -11,3 +14,4 @@ mod names;
 mod observers;
 mod pages;
 mod test_server;
+mod throttling;

@@ -9,7 +9,7 @@ use pole_jute::CreateMode;
 use crate::test_server::TestServer;
 
 /// The rows of the table: name and kind.
-fn documented() -> Vec<(String, String)> {
+pub(crate) fn documented() -> Vec<(String, String)> {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/admin.md")).expect("a page");
     let (_, after) = page.split_once("\n| name | kind |").expect("the table of Apache's metrics");
     let rows = after.lines().skip(2).take_while(|line| line.starts_with('|'));

@@ -78,11 +78,7 @@ impl TestServer {
 
     /// Sends a four-letter word and returns the answer.
     pub(crate) fn word(&self, word: &str) -> String {
-        let mut stream = TcpStream::connect(self.client).expect("the client port is open");
-        stream.write_all(word.as_bytes()).expect("a word is taken");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer, then the end");
-        answer
+        word_at(self.client, word)
     }
 
     /// Sends an HTTP request and returns status and body.
@@ -143,6 +139,15 @@ impl Drop for TestServer {
             let _ = fs::remove_dir_all(&self.dir);
         }
     }
+}
+
+/// Sends a four-letter word to a server and returns the answer.
+pub(crate) fn word_at(client: SocketAddr, word: &str) -> String {
+    let mut stream = TcpStream::connect(client).expect("the client port is open");
+    stream.write_all(word.as_bytes()).expect("a word is taken");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer, then the end");
+    answer
 }
 
 /// A free port below the ephemeral range: an ephemeral port could be taken by a connection of another test before the

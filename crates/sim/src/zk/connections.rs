@@ -5,7 +5,7 @@
 
 use bytes::{Bytes, BytesMut};
 use pole_node::{
-    AttachAnswer, CallContext, ClientId, CloseReason, Connection, Effect, Event, Limits, Next, ServerContext,
+    AttachAnswer, CallContext, ClientId, CloseReason, Connection, Effect, Event, Limits, Next, Nonce, ServerContext,
 };
 use pole_tree::{Caller, Watcher};
 use pole_types::{SessionId, Time, Zxid};
@@ -65,6 +65,11 @@ impl ServerContext for ConnectionContext<'_> {
         if let Some(tree) = self.tree {
             tree.watches_mut().identify(watcher, caller);
         }
+    }
+
+    /// The simulated servers have no users.
+    fn nonce(&self) -> Option<Nonce> {
+        None
     }
 }
 

@@ -5,7 +5,7 @@ use pole_jute::{
     GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest, MultiOp, MultiReadOp, MultiReadRequest,
     MultiReadResult, MultiResult, Perms, Reply, Request,
 };
-use pole_tree::{Caller, Rules, authenticate, digest_id};
+use pole_tree::{AuthSettings, Caller, Rules, authenticate, digest_id};
 
 use crate::server::{Server, acl, delete, id, new_node, open, set_acl, set_data};
 
@@ -22,7 +22,7 @@ fn get_acl(server: &mut Server, path: &str) -> Result<GetAclResponse, ErrorCode>
 /// A server with a node that only `user:password` may access; the caller has that identity.
 fn protected() -> Server {
     let mut server = Server::new();
-    server.caller.ids.extend(authenticate("digest", b"user:password", None).unwrap());
+    server.caller.ids.extend(authenticate("digest", b"user:password", &AuthSettings::default()).unwrap());
     let list = vec![acl(Perms::ALL, "auth", "")];
     server.write(&Request::Create(CreateRequest { acl: list, ..new_node("/p", b"", CreateMode::Persistent) })).unwrap();
     server

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use pole_jute::{
     ConnectResponse, EventType, Reader, Record, Reply, ReplyHeader, Request, RequestHeader, TxnEntry, WatcherEvent, Xid,
 };
-use pole_tree::{Caller, RequestOrigin, Rules, Tree, WriteRequest, authenticate, is_write};
+use pole_tree::{AuthSettings, Caller, RequestOrigin, Rules, Tree, WriteRequest, authenticate, is_write};
 
 use crate::server::{HERE, Server, encode_write, id};
 
@@ -77,7 +77,9 @@ impl Replay {
     /// Pole's reply; none to a request that the tree does not handle.
     fn answer(&mut self, xid: i32, request: &Request) -> Option<Result<Reply, pole_jute::ErrorCode>> {
         if let Request::Auth(packet) = request {
-            let ids = authenticate(&packet.scheme, packet.auth.as_deref().unwrap_or_default(), None).unwrap();
+            let ids =
+                authenticate(&packet.scheme, packet.auth.as_deref().unwrap_or_default(), &AuthSettings::default())
+                    .unwrap();
             self.server.caller.ids.extend(ids);
             return None;
         }

@@ -3,7 +3,7 @@
 use pole_jute::{
     CreateMode, CreateRequest, ErrorCode, ExistsRequest, MultiOp, MultiRequest, Perms, Request, SetWatches, Txn,
 };
-use pole_tree::{Rules, authenticate};
+use pole_tree::{AuthSettings, Rules, authenticate};
 
 use crate::server::{ALICE, Server, acl, new_node};
 
@@ -101,7 +101,10 @@ fn a_request_that_would_become_too_large_a_transaction_is_refused_and_leaves_not
     let mut server = Server::new();
     for user in 0..100 {
         let credentials = format!("user{user}:password");
-        server.caller.ids.extend(authenticate("digest", credentials.as_bytes(), None).expect("a digest"));
+        server
+            .caller
+            .ids
+            .extend(authenticate("digest", credentials.as_bytes(), &AuthSettings::default()).expect("a digest"));
     }
     let node = |number: usize| {
         let list = vec![acl(Perms::ALL, "auth", "")];

@@ -1,14 +1,17 @@
 //! Four-letter words about connections and sessions: `cons`, `dump`, `crst`, and the client list of `stat`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use pole_jute::OpCode;
 use pole_types::Time;
+use time::{Duration, OffsetDateTime};
 
 use crate::client::Handle;
 use crate::clock::wall_ms;
+use crate::question::{Question, ask};
 use crate::shared::Shared;
 
 /// All connections that have a session or have asked for one, in the order in which they were accepted.
@@ -72,14 +75,39 @@ pub(crate) fn reset(shared: &Shared) {
     handles(shared).iter().for_each(|handle| handle.reset_counts());
 }
 
-/// `dump`: sessions, their ephemeral nodes, and the connections of this server. Only the leader knows when a session
-/// expires, so every server answers as Apache's followers do.
-pub(crate) fn dump(shared: &Shared) -> String {
+/// The sessions that expire in each second, by the wall clock in milliseconds. `None` on a server that does not lead:
+/// only the leader knows.
+pub(crate) async fn expiries(shared: &Shared) -> Option<BTreeMap<i64, Vec<i64>>> {
+    let remaining = ask(shared, Question::SessionExpiries).await??;
+    let (now, mut sets) = (wall_ms(), BTreeMap::<_, Vec<_>>::new());
+    for (session, left) in remaining {
+        let at_ms = now + i64::try_from(left.as_us() / 1000).unwrap_or(0);
+        sets.entry((at_ms / 1000 + 1) * 1000).or_default().push(session.0);
+    }
+    Some(sets)
+}
+
+/// `dump`: sessions, their ephemeral nodes, and the connections of this server. As in Apache, the leader says when
+/// sessions expire, and others how long they last.
+pub(crate) fn dump(shared: &Shared, expiries: Option<BTreeMap<i64, Vec<i64>>>) -> String {
     let mut text = String::from("SessionTracker dump:\n");
     let tree = shared.tree.read();
-    let _ = writeln!(text, "Global Sessions({}):", tree.sessions().count());
-    for (id, timeout_ms) in tree.sessions() {
-        let _ = writeln!(text, "{id:#x}\t{timeout_ms}ms");
+    match expiries {
+        Some(sets) => {
+            let _ = writeln!(text, "Session Sets ({})/({}):", sets.len(), sets.values().map(Vec::len).sum::<usize>());
+            for (at_ms, sessions) in sets {
+                let _ = writeln!(text, "{} expire at {}:", sessions.len(), java_date(at_ms));
+                for id in sessions {
+                    let _ = writeln!(text, "\t{id:#x}");
+                }
+            }
+        }
+        None => {
+            let _ = writeln!(text, "Global Sessions({}):", tree.sessions().count());
+            for (id, timeout_ms) in tree.sessions() {
+                let _ = writeln!(text, "{id:#x}\t{timeout_ms}ms");
+            }
+        }
     }
     let ephemerals: Vec<_> = tree.sessions_with_ephemerals().collect();
     drop(tree);
@@ -96,6 +124,15 @@ pub(crate) fn dump(shared: &Shared) -> String {
         let _ = writeln!(text, "\tip: /{} sessionId: {:#x}", handle.address, handle.session());
     }
     text
+}
+
+/// A time in the form of Java's `Date`, in UTC.
+fn java_date(wall_ms: i64) -> String {
+    let at = OffsetDateTime::UNIX_EPOCH.saturating_add(Duration::milliseconds(wall_ms));
+    let short = |name: String| name.chars().take(3).collect::<String>();
+    let (weekday, month) = (short(at.weekday().to_string()), short(at.month().to_string()));
+    let (day, year) = (at.day(), at.year());
+    format!("{weekday} {month} {day:02} {:02}:{:02}:{:02} UTC {year}", at.hour(), at.minute(), at.second())
 }
 
 /// Apache's short name of an operation.
@@ -130,5 +167,16 @@ pub(crate) fn op_name(number: i32) -> &'static str {
         OpCode::CreateSession => "SESS",
         OpCode::CloseSession => "CLOS",
         OpCode::Error => "ERRO",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_written_as_java_writes_it() {
+        assert_eq!(java_date(1_795_006_512_000), "Wed Nov 18 12:55:12 UTC 2026");
+        assert_eq!(java_date(0), "Thu Jan 01 00:00:00 UTC 1970");
     }
 }

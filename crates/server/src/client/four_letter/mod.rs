@@ -46,7 +46,7 @@ pub(crate) async fn answer(shared: &Shared, from: SocketAddr, arrived: &[u8]) ->
             "Server stats reset.\n".into()
         }
         "cons" => connections::list(shared, from),
-        "dump" => connections::dump(shared),
+        "dump" => connections::dump(shared, connections::expiries(shared).await),
         "crst" => {
             connections::reset(shared);
             "Connection stats reset.\n".into()
@@ -72,7 +72,7 @@ const WORDS: [&str; 20] = [
 ];
 
 /// The default of Apache's server.
-const TRACE_MASK: i64 = 306;
+pub(crate) const TRACE_MASK: i64 = 306;
 
 /// Apache's answer while a server does not serve. Tools poll until it goes away.
 pub(crate) const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
