@@ -63,7 +63,7 @@ fn running(config: &Config) -> Option<ApacheRunning> {
     let server = ApacheServer {
         id: config.me(),
         client: (host.clone(), address.port),
-        election_port: ensemble.map_or(address.port, |ensemble| ensemble.servers[&ensemble.me].election_port),
+        election_port: ensemble.map_or(address.port, |ensemble| ensemble.members.servers[&ensemble.me].election_port),
         quorum_port: 0,
         host,
         votes: true,

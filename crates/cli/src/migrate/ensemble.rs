@@ -42,11 +42,11 @@ impl Source {
                 args.config.display()
             )));
         }
-        if ensemble.servers.contains_key(&ServerId(args.id)) {
+        if ensemble.members.servers.contains_key(&ServerId(args.id)) {
             return Err(bad(format!("--id {}: the ensemble has a server with this id; choose another", args.id)));
         }
         let port = apache.clients.plain.as_ref().map(|address| address.port);
-        let servers = ensemble.servers.iter().map(|(id, server)| {
+        let servers = ensemble.members.servers.iter().map(|(id, server)| {
             let given = args.client.iter().find(|client| client.id == id.0).map(|c| (c.host.clone(), c.port));
             let listed = server.client.as_ref().map(|client| {
                 let host = if client.is_wildcard() { &server.host } else { &client.host };
