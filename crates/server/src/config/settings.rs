@@ -384,8 +384,10 @@ settings! {
             "Whether servers talk to each other over TLS, both showing certificates.";
         Apache "portUnification", Only(&["false"], "plain text beside TLS is not accepted between servers"), "false",
             "TLS and plain text between servers.";
-        Apache "sslQuorumReloadCertFiles", Unused("certificates are read at the start"), "",
-            "Whether changed certificates are read again.";
+        Apache "client.certReload", TRUE_FALSE, "false" => reload_for_clients: bool = Values::bool,
+            "Whether the stores for clients are opened again when their files change. New connections then have the new certificates.";
+        Apache "sslQuorumReloadCertFiles", TRUE_FALSE, "false" => reload_between_servers: bool = Values::bool,
+            "The same for those between servers.";
         Apache "ssl.quorum.keyStore.location", Text, "",
             "Key and certificates of this server for the others.";
         Apache "ssl.quorum.keyStore.password", Hidden, "",

@@ -18,14 +18,14 @@ use super::inbox::Inbox;
 use super::link::Link;
 use super::secret::{NONCE_BYTES, PeerSecret};
 use super::stream;
-use crate::tls::PeerTls;
+use crate::tls::{Live, PeerTls};
 
 #[derive(Debug)]
 pub(super) struct Hub {
     pub(super) me: ServerId,
     ensemble: u64,
     pub(super) addresses: BTreeMap<ServerId, PeerAddress>,
-    pub(super) tls: Option<PeerTls>,
+    pub(super) tls: Option<Live<PeerTls>>,
     pub(super) secret: Option<PeerSecret>,
     pub(super) limits: PeerLimits,
     pub(super) counters: Arc<PeerCounters>,

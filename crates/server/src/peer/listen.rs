@@ -26,6 +26,7 @@ use super::hub::Hub;
 use super::rate_limit::RateLimit;
 use super::secret;
 use super::stream::{self, Stream};
+use crate::tls::Live;
 
 pub(super) fn bind(address: SocketAddr, channel: &'static str) -> Result<TcpListener, PeerError> {
     let listen = || {
@@ -134,7 +135,7 @@ async fn greet(hub: &Hub, socket: TcpStream, channel: Channel) -> Result<(Server
     let ours = |to| hub.greeting(channel, to, nonce);
     let secret = hub.secret.as_ref();
     let is_peer = |id| hub.links.contains_key(&(id, channel));
-    let Some(tls) = &hub.tls else {
+    let Some(tls) = hub.tls.as_ref().map(Live::get) else {
         let mut socket = socket;
         let peer = handshake::accept(&mut socket, channel, ours, is_peer, secret).await?;
         return Ok((peer, Stream::Plain(socket)));

@@ -2,6 +2,7 @@
 
 mod answers;
 mod backup;
+mod certificates;
 mod connections;
 mod dashboard;
 mod ensemble;
