@@ -128,4 +128,4 @@ pub use leadership_changes::{ChangeStatus, LeadershipChange, Milestone};
 pub use lease::Lease;
 pub use machine::{ChangeRefusal, Machine, MayChange, Outcome, ReadResult};
 pub use node::Node;
-pub use znodes::{ORACLE_PATH, TreeStore, Znodes};
+pub use znodes::{EndedSession, ORACLE_PATH, TreeStore, Znodes};

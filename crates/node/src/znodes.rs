@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use core::fmt;
 use core::ops::{Deref, DerefMut};
-use pole_jute::{ErrorCode, Reader, Record, TxnEntry, WatcherEvent, Writer};
+use pole_jute::{ErrorCode, EventType, Reader, Record, TxnEntry, WatcherEvent, Writer};
 use pole_tree::{
     Changes, Operation, Position, Prepared, Refusals, RequestOrigin, Rules, SessionChange, Tree, Watcher, Watches,
     WriteRequest,
@@ -51,7 +51,12 @@ pub struct Znodes<S> {
     /// Scratch buffers for one transaction, reused to avoid reallocation.
     changes: Changes,
     fired: Vec<(Watcher, WatcherEvent)>,
+    /// The ephemeral nodes of sessions that ended; `None` if nobody asks for them.
+    ended: Option<Vec<EndedSession>>,
 }
+
+/// A session that has ended, and the nodes that were deleted with it.
+pub type EndedSession = (SessionId, Vec<Arc<str>>);
 
 impl<S: TreeStore> Znodes<S> {
     /// Creates the state machine over the tree in this store.
@@ -66,6 +71,7 @@ impl<S: TreeStore> Znodes<S> {
             prepared: Prepared::default(),
             changes: Changes::default(),
             fired: Vec::new(),
+            ended: None,
         }
     }
 
@@ -73,6 +79,17 @@ impl<S: TreeStore> Znodes<S> {
     #[must_use]
     pub fn with_reply_bytes_max(self, reply_bytes_max: usize) -> Self {
         Self { reply_bytes_max, ..self }
+    }
+
+    /// Keeps the ephemeral nodes of sessions that end, for [`Znodes::take_ended`].
+    #[must_use]
+    pub fn with_ended_sessions(self) -> Self {
+        Self { ended: Some(Vec::new()), ..self }
+    }
+
+    /// The sessions with ephemeral nodes that have ended since the last call.
+    pub fn take_ended(&mut self) -> Vec<EndedSession> {
+        self.ended.as_mut().map(core::mem::take).unwrap_or_default()
     }
 
     /// The number of requests that exceeded a limit of the tree.
@@ -136,6 +153,11 @@ impl<S: TreeStore> Machine for Znodes<S> {
             }
             Some(SessionChange::Closed { id }) => (None, None, Some(SessionId(id))),
         };
+        if let (Some(list), Some(session)) = (&mut self.ended, ended) {
+            let deleted = self.changes.iter().filter(|change| change.kind == EventType::NodeDeleted);
+            let paths: Vec<_> = deleted.map(|change| Arc::clone(&change.path)).collect();
+            list.extend((!paths.is_empty()).then_some((session, paths)));
+        }
         let reply = applied.reply.map_or(Bytes::new(), |(code, body)| reply(code, &body));
         Ok(Outcome { reply, attached, events, opened, ended, oracle: applied.settings_changed, members: false })
     }

@@ -26,6 +26,7 @@ use pole_zab::{DiskOp, Ticket};
 use tracing::{info, warn};
 
 use crate::admin::PendingTransfer;
+use crate::audit::Record;
 use crate::background::{Background, drop_in_background};
 use crate::client::Handle;
 use crate::clock::wall_ms;
@@ -200,12 +201,21 @@ impl Driver {
             self.publish();
         }
         self.write();
+        self.audit_ended_sessions();
         self.settle_transfers();
         self.longest_turn = self.longest_turn.max(began.elapsed());
         // No hand-over in progress also means that no server could take over.
         let is_done = |until: Time| now >= until || !self.leads() || self.node.hand_over().is_none();
         if self.hand_over_deadline.is_some_and(is_done) {
             self.stopping.get_or_insert(Exit::Stopped);
+        }
+    }
+
+    /// Queues the ephemeral nodes of ended sessions for the audit log.
+    fn audit_ended_sessions(&mut self) {
+        let Some(audit) = self.shared.audit.get() else { return };
+        for (session, paths) in self.node.machine_mut().take_ended() {
+            audit.add(Record::SessionEnd { session: session.0, paths });
         }
     }
 
@@ -401,6 +411,10 @@ impl Driver {
                 let Some(handle) = self.clients.get(&client) else { return };
                 if let Some((asked, bytes)) = handle.reply(cxid.0, zxid.0.cast_signed(), &body, now) {
                     self.shared.remove_outstanding(asked.totals);
+                    if let Some(audit) = self.shared.audit.get().filter(|_| !asked.write.is_empty()) {
+                        let (session, address) = (handle.session(), handle.address.ip());
+                        audit.add(Record::Request { session, address, request: asked.write, reply: body });
+                    }
                     let kind = if asked.is_write { RequestKind::Update } else { RequestKind::Read };
                     let tally = &self.shared.status.tally;
                     tally.answered(kind, 1, bytes, asked.arrived, now);

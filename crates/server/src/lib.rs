@@ -29,6 +29,7 @@
 
 mod activity;
 mod admin;
+mod audit;
 mod background;
 mod client;
 mod clock;

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -21,6 +22,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tracing::{info, warn};
 
 use crate::admin;
+use crate::audit::{AuditLog, FileSettings, Record};
 use crate::client::{Listener, SessionIds};
 use crate::clock::{Clock, wall_ms};
 use crate::config::{Address, Config};
@@ -82,6 +84,14 @@ pub enum StartError {
         /// The error of the operating system.
         error: io::Error,
     },
+    /// The audit log could not be opened.
+    #[error("{}: cannot be opened: {error}; pole.audit.file names another file", path.display())]
+    Audit {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        error: io::Error,
+    },
     /// A thread or runtime could not be created.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
@@ -104,6 +114,7 @@ impl Server {
             warn!(target: DISK, what = %repair, "torn_tail");
         }
         reserve_sessions(&shared, &disk, &recovered, wall)?;
+        open_audit(config, &shared)?;
         let client_address = listen(config, &shared, &clients)?;
         let node = start_node(config, Arc::clone(&shared), disk, recovered, wall)?;
         let admin = admin::open(config, &shared, clients.first());
@@ -139,6 +150,10 @@ impl Server {
     pub fn wait(self) -> Exit {
         let exit = self.node.join().unwrap_or_else(|_| Exit::Halted("the node's thread panicked: see above".into()));
         drop(self.clients);
+        if let Some(audit) = self.shared.audit.get() {
+            audit.add(Record::ServerStop);
+            audit.close();
+        }
         exit
     }
 }
@@ -153,6 +168,22 @@ impl Stopper {
         info!(target: SERVER, "stopping");
         self.0.mailbox.post(Command::Stop);
     }
+}
+
+/// Opens the audit log, if there is one.
+fn open_audit(config: &Config, shared: &Shared) -> Result<(), StartError> {
+    if config.admin.audit {
+        let settings = FileSettings {
+            path: config.admin.audit_file.clone(),
+            bytes_max: config.admin.audit_file_bytes_max,
+            files_max: config.admin.audit_files_max,
+        };
+        let failed = |error| StartError::Audit { path: config.admin.audit_file.clone(), error };
+        let log = AuditLog::open(settings).map_err(failed)?;
+        log.add(Record::ServerStart);
+        let _ = shared.audit.set(log);
+    }
+    Ok(())
 }
 
 fn listen(config: &Config, shared: &Arc<Shared>, clients: &Threads) -> Result<Option<SocketAddr>, StartError> {
@@ -380,7 +411,9 @@ fn start_node(
             let to = Arc::clone(&shared);
             let (transactions, bytes) = disk.replayed();
             let disk = disk.start(move |event| to.mailbox.post(disk_command(event, &to)));
+            let is_audited = shared.audit.get().is_some();
             let machine = Znodes::new(SharedTree::new(&shared), rules, membership);
+            let machine = if is_audited { machine.with_ended_sessions() } else { machine };
             let mut node = Node::resume(node, oracle, machine, recovered, shared.clock.now());
             node.count_since_snapshot(transactions, bytes);
             let _ = opened.send(Ok(()));

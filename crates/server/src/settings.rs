@@ -72,6 +72,7 @@ impl Settings {
                 identity_bytes_max: count(config.clients.identity_bytes_max),
                 greeting: Span::from_ms(config.clients.greeting_timeout_ms),
                 large_request_bytes: config.clients.large_request_bytes.map(count),
+                keeps_writes: config.admin.audit,
                 throttled_after: config.clients.throttled_after_ms.map(Span::from_ms),
                 authentication: Arc::new(authentication(&config.service)),
             },

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
 use pole_jute::AuthPacket;
@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use crate::Settings;
 use crate::admin::Backups;
+use crate::audit::AuditLog;
 use crate::client::{Greetings, Handle, OutputTotal, SessionIds, Slots};
 use crate::clock::Clock;
 use crate::mailbox::Mailbox;
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) slots: Slots,
     pub(crate) backups: Backups,
     pub(crate) status: Status,
+    /// Set at the start of a server with `audit.enable`.
+    pub(crate) audit: OnceLock<AuditLog>,
 }
 
 impl Shared {
@@ -82,6 +85,7 @@ impl Shared {
             slots: Slots::default(),
             backups: Backups::default(),
             status: Status::default(),
+            audit: OnceLock::new(),
             settings,
         }
     }

@@ -79,7 +79,8 @@ pub(crate) fn fix_up(
 }
 
 /// The entry as shown to a reader who may not change the ACL: without password hashes.
-pub(crate) fn masked(acl: &Acl) -> Acl {
+#[must_use]
+pub fn masked(acl: &Acl) -> Acl {
     let Some(provider) = provider(&acl.id.scheme) else { return acl.clone() };
     let id = provider.masked(&acl.id.id).into_owned();
     Acl { perms: acl.perms, id: Id { scheme: acl.id.scheme.clone(), id } }

@@ -81,7 +81,8 @@ mod validation;
 mod watches;
 mod write_request;
 
-pub use auth::{AuthFailed, AuthSettings, DigestAlgorithm, authenticate, digest_id, identities};
+pub use access::masked as masked_acl;
+pub use auth::{AuthFailed, AuthSettings, DigestAlgorithm, authenticate, digest_id, identities, user_name};
 pub use changes::{Change, Changes};
 pub use difference::{Counts, Difference, Step};
 pub use op::is_write;

@@ -152,18 +152,21 @@ pub struct RequestTotals {
 }
 
 /// A request that the node has answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnsweredRequest {
     /// When it arrived.
     pub arrived: Time,
     pub is_write: bool,
+    /// A write as it went to the node, if [`Limits::keeps_writes`]; else empty.
+    pub write: Bytes,
     /// One request, and its size.
     pub totals: RequestTotals,
 }
 
 #[derive(Debug)]
 enum PendingKind {
-    Write,
+    /// The request, if [`Limits::keeps_writes`]; else empty.
+    Write(Bytes),
     Read,
     /// The reply repeats the path of the request, which the node does not know.
     Sync(Bytes),
@@ -190,6 +193,8 @@ pub struct Limits {
     /// `throttledOpWaitTime`: how long a request waits for room before it is answered with `ThrottledOp`. `None` if it
     /// waits for as long as it takes.
     pub throttled_after: Option<Span>,
+    /// `audit.enable`: writes are kept until they are answered, for [`AnsweredRequest::write`].
+    pub keeps_writes: bool,
     /// How clients authenticate, and whether they have to.
     pub authentication: Arc<Authentication>,
 }
@@ -205,6 +210,7 @@ impl Default for Limits {
             greeting: Span::from_ms(10_000),
             large_request_bytes: None,
             throttled_after: None,
+            keeps_writes: false,
             authentication: Arc::default(),
         }
     }
@@ -523,8 +529,8 @@ impl Connection {
         };
         let (code, body) = match (&kind, reply.split_first_chunk()) {
             (PendingKind::Sync(path), _) => (ErrorCode::Ok.number(), &path[..]),
-            (PendingKind::Write | PendingKind::Read, Some((code, body))) => (i32::from_be_bytes(*code), body),
-            (PendingKind::Write | PendingKind::Read, None) => (ErrorCode::SystemError.number(), reply),
+            (PendingKind::Write(_) | PendingKind::Read, Some((code, body))) => (i32::from_be_bytes(*code), body),
+            (PendingKind::Write(_) | PendingKind::Read, None) => (ErrorCode::SystemError.number(), reply),
         };
         self.output.frame(xid, zxid, code, body);
         self.pending_bytes -= bytes;
@@ -535,8 +541,11 @@ impl Connection {
             self.read_bytes = (self.read_bytes / 2).max(body.len()).max(READ_BYTES_MIN);
         }
         self.answered(at, zxid, 1, now);
-        let is_write = matches!(kind, PendingKind::Write);
-        Some(AnsweredRequest { arrived: at, is_write, totals: RequestTotals { count: 1, bytes, large_bytes } })
+        let (is_write, write) = match kind {
+            PendingKind::Write(request) => (true, request),
+            PendingKind::Read | PendingKind::Sync(_) => (false, Bytes::new()),
+        };
+        Some(AnsweredRequest { arrived: at, is_write, write, totals: RequestTotals { count: 1, bytes, large_bytes } })
     }
 
     /// Queues a watch event. A client that does not read is disconnected before it uses too much memory.

@@ -155,7 +155,8 @@ impl Connection {
             }
             Kind::Write(op) => {
                 let body = WriteRequest::encode(op, &self.caller, &body);
-                self.push_pending(xid, context, (body.len(), large_bytes), PendingKind::Write);
+                let kept = if self.limits.keeps_writes { body.clone() } else { Bytes::new() };
+                self.push_pending(xid, context, (body.len(), large_bytes), PendingKind::Write(kept));
                 events.push(Event::Request { client, cxid, body });
             }
             Kind::Read(op) => {

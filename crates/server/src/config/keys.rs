@@ -142,6 +142,27 @@ pub fn markdown() -> String {
     page
 }
 
+/// The table of `docs/configuration.md` with what Pole does with each of these keys of Apache's.
+///
+/// # Panics
+/// If one of them is not in [`KEYS`].
+#[must_use]
+pub fn apache_markdown(names: &[&str]) -> String {
+    let mut page = String::from("| key | Pole |\n| --- | --- |\n");
+    for name in names {
+        let key = find(name).unwrap_or_else(|| panic!("{name} is not in the table of settings"));
+        let what = match key.kind {
+            Unused(why) => format!("ignored: {why}"),
+            Only([], why) => format!("refused: {why}"),
+            Only(words, why) => format!("`{}`; anything else is refused: {why}", words.join("`, `")),
+            Number(..) | Bool(..) | Text | Secret | Word(_) | Family if key.name == *name => "supported".to_owned(),
+            Number(..) | Bool(..) | Text | Secret | Word(_) | Family => format!("supported, as `{}`", key.name),
+        };
+        page.push_str(&format!("| `{name}` | {what} |\n"));
+    }
+    page
+}
+
 /// `server.` of `server.N`.
 fn prefix(family: &str) -> &str {
     family.trim_end_matches('N')

@@ -72,6 +72,14 @@ const SASL: &str = "servers use TLS or pole.peer.secret among themselves";
 const REVOCATION: &str = "revoked certificates are not looked up yet";
 const THREADS: &str = "Pole has other threads than Apache's server";
 const RANDOM_DROPS: &str = "connections are refused when there are no tokens, never at random";
+const ELECTION: &str = "Pole has another election";
+const OBSERVERS: &str = "observers follow the leader itself";
+const SYNCS: &str = "what a leader sends at once is limited in bytes";
+const CACHE: &str = "replies are not cached";
+const WATCHES: &str = "the watches of a closed connection are removed in small steps";
+const PATHS: &str = "there are no statistics by path";
+const BATCHES: &str = "the disk takes everything that waits at once";
+const KERBEROS: &str = "Kerberos is not supported yet";
 const JVM: &str = "there is no JVM";
 
 /// The algorithm with one of the names of [`DIGESTS`]; Java has two for the first.
@@ -109,6 +117,27 @@ settings! {
             "Several addresses for a server.";
         Apache "oraclePath", Only(&[], "Pole breaks no ties of two servers by a file"), "",
             "Apache's tie-breaker for two servers.";
+        Apache "multiAddress.reachabilityCheckEnabled", Unused("a server has one address"), "", "Whether addresses are probed.";
+        Apache "multiAddress.reachabilityCheckTimeoutMs", Unused("a server has one address"), "", "Milliseconds for that.";
+        Apache "electionPortBindRetry", Unused("a port that is taken ends the start, with its name"), "", "Attempts to open the election port.";
+        Apache "fastleader.minNotificationInterval", Unused(ELECTION), "", "Milliseconds between messages of an election.";
+        Apache "fastleader.maxNotificationInterval", Unused(ELECTION), "", "Milliseconds between messages of an election.";
+        Apache "leader.maxTimeToWaitForEpoch", Unused(ELECTION), "", "Milliseconds that a leader waits for followers.";
+        Apache "leaderConnectDelayDuringRetryMs", Unused("a connection that fails is retried at once"), "", "Milliseconds between attempts to connect to the leader.";
+        Apache "quorumCnxnTimeoutMs", Unused("peers watch each other by messages"), "", "Milliseconds after which a silent link is closed.";
+        Apache "observerMasterPort", Unused(OBSERVERS), "", "The port on which a follower serves observers.";
+        Apache "observerMaster.sizeLimit", Unused(OBSERVERS), "", "Bytes that it keeps for them.";
+        Apache "observer.reconnectDelayMs", Unused("a connection that fails is retried at once"), "", "Milliseconds before an observer connects again.";
+        Apache "observer.election.DelayMs", Unused(ELECTION), "", "Milliseconds before an observer looks for a leader.";
+        Apache "leader.maxConcurrentSnapSyncs", Unused(SYNCS), "", "Followers that a leader brings level with snapshots at once.";
+        Apache "leader.maxConcurrentDiffSyncs", Unused(SYNCS), "", "The same without snapshots.";
+        Apache "leader.ackLoggingFrequency", Unused(THREADS), "", "Which acknowledgements are logged.";
+        Apache "leader.closeSocketAsync", Unused(THREADS), "", "How links are closed.";
+        Apache "learner.closeSocketAsync", Unused(THREADS), "", "How links are closed.";
+        Apache "learner.asyncSending", Unused(THREADS), "", "How a follower sends.";
+        Apache "messageTracker.Enabled", Unused("links are logged and counted"), "", "Whether the last messages of a link are kept for the log.";
+        Apache "messageTracker.BufferSize", Unused("links are logged and counted"), "", "How many.";
+        Apache "controllerPort", Unused("a part of Apache's tests"), "", "A port that controls failures.";
         /// The id of this server, from the file `myid` in `dataDir`; always one of `servers`.
         + me: ServerId = ServerId(0);
         /// All servers, observers included.
@@ -221,6 +250,35 @@ settings! {
             "Threads of Apache's server.";
         Apache "quorum.cnxn.threads.size", Unused(THREADS), "",
             "Threads of Apache's server.";
+        Apache "clientTcpKeepAlive", Unused("a client that is gone is known by its session timeout"), "", "Keep-alive of client connections.";
+        Apache "nio.directBufferBytes", Unused(THREADS), "", "Memory of Apache's server.";
+        Apache "nio.shutdownTimeout", Unused(THREADS), "", "Threads of Apache's server.";
+        Apache "netty.advancedFlowControl.enabled", Unused("input is read when there is room for it"), "", "Flow control of Netty.";
+        Apache "netty.server.outstandingHandshake.limit", Unused("handshakes count as connections without a session: pole.client.greetingsMax"), "", "TLS handshakes at once.";
+        Apache "netty.server.earlyDropSecureConnectionHandshakes", Unused("handshakes count as connections without a session: pole.client.greetingsMax"), "", "Whether further ones are dropped at once.";
+        Apache "commitProcessor.maxReadBatchSize", Unused(THREADS), "", "Batches of Apache's server.";
+        Apache "commitProcessor.maxCommitBatchSize", Unused(THREADS), "", "Batches of Apache's server.";
+        Apache "commitProcessor.shutdownTimeout", Unused(THREADS), "", "Threads of Apache's server.";
+        Apache "request_throttler.shutdownTimeout", Unused(THREADS), "", "Threads of Apache's server.";
+        Apache "follower.skipLearnerRequestToNextProcessor", Unused(THREADS), "", "Stages of Apache's server.";
+        Apache "forward_learner_requests_to_commit_processor_disabled", Unused(THREADS), "", "Stages of Apache's server.";
+        Apache "intBufferStartingSizeBytes", Unused("buffers grow as needed"), "", "Memory of a reply.";
+        Apache "maxResponseCacheSize", Unused(CACHE), "", "Replies kept for getData.";
+        Apache "maxGetChildrenResponseCacheSize", Unused(CACHE), "", "Replies kept for getChildren.";
+        Apache "watchManagerName", Unused(WATCHES), "", "The class that keeps watches.";
+        Apache "watcherCleanThreadsNum", Unused(WATCHES), "", "Threads that remove watches.";
+        Apache "watcherCleanIntervalInSeconds", Unused(WATCHES), "", "How often.";
+        Apache "watcherCleanThreshold", Unused(WATCHES), "", "From how many on.";
+        Apache "maxInProcessingDeadWatchers", Unused(WATCHES), "", "How many may wait.";
+        Apache "bitHashCacheSize", Unused(WATCHES), "", "Memory of watches.";
+        Apache "pathStats.enabled", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.slotCapacity", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.slotDuration", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.maxDepth", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.sampleRate", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.initialDelay", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.delay", Unused(PATHS), "", "Statistics of paths.";
+        Apache "pathStats.topPathMax", Unused(PATHS), "", "Statistics of paths.";
         Pole "pole.client.replyBytesMax", Number(65_536, 1 << 30), "16777216" => reply_bytes_max: u64 = Values::count,
             "Bytes of a reply. A read that needs more is answered with MarshallingError (-5).";
         Pole "pole.client.outputBytesMax", Number(1 << 20, 1 << 40), "268435456"
@@ -273,6 +331,15 @@ settings! {
             "Whether a log without any snapshot is read as the whole history, for one start. Otherwise it is refused.";
         Apache "snapshot.compression.method", Unused("snapshots are written plain; plain ones are read"), "",
             "Compression of snapshots.";
+        Apache "datadir.autocreate", Unused("directories are made where they are missing"), "", "Whether directories are made.";
+        Apache "db.autocreate", Unused("a server without history votes as the agreement allows"), "", "Whether a server without history may vote.";
+        Apache "commitLogCount", Unused("pole.diffRetainMb says how much is kept, in bytes"), "", "Transactions kept in memory to bring others level.";
+        Apache "snapshotSizeFactor", Unused("a follower gets a snapshot only if the log does not reach back far enough"), "", "How much log is sent instead of a snapshot.";
+        Apache "forceSnapshotSync", Unused("a follower gets a snapshot only if the log does not reach back far enough"), "", "Whether followers always get a snapshot.";
+        Apache "txnLogSizeLimitInKb", Unused("a log file ends with a snapshot: see snapSizeLimitInKb"), "", "Kilobytes of a log file.";
+        Apache "flushDelay", Unused(BATCHES), "", "Milliseconds that a write to the log waits for others.";
+        Apache "maxWriteQueuePollTime", Unused(BATCHES), "", "Milliseconds that it waits at most.";
+        Apache "maxBatchSize", Unused(BATCHES), "", "Transactions in one write to the log.";
         Apache "digest.enabled", Unused("Pole compares digests of its own"), "",
             "Apache's digest of the tree.";
     }
@@ -327,6 +394,22 @@ settings! {
             "Whether clients must authenticate before any other request.";
         Apache "enforce.auth.schemes", Text, "",
             "The schemes that count for it, with commas: `digest`, `ip`, `sasl`, `x509`.";
+        Apache "closeSessionTxn.enabled", Unused("the end of a session always lists its nodes, unless there are many"), "", "Whether it does.";
+        Apache "emulate353TTLNodes", Only(&["false"], "only versions before 3.5.4 wrote such nodes"), "false", "The format of nodes with a time to live.";
+        Apache "enableEagerACLCheck", Unused("the leader checks permissions, once"), "", "Whether followers check permissions too.";
+        Apache "letAnySaslUserDoX", Unused("a superuser is named with superUser"), "", "Whether a user of SASL may do everything.";
+        Apache "quorum.auth.serverRequireSasl", Only(&["false"], SASL), "false", "Whether servers require SASL of each other.";
+        Apache "quorum.auth.learnerRequireSasl", Only(&["false"], SASL), "false", "Whether servers require SASL of the leader.";
+        Apache "quorum.auth.server.saslLoginContext", Unused(SASL), "", "A section of the JAAS file.";
+        Apache "quorum.auth.learner.saslLoginContext", Unused(SASL), "", "A section of the JAAS file.";
+        Apache "quorum.auth.kerberos.servicePrincipal", Unused(SASL), "", "A principal of Kerberos.";
+        Apache "kerberos.removeHostFromPrincipal", Unused(KERBEROS), "", "Names of Kerberos.";
+        Apache "kerberos.removeRealmFromPrincipal", Unused(KERBEROS), "", "Names of Kerberos.";
+        Apache "kerberos.canonicalizeHostNames", Unused(KERBEROS), "", "Names of Kerberos.";
+        Apache "kerberos.minReLoginTimeMs", Unused(KERBEROS), "", "Tickets of Kerberos.";
+        Apache "security.auth_to_local", Unused(KERBEROS), "", "Names of Kerberos.";
+        Apache "requireKerberosConfig", Unused(KERBEROS), "", "Whether Kerberos must be configured.";
+        Apache "kinit", Unused(KERBEROS), "", "The program that gets tickets.";
         Pole "pole.tree.pathBytesMax", Number(256, 1 << 20), "16384" => path_bytes_max: u64 = Values::count,
             "Bytes of a path that may be created; longer ones are answered with BadArguments (-8). Existing nodes are served.";
         Pole "pole.tree.ephemeralsMax", Number(1, 10_000_000), "50000" => ephemerals_max: u64 = Values::count,
@@ -418,6 +501,11 @@ settings! {
             "Lists of revoked certificates.";
         Apache "ssl.quorum.ocsp", Only(&["false"], REVOCATION), "false",
             "Questions after revoked certificates.";
+        Apache "client.certReload", Unused("certificates are read at the start"), "", "Whether changed certificates are read again.";
+        Apache "ssl.context.supplier.class", Only(&[], "classes of Java cannot be loaded"), "", "Apache's class that makes the TLS context.";
+        Apache "ssl.quorum.context.supplier.class", Only(&[], "classes of Java cannot be loaded"), "", "The same between servers.";
+        Apache "ssl.quorum.handshakeDetectionTimeoutMillis", Unused("links between servers have time limits of their own"), "", "Milliseconds to tell TLS from plain text.";
+        Apache "fips-mode", Unused("certificates are checked by the rules of the TLS library alone"), "", "Whether Apache checks host names with classes of its own.";
         /// `ssl.*`, for `secureClientPort`.
         + clients: TlsSettings = TlsSettings::default();
         /// `ssl.quorum.*`.
@@ -461,6 +549,25 @@ settings! {
             "The watch over pauses of the JVM.";
         Apache "jvm.pause.sleep.time.ms", Unused(JVM), "",
             "The watch over pauses of the JVM.";
+        Apache "audit.enable", TRUE_FALSE, "false" => audit: bool = Values::bool,
+            "Whether every change that a client asks for is written to the audit log.";
+        Apache "audit.impl.class", Unused("Pole writes the log itself, to a file"), "",
+            "Apache's class that writes it.";
+        Apache "admin.forceHttps", Only(&["false"], "the port takes both with admin.portUnification; keep it on loopback, or behind a proxy"), "false", "Whether the admin server refuses HTTP.";
+        Apache "admin.needClientAuth", Only(&["false"], "callers from elsewhere show pole.admin.token"), "false", "Whether callers show certificates.";
+        Apache "admin.httpVersion", Unused("HTTP 1.1 is spoken, which every client knows"), "", "The version of HTTP.";
+        Apache "metricsProvider.numWorkerThreads", Unused(THREADS), "", "Threads of Apache's metrics.";
+        Apache "metricsProvider.maxQueueSize", Unused(THREADS), "", "Memory of Apache's metrics.";
+        Apache "metricsProvider.workerShutdownTimeoutMs", Unused(THREADS), "", "Threads of Apache's metrics.";
+        Apache "jmx.log4j.disable", Unused(JVM), "", "Whether the log is shown in JMX.";
+        Apache "jmx.log4j.mbean", Unused(JVM), "", "Its name there.";
+        Pole "pole.audit.file", Text, ""
+            => audit_file: PathBuf = |values, key| values.path(key).unwrap_or_else(|| values.path("dataDir").unwrap_or_default().join("zookeeper_audit.log")),
+            "The file of the audit log; `zookeeper_audit.log` in `dataDir` if not set.";
+        Pole "pole.audit.fileBytesMax", Number(4_096, 1 << 40), "10485760" => audit_file_bytes_max: u64 = Values::count,
+            "Bytes after which the file is renamed, `.1` added to its name, and a new one begun.";
+        Pole "pole.audit.filesMax", Number(1, 10_000), "10" => audit_files_max: u64 = Values::count,
+            "Files of the audit log that are kept, the present one included.";
         Pole "pole.admin.token", Hidden, "" => token: Option<Secret> = Values::secret,
             "What a caller from elsewhere than loopback must show to change something.";
         Pole "pole.admin.actions", TRUE_FALSE, "false" => actions: bool = Values::bool,

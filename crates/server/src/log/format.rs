@@ -46,7 +46,7 @@ impl Line<'_> {
 }
 
 /// Formats a time in milliseconds since 1970 as ISO 8601, in UTC.
-fn timestamp(wall_ms: i64) -> String {
+pub(crate) fn timestamp(wall_ms: i64) -> String {
     let at = OffsetDateTime::UNIX_EPOCH.saturating_add(Duration::milliseconds(wall_ms));
     let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
     let (hour, minute, second, ms) = (at.hour(), at.minute(), at.second(), at.millisecond());

@@ -15,6 +15,7 @@ mod subscriber;
 mod writer;
 
 pub use filter::{Filter, InvalidFilter};
+pub(crate) use format::timestamp;
 pub(crate) use writer::lines_dropped;
 
 use std::net::SocketAddr;

@@ -49,14 +49,14 @@ pub(crate) fn environment() -> Vec<(&'static str, String)> {
         ("os.name", if os.is_empty() { std::env::consts::OS.to_owned() } else { os }),
         ("os.arch", std::env::consts::ARCH.to_owned()),
         ("os.version", kernel("osrelease")),
-        ("user.name", user()),
+        ("user.name", process_user()),
         ("user.home", variable("HOME")),
         ("user.dir", std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default()),
     ]
 }
 
 /// The user by the environment, or the id of the process.
-fn user() -> String {
+pub(crate) fn process_user() -> String {
     let named = ["USER", "LOGNAME"].into_iter().filter_map(|name| std::env::var(name).ok());
     let id = || rustix::process::getuid().as_raw().to_string();
     named.into_iter().find(|name| !name.is_empty()).unwrap_or_else(id)

@@ -15,7 +15,7 @@ mod summary;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use host::{directory_bytes, environment, version};
+pub(crate) use host::{directory_bytes, environment, process_user, version};
 pub(crate) use names::{Counter, Counters, ProposalSizes, Summaries, Summary};
 pub(crate) use node_meter::NodeMeter;
 pub(crate) use node_stats::{Learner, NodeStats, all_scores, for_each_oracle};

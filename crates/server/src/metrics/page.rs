@@ -102,6 +102,14 @@ fn add_server(shared: &Shared, page: &mut Page) {
         &u8::from(matches!(mode(shared), "leader" | "standalone")),
     );
     page.one("pole_applied_zxid", "gauge", "The last transaction applied.", &shared.applied.load(Ordering::Relaxed));
+    if let Some(audit) = shared.audit.get() {
+        page.one(
+            "pole_audit_lines_dropped_total",
+            "counter",
+            "Changes that are missing in the audit log, because the disk was too slow or failed.",
+            &audit.dropped(),
+        );
+    }
     page.one(
         "pole_client_output_bytes",
         "gauge",

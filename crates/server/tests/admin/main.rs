@@ -1,6 +1,7 @@
 //! Tests of the four-letter words and the admin server, over real sockets.
 
 mod answers;
+mod audit;
 mod backup;
 mod certificates;
 mod connections;

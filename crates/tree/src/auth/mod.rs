@@ -119,6 +119,12 @@ pub fn identities(scheme: &str, name: &str, settings: &AuthSettings) -> Vec<Id> 
     provider(scheme).map(|provider| provider.identities(name, settings)).unwrap_or_default()
 }
 
+/// The name of the user that an identity stands for, without secrets.
+#[must_use]
+pub fn user_name(id: &Id) -> &str {
+    provider(&id.scheme).map_or(id.id.as_str(), |provider| provider.user(&id.id))
+}
+
 /// The provider of a scheme.
 pub(crate) fn provider(scheme: &str) -> Option<&'static dyn Provider> {
     PROVIDERS.into_iter().find(|provider| provider.scheme() == scheme)

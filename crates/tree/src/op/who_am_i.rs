@@ -3,7 +3,7 @@
 use pole_jute::{ClientInfo, ErrorCode, Id, Record, WhoAmIResponse, Writer};
 
 use crate::Caller;
-use crate::auth::provider;
+use crate::auth::user_name;
 
 pub(crate) fn read(caller: &Caller, reply: &mut Writer) -> Result<(), ErrorCode> {
     let client_info = caller.ids.iter().map(to_client_info).collect();
@@ -12,6 +12,5 @@ pub(crate) fn read(caller: &Caller, reply: &mut Writer) -> Result<(), ErrorCode>
 }
 
 fn to_client_info(id: &Id) -> ClientInfo {
-    let user = provider(&id.scheme).map_or(id.id.as_str(), |provider| provider.user(&id.id));
-    ClientInfo { auth_scheme: id.scheme.clone(), user: user.into() }
+    ClientInfo { auth_scheme: id.scheme.clone(), user: user_name(id).into() }
 }
