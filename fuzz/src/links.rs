@@ -17,7 +17,7 @@ use std::pin::pin;
 use bytes::Bytes;
 use pole_node::{Channel, Message};
 use pole_server::peer::frames::{Frame, FrameError, FrameReader};
-use pole_server::peer::handshake::{self, Greeting};
+use pole_server::peer::handshake::{self, Greeting, Standing};
 use pole_server::peer::{Arrival, Inbox, PeerSecret};
 use pole_types::ServerId;
 
@@ -274,8 +274,11 @@ impl Handshake {
 
     async fn accepted(&self, mut end: End, secret: Option<&PeerSecret>, nonce: u8) -> Result<ServerId, String> {
         let ours = |to| self.greeting(self.lower, to, secret, nonce);
-        let is_peer = |id: ServerId| id != self.lower && (1..=3).contains(&id.0);
-        let verdict = handshake::accept(&mut end, self.channel, ours, is_peer, secret).await;
+        let standing = |id: ServerId| match id != self.lower && (1..=3).contains(&id.0) {
+            true => Standing::Member,
+            false => Standing::Stranger,
+        };
+        let verdict = handshake::accept(&mut end, self.channel, ours, standing, secret).await;
         end.outgoing.close();
         verdict.map_err(|refusal| refusal.to_string())
     }

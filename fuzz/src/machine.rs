@@ -77,7 +77,7 @@ impl Leader {
     }
 
     fn prepare(&mut self, at: Position, from: RequestOrigin, ask: &Bytes) -> Option<Bytes> {
-        let txn = self.prepared.prepare(&self.tree, at, from, ask);
+        let txn = self.prepared.prepare(&self.tree, at, from, ask, &|_| true);
         self.in_flight.extend(txn.clone());
         txn
     }

@@ -40,7 +40,9 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "sim" => programs::run("pole-sim", "sim", rest),
         "model" => programs::run("pole-model", "model", rest),
         "failover" => programs::run("pole-sim", "failover", rest),
-        "attack" | "bench" | "compat" | "ensemble" | "soak" => programs::run("pole-harness", "harness", args),
+        "attack" | "bench" | "compat" | "ensemble" | "replace" | "soak" => {
+            programs::run("pole-harness", "harness", args)
+        }
         "mutants" => mutants::run(rest),
         "fuzz" => fuzz::run(rest),
         "book" => book::run(rest),
@@ -67,6 +69,7 @@ usage: cargo xtask CHORE [ARGUMENTS]
   bench [--rounds 5]      Apache ZooKeeper and Pole side by side, and which goals are reached
       [--only writes,reads,latency,curve,kill,freeze,memory,start,sessions,scaling,elect]
       [--product apache|pole|both] [--quick]
+  replace [--servers 5]   all servers of an ensemble replaced under load by `pole members`, one by one
   soak [--seconds 600]    real servers killed and stopped under load, and all that clients saw checked
       [--product pole|apache] [--servers 5] [--sessions 30] [--rate 1000] [--majority N] [--seed S]
   soak --network          the same with partitions, delay, loss, flapping, full and wiped disks, transfers, other oracles

@@ -233,6 +233,36 @@ pub struct Transferred {
     pub pause_ms: f64,
 }
 
+/// The members of the ensemble: the answer to `GET` and `PUT /v1/members`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Members {
+    /// The transaction that set them; `0x0` if they come from the configuration file.
+    pub version: String,
+    /// Whether they can be changed at run time (`reconfigEnabled`).
+    pub changeable: bool,
+    /// All members, sorted by id.
+    pub members: Vec<Member>,
+}
+
+/// A member of the ensemble.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Member {
+    /// Its id.
+    pub id: u64,
+    /// `participant` if it votes, or `observer`.
+    pub role: String,
+    /// Its line in the configuration, without the key: `host:quorumPort:electionPort:role;address:clientPort`.
+    pub line: String,
+    /// The weight of its vote; none if it does not vote.
+    pub weight: Option<u32>,
+    /// The group that its vote belongs to, if there are groups.
+    pub group: Option<u64>,
+}
+
 /// The answer to every request that is refused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

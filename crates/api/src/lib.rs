@@ -21,10 +21,10 @@ mod what_if;
 pub mod words;
 
 pub use answers::{
-    Election, Ensemble, Health, OracleChosen, OracleInForce, OracleScores, Proposal, Quorum, Refusal, Scores, Server,
-    ServerScore, Step, Transferred,
+    Election, Ensemble, Health, Member, Members, OracleChosen, OracleInForce, OracleScores, Proposal, Quorum, Refusal,
+    Scores, Server, ServerScore, Step, Transferred,
 };
 pub use dashboard::{AclEntry, Capabilities, Clients, Measured, NodeStat, NodeView, Snapshot};
-pub use requests::{ChooseOracle, Param, SetScore, Transfer};
+pub use requests::{ChangeMembers, ChooseOracle, Param, SetScore, Transfer};
 pub use up::{UpChooseServer, UpCutSite, UpLink, UpLoad, UpServer, UpSetLink, UpSetLoad, UpState, UpTour};
 pub use what_if::{WhatIf, WhatIfs};

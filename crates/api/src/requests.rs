@@ -52,6 +52,19 @@ pub struct SetScore {
     pub ttl_ms: Option<u64>,
 }
 
+/// `PUT /v1/members`: changes the members of the ensemble.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ChangeMembers {
+    /// Servers to add, or to replace: lines as in the configuration, `server.4=host:2888:3888:observer;2181`.
+    pub join: Vec<String>,
+    /// The ids of servers to remove.
+    pub leave: Vec<u64>,
+    /// The version of the members that the change is meant for; any if not given.
+    pub version: Option<String>,
+}
+
 /// `POST /v1/transfer`: hands leadership over.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

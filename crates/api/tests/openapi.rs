@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use pole_api::{
-    ChooseOracle, Election, Ensemble, Health, NodeView, OracleChosen, OracleInForce, Refusal, Scores, SetScore,
-    Transfer, Transferred, UpChooseServer, UpCutSite, UpSetLink, UpSetLoad, WhatIfs,
+    ChangeMembers, ChooseOracle, Election, Ensemble, Health, Members, NodeView, OracleChosen, OracleInForce, Refusal,
+    Scores, SetScore, Transfer, Transferred, UpChooseServer, UpCutSite, UpSetLink, UpSetLoad, WhatIfs,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -65,6 +65,7 @@ impl Pages {
         self.add("get", "/v1/health", "The state of this server", &[], None, json!({ "200": answer, "503": without }));
         self.read::<Ensemble>("/v1/ensemble", "All servers, as far as this one knows them", &[]);
         self.read::<OracleInForce>("/v1/oracle", "The active oracle", &[]);
+        self.read::<Members>("/v1/members", "The members of the ensemble with their addresses", &[]);
         let kind = ("kind", "string", "`before-resignation` (the default) or `after-crash`");
         self.read::<Scores>("/v1/scores", "How well each server would lead, by every oracle", &[kind]);
         let last = ("last", "integer", "The number of elections at most");
@@ -92,6 +93,8 @@ impl Pages {
         self.change::<SetScore>("put", "/v1/score", "Set the score of a probe for this server", "204", set);
         let transferred = self.answer::<Transferred>("Another server leads");
         self.change::<Transfer>("post", "/v1/transfer", "Hand leadership over", "200", transferred);
+        let members = self.answer::<Members>("The change is committed");
+        self.change::<ChangeMembers>("put", "/v1/members", "Change the members of the ensemble", "200", members);
     }
 
     /// What `pole up` adds.

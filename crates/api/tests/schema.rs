@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use pole_api::{
-    Capabilities, ChooseOracle, Election, Ensemble, Health, NodeView, OracleChosen, OracleInForce, Refusal, Scores,
-    SetScore, Snapshot, Transfer, Transferred, UpChooseServer, UpCutSite, UpSetLink, UpSetLoad, UpState, WhatIfs,
+    Capabilities, ChangeMembers, ChooseOracle, Election, Ensemble, Health, Members, NodeView, OracleChosen,
+    OracleInForce, Refusal, Scores, SetScore, Snapshot, Transfer, Transferred, UpChooseServer, UpCutSite, UpSetLink,
+    UpSetLoad, UpState, WhatIfs,
 };
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -57,6 +58,11 @@ fn schema() -> Value {
         "POST /v1/transfer": answer(
             generator.subschema_for::<Transferred>(),
             Some(generator.subschema_for::<Transfer>()),
+        ),
+        "GET /v1/members": answer(generator.subschema_for::<Members>(), None),
+        "PUT /v1/members": answer(
+            generator.subschema_for::<Members>(),
+            Some(generator.subschema_for::<ChangeMembers>()),
         ),
         "refusals": answer(generator.subschema_for::<Refusal>(), None),
     });

@@ -13,7 +13,8 @@ use std::time::Duration;
 use hyper::HeaderMap;
 use pole_api::commands::Restored;
 use pole_api::{
-    ChooseOracle, Election, Ensemble, Health, OracleChosen, Refusal, Scores, SetScore, Transfer, Transferred, WhatIfs,
+    ChangeMembers, ChooseOracle, Election, Ensemble, Health, Members, OracleChosen, Refusal, Scores, SetScore,
+    Transfer, Transferred, WhatIfs,
 };
 use pole_oracle::Spec;
 use serde::Serialize;
@@ -88,6 +89,14 @@ impl Admin {
         let body = text(&Transfer { to, timeout_ms: Some(timeout.0) });
         let limit = LIMIT + Duration::from_millis(timeout.0);
         self.send(&self.urls()?, "POST", "/v1/transfer", &body, limit)
+    }
+
+    pub(crate) fn members(&self) -> Result<Reply<Members>, Failure> {
+        self.get("/v1/members")
+    }
+
+    pub(crate) fn change_members(&self, change: &ChangeMembers) -> Result<Reply<Members>, Failure> {
+        self.send(&self.urls()?, "PUT", "/v1/members", &text(change), LIMIT)
     }
 
     /// Passes a snapshot of the first server that is reachable to `sink`. Returns the headers of its answer.

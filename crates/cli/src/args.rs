@@ -78,6 +78,9 @@ pub(crate) enum Command {
         #[command(flatten)]
         at: AdminArgs,
     },
+    /// Show or change the servers of the ensemble
+    #[command(subcommand)]
+    Members(MembersCommand),
     /// Give a server a score of your own, for the oracle `custom`
     #[command(subcommand)]
     Score(ScoreCommand),
@@ -313,6 +316,50 @@ pub(crate) enum OracleCommand {
         /// A parameter of it, such as class=10ms
         #[arg(long = "param", value_name = "KEY=VALUE")]
         params: Vec<Param>,
+        #[command(flatten)]
+        at: AdminArgs,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MembersCommand {
+    /// Show the members: roles, addresses, and who has everything
+    List(AdminArgs),
+    /// Add a server that runs already: first as an observer, and as a voter when it has everything
+    Add {
+        /// Its line in the configuration: server.4=host:2888:3888;2181
+        #[arg(value_name = "LINE")]
+        server: String,
+        /// Leave it an observer
+        #[arg(long)]
+        observer: bool,
+        /// How long to wait until it has everything
+        #[arg(long, value_name = "TIME", default_value = "60s")]
+        timeout: Ms,
+        #[command(flatten)]
+        at: AdminArgs,
+    },
+    /// Remove a server; a leader hands over. Stop it afterwards
+    Remove {
+        /// Its id
+        id: u64,
+        #[command(flatten)]
+        at: AdminArgs,
+    },
+    /// Make an observer a voter, when it has everything
+    Promote {
+        /// Its id
+        id: u64,
+        /// How long to wait until it has everything
+        #[arg(long, value_name = "TIME", default_value = "60s")]
+        timeout: Ms,
+        #[command(flatten)]
+        at: AdminArgs,
+    },
+    /// Make a voter an observer
+    Demote {
+        /// Its id
+        id: u64,
         #[command(flatten)]
         at: AdminArgs,
     },

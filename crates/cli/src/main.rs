@@ -37,6 +37,7 @@ mod failure;
 mod http;
 #[cfg(feature = "lab")]
 mod lab;
+mod members;
 mod paint;
 mod server;
 mod servers;
@@ -97,6 +98,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
                 false => transfer(&admin, to, timeout, cli.json),
             }
         }
+        Command::Members(command) => members::run(command, cli.json, paint),
         Command::Score(ScoreCommand::Set { value, ttl, at }) => {
             Admin::new(&at).set_score(value, ttl)?;
             if cli.json { Ok(()) } else { print(&format!("The score is {value} for the next {}.\n", ttl.text())) }

@@ -109,6 +109,31 @@ const EXAMPLES: &[Example] = &[
         ("--n 3..3 --out {dir}/compared", "Messages and message delays"),
         ("--n 1..2", 2, "invalid value '1..2'"),
     ),
+    example(
+        "members add",
+        ("server.2=127.0.0.1:1:2;3 --observer --admin {admin}", "Server 2 is an observer"),
+        ("server.3=127.0.0.1:1 --admin {admin}", 2, "the form is host:quorumPort"),
+    ),
+    example(
+        "members list",
+        ("--admin {admin}", "2 members, changed at"),
+        ("--admin 127.0.0.1:1", 3, "no server answers"),
+    ),
+    example(
+        "members promote",
+        ("1 --admin {admin}", "votes already; nothing to do"),
+        ("2 --timeout 1ms --admin {admin}", 1, "Server 2 does not answer"),
+    ),
+    example(
+        "members demote",
+        ("2 --admin {admin}", "is an observer already"),
+        ("1 --admin {admin}", 1, "0 of 0 voters would answer, which is no quorum"),
+    ),
+    example(
+        "members remove",
+        ("2 --admin {admin}", "Server 2 is not a member any more"),
+        ("9 --admin {admin}", 2, "server 9 is no member: the members are 1"),
+    ),
     example("lab watch", ("ring", "leader"), ("nothing", 2, "no such file, script or algorithm")),
     // Its shortest figure takes a minute without optimisation: `tests/real.rs` and the tests of the lab run it.
     example("lab paper", ("", ""), ("--only 9z", 2, "expected one of 4b, 6")),
@@ -128,13 +153,17 @@ fn every_command_has_a_good_and_a_bad_result() {
     let config = scratch.file(
         "zoo.cfg",
         &format!(
-            "dataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\nadmin.serverPort={}\npreAllocSize=64\n\
-             admin.rateLimiterIntervalInMS=0\n",
+            "dataDir={}\nserver.1=127.0.0.1:{}:{};127.0.0.1:{}\nadmin.serverPort={}\npreAllocSize=64\n\
+             admin.rateLimiterIntervalInMS=0\nstandaloneEnabled=false\nreconfigEnabled=true\n",
             scratch.0.join("data").display(),
+            free_port(),
+            free_port(),
             port(&client),
             port(&admin)
         ),
     );
+    fs::create_dir_all(scratch.0.join("data")).unwrap();
+    fs::write(scratch.0.join("data/myid"), "1").unwrap();
     scratch.file("bad.cfg", "dataDir=somewhere\ntickTime=soon\n");
     let mut server = Running::reading_stderr(&["server", "--config", &config]);
     server.until(" serving ");

@@ -7,6 +7,7 @@
 //! - [`attack`] sends servers hostile input and load, and checks that other clients are not disturbed.
 //! - [`rng`] is a seeded random number generator.
 //! - [`network`] puts TCP proxies between servers and clients, so that links can be cut, slowed and reset.
+//! - [`replace`] replaces all servers of an ensemble under load.
 //! - [`soak`] kills and stops servers under load and checks everything that clients observed.
 //! - [`tls`] makes certificates for the secure ports of an ensemble.
 //!
@@ -33,6 +34,7 @@ pub mod client;
 pub mod compat;
 pub mod ensemble;
 pub mod network;
+pub mod replace;
 pub mod rng;
 pub mod soak;
 pub mod tls;

@@ -220,6 +220,9 @@ pub enum Effect {
     Note(Note),
     /// A hand-over that was requested here will not happen, or was given up.
     TransferRefused(TransferRefusal),
+    /// Other members were committed by the transaction at `version`. Links to all of them are needed from now on, at the
+    /// addresses in `description`, and none to others.
+    Members { description: Bytes, version: Zxid },
     /// The server cannot continue: stop the process. Nothing more is acknowledged.
     Halt { reason: String },
 }

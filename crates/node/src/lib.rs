@@ -126,6 +126,6 @@ pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer,
 pub use inspect::Queues;
 pub use leadership_changes::{ChangeStatus, LeadershipChange, Milestone};
 pub use lease::Lease;
-pub use machine::{ChangeRefusal, Machine, MayChange, Outcome, ReadResult};
+pub use machine::{Machine, MayChange, Outcome, ReadResult};
 pub use node::Node;
 pub use znodes::{EndedSession, ORACLE_PATH, TreeStore, Znodes};

@@ -101,19 +101,8 @@ pub trait Machine {
     fn digest(&self) -> u64;
 }
 
-/// Decides whether the leader can change the members to these.
-pub type MayChange<'a> = &'a dyn Fn(&Membership) -> Result<(), ChangeRefusal>;
-
-/// Why the members cannot be changed now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ChangeRefusal {
-    /// Too few of the new voters follow and have everything.
-    #[error("no quorum of the new voters follows the leader and has its history")]
-    NoQuorum,
-    /// The leader would not be among the new voters.
-    #[error("the leader is not among the new voters: it has to hand over first")]
-    LeaderLeaves,
-}
+/// Decides whether the members can be changed to these: a quorum of the new voters follows the leader and has its history.
+pub type MayChange<'a> = &'a dyn Fn(&Membership) -> bool;
 
 /// The result of applying a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -67,9 +67,24 @@ impl<M: Machine> Node<M> {
     }
 
     /// Another server knows of a change that was committed.
-    pub(crate) fn learn_members(&mut self, version: Zxid, members: &Bytes) {
-        if let Some(members) = M::parse_members(members) {
+    pub(crate) fn learn_members(&mut self, version: Zxid, description: Bytes, out: &mut Vec<Effect>) {
+        if let Some(members) = M::parse_members(&description) {
             self.with_zab(|zab, outputs| zab.learn_members(members, version, outputs));
+            self.report(description, version, out);
+        }
+    }
+
+    /// Reports the members that the state holds, if they were changed since the last report.
+    pub(crate) fn report_members(&mut self, out: &mut Vec<Effect>) {
+        if let Some((description, version)) = self.machine.members() {
+            self.report(description, version, out);
+        }
+    }
+
+    fn report(&mut self, description: Bytes, version: Zxid, out: &mut Vec<Effect>) {
+        if version > self.reported_members {
+            self.reported_members = version;
+            out.push(Effect::Members { description, version });
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct Node<M> {
     pub(crate) requests: Requests<Bytes>,
     /// The number of attachments of clients to this server, which numbers them.
     pub(crate) attachments: u32,
+    /// The last change of the members for which [`Effect::Members`] was emitted.
+    pub(crate) reported_members: Zxid,
     /// As follower: requests of this step, to be forwarded in one message.
     pub(crate) outbox: Vec<Request>,
     /// What only an established leader has.
@@ -122,6 +124,7 @@ impl<M: Machine> Node<M> {
             clients: Clients::default(),
             requests: Requests::default(),
             attachments: 0,
+            reported_members: Zxid::ZERO,
             outbox: Vec::new(),
             leadership: None,
             continue_requested: false,
@@ -254,6 +257,7 @@ impl<M: Machine> Node<M> {
 
     fn start(&mut self, out: &mut Vec<Effect>) {
         self.update_oracle(out);
+        self.report_members(out);
         out.push(Effect::Arm { timer: Timer::Heartbeat, after: self.config.heartbeat });
         out.push(Effect::Arm { timer: Timer::Liveness, after: self.config.liveness });
         self.elect(Cause::Start, out);
@@ -330,7 +334,7 @@ impl<M: Machine> Node<M> {
                     self.abandon("a quorum went on under another leader", Cause::Retry, out);
                 }
             }
-            (Channel::Election, Message::Members { version, members }) => self.learn_members(version, &members),
+            (Channel::Election, Message::Members { version, members }) => self.learn_members(version, members, out),
             (Channel::Election, Message::Echo { seq }) => {
                 if self.scoring.echoed(from, seq, self.now) {
                     self.heartbeat(from, out);

@@ -15,7 +15,7 @@ use pole_zab::{Applied, Entry, HeldRequest, Origin, Phase, Ticket};
 use crate::checkpoints::SinceCheckpoint;
 use crate::clients::Answer;
 use crate::node::Node;
-use crate::{AttachAnswer, ChangeRefusal, Channel, ClientId, CloseReason, Effect, Machine, Message, Note, Request};
+use crate::{AttachAnswer, Channel, ClientId, CloseReason, Effect, Machine, Message, Note, Request};
 
 impl<M: Machine> Node<M> {
     /// Attaches a connection to a session. The session opens when its attachment, a transaction, is applied here.
@@ -135,11 +135,7 @@ impl<M: Machine> Node<M> {
             } else if !leadership.expiry.is_silent(request.origin.session) {
                 continue; // the session was active before its end was proposed
             }
-            let may_change = |members: &Membership| match members.voters() {
-                voters if !voters.may_lead(self.config.me) => Err(ChangeRefusal::LeaderLeaves),
-                voters if !self.zab.could_change_to(voters) => Err(ChangeRefusal::NoQuorum),
-                _ => Ok(()),
-            };
+            let may_change = |members: &Membership| self.zab.could_change_to(members.voters());
             if let Some(body) = self.machine.prepare(zxid, &request, self.wall_ms, &may_change) {
                 let is_change = (M::MEMBERS_OF.0)(&body).is_some();
                 batch.push((request.origin, body));
@@ -207,6 +203,7 @@ impl<M: Machine> Node<M> {
         self.applied = zxid;
         self.since_checkpoint = SinceCheckpoint::after(zxid);
         self.update_oracle(out);
+        self.report_members(out);
     }
 
     /// Handles newly committed and durable entries.
@@ -261,6 +258,7 @@ impl<M: Machine> Node<M> {
             leadership.expiry.track(session, timeout, self.now);
         }
         if outcome.members {
+            self.report_members(out);
             let reachable: Vec<_> = self.scoring.reachable().collect();
             reachable.into_iter().for_each(|peer| self.heartbeat(peer, out));
         }

@@ -15,13 +15,13 @@ use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use core::fmt;
 use core::ops::{Deref, DerefMut};
-use pole_jute::{ErrorCode, EventType, Reader, Record, TxnEntry, WatcherEvent, Writer};
+use pole_jute::{ErrorCode, ErrorTxn, EventType, Reader, Record, Txn, TxnEntry, TxnHeader, WatcherEvent, Writer};
 use pole_tree::{
     Changes, Operation, Position, Prepared, Refusals, RequestOrigin, Rules, SessionChange, Tree, Watcher, Watches,
     WriteRequest,
 };
-use pole_types::{SessionId, Span, Zxid};
-use pole_zab::{Body, Entry, Image};
+use pole_types::{Cxid, Membership, SessionId, Span, Zxid};
+use pole_zab::{Body, Entry, Image, MembersOf};
 
 use crate::{AttachAnswer, ClientId, Limits, Machine, MayChange, Outcome, ReadResult, Request};
 
@@ -41,7 +41,7 @@ pub trait TreeStore {
 pub struct Znodes<S> {
     store: S,
     rules: Rules,
-    /// The content of `/zookeeper/config`. Each server has its own; the one in a snapshot is ignored.
+    /// The content of `/zookeeper/config` according to the configuration file. It counts until the members are changed.
     config: Bytes,
     /// The largest reply to a read in bytes.
     reply_bytes_max: usize,
@@ -121,14 +121,40 @@ impl<S: TreeStore> Znodes<S> {
 }
 
 impl<S: TreeStore> Machine for Znodes<S> {
-    fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64, _: MayChange<'_>) -> Option<Bytes> {
+    fn prepare(&mut self, zxid: Zxid, request: &Request, wall_ms: i64, may_change: MayChange<'_>) -> Option<Bytes> {
         let at = Position { zxid: signed(zxid), wall_ms };
         let from = RequestOrigin {
             session: request.origin.session.0,
             cxid: request.origin.cxid.0,
             floor: signed(request.floor),
         };
-        self.prepared.prepare(&self.store.tree(), at, from, &request.body)
+        self.prepared.prepare(&self.store.tree(), at, from, &request.body, may_change)
+    }
+
+    const MEMBERS_OF: MembersOf = MembersOf(pole_tree::members_of);
+
+    fn members(&self) -> Option<(Bytes, Zxid)> {
+        let tree = self.store.tree();
+        let (_, version) = tree.members().filter(|(_, version)| *version > 0)?;
+        Some((Bytes::copy_from_slice(tree.data(MEMBERS_PATH)??), Zxid(version.cast_unsigned())))
+    }
+
+    fn parse_members(description: &Bytes) -> Option<Membership> {
+        pole_tree::parse_membership(description)
+    }
+
+    fn nothing(&self, zxid: Zxid, wall_ms: i64) -> Bytes {
+        let txn = Txn::Error(ErrorTxn::from(ErrorCode::Ok));
+        let header = TxnHeader {
+            client_id: SessionId::default().0,
+            cxid: Cxid::OWN.0,
+            zxid: signed(zxid),
+            time: wall_ms,
+            op: txn.op().number(),
+        };
+        let mut writer = Writer::new();
+        TxnEntry { header, txn, digest: None }.write(&mut writer);
+        writer.into_bytes()
     }
 
     fn is_waiting(&self) -> bool {
@@ -159,7 +185,8 @@ impl<S: TreeStore> Machine for Znodes<S> {
             list.extend((!paths.is_empty()).then_some((session, paths)));
         }
         let reply = applied.reply.map_or(Bytes::new(), |(code, body)| reply(code, &body));
-        Ok(Outcome { reply, attached, events, opened, ended, oracle: applied.settings_changed, members: false })
+        let members = matches!(txn.txn, Txn::Reconfig(_));
+        Ok(Outcome { reply, attached, events, opened, ended, oracle: applied.settings_changed, members })
     }
 
     fn read(&mut self, client: ClientId, session: SessionId, body: &Bytes) -> ReadResult {
@@ -290,14 +317,16 @@ impl fmt::Debug for Frozen {
 /// The maximum number of containers and nodes with a time to live that are checked in one scan: about a millisecond.
 const NODES_PER_SCAN_MAX: usize = 10_000;
 
+/// The znode that holds the members of the ensemble.
+const MEMBERS_PATH: &str = "/zookeeper/config";
+
 /// The znode that holds the ensemble's choice of the oracle.
 pub const ORACLE_PATH: &str = "/zookeeper/pole";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pole_jute::{Txn, TxnHeader};
-    use pole_types::{Cxid, Epoch};
+    use pole_types::Epoch;
     use pole_zab::Origin;
 
     #[test]

@@ -144,7 +144,7 @@ impl Ensemble {
                 | Effect::CloseTransfer { .. }
                 | Effect::Restore { .. } => unreachable!("no log is trimmed here, and no difference is long"),
                 Effect::TransferRefused(refusal) => self.refusals.push((id, refusal)),
-                Effect::Notify { .. } | Effect::Confirmed { .. } => {}
+                Effect::Notify { .. } | Effect::Confirmed { .. } | Effect::Members { .. } => {}
                 Effect::Note(note) => println!("{:>8} {id}: {note:?}", self.now.0 / 1000),
                 Effect::Halt { reason } => drop(self.halted.insert(id, reason)),
             }

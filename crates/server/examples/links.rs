@@ -155,6 +155,7 @@ async fn linked() -> (Server, Server) {
             me,
             members: Voters::new(peers.keys().copied()).into(),
             peers: peers.clone(),
+            changing: false,
             listen,
             tls,
             secret: None,

@@ -30,13 +30,15 @@ use crate::audit::Record;
 use crate::background::{Background, drop_in_background};
 use crate::client::Handle;
 use crate::clock::wall_ms;
+use crate::config::{Members, dynamic};
 use crate::log::{
     self,
-    target::{DISK, PEER},
+    target::{DISK, NODE, PEER},
 };
 use crate::mailbox::Command;
 use crate::metrics::{Counter, NodeMeter};
 use crate::peer::{Arrival, Delays, Inbox, Peers};
+use crate::server::addresses;
 use crate::shared::{Shared, SharedTree};
 use crate::tally::RequestKind;
 
@@ -281,7 +283,7 @@ impl Driver {
 
     /// Begins to stop the server. A leader with followers hands over first.
     fn begin_stop(&mut self) {
-        if self.leads() && !self.shared.settings.is_standalone() {
+        if self.leads() && !self.shared.is_standalone() {
             self.events.push(Event::Transfer { to: None });
             self.hand_over_deadline = Some(self.shared.clock.now() + HAND_OVER_LIMIT);
         } else {
@@ -436,6 +438,7 @@ impl Driver {
                 }
             }
             Effect::TransferRefused(refusal) => self.refuse_transfers(refusal),
+            Effect::Members { description, version } => self.set_members(&description, version),
             Effect::Note(note) => {
                 self.shared.record(&note);
                 self.meter.note(&note, now, &self.shared.status);
@@ -446,6 +449,28 @@ impl Driver {
                 self.stopping = Some(Exit::Halted(reason));
             }
         }
+    }
+
+    /// Connects to other members, and stores them beside the configuration file, as Apache does.
+    fn set_members(&mut self, description: &[u8], version: Zxid) {
+        let text = String::from_utf8_lossy(description);
+        let members = match Members::parse_description(&text) {
+            Ok((members, _)) => members,
+            Err(why) => return warn!(target: NODE, %version, %why, "members that cannot be read"),
+        };
+        if let Some(peers) = &mut self.peers {
+            peers.set_members(&members.membership(), addresses(&members));
+        }
+        let me = self.shared.settings.me;
+        if !members.servers.contains_key(&me) {
+            let what = "this server is not a member of the ensemble any more: stop it, or add it again";
+            warn!(target: NODE, %version, %what, "removed");
+        }
+        let ensemble = self.shared.settings.config.ensemble.as_ref();
+        if let Some(file) = ensemble.filter(|ensemble| ensemble.reconfig).and_then(|ensemble| ensemble.file.0.clone()) {
+            dynamic::save_in_background(file, members.clone(), version);
+        }
+        self.shared.set_members(members);
     }
 
     /// Lets other threads read what the turn changed, and sends the output of the connections.

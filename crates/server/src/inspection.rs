@@ -117,7 +117,7 @@ pub fn check_environment(config: &Config) -> Vec<(&'static str, String)> {
         note("ssl.keyStore.location", opened.map_err(|error| error.to_string()));
     }
     if let Some(ensemble) = &config.ensemble {
-        let own = &ensemble.servers[&ensemble.me];
+        let own = &ensemble.members.servers[&ensemble.me];
         let host = if ensemble.listen_on_all { "0.0.0.0" } else { &own.host };
         let address = Address::new(host, own.quorum_port);
         note("server.N", resolve("server.N", &address).map(drop).map_err(|error| error.to_string()));

@@ -3,6 +3,7 @@
 //! There is one thread for the node and the links to other servers, one for the disk, and one per core for clients.
 //! Occasional work, such as a snapshot or a delayed link, gets a thread of its own.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use pole_node::{Machine as _, Node, TreeStore as _, Znodes};
 use pole_storage::{Disk, State};
 use pole_tree::{Restorer, Rules, Tree};
-use pole_types::{Span, Zxid};
+use pole_types::{ServerId, Span, Zxid};
 use pole_zab::{Entry, Recovered};
 use tokio::runtime::Builder;
 use tokio::task::{LocalSet, spawn_local};
@@ -25,7 +26,7 @@ use crate::admin;
 use crate::audit::{AuditLog, FileSettings, Record};
 use crate::client::{Listener, SessionIds};
 use crate::clock::{Clock, wall_ms};
-use crate::config::{Address, Config};
+use crate::config::{Address, Config, Members};
 use crate::driver::{Driver, Exit};
 use crate::log::{
     self,
@@ -321,12 +322,7 @@ pub(crate) fn storage(config: &Config, shared: &Shared) -> pole_storage::Config 
 fn peer_config(config: &Config, shared: &Shared) -> Result<Option<PeerConfig>, StartError> {
     let Some(ensemble) = &config.ensemble else { return Ok(None) };
     let me = ensemble.me;
-    let address = |server: &crate::config::Server| PeerAddress {
-        host: server.host.clone(),
-        quorum_port: server.quorum_port,
-        election_port: server.election_port,
-    };
-    let own = &ensemble.servers[&me];
+    let own = &ensemble.members.servers[&me];
     let here = |port| {
         let host = if ensemble.listen_on_all { "0.0.0.0" } else { &own.host };
         resolve("server.N", &Address::new(host, port))
@@ -354,7 +350,8 @@ fn peer_config(config: &Config, shared: &Shared) -> Result<Option<PeerConfig>, S
     Ok(Some(PeerConfig {
         me,
         members: config.members(),
-        peers: ensemble.servers.iter().map(|(id, server)| (*id, address(server))).collect(),
+        peers: addresses(&ensemble.members),
+        changing: ensemble.reconfig,
         listen: Listen { quorum: here(own.quorum_port)?, election: here(own.election_port)? },
         tls,
         secret,
@@ -365,6 +362,11 @@ fn peer_config(config: &Config, shared: &Shared) -> Result<Option<PeerConfig>, S
             config.node().retain_bytes,
         ),
     }))
+}
+
+/// The addresses at which servers reach the members.
+pub(crate) fn addresses(members: &Members) -> BTreeMap<ServerId, PeerAddress> {
+    members.servers.iter().map(|(id, server)| (*id, server.into())).collect()
 }
 
 pub(crate) fn resolve(key: &'static str, address: &Address) -> Result<SocketAddr, StartError> {

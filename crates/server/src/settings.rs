@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use pole_node::{Authentication, BucketSettings, Limits, SaslUsers};
 use pole_tree::{AuthSettings, Rules};
-use pole_types::{Membership, ServerId, Span};
+use pole_types::{ServerId, Span};
 
 use crate::config::{Config, FourLetterWords, Service};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) me: ServerId,
-    pub(crate) members: Membership,
     pub(crate) rules: Rules,
     /// Limits of one connection.
     pub(crate) limits: Limits,
@@ -41,21 +40,17 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Whether this server is the whole ensemble.
-    pub(crate) fn is_standalone(&self) -> bool {
-        self.members.linked(self.me).next().is_none()
-    }
-
     pub(crate) fn new(config: &Config) -> Self {
         let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
         let ms = |value: u64| i32::try_from(value).unwrap_or(i32::MAX);
         Self {
             me: config.me(),
-            members: config.members(),
             rules: Rules {
                 skip_acl: config.service.skip_acl,
                 sasl: config.service.sasl,
                 digest_acls: config.service.digest_enabled,
+                reconfig: config.ensemble.as_ref().is_some_and(|ensemble| ensemble.reconfig),
+                standalone: config.ensemble.as_ref().is_none_or(|ensemble| ensemble.standalone),
                 enforce_quota: config.service.enforce_quota,
                 extended_types: config.service.extended_types,
                 path_bytes_max: count(config.service.path_bytes_max),

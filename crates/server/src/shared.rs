@@ -10,8 +10,8 @@ use pole_jute::AuthPacket;
 use pole_node::{
     CallContext, ClientId, CloseReason, Deficit, Nonce, Note, RequestTotals, ServerContext, TokenBucket, TreeStore,
 };
-use pole_tree::{Caller, Tree, Watcher, Watches};
-use pole_types::{SessionId, Time};
+use pole_tree::{Caller, Members, Tree, Watcher, Watches};
+use pole_types::{Membership, SessionId, Time};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::Notify;
 
@@ -58,9 +58,33 @@ pub(crate) struct Shared {
     pub(crate) status: Status,
     /// Set at the start of a server with `audit.enable`.
     pub(crate) audit: OnceLock<AuditLog>,
+    members: RwLock<Arc<CurrentMembers>>,
+}
+
+/// The members of the ensemble after the last change that this server knows of.
+#[derive(Debug)]
+pub(crate) struct CurrentMembers {
+    /// Their addresses; empty on a standalone server.
+    pub(crate) members: Members,
+    pub(crate) membership: Membership,
 }
 
 impl Shared {
+    /// The members of the ensemble.
+    pub(crate) fn members(&self) -> Arc<CurrentMembers> {
+        Arc::clone(&self.members.read())
+    }
+
+    pub(crate) fn set_members(&self, members: Members) {
+        let membership = members.membership();
+        *self.members.write() = Arc::new(CurrentMembers { members, membership });
+    }
+
+    /// Whether this server is the whole ensemble.
+    pub(crate) fn is_standalone(&self) -> bool {
+        self.members().membership.linked(self.settings.me).next().is_none()
+    }
+
     pub(crate) fn new(settings: Settings, clock: Clock, wall_ms: i64) -> Self {
         Self {
             clock,
@@ -86,6 +110,10 @@ impl Shared {
             backups: Backups::default(),
             status: Status::default(),
             audit: OnceLock::new(),
+            members: RwLock::new(Arc::new(CurrentMembers {
+                members: settings.config.ensemble.as_ref().map(|ensemble| ensemble.members.clone()).unwrap_or_default(),
+                membership: settings.config.members(),
+            })),
             settings,
         }
     }
@@ -160,7 +188,7 @@ impl Shared {
     /// Whether clients may have sessions on this server: a leader may be configured to leave them to its followers.
     fn serves_clients(&self) -> bool {
         let leads = matches!(self.status.role(), Role::Serving { leader, .. } if leader == self.settings.me);
-        self.settings.leader_serves || self.settings.is_standalone() || !leads
+        self.settings.leader_serves || self.is_standalone() || !leads
     }
 
     /// Closes the connections of all clients, but not of the server itself.

@@ -102,7 +102,8 @@ impl World {
                 Ok(())
             }
             // The simulator has no operator who waits for the answer; the note of the leader is recorded.
-            Effect::TransferRefused(_) => Ok(()),
+            // Every two simulated servers are linked.
+            Effect::TransferRefused(_) | Effect::Members { .. } => Ok(()),
             Effect::Note(note) => {
                 self.handle_note(server, &note);
                 Ok(())

@@ -170,7 +170,7 @@ impl World {
         let config = self.setup.config(server, host.boot);
         let own_now = Time(host.clock.read(self.now));
         let oracle = host.scripted_oracle.as_ref().map_or_else(|| self.setup.build_oracle(), ScriptedOracle::build);
-        let state = if self.setup.tree { State::tree() } else { State::small() };
+        let state = if self.setup.tree { State::tree(self.setup.description()) } else { State::small() };
         let mut node = Node::new(config, oracle, state, recovered, own_now);
         if let Some(scripted_oracle) = &host.scripted_oracle {
             node.set_oracle(scripted_oracle.build(), scripted_oracle.version);
@@ -630,6 +630,7 @@ pub(crate) fn acknowledges(effect: &Effect) -> bool {
         | Effect::Confirmed { .. }
         | Effect::Close { .. }
         | Effect::TransferRefused(_)
+        | Effect::Members { .. }
         | Effect::Note(_)
         | Effect::Halt { .. } => false,
     }

@@ -44,6 +44,7 @@ pub mod kv;
 mod link_events;
 mod liveness;
 mod marks;
+mod member_changes;
 mod network;
 mod paced;
 mod preload;

@@ -3,9 +3,11 @@
 //! With every fault always enabled most runs look alike and some combinations never happen; a random subset with random
 //! rates reaches further (Groce et al., "Swarm testing", 2012).
 
+use bytes::Bytes;
 use pole_node::Config;
 use pole_oracle::{ResignConfig, Spec};
 use pole_topology::{Link as Line, Topology};
+use pole_tree::{Members, Server};
 use pole_types::{Membership, ServerId, Span, Voter, Voters};
 
 use super::disk::Timing;
@@ -237,6 +239,12 @@ impl Setup {
         Spec::parse(&self.oracle).and_then(|spec| spec.build()).expect("an oracle by a known name")
     }
 
+    /// The content of `/zookeeper/config`, if the members can change.
+    pub(crate) fn description(&self) -> Bytes {
+        let text = self.changes_members.then(|| describe(&self.members));
+        text.map(|text| format!("{text}version=0").into()).unwrap_or_default()
+    }
+
     pub(crate) fn config(&self, server: usize, boot: u32) -> Config {
         let mut config = Config::new(ServerId(server as u64 + 1), self.members.clone());
         config.incarnation = boot;
@@ -332,3 +340,12 @@ const WINDOW_BYTES_MIN: usize = 64 << 10;
 
 /// How long the requests of all clients may take one after another.
 const QUEUE_TIME_MAX: u64 = SECOND;
+/// The members as lines of a configuration file. Their addresses are made up: the simulated network knows servers by id.
+pub(crate) fn describe(members: &Membership) -> String {
+    let voters = members.voters();
+    let server = |id: ServerId, role| (id, Server::parse(&format!("s{id}:1:2:{role};3")).expect("a valid line"));
+    let votes = voters.iter().filter_map(|id| Some((id, voters.get(id)?))).filter(|_| !voters.is_majority());
+    let observers = members.observers().iter().map(|id| server(*id, "observer"));
+    let servers = voters.iter().map(|id| server(id, "participant")).chain(observers).collect();
+    Members { servers, votes: votes.collect() }.lines()
+}

@@ -34,9 +34,10 @@ impl State {
         Self::Small(Box::default())
     }
 
-    pub(crate) fn tree() -> Self {
+    /// A tree that knows these members, see [`Setup::description`].
+    pub(crate) fn tree(members: Bytes) -> Self {
         let tree = SimTree { tree: Tree::new(RULES), watches: RefCell::new(Watches::new()) };
-        Self::Tree(Box::new(Znodes::new(tree, RULES, Bytes::new())))
+        Self::Tree(Box::new(Znodes::new(tree, RULES, members)))
     }
 
     /// The tree, for reads outside the node.
@@ -80,8 +81,10 @@ impl Machine for State {
         }
     }
 
-    /// A transaction of the tree is never taken for a change: its zxid begins with a zero where the key of a change ends.
-    const MEMBERS_OF: MembersOf = Kv::MEMBERS_OF;
+    /// A transaction of one machine is never taken for a change by the other: a change of the tree is a long text, and its
+    /// zxid begins with a zero where the key of the other's change ends.
+    const MEMBERS_OF: MembersOf =
+        MembersOf(|body| Znodes::<SimTree>::MEMBERS_OF.0(body).or_else(|| Kv::MEMBERS_OF.0(body)));
 
     fn members(&self) -> Option<(Bytes, Zxid)> {
         match self {
@@ -98,7 +101,7 @@ impl Machine for State {
     }
 
     fn parse_members(description: &Bytes) -> Option<Membership> {
-        Kv::parse_members(description)
+        Znodes::<SimTree>::parse_members(description).or_else(|| Kv::parse_members(description))
     }
 
     fn forget_prepared(&mut self) {
@@ -186,4 +189,4 @@ impl Machine for State {
     }
 }
 
-pub(crate) const RULES: Rules = Rules::DEFAULT;
+pub(crate) const RULES: Rules = Rules { reconfig: true, standalone: false, skip_acl: true, ..Rules::DEFAULT };

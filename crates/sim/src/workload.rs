@@ -314,28 +314,6 @@ impl World {
         self.send_request(client, ClientOp::Attach(change));
     }
 
-    /// A client asks for other members: one server more or less, or with another part.
-    pub(crate) fn change_members(&mut self) {
-        let members = self.checker.members();
-        let part = |id: ServerId| match (members.voters().contains(id), members.observers().contains(&id)) {
-            (true, _) => 0,
-            (false, true) => 1,
-            (false, false) => 2,
-        };
-        let mut parts: Vec<u64> = (0..self.hosts.len()).map(|server| part(id(server))).collect();
-        let server = self.faults.rng.below(parts.len() as u64) as usize;
-        parts[server] = (parts[server] + self.faults.rng.between(1, 3)) % 3;
-        let of =
-            |part: u64| -> Vec<u64> { (1..).zip(&parts).filter(|(_, of)| **of == part).map(|(id, _)| id).collect() };
-        let bits = crate::kv::encode_members(of(0), of(1));
-        let attached = |client: &Client| matches!(client.state, State::Open);
-        let asks: Vec<_> = (0..self.clients.len()).filter(|client| attached(&self.clients[*client])).collect();
-        if !of(0).is_empty() && !asks.is_empty() {
-            let client = *self.faults.rng.pick(&asks);
-            self.send_request(client, ClientOp::Write(Change::Put(crate::kv::MEMBERS, bits)));
-        }
-    }
-
     pub(crate) fn send_request(&mut self, client: usize, request: ClientOp) -> Cxid {
         let this = &mut self.clients[client];
         let (session, connection, server) = (this.session, ClientId(this.connection), this.server);
@@ -497,6 +475,11 @@ impl World {
 const EXCUSED_FOR: u64 = 5 * SECOND;
 
 impl Client {
+    /// Whether its session is attached at a server.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
     /// The session has ended: switches to a new one.
     fn start_new_session(&mut self) {
         self.clear_connection();

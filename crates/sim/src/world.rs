@@ -134,7 +134,7 @@ impl World {
             sim_clients,
             jumped: 0,
             faults: FaultGenerator::new(rng.fork("weather", 0)),
-            checker: Checker::new(setup.servers, setup.members.clone(), setup.tree),
+            checker: Checker::new(&setup),
             trace: Trace::new(sink),
             report: Report { seed: setup.seed, ..Report::default() },
             connections: 0,

@@ -31,7 +31,7 @@
 //! let txns = requests.map(|(zxid, request)| {
 //!     let at = Position { zxid, wall_ms: 1_700_000_000_000 };
 //!     let origin = RequestOrigin { session, cxid: zxid as i32, floor: if zxid == 1 { 0 } else { 1 } };
-//!     prepared.prepare(&tree, at, origin, &request).expect("the session has not moved")
+//!     prepared.prepare(&tree, at, origin, &request, &|_| false).expect("the session has not moved")
 //! });
 //!
 //! // Every server applies them, in order. The second `create` is a transaction too: it records the error.
@@ -48,8 +48,8 @@
 //! Invariants: a transaction is validated once, and applying it cannot fail; equal histories have equal digests.
 //!
 //! The crate is pure, because the same transactions must give the same tree on every server, in the simulator and
-//! after a restart. It has no clocks, files, sockets, locks or random numbers and knows nothing of ensembles.
-//! Sessions, zxids and cxids are plain numbers.
+//! after a restart. It has no clocks, files, sockets, locks or random numbers. Of the ensemble it knows only the
+//! list of its members, which a transaction can change. Sessions, zxids and cxids are plain numbers.
 //!
 //! The behaviour is that of Apache ZooKeeper 3.8, and of 3.9 where its clients can observe a difference.
 
@@ -64,6 +64,7 @@ mod auth;
 mod changes;
 mod difference;
 mod index;
+mod members;
 mod node;
 mod nodes;
 mod op;
@@ -85,8 +86,10 @@ pub use access::masked as masked_acl;
 pub use auth::{AuthFailed, AuthSettings, DigestAlgorithm, authenticate, digest_id, identities, user_name};
 pub use changes::{Change, Changes};
 pub use difference::{Counts, Difference, Step};
+pub use members::{Address, MemberLine, MemberRole, Members, MembersReader, Server, parse_host};
 pub use op::is_write;
-pub use prepared::{Position, Prepared, Refusals, RequestOrigin};
+pub use op::reconfig::{members_of, parse_membership};
+pub use prepared::{MayChange, Position, Prepared, Refusals, RequestOrigin};
 pub use read::read;
 pub use rules::Rules;
 pub use snapshot::{Frozen, RestoreError, Restorer};

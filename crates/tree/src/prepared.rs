@@ -13,6 +13,7 @@
 
 use bytes::{Bytes, BytesMut};
 use pole_jute::{ErrorCode, ErrorTxn, Record, Txn, TxnEntry, TxnHeader, Writer};
+use pole_types::Membership;
 
 use crate::overlay::Overlay;
 use crate::validation::Validation;
@@ -45,6 +46,9 @@ pub struct Position {
     pub wall_ms: i64,
 }
 
+/// Decides whether the ensemble can go on with these members: a quorum of the voters is there and up to date.
+pub type MayChange<'a> = &'a dyn Fn(&Membership) -> bool;
+
 /// The session and connection that sent a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestOrigin {
@@ -64,8 +68,15 @@ impl Prepared {
     /// Turns a request into the transaction at this position. Returns none if the session has moved to another
     /// connection since the request was sent; the request is then dropped.
     ///
-    /// Must not be called while [`Self::is_waiting`].
-    pub fn prepare(&mut self, tree: &Tree, at: Position, origin: RequestOrigin, request: &Bytes) -> Option<Bytes> {
+    /// Must not be called while [`Self::is_waiting`], nor after a change of the members that is not applied yet.
+    pub fn prepare(
+        &mut self,
+        tree: &Tree,
+        at: Position,
+        origin: RequestOrigin,
+        request: &Bytes,
+        may_change: MayChange<'_>,
+    ) -> Option<Bytes> {
         debug_assert!(!self.is_waiting(), "a transaction that was prepared must be applied first");
         self.overlay.begin();
         let (identity, operation) = match WriteRequest::decode_lazily(request) {
@@ -81,6 +92,7 @@ impl Prepared {
             at,
             session,
             identity: &identity,
+            may_change,
             acl_bytes_left: tree.rules.txn_bytes_max,
         };
         if origin.floor != 0

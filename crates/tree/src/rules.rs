@@ -12,6 +12,10 @@ pub struct Rules {
     pub sasl: bool,
     /// `DigestAuthenticationProvider.enabled`: ACLs with the scheme `digest` may be set.
     pub digest_acls: bool,
+    /// `reconfigEnabled`: the members of the ensemble can be changed.
+    pub reconfig: bool,
+    /// `standaloneEnabled`: an ensemble keeps at least two voters, because one alone would be a standalone server.
+    pub standalone: bool,
     /// `enforceQuota`: hard limits are enforced. Otherwise usage is only counted.
     pub enforce_quota: bool,
     /// `extendedTypesEnabled`: nodes with a TTL may be created.
@@ -33,6 +37,8 @@ impl Rules {
         skip_acl: false,
         sasl: false,
         digest_acls: true,
+        reconfig: false,
+        standalone: true,
         enforce_quota: false,
         extended_types: false,
         path_bytes_max: 16 << 10,

@@ -23,7 +23,7 @@ use crate::nodes::Nodes;
 use crate::owner::Owner;
 use crate::path::{CONFIG, QUOTA, ROOT, ZOOKEEPER};
 use crate::quota::Quotas;
-use crate::{Caller, Rules, access};
+use crate::{Caller, Members, Rules, access};
 
 /// The replicated state of a server.
 #[derive(Clone, Debug)]
@@ -115,15 +115,27 @@ impl Tree {
         }
     }
 
-    /// Sets the content of `/zookeeper/config`, which is this server's own view of its ensemble and not part of the
-    /// digest. Must be called again on a restored tree.
+    /// Sets the content of `/zookeeper/config` to what this server's configuration file says, which is not part of the
+    /// digest. Must be called again on a restored tree. Members that were set by a later change stay.
     pub fn set_config(&mut self, data: &[u8]) {
+        let version_of = |data: &[u8]| parse_members(data).map_or(0, |(_, version)| version);
+        let current = self.members().map_or(0, |(_, version)| version);
+        if current > 0 && current >= version_of(data) {
+            return;
+        }
         if let Some(id) = self.nodes.find(CONFIG) {
             self.nodes.change(id, |node| {
                 node.set_data(Some(data.into()));
                 node.stat.version = -1;
             });
         }
+    }
+
+    /// The members of the ensemble and the zxid of the change that set them, which is 0 if they come from the configuration
+    /// file. A standalone server has none.
+    #[must_use]
+    pub fn members(&self) -> Option<(Members, i64)> {
+        parse_members(self.data(CONFIG)??)
     }
 
     #[must_use]
@@ -328,6 +340,12 @@ pub(crate) fn is_due(owner: Owner, cversion: i32, mtime: i64, wall_ms: i64) -> b
         Owner::Ttl(ms) => ms != 0 && wall_ms.saturating_sub(mtime) > ms,
         Owner::Nobody | Owner::Session(_) => false,
     }
+}
+
+/// Reads the content of `/zookeeper/config`. Without anybody who votes it does not describe an ensemble.
+pub(crate) fn parse_members(description: &[u8]) -> Option<(Members, i64)> {
+    let (members, version) = Members::parse_description(core::str::from_utf8(description).ok()?).ok()?;
+    (members.participants() > 0).then_some((members, version))
 }
 
 /// An ACL with which everyone may read and nobody may write.

@@ -16,7 +16,7 @@ use crate::overlay::{NodeView, Overlay};
 use crate::quota::Usage;
 use crate::tree::Session;
 use crate::write_request::Identity;
-use crate::{Caller, Position, Refusals, Tree, access, path};
+use crate::{Caller, MayChange, Position, Refusals, Tree, access, path};
 
 /// The context in which one request is validated.
 pub(crate) struct Validation<'a> {
@@ -28,6 +28,7 @@ pub(crate) struct Validation<'a> {
     /// The session that sent the request.
     pub(crate) session: i64,
     pub(crate) identity: &'a Identity,
+    pub(crate) may_change: MayChange<'a>,
     /// Remaining budget for the ACLs of the transaction, in bytes. A short request can expand to long ACLs.
     pub(crate) acl_bytes_left: usize,
 }
@@ -66,10 +67,13 @@ impl Validation<'_> {
     }
 
     /// Checks whether the caller may write to `path`, guarded by `acl`. Only the admin path may write Pole's
-    /// settings.
+    /// settings, and only reconfig the members.
     pub(crate) fn check_write(&self, path: &str, acl: &AclHandle, perms: Perms) -> Result<(), ErrorCode> {
         if path::is_settings(path) {
             return if self.caller().is_admin() { Ok(()) } else { Err(ErrorCode::NoAuth) };
+        }
+        if path == path::CONFIG && perms.intersects(Perms::WRITE) {
+            return Err(ErrorCode::NoAuth);
         }
         self.check(acl, perms)
     }

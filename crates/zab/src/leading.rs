@@ -187,11 +187,11 @@ impl Leading {
         }
     }
 
-    /// Whether a quorum of `voters`, including us, has everything that is committed.
-    pub(crate) fn could_change_to(&self, state: &State, voters: &Voters) -> bool {
-        let is_level = |peer: &Peer| peer.stage == PeerStage::Level && peer.acked >= state.committed;
-        let level = self.peers.iter().filter(|(_, peer)| is_level(peer)).map(|(id, _)| *id);
-        self.is_established() && voters.may_lead(state.me) && voters.is_quorum(level)
+    /// Whether a quorum of `voters` has our history and gets every proposal. How far each has acknowledged does not matter:
+    /// the last transactions may be on their way.
+    pub(crate) fn could_change_to(&self, voters: &Voters) -> bool {
+        let level = self.peers.iter().filter(|(_, peer)| peer.stage == PeerStage::Level).map(|(id, _)| *id);
+        self.is_established() && voters.is_quorum(level)
     }
 
     /// The servers that have our history durably and count in quorums.

@@ -460,11 +460,11 @@ impl Zab {
         self.state.voters().is_joint()
     }
 
-    /// Checks whether the ensemble could go on with these voters: a quorum of them, this server included, has everything
-    /// that was committed, so that it can acknowledge at once.
+    /// Checks whether the ensemble could go on with these voters: a quorum of them has the history of this leader, so that
+    /// it can acknowledge at once. This server need not be one of them: it hands over when the change is committed.
     #[must_use]
     pub fn could_change_to(&self, voters: &Voters) -> bool {
-        self.role.leading().is_some_and(|leading| leading.could_change_to(&self.state, voters))
+        self.role.leading().is_some_and(|leading| leading.could_change_to(voters))
     }
 
     /// Checks whether `target` could take over now.

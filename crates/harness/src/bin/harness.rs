@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use pole_command::Failure;
-use pole_harness::{attack, bench, compat, ensemble, soak};
+use pole_harness::{attack, bench, compat, ensemble, replace, soak};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -22,9 +22,10 @@ fn run(args: &[String]) -> Result<ExitCode, Failure> {
         "bench" => bench::run(rest),
         "compat" => compat::run(rest),
         "ensemble" => ensemble::run(rest),
+        "replace" => replace::run(rest),
         "soak" => soak::run(rest),
         other => Err(Failure::Usage(format!("there is no tool called `{other}`\n{USAGE}"))),
     }
 }
 
-const USAGE: &str = "usage: harness attack|bench|compat|ensemble|soak [ARGUMENTS]";
+const USAGE: &str = "usage: harness attack|bench|compat|ensemble|replace|soak [ARGUMENTS]";

@@ -75,6 +75,11 @@ impl Launcher {
         self
     }
 
+    /// The program itself, for its other commands.
+    pub fn tool(&self) -> Command {
+        program(&self.program.to_string_lossy())
+    }
+
     /// The command for a server with this configuration file.
     ///
     /// `setpriv` makes the kernel kill the server when our thread ends for any reason. It then executes the server in

@@ -99,11 +99,11 @@ fn check_host(shared: &Shared, headers: &HeaderMap) -> Result<(), ApiError> {
     let name = name_of(host);
     let config = &shared.settings.config;
     let is_given = |list: &str| list.split(',').map(str::trim).any(|given| given.eq_ignore_ascii_case(name));
-    let is_own = config.ensemble.iter().flat_map(|ensemble| ensemble.servers.values()).map(|server| &server.host);
+    let current = shared.members();
     let is_known = name.parse::<IpAddr>().is_ok()
         || name.eq_ignore_ascii_case("localhost")
         || config.admin.address.as_ref().is_some_and(|address| address.host.eq_ignore_ascii_case(name))
-        || is_own.into_iter().any(|host| host.eq_ignore_ascii_case(name))
+        || current.members.servers.values().any(|server| server.host.eq_ignore_ascii_case(name))
         || config.admin.hosts.as_deref().is_some_and(is_given);
     if is_known && !name.is_empty() {
         return Ok(());

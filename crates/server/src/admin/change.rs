@@ -148,7 +148,7 @@ fn refused(why: impl std::fmt::Display) -> ApiError {
 }
 
 /// A commit takes a few round trips, and about a second more if the leader changes in between.
-const COMMIT_LIMIT: Duration = Duration::from_secs(5);
+pub(super) const COMMIT_LIMIT: Duration = Duration::from_secs(5);
 
 /// The default of `pole score set`.
 const TTL_MS_DEFAULT: u64 = 30_000;

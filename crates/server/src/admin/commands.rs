@@ -233,8 +233,8 @@ fn last_snapshot(shared: &Shared) -> Value {
 
 fn leader(shared: &Shared) -> Option<Value> {
     let Role::Serving { leader, .. } = shared.status.role() else { return None };
-    let ensemble = shared.settings.config.ensemble.as_ref();
-    let host = ensemble.and_then(|ensemble| ensemble.servers.get(&leader)).map(|server| server.host.clone());
+    let current = shared.members();
+    let host = current.members.servers.get(&leader).map(|server| server.host.clone());
     Some(json!({
         "is_leader": leader == shared.settings.me,
         "leader_id": leader.0,
@@ -312,8 +312,10 @@ fn sizes_json(sizes: Option<[usize; 3]>) -> Value {
 
 /// Empty for a server on its own, as in Apache.
 fn voting_view(shared: &Shared) -> Value {
-    let servers = shared.settings.config.ensemble.iter().flat_map(|ensemble| &ensemble.servers);
+    let members = shared.members();
+    let servers = &members.members.servers;
     let view: Map<String, Value> = servers
+        .iter()
         .filter(|(_, server)| server.role == MemberRole::Participant)
         .map(|(id, server)| {
             let client = server.client.as_ref().map(|address| format!("{}:{}", address.host, address.port));

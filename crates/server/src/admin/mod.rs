@@ -18,6 +18,7 @@
 //! elections   GET /v1/election                    why the current leader leads
 //! change      PUT /v1/oracle, /v1/score           changes by an operator
 //! transfer    POST /v1/transfer                   a change of the leader
+//! members     GET, PUT /v1/members                the servers of the ensemble
 //! probes      GET /live, /ready                   for Kubernetes and load balancers
 //! events      GET /v1/events                      what the dashboard shows, as it changes
 //! nodes       GET /v1/nodes                       the node browser of the dashboard
@@ -33,6 +34,7 @@ mod error;
 mod events;
 mod internal_client;
 mod listener;
+mod members;
 mod nodes;
 mod probes;
 mod scores;
@@ -142,6 +144,7 @@ fn router() -> Router<Arc<Shared>> {
         .route("/v1/oracle", put(change::oracle).get(v1::oracle))
         .route("/v1/score", put(change::score))
         .route("/v1/transfer", post(transfer::transfer))
+        .route("/v1/members", put(members::change).get(members::members))
         .route("/v1/events", get(events::events))
         .route("/v1/nodes", get(nodes::nodes))
         .route("/v1/openapi.json", get(openapi))

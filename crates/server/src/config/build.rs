@@ -4,7 +4,7 @@
 //! pass finds all problems. Afterwards this server is one of the ensemble, no two ports collide on one host, and the
 //! oracle can be built.
 //!
-//! The form of `server.N` is parsed in `servers`, TLS in `ssl`.
+//! The form of `server.N` is parsed in `pole_tree`, TLS in `ssl`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 
 use crate::topology::Topology;
 use pole_oracle::Spec;
-use pole_types::{ServerId, Voter};
+use pole_tree::{Address, MemberLine, MemberRole, Members, MembersReader};
+use pole_types::ServerId;
 
 use super::properties::{self, Entry};
 use super::report::{About, Report};
-use super::servers::{self, Address, MemberRole, Members, Server};
 use super::settings::{Admin, Clients, Ensemble, Pole, SNAPSHOTS_MIN, Storage, Timing};
 use super::types::Emulation;
 use super::values::Values;
-use super::{Config, Identity, ReadFile, authentication, ssl};
+use super::{Config, Identity, ReadFile, authentication, dynamic, ssl};
 use crate::log::Filter;
 
 pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, report: &mut Report) -> Config {
     let storage = storage(values, report);
-    let members = servers(values, read, report);
+    let (members, members_version) = members(values, read, report);
     let servers = &members.servers;
     let alone = servers.is_empty() || (servers.len() == 1 && values.bool("standaloneEnabled"));
     let mut written = values.written(&members);
@@ -44,7 +44,8 @@ pub(super) fn config(values: &Values, read: ReadFile<'_>, identity: Identity, re
             (Identity::Any, Some(first)) => Some(*first),
             (Identity::Any, None) | (Identity::FromFile, _) => None,
         };
-        ensemble(values, members, (&storage.data_dir, own_id), read, report)
+        let ensemble = ensemble(values, members, (&storage.data_dir, own_id), read, report);
+        ensemble.map(|ensemble| Ensemble { members_version, ..ensemble })
     };
     let mut clients = clients(values, report);
     join_client_port(&mut clients, ensemble.as_ref(), only, values, report);
@@ -85,128 +86,86 @@ fn storage(values: &Values, report: &mut Report) -> Storage {
     Storage::read(values)
 }
 
-/// Reads the `server.N` lines from this file or from the `dynamicConfigFile`.
-fn servers(values: &Values, read: ReadFile<'_>, report: &mut Report) -> Members {
-    let Some(file) = values.text("dynamicConfigFile") else { return members(&values.families, report) };
+/// Reads the `server.N` lines from this file or from the `dynamicConfigFile`, which also tells their version.
+fn members(values: &Values, read: ReadFile<'_>, report: &mut Report) -> (Members, i64) {
+    let is_member = |entry: &&Entry| MembersReader::is_about(member_key(&entry.key));
+    values.families.iter().filter(|entry| !is_member(entry)).for_each(|entry| check_family(entry, report));
+    let Some(file) = values.text("dynamicConfigFile") else {
+        return (read_members(values.families.iter().filter(is_member), report), 0);
+    };
     let line = values.line("dynamicConfigFile");
-    for Entry { key, value, line } in values.families.iter().filter(|entry| is_member(&entry.key)) {
+    for Entry { key, value, line } in values.families.iter().filter(is_member) {
         report.problem(*line, key, value, "belongs into the dynamicConfigFile, since there is one");
     }
-    let others: Vec<Entry> = values.families.iter().filter(|entry| !is_member(&entry.key)).cloned().collect();
-    members(&others, report);
     match read(Path::new(file)) {
         Ok(text) => {
             let before = report.switch_file(file);
             let entries = properties::parse(&text, report);
-            for Entry { key, value, line } in entries.iter().filter(|entry| !is_member(&entry.key)) {
-                // The version of the membership, which is not used because the membership cannot change at run time.
-                if key != "version" {
-                    let why = "only server.N, group.N and weight.N may stand in the dynamicConfigFile";
-                    report.problem(*line, key, value, why);
+            let mut version = dynamic::version_of_name(Path::new(file)).unwrap_or(0);
+            for Entry { key, value, line } in entries.iter().filter(|entry| !is_member(entry)) {
+                match (key.as_str(), u64::from_str_radix(value, 16)) {
+                    ("version", Ok(number)) => version = number.cast_signed(),
+                    ("version", Err(_)) => report.problem(*line, key, value, "is no hexadecimal number"),
+                    _ => {
+                        let why = "only server.N, group.N, weight.N and version may stand in the dynamicConfigFile";
+                        report.problem(*line, key, value, why);
+                    }
                 }
             }
-            let members = members(&entries, report);
+            let members = read_members(entries.iter().filter(is_member), report);
             report.switch_file(&before);
-            members
+            (members, version)
         }
         Err(error) => {
             report.problem(line, "dynamicConfigFile", file, format!("cannot be read: {error}"));
-            Members::default()
+            Default::default()
         }
     }
 }
 
-fn is_member(key: &str) -> bool {
-    ["server.", "group.", "weight."].iter().any(|family| key.starts_with(family))
+/// Keys may be written with the prefix of Java's system properties.
+fn member_key(key: &str) -> &str {
+    key.strip_prefix("zookeeper.").unwrap_or(key)
 }
 
-fn members(entries: &[Entry], report: &mut Report) -> Members {
-    let mut servers = BTreeMap::new();
-    let (mut groups, mut weights) = (BTreeMap::new(), BTreeMap::new());
+fn read_members<'a>(entries: impl Iterator<Item = &'a Entry>, report: &mut Report) -> Members {
+    let mut reader = MembersReader::default();
     for Entry { key, value, line } in entries {
-        let Some((family, ending)) = key.strip_prefix("zookeeper.").unwrap_or(key).split_once('.') else { continue };
-        match family {
-            "server" => match (ending.parse(), Server::parse(value)) {
-                (Ok(id @ 0..=255), Ok(server)) => {
-                    if servers.insert(ServerId(id), server).is_some() {
-                        report.warning(*line, key, value, "this server was named before; this line counts");
-                    }
-                }
-                (_, Err(why)) => report.problem(*line, key, value, why),
-                (_, Ok(_)) => report.problem(*line, key, value, "the id of a server is a number from 0 to 255"),
-            },
-            "group" => match (ending.parse::<u64>(), group(value)) {
-                (Ok(id), Some(members)) => {
-                    for member in members {
-                        if groups.insert(member, id).is_some_and(|before| before != id) {
-                            report.problem(*line, key, value, format!("server {member} is in another group already"));
-                        }
-                    }
-                }
-                _ => report.problem(*line, key, value, "the form is group.N=1:2:3, with the ids of servers"),
-            },
-            "weight" => match (ending.parse(), value.trim().parse()) {
-                (Ok(id), Ok(weight @ 0..=WEIGHT_MAX)) => drop(weights.insert(ServerId(id), (weight, *line))),
-                _ => report.problem(*line, key, value, format!("the form is weight.N=0 to {WEIGHT_MAX}, N a server")),
-            },
-            "authProvider" => authentication::check_provider(key, value, *line, report),
-            "superUser" => {}
-            _ => report.warning_about(About::Unknown, (*line, key, value), "unknown key, not used"),
-        }
-    }
-    let votes = votes(&servers, &groups, &weights, report);
-    Members { servers, votes }
-}
-
-fn group(value: &str) -> Option<Vec<ServerId>> {
-    value.split(':').map(|id| id.trim().parse().ok().map(ServerId)).collect()
-}
-
-/// The weight and the group of each vote, as Apache reads them: without any line all votes count the same, and with one
-/// every voting server has to be in a group.
-fn votes(
-    servers: &BTreeMap<ServerId, Server>,
-    groups: &BTreeMap<ServerId, u64>,
-    weights: &BTreeMap<ServerId, (u32, usize)>,
-    report: &mut Report,
-) -> BTreeMap<ServerId, Voter> {
-    if groups.is_empty() && weights.is_empty() {
-        return BTreeMap::new();
-    }
-    for id in groups.keys().chain(weights.keys()).filter(|id| !servers.contains_key(id)) {
-        report.problem(0, "group.N", &id.to_string(), format!("there is no server.{id} line"));
-    }
-    let mut votes = BTreeMap::new();
-    for (id, server) in servers.iter().filter(|(_, server)| server.role == MemberRole::Participant) {
-        let (weight, line) = weights.get(id).copied().unwrap_or((1, 0));
-        match groups.get(id) {
-            Some(group) => drop(votes.insert(*id, Voter { weight, group: *group })),
-            None => {
-                let why =
-                    format!("server {id} is in no group: with group.N or weight.N every server that votes needs one");
-                report.problem(line, "group.N", &server.to_string(), why);
+        match reader.add(member_key(key), value) {
+            Ok(MemberLine::Added) => {}
+            Ok(MemberLine::Replaced) => {
+                report.warning(*line, key, value, "this server was named before; this line counts");
             }
+            Err(why) => report.problem(*line, key, value, why),
         }
     }
-    if !votes.is_empty() && votes.values().all(|voter| voter.weight == 0) {
-        report.problem(0, "weight.N", "0", "no server has any weight, so nothing could ever be decided");
-    }
-    votes
+    let problem = |why: String| report.problem(0, "group.N", "", why);
+    reader.finish().unwrap_or_else(|problems| {
+        problems.into_iter().for_each(problem);
+        Members::default()
+    })
 }
 
-/// The largest weight of a vote: far above what anybody needs, and small enough that sums do not overflow.
-const WEIGHT_MAX: u32 = 1_000_000;
+/// A key with a number at its end that describes no member.
+fn check_family(Entry { key, value, line }: &Entry, report: &mut Report) {
+    match member_key(key).split_once('.') {
+        Some(("authProvider", _)) => authentication::check_provider(key, value, *line, report),
+        Some(("superUser", _)) => {}
+        _ => report.warning_about(About::Unknown, (*line, key, value), "unknown key, not used"),
+    }
+}
 
 fn ensemble(
     values: &Values,
-    Members { servers, votes }: Members,
+    members: Members,
     (data_dir, own_id): (&Path, Option<ServerId>),
     read: ReadFile<'_>,
     report: &mut Report,
 ) -> Option<Ensemble> {
-    match servers.values().filter(|server| server.role == MemberRole::Participant).count() {
+    let servers = &members.servers;
+    match members.participants() {
         0 => report.problem(0, "server.N", "", "no server votes: at least one has to be a participant"),
-        _ if !votes.is_empty() => {}
+        _ if !members.votes.is_empty() => {}
         1 | 2 => report.warning(0, "", "", "No server failure will be tolerated. You need at least 3 servers."),
         count if count % 2 == 0 => {
             report.warning(0, "", "", "Non-optimal configuration, consider an odd number of servers.");
@@ -217,7 +176,7 @@ fn ensemble(
     let listed = || servers.keys().map(ServerId::to_string).collect::<Vec<_>>().join(", ");
     if let Some(id) = own_id {
         if servers.contains_key(&id) {
-            return Some(of_server(id, servers, votes, values, report));
+            return Some(of_server(id, members, values, report));
         }
         let why = format!("there is no server.{id} line: allowed is one of {}", listed());
         report.problem(0, "server.N", "", why);
@@ -225,7 +184,7 @@ fn ensemble(
     }
     let why = match read(&myid).as_deref().map(|text| text.lines().next().unwrap_or_default().trim().parse()) {
         Ok(Ok(id)) if servers.contains_key(&ServerId(id)) => {
-            return Some(of_server(ServerId(id), servers, votes, values, report));
+            return Some(of_server(ServerId(id), members, values, report));
         }
         Ok(Ok(id)) => format!("says {id}, and there is no server.{id} line: allowed is one of {}", listed()),
         Ok(Err(_)) => format!("holds no number: write the id of this server into it, one of {}", listed()),
@@ -244,21 +203,15 @@ fn ensemble(
 }
 
 /// The ensemble from the point of view of one of its servers.
-fn of_server(
-    me: ServerId,
-    servers: BTreeMap<ServerId, Server>,
-    votes: BTreeMap<ServerId, Voter>,
-    values: &Values,
-    report: &mut Report,
-) -> Ensemble {
-    let listed = servers.get(&me).map(|server| server.role).unwrap_or_default();
+fn of_server(me: ServerId, members: Members, values: &Values, report: &mut Report) -> Ensemble {
+    let listed = members.servers.get(&me).map(|server| server.role).unwrap_or_default();
     if let Some(role) = values.text("peerType").and_then(MemberRole::parse).filter(|role| *role != listed)
         && values.line("peerType") > 0
     {
         let why = format!("the server.{me} line says {}, and that counts", listed.name());
         report.warning(values.line("peerType"), "peerType", role.name(), why);
     }
-    Ensemble { me, servers, votes, ..Ensemble::read(values) }
+    Ensemble { me, members, ..Ensemble::read(values) }
 }
 
 fn clients(values: &Values, report: &mut Report) -> Clients {
@@ -283,7 +236,7 @@ fn listener(values: &Values, port: &'static str, host: &'static str, report: &mu
 }
 
 fn parse_host(values: &Values, key: &'static str, name: &str, report: &mut Report) -> Option<String> {
-    servers::host(name).map_err(|why| report.problem(values.line(key), key, name, why)).ok()
+    pole_tree::parse_host(name).map_err(|why| report.problem(values.line(key), key, name, why)).ok()
 }
 
 /// The client part of this server's `server.N` line is the client port. Both may be set if they agree.
@@ -294,8 +247,9 @@ fn join_client_port(
     values: &Values,
     report: &mut Report,
 ) {
-    let mine =
-        ensemble.and_then(|ensemble| ensemble.servers.get(&ensemble.me)).and_then(|server| server.client.clone());
+    let mine = ensemble
+        .and_then(|ensemble| ensemble.members.servers.get(&ensemble.me))
+        .and_then(|server| server.client.clone());
     let Some(listed) = mine.or(only) else {
         if clients.plain.is_none() && clients.secure.is_none() {
             report.warning(0, "clientPort", "", "not set: this server has no port for clients");
@@ -321,7 +275,7 @@ fn refuse_shared_ports(ensemble: Option<&Ensemble>, clients: &Clients, values: &
     };
     let mut own_host = "0.0.0.0";
     let mut listed = None;
-    for (id, server) in ensemble.iter().flat_map(|ensemble| &ensemble.servers) {
+    for (id, server) in ensemble.iter().flat_map(|ensemble| &ensemble.members.servers) {
         let key = format!("server.{id}");
         // A line of the dynamicConfigFile has no number here; the key identifies it.
         let line = values.families.iter().rfind(|entry| entry.key == key).map_or(0, |entry| entry.line);
@@ -436,7 +390,7 @@ fn emulation(
         }
     };
     report.warning(line, key, file, "delays of this file are put on the links to other servers: for tests only");
-    let servers = ensemble.iter().flat_map(|ensemble| ensemble.servers.keys());
+    let servers = ensemble.iter().flat_map(|ensemble| ensemble.members.servers.keys());
     for id in servers.filter(|id| topology.site(id.0).is_none()) {
         report.problem(line, key, file, format!("server {id} has no site there: add a [[server]] with id={id}"));
     }

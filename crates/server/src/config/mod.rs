@@ -25,11 +25,11 @@
 mod authentication;
 mod build;
 mod change;
+pub(crate) mod dynamic;
 mod jaas;
 pub mod keys;
 mod properties;
 mod report;
-mod servers;
 mod settings;
 mod ssl;
 mod toml;
@@ -45,10 +45,12 @@ use pole_types::{Membership, ServerId, Span, Voters};
 use pole_zab::Limits;
 
 pub use change::{Change, Effect};
+pub use pole_tree::{Address, MemberRole, Members, Server};
 pub use report::{About, ConfigError, Problem, Warning};
-pub use servers::{Address, MemberRole, Server};
 pub use settings::{Admin, Clients, Ensemble, Pole, Service, Storage, Timing, Tls};
-pub use types::{ClientAuth, Emulation, FourLetterWords, Password, Secret, Store, StoreFormat, TlsSettings};
+pub use types::{
+    ClientAuth, Emulation, FourLetterWords, Password, Secret, SourceFile, Store, StoreFormat, TlsSettings,
+};
 
 use report::Report;
 use values::{Values, Written};
@@ -119,7 +121,11 @@ impl Config {
             true => toml::parse(&text, &mut report),
             false => properties::parse(&text, &mut report),
         };
-        Self::from_entries(entries, &read_bounded, identity, report)
+        let (mut config, warnings) = Self::from_entries(entries, &read_bounded, identity, report)?;
+        if let Some(ensemble) = &mut config.ensemble {
+            ensemble.file = SourceFile(Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())));
+        }
+        Ok((config, warnings))
     }
 
     /// Reads the syntax of `zoo.cfg`. The name of the file is used in messages only.
@@ -164,11 +170,8 @@ impl Config {
     /// All servers and their parts; on a standalone server, only itself.
     #[must_use]
     pub fn members(&self) -> Membership {
-        let Some(ensemble) = &self.ensemble else { return Voters::new([self.me()]).into() };
-        let of_role = |role| ensemble.servers.iter().filter(move |(_, server)| server.role == role).map(|(id, _)| *id);
-        let vote = |id| (id, ensemble.votes.get(&id).copied().unwrap_or_default());
-        let voters = Voters::weighted(of_role(MemberRole::Participant).map(vote));
-        Membership::new(voters, of_role(MemberRole::Observer))
+        let alone = || Voters::new([self.me()]).into();
+        self.ensemble.as_ref().map_or_else(alone, |ensemble| ensemble.members.membership())
     }
 
     /// All voting servers; on a standalone server, only itself.
@@ -205,7 +208,11 @@ impl Config {
             snapshot_bytes: self.storage.snap_size_limit_bytes,
             outstanding_max: usize::try_from(self.clients.outstanding_max).unwrap_or(usize::MAX),
             resign: self.resign(),
-            limits: Limits { trust_blank: self.pole.trust_blank, ..Limits::default() },
+            limits: Limits {
+                trust_blank: self.pole.trust_blank,
+                joiners: self.ensemble.as_ref().is_some_and(|ensemble| ensemble.reconfig),
+                ..Limits::default()
+            },
             ..pole_node::Config::new(self.me(), self.members())
         }
     }

@@ -2,18 +2,17 @@
 //!
 //! Everything else derives from this table: the structs below, parsing, checks, messages, suggestions, printing, and
 //! `docs/configuration.md`. A setting with a field of its own is one row. Rules between keys are in `build`, the form of
-//! `server.N` in `servers`, TLS in `ssl`.
+//! `server.N` in `pole_tree`, TLS in `ssl`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pole_tree::DigestAlgorithm;
-use pole_types::{ServerId, Voter};
+use pole_tree::{Address, DigestAlgorithm, Members};
+use pole_types::ServerId;
 
 use super::keys::Kind::{self, Bool, Family, Number, Only, Secret as Hidden, Text, Unused, Word};
 use super::keys::{Key, Origin};
-use super::servers::{Address, Server};
-use super::types::{Emulation, FourLetterWords, Secret, TlsSettings};
+use super::types::{Emulation, FourLetterWords, Secret, SourceFile, TlsSettings};
 use super::values::Values;
 use crate::log::Filter;
 
@@ -98,10 +97,11 @@ settings! {
              observer follows and serves clients, and never votes.";
         Apache "dynamicConfigFile", Text, "",
             "A file that holds the `server.N` lines instead of this one.";
-        Apache "standaloneEnabled", TRUE_FALSE, "true",
+        Apache "standaloneEnabled", TRUE_FALSE, "true" => standalone: bool = Values::bool,
             "Whether a single `server.N` line means a server on its own.";
-        Apache "reconfigEnabled", Unused("the ensemble cannot be changed at run time yet; such requests are refused"), "",
-            "Changes of the ensemble at run time.";
+        Apache "reconfigEnabled", TRUE_FALSE, "false" => reconfig: bool = Values::bool,
+            "Whether the servers of the ensemble can be changed at run time (`reconfig`, `pole members`). All servers need \
+             the same value.";
         Apache "electionAlg", Only(&["3"], "Apache removed the others too"), "3",
             "Apache's number of the election algorithm.";
         Apache "peerType", Word(&["participant", "observer"]), "participant",
@@ -138,12 +138,14 @@ settings! {
         Apache "messageTracker.Enabled", Unused("links are logged and counted"), "", "Whether the last messages of a link are kept for the log.";
         Apache "messageTracker.BufferSize", Unused("links are logged and counted"), "", "How many.";
         Apache "controllerPort", Unused("a part of Apache's tests"), "", "A port that controls failures.";
-        /// The id of this server, from the file `myid` in `dataDir`; always one of `servers`.
+        /// The id of this server, from the file `myid` in `dataDir`; always one of the members.
         + me: ServerId = ServerId(0);
-        /// All servers, observers included.
-        + servers: BTreeMap<ServerId, Server> = BTreeMap::new();
-        /// The weight and the group of each vote; empty if all count the same.
-        + votes: BTreeMap<ServerId, Voter> = BTreeMap::new();
+        /// All servers, observers included, and their votes.
+        + members: Members = Members::default();
+        /// The version of the members: the zxid of the change that set them, if the `dynamicConfigFile` names it.
+        + members_version: i64 = 0;
+        /// The configuration file, beside which changed members are stored.
+        + file: SourceFile = SourceFile::default();
     }
     /// The tick and the timeouts based on it.
     "Time": Timing {
@@ -501,7 +503,6 @@ settings! {
             "Lists of revoked certificates.";
         Apache "ssl.quorum.ocsp", Only(&["false"], REVOCATION), "false",
             "Questions after revoked certificates.";
-        Apache "client.certReload", Unused("certificates are read at the start"), "", "Whether changed certificates are read again.";
         Apache "ssl.context.supplier.class", Only(&[], "classes of Java cannot be loaded"), "", "Apache's class that makes the TLS context.";
         Apache "ssl.quorum.context.supplier.class", Only(&[], "classes of Java cannot be loaded"), "", "The same between servers.";
         Apache "ssl.quorum.handshakeDetectionTimeoutMillis", Unused("links between servers have time limits of their own"), "", "Milliseconds to tell TLS from plain text.";

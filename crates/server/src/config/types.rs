@@ -144,3 +144,15 @@ pub struct Emulation {
     /// The content of the file.
     pub topology: Topology,
 }
+
+/// The file that a configuration was read from, if it was. It makes no difference between two configurations.
+#[derive(Clone, Debug, Default)]
+pub struct SourceFile(pub Option<PathBuf>);
+
+impl PartialEq for SourceFile {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for SourceFile {}

@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use super::keys::{self, Key, Kind};
 use super::properties::Entry;
 use super::report::{About, Report};
-use super::servers::{self, Members};
 use super::types::Secret;
 
 /// The settings of a file, each checked by itself.
@@ -117,14 +116,14 @@ impl Values {
 
     /// The settings that a file must contain to be read as these values, in the order of the table and without those
     /// that have their default, then the servers.
-    pub(super) fn written(&self, Members { servers, votes }: &Members) -> Written {
+    pub(super) fn written(&self, members: &pole_tree::Members) -> Written {
         let keys = keys::KEYS.iter().filter(|key| key.name != "dynamicConfigFile");
         let pairs = keys.filter_map(|key| {
             let given = self.given.get(key.name).map(|given| normalized(key.kind, &given.value));
             let value = given.unwrap_or_else(|| key.default.to_owned());
             (value != key.default || WITHOUT_DEFAULT.contains(&key.name)).then_some((key.name.to_owned(), value))
         });
-        Written(pairs.chain(servers::lines(servers, votes)).collect())
+        Written(pairs.chain(members.entries()).collect())
     }
 
     /// The value of a key of kind [`Kind::Word`], spelled as in its list.

@@ -5,8 +5,7 @@
 
 use std::path::Path;
 
-use super::servers::{self, MemberRole};
-use super::{Address, Config, keys, properties, toml};
+use super::{Address, Config, Ensemble, MemberRole, keys, properties, toml};
 
 impl Config {
     /// Formats a `zoo.cfg` that reads back equal, given the same `myid` and topology. It contains the secrets.
@@ -28,12 +27,12 @@ impl Config {
         shown.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// The content of `/zookeeper/config`: the servers and the version of the list, in hexadecimal. Empty on a
-    /// standalone server.
+    /// The content of `/zookeeper/config` as long as the servers were not changed at run time: the servers and the version
+    /// of the list, in hexadecimal. Empty on a standalone server.
     #[must_use]
     pub fn membership(&self) -> String {
-        // The list never changes at run time, so it has the first version.
-        if self.ensemble.is_some() { format!("{}version=0", self.server_lines()) } else { String::new() }
+        let describe = |ensemble: &Ensemble| ensemble.members.description(ensemble.members_version);
+        self.ensemble.as_ref().map(describe).unwrap_or_default()
     }
 
     /// The names and values that the four-letter word `conf` prints, in order. Sizes are in bytes.
@@ -55,7 +54,7 @@ impl Config {
             ("clientPortListenBacklog", self.clients.backlog.map_or(-1, i64::from).to_string()),
             ("serverId", id.to_string()),
         ];
-        if let Some(me) = self.ensemble.as_ref().and_then(|ensemble| ensemble.servers.get(&ensemble.me)) {
+        if let Some(me) = self.ensemble.as_ref().and_then(|ensemble| ensemble.members.servers.get(&ensemble.me)) {
             entries.extend([
                 ("initLimit", self.timing.init_limit.to_string()),
                 ("syncLimit", self.timing.sync_limit.to_string()),
@@ -78,12 +77,6 @@ impl Config {
             text.push_str(&self.membership());
         }
         text
-    }
-
-    fn server_lines(&self) -> String {
-        let Some(ensemble) = &self.ensemble else { return String::new() };
-        let lines = servers::lines(&ensemble.servers, &ensemble.votes).into_iter();
-        lines.map(|(key, value)| format!("{key}={value}\n")).collect()
     }
 }
 

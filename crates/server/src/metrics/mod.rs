@@ -58,9 +58,9 @@ pub(crate) enum Kind {
 /// The mode of the server in ZooKeeper's terms; `looking` while it does not serve.
 pub(crate) fn mode(shared: &Shared) -> &'static str {
     match shared.status.role() {
-        Role::Serving { .. } if shared.settings.is_standalone() => "standalone",
+        Role::Serving { .. } if shared.is_standalone() => "standalone",
         Role::Serving { leader, .. } if leader == shared.settings.me => "leader",
-        Role::Serving { .. } if shared.settings.members.observers().contains(&shared.settings.me) => "observer",
+        Role::Serving { .. } if !shared.members().membership.voters().contains(shared.settings.me) => "observer",
         Role::Serving { .. } => "follower",
         Role::Starting | Role::Looking { .. } if shared.is_read_only() => "read-only",
         Role::Starting | Role::Looking { .. } => "looking",
@@ -129,12 +129,12 @@ fn add_host(shared: &Shared, list: &mut MetricList) {
         list.0.extend(value.map(|value| Metric { name: name.into(), value: Value::Integer(value), kind: Kind::Gauge }));
     }
     list.gauge("uptime", u64::try_from(shared.clock.uptime().as_millis()).unwrap_or(u64::MAX));
-    list.gauge("quorum_size", shared.settings.members.voters().len() as u64);
+    list.gauge("quorum_size", shared.members().membership.voters().len() as u64);
     list.counter("looking_count", load(&shared.status.elections));
 }
 
 fn add_node(shared: &Shared, stats: &NodeStats, list: &mut MetricList) {
-    if stats.phase == Phase::Established && !shared.settings.is_standalone() {
+    if stats.phase == Phase::Established && !shared.is_standalone() {
         let synced = |learners: &[Learner]| learners.iter().filter(|learner| learner.synced).count() as u64;
         list.gauge("learners", (stats.followers.len() + stats.observers.len()) as u64);
         list.gauge("followers", stats.followers.len() as u64);

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use pole_tree::Server;
 use pole_types::{Membership, ServerId};
 
 use super::codec::BATCH_BYTES_MAX;
@@ -22,6 +23,8 @@ pub struct PeerConfig {
     pub members: Membership,
     /// The addresses of all servers, possibly including this one.
     pub peers: BTreeMap<ServerId, PeerAddress>,
+    /// Whether the members can change. Then servers that are not members may connect too, in order to join.
+    pub changing: bool,
     /// The addresses to listen on.
     pub listen: Listen,
     /// Mutual TLS on both ports; `None` for plain TCP.
@@ -58,6 +61,12 @@ pub struct PeerAddress {
     pub quorum_port: u16,
     /// The port of [`pole_node::Channel::Election`].
     pub election_port: u16,
+}
+
+impl From<&Server> for PeerAddress {
+    fn from(server: &Server) -> Self {
+        Self { host: server.host.clone(), quorum_port: server.quorum_port, election_port: server.election_port }
+    }
 }
 
 /// The two addresses that this server listens on. Port 0 means any free port.

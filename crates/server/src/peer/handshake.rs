@@ -40,6 +40,17 @@ pub struct Greeting {
     pub nonce: [u8; NONCE_BYTES],
 }
 
+/// What a server is to the one that it connects to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A member of the ensemble. The one with the higher id dials.
+    Member,
+    /// Not a member, but allowed to follow so that it can become one. Nobody knows its address, so it dials.
+    Joining,
+    /// Not allowed to connect.
+    Stranger,
+}
+
 /// Why a connection did not become a link.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the error messages document the variants")]
@@ -54,11 +65,13 @@ pub enum Refusal {
     NotMe { from: ServerId, to: ServerId, me: ServerId },
     #[error("answers as server {got}, expected server {expected}: check the server list and the other's myid")]
     NotThem { got: ServerId, expected: ServerId },
+    #[error("is server {from}, which declines the connection; its log says why")]
+    Declined { from: ServerId },
     #[error("names itself server {from}, which is not in the server list here")]
     Stranger { from: ServerId },
     #[error("is server {from}, which should wait to be dialled: the higher id dials, and this is server {me}")]
     Direction { from: ServerId, me: ServerId },
-    #[error("is server {from} of an ensemble of other servers: compare the server lists of both")]
+    #[error("is server {from} of an ensemble of other servers: compare the server lists and reconfigEnabled of both")]
     Ensemble { from: ServerId },
     #[error(
         "is server {from}, which {theirs} a secret, while this server {ours} one: set pole.peer.secret on all or on none"
@@ -141,6 +154,9 @@ pub async fn dial(
     if theirs.from != ours.to {
         return Err(Refusal::NotThem { got: theirs.from, expected: ours.to });
     }
+    if theirs.to == NO_SERVER && theirs.to != ours.from {
+        return Err(Refusal::Declined { from: theirs.from });
+    }
     check_match(theirs, ours)?;
     let mut last = vec![PROCEED];
     if let Some(secret) = secret {
@@ -161,7 +177,7 @@ pub async fn accept(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     channel: Channel,
     ours: impl Fn(ServerId) -> Greeting,
-    is_peer: impl Fn(ServerId) -> bool,
+    standing: impl Fn(ServerId) -> Standing,
     secret: Option<&PeerSecret>,
 ) -> Result<ServerId, Refusal> {
     let read = Greeting::read(stream, channel).await;
@@ -171,10 +187,12 @@ pub async fn accept(
         Err(Refusal::Magic { .. } | Refusal::Io(_)) => return read.map(|theirs| theirs.from),
         Err(_) => NO_SERVER,
     };
-    let ours = ours(from);
-    let mut answer = ours.to_bytes().to_vec();
+    let (greet, ours) = (&ours, ours(from));
     // The proof is sent only in answer to a valid greeting. Others learn only what does not match.
-    let verdict = read.and_then(|theirs| check_peer(theirs, ours, is_peer).map(|()| theirs));
+    let verdict = read.and_then(|theirs| check_peer(theirs, ours, standing(theirs.from)).map(|()| theirs));
+    // All that a greeting tells may match, and the sender be refused nevertheless.
+    let is_declined = matches!(verdict, Err(Refusal::Stranger { .. } | Refusal::Direction { .. }));
+    let mut answer = if is_declined { greet(NO_SERVER) } else { ours }.to_bytes().to_vec();
     if let (Ok(theirs), Some(secret)) = (&verdict, secret) {
         answer.extend(secret.proof(Side::Listens, &theirs.to_bytes(), &ours.to_bytes()));
     }
@@ -193,15 +211,13 @@ pub async fn accept(
 }
 
 /// Checks whether the sender of this greeting may be a peer.
-fn check_peer(theirs: Greeting, ours: Greeting, is_peer: impl Fn(ServerId) -> bool) -> Result<(), Refusal> {
+fn check_peer(theirs: Greeting, ours: Greeting, standing: Standing) -> Result<(), Refusal> {
     check_match(theirs, ours)?;
-    if !is_peer(theirs.from) {
-        return Err(Refusal::Stranger { from: theirs.from });
+    match standing {
+        Standing::Stranger => Err(Refusal::Stranger { from: theirs.from }),
+        Standing::Member if theirs.from < ours.from => Err(Refusal::Direction { from: theirs.from, me: ours.from }),
+        Standing::Member | Standing::Joining => Ok(()),
     }
-    if theirs.from < ours.from {
-        return Err(Refusal::Direction { from: theirs.from, me: ours.from });
-    }
-    Ok(())
 }
 
 async fn expect_proof(
@@ -250,7 +266,7 @@ fn channel_byte(channel: Channel) -> u8 {
 const MAGIC: [u8; 4] = *b"Pole";
 
 /// The version of greetings and frames. It must change with any byte of either.
-pub(super) const VERSION: u16 = 3;
+pub(super) const VERSION: u16 = 4;
 
 const HEAD_BYTES: usize = MAGIC.len() + 2;
 
@@ -281,8 +297,11 @@ mod tests {
         let (mut near, mut far) = tokio::io::duplex(1024);
         far.write_all(bytes).await.expect("room");
         far.shutdown().await.expect("open");
-        let is_peer = |id: ServerId| (2..=3).contains(&id.0);
-        let verdict = accept(&mut near, Channel::Election, |to| greeting(1, to.0), is_peer, None).await;
+        let standing = |id: ServerId| match id.0 {
+            2..=3 => Standing::Member,
+            _ => Standing::Stranger,
+        };
+        let verdict = accept(&mut near, Channel::Election, |to| greeting(1, to.0), standing, None).await;
         drop(near);
         let mut answer = Vec::new();
         far.read_to_end(&mut answer).await.expect("readable");
@@ -292,7 +311,7 @@ mod tests {
     #[test]
     fn the_bytes_of_a_greeting_are_fixed() {
         let bytes = Greeting { ensemble: 0x0a0b, ..greeting(3, 1) }.to_bytes();
-        let expected = b"Pole\x00\x03\x01\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\x0a\x0b\0";
+        let expected = b"Pole\x00\x04\x01\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\x0a\x0b\0";
         assert_eq!(bytes[..32], *expected);
         assert_eq!(bytes[32..], [7; NONCE_BYTES]);
     }
@@ -307,7 +326,7 @@ mod tests {
     async fn another_version_is_refused_with_both_versions_and_tells_ours() {
         let (verdict, answer) = at_server_1(&greeting(3, 1).in_version(7)).await;
         let message = verdict.expect_err("refused");
-        assert!(message.contains("speaks version 7") && message.contains("this server speaks 3"), "{message}");
+        assert!(message.contains("speaks version 7") && message.contains("this server speaks 4"), "{message}");
         assert_eq!(answer, greeting(1, 0).to_bytes());
     }
 
@@ -345,12 +364,35 @@ mod tests {
         }
     }
 
+    /// The results of server 1 and of server 3, which server 1 dials although its id is lower.
+    async fn lower_dials(standing: Standing) -> (Result<(), String>, Result<ServerId, String>) {
+        let (mut near, mut far) = tokio::io::duplex(1024);
+        let listening = async {
+            let verdict = accept(&mut near, Channel::Election, |to| greeting(3, to.0), |_| standing, None).await;
+            drop(near);
+            verdict
+        };
+        let (dialled, accepted) = tokio::join!(dial(&mut far, greeting(1, 3), None), listening);
+        (dialled.map_err(|refusal| refusal.to_string()), accepted.map_err(|refusal| refusal.to_string()))
+    }
+
+    #[tokio::test]
+    async fn a_server_that_joins_may_dial_those_above_it_and_a_member_is_declined_clearly() {
+        assert_eq!(lower_dials(Standing::Joining).await, (Ok(()), Ok(ServerId(1))));
+        for (standing, reason) in [(Standing::Member, "should wait to be dialled"), (Standing::Stranger, "not in the")]
+        {
+            let (dialled, accepted) = lower_dials(standing).await;
+            assert!(dialled.as_ref().is_err_and(|why| why.contains("declines")), "{dialled:?}");
+            assert!(accepted.as_ref().is_err_and(|why| why.contains(reason)), "{accepted:?}");
+        }
+    }
+
     /// The results of both ends with these secrets.
     async fn meet(dials: &PeerSecret, listens: &PeerSecret) -> (Result<(), String>, Result<ServerId, String>) {
         let (mut near, mut far) = tokio::io::duplex(1024);
         let with_secret = |from, to| Greeting { secret: true, nonce: [from as u8; NONCE_BYTES], ..greeting(from, to) };
-        let is_peer = |id: ServerId| id.0 == 3;
-        let listening = accept(&mut near, Channel::Election, |to| with_secret(1, to.0), is_peer, Some(listens));
+        let standing = |id: ServerId| if id.0 == 3 { Standing::Member } else { Standing::Stranger };
+        let listening = accept(&mut near, Channel::Election, |to| with_secret(1, to.0), standing, Some(listens));
         let dialling = async {
             let message = dial(&mut far, with_secret(3, 1), Some(dials)).await;
             drop(far);
@@ -385,7 +427,7 @@ mod tests {
         ] {
             let (mut near, mut far) = tokio::io::duplex(1024);
             far.write_all(&[&theirs.to_bytes()[..], &[PROCEED], &proof].concat()).await.expect("room");
-            let verdict = accept(&mut near, Channel::Election, ours(2), |_| true, Some(&secret)).await;
+            let verdict = accept(&mut near, Channel::Election, ours(2), |_| Standing::Member, Some(&secret)).await;
             let message = verdict.expect_err("refused").to_string();
             assert!(message.contains("does not know the secret"), "{message}");
         }

@@ -24,14 +24,17 @@ use crate::tls::{Live, PeerTls};
 pub(super) struct Hub {
     pub(super) me: ServerId,
     ensemble: u64,
-    pub(super) addresses: BTreeMap<ServerId, PeerAddress>,
+    changing: bool,
+    /// The addresses of the members that this server has links to.
+    addresses: RefCell<BTreeMap<ServerId, PeerAddress>>,
     pub(super) tls: Option<Live<PeerTls>>,
     pub(super) secret: Option<PeerSecret>,
     pub(super) limits: PeerLimits,
     pub(super) counters: Arc<PeerCounters>,
     pub(super) inbox: Inbox,
     pub(super) alarm: Alarm,
-    pub(super) links: BTreeMap<(ServerId, Channel), Rc<Link>>,
+    /// The links to members, and to other servers that are connected.
+    links: RefCell<BTreeMap<(ServerId, Channel), Rc<Link>>>,
     delays: RefCell<Option<Delays>>,
     /// Whether it was already reported that the congestion control cannot be set.
     congestion_warned: Cell<bool>,
@@ -39,14 +42,68 @@ pub(super) struct Hub {
 
 impl Hub {
     pub(super) fn new(config: PeerConfig, inbox: Inbox) -> Self {
-        let PeerConfig { me, members, peers, listen: _, tls, secret, delays, limits, counters } = config;
-        let addresses: BTreeMap<_, _> = peers.into_iter().filter(|(id, _)| members.are_linked(me, *id)).collect();
-        let channels = [Channel::Election, Channel::Quorum];
-        let keys = addresses.keys().flat_map(|peer| channels.map(|channel| (*peer, channel)));
-        let links = keys.map(|(peer, channel)| ((peer, channel), Rc::new(Link::new(peer, channel)))).collect();
-        let ensemble = handshake::ensemble(members.iter());
-        let (delays, alarm, congestion_warned) = (RefCell::new(delays), Alarm::new(), Cell::new(false));
-        Self { me, ensemble, addresses, tls, secret, limits, counters, inbox, alarm, links, delays, congestion_warned }
+        let PeerConfig { me, members, peers: _, changing, listen: _, tls, secret, delays, limits, counters } = config;
+        Self {
+            me,
+            // Members that change come and go one by one, so servers that differ must be able to talk.
+            ensemble: if changing { 0 } else { handshake::ensemble(members.iter()) },
+            changing,
+            addresses: RefCell::default(),
+            tls,
+            secret,
+            limits,
+            counters,
+            inbox,
+            alarm: Alarm::new(),
+            links: RefCell::default(),
+            delays: RefCell::new(delays),
+            congestion_warned: Cell::new(false),
+        }
+    }
+
+    /// The link to a peer.
+    pub(super) fn link(&self, peer: ServerId, channel: Channel) -> Option<Rc<Link>> {
+        self.links.borrow().get(&(peer, channel)).cloned()
+    }
+
+    pub(super) fn links(&self) -> Vec<Rc<Link>> {
+        self.links.borrow().values().cloned().collect()
+    }
+
+    /// The link to a peer, which is created if there is none.
+    pub(super) fn link_or_new(&self, peer: ServerId, channel: Channel) -> Rc<Link> {
+        let mut links = self.links.borrow_mut();
+        Rc::clone(links.entry((peer, channel)).or_insert_with(|| Rc::new(Link::new(peer, channel))))
+    }
+
+    /// Whether a server that wants to connect may: a member, or, if members can change, a few others.
+    pub(super) fn admits(&self, peer: ServerId) -> bool {
+        if self.is_member(peer) {
+            return true;
+        }
+        let links = self.links.borrow();
+        let is_joining = |link: &&Rc<Link>| !self.is_member(link.peer) && link.peer != peer && link.is_connected();
+        self.changing && peer != self.me && links.values().filter(is_joining).count() < 2 * JOINING_MAX
+    }
+
+    /// Whether the members can change.
+    pub(super) fn is_changing(&self) -> bool {
+        self.changing
+    }
+
+    pub(super) fn is_member(&self, peer: ServerId) -> bool {
+        self.addresses.borrow().contains_key(&peer)
+    }
+
+    /// The address of a member.
+    pub(super) fn address(&self, peer: ServerId) -> Option<PeerAddress> {
+        self.addresses.borrow().get(&peer).cloned()
+    }
+
+    /// Sets the members that this server has links to. Links to others stay while they are connected.
+    pub(super) fn set_addresses(&self, addresses: BTreeMap<ServerId, PeerAddress>) {
+        self.addresses.replace(addresses);
+        self.links.borrow_mut().retain(|(peer, _), link| self.is_member(*peer) || link.is_connected());
     }
 
     /// The greeting of this server for a new connection.
@@ -77,7 +134,7 @@ impl Hub {
 
     pub(super) fn set_delays(&self, delays: Option<Delays>) {
         self.delays.replace(delays);
-        self.links.values().for_each(|link| link.set_line(self));
+        self.links().iter().for_each(|link| link.set_line(self));
     }
 
     pub(super) fn prepare_for_delay(&self, socket: &TcpStream) {
@@ -89,3 +146,6 @@ impl Hub {
         }
     }
 }
+
+/// How many servers that are not members may be connected at a time, in order to join or because they were removed.
+const JOINING_MAX: usize = 8;

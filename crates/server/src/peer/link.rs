@@ -197,6 +197,11 @@ impl Link {
         }
     }
 
+    /// Whether there is a connection.
+    pub(super) fn is_connected(&self) -> bool {
+        self.connection.borrow().is_some()
+    }
+
     /// Waits until there is no connection.
     pub(super) async fn gone(&self) {
         while self.connection.borrow().is_some() {

@@ -21,7 +21,7 @@ use tokio_rustls::{TlsAcceptor, TlsStream};
 
 use super::config::PeerError;
 use super::dial::HANDSHAKE_LIMIT;
-use super::handshake::{self, Refusal};
+use super::handshake::{self, Refusal, Standing};
 use super::hub::Hub;
 use super::rate_limit::RateLimit;
 use super::secret;
@@ -91,7 +91,7 @@ async fn admit(hub: Rc<Hub>, refusals: Rc<RefusalLog>, socket: TcpStream, from: 
     let greeted = timeout(HANDSHAKE_LIMIT, greet(&hub, socket, channel)).await;
     match greeted.map_err(timed_out).and_then(|result| result) {
         Ok((peer, stream)) => {
-            let link = &hub.links[&(peer, channel)];
+            let link = hub.link_or_new(peer, channel);
             if !hub.authenticates_peers() && link.is_alive(&hub).await {
                 hub.counters.kept.fetch_add(1, Ordering::Relaxed);
                 return refusals.report(&hub, from, &Refusal::Alive { from: peer });
@@ -134,16 +134,23 @@ async fn greet(hub: &Hub, socket: TcpStream, channel: Channel) -> Result<(Server
     let nonce = secret::nonce()?;
     let ours = |to| hub.greeting(channel, to, nonce);
     let secret = hub.secret.as_ref();
-    let is_peer = |id| hub.links.contains_key(&(id, channel));
+    let standing = |id| match (hub.is_member(id), hub.admits(id)) {
+        (true, _) => Standing::Member,
+        (false, true) => Standing::Joining,
+        (false, false) => Standing::Stranger,
+    };
     let Some(tls) = hub.tls.as_ref().map(Live::get) else {
         let mut socket = socket;
-        let peer = handshake::accept(&mut socket, channel, ours, is_peer, secret).await?;
+        let peer = handshake::accept(&mut socket, channel, ours, standing, secret).await?;
         return Ok((peer, Stream::Plain(socket)));
     };
     let stream = TlsAcceptor::from(tls.acceptor.clone()).accept(socket).await?;
     let mut stream = Box::new(TlsStream::from(stream));
-    let peer = handshake::accept(&mut stream, channel, ours, is_peer, secret).await?;
-    tls.check_host(stream.get_ref().1.peer_certificates(), &hub.addresses[&peer].host)?;
+    let peer = handshake::accept(&mut stream, channel, ours, standing, secret).await?;
+    // The host of a server that joins is not known yet. Its certificate was checked.
+    if let Some(address) = hub.address(peer) {
+        tls.check_host(stream.get_ref().1.peer_certificates(), &address.host)?;
+    }
     Ok((peer, Stream::Tls(stream)))
 }
 

@@ -1,16 +1,16 @@
 //! The links of one server, as the node's thread uses them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
 use pole_node::{Channel, Message};
-use pole_types::ServerId;
+use pole_types::{Membership, ServerId};
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, spawn_local};
 
-use super::config::{Listen, PeerConfig, PeerError};
+use super::config::{Listen, PeerAddress, PeerConfig, PeerError};
 use super::delay::Delays;
 use super::hub::Hub;
 use super::inbox::Inbox;
@@ -26,7 +26,10 @@ pub struct Peers {
     listen: Listen,
     /// Links with messages queued since the last flush.
     unflushed: BTreeSet<(ServerId, Channel)>,
+    /// The tasks that listen.
     tasks: Vec<AbortHandle>,
+    /// The tasks that dial members, and the address that each was started for.
+    dialling: BTreeMap<(ServerId, Channel), (PeerAddress, AbortHandle)>,
 }
 
 /// Opens both ports and starts to dial. Must be called on a `LocalSet`, on which all links then run.
@@ -45,21 +48,45 @@ pub async fn open(config: PeerConfig, inbox: Inbox) -> Result<Peers, PeerError> 
         quorum: at(&quorum, "quorum", config.listen.quorum)?,
         election: at(&election, "election", config.listen.election)?,
     };
+    let (members, addresses) = (config.members.clone(), config.peers.clone());
     let hub = Rc::new(Hub::new(config, inbox));
-    let mut tasks = vec![
+    let tasks = vec![
         spawn_local(listen::keep_listening(Rc::clone(&hub), quorum, Channel::Quorum)).abort_handle(),
         spawn_local(listen::keep_listening(Rc::clone(&hub), election, Channel::Election)).abort_handle(),
     ];
-    for link in hub.links.values().filter(|link| link.peer < hub.me) {
-        tasks.push(spawn_local(dial::keep_connected(Rc::clone(&hub), Rc::clone(link))).abort_handle());
-    }
-    Ok(Peers { hub, listen, unflushed: BTreeSet::new(), tasks })
+    let mut peers = Peers { hub, listen, unflushed: BTreeSet::new(), tasks, dialling: BTreeMap::new() };
+    peers.set_members(&members, addresses);
+    Ok(peers)
 }
 
 impl Peers {
+    /// Connects to these members from now on. Connections to others stay until they end, since their servers may not have
+    /// heard yet that they do not belong to the ensemble any more.
+    pub fn set_members(&mut self, members: &Membership, addresses: BTreeMap<ServerId, PeerAddress>) {
+        let me = self.hub.me;
+        let linked: BTreeMap<_, _> = addresses.into_iter().filter(|(id, _)| members.are_linked(me, *id)).collect();
+        self.dialling.retain(|(peer, _), (address, task)| {
+            let stays = linked.get(peer) == Some(address);
+            if !stays {
+                task.abort();
+            }
+            stays
+        });
+        self.hub.set_addresses(linked.clone());
+        for (peer, address) in linked {
+            for channel in [Channel::Election, Channel::Quorum] {
+                let link = self.hub.link_or_new(peer, channel);
+                self.dialling.entry((peer, channel)).or_insert_with(|| {
+                    let task = spawn_local(dial::keep_connected(Rc::clone(&self.hub), link, address.clone()));
+                    (address.clone(), task.abort_handle())
+                });
+            }
+        }
+    }
+
     /// Queues a message; [`Peers::flush`] writes it. It is dropped if the link is down or there is no such peer.
     pub fn send(&mut self, to: ServerId, channel: Channel, message: &Message) {
-        if let Some(link) = self.hub.links.get(&(to, channel)) {
+        if let Some(link) = self.hub.link(to, channel) {
             link.send(&self.hub, message);
             self.unflushed.insert((to, channel));
         }
@@ -68,14 +95,16 @@ impl Peers {
     /// Writes the queued messages of each link, as far as its socket has room. A task writes the rest.
     pub fn flush(&mut self) {
         for key in std::mem::take(&mut self.unflushed) {
-            self.hub.links[&key].flush(&self.hub);
+            if let Some(link) = self.hub.link(key.0, key.1) {
+                link.flush(&self.hub);
+            }
         }
     }
 
     /// Closes a link without an event. Nothing of it arrives any more, including what is in the inbox. It is reopened
     /// when possible.
     pub fn reset(&mut self, peer: ServerId, channel: Channel) {
-        if let Some(link) = self.hub.links.get(&(peer, channel)) {
+        if let Some(link) = self.hub.link(peer, channel) {
             link.reset(&self.hub);
         }
     }
@@ -95,8 +124,9 @@ impl Peers {
     /// `Down`.
     pub fn close_all(&mut self) {
         self.flush();
-        self.tasks.drain(..).for_each(|task| task.abort());
-        self.hub.links.values().for_each(|link| link.end(&self.hub));
+        let dialling = std::mem::take(&mut self.dialling).into_values().map(|(_, task)| task);
+        self.tasks.drain(..).chain(dialling).for_each(|task| task.abort());
+        self.hub.links().iter().for_each(|link| link.end(&self.hub));
     }
 }
 

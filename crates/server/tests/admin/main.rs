@@ -9,6 +9,7 @@ mod dashboard;
 mod ensemble;
 mod fields;
 mod four_letter;
+mod members;
 mod monitoring;
 mod names;
 mod observers;

@@ -43,6 +43,11 @@ impl TestServer {
         let dir = std::env::temp_dir().join(format!("pole-admin-{}-{number}", std::process::id()));
         fs::create_dir_all(&dir).expect("a directory for the test");
         fs::write(dir.join("myid"), id.to_string()).expect("a file for the test");
+        Self::start_in(dir, text)
+    }
+
+    /// A server on a directory that exists.
+    fn start_in(dir: PathBuf, text: &str) -> Self {
         let text = format!("dataDir={}\ntickTime=500\ninitLimit=10\nsyncLimit=5\n{text}", dir.display());
         let read = |path: &std::path::Path| fs::read_to_string(path);
         let (config, _) = Config::parse_cfg("test.cfg", &text, &read).unwrap_or_else(|error| panic!("{error}"));
@@ -50,6 +55,12 @@ impl TestServer {
         let client = server.client_address().expect("a port for clients");
         let (admin, metrics) = (server.admin_address(), server.metrics_address());
         Self { server: Some(server), dir, client, admin, metrics }
+    }
+
+    /// Starts a stopped server again on its data.
+    pub(crate) fn start_again(&mut self, text: &str) {
+        let dir = std::mem::take(&mut self.dir);
+        *self = Self::start_in(dir, text);
     }
 
     /// Stops the server and waits until it has ended.
@@ -124,7 +135,9 @@ impl TestServer {
 impl Drop for TestServer {
     fn drop(&mut self) {
         self.stop();
-        let _ = fs::remove_dir_all(&self.dir);
+        if !self.dir.as_os_str().is_empty() {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
     }
 }
 

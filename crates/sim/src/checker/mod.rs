@@ -33,6 +33,7 @@ use pole_node::{Machine, Node};
 use pole_types::{Epoch, Membership, Zxid};
 use pole_zab::{DiskOp, Entry, Message, Phase};
 
+use super::Setup;
 use super::disk::Image;
 use super::scripting::id;
 use super::state::State;
@@ -76,8 +77,10 @@ struct Progress {
 }
 
 impl Checker {
-    pub(crate) fn new(servers: usize, members: Membership, is_service: bool) -> Self {
-        let service = is_service.then(Service::new);
+    /// Checks a run with this setup.
+    pub(crate) fn new(setup: &Setup) -> Self {
+        let (servers, members) = (setup.servers, setup.members.clone());
+        let service = setup.tree.then(|| Service::new(&setup.description()));
         Self {
             history: history::History::new(service.as_ref().map_or(0, Service::digest)),
             guarantees: guarantees::Guarantees::new(),

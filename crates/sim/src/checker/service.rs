@@ -18,7 +18,7 @@ use pole_jute::{
 };
 use pole_tree::{Changes, Position, Prepared, RequestOrigin, SessionChange, Tree, WriteRequest};
 use pole_types::{Cxid, SessionId, Zxid};
-use pole_zab::Entry;
+use pole_zab::{Entry, Origin};
 
 use super::ephemerals::Ephemerals;
 use super::{CheckResult, Response};
@@ -85,9 +85,14 @@ struct Session {
 }
 
 impl Service {
-    pub(crate) fn new() -> Self {
+    /// The service of an ensemble whose members are described by `members`, if they can change.
+    pub(crate) fn new(members: &[u8]) -> Self {
+        let mut tree = Tree::new(RULES);
+        if !members.is_empty() {
+            tree.set_config(members);
+        }
         Self {
-            tree: Tree::new(RULES),
+            tree,
             changes: Changes::new(),
             replies: BTreeMap::new(),
             node_events: Vec::new(),
@@ -170,6 +175,9 @@ impl Service {
     /// Checks that the transaction is what its request becomes on top of the history.
     fn check_request(&mut self, entry: &Entry, txn: &TxnEntry) -> CheckResult {
         let (zxid, origin) = (entry.zxid, entry.origin);
+        if origin == (Origin { session: SessionId::default(), cxid: Cxid::OWN }) {
+            return self.check_seal(zxid, &txn.txn);
+        }
         let session = self.sessions.entry(origin.session).or_default();
         let close = [WriteRequest::close()];
         let (bodies, floor) = if origin.cxid == Cxid::OWN {
@@ -195,11 +203,24 @@ impl Service {
         };
         let at = Position { zxid: zxid.0.cast_signed(), wall_ms: txn.header.time };
         let from = RequestOrigin { session: origin.session.0, cxid: origin.cxid.0, floor: floor.0.cast_signed() };
-        let mut expected = bodies.iter().filter_map(|body| Prepared::new().prepare(&self.tree, at, from, body));
-        match expected.any(|expected| expected == entry.body) {
+        // Whether the members can be changed depends on who is reachable.
+        let becomes = |body, may_change| {
+            let prepared = Prepared::new().prepare(&self.tree, at, from, body, &|_| may_change);
+            prepared.is_some_and(|prepared| prepared == entry.body)
+        };
+        match bodies.iter().any(|body| becomes(body, true) || becomes(body, false)) {
             true => Ok(()),
             false => Err(format!("{zxid} says {:?}, which its request does not become after all before it", txn.txn)),
         }
+    }
+
+    /// Checks an entry without effect, which a leader puts behind a change of the members and nowhere else.
+    fn check_seal(&self, zxid: Zxid, txn: &Txn) -> CheckResult {
+        let is_behind_change = self.tree.members().is_some_and(|(_, version)| version == self.tree.last_zxid());
+        if is_behind_change && matches!(txn, Txn::Error(error) if error.err == 0) {
+            return Ok(());
+        }
+        Err(format!("{zxid} is {txn:?}, which nobody asked, after {:#x}", self.tree.last_zxid()))
     }
 
     fn record_session(&mut self, entry: &Entry, change: Option<SessionChange>) -> CheckResult {

@@ -129,7 +129,7 @@ impl Machine for Kv {
         };
         let last = known.map_or(Zxid::ZERO, |session| session.last_attached());
         let txn = match self.decide(kv_request, session) {
-            txn if members_of(txn).is_some_and(|members| may_change(&members).is_err()) => {
+            txn if members_of(txn).is_some_and(|members| !may_change(&members)) => {
                 Txn::Refused(kv_request.op, Refusal::NotNow)
             }
             txn => txn,
@@ -324,7 +324,7 @@ mod tests {
     }
 
     fn prepare(kv: &mut Kv, at: u32, request: &Request) -> Option<Txn> {
-        kv.prepare(zxid(at), request, 0, &|_| Ok(())).map(|bytes| Txn::decode(&bytes).expect("a transaction"))
+        kv.prepare(zxid(at), request, 0, &|_| true).map(|bytes| Txn::decode(&bytes).expect("a transaction"))
     }
 
     fn attachment(nth: u32) -> Cxid {
@@ -364,7 +364,7 @@ mod tests {
         let mut kv = Kv::new();
         for (counter, change) in [(1, Change::Create), (2, Change::Put(3, 4)), (3, Change::Add(3, 4))] {
             let cxid = if counter == 1 { attachment(1) } else { Cxid(counter as i32) };
-            let body = kv.prepare(zxid(counter), &request(cxid, zxid(1), change), 0, &|_| Ok(())).expect("prepared");
+            let body = kv.prepare(zxid(counter), &request(cxid, zxid(1), change), 0, &|_| true).expect("prepared");
             let entry = Entry { zxid: zxid(counter), origin: Origin { session: SESSION, cxid }, body };
             kv.apply(&entry, false).expect("a transaction");
         }

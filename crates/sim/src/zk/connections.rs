@@ -269,6 +269,7 @@ impl World {
             | Effect::Arm { .. }
             | Effect::Cancel(_)
             | Effect::TransferRefused(_)
+            | Effect::Members { .. }
             | Effect::Note(_)
             | Effect::Halt { .. } => {}
         }

@@ -16,6 +16,7 @@ pub(crate) mod get_data;
 pub(crate) mod get_ephemerals;
 pub(crate) mod multi;
 pub(crate) mod multi_read;
+pub(crate) mod reconfig;
 pub(crate) mod session;
 pub(crate) mod set_acl;
 pub(crate) mod set_data;
@@ -81,8 +82,7 @@ pub(crate) fn prepare(validation: &mut Validation, request: Request) -> Result<T
         Request::SetAcl(request) => set_acl::prepare(validation, request),
         Request::Multi(request) => Ok(Txn::Multi(multi::prepare(validation, request))),
         Request::CloseSession => session::prepare_close(validation),
-        // The members are fixed by the configuration file, as in Apache with `reconfigEnabled=false`.
-        Request::Reconfig(_) => Err(ErrorCode::ReconfigDisabled),
+        Request::Reconfig(request) => reconfig::prepare(validation, &request),
         // A check outside a multi has no transaction that Apache could read, and only the leader deletes containers.
         Request::Check(_) | Request::DeleteContainer(_) => Err(ErrorCode::Unimplemented),
         Request::Exists(_)
@@ -114,6 +114,7 @@ pub(crate) enum Outcome {
     Deleted,
     DataSet(NodeId),
     AclSet(NodeId),
+    MembersSet(NodeId),
     Checked,
     Session(SessionChange),
 }
@@ -125,6 +126,7 @@ impl Outcome {
             Self::Created(id) => create::reply(tree, id),
             Self::CreatedWithStat(id) => create::reply_with_stat(tree, id),
             Self::DataSet(id) | Self::AclSet(id) => set_data::reply(tree, id),
+            Self::MembersSet(id) => reconfig::reply(tree, id),
             Self::Deleted | Self::Checked | Self::Session(_) => Bytes::new(),
         }
     }
@@ -137,7 +139,7 @@ impl Outcome {
             Self::DataSet(id) => set_data::result(tree, id),
             Self::Deleted => MultiResult::Delete,
             // The other operations cannot be part of a multi.
-            Self::Checked | Self::AclSet(_) | Self::Session(_) => MultiResult::Check,
+            Self::Checked | Self::AclSet(_) | Self::MembersSet(_) | Self::Session(_) => MultiResult::Check,
         }
     }
 
@@ -149,6 +151,7 @@ impl Outcome {
             | Self::Deleted
             | Self::DataSet(_)
             | Self::AclSet(_)
+            | Self::MembersSet(_)
             | Self::Checked => None,
         }
     }

@@ -37,6 +37,16 @@ pub(crate) fn apply(
     txn: &SetDataTxn,
     changes: &mut Changes,
 ) -> Result<Outcome, ErrorCode> {
+    write(tree, header, txn, changes).map(Outcome::DataSet)
+}
+
+/// Replaces the data of a node.
+pub(crate) fn write(
+    tree: &mut Tree,
+    header: &TxnHeader,
+    txn: &SetDataTxn,
+    changes: &mut Changes,
+) -> Result<NodeId, ErrorCode> {
     let id = tree.nodes.find(&txn.path).ok_or(ErrorCode::NoNode)?;
     // Copied, because the slice would keep a larger buffer in memory.
     tree.write(id, txn.data.as_ref().map(|data| Arc::from(&data[..])), |stat| {
@@ -46,7 +56,7 @@ pub(crate) fn apply(
     });
     let node = tree.nodes.get(id);
     changes.push(EventType::NodeDataChanged, &node.path, &node.acl);
-    Ok(Outcome::DataSet(id))
+    Ok(id)
 }
 
 /// The reply of setData and setACL: a stat.

@@ -12,6 +12,7 @@ mod limits;
 mod multi;
 mod quotas;
 mod reads;
+mod reconfig;
 mod replay;
 mod server;
 mod sessions;

@@ -25,6 +25,8 @@ pub(crate) struct Server {
     /// Events that watches fired since the last [`Self::events`].
     pub(crate) fired: Vec<(Watcher, WatcherEvent)>,
     pub(crate) last: Applied,
+    /// Whether a change of the members finds a quorum.
+    pub(crate) has_new_quorum: bool,
 }
 
 /// The session of most tests.
@@ -58,6 +60,7 @@ impl Server {
             caller: Caller { ids: vec![id("ip", "127.0.0.1")] },
             fired: Vec::new(),
             last: Applied::default(),
+            has_new_quorum: true,
         }
     }
 
@@ -71,7 +74,7 @@ impl Server {
     /// Prepares a request without applying it.
     pub(crate) fn propose(&mut self, origin: RequestOrigin, request: &Bytes) -> Option<Txn> {
         let at = Position { zxid: self.zxid, wall_ms: self.wall_ms };
-        let bytes = self.prepared.prepare(&self.tree, at, origin, request)?;
+        let bytes = self.prepared.prepare(&self.tree, at, origin, request, &|_| self.has_new_quorum)?;
         self.zxid += 1;
         self.in_flight.push_back(bytes.clone());
         let entry = TxnEntry::decode(bytes).unwrap();

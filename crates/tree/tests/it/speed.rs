@@ -50,7 +50,7 @@ fn speed_of_set_data() {
         let at = |zxid| Position { zxid, wall_ms: 5 };
         let txns: Vec<Bytes> = (1..)
             .zip(&requests)
-            .map(|(n, request)| prepared.prepare(&server.tree, at(zxid + n), origin, request).unwrap())
+            .map(|(n, request)| prepared.prepare(&server.tree, at(zxid + n), origin, request, &|_| false).unwrap())
             .collect();
         preparing += cpu_ns() - start;
         let start = cpu_ns();
@@ -125,7 +125,7 @@ fn speed_of_a_session_that_ends_with_many_nodes() {
     let origin = RequestOrigin { session: ALICE, cxid: 1, floor: i64::MAX };
     let mut prepared = Prepared::new();
     let request = encode_write(&server.caller, &Request::CloseSession);
-    per_round("prepare", 1, || txn = prepared.prepare(&server.tree, position, origin, &request).unwrap());
+    per_round("prepare", 1, || txn = prepared.prepare(&server.tree, position, origin, &request, &|_| false).unwrap());
     let entry = TxnEntry::decode(txn).unwrap();
     let mut changes = Changes::new();
     per_round("apply", 1, || drop(black_box(server.tree.apply(&entry, true, &mut changes))));

@@ -31,7 +31,7 @@ pub(crate) fn yield_leadership(shared: &Shared) -> String {
         Role::Serving { leader, .. } if leader != shared.settings.me => {
             format!("This server does not lead: server {leader} does.\n")
         }
-        Role::Serving { .. } if shared.settings.is_standalone() => "There is no other server to hand over to.\n".into(),
+        Role::Serving { .. } if shared.is_standalone() => "There is no other server to hand over to.\n".into(),
         Role::Serving { .. } if !may_request(shared) => TOO_SOON.into(),
         Role::Serving { .. } => {
             shared.mailbox.post(Command::Event(Event::Transfer { to: None }));

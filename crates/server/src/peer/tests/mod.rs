@@ -97,6 +97,7 @@ fn ensemble(servers: u64) -> Vec<PeerConfig> {
         me: *me,
         members: Voters::new(peers.keys().copied()).into(),
         peers: peers.clone(),
+        changing: false,
         listen: Listen {
             quorum: (Ipv4Addr::LOCALHOST, address.quorum_port).into(),
             election: (Ipv4Addr::LOCALHOST, address.election_port).into(),

@@ -1,32 +1,16 @@
-//! Parses `server.N` lines: the servers of the ensemble, their roles and addresses.
+//! A server of the ensemble: its addresses and its role, as a `server.N` line has them.
 //!
 //! The form is `host:quorumPort:electionPort[:role][;[address:]clientPort]`, with IPv6 addresses in brackets. A
 //! [`Server`] is printed as Apache prints it for the same line, and reads back the same. Names are not resolved here
 //! but when a connection is made.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
-
-use pole_types::{ServerId, Voter};
-
-/// The servers of the ensemble, and how much their votes count.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Members {
-    pub(super) servers: BTreeMap<ServerId, Server>,
-    /// Empty if all votes count the same.
-    pub(super) votes: BTreeMap<ServerId, Voter>,
-}
-
-/// The keys and values that describe the ensemble, in Apache's order: servers, groups, weights.
-pub(super) fn lines(servers: &BTreeMap<ServerId, Server>, votes: &BTreeMap<ServerId, Voter>) -> Vec<(String, String)> {
-    let mut groups: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-    votes.iter().for_each(|(id, vote)| groups.entry(vote.group).or_default().push(id.to_string()));
-    let servers = servers.iter().map(|(id, server)| (format!("server.{id}"), server.to_string()));
-    let groups = groups.into_iter().map(|(group, ids)| (format!("group.{group}"), ids.join(":")));
-    let weights = votes.iter().map(|(id, vote)| (format!("weight.{id}"), vote.weight.to_string()));
-    servers.chain(groups).chain(weights).collect()
-}
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{IpAddr, Ipv6Addr};
 
 /// A server of the ensemble.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +39,8 @@ pub enum MemberRole {
 
 impl MemberRole {
     /// Reads a role, in any case.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         [Self::Participant, Self::Observer].into_iter().find(|role| text.eq_ignore_ascii_case(role.name()))
     }
 
@@ -108,7 +93,8 @@ impl Server {
     }
 
     /// The ports of the server with their hosts. A wildcard address counts as the server's own host.
-    pub(super) fn sockets(&self) -> Vec<(String, u16)> {
+    #[must_use]
+    pub fn sockets(&self) -> Vec<(String, u16)> {
         let mut sockets = vec![(self.host.clone(), self.quorum_port), (self.host.clone(), self.election_port)];
         sockets.extend(self.client.as_ref().map(|client| client.on(&self.host)));
         sockets
@@ -140,7 +126,8 @@ impl Address {
     }
 
     /// The host and port, with this host in place of a wildcard.
-    pub(super) fn on(&self, host: &str) -> (String, u16) {
+    #[must_use]
+    pub fn on(&self, host: &str) -> (String, u16) {
         (if self.is_wildcard() { host.to_owned() } else { self.host.clone() }, self.port)
     }
 }
@@ -161,7 +148,10 @@ impl fmt::Display for Host<'_> {
 }
 
 /// Parses a host with or without brackets, as in `clientPortAddress`, and returns it without.
-pub(super) fn host(text: &str) -> Result<String, String> {
+///
+/// # Errors
+/// What is expected instead.
+pub fn parse_host(text: &str) -> Result<String, String> {
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let plausible = |char: char| char.is_alphanumeric() || matches!(char, '.' | '-' | '_' | ':' | '%');
     if inner.is_empty() || !inner.chars().all(plausible) {
@@ -190,7 +180,7 @@ fn split_host(text: &str) -> Result<(String, &str), String> {
         None => text.find(':'),
     };
     let (name, rest) = text.split_at(end.ok_or(FORM)?);
-    Ok((host(name)?, rest.strip_prefix(':').ok_or(FORM)?))
+    Ok((parse_host(name)?, rest.strip_prefix(':').ok_or(FORM)?))
 }
 
 fn port(text: &str) -> Result<u16, String> {
@@ -204,6 +194,7 @@ const FORM: &str = "the form is host:quorumPort:electionPort[:role][;[address:]c
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn every_form_of_a_server_is_written_as_apache_writes_it() {
