@@ -9,6 +9,7 @@
 mod connections;
 pub mod corpus;
 mod files;
+mod learners;
 mod links;
 mod machine;
 mod memory;
@@ -52,6 +53,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "peer", run: peers::messages },
     Target { name: "peer-link", run: links::links },
     Target { name: "peer-node", run: nodes::nodes },
+    Target { name: "learner", run: learners::learners },
     Target { name: "zoo-cfg", run: texts::zoo_cfg },
     Target { name: "pole-toml", run: texts::pole_toml },
     Target { name: "topology", run: texts::topology },

@@ -2,6 +2,8 @@
 //!
 //! `docs/commands.schema.json` is generated from these types.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// `pole check FILE`.
@@ -290,4 +292,59 @@ pub struct ContentChecked {
     pub bytes: u64,
     /// The digest that the four-letter word `hash` shows, as a decimal number.
     pub digest: String,
+    /// The number of znodes by the schemes in their ACLs.
+    pub schemes: BTreeMap<String, usize>,
+}
+
+/// `pole migrate check`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct MigrationChecked {
+    /// The configuration.
+    pub file: String,
+    /// The server that it is for; null for a server without others.
+    pub server: Option<u64>,
+    /// Whether a Pole server would start with this configuration on this data.
+    pub ready: bool,
+    /// What this server of Apache does now; null if it does not run.
+    pub running: Option<ApacheRunning>,
+    /// What is wrong with the configuration, unknown or without effect.
+    pub findings: Vec<Finding>,
+    /// The files; null if the configuration names none that can be used.
+    pub data: Option<DataChecked>,
+    /// What would be different, or lost, and what to do about it.
+    pub differences: Vec<String>,
+}
+
+/// A server of Apache ZooKeeper that runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct ApacheRunning {
+    /// The release.
+    pub version: String,
+    /// `leader`, `follower`, `observer`, `standalone` or `read-only`.
+    pub mode: String,
+    /// Its last transaction.
+    pub zxid: String,
+}
+
+/// `pole migrate take-over`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct TakenOver {
+    /// The last transaction of Apache, which the copy has.
+    pub zxid: String,
+    /// Its epoch; the first leader of Pole opens a higher one.
+    pub epoch: u32,
+    /// The number of znodes.
+    pub nodes: usize,
+    /// The number of sessions.
+    pub sessions: usize,
+    /// The digest that the four-letter word `hash` of Pole shows, as a decimal number; the same for every copy.
+    pub digest: String,
+    /// The directories that have the whole history now.
+    pub directories: Vec<String>,
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use pole_api::commands::{
-    BackedUp, BackupChecked, BenchResult, ConfigurationChecked, Converted, DataChecked, Installed, Restored,
+    BackedUp, BackupChecked, BenchResult, ConfigurationChecked, Converted, DataChecked, Installed, MigrationChecked,
+    Restored, TakenOver,
 };
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -26,6 +27,8 @@ fn schema() -> Value {
         "pole check FILE": generator.subschema_for::<ConfigurationChecked>(),
         "pole check DIR": generator.subschema_for::<DataChecked>(),
         "pole check BACKUP": generator.subschema_for::<BackupChecked>(),
+        "pole migrate check": generator.subschema_for::<MigrationChecked>(),
+        "pole migrate take-over": generator.subschema_for::<TakenOver>(),
         "pole convert": generator.subschema_for::<Converted>(),
         "pole bench": generator.subschema_for::<BenchResult>(),
         "pole backup": generator.subschema_for::<BackedUp>(),

@@ -109,6 +109,9 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Write a configuration in the other syntax: zoo.cfg as TOML, or TOML as zoo.cfg
     Convert(ConvertArgs),
+    /// Move an ensemble of Apache ZooKeeper to Pole: in place, or side by side while it runs
+    #[command(subcommand)]
+    Migrate(crate::migrate::MigrateCommand),
     /// Run as the entrypoint of a container, with the variables of the official ZooKeeper image (ZOO_MY_ID, ZOO_SERVERS, …)
     ///
     /// Without arguments, or with `zkServer.sh start-foreground`, this is a server. `zkCli.sh` is the shell. Anything else

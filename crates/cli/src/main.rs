@@ -20,6 +20,7 @@
 //! bench               a load, and its latencies               -> `bench`, over the client's protocol
 //! backup, restore     the whole state in a file               -> `admin`, or the crate `storage`
 //! check, convert      configurations and data directories     -> the crates `server` and `storage`
+//! migrate             the move from Apache ZooKeeper          -> the crate `migrate`
 //! lab                 experiments in the simulator            -> the crate `lab`, if built with it
 //! entrypoint          what a container runs                   -> `server`, with a configuration from variables
 //! elect               an election over another store          -> the program `pole-elect`
@@ -38,6 +39,7 @@ mod http;
 #[cfg(feature = "lab")]
 mod lab;
 mod members;
+mod migrate;
 mod paint;
 mod server;
 mod servers;
@@ -109,6 +111,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Restore(args) => backup::restore(&args, cli.json),
         Command::Check(args) => check::run(&args, cli.json, paint),
         Command::Convert(args) => convert::run(&args, cli.json),
+        Command::Migrate(command) => migrate::run(&command, cli.json, paint),
         Command::Entrypoint { args } => entrypoint::run(&args, cli.json),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -80,7 +80,7 @@ pub(crate) fn kind_of_disk(error: &OpenError) -> Kind {
         | OpenError::NoSnapshot { .. }
         | OpenError::Version { .. }
         | OpenError::Compressed { .. } => Kind::BadData,
-        OpenError::Misplaced { .. } => Kind::BadInput,
+        OpenError::Misplaced { .. } | OpenError::Following { .. } => Kind::BadInput,
         OpenError::File(_) => Kind::Failed,
     }
 }

@@ -59,6 +59,7 @@ const PAGES: &[Page] = &[
 const NOT_RUN: &[(&str, &str)] = &[
     ("cargo xtask bench", "takes minutes and needs Apache ZooKeeper; a check of tidy knows the chores"),
     ("cargo xtask compat", "`cargo xtask test` runs the part for it"),
+    ("pole migrate", "needs servers of Apache; `cargo xtask compat --part move` runs these commands"),
     ("POLE_ELECT_CONTRACT=full", "needs other stores; the tests of pole-elect are these commands"),
     ("go mod init etcd", "builds a store of others"),
     ("kube-apiserver", "builds a store of others"),

@@ -96,6 +96,18 @@ const EXAMPLES: &[Example] = &[
         ("{dir}/zoo.cfg {dir}/pole.toml", "means the same as"),
         ("{dir}/zoo.cfg {dir}/pole.toml", 2, "replace it with --force"),
     ),
+    // `tests/migrate.rs` has files of Apache, and `cargo xtask compat --part move` its servers.
+    example("migrate check", ("", ""), ("--config {dir}/bad.cfg", 1, "nothing was changed")),
+    example(
+        "migrate follow",
+        ("", ""),
+        ("--apache {dir}/zoo.cfg --config {dir}/zoo.cfg", 2, "a server without others is moved in place"),
+    ),
+    example(
+        "migrate take-over",
+        ("", ""),
+        ("--apache {dir}/nowhere.cfg --config {dir}/zoo.cfg", 2, "nowhere.cfg: cannot be read"),
+    ),
     example(
         "entrypoint",
         ("status --admin {admin}", "Server 1 leads"),

@@ -1,8 +1,9 @@
 //! `cargo xtask compat`: third-party clients against Apache ZooKeeper and against Pole.
 //!
 //! It runs the tests of kazoo and of a client in Rust, scripts for Apache's command line, programs with Curator's
-//! recipes and with Apache's clients in Java and C, clients that authenticate by SASL, Apache's file tools on Pole's files, and the contract of
-//! `pole-elect` on all its stores. It prints the differences; the exit code is 1 if anything works on Apache only, or if
+//! recipes and with Apache's clients in Java and C, clients that authenticate by SASL, Apache's file tools on Pole's
+//! files, the contract of `pole-elect` on all its stores, and the move from Apache to Pole and back. It prints the
+//! differences; the exit code is 1 if anything works on Apache only, or if
 //! nothing could be run.
 //!
 //! A run without Apache is compared with a recording of Apache (`--record`), so CI needs only Pole. Parts that cannot
@@ -15,6 +16,7 @@ mod cli;
 mod elect;
 mod java;
 mod kazoo;
+mod moving;
 mod options;
 mod programs;
 mod python;
@@ -91,6 +93,7 @@ const PARTS: &[(Part, Prepare, Run)] = &[
     (Part::Rust, rust::prepare, rust::run),
     (Part::Storage, java::prepare, storage::run),
     (Part::Elect, elect::prepare, elect::run),
+    (Part::Move, moving::prepare, moving::run),
 ];
 
 fn message(why: Failure) -> String {

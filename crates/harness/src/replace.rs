@@ -19,7 +19,7 @@ use pole_client::blocking::Session;
 use pole_client::{create, get_data, set_data};
 use pole_jute::{CreateMode, Reply};
 
-use crate::command::output_of;
+use crate::command::{output_of, program};
 use crate::ensemble::{Ensemble, Launcher, Product, Server, Setup};
 use crate::{Failure, arguments};
 
@@ -120,7 +120,7 @@ fn admin(server: &Server) -> String {
 }
 
 fn members(launcher: &Launcher, args: &[&str]) -> Result<(), Failure> {
-    let mut pole = launcher.tool();
+    let mut pole = program(&launcher.program().to_string_lossy());
     output_of(pole.arg("members").args(args)).map(drop)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Nothing is changed, except that [`install_backup`] does what it says.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -19,7 +20,7 @@ use crate::shared::Shared;
 use crate::{Settings, tls};
 
 /// The state that a start would restore.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     /// The number of znodes.
     pub nodes: usize,
@@ -31,6 +32,8 @@ pub struct Content {
     pub bytes: u64,
     /// The digest that the four-letter word `hash` shows.
     pub digest: u64,
+    /// The number of znodes by the schemes in their ACLs.
+    pub schemes: BTreeMap<String, usize>,
 }
 
 /// Reads the directories of a configuration, and restores the state from them.
@@ -57,6 +60,7 @@ impl Content {
             sessions: tree.sessions().count(),
             bytes: tree.approximate_data_bytes(),
             digest: tree.digest(),
+            schemes: tree.acl_schemes(),
         }
     }
 }

@@ -33,6 +33,9 @@ pub struct Config {
     /// The encoded state of a server without history. It is written as `snapshot.0` before the first log file, because
     /// Apache and Pole refuse a directory that has a log and no snapshot. `None` only together with `trust_empty`.
     pub blank: Option<Bytes>,
+    /// Whether the directory may be one that follows another ensemble ([`crate::mark_following`]). Otherwise such a
+    /// directory is refused.
+    pub following: bool,
 }
 
 impl Config {
@@ -52,6 +55,7 @@ impl Config {
             alone: false,
             trust_empty: false,
             blank: Some(Bytes::new()),
+            following: false,
         }
     }
 }

@@ -34,6 +34,12 @@ pub enum OpenError {
     /// Log files in the directory for snapshots or the other way round, though the directories differ.
     #[error("{}: expected only {expected} in this directory; check dataDir and dataLogDir, or move the file to the other one", .path.display())]
     Misplaced { path: PathBuf, expected: &'static str },
+    /// A directory that follows another ensemble.
+    #[error("{}: this directory follows an ensemble of Apache ZooKeeper and may lack its last transactions; a server starts here after `pole migrate take-over`", .path.display())]
+    Following {
+        /// The file that says so.
+        path: PathBuf,
+    },
 }
 
 /// Damage at a location in a file. Nothing was deleted or changed.

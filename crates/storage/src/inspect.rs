@@ -13,7 +13,7 @@ use crate::names::{self, Name};
 use crate::progress::Mark;
 use crate::records::{Next, Records};
 use crate::recovery::{self, Base};
-use crate::{Config, FileError, OpenError, Repair, State, epochs, intent, locks, snapshot};
+use crate::{Config, FileError, OpenError, Repair, State, epochs, following, intent, locks, snapshot};
 
 /// What a data directory contains, and what a start would make of it.
 #[derive(Debug)]
@@ -178,6 +178,7 @@ fn startup(
     config: &Config,
     state: &mut dyn State,
 ) -> Result<Startup, OpenError> {
+    following::check(config)?;
     if !exists(log_dir)? {
         fs::read_dir(&config.data_log_dir).map_err(FileError::during("list", &config.data_log_dir))?;
         recovery::check_versions(&config.data_log_dir)?;

@@ -20,7 +20,7 @@ use crate::locks::Locks;
 use crate::names::{self, Name};
 use crate::progress::Mark;
 use crate::volume::Volume;
-use crate::{Config, Damage, Disk, FileError, OpenError, Repair, State, epochs, intent, snapshot};
+use crate::{Config, Damage, Disk, FileError, OpenError, Repair, State, epochs, following, intent, snapshot};
 
 /// Opens a data directory, and creates a blank one if there is none.
 ///
@@ -49,6 +49,7 @@ pub(crate) fn open_on(
     config: Config,
     mut state: Option<&mut dyn State>,
 ) -> Result<(Disk, Recovered, Vec<Repair>), OpenError> {
+    following::check(&config)?;
     let dir = directory(&volume, &config.data_dir)?;
     let log_dir = directory(&volume, &config.data_log_dir)?;
     let shared = is_same(&dir, &log_dir)?;

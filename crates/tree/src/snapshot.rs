@@ -170,6 +170,13 @@ impl Restorer {
         Ok(())
     }
 
+    /// The bytes after the end of the snapshot, once all of it has been consumed. They belong to whatever follows it in
+    /// the stream; [`Restorer::finish`] no longer sees them.
+    pub fn take_rest(&mut self) -> Option<Bytes> {
+        let ended = self.partial.as_ref().is_some_and(|partial| partial.ended);
+        ended.then(|| core::mem::take(&mut self.rest))
+    }
+
     /// Returns the tree after the last piece.
     ///
     /// # Errors

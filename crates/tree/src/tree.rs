@@ -165,6 +165,12 @@ impl Tree {
         self.sessions.iter().map(|(id, session)| (*id, session.timeout_ms))
     }
 
+    /// The number of open sessions.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
     /// The ephemeral nodes of a session, sorted by path.
     #[must_use]
     pub fn ephemerals(&self, session: i64) -> Vec<Arc<str>> {
@@ -211,6 +217,18 @@ impl Tree {
     #[must_use]
     pub fn ephemerals_count(&self) -> usize {
         self.ephemerals_count
+    }
+
+    /// The number of nodes by the schemes in their ACLs. A node without an ACL is open and not counted.
+    #[must_use]
+    pub fn acl_schemes(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for node in self.nodes.image().iter() {
+            let schemes: BTreeSet<&str> =
+                node.acl.list().unwrap_or_default().iter().map(|acl| acl.id.scheme.as_str()).collect();
+            schemes.into_iter().for_each(|scheme| *counts.entry(scheme.to_string()).or_default() += 1);
+        }
+        counts
     }
 
     /// The size of all paths and data in bytes, as `mntr` reports it.

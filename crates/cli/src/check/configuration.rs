@@ -41,7 +41,7 @@ pub(super) fn run(args: &CheckArgs, json: bool, paint: Paint) -> Result<(), Fail
     }
 }
 
-fn load(path: &Path, identity: Identity) -> (Option<Config>, Vec<Finding>) {
+pub(crate) fn load(path: &Path, identity: Identity) -> (Option<Config>, Vec<Finding>) {
     let warning = |Warning(problem): Warning| finding(WARNING, problem);
     match Config::load_as(path, identity) {
         Ok((config, warnings)) => (Some(config), warnings.into_iter().map(warning).collect()),
@@ -104,7 +104,7 @@ fn text(checked: &ConfigurationChecked, against: Option<&Path>, paint: Paint) ->
 }
 
 /// The finding as a server would log it.
-fn place(finding: &Finding) -> String {
+pub(crate) fn place(finding: &Finding) -> String {
     let Finding { file, line, key, value, why, .. } = finding;
     let line = if *line > 0 { format!(":{line}") } else { String::new() };
     match (key.is_empty(), value.is_empty()) {
@@ -140,5 +140,5 @@ fn differ(count: usize) -> String {
     if count == 1 { "1 setting differs".to_owned() } else { format!("{count} settings differ") }
 }
 
-const ERROR: &str = "error";
+pub(crate) const ERROR: &str = "error";
 const WARNING: &str = "warning";

@@ -46,7 +46,7 @@ fn configuration(dir: &Path, log_dir: &Path) -> Result<Config, Failure> {
     parsed.map(|(config, _)| config).map_err(|error| Failure::bad_input(error.to_string()))
 }
 
-fn report(dir: &Path, log_dir: &Path, inspection: Inspection, content: Content) -> DataChecked {
+pub(crate) fn report(dir: &Path, log_dir: &Path, inspection: Inspection, content: Content) -> DataChecked {
     let Inspection { snapshots, logs, startup } = inspection;
     let (error, planned, history) = match startup {
         Ok(startup) => (None, startup.planned, startup.history),
@@ -91,8 +91,8 @@ fn history_checked(standing: Standing) -> HistoryChecked {
 }
 
 pub(super) fn content_checked(content: Content) -> ContentChecked {
-    let Content { nodes, ephemerals, sessions, bytes, digest } = content;
-    ContentChecked { nodes, ephemerals, sessions, bytes, digest: digest.to_string() }
+    let Content { nodes, ephemerals, sessions, bytes, digest, schemes } = content;
+    ContentChecked { nodes, ephemerals, sessions, bytes, digest: digest.to_string(), schemes }
 }
 
 fn name(path: &Path) -> String {
@@ -103,7 +103,7 @@ fn hex(zxid: Zxid) -> String {
     format!("{:#x}", zxid.0)
 }
 
-fn text(checked: &DataChecked, paint: Paint) -> String {
+pub(crate) fn text(checked: &DataChecked, paint: Paint) -> String {
     let mut text = files(checked, paint);
     if !checked.planned.is_empty() {
         text += "At the next start:\n";
@@ -161,7 +161,7 @@ fn summary(history: &HistoryChecked, content: &ContentChecked, paint: Paint) -> 
     )
 }
 
-pub(super) fn described(content: &ContentChecked) -> String {
+pub(crate) fn described(content: &ContentChecked) -> String {
     format!(
         "{} ({} ephemeral), {}, {} bytes of paths and data, digest {}.\n",
         counted(content.nodes, "node"),

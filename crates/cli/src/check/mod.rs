@@ -3,8 +3,8 @@
 //! Nothing is changed. What is found goes to standard output; the exit code says whether a server would start.
 
 mod backup;
-mod configuration;
-mod data;
+pub(crate) mod configuration;
+pub(crate) mod data;
 
 use serde::Serialize;
 

@@ -84,6 +84,7 @@ fn compare(
 fn run_script(script: &Script, size: usize, launcher: &Launcher) -> Result<String, Failure> {
     let name = format!("compat-cli-{}-{size}", launcher.product);
     let setup = CONFIG.iter().fold(Setup::new(&name, size), |setup, line| setup.with(line));
+    let setup = if script.wants_reconfig() { setup.with("reconfigEnabled=true") } else { setup };
     let ensemble = match script.wants_addresses() {
         true => servers::with_addresses(launcher, &setup)?,
         false => Ensemble::ready(launcher, &setup)?,

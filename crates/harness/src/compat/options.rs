@@ -17,6 +17,10 @@ pub(super) struct Options {
     pub(super) jobs: usize,
     /// Record the results of Apache, for runs without it.
     pub(super) record: bool,
+    /// Znodes of the part `move`.
+    pub(super) nodes: usize,
+    /// Sessions with ephemeral nodes of the part `move`.
+    pub(super) sessions: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +45,8 @@ pub(super) enum Part {
     Storage,
     /// The stores of `pole-elect`.
     Elect,
+    /// The move from Apache to Pole and back.
+    Move,
 }
 
 impl Options {
@@ -53,6 +59,8 @@ impl Options {
             sizes: vec![1, 3],
             jobs: JOBS,
             record: false,
+            nodes: 2_000,
+            sessions: 10,
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
@@ -63,6 +71,8 @@ impl Options {
                 "--servers" => options.sizes = sizes(value()?)?,
                 "--jobs" => options.jobs = jobs(value()?)?,
                 "--record" => options.record = true,
+                "--nodes" => options.nodes = count(arg, value()?)?,
+                "--sessions" => options.sessions = count(arg, value()?)?,
                 other => return Err(Failure::Usage(format!("compat does not know `{other}`"))),
             }
         }
@@ -84,13 +94,14 @@ impl Options {
             "rust" => self.parts.push(Part::Rust),
             "storage" => self.parts.push(Part::Storage),
             "elect" => self.parts.push(Part::Elect),
+            "move" => self.parts.push(Part::Move),
             "ci" => {
                 self.ci = true;
                 self.products = vec![Product::Pole];
             }
             other => {
                 return Err(Failure::Usage(format!(
-                    "--part is kazoo, tls, cli, curator, failover, c, sasl, rust, storage, elect or ci, not `{other}`"
+                    "--part is kazoo, tls, cli, curator, failover, c, sasl, rust, storage, elect, move or ci, not `{other}`"
                 )));
             }
         }
@@ -102,7 +113,7 @@ impl Options {
     /// can go wrong.
     pub(super) fn sizes_of(&self, part: Part) -> &[usize] {
         match part {
-            Part::Failover => &[3],
+            Part::Failover | Part::Move => &[3],
             Part::Rust | Part::Storage | Part::Elect => &[1],
             Part::Kazoo | Part::Tls | Part::Curator | Part::Sasl if self.ci => &[3],
             Part::Kazoo | Part::Tls | Part::Cli | Part::Curator | Part::C | Part::Sasl => &self.sizes,
@@ -110,9 +121,10 @@ impl Options {
     }
 
     /// Whether this part is to be run. CI leaves out the client in Rust, because building it with the dependencies of
-    /// its tests takes minutes, and all cases of `pole-elect`: `cargo test` has the essential ones.
+    /// its tests takes minutes, all cases of `pole-elect`, because `cargo test` has the essential ones, and the move, which needs
+    /// Apache.
     pub(super) fn selects(&self, part: Part) -> bool {
-        let is_excluded = self.ci && matches!(part, Part::Rust | Part::Elect);
+        let is_excluded = self.ci && matches!(part, Part::Rust | Part::Elect | Part::Move);
         self.parts.contains(&part) || self.parts.is_empty() && !is_excluded
     }
 }
@@ -135,6 +147,11 @@ fn sizes(text: &str) -> Result<Vec<usize>, Failure> {
     }
 }
 
+fn count(name: &str, text: &str) -> Result<usize, Failure> {
+    let number = text.parse().ok().filter(|count| (1..=COUNT_MAX).contains(count));
+    number.ok_or_else(|| Failure::Usage(format!("{name} is a number from 1 to {COUNT_MAX}, not `{text}`")))
+}
+
 fn jobs(text: &str) -> Result<usize, Failure> {
     let number = text.parse().ok().filter(|jobs| (1..=JOBS_MAX).contains(jobs));
     number.ok_or_else(|| Failure::Usage(format!("--jobs is a number from 1 to {JOBS_MAX}, not `{text}`")))
@@ -145,6 +162,9 @@ fn jobs(text: &str) -> Result<usize, Failure> {
 const JOBS: usize = 2;
 /// Each job has three servers; more would overload the machine.
 const JOBS_MAX: usize = 8;
+
+/// More than fits into the memory of a small machine.
+const COUNT_MAX: usize = 1_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -177,7 +197,17 @@ mod tests {
 
     #[test]
     fn invalid_arguments_are_rejected() {
-        for line in ["--part", "--part x", "--on x", "--servers 2", "--jobs 0", "--jobs x", "--record --on pole", "x"] {
+        for line in [
+            "--part",
+            "--part x",
+            "--on x",
+            "--servers 2",
+            "--jobs 0",
+            "--jobs x",
+            "--nodes 0",
+            "--record --on pole",
+            "x",
+        ] {
             assert!(matches!(parse(line), Err(Failure::Usage(_))), "{line}");
         }
     }

@@ -75,9 +75,9 @@ impl Launcher {
         self
     }
 
-    /// The program itself, for its other commands.
-    pub fn tool(&self) -> Command {
-        program(&self.program.to_string_lossy())
+    /// The program: Pole's binary, or a JVM.
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     /// The command for a server with this configuration file.

@@ -61,9 +61,19 @@ impl Server {
         Ok(())
     }
 
+    /// Starts another product from now on, on the same files.
+    pub fn set_launcher(&mut self, launcher: Launcher) {
+        self.launcher = launcher;
+    }
+
     /// Sends SIGKILL. Does not wait for the process to end; [`Self::start`] and [`Self::reap`] do.
     pub fn kill(&mut self) -> Result<(), Failure> {
         self.frozen = false;
+        self.signal(Signal::KILL)
+    }
+
+    /// Like [`Self::kill`], for several servers at the same time.
+    pub fn ask_to_kill(&self) -> Result<(), Failure> {
         self.signal(Signal::KILL)
     }
 
@@ -77,6 +87,11 @@ impl Server {
     pub fn thaw(&mut self) -> Result<(), Failure> {
         self.frozen = false;
         self.signal(Signal::CONT)
+    }
+
+    /// Sends SIGTERM. Does not wait for the process to end; [`Self::wait_end`] does.
+    pub fn ask_to_end(&self) -> Result<(), Failure> {
+        self.signal(Signal::TERM)
     }
 
     /// Sends SIGTERM and waits for the process to end. Fails if it still runs after `limit`.

@@ -131,6 +131,12 @@ fn member_key(key: &str) -> &str {
 fn read_members<'a>(entries: impl Iterator<Item = &'a Entry>, report: &mut Report) -> Members {
     let mut reader = MembersReader::default();
     for Entry { key, value, line } in entries {
+        let id: Option<u64> = member_key(key).strip_prefix("server.").and_then(|id| id.parse().ok());
+        if id.is_some_and(|id| id > SERVER_ID_MAX) {
+            let why = format!("the id of a server is a number from 0 to {SERVER_ID_MAX}");
+            report.problem(*line, key, value, why);
+            continue;
+        }
         match reader.add(member_key(key), value) {
             Ok(MemberLine::Added) => {}
             Ok(MemberLine::Replaced) => {
@@ -145,6 +151,9 @@ fn read_members<'a>(entries: impl Iterator<Item = &'a Entry>, report: &mut Repor
         Members::default()
     })
 }
+
+/// The largest id of a server, as in Apache: session ids begin with one byte of it.
+const SERVER_ID_MAX: u64 = 255;
 
 /// A key with a number at its end that describes no member.
 fn check_family(Entry { key, value, line }: &Entry, report: &mut Report) {

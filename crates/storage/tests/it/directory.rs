@@ -1,6 +1,6 @@
 //! The files in a directory: which are created, which are refused, and the content of the epoch files.
 
-use pole_storage::{Config, OpenError, open};
+use pole_storage::{Config, OpenError, State, inspect, mark_following, open, unmark_following};
 use pole_types::Epoch;
 use pole_zab::{DiskOp, Recovered};
 use std::fs;
@@ -199,4 +199,39 @@ fn the_records_are_in_the_lock_file_of_the_data_directory() {
     assert_eq!((lock.len(), &lock[..4], &lock[4096..4100]), (4112, &b"PRG1"[..], &b"SES1"[..]));
     assert_eq!(lock[4..12], zxid(1, 1).0.to_be_bytes());
     assert_eq!(lock[4100..4108], 0x2234_u64.to_be_bytes());
+}
+
+#[test]
+fn a_directory_that_follows_is_refused_until_its_mark_is_removed() {
+    let scratch = Scratch::new();
+    mark_following(scratch.path()).unwrap();
+    let (mut disk, _, _) = open(Config { following: true, ..scratch.config() }).unwrap();
+    crate::scratch::perform(&mut disk, vec![append(1, 1..=3, 10)]);
+    drop(disk);
+    let refused = open(scratch.config()).unwrap_err();
+    assert!(matches!(&refused, OpenError::Following { path } if path.ends_with("following")), "{refused}");
+    let found = inspect(&scratch.config(), &mut Discarded).unwrap();
+    assert!(matches!(found.startup, Err(OpenError::Following { .. })), "{found:?}");
+    unmark_following(scratch.path()).unwrap();
+    let (_, recovered, _) = open(scratch.config()).unwrap();
+    assert_eq!(recovered.standing().last_zxid, zxid(1, 3));
+}
+
+/// A state of which only the position matters.
+struct Discarded;
+
+impl State for Discarded {
+    fn clear(&mut self) {}
+
+    fn restore(&mut self, _: bytes::Bytes) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn restored(&mut self, _: pole_types::Zxid) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn apply(&mut self, _: &pole_zab::Entry) -> Result<(), String> {
+        Ok(())
+    }
 }

@@ -128,9 +128,8 @@ impl MembersReader {
         match family {
             "server" => {
                 let server = Server::parse(value)?;
-                let id = ending.parse().ok().filter(|id| *id <= SERVER_ID_MAX);
-                let id = id.ok_or_else(|| format!("the id of a server is a number from 0 to {SERVER_ID_MAX}"))?;
-                let before = self.servers.insert(ServerId(id), server);
+                let id = parse_id(ending).ok_or("the id of a server is a number")?;
+                let before = self.servers.insert(id, server);
                 Ok(if before.is_some() { MemberLine::Replaced } else { MemberLine::Added })
             }
             "group" => {
@@ -187,12 +186,14 @@ impl MembersReader {
     }
 }
 
-fn ids(value: &str) -> Option<Vec<ServerId>> {
-    value.split(':').map(|id| id.trim().parse().ok().map(ServerId)).collect()
+/// Reads the id of a server. A server itself needs one of at most a byte, but a list may name others, as in Apache.
+pub(crate) fn parse_id(text: &str) -> Option<ServerId> {
+    text.trim().parse().ok().filter(|id| i64::try_from(*id).is_ok()).map(ServerId)
 }
 
-/// The largest id of a server, as in Apache: session ids begin with one byte of it.
-const SERVER_ID_MAX: u64 = 255;
+fn ids(value: &str) -> Option<Vec<ServerId>> {
+    value.split(':').map(parse_id).collect()
+}
 
 /// The largest weight of a vote: far above what anybody needs, and small enough that sums do not overflow.
 const WEIGHT_MAX: u32 = 1_000_000;
@@ -219,7 +220,7 @@ mod tests {
         for (text, reason) in [
             ("server.1", "no line of members"),
             ("server.1=a:1:2\nversion=x", "no version"),
-            ("server.256=a:1:2", "from 0 to 255"),
+            ("server.-1=a:1:2", "is a number"),
             ("server.1=a:1:2\nweight.1=-1", "weight.N"),
             ("server.1=a:1:2\nweight.1=1", "in no group"),
             ("server.1=a:1:2\ngroup.1=1:2", "no server.2 line"),

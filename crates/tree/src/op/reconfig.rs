@@ -12,9 +12,10 @@ use bytes::{Bytes, BytesMut};
 use pole_jute::{
     ErrorCode, GetDataResponse, Perms, Reader, ReconfigRequest, Record, SetDataTxn, Txn, TxnEntry, TxnHeader, Writer,
 };
-use pole_types::{Membership, ServerId};
+use pole_types::Membership;
 
 use super::{Outcome, set_data};
+use crate::members::parse_id;
 use crate::node::NodeId;
 use crate::overlay::NodeView;
 use crate::path::CONFIG;
@@ -75,17 +76,16 @@ fn changed(mut members: Members, joining: &str, leaving: &str) -> Result<Members
         return Err(ErrorCode::BadArguments);
     }
     for id in items(leaving) {
-        members.servers.remove(&ServerId(id.parse().map_err(|_| ErrorCode::BadArguments)?));
+        members.servers.remove(&parse_id(id).ok_or(ErrorCode::BadArguments)?);
     }
     for joiner in items(joining) {
         let (key, value) = joiner.split_once('=').ok_or(ErrorCode::BadArguments)?;
-        let id = key.trim().rsplit('.').next().unwrap_or_default();
-        let id = id.parse().ok().filter(|id| *id <= u64::from(u8::MAX)).ok_or(ErrorCode::BadArguments)?;
+        let id = key.rsplit('.').next().and_then(parse_id).ok_or(ErrorCode::BadArguments)?;
         let server = Server::parse(value).map_err(|_| ErrorCode::BadArguments)?;
         if server.client.is_none() {
             return Err(ErrorCode::BadArguments);
         }
-        members.servers.insert(ServerId(id), server);
+        members.servers.insert(id, server);
     }
     Ok(members)
 }

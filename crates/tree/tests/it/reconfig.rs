@@ -114,7 +114,7 @@ fn the_errors_come_in_the_order_of_apache() {
         change("server.4=d:1:2", ""),
         change("server.4", ""),
         change("server.x=d:1:2;3", ""),
-        change("server.256=d:1:2;3", ""),
+        change("server.-1=d:1:2;3", ""),
         change("server.4=a:1:9;3", ""),
     ] {
         assert_eq!(server.reconfig(wrong.clone()), Err(ErrorCode::BadArguments), "{wrong:?}");

@@ -1,6 +1,6 @@
 //! Replaces the values in a session that differ from run to run: times, addresses, and numbers chosen by the server.
 //!
-//! Zxids, sessions and ports are numbered by their first appearance, so equal values stay equal.
+//! Zxids, versions of the members, sessions and ports are numbered by their first appearance, so equal values stay equal.
 
 /// The session with placeholders.
 pub(super) fn session(text: &str) -> String {
@@ -13,6 +13,12 @@ pub(super) fn session(text: &str) -> String {
 pub(super) fn sort_answer(command: &str, mut answer: Vec<String>) -> Vec<String> {
     match command.split(' ').next() {
         Some("whoami") => answer.sort(),
+        Some("config" | "get" | "reconfig") => {
+            let is_server = |line: &String| line.starts_with("server.");
+            let first = answer.iter().position(is_server).unwrap_or(answer.len());
+            let count = answer[first..].iter().take_while(|line| is_server(line)).count();
+            answer[first..first + count].sort();
+        }
         Some("getEphemerals") => answer.iter_mut().for_each(|line| *line = sorted_list(line)),
         _ => (),
     }
@@ -35,6 +41,7 @@ fn is_noise(line: &str) -> bool {
 #[derive(Default)]
 struct Placeholders {
     zxids: Vec<String>,
+    versions: Vec<String>,
     sessions: Vec<String>,
     ports: Vec<String>,
 }
@@ -51,8 +58,22 @@ impl Placeholders {
             }
             _ => match line.split_once("CLI version: ") {
                 Some((before, _)) => format!("{before}CLI version: <version>"),
-                None => self.without_ports(line),
+                None => match line.strip_prefix("version=") {
+                    Some(version) if version != "0" => {
+                        format!("version={}", placeholder("version", &mut self.versions, version))
+                    }
+                    _ => self.without_ports(&self.without_version(line)),
+                },
             },
+        }
+    }
+
+    /// Replaces a version that appeared before and now begins a line, as `config -c` prints it.
+    fn without_version(&self, line: &str) -> String {
+        let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match self.versions.iter().position(|version| version == first) {
+            Some(index) => format!("<version {}> {rest}", index + 1),
+            None => line.to_owned(),
         }
     }
 
@@ -91,6 +112,12 @@ const HOST: &str = "127.0.0.1";
 fn equal_zxids_stay_equal() {
     let text = "cZxid = 0x100000002\nctime = Sun Nov 15 13:00:00 UTC 2026\nmZxid = 0x100000003\npZxid = 0x100000002\n";
     assert_eq!(session(text), "cZxid = <zxid 1>\nctime = <time>\nmZxid = <zxid 2>\npZxid = <zxid 1>\n");
+}
+
+#[test]
+fn versions_of_the_members_are_numbered_and_the_first_one_is_kept() {
+    let text = "version=0\nversion=100000007\n100000007 ,,\n0 ,,\n";
+    assert_eq!(session(text), "version=0\nversion=<version 1>\n<version 1> ,,\n0 ,,\n");
 }
 
 #[test]

@@ -54,6 +54,11 @@ impl Script {
         self.name.starts_with("ensemble-addresses")
     }
 
+    /// Whether the servers allow changes of their members.
+    pub(super) fn wants_reconfig(&self) -> bool {
+        self.name.starts_with("ensemble-reconfig")
+    }
+
     /// Runs the script, and returns commands and answers unchanged. `start` starts a client of a server.
     pub(super) fn run(
         &self,
