@@ -60,7 +60,9 @@ fn kind(error: &StartError) -> Kind {
     };
     match error {
         StartError::Disk(error) => kind_of_disk(error),
-        StartError::Tls(_) | StartError::Secret(_) | StartError::Host { .. } => Kind::BadInput,
+        StartError::Tls(_) | StartError::Secret(_) | StartError::Host { .. } | StartError::Audit { .. } => {
+            Kind::BadInput
+        }
         StartError::System(_) => Kind::Failed,
         StartError::Port { error, .. } => kind_of_port(error),
         StartError::Peers(error) => {
@@ -97,6 +99,7 @@ fn with_advice(error: &StartError) -> String {
         | StartError::Secret(_)
         | StartError::Tls(_)
         | StartError::Host { .. }
+        | StartError::Audit { .. }
         | StartError::System(_) => error.to_string(),
     }
 }

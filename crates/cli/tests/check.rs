@@ -26,14 +26,13 @@ fn a_good_configuration_is_0_and_says_whose_it_is() {
 #[test]
 fn everything_that_is_wrong_is_listed_with_its_line_and_the_code_is_2() {
     let scratch = Scratch::new("check-bad");
-    let more =
-        "tickTime=soon\nleaderServes=yes\nnoSuchKey=1\npole.oracel=latency\nminSessionTimeout=9\nmaxSessionTimeout=8\n";
+    let more = "tickTime=soon\nlocalSessionsEnabled=true\nnoSuchKey=1\npole.oracel=latency\nminSessionTimeout=9\nmaxSessionTimeout=8\n";
     let (code, said, complaint) = run(&["check", &configuration(&scratch, "zoo.cfg", more)]);
     assert_eq!(code, 2, "{said}");
     for line in [
         "error: ",
         "zoo.cfg:6: tickTime=soon: allowed is a whole number",
-        "zoo.cfg:7: leaderServes=yes: accepted and not used",
+        "zoo.cfg:7: localSessionsEnabled=true: accepted and not used",
         "zoo.cfg:8: noSuchKey=1: unknown key, not used",
         "zoo.cfg:9: pole.oracel=latency: unknown key; did you mean pole.oracle?",
         "minSessionTimeout=9: is more than maxSessionTimeout=8",
@@ -46,7 +45,8 @@ fn everything_that_is_wrong_is_listed_with_its_line_and_the_code_is_2() {
 #[test]
 fn findings_have_kinds_in_json() {
     let scratch = Scratch::new("check-json");
-    let config = configuration(&scratch, "zoo.cfg", "leaderServes=yes\nnoSuchKey=1\ntickTime=2000\ntickTime=2001\n");
+    let config =
+        configuration(&scratch, "zoo.cfg", "localSessionsEnabled=true\nnoSuchKey=1\ntickTime=2000\ntickTime=2001\n");
     let (code, said, _) = run(&["check", "--json", &config]);
     let checked: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!((code, &checked["valid"], &checked["server"]), (0, &true.into(), &2.into()));
@@ -165,14 +165,15 @@ fn a_data_directory_in_use_is_6_and_a_blank_one_is_0() {
 fn a_configuration_is_converted_there_and_back() {
     let scratch = Scratch::new("convert");
     // The machine on which it is converted need not be the server's.
-    let text =
-        format!("# a comment\ndataDir=/var/lib/pole\n{THREE}tickTime=2000\nleaderServes=yes\npole.oracle=latency\n");
+    let text = format!(
+        "# a comment\ndataDir=/var/lib/pole\n{THREE}tickTime=2000\nlocalSessionsEnabled=true\npole.oracle=latency\n"
+    );
     let cfg = scratch.file("zoo.cfg", &text);
     let (toml, again) = (scratch.0.join("pole.toml"), scratch.0.join("again.cfg"));
     let (toml, again) = (toml.to_str().unwrap(), again.to_str().unwrap());
     let (code, said, warned) = run(&["convert", &cfg, toml]);
     assert_eq!(code, 0, "{warned}");
-    assert!(said.contains("means the same") && warned.contains("leaderServes"), "{said}{warned}");
+    assert!(said.contains("means the same") && warned.contains("localSessionsEnabled"), "{said}{warned}");
     assert!(std::fs::read_to_string(toml).unwrap().contains("pole.oracle.name = \"latency\""));
     let (code, said, warned) = run(&["convert", "--json", &cfg, again]);
     let converted: serde_json::Value = serde_json::from_str(&said).unwrap();

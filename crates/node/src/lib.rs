@@ -118,7 +118,7 @@ mod znodes;
 pub use config::Config;
 pub use connection::{
     AnsweredRequest, AttachAnswer, Authentication, BucketSettings, CallContext, CloseReason, Connection, Counts,
-    Deficit, Latency, Limits, Next, Nonce, ReplySizes, RequestTotals, SaslError, SaslUsers, ServerContext, TokenBucket,
+    Latency, Limits, Next, Nonce, ReplySizes, RequestTotals, SaslError, SaslUsers, ServerContext, TokenBucket,
     UNREAD_BYTES_MAX, password,
 };
 pub use contract::Contract;

@@ -109,3 +109,27 @@ fn authentication(service: &Service) -> Authentication {
         required_schemes: service.required_schemes.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::shared::Shared;
+
+    #[test]
+    fn the_smaller_limit_of_requests_under_way_counts() {
+        let limit = |lines: &str| Shared::configured(lines).settings.outstanding_max;
+        assert_eq!(limit(""), 1_000);
+        assert_eq!(limit("requestThrottleLimit=0\n"), 1_000);
+        assert_eq!(limit("request_throttle_max_requests=5\n"), 5, "Apache's property");
+        assert_eq!(limit("requestThrottleLimit=5000\nglobalOutstandingLimit=20\n"), 20);
+    }
+
+    #[test]
+    fn tokens_have_weights_if_they_are_enabled() {
+        let weights = |lines: &str| {
+            let tokens = Shared::configured(lines).settings.connection_tokens;
+            (tokens.new_weight, tokens.resumed_weight)
+        };
+        assert_eq!(weights("connection_throttle_global_session_weight=9\n"), (1, 1));
+        assert_eq!(weights("connection_throttle_weight_enabled=true\n"), (3, 2));
+    }
+}

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard};
 use pole_jute::AuthPacket;
 use pole_node::{
-    CallContext, ClientId, CloseReason, Deficit, Nonce, Note, RequestTotals, ServerContext, TokenBucket, TreeStore,
+    CallContext, ClientId, CloseReason, Nonce, Note, RequestTotals, ServerContext, TokenBucket, TreeStore,
 };
 use pole_tree::{Caller, Members, Tree, Watcher, Watches};
 use pole_types::{Membership, SessionId, Time};
@@ -263,12 +263,15 @@ impl ServerContext for Shared {
         if !self.serves_clients() {
             return Err(CloseReason::LeaderDoesNotServe);
         }
-        let taken = self.tokens.lock().take(resumes, now);
-        taken.map_err(|Deficit(missing)| {
+        let mut tokens = self.tokens.lock();
+        let Some(deficit) = tokens.take(resumes, now) else {
             self.status.refused.fetch_add(1, Ordering::Relaxed);
-            self.status.summaries.record(Summary::ConnectionTokenDeficit, missing, 1, now);
-            CloseReason::ConnectionThrottled
-        })
+            return Err(CloseReason::ConnectionThrottled);
+        };
+        if tokens.is_limited() {
+            self.status.summaries.record(Summary::ConnectionTokenDeficit, deficit, 1, now);
+        }
+        Ok(())
     }
 
     fn has_room_for_large(&self, bytes: usize) -> bool {

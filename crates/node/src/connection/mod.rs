@@ -58,7 +58,7 @@ use output::Output;
 pub use password::password;
 use sasl::SaslExchange;
 pub use sasl::{Nonce, SaslError, SaslUsers};
-pub use throttle::{BucketSettings, Deficit, TokenBucket};
+pub use throttle::{BucketSettings, TokenBucket};
 
 /// A client's connection.
 #[derive(Debug)]

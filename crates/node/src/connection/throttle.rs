@@ -30,13 +30,6 @@ pub struct BucketSettings {
     pub resumed_weight: u64,
 }
 
-/// There are too few tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deficit(
-    /// How many are missing.
-    pub u64,
-);
-
 impl TokenBucket {
     /// A full bucket.
     #[must_use]
@@ -44,19 +37,22 @@ impl TokenBucket {
         Self { settings, tokens: settings.tokens_max, filled_until: now }
     }
 
-    /// Takes the tokens for a session.
-    ///
-    /// # Errors
-    /// If there are too few. Nothing is taken then.
-    pub fn take(&mut self, resumes: bool, now: Time) -> Result<(), Deficit> {
+    /// Takes the tokens for a session, and returns how many the bucket lacks then. `None` if there are too few; nothing
+    /// is taken then.
+    pub fn take(&mut self, resumes: bool, now: Time) -> Option<u64> {
         let BucketSettings { tokens_max, new_weight, resumed_weight, .. } = self.settings;
         if tokens_max == 0 {
-            return Ok(());
+            return Some(0);
         }
         self.fill(now);
-        let needed = if resumes { resumed_weight } else { new_weight };
-        self.tokens = self.tokens.checked_sub(needed).ok_or(Deficit(needed.saturating_sub(self.tokens)))?;
-        Ok(())
+        self.tokens = self.tokens.checked_sub(if resumes { resumed_weight } else { new_weight })?;
+        Some(tokens_max - self.tokens)
+    }
+
+    /// Whether there is a limit at all.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        self.settings.tokens_max > 0
     }
 
     fn fill(&mut self, now: Time) {
@@ -81,7 +77,7 @@ mod tests {
     #[test]
     fn a_burst_empties_it_and_time_fills_it() {
         let mut bucket = TokenBucket::new(SETTINGS, ms(0));
-        let taken = |bucket: &mut TokenBucket, now| (0..10).filter(|_| bucket.take(false, now).is_ok()).count();
+        let taken = |bucket: &mut TokenBucket, now| (0..10).filter(|_| bucket.take(false, now).is_some()).count();
         assert_eq!(taken(&mut bucket, ms(0)), 4);
         assert_eq!(taken(&mut bucket, ms(9)), 0);
         assert_eq!(taken(&mut bucket, ms(10)), 2);
@@ -94,14 +90,14 @@ mod tests {
     fn a_resumed_session_may_take_less() {
         let settings = BucketSettings { new_weight: 3, resumed_weight: 2, ..SETTINGS };
         let mut bucket = TokenBucket::new(settings, ms(0));
-        assert_eq!(bucket.take(true, ms(0)), Ok(()));
-        assert_eq!(bucket.take(false, ms(0)), Err(Deficit(1)));
-        assert_eq!(bucket.take(true, ms(0)), Ok(()), "the attempt before took nothing");
+        assert_eq!(bucket.take(true, ms(0)), Some(2));
+        assert_eq!(bucket.take(false, ms(0)), None);
+        assert_eq!(bucket.take(true, ms(0)), Some(4), "the attempt before took nothing");
     }
 
     #[test]
     fn without_a_size_there_is_no_limit() {
         let mut bucket = TokenBucket::new(BucketSettings { tokens_max: 0, ..SETTINGS }, ms(0));
-        assert!((0..1_000).all(|_| bucket.take(false, ms(0)).is_ok()));
+        assert!((0..1_000).all(|_| bucket.take(false, ms(0)).is_some()));
     }
 }

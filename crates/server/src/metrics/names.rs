@@ -74,7 +74,7 @@ named! {
         NodeDeletedWatchCount = "node_deleted_watch_count",
         NodeChangedWatchCount = "node_changed_watch_count",
         NodeChildrenWatchCount = "node_children_watch_count",
-        /// Tokens that a client lacked when it asked for a session.
+        /// Tokens that the bucket lacked after a client got a session.
         ConnectionTokenDeficit = "connection_token_deficit",
         /// Turning the state into that of a backup.
         RestoreTime = "restore_time",
