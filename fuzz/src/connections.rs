@@ -56,7 +56,7 @@ impl ServerContext for FixedContext {
     fn identify(&self, _watcher: Watcher, _caller: &Caller) {}
 
     fn nonce(&self) -> Option<Nonce> {
-        Some([7; 24])
+        Some([7; 20])
     }
 }
 

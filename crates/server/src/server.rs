@@ -20,7 +20,6 @@ use pole_types::{ServerId, Span, Zxid};
 use pole_zab::{Entry, Recovered};
 use tokio::runtime::Builder;
 use tokio::task::{LocalSet, spawn_local};
-use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
 use crate::admin;
@@ -202,7 +201,10 @@ fn listen(config: &Config, shared: &Arc<Shared>, clients: &Threads) -> Result<Op
     if let Some(address) = &config.clients.secure {
         let address = resolve("secureClientPort", address)?;
         let failed = |error| StartError::Port { port: "secureClientPort", address, error };
-        let acceptor = TlsAcceptor::from(tls::acceptor(&config.tls.clients)?);
+        let acceptor = tls::Live::new(tls::acceptor(&config.tls.clients)?);
+        if config.tls.reload_for_clients {
+            tls::watch(&config.tls.clients, &acceptor, tls::acceptor);
+        }
         let listener = Listener::bind(shared, address, backlog, Some(acceptor)).map_err(failed)?;
         clients.first().spawn(listener.run(clients.loops()));
     }
@@ -327,7 +329,13 @@ fn peer_config(config: &Config, shared: &Shared) -> Result<Option<PeerConfig>, S
     };
     let tls = match config.tls.between_servers {
         false => None,
-        true => Some(tls::PeerTls::open(&config.tls.peers)?),
+        true => {
+            let tls = tls::Live::new(tls::PeerTls::open(&config.tls.peers)?);
+            if config.tls.reload_between_servers {
+                tls::watch(&config.tls.peers, &tls, tls::PeerTls::open);
+            }
+            Some(tls)
+        }
     };
     let secret = config.pole.peer_secret.as_deref().map(PeerSecret::read).transpose()?;
     if tls.is_none() && secret.is_none() {

@@ -53,7 +53,7 @@ impl ServerContext for TestServer {
     fn identify(&self, _watcher: Watcher, _caller: &Caller) {}
 
     fn nonce(&self) -> Option<Nonce> {
-        Some([7; 24])
+        Some([7; 20])
     }
 
     fn admit(&self, _resumes: bool, _now: Time) -> Result<(), CloseReason> {

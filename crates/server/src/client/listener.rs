@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use pole_jute::Id;
 use pole_node::CloseReason;
 use pole_tree::Caller;
+use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{BufWriter, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -31,12 +32,13 @@ use crate::log::{self, target::CLIENT};
 use crate::metrics::Counter;
 use crate::shared::Shared;
 use crate::threads::Loops;
+use crate::tls::Live;
 
 /// A port that clients connect to.
 pub(crate) struct Listener {
     shared: Arc<Shared>,
     listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Live<Arc<ServerConfig>>>,
     /// Connections by address.
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
@@ -47,7 +49,7 @@ impl Listener {
         shared: &Arc<Shared>,
         address: SocketAddr,
         backlog: i32,
-        tls: Option<TlsAcceptor>,
+        tls: Option<Live<Arc<ServerConfig>>>,
     ) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
@@ -92,7 +94,8 @@ impl Listener {
             self.shared.status.counters.add(counter, 1);
         }
         let _ = stream.set_nodelay(true);
-        let (shared, tls, to) = (Arc::clone(&self.shared), self.tls.clone(), threads.clone());
+        let tls = self.tls.as_ref().map(|tls| TlsAcceptor::from(tls.get()));
+        let (shared, to) = (Arc::clone(&self.shared), threads.clone());
         // The socket is deregistered from this thread's event loop and registered with that of its own thread.
         let Ok(stream) = stream.into_std() else { return };
         threads.spawn(async move {

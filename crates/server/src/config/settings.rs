@@ -469,8 +469,10 @@ settings! {
             "Whether servers talk to each other over TLS, both showing certificates.";
         Apache "portUnification", Only(&["false"], "plain text beside TLS is not accepted between servers"), "false",
             "TLS and plain text between servers.";
-        Apache "sslQuorumReloadCertFiles", Unused("certificates are read at the start"), "",
-            "Whether changed certificates are read again.";
+        Apache "client.certReload", TRUE_FALSE, "false" => reload_for_clients: bool = Values::bool,
+            "Whether the stores for clients are opened again when their files change. New connections then have the new certificates.";
+        Apache "sslQuorumReloadCertFiles", TRUE_FALSE, "false" => reload_between_servers: bool = Values::bool,
+            "The same for those between servers.";
         Apache "ssl.quorum.keyStore.location", Text, "",
             "Key and certificates of this server for the others.";
         Apache "ssl.quorum.keyStore.password", Hidden, "",
@@ -501,7 +503,6 @@ settings! {
             "Lists of revoked certificates.";
         Apache "ssl.quorum.ocsp", Only(&["false"], REVOCATION), "false",
             "Questions after revoked certificates.";
-        Apache "client.certReload", Unused("certificates are read at the start"), "", "Whether changed certificates are read again.";
         Apache "ssl.context.supplier.class", Only(&[], "classes of Java cannot be loaded"), "", "Apache's class that makes the TLS context.";
         Apache "ssl.quorum.context.supplier.class", Only(&[], "classes of Java cannot be loaded"), "", "The same between servers.";
         Apache "ssl.quorum.handshakeDetectionTimeoutMillis", Unused("links between servers have time limits of their own"), "", "Milliseconds to tell TLS from plain text.";

@@ -12,7 +12,7 @@ use pole_types::{Membership, ServerId};
 use super::codec::BATCH_BYTES_MAX;
 use super::delay::Delays;
 use super::secret::PeerSecret;
-use crate::tls::PeerTls;
+use crate::tls::{Live, PeerTls};
 
 /// The configuration of the links of one server.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct PeerConfig {
     /// The addresses to listen on.
     pub listen: Listen,
     /// Mutual TLS on both ports; `None` for plain TCP.
-    pub tls: Option<PeerTls>,
+    pub tls: Option<Live<PeerTls>>,
     /// The shared secret of the ensemble, if there is one.
     pub secret: Option<PeerSecret>,
     /// Emulated delays (`pole.topology`), for tests and `pole up` only.

@@ -24,6 +24,7 @@ use super::hub::Hub;
 use super::link::Link;
 use super::secret;
 use super::stream::{self, Stream};
+use crate::tls::Live;
 
 pub(super) async fn keep_connected(hub: Rc<Hub>, link: Rc<Link>, address: PeerAddress) {
     let is_higher = link.peer < hub.me;
@@ -95,13 +96,13 @@ async fn greet(hub: &Hub, link: &Link, socket: TcpStream, host: &str) -> Result<
     let ours = hub.greeting(link.channel, link.peer, secret::nonce()?);
     let secret = hub.secret.as_ref();
     let greeted = async {
-        let Some(tls) = &hub.tls else {
+        let Some(tls) = hub.tls.as_ref().map(Live::get) else {
             let mut socket = socket;
             handshake::dial(&mut socket, ours, secret).await?;
             return Ok(Stream::Plain(socket));
         };
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let stream = TlsConnector::from(tls.connector.clone()).connect(name, socket).await?;
+        let stream = TlsConnector::from(tls.connector).connect(name, socket).await?;
         let mut stream = Box::new(TlsStream::from(stream));
         handshake::dial(&mut stream, ours, secret).await?;
         Ok(Stream::Tls(stream))

@@ -18,7 +18,7 @@ use super::inbox::Inbox;
 use super::link::Link;
 use super::secret::{NONCE_BYTES, PeerSecret};
 use super::stream;
-use crate::tls::PeerTls;
+use crate::tls::{Live, PeerTls};
 
 #[derive(Debug)]
 pub(super) struct Hub {
@@ -27,7 +27,7 @@ pub(super) struct Hub {
     changing: bool,
     /// The addresses of the members that this server has links to.
     addresses: RefCell<BTreeMap<ServerId, PeerAddress>>,
-    pub(super) tls: Option<PeerTls>,
+    pub(super) tls: Option<Live<PeerTls>>,
     pub(super) secret: Option<PeerSecret>,
     pub(super) limits: PeerLimits,
     pub(super) counters: Arc<PeerCounters>,

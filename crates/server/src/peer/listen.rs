@@ -26,6 +26,7 @@ use super::hub::Hub;
 use super::rate_limit::RateLimit;
 use super::secret;
 use super::stream::{self, Stream};
+use crate::tls::Live;
 
 pub(super) fn bind(address: SocketAddr, channel: &'static str) -> Result<TcpListener, PeerError> {
     let listen = || {
@@ -138,7 +139,7 @@ async fn greet(hub: &Hub, socket: TcpStream, channel: Channel) -> Result<(Server
         (false, true) => Standing::Joining,
         (false, false) => Standing::Stranger,
     };
-    let Some(tls) = &hub.tls else {
+    let Some(tls) = hub.tls.as_ref().map(Live::get) else {
         let mut socket = socket;
         let peer = handshake::accept(&mut socket, channel, ours, standing, secret).await?;
         return Ok((peer, Stream::Plain(socket)));

@@ -1,7 +1,8 @@
 //! TLS for clients and between servers.
 //!
 //! Turns [`TlsSettings`], with the files that they name, into `rustls` configurations for both ends, and a client
-//! certificate into an identity. Stores and passwords are opened once, at the start, where an operator sees errors.
+//! certificate into an identity. Stores and passwords are opened at the start, where an operator sees errors, and by
+//! `reload` when their files change.
 //!
 //! Between servers, certificates are verified up to a trusted one in both directions. The cryptography is that of
 //! `ring`, regardless of what provider the process has installed.
@@ -10,6 +11,7 @@
 
 mod jks;
 mod principal;
+mod reload;
 mod stores;
 mod version_one;
 
@@ -30,6 +32,8 @@ use rustls::{
 use crate::config::{ClientAuth, Store, TlsSettings};
 
 pub use principal::principal;
+pub use reload::Live;
+pub(crate) use reload::watch;
 use version_one::{VersionOneVerifier, is_version_one};
 
 /// Builds the configuration of the listening side, for clients or for other servers.

@@ -3,6 +3,7 @@
 mod answers;
 mod audit;
 mod backup;
+mod certificates;
 mod connections;
 mod dashboard;
 mod ensemble;

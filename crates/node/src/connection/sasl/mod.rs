@@ -24,8 +24,8 @@ use md5::{Digest as _, Md5};
 
 use directives::Directives;
 
-/// Random bytes that make each challenge different.
-pub type Nonce = [u8; 24];
+/// Random bytes that make each challenge different. In hexadecimal they are as long as the nonces of Java.
+pub type Nonce = [u8; 20];
 
 /// The users that may authenticate.
 #[derive(Clone, Default, PartialEq, Eq)]

@@ -8,14 +8,14 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use super::*;
-use crate::tls::PeerTls;
+use crate::tls::{Live, PeerTls};
 
 #[test]
 fn messages_travel_over_mutual_tls() {
     run(async {
         let tls = certified(&authority());
         let mut configs = ensemble(2);
-        configs.iter_mut().for_each(|config| config.tls = Some(tls.clone()));
+        configs.iter_mut().for_each(|config| config.tls = Some(Live::new(tls.clone())));
         let (mut one, mut two) = pair(configs).await;
         let batch = proposals(500, 1024);
         one.send(2, &batch);
@@ -36,8 +36,8 @@ fn messages_travel_over_mutual_tls() {
 fn a_peer_with_a_certificate_of_another_authority_is_refused() {
     run(async {
         let mut configs = ensemble(2);
-        configs[0].tls = Some(certified(&authority()));
-        configs[1].tls = Some(certified(&authority()));
+        configs[0].tls = Some(Live::new(certified(&authority())));
+        configs[1].tls = Some(Live::new(certified(&authority())));
         let (one, two) = (Server::open(configs.remove(0)).await, Server::open(configs.remove(0)).await);
         assert!(two.note().await.starts_with("cannot link with server 1"));
         assert!(one.note().await.starts_with("refused a connection"));
@@ -49,16 +49,16 @@ fn a_peer_with_the_certificate_of_another_host_is_refused_unless_that_is_allowed
     run(async {
         let authority = authority();
         let mut configs = ensemble(2);
-        configs[0].tls = Some(certified(&authority));
-        configs[1].tls = Some(certified_for("elsewhere.test", &authority));
+        configs[0].tls = Some(Live::new(certified(&authority)));
+        configs[1].tls = Some(Live::new(certified_for("elsewhere.test", &authority)));
         let lax = PeerTls { verify_host: false, ..certified(&authority) };
         let strict = Server::open(configs.remove(0)).await;
         let _dials = Server::open(configs.remove(0)).await;
         let note = strict.note().await;
         assert!(note.contains("is not who it says") && note.contains("subjectAltName"), "{note}");
         let mut configs = ensemble(2);
-        configs[0].tls = Some(lax);
-        configs[1].tls = Some(certified_for("elsewhere.test", &authority));
+        configs[0].tls = Some(Live::new(lax));
+        configs[1].tls = Some(Live::new(certified_for("elsewhere.test", &authority)));
         pair(configs).await;
     });
 }
@@ -67,7 +67,7 @@ fn a_peer_with_the_certificate_of_another_host_is_refused_unless_that_is_allowed
 fn a_plain_peer_does_not_pass_where_tls_is_asked() {
     run(async {
         let mut configs = ensemble(2);
-        configs[0].tls = Some(certified(&authority()));
+        configs[0].tls = Some(Live::new(certified(&authority())));
         let (one, two) = (Server::open(configs.remove(0)).await, Server::open(configs.remove(0)).await);
         assert!(one.note().await.starts_with("refused a connection"));
         assert!(two.note().await.starts_with("cannot link with server 1"));
