@@ -163,10 +163,11 @@ impl Load {
         let mut session = Session::connect(server, SESSION).map_err(failed)?;
         let mut missing = 0;
         for client in 0..clients {
-            let read = match session.ask(get_data(&path(client), false)).map_err(failed)? {
-                Reply::GetData(read) => read.data.unwrap_or_default(),
-                other => return Err(Failure::Check(format!("a reply to {:?}", other.op()))),
+            let reply = session.ask(get_data(&path(client), false)).map_err(failed)?;
+            let Reply::GetData(read) = reply else {
+                return Err(Failure::Check(format!("a reply to {:?} instead of a read", reply.op())));
             };
+            let read = read.data.unwrap_or_default();
             let is_there = String::from_utf8_lossy(&read).parse().is_ok_and(|value: u64| value >= self.value(client));
             missing += usize::from(!is_there);
         }
