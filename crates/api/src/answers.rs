@@ -242,7 +242,7 @@ pub struct Members {
     pub version: String,
     /// Whether they can be changed at run time (`reconfigEnabled`).
     pub changeable: bool,
-    /// All members, sorted by id.
+    /// All members, sorted by id; none if the server stands alone.
     pub members: Vec<Member>,
 }
 

@@ -187,6 +187,9 @@ fn zxid(text: &str) -> Option<u64> {
 }
 
 fn list(members: &Members, ensemble: &Ensemble, paint: Paint) -> String {
+    if members.members.is_empty() {
+        return "The server stands alone: its configuration lists no servers.\n".to_owned();
+    }
     let mut table = Table::new(&["server", "role", "address", "state", "has"], paint);
     for member in &members.members {
         let known = ensemble.servers.iter().find(|server| server.id == member.id);
