@@ -101,7 +101,7 @@ const EXAMPLES: &[Example] = &[
     example(
         "migrate follow",
         ("", ""),
-        ("--apache {dir}/zoo.cfg --config {dir}/zoo.cfg", 2, "a server without others is moved in place"),
+        ("--apache {dir}/zoo.cfg --config {dir}/zoo.cfg", 2, "a copy needs one of its own"),
     ),
     example(
         "migrate take-over",

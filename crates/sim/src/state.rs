@@ -34,7 +34,7 @@ impl State {
         Self::Small(Box::default())
     }
 
-    /// A tree that knows these members, see [`Setup::description`].
+    /// A tree that knows these members, as `Setup::description` describes them.
     pub(crate) fn tree(members: Bytes) -> Self {
         let tree = SimTree { tree: Tree::new(RULES), watches: RefCell::new(Watches::new()) };
         Self::Tree(Box::new(Znodes::new(tree, RULES, members)))
