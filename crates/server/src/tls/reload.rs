@@ -24,7 +24,7 @@ use crate::log::target::SERVER;
 pub struct Live<T>(Arc<RwLock<T>>);
 
 impl<T: Clone> Live<T> {
-    /// A value that is never replaced unless it is given to [`watch`].
+    /// A value that is never replaced unless it is given to `watch`.
     pub fn new(value: T) -> Self {
         Self(Arc::new(RwLock::new(value)))
     }
