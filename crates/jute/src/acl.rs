@@ -12,7 +12,7 @@ pub struct Id {
     /// The kind: `world`, `auth`, `digest`, `ip`, `x509`, …
     pub scheme: String,
     /// The identity in the syntax of the scheme. Some clients send null where it is not used, as with `auth`; null is
-    /// read as empty there. Schemes of [`NEED_AN_ID`] cannot be read without one.
+    /// read as empty there. Schemes of `NEED_AN_ID` cannot be read without one.
     pub id: String,
 }
 
