@@ -414,7 +414,8 @@ fn start_node(
             let (transactions, bytes) = disk.replayed();
             let disk = disk.start(move |event| to.mailbox.post(disk_command(event, &to)));
             let is_audited = shared.audit.get().is_some();
-            let machine = Znodes::new(SharedTree::new(&shared), rules, membership);
+            let machine = Znodes::new(SharedTree::new(&shared), rules, membership)
+                .with_reply_bytes_max(shared.settings.limits.reply_bytes_max);
             let machine = if is_audited { machine.with_ended_sessions() } else { machine };
             let mut node = Node::resume(node, oracle, machine, recovered, shared.clock.now());
             node.count_since_snapshot(transactions, bytes);
