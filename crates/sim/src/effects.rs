@@ -196,7 +196,10 @@ impl World {
             Note::Elected(record) => drop(self.elected.insert(server, record.clone())),
             Note::HandedOver { .. } => self.report.marks.hit(Mark::HandedOver),
             Note::ResignationAborted { .. } => self.report.marks.hit(Mark::HandoverAborted),
-            Note::Members { .. } => self.report.marks.hit(Mark::MembersChanged),
+            Note::Members { members, .. } => {
+                self.report.marks.hit(Mark::MembersChanged);
+                self.hosts[server].members.push((self.now, members.clone()));
+            }
             Note::DiskHangs => self.report.marks.hit(Mark::DiskHung),
             Note::Abandoned { .. } => self.report.marks.hit(Mark::QuorumLost),
             Note::BadPeer { error, .. } => {

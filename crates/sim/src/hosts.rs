@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pole_node::{Contract, Effect, Event, Message, Node, Timer};
-use pole_types::{Cxid, ServerId, SessionId, Time, Zxid};
+use pole_types::{Cxid, Membership, ServerId, SessionId, Time, Zxid};
 use pole_zab::{DiskOp, Entry, Phase, Ticket};
 
 use super::background::Background;
@@ -58,6 +58,8 @@ pub(crate) struct Host {
     pub(crate) passes_left: u32,
     /// The time of the last fault of this server or of its links; 0 if there was none.
     pub(crate) last_fault: u64,
+    /// The members that counted for this server, each with the time from which on they did.
+    pub(crate) members: Vec<(u64, Membership)>,
     /// Replaces the oracle of the setup, for scripts.
     pub(crate) scripted_oracle: Option<ScriptedOracle>,
 }
@@ -128,6 +130,7 @@ impl Host {
             crash_point: None,
             passes_left: 0,
             last_fault: 0,
+            members: vec![(0, setup.members.clone())],
             scripted_oracle: None,
         }
     }

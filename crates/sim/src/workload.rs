@@ -256,11 +256,13 @@ impl World {
             return;
         }
         let well = |host: &Host| host.last_fault == 0 || host.last_fault + EXCUSED_FOR < since;
-        // Servers may know different members while these change; a leader needs a quorum of what it knows.
+        // Servers may know different members while these change, and a leader needs a quorum of those that it knew at the
+        // time.
         let all_well: Vec<_> = (0..self.hosts.len()).filter(|server| well(&self.hosts[*server])).map(id).collect();
         let is_quorate = |host: &Host| {
-            let members = host.node.as_ref().map(|node| &node.config().members);
-            members.is_none_or(|members| members.voters().is_quorum(all_well.iter().copied()))
+            let before = host.members.iter().take_while(|(from, _)| from + EXCUSED_FOR < since).count();
+            let mut counted = host.members.iter().skip(before.saturating_sub(1));
+            counted.all(|(_, members)| members.voters().is_quorum(all_well.iter().copied()))
         };
         if !well(&self.hosts[server]) || !self.hosts.iter().all(is_quorate) {
             return;
