@@ -327,7 +327,8 @@ impl World {
             self.queue.push(at, SimEvent::ReachesClient { client, connection, input: FromServer::Reset });
             return;
         }
-        self.sim_client_transmits(client, ToServer::Open(client));
+        let session = self.sim_clients[client].session;
+        self.sim_client_transmits(client, ToServer::Open { client, session });
         let this = &self.sim_clients[client];
         let (session, resume, timeout_ms, seen) = (this.session, this.exists, this.timeout_ms as i32, this.seen);
         if let Some(service) = &mut self.checker.service {

@@ -19,6 +19,8 @@ use crate::world::{SimEvent, World};
 #[derive(Debug)]
 pub(crate) struct ServerEnd {
     client: usize,
+    /// The session that the client gets if it asks for a new one. The client may have another one in mind by now.
+    session: SessionId,
     machine: Connection,
     input: BytesMut,
     /// The client has closed the connection; it ends when the input received before that is processed.
@@ -33,8 +35,8 @@ pub(crate) struct ServerEnd {
 /// What a server receives from a client.
 #[derive(Clone, Debug)]
 pub(crate) enum ToServer {
-    /// A connection of this client opens.
-    Open(usize),
+    /// A connection of this client opens, for this session if the server has to give it a new one.
+    Open { client: usize, session: SessionId },
     /// Bytes arrive on it.
     Bytes(Bytes),
     /// The client closes it.
@@ -95,13 +97,14 @@ impl World {
             return Ok(());
         }
         match input {
-            ToServer::Open(client) => {
+            ToServer::Open { client, session } => {
                 let host = &mut self.hosts[server];
                 let now = Time(host.clock.read(self.now));
                 let limits = Limits { session_timeout_min_ms: 1, ..Limits::default() };
                 let machine = Connection::new(ClientId(connection), limits, Caller::default(), now);
                 let end = ServerEnd {
                     client,
+                    session,
                     machine,
                     input: BytesMut::new(),
                     is_finished: false,
@@ -150,7 +153,7 @@ impl World {
                 end.active_at = self.now;
             }
             let tree = node.machine().sim_tree();
-            let context = ConnectionContext { new_session: self.sim_clients[end.client].session.0, tree };
+            let context = ConnectionContext { new_session: end.session.0, tree };
             let mut events = Vec::new();
             let next = end.machine.advance(&mut end.input, &context, at, &mut events);
             if let (Next::Read, Some(tree)) = (next, tree) {
