@@ -72,6 +72,7 @@ impl Hub {
 
     /// The link to a peer, which is created if there is none.
     pub(super) fn link_or_new(&self, peer: ServerId, channel: Channel) -> Rc<Link> {
+        self.forget_unused();
         let mut links = self.links.borrow_mut();
         Rc::clone(links.entry((peer, channel)).or_insert_with(|| Rc::new(Link::new(peer, channel))))
     }
@@ -103,7 +104,14 @@ impl Hub {
     /// Sets the members that this server has links to. Links to others stay while they are connected.
     pub(super) fn set_addresses(&self, addresses: BTreeMap<ServerId, PeerAddress>) {
         self.addresses.replace(addresses);
-        self.links.borrow_mut().retain(|(peer, _), link| self.is_member(*peer) || link.is_connected());
+        self.forget_unused();
+    }
+
+    /// Removes the links of servers that are not members and have gone, so that strangers under ever new ids leave nothing
+    /// behind. A link that is about to get a connection is held by whoever accepted it.
+    fn forget_unused(&self) {
+        let is_used = |link: &Rc<Link>| link.is_connected() || Rc::strong_count(link) > 1;
+        self.links.borrow_mut().retain(|(peer, _), link| self.is_member(*peer) || is_used(link));
     }
 
     /// The greeting of this server for a new connection.
