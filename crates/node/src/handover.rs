@@ -191,7 +191,7 @@ impl<M: Machine> Node<M> {
             self.watch_followers();
         } else {
             out.push(Effect::Note(Note::Following { leader: to }));
-            self.liveness.expect(to);
+            self.liveness.expect(to, self.now);
         }
         // Enough time for the target, which may be far from the last leader and from us, to receive the hand-over and
         // take over.

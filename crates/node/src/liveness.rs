@@ -8,6 +8,9 @@
 //! server has given up the leader during that silence, the loss is hardly one packet, and the time limit is that of a short
 //! link.
 //!
+//! The target of a hand-over has not sent anything yet as leader, and the limit of the phase applies to it. If another
+//! server gives it up, its silence counts from the hand-over on.
+//!
 //! The consequences of silence are decided in `roles`.
 
 use alloc::collections::BTreeMap;
@@ -23,10 +26,12 @@ pub(crate) struct Liveness {
 }
 
 /// A watched peer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Watched {
-    /// `None` until the first message: the peer may not know of its role yet.
-    last_received: Option<Time>,
+    /// When the last message was received; until the first one, when the peer began to be watched.
+    since: Time,
+    /// Whether a message was received. Until then the peer may not know of its role yet.
+    received: bool,
     /// Whether another server has given up this peer since the last message.
     given_up: bool,
 }
@@ -39,17 +44,18 @@ impl Liveness {
 
     /// Watches a peer, whose silence counts from now on.
     pub(crate) fn watch(&mut self, peer: ServerId, now: Time) {
-        self.peers.insert(peer, Watched { last_received: Some(now), given_up: false });
+        self.peers.insert(peer, Watched { since: now, received: true, given_up: false });
     }
 
-    /// Watches a peer, whose silence counts from its first message on. Until then the time limit of the phase applies.
-    pub(crate) fn expect(&mut self, peer: ServerId) {
-        self.peers.insert(peer, Watched::default());
+    /// Watches a peer, whose silence counts from its first message on. Until then the time limit of the phase applies,
+    /// unless another server gives up the peer.
+    pub(crate) fn expect(&mut self, peer: ServerId, now: Time) {
+        self.peers.insert(peer, Watched { since: now, received: false, given_up: false });
     }
 
     /// Whether the peer is watched and a message was received from it.
     pub(crate) fn has_received(&self, peer: ServerId) -> bool {
-        self.peers.get(&peer).is_some_and(|watched| watched.last_received.is_some())
+        self.peers.get(&peer).is_some_and(|watched| watched.received)
     }
 
     pub(crate) fn forget(&mut self, peer: ServerId) {
@@ -58,7 +64,7 @@ impl Liveness {
 
     pub(crate) fn received(&mut self, peer: ServerId, now: Time) {
         if let Some(watched) = self.peers.get_mut(&peer) {
-            *watched = Watched { last_received: Some(now), given_up: false };
+            *watched = Watched { since: now, received: true, given_up: false };
         }
     }
 
@@ -72,8 +78,13 @@ impl Liveness {
     /// The peers that were silent for longer than their timeout, or than `floor` if another server has given them up.
     pub(crate) fn silent(&self, now: Time, floor: Span, timeout: impl Fn(ServerId) -> Span) -> Vec<ServerId> {
         let is_silent = |peer: ServerId, watched: &Watched| {
-            let limit = if watched.given_up { floor } else { timeout(peer) };
-            watched.last_received.is_some_and(|at| now - at > limit)
+            let limit = match (watched.received, watched.given_up) {
+                (true, true) => floor,
+                // Its first message may still be on its way over a long link.
+                (true, false) | (false, true) => timeout(peer),
+                (false, false) => return false,
+            };
+            now - watched.since > limit
         };
         self.peers.iter().filter(|(peer, watched)| is_silent(**peer, watched)).map(|(peer, _)| *peer).collect()
     }
@@ -84,7 +95,7 @@ impl Liveness {
     pub(crate) fn check_for_pause(&mut self, now: Time, pause: Span, grace: bool) -> bool {
         let paused = now - core::mem::replace(&mut self.checked, now) > pause;
         if paused && grace {
-            self.peers.values_mut().filter_map(|watched| watched.last_received.as_mut()).for_each(|at| *at = now);
+            self.peers.values_mut().for_each(|watched| watched.since = now);
         }
         paused
     }
@@ -117,7 +128,7 @@ mod tests {
     fn the_silence_of_an_expected_peer_counts_from_its_first_message() {
         let mut liveness = Liveness::default();
         let (peer, limit) = (ServerId(2), Span::from_ms(400));
-        liveness.expect(peer);
+        liveness.expect(peer, Time(0));
         let first = Time(0) + Span::from_ms(5_000);
         assert!(liveness.silent(first, limit, |_| limit).is_empty() && !liveness.has_received(peer));
         liveness.received(peer, first);
@@ -136,6 +147,18 @@ mod tests {
         let heard = Time(0) + floor;
         liveness.received(peer, heard);
         assert!(liveness.silent(heard + limit, floor, |_| limit).is_empty(), "a message shows that the peer lives");
+    }
+
+    #[test]
+    fn an_expected_peer_that_another_server_has_given_up_is_silent_after_its_timeout() {
+        let mut liveness = Liveness::default();
+        let (peer, floor, limit) = (ServerId(2), Span::from_ms(400), Span::from_ms(700));
+        liveness.expect(peer, Time(0));
+        let late = Time(0) + limit + Span(1);
+        assert!(liveness.silent(late, floor, |_| limit).is_empty(), "nobody has given it up");
+        liveness.given_up(peer);
+        assert!(liveness.silent(Time(0) + limit, floor, |_| limit).is_empty());
+        assert_eq!(liveness.silent(late, floor, |_| limit), [peer]);
     }
 
     #[test]

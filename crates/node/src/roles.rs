@@ -146,7 +146,7 @@ impl<M: Machine> Node<M> {
             out.push(Effect::Note(Note::Leading { round }));
         } else {
             self.with_zab(|zab, outputs| zab.follow(leader, round, outputs));
-            self.liveness.expect(leader);
+            self.liveness.expect(leader, self.now);
             out.push(Effect::Note(Note::Following { leader }));
         }
         if self.zab.is_changing_members() {
@@ -368,9 +368,10 @@ impl<M: Machine> Node<M> {
             && self.zab.leader().is_some_and(|leader| !self.liveness.has_received(leader))
     }
 
-    /// Another server holds an election in a newer round than ours: it has given up the leader that we follow.
+    /// Another server holds an election in a newer round than ours: it has given up the leader that we follow, or the
+    /// target of a hand-over that we wait for.
     pub(crate) fn leader_given_up(&mut self) {
-        if self.zab.phase() == Phase::Serving
+        if matches!(self.zab.phase(), Phase::Serving | Phase::TakingOver)
             && let Some(leader) = self.zab.leader()
         {
             self.liveness.given_up(leader);
