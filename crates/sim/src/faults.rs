@@ -1,7 +1,7 @@
 //! Fault injection: which fault happens when, on which server, and when it ends.
 
 use pole_node::Event;
-use pole_types::ServerId;
+use pole_types::{Membership, ServerId, Voters};
 use pole_zab::Phase;
 
 use super::checker::CheckResult;
@@ -11,6 +11,7 @@ use super::network::LinkId;
 use super::world::{SimEvent, World};
 use super::{MS, Mark, SECOND};
 use crate::Rng;
+use crate::scripting::id;
 
 /// The kinds of faults that a setup may enable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,9 +281,10 @@ impl World {
     }
 
     /// Erases a disk. Zab tolerates that only while no election is open: a promise that is forgotten while a candidate
-    /// counts on it is broken. So all servers must serve in one epoch, and the victim must not lead.
+    /// counts on it is broken. So all servers must serve in one epoch, and the victim must not lead. Without a quorum of
+    /// the other voters the history is lost for good, and no server may lead.
     fn wipe(&mut self, server: usize) {
-        if self.all_serve() && self.leader() != Some(server) {
+        if self.all_serve() && self.leader() != Some(server) && self.is_spare(server) {
             self.crash_and_restart(server, CrashKind::Killed);
             self.hosts[server].disk.wipe();
             self.checker.wiped(server);
@@ -291,6 +293,13 @@ impl World {
                 self.crash_all(CrashKind::Killed);
             }
         }
+    }
+
+    /// Whether the voters other than this server are a quorum, by the members that any server knows.
+    fn is_spare(&self, server: usize) -> bool {
+        let known = self.hosts.iter().filter_map(|host| host.node.as_ref()).map(|node| node.zab().members());
+        let others = |voters: &Voters| voters.is_quorum(voters.iter().filter(|voter| *voter != id(server)));
+        known.map(Membership::voters).all(others)
     }
 
     /// The directions to block for a random partition around `server`.
