@@ -71,10 +71,11 @@ impl ModelKind {
 }
 
 fn agreements() -> Vec<zab::Bounds> {
-    use zab::{Bounds, Start};
+    use zab::{Bounds, Members, Start};
     let blank = Bounds::NO_FAULTS;
     let serving = Bounds { start: Start::Serving, epochs: 3, ..blank };
     let many = Bounds { prompt: true, liveness_one_in: 64, ..serving };
+    let changing = Bounds { epochs: 2, ..many };
     vec![
         Bounds { weight: 1, writes: 2, hints: true, ..blank },
         Bounds { weight: 1, writes: 1, resignations: 1, ..serving },
@@ -82,6 +83,11 @@ fn agreements() -> Vec<zab::Bounds> {
         Bounds { weight: 3, doubles: 1, writes: 2, ..serving },
         Bounds { weight: 3, losses: 1, writes: 1, ..serving },
         Bounds { weight: 4, crashes: 1, writes: 2, ..serving },
+        Bounds { weight: 4, change: Some(Members(0b1111)), ..changing },
+        Bounds { weight: 5, crashes: 1, members: Members(0b011), change: Some(Members(0b101)), ..changing },
+        Bounds { weight: 8, crashes: 1, change: Some(Members(0b1111)), ..changing },
+        Bounds { weight: 9, crashes: 1, members: Members(0b1111), change: Some(Members::THREE), ..changing },
+        Bounds { weight: 9, crashes: 1, change: Some(Members(0b1001)), ..changing },
         Bounds { weight: 5, timeouts: 1, writes: 1, ..serving },
         Bounds { weight: 5, crashes: 1, resignations: 1, writes: 1, liveness_one_in: 16, ..serving },
         Bounds { weight: 6, crashes: 1, epochs: 2, writes: 1, liveness_one_in: 16, ..blank },
@@ -128,7 +134,7 @@ fn elections() -> Vec<(&'static str, election::Bounds, [election::FixedScore; 3]
 pub(crate) const LEGEND: &str = "\
 c: crashes, l: losses, d: doubles, w: writes, e: epochs, h: hand-overs, i: timeouts, v: votes carry epochs; blank or
 serving: where a run starts; r: retries, k: calls, t: all have started, p: closed links are
-noticed at once; 1/n: the fair continuation is tried from one state in n";
+noticed at once; 1/n: the fair continuation is tried from one state in n; 123>1234: the voters before and after a change";
 
 /// How long to search for a shorter path to a violation.
 const SHORTEN_TIME: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::run::{Limit, Outcome, explore};
-use crate::zab::{Agreement, Bounds, Sabotage, Start};
+use crate::zab::{Agreement, Bounds, Members, Sabotage, Start};
 
 /// Searches for every planted bug and prints how each was found.
 pub(crate) fn run(threads: usize) -> ExitCode {
@@ -42,6 +42,10 @@ fn bounds(sabotage: Sabotage) -> Bounds {
         Sabotage::HidesPromises => Bounds { hints: true, timeouts: 1, ..no_faults },
         Sabotage::ForgetsPromises => Bounds { hints: true, crashes: 1, ..no_faults },
         Sabotage::ClaimsNewerHistory => Bounds { crashes: 1, writes: 1, ..no_faults },
+        // Servers 1 and 4 are a quorum after the change, 2 and 3 one before it.
+        Sabotage::CountsNewMembersAtOnce => {
+            Bounds { timeouts: 2, writes: 1, start: Start::Serving, change: Some(Members(0b1001)), ..no_faults }
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::fmt;
 use pole_zab::Phase;
 
 use super::bounds::Bounds;
-use super::world::{SERVERS, World, id};
+use super::members::Members;
+use super::world::{World, id};
 
 /// One step of the ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,26 +32,30 @@ pub(crate) enum Action {
     Write { at: usize },
     /// The leader hands over.
     HandOver { at: usize, to: usize },
+    /// A client changes the members.
+    Change { at: usize },
+    /// A server hears of a change that another one knows to be committed.
+    Learn { at: usize, from: usize },
 }
 
 impl Action {
     /// Collects all possible actions in this world.
     pub(crate) fn all(world: &World, bounds: &Bounds, actions: &mut Vec<Self>) {
         let first = actions.len();
-        for to in 0..SERVERS {
+        for to in world.all() {
             Self::of_links(world, bounds, to, actions);
             Self::of_disk(world, bounds, to, actions);
             Self::of_roles(world, bounds, to, actions);
         }
         if !world.usage.symmetry_broken {
             let mut alike = actions.split_off(first);
-            alike.retain(|action| !action.concerns(SERVERS - 1) || action.concerns(SERVERS - 2));
+            alike.retain(|action| !action.concerns(2) || action.concerns(1));
             actions.extend(alike);
         }
     }
 
     fn of_links(world: &World, bounds: &Bounds, to: usize, actions: &mut Vec<Self>) {
-        for from in (0..SERVERS).filter(|from| *from != to) {
+        for from in world.all().filter(|from| *from != to) {
             let wire = &world.wires[from][to];
             if !wire.0.is_empty() {
                 actions.push(Self::Deliver { from, to });
@@ -72,7 +77,7 @@ impl Action {
             actions.push(Self::Written { at, operations });
         }
         if world.usage.crashes < bounds.crashes {
-            let peers: Vec<_> = (0..SERVERS).filter(|peer| world.wires[at][*peer].head().is_some()).collect();
+            let peers: Vec<_> = world.all().filter(|peer| world.wires[at][*peer].head().is_some()).collect();
             for (operations, torn) in disk.crash_points() {
                 let all = (1_u8 << peers.len()) - 1;
                 for choice in if bounds.prompt { all..=all } else { 0..=all } {
@@ -86,17 +91,23 @@ impl Action {
 
     fn of_roles(world: &World, bounds: &Bounds, at: usize, actions: &mut Vec<Self>) {
         let usage = &world.usage;
+        Self::of_changes(world, at, actions);
         match world.zab(at).phase() {
             Phase::Looking => Self::of_looking(world, bounds, at, actions),
             Phase::Established => {
                 Self::of_timeouts(world, bounds, at, actions);
-                if usage.writes < bounds.writes {
+                let is_open = world.zab(at).is_changing_members();
+                if usage.writes < bounds.writes && !is_open {
                     actions.push(Self::Write { at });
+                }
+                let could = |members: Members| world.zab(at).could_change_to(members.membership().voters());
+                if usage.changes == 0 && !is_open && bounds.change.is_some_and(could) {
+                    actions.push(Self::Change { at });
                 }
                 let can = |to: &usize| {
                     usage.resignations < bounds.resignations && world.zab(at).can_hand_over(id(*to)).is_ok()
                 };
-                actions.extend((0..SERVERS).filter(can).map(|to| Self::HandOver { at, to }));
+                actions.extend(world.all().filter(can).map(|to| Self::HandOver { at, to }));
             }
             Phase::Serving
             | Phase::Greeting
@@ -110,6 +121,15 @@ impl Action {
         }
     }
 
+    /// What a server hears of changes by heartbeats, which may come at any time.
+    fn of_changes(world: &World, at: usize, actions: &mut Vec<Self>) {
+        let knows_more = |from: &usize| {
+            let (version, committed) = (world.zab(*from).members_version(), world.zab(*from).committed());
+            version > world.zab(at).members_version() && version <= committed
+        };
+        actions.extend(world.all().filter(knows_more).map(|from| Self::Learn { at, from }));
+    }
+
     /// A timeout on a slow peer or a slow disk.
     fn of_timeouts(world: &World, bounds: &Bounds, at: usize, actions: &mut Vec<Self>) {
         if world.usage.timeouts < bounds.timeouts {
@@ -118,13 +138,16 @@ impl Action {
     }
 
     fn of_looking(world: &World, bounds: &Bounds, at: usize, actions: &mut Vec<Self>) {
-        actions.push(Self::Lead { at, hint: None });
-        if bounds.hints {
-            let peers = (0..SERVERS).filter(|peer| *peer != at);
+        let may_lead = world.zab(at).members().voters().before_change().may_lead(id(at));
+        if may_lead {
+            actions.push(Self::Lead { at, hint: None });
+        }
+        if may_lead && bounds.hints {
+            let peers = world.all().filter(|peer| *peer != at);
             actions.extend(peers.map(|peer| Self::Lead { at, hint: Some(peer) }));
         }
         let leads = |peer: &usize| world.zab(*peer).leader() == Some(id(*peer)) && *peer != at;
-        actions.extend((0..SERVERS).filter(leads).map(|leader| Self::Follow { at, leader }));
+        actions.extend(world.all().filter(leads).map(|leader| Self::Follow { at, leader }));
     }
 
     /// Whether the action involves this server.
@@ -133,11 +156,12 @@ impl Action {
             Self::Deliver { from, to } | Self::Double { from, to } | Self::Lose { from, to } => {
                 from == server || to == server
             }
-            Self::Written { at, .. } | Self::GiveUp { at } | Self::Write { at } => at == server,
+            Self::Written { at, .. } | Self::GiveUp { at } | Self::Write { at } | Self::Change { at } => at == server,
             Self::Crash { at, cut, .. } => at == server || cut >> server & 1 == 1,
             Self::Lead { at, hint } => at == server || hint == Some(server),
             Self::Follow { at, leader } => at == server || leader == server,
             Self::HandOver { at, to } => at == server || to == server,
+            Self::Learn { at, from } => at == server || from == server,
         }
     }
 
@@ -168,6 +192,8 @@ impl Action {
             Self::GiveUp { at } => format!("give up  {} while {:?}", id(at), world.zab(at).phase()),
             Self::Write { at } => format!("write    at {}", id(at)),
             Self::HandOver { at, to } => format!("resign   {} for {}", id(at), id(to)),
+            Self::Change { at } => format!("change   the members at {}", id(at)),
+            Self::Learn { at, from } => format!("learn    {} hears of the members of {}", id(at), id(from)),
         }
     }
 }

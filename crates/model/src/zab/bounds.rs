@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::members::Members;
+
 /// Bounds of one configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
@@ -25,6 +27,10 @@ pub(crate) struct Bounds {
     /// arrive late, and a leader may count for a while on a follower that has left. Steps of different servers
     /// commute, so late arrivals only add runs in which the crash affects the receiver before the packets do.
     pub(crate) prompt: bool,
+    /// The members before any change.
+    pub(crate) members: Members,
+    /// The members after the only change, if there is one.
+    pub(crate) change: Option<Members>,
     /// The initial state.
     pub(crate) start: Start,
     /// The fair continuation is run from one in this many states.
@@ -36,7 +42,7 @@ pub(crate) struct Bounds {
 /// The initial state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// Three empty disks.
+    /// All disks are empty.
     Blank,
     /// Server 1 is established in epoch 1 and all serve.
     Serving,
@@ -54,10 +60,23 @@ impl Bounds {
         timeouts: 0,
         hints: false,
         prompt: false,
+        members: Members::THREE,
+        change: None,
         start: Start::Blank,
         liveness_one_in: 1,
         weight: 0,
     };
+
+    /// The number of servers, members or not.
+    pub(crate) fn servers(&self) -> usize {
+        self.members.servers().max(self.change.map_or(0, Members::servers))
+    }
+
+    /// Whether servers 2 and 3 have the same part before and after the change.
+    pub(crate) fn is_symmetric(&self) -> bool {
+        let mut members = [Some(self.members), self.change].into_iter().flatten();
+        self.servers() >= 3 && members.all(|members| members.contains(1) == members.contains(2))
+    }
 }
 
 impl fmt::Display for Bounds {
@@ -72,6 +91,8 @@ impl fmt::Display for Bounds {
             timeouts,
             hints,
             prompt,
+            members,
+            change,
             start,
             liveness_one_in,
             ..
@@ -85,6 +106,7 @@ impl fmt::Display for Bounds {
             f,
             "{start:<7} c{crashes} l{losses} d{doubles} w{writes} e{epochs} h{resignations} i{timeouts} v{hints} p{prompt}"
         )?;
-        write!(f, " 1/{liveness_one_in}")
+        write!(f, " 1/{liveness_one_in}")?;
+        change.map_or(Ok(()), |change| write!(f, " {members}>{change}"))
     }
 }

@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 use pole_types::{Epoch, ServerId, Zxid};
 use pole_zab::{Entry, Message};
 
-use super::world::{Server, World};
+use super::members;
+use super::world::{Server, World, id};
 use crate::violation::{NO_PANIC, Violation};
 
 /// The names of all properties, as reported by the checker.
@@ -167,17 +168,25 @@ impl Observations {
     }
 }
 
-/// Checks that everything committed is on the disks of a quorum.
+/// Checks that everything committed is on the disks of a quorum: of the members after the last change and, if nothing
+/// behind that is committed, also of those before it.
 pub(crate) fn durability(world: &World) -> Result<(), Violation> {
     let committed = &world.observations.committed;
     let has_all = |server: &&Server| {
         let entries = &server.disk.image.entries;
         entries.len() >= committed.len() && entries.iter().zip(committed).all(|(ours, theirs)| ours == theirs)
     };
-    let holders = world.servers.iter().map(|hashed| &hashed.server).filter(has_all).count();
-    if holders < world.servers.len() / 2 + 1 {
+    let (mut before, mut members) = (None, world.members.membership());
+    for entry in committed {
+        let change = members::changed_by(&entry.body);
+        before = change.is_some().then(|| members.clone());
+        members = change.unwrap_or(members);
+    }
+    let holders: Vec<_> = world.all().filter(|at| has_all(&&world.servers[*at].server)).map(id).collect();
+    let mut counted = before.iter().chain([&members]);
+    if !counted.all(|members| members.voters().is_quorum(holders.iter().copied())) {
         let last = committed.last().map_or(Zxid::ZERO, |entry| entry.zxid);
-        return Err(Violation::new(DURABILITY, format!("{last} is committed, but on {holders} disks only")));
+        return Err(Violation::new(DURABILITY, format!("{last} is committed, but on the disks of {holders:?} only")));
     }
     Ok(())
 }

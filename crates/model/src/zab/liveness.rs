@@ -1,4 +1,4 @@
-//! The fair continuation: without further faults, all three servers serve under one established leader within a
+//! The fair continuation: without further faults, all servers serve under one established leader within a
 //! bounded number of steps.
 //!
 //! From any world, it delivers all messages and completes all writes; servers without progress give up; if no leader
@@ -8,7 +8,7 @@
 use pole_zab::Phase;
 
 use super::step;
-use super::world::{SERVERS, World, id};
+use super::world::{World, id};
 use crate::digest::digest;
 use crate::live_states::LiveStates;
 use crate::violation::Violation;
@@ -23,13 +23,13 @@ pub(crate) fn check(world: &World, live_states: &LiveStates) -> Result<(), Viola
     let mut steps = 0;
     for _ in 0..ROUNDS_MAX {
         steps += settle(&mut world)?;
-        let now = digest(&(world.servers.each_ref().map(|hashed| hashed.digest()), &world.wires));
+        let now = digest(&(world.servers.iter().map(|hashed| hashed.digest()).collect::<Vec<_>>(), &world.wires));
         passed.push(now);
         if all_serve(&world) || live_states.contains(now) {
             live_states.extend(passed);
             return Ok(());
         }
-        (0..SERVERS).for_each(|at| phases += &format!(" {:?}", world.zab(at).phase()));
+        world.all().for_each(|at| phases += &format!(" {:?}", world.zab(at).phase()));
         phases += ";";
         elect(&mut world)?;
     }
@@ -47,12 +47,12 @@ fn settle(world: &mut World) -> Result<u32, Violation> {
     let mut steps = 0;
     loop {
         let before = steps;
-        for at in 0..SERVERS {
+        for at in world.all() {
             if let Some(operations) = world.disk(at).next_release() {
                 step::written(world, at, operations)?;
                 steps += 1;
             }
-            for from in (0..SERVERS).filter(|from| *from != at) {
+            for from in world.all().filter(|from| *from != at) {
                 if !world.wires[from][at].0.is_empty() {
                     step::deliver(world, from, at)?;
                     steps += 1;
@@ -72,12 +72,12 @@ fn settle(world: &mut World) -> Result<u32, Violation> {
 fn elect(world: &mut World) -> Result<(), Violation> {
     let works = |world: &World, at: usize| {
         let epoch = world.zab(at).serving_epoch();
-        let served = (0..SERVERS).filter(|peer| world.zab(*peer).leader() == Some(id(at)));
-        world.zab(at).phase() == Phase::Established
-            && served.filter(|peer| world.zab(*peer).serving_epoch() == epoch).count() >= 2
+        let served = world.all().filter(|peer| world.zab(*peer).leader() == Some(id(at)));
+        let served = served.filter(|peer| world.zab(*peer).serving_epoch() == epoch).map(id);
+        world.zab(at).phase() == Phase::Established && world.zab(at).members().voters().is_quorum(served)
     };
-    let incumbent = (0..SERVERS).find(|at| works(world, *at));
-    for at in 0..SERVERS {
+    let incumbent = world.all().find(|at| works(world, *at));
+    for at in world.all() {
         let serves = incumbent.is_some_and(|leader| world.zab(at).leader() == Some(id(leader)));
         if world.zab(at).phase() != Phase::Looking && !(serves && world.zab(at).serving_epoch().is_some()) {
             world.act(at, |zab, out| zab.step_down(out))?;
@@ -89,7 +89,7 @@ fn elect(world: &mut World) -> Result<(), Violation> {
     if world.zab(leader).phase() == Phase::Looking {
         step::lead(world, leader, None)?;
     }
-    for at in (0..SERVERS).filter(|at| *at != leader) {
+    for at in world.all().filter(|at| *at != leader) {
         if world.zab(at).phase() == Phase::Looking {
             step::follow(world, at, leader)?;
         }
@@ -98,9 +98,9 @@ fn elect(world: &mut World) -> Result<(), Violation> {
 }
 
 fn all_serve(world: &World) -> bool {
-    let Some(leader) = (0..SERVERS).find(|at| world.zab(*at).phase() == Phase::Established) else { return false };
+    let Some(leader) = world.all().find(|at| world.zab(*at).phase() == Phase::Established) else { return false };
     let (epoch, last) = (world.zab(leader).serving_epoch(), world.zab(leader).log().last());
-    (0..SERVERS).all(|at| {
+    world.all().all(|at| {
         let zab = world.zab(at);
         zab.leader() == Some(id(leader))
             && zab.serving_epoch() == epoch

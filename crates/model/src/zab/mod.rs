@@ -1,10 +1,11 @@
-//! The model of the agreement: three production state machines in every order of messages, writes and faults.
+//! The model of the agreement: a few production state machines in every order of messages, writes and faults.
 
 mod action;
 mod bounds;
 mod check;
 mod disk;
 mod liveness;
+mod members;
 mod sabotage;
 mod step;
 mod wire;
@@ -16,6 +17,7 @@ use stateright::{Model, Property};
 
 pub(crate) use action::Action;
 pub(crate) use bounds::{Bounds, Start};
+pub(crate) use members::Members;
 pub(crate) use sabotage::Sabotage;
 pub(crate) use world::World;
 
@@ -44,7 +46,7 @@ impl Agreement {
     fn after(&self, world: &World, action: Action) -> World {
         let mut next = world.clone();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            step::apply(&mut next, action)?;
+            step::apply(&mut next, &self.bounds, action)?;
             if digest(&next).is_multiple_of(self.bounds.liveness_one_in) {
                 liveness::check(&next, &self.live_states)
             } else {
@@ -70,7 +72,7 @@ impl Agreement {
 
     /// Whether an epoch above the bound was opened.
     fn is_beyond(&self, world: &World) -> bool {
-        (0..world::SERVERS).any(|at| world.zab(at).standing().accepted_epoch.0 > self.bounds.epochs)
+        world.all().any(|at| world.zab(at).standing().accepted_epoch.0 > self.bounds.epochs)
     }
 }
 
@@ -79,7 +81,7 @@ impl Model for Agreement {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        let mut world = World::blank(self.sabotage, self.bounds.prompt);
+        let mut world = World::blank(self.sabotage, &self.bounds);
         if self.bounds.start == Start::Serving {
             liveness::bring_up(&mut world);
         }

@@ -2,8 +2,10 @@
 //!
 //! Each method maps an output of the correct state machine to what a machine with that bug would have produced.
 
-use pole_types::Epoch;
-use pole_zab::{DiskOp, Hello, Message};
+use pole_types::{Epoch, Membership};
+use pole_zab::{DiskOp, Hello, Message, Zab};
+
+use super::members;
 
 /// A disabled protection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -23,16 +25,19 @@ pub(crate) enum Sabotage {
     ForgetsPromises,
     /// An answer claims the epoch of the question as its current epoch.
     ClaimsNewerHistory,
+    /// A change of the members counts from the moment at which it is logged, and the members before it count no more.
+    CountsNewMembersAtOnce,
 }
 
 impl Sabotage {
     /// All planted bugs.
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::ReportsEarly,
         Self::SkipsTruncation,
         Self::HidesPromises,
         Self::ForgetsPromises,
         Self::ClaimsNewerHistory,
+        Self::CountsNewMembersAtOnce,
     ];
 
     /// The message that is sent instead.
@@ -59,6 +64,13 @@ impl Sabotage {
             (Self::SkipsTruncation, DiskOp::Truncate { .. }) => None,
             (_, op) => Some(op),
         }
+    }
+
+    /// The members that count instead of these.
+    pub(crate) fn counted(self, members: &Membership, zab: &Zab) -> Option<Membership> {
+        let is_open = self == Self::CountsNewMembersAtOnce && members.voters().is_joint();
+        let change = zab.log().between(zab.committed(), zab.log().last()).last().filter(|_| is_open)?;
+        members::changed_by(&change.body)
     }
 
     pub(crate) fn reports_early(self) -> bool {

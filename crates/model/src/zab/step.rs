@@ -8,14 +8,15 @@ use pole_types::Zxid;
 use pole_zab::{Message, Origin, Phase, Proposal, Round, Standing};
 
 use super::action::Action;
+use super::bounds::Bounds;
 use super::wire::{Packet, Wire};
-use super::world::{SERVERS, World, id};
+use super::world::{World, id};
 use crate::violation::Violation;
 
 /// Applies the action.
-pub(crate) fn apply(world: &mut World, action: Action) -> Result<(), Violation> {
+pub(crate) fn apply(world: &mut World, bounds: &Bounds, action: Action) -> Result<(), Violation> {
     let usage = &mut world.usage;
-    usage.symmetry_broken |= action.concerns(SERVERS - 1) || action.concerns(SERVERS - 2);
+    usage.symmetry_broken |= action.concerns(1) || action.concerns(2);
     match action {
         Action::Deliver { from, to } => deliver(world, from, to)?,
         Action::Double { from, to } => {
@@ -39,7 +40,7 @@ pub(crate) fn apply(world: &mut World, action: Action) -> Result<(), Violation> 
         Action::Written { at, operations } => written(world, at, operations)?,
         Action::Crash { at, operations, torn, cut } => {
             usage.crashes += 1;
-            (0..SERVERS).filter(|peer| cut >> peer & 1 == 1).for_each(|peer| world.wires[at][peer].0.clear());
+            world.all().filter(|peer| cut >> peer & 1 == 1).for_each(|peer| world.wires[at][peer].0.clear());
             world.crash(at, operations, torn)?;
         }
         Action::Lead { at, hint } => lead(world, at, hint)?,
@@ -57,9 +58,18 @@ pub(crate) fn apply(world: &mut World, action: Action) -> Result<(), Violation> 
             usage.resignations += 1;
             hand_over(world, at, to)?;
         }
+        Action::Change { at } => {
+            usage.changes += 1;
+            let body = bounds.change.expect("the bounds allow a change").change();
+            world.act(at, |zab, out| zab.propose(vec![(Origin::default(), body.into())], out))?;
+        }
+        Action::Learn { at, from } => {
+            let (members, version) = (world.zab(from).members().clone(), world.zab(from).members_version());
+            world.act(at, |zab, out| zab.learn_members(members, version, out))?;
+        }
     }
     apply_forced_steps(world)?;
-    for at in (0..SERVERS).filter(|at| !leads(world, *at)).collect::<Vec<_>>() {
+    for at in world.all().filter(|at| !leads(world, *at)).collect::<Vec<_>>() {
         world.rounds[at] = 0;
     }
     Ok(())
@@ -142,7 +152,8 @@ fn hand_over(world: &mut World, at: usize, to: usize) -> Result<(), Violation> {
 fn apply_forced_steps(world: &mut World) -> Result<(), Violation> {
     world.reopen_links();
     loop {
-        let mut closing = (0..SERVERS).flat_map(|from| (0..SERVERS).map(move |to| (from, to)));
+        let all = world.all();
+        let mut closing = all.clone().flat_map(|from| all.clone().map(move |to| (from, to)));
         let found =
             closing.find(|(from, to)| world.wires[*from][*to].is_closing() && (world.prompt || !leads(world, *to)));
         let Some((from, to)) = found else { return Ok(()) };

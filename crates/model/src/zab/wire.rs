@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
+use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use pole_zab::Message;
@@ -22,6 +23,34 @@ pub(crate) enum Packet {
 /// The packets in flight in one direction, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wire(pub(crate) VecDeque<Packet>);
+
+/// Both directions of all links.
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct Wires {
+    servers: usize,
+    all: Vec<Wire>,
+}
+
+impl Wires {
+    pub(crate) fn new(servers: usize) -> Self {
+        Self { servers, all: vec![Wire::default(); servers * servers] }
+    }
+}
+
+/// The directions from one server, by receiver.
+impl Index<usize> for Wires {
+    type Output = [Wire];
+
+    fn index(&self, from: usize) -> &[Wire] {
+        &self.all[from * self.servers..][..self.servers]
+    }
+}
+
+impl IndexMut<usize> for Wires {
+    fn index_mut(&mut self, from: usize) -> &mut [Wire] {
+        &mut self.all[from * self.servers..][..self.servers]
+    }
+}
 
 impl Packet {
     pub(crate) fn message(message: Message) -> Self {

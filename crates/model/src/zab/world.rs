@@ -1,4 +1,4 @@
-//! The ensemble as one value: three production state machines, their disks, the links between them, and the global
+//! The ensemble as one value: a few production state machines, their disks, the links between them, and the global
 //! observations.
 //!
 //! A step at one server leads to the next world, with all immediate consequences carried out. Parts are shared between
@@ -7,23 +7,21 @@
 //! Invariant: a link that both ends have closed is open again at once. No server uses an open link before it is made to
 //! follow a server, so opening it later would show nothing new.
 
-use std::array;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use pole_types::{ServerId, Voters};
-use pole_zab::{Limits, Message, Output, Phase, Recovered, Zab};
+use pole_types::{ServerId, Zxid};
+use pole_zab::{Limits, MembersOf, Message, Origin, Output, Phase, Recovered, Zab};
 
+use super::bounds::Bounds;
 use super::check::{self, Observations};
 use super::disk::Disk;
+use super::members::{self, Members};
 use super::sabotage::Sabotage;
-use super::wire::{Packet, Wire};
+use super::wire::{Packet, Wires};
 use crate::digest::digest;
 use crate::violation::Violation;
-
-/// The number of servers.
-pub(crate) const SERVERS: usize = 3;
 
 /// One server: the production state machine and its disk.
 #[derive(Clone, Debug, Hash)]
@@ -48,19 +46,23 @@ pub(crate) struct Usage {
     pub(crate) writes: u8,
     pub(crate) resignations: u8,
     pub(crate) timeouts: u8,
-    /// Servers 2 and 3 are symmetric until the first event that involves one of them.
+    pub(crate) changes: u8,
+    /// Servers 2 and 3 are symmetric until the first event that involves one of them, unless a change of the members
+    /// treats them differently.
     pub(crate) symmetry_broken: bool,
 }
 
 /// The ensemble.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
-    pub(crate) servers: [Arc<HashedServer>; SERVERS],
+    pub(crate) servers: Vec<Arc<HashedServer>>,
     /// By sender, then receiver.
-    pub(crate) wires: [[Wire; SERVERS]; SERVERS],
+    pub(crate) wires: Wires,
     /// The round in which each server was last made to lead. It is as high as the epochs opened before, not a count of
     /// elections, so failed elections that left no trace are one state.
-    pub(crate) rounds: [u8; SERVERS],
+    pub(crate) rounds: Vec<u8>,
+    /// The members before any change.
+    pub(crate) members: Members,
     pub(crate) observations: Arc<Observations>,
     pub(crate) usage: Usage,
     pub(crate) violation: Option<Violation>,
@@ -78,20 +80,29 @@ pub(crate) fn index(id: ServerId) -> usize {
 }
 
 impl World {
-    /// Three linked servers with empty disks and without a leader.
-    pub(crate) fn blank(sabotage: Sabotage, prompt: bool) -> Self {
+    /// Linked servers with empty disks and without a leader.
+    pub(crate) fn blank(sabotage: Sabotage, bounds: &Bounds) -> Self {
+        let (servers, members) = (bounds.servers(), bounds.members);
+        let usage = Usage { symmetry_broken: !bounds.is_symmetric(), ..Usage::default() };
+        let start = |at| Arc::new(HashedServer::new(start(at, members, Recovered::blank())));
         let mut world = Self {
-            servers: array::from_fn(|at| Arc::new(HashedServer::new(start(at, Recovered::blank())))),
-            wires: Default::default(),
-            rounds: [0; SERVERS],
+            servers: (0..servers).map(start).collect(),
+            wires: Wires::new(servers),
+            rounds: vec![0; servers],
+            members,
             observations: Arc::default(),
-            usage: Usage::default(),
+            usage,
             violation: None,
             sabotage,
-            prompt,
+            prompt: bounds.prompt,
         };
         world.reopen_links();
         world
+    }
+
+    /// The indices of all servers.
+    pub(crate) fn all(&self) -> std::ops::Range<usize> {
+        0..self.servers.len()
     }
 
     pub(crate) fn zab(&self, at: usize) -> &Zab {
@@ -115,6 +126,7 @@ impl World {
                 queue.extend(more);
             }
             let mut more = Vec::new();
+            seal_change(&mut server.zab, &mut more);
             server.zab.flush(&mut more);
             if more.is_empty() {
                 break;
@@ -185,11 +197,15 @@ impl World {
             | Output::CloseTransfer { .. } => {
                 unreachable!("no log is trimmed within these bounds, and no difference is long")
             }
+            Output::Members { members, version } => {
+                if let Some(members) = self.sabotage.counted(&members, &server.zab) {
+                    server.zab.learn_members(members, version, more);
+                }
+            }
             Output::Logged { .. }
             | Output::Truncated { .. }
             | Output::Ready(_)
             | Output::Joined { .. }
-            | Output::Members { .. }
             | Output::Progress
             | Output::Promised { .. }
             | Output::Discovered { .. }
@@ -231,8 +247,8 @@ impl World {
 
     /// Opens the links that both ends have closed.
     pub(crate) fn reopen_links(&mut self) {
-        for a in 0..SERVERS {
-            for b in a + 1..SERVERS {
+        for a in self.all() {
+            for b in a + 1..self.servers.len() {
                 if !self.zab(a).is_linked(id(b)) && !self.zab(b).is_linked(id(a)) {
                     self.wires[a][b].0.clear();
                     self.wires[b][a].0.clear();
@@ -265,16 +281,16 @@ impl World {
         if self.sabotage.forgets_promises() {
             image.accepted_epoch = image.current_epoch;
         }
-        for peer in (0..SERVERS).filter(|peer| *peer != at) {
+        for peer in self.all().filter(|peer| *peer != at) {
             self.close(at, peer);
         }
-        self.servers[at] = Arc::new(HashedServer::new(start(at, image)));
+        self.servers[at] = Arc::new(HashedServer::new(start(at, self.members, image)));
         check::durability(self)
     }
 
     /// The round of an election that begins now.
     pub(crate) fn next_round(&self) -> u8 {
-        let epochs = (0..SERVERS).map(|at| self.zab(at).standing().accepted_epoch.0).max().unwrap_or(0);
+        let epochs = self.all().map(|at| self.zab(at).standing().accepted_epoch.0).max().unwrap_or(0);
         u8::try_from(epochs).expect("few epochs") + 1
     }
 
@@ -295,10 +311,20 @@ impl HashedServer {
     }
 }
 
-fn start(at: usize, image: Recovered) -> Server {
-    let voters = Voters::new((0..SERVERS).map(id));
-    let zab = Zab::new(id(at), voters, Limits::default(), image.clone());
+fn start(at: usize, members: Members, image: Recovered) -> Server {
+    // Servers that are not members follow, so that a change can add them.
+    let limits = Limits { joiners: true, ..Limits::default() };
+    let members = (members.membership(), Zxid::ZERO);
+    let zab = Zab::new_changing(id(at), members, MembersOf(members::changed_by), limits, image.clone());
     Server { zab, disk: Disk::new(image) }
+}
+
+/// Puts an entry without effect behind a change of the members that is committed, in the same way as `node`.
+fn seal_change(zab: &mut Zab, out: &mut Vec<Output>) {
+    let is_open = zab.is_changing_members() || zab.members_version() == Zxid::ZERO;
+    if zab.phase() == Phase::Established && !is_open && zab.log().last() == zab.members_version() {
+        zab.propose(vec![(Origin::default(), members::NOTHING.into())], out);
+    }
 }
 
 impl Hash for World {
