@@ -50,6 +50,8 @@ pub struct Node<M> {
     pub(crate) reported_members: Zxid,
     /// As follower: requests of this step, to be forwarded in one message.
     pub(crate) outbox: Vec<Request>,
+    /// As leader that is not established yet: requests of the servers that have joined.
+    pub(crate) early_requests: Vec<(ServerId, Request)>,
     /// What only an established leader has.
     pub(crate) leadership: Option<Leadership>,
     /// Not everything that is ready was applied, and [`Effect::Continue`] was returned.
@@ -126,6 +128,7 @@ impl<M: Machine> Node<M> {
             attachments: 0,
             reported_members: Zxid::ZERO,
             outbox: Vec::new(),
+            early_requests: Vec::new(),
             leadership: None,
             continue_requested: false,
             pending_syncs: PendingSyncs::default(),
@@ -540,6 +543,7 @@ impl<M: Machine> Node<M> {
             Output::Members { members, version } => self.members_changed(members, version, out),
             Output::Progress => self.progress(out),
             Output::Established { epoch } => self.established(epoch, out),
+            Output::MayForward => self.outbox = self.unlogged_requests(),
             Output::Serving { epoch } => self.joined_leader(epoch, out),
             Output::LeaderLost { leader, reason } => self.leader_lost(leader, reason, out),
             Output::QuorumLost => {

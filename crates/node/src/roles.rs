@@ -86,6 +86,7 @@ impl<M: Machine> Node<M> {
     pub(crate) fn end_leadership(&mut self, out: &mut Vec<Effect>) {
         self.machine.forget_prepared();
         self.outbox.clear();
+        self.early_requests.clear();
         if self.leadership.take().is_some_and(|leadership| leadership.transfer.is_some()) {
             out.push(Effect::Cancel(Timer::Drain));
         }
@@ -234,7 +235,10 @@ impl<M: Machine> Node<M> {
         // Requests found in the history need nothing more; the others are proposed now.
         let unlogged = self.unlogged_requests();
         let chores_at = self.now + self.config.chores_every;
-        self.leadership = Some(Leadership::new(self.config.me, unlogged, expiry, chores_at));
+        let mut leadership = Leadership::new(self.config.me, unlogged, expiry, chores_at);
+        let early = core::mem::take(&mut self.early_requests);
+        early.into_iter().for_each(|(from, request)| leadership.submit(from, request, self.now));
+        self.leadership = Some(leadership);
         self.serve(self.config.me, epoch, out);
         self.resend_syncs(out);
     }
@@ -243,7 +247,6 @@ impl<M: Machine> Node<M> {
     pub(crate) fn joined_leader(&mut self, epoch: Epoch, out: &mut Vec<Effect>) {
         let Some(leader) = self.zab.leader() else { return };
         self.serve(leader, epoch, out);
-        self.outbox = self.unlogged_requests();
         self.resend_syncs(out);
     }
 
@@ -266,6 +269,7 @@ impl<M: Machine> Node<M> {
     pub(crate) fn joined(&mut self, peer: ServerId) {
         self.liveness.watch(peer, self.now);
         self.electing_elsewhere.remove(&peer);
+        self.early_requests.retain(|(from, _)| *from != peer);
         if let Some(leadership) = &mut self.leadership {
             leadership.forget(peer);
         }

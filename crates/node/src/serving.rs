@@ -59,7 +59,7 @@ impl<M: Machine> Node<M> {
     fn submit(&mut self, request: Request) {
         if let Some(leadership) = &mut self.leadership {
             leadership.submit(self.config.me, request, self.now);
-        } else if self.zab.phase() == Phase::Serving {
+        } else if self.zab.forwards_to().is_some() {
             self.outbox.push(request);
         }
     }
@@ -83,10 +83,7 @@ impl<M: Machine> Node<M> {
             return;
         }
         let mut waiting = core::mem::take(&mut self.outbox).into_iter().peekable();
-        let (Phase::Serving, Some(to), Some(epoch)) = (self.zab.phase(), self.zab.leader(), self.zab.serving_epoch())
-        else {
-            return;
-        };
+        let Some((to, epoch)) = self.zab.forwards_to() else { return };
         while let Some(first) = waiting.next() {
             let mut bytes = first.body.len();
             let mut requests = Vec::from([first]);
@@ -100,12 +97,17 @@ impl<M: Machine> Node<M> {
 
     /// Leader: accepts requests of a follower. Those of another epoch were sent before the follower was synchronised in
     /// ours, and it sends them again. The same holds for those that arrive before it joined over this link: earlier
-    /// ones may have been lost with the previous link.
+    /// ones may have been lost with the previous link. Those that arrive before we are established wait for that, which
+    /// saves a round trip after a leader change.
     pub(crate) fn forwarded(&mut self, from: ServerId, epoch: Epoch, requests: Vec<Request>) {
-        if let Some(leadership) = &mut self.leadership
-            && self.zab.is_followed_by(from, epoch)
-        {
-            requests.into_iter().for_each(|request| leadership.submit(from, request, self.now));
+        if !self.zab.has_joined(from, epoch) {
+            return;
+        }
+        match &mut self.leadership {
+            Some(leadership) => {
+                requests.into_iter().for_each(|request| leadership.submit(from, request, self.now));
+            }
+            None => self.early_requests.extend(requests.into_iter().map(|request| (from, request))),
         }
     }
 

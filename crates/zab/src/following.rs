@@ -75,6 +75,15 @@ impl Following {
         }
     }
 
+    /// The epoch in which the leader takes our requests: from our acknowledgement of its history on. It proposes none
+    /// before it is established. The target of a hand-over takes none before that, because its link may still be closed.
+    pub(crate) fn forwarding_epoch(&self) -> Option<Epoch> {
+        match self.stage {
+            Stage::Joining { epoch, reported: true } | Stage::Serving { epoch } => Some(epoch),
+            Stage::Greeting | Stage::Promised { .. } | Stage::Joining { .. } | Stage::TakingOver { .. } => None,
+        }
+    }
+
     /// Whether our promise is durable and was sent, and the history not complete yet.
     pub(crate) fn has_reported_promise(&self) -> bool {
         matches!(self.stage, Stage::Promised { reported: true, .. })
@@ -183,6 +192,7 @@ impl Following {
         if self.stage == (Stage::Joining { epoch, reported: false }) {
             self.stage = Stage::Joining { epoch, reported: true };
             send(self.leader, Message::AckLeader { epoch, last }, out);
+            out.push(Output::MayForward);
         }
     }
 
@@ -204,6 +214,9 @@ impl Following {
         }
         if committed > state.log.last() {
             return Err(self.wrong_end("UpToDate", committed, state));
+        }
+        if self.forwarding_epoch().is_none() {
+            out.push(Output::MayForward);
         }
         self.stage = Stage::Serving { epoch };
         state.commit(committed, out);

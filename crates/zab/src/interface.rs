@@ -121,6 +121,9 @@ pub enum Output {
         /// Our epoch.
         epoch: Epoch,
     },
+    /// As follower: we have acknowledged the leader's history, and requests sent to it from now on arrive behind that.
+    /// Forward all that are not in the log.
+    MayForward,
     /// As follower: the leader is established and we have its history. Serve.
     Serving {
         /// The leader's epoch.

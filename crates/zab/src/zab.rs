@@ -421,11 +421,18 @@ impl Zab {
         self.role.leading().map_or(0, |leading| leading.confirmed(&self.state))
     }
 
-    /// Whether we are established in `epoch` and `peer` has joined it over its present link. Only then are forwarded
-    /// requests of its clients accepted.
+    /// Whether we are established in `epoch` and `peer` has joined it over its present link. Only then are its syncs and
+    /// reports accepted.
     #[must_use]
     pub fn is_followed_by(&self, peer: ServerId, epoch: Epoch) -> bool {
-        self.role.leading().is_some_and(|leading| leading.is_followed_by(peer, epoch))
+        self.phase() == Phase::Established && self.has_joined(peer, epoch)
+    }
+
+    /// Whether we lead in `epoch`, established or not, and `peer` has joined it over its present link. Only then are
+    /// forwarded requests of its clients accepted.
+    #[must_use]
+    pub fn has_joined(&self, peer: ServerId, epoch: Epoch) -> bool {
+        self.role.leading().is_some_and(|leading| leading.has_joined(peer, epoch))
     }
 
     /// Our followers and the last position that each of them has acknowledged.
@@ -495,6 +502,15 @@ impl Zab {
 
 /// What a follower does.
 impl Zab {
+    /// The leader that takes requests of our clients, and the epoch in which it does.
+    #[must_use]
+    pub fn forwards_to(&self) -> Option<(ServerId, Epoch)> {
+        match &self.role {
+            Role::Following(following) => Some(following.leader).zip(following.forwarding_epoch()),
+            Role::Looking | Role::Leading(_) => None,
+        }
+    }
+
     /// Sends the leader an unsolicited sign of life, if this server follows one.
     pub fn send_keepalive(&mut self, out: &mut Vec<Output>) {
         if let Role::Following(following) = &self.role {

@@ -159,6 +159,7 @@ impl Driven {
                 | Output::Promised { .. }
                 | Output::Discovered { .. }
                 | Output::Established { .. }
+                | Output::MayForward
                 | Output::Serving { .. }
                 | Output::LeaderLost { .. }
                 | Output::QuorumLost

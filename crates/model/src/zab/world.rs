@@ -209,6 +209,7 @@ impl World {
             | Output::Progress
             | Output::Promised { .. }
             | Output::Discovered { .. }
+            | Output::MayForward
             | Output::Serving { .. }
             | Output::HandedOver { .. } => {}
         }

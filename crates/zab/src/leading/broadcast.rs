@@ -122,9 +122,9 @@ impl Leading {
         confirmed.map_or(0, |Reverse(seq)| seq)
     }
 
-    /// Whether we are established in `epoch` and `peer` has joined it over its present link.
-    pub(crate) fn is_followed_by(&self, peer: ServerId, epoch: Epoch) -> bool {
+    /// Whether this is our epoch and `peer` has joined it over its present link.
+    pub(crate) fn has_joined(&self, peer: ServerId, epoch: Epoch) -> bool {
         let joined = self.peers.get(&peer).is_some_and(|peer| peer.stage == PeerStage::Level);
-        self.is_established() && self.epoch == epoch && joined
+        self.epoch == epoch && joined
     }
 }
