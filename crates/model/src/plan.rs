@@ -87,6 +87,7 @@ fn agreements() -> Vec<zab::Bounds> {
         Bounds { weight: 5, crashes: 1, members: Members(0b011), change: Some(Members(0b101)), ..changing },
         Bounds { weight: 8, crashes: 1, change: Some(Members(0b1111)), ..changing },
         Bounds { weight: 9, crashes: 1, members: Members(0b1111), change: Some(Members::THREE), ..changing },
+        Bounds { weight: 9, crashes: 1, change: Some(Members(0b1001)), ..changing },
         Bounds { weight: 5, timeouts: 1, writes: 1, ..serving },
         Bounds { weight: 5, crashes: 1, resignations: 1, writes: 1, liveness_one_in: 16, ..serving },
         Bounds { weight: 6, crashes: 1, epochs: 2, writes: 1, liveness_one_in: 16, ..blank },

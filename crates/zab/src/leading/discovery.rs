@@ -199,6 +199,12 @@ impl Leading {
             return Err(Error::WrongEnd { from, message: "PullEnd", claimed: last, last: state.log.last() });
         }
         out.push(Output::Discovered { source: Some(from) });
+        if !state.voters().may_lead(state.me) {
+            // What we have pulled says that we are no voter any more. Then our own promise does not count, and the best
+            // history of the voters may be shorter than ours: pulling that would undo this, without an end.
+            out.push(Output::QuorumLost);
+            return Ok(());
+        }
         // Our own promise now includes what we have pulled. If that has changed the voters, more promises may be needed, and
         // those that we have may know more.
         let own = state.promise(self.epoch, true);
