@@ -50,7 +50,8 @@ pub struct Node<M> {
     pub(crate) reported_members: Zxid,
     /// As follower: requests of this step, to be forwarded in one message.
     pub(crate) outbox: Vec<Request>,
-    /// As leader that is not established yet: requests of the servers that have joined.
+    /// As leader that is not established yet: requests of the servers that have joined. As in the inbox of an established
+    /// one, each server bounds how many its clients may have under way.
     pub(crate) early_requests: Vec<(ServerId, Request)>,
     /// What only an established leader has.
     pub(crate) leadership: Option<Leadership>,

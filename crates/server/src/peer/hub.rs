@@ -108,7 +108,7 @@ impl Hub {
     }
 
     /// Removes the links of servers that are not members and have gone, so that strangers under ever new ids leave nothing
-    /// behind. A link that is about to get a connection is held by whoever accepted it.
+    /// behind. A link that is about to get a connection is held by the task that accepted it.
     fn forget_unused(&self) {
         let is_used = |link: &Rc<Link>| link.is_connected() || Rc::strong_count(link) > 1;
         self.links.borrow_mut().retain(|(peer, _), link| self.is_member(*peer) || is_used(link));
