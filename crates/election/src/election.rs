@@ -302,6 +302,11 @@ impl Election {
         self.invariants();
     }
 
+    /// Withdraws this server from the next round: it is demoted there, and in no later round. Call it before `start`.
+    pub fn withdraw(&mut self) {
+        self.demotions.entry(self.config.me).or_insert(1);
+    }
+
     /// The leader, from the end of an election until the next `start`.
     #[must_use]
     pub fn leader(&self) -> Option<ServerId> {

@@ -34,6 +34,10 @@ impl<M: Machine> Node<M> {
             let me = self.config.me;
             self.with_election(out, |election, host, outputs| election.demote(me, host, outputs));
         }
+        // Scores are based on smoothed round trips, which follow a slower path only after seconds.
+        if cause != Cause::Start && self.scoring.measurements.quorum_is_farther(SUDDEN_DISTANCE, self.now) {
+            self.election.withdraw();
+        }
         // Recorded before the election starts, because it may end at once.
         let next = round.unwrap_or(Round { epoch: self.election.round().epoch + 1, failed: 0 });
         self.leadership_changes.begin(cause, next, self.now);
@@ -491,6 +495,10 @@ impl<M: Machine> Node<M> {
         self.config.voters().is_quorum(self.config.voters().iter().filter(|id| *id == me || self.zab.is_linked(*id)))
     }
 }
+
+/// A server whose quorum is suddenly farther away than this does not stand in an election that starts now. A new leader
+/// needs five round trips until its clients can write; at this distance they take half a second.
+const SUDDEN_DISTANCE: Span = Span::from_ms(100);
 
 /// Longer than any ensemble needs for two round trips, and short enough for a quick recovery after a fault ends.
 const GATHER_MAX: Span = Span::from_ms(8_000);

@@ -271,6 +271,20 @@ impl Measurements {
         self.round_trips.slowest_recent(peer, now)
     }
 
+    /// Whether a quorum is farther away at the moment, by more than `margin`, than the smoothed round trips say on which
+    /// scores are based.
+    #[must_use]
+    pub fn quorum_is_farther(&self, margin: Span, now: Time) -> bool {
+        let voters = self.members.voters();
+        let quorum = |round_trip: &dyn Fn(ServerId) -> Option<Span>| {
+            let peers = voters.peers(self.me).filter_map(|peer| Some((peer, round_trip(peer)?)));
+            voters.quorum_value(peers.chain([(self.me, Span::ZERO)]))
+        };
+        let usual = quorum(&|peer| self.round_trips.smoothed(peer, now));
+        let recent = quorum(&|peer| self.round_trips.fastest_recent(peer, now));
+        matches!((usual, recent), (Some(usual), Some(recent)) if recent > usual.saturating_add(margin))
+    }
+
     /// The last report of `peer`, and when it was received.
     #[must_use]
     pub fn last_report(&self, peer: ServerId) -> Option<(&Report, Time)> {

@@ -72,6 +72,15 @@ impl RoundTrips {
         Some(recent.map(|(_, sample)| *sample).fold(*last, Span::max))
     }
 
+    /// The faster of the last two round trips: a path that has become slower shows, a single spike does not. None if the
+    /// last sample is stale.
+    #[must_use]
+    pub fn fastest_recent(&self, peer: ServerId, now: Time) -> Option<Span> {
+        let window = self.peers.get(&peer)?;
+        let samples = window.samples.iter().rev().take(RECENT_SAMPLES).map(|(_, sample)| *sample);
+        (now - window.last()? <= self.stale_after).then(|| samples.min())?
+    }
+
     /// Whether the last two round trips to `peer` differ by more than scheduling explains: a path that has changed, or a
     /// spike. Another sample tells which.
     #[must_use]
@@ -204,6 +213,19 @@ mod tests {
         assert_eq!(round_trips.slowest_recent(PEER, after), Some(Span::from_ms(12)), "no sample was needed for it");
         round_trips.record(PEER, Span::from_ms(11), before);
         assert_eq!(round_trips.slowest_recent(PEER, before), Some(Span::from_ms(12)), "the spike is over");
+    }
+
+    #[test]
+    fn the_fastest_recent_round_trip_rises_with_the_second_slow_sample() {
+        let (mut round_trips, now) = measured(&[10; 30]);
+        let mut after = |sample: u64| {
+            round_trips.record(PEER, Span::from_ms(sample), now);
+            round_trips.fastest_recent(PEER, now)
+        };
+        assert_eq!(after(170), Some(Span::from_ms(10)), "a spike");
+        assert_eq!(after(175), Some(Span::from_ms(170)), "another path");
+        assert_eq!(after(11), Some(Span::from_ms(11)));
+        assert_eq!(round_trips.fastest_recent(PEER, now + Span::from_ms(5_001)), None);
     }
 
     #[test]
